@@ -1,0 +1,1 @@
+//! The engine's thread and the handle to it.

@@ -1,0 +1,20 @@
+//! specreel captions videos on your own machine with Video-LLMs, makes them faster with speculative decoding, and shows for
+//! every token how it was verified.
+//!
+//! The house has five floors; a room may use only rooms on floors below its own.
+//!
+//! | floor | rooms | what they own |
+//! |---|---|---|
+//! | 5 | [`cli`], [`tui`] | faces: arguments and plain text; the terminal studio |
+//! | 4 | [`engine`] | the thread that owns device, models and caches; commands in, events out |
+//! | 3 | [`speculate`] | how tokens are drafted, verified and accepted; methods as data |
+//! | 2 | [`model`], [`video`], `scenes` | checkpoints and forward passes; files to frames; the synthetic demo world |
+//! | 1 | [`record`] | what happened, as data: verdicts, steps, statistics, events |
+
+pub mod cli;
+pub mod engine;
+pub mod model;
+pub mod record;
+pub mod speculate;
+pub mod tui;
+pub mod video;

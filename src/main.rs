@@ -1,0 +1,2 @@
+//! specreel
+fn main() {}

@@ -1,0 +1,201 @@
+//! The one event schema: engine message, `--json` line, session line, replay input.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Stats, Step, StopReason};
+
+/// One event of one run. Serialises flat: `{"event":"step","run":1,…}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The run it belongs to; runs count from 1, 0 is the engine itself (loading models).
+    pub run: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// A phase of work that can be watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Opening model files.
+    Load,
+    /// Reading and decoding the video.
+    Decode,
+    /// Vision towers.
+    Encode,
+    /// Language model prefill.
+    Prefill,
+    /// Choosing the drafter's visual tokens.
+    Select,
+    /// Timing a few autoregressive steps.
+    Calibrate,
+    /// Writing the caption.
+    Generate,
+}
+
+impl Stage {
+    /// The stage as a present participle for a status line.
+    pub fn doing(self) -> &'static str {
+        match self {
+            Stage::Load => "loading models",
+            Stage::Decode => "decoding video",
+            Stage::Encode => "encoding frames",
+            Stage::Prefill => "reading the prompt",
+            Stage::Select => "selecting visual tokens",
+            Stage::Calibrate => "calibrating",
+            Stage::Generate => "writing",
+        }
+    }
+}
+
+/// What kind of failure ended a run; decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// Our fault (exit code 1).
+    Internal,
+    /// The arguments do not make sense (2).
+    Usage,
+    /// The video, the model or the method file cannot be used (3).
+    Input,
+    /// Not enough memory (4).
+    Memory,
+}
+
+impl FailureClass {
+    /// The documented process exit code.
+    pub fn exit_code(self) -> i32 {
+        match self {
+            FailureClass::Internal => 1,
+            FailureClass::Usage => 2,
+            FailureClass::Input => 3,
+            FailureClass::Memory => 4,
+        }
+    }
+}
+
+/// A failure in words: what was wrong with what, and the way out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Decides the exit code.
+    pub class: FailureClass,
+    /// Names the file or value and what is wrong with it.
+    pub error: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// The body of an [`Event`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    /// The engine has its models and waits for commands (run 0).
+    Ready {
+        /// Name of the target.
+        target: String,
+        /// Name of the drafter, if one is loaded.
+        drafter: Option<String>,
+        /// Device in words.
+        device: String,
+        /// Weight type of the language models.
+        dtype: String,
+    },
+    /// A run begins.
+    Started {
+        /// The method, whole, as its TOML file would say it.
+        method: serde_json::Value,
+        /// True if the method emits exactly what autoregressive decoding would.
+        lossless: bool,
+        /// Name of the target.
+        target: String,
+        /// Name of the drafter; none for methods without a drafter.
+        drafter: Option<String>,
+        /// Device in words.
+        device: String,
+        /// Weight type of the language models.
+        dtype: String,
+        /// The video.
+        video: String,
+        /// The prompt.
+        prompt: String,
+    },
+    /// Progress within a stage.
+    Stage {
+        /// Which stage.
+        stage: Stage,
+        /// Units done.
+        done: u64,
+        /// Units in all, 0 where unknown.
+        total: u64,
+    },
+    /// The prompt as the models see it.
+    Prompt {
+        /// Time stamps of the sampled frames, in seconds.
+        frames: Vec<f64>,
+        /// Visual tokens as time × rows × columns.
+        grid: [usize; 3],
+        /// Number of visual tokens (of the target).
+        visual_tokens: usize,
+        /// All prompt ids of the target.
+        prompt_ids: Vec<u32>,
+        /// Indices of the visual tokens that the drafter sees; none if it sees all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<Vec<u32>>,
+        /// True if the target's prefill was kept from an earlier run.
+        #[serde(default)]
+        reused: bool,
+    },
+    /// One step was verified.
+    Step(Step),
+    /// The run ended well (or was cancelled).
+    Done {
+        /// Why it ended.
+        reason: StopReason,
+        /// The whole caption.
+        text: String,
+        /// All emitted ids, without the end token.
+        ids: Vec<u32>,
+        /// The account.
+        stats: Box<Stats>,
+    },
+    /// The run failed; the engine goes on.
+    Failed(Failure),
+}
+
+impl Event {
+    /// An event of a run.
+    pub fn new(run: u64, kind: EventKind) -> Self {
+        Self { run, kind }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_flat_json_and_come_back() {
+        let event = Event::new(3, EventKind::Stage { stage: Stage::Encode, done: 1, total: 8 });
+        let json = serde_json::to_string(&event).unwrap();
+        assert_eq!(json, r#"{"run":3,"event":"stage","stage":"encode","done":1,"total":8}"#);
+        assert_eq!(serde_json::from_str::<Event>(&json).unwrap(), event);
+
+        let failed = Event::new(
+            1,
+            EventKind::Failed(Failure { class: FailureClass::Input, error: "x".into(), hint: None }),
+        );
+        let json = serde_json::to_string(&failed).unwrap();
+        assert!(json.contains(r#""event":"failed""#), "{json}");
+        assert_eq!(serde_json::from_str::<Event>(&json).unwrap(), failed);
+    }
+
+    #[test]
+    fn unknown_fields_may_appear() {
+        let event: Event =
+            serde_json::from_str(r#"{"event":"stage","run":1,"stage":"decode","done":0,"total":2,"new":true}"#)
+                .unwrap();
+        assert_eq!(event.kind, EventKind::Stage { stage: Stage::Decode, done: 0, total: 2 });
+    }
+}

@@ -1,0 +1,288 @@
+//! What a run cost and what it gave, counted the same way for every method.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Step, Verdict};
+
+/// Why a generation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The target wrote an end token.
+    Eos,
+    /// The asked number of tokens was reached.
+    Length,
+    /// Somebody cancelled.
+    Cancelled,
+}
+
+/// Emitted tokens by verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct VerdictCounts(std::collections::BTreeMap<Verdict, u64>);
+
+impl VerdictCounts {
+    /// Count one more token of this verdict.
+    pub fn add(&mut self, verdict: Verdict) {
+        *self.0.entry(verdict).or_default() += 1;
+    }
+
+    /// Tokens of one verdict.
+    pub fn get(&self, verdict: Verdict) -> u64 {
+        self.0.get(&verdict).copied().unwrap_or(0)
+    }
+
+    /// The verdicts that occurred with their counts, in the order of [`Verdict::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (Verdict, u64)> + '_ {
+        self.0.iter().map(|(v, n)| (*v, *n))
+    }
+
+    /// All tokens.
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// Tokens that the target would not have written itself.
+    pub fn loosened(&self) -> u64 {
+        self.iter().filter(|(v, _)| !v.is_strict()).map(|(_, n)| n).sum()
+    }
+}
+
+/// Where the time went, in milliseconds. Stages that a kept context made unnecessary are 0.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Timings {
+    /// Reading and decoding the video.
+    pub decode_video_ms: f64,
+    /// The target's vision tower.
+    pub encode_target_ms: f64,
+    /// The drafter's vision tower.
+    pub encode_drafter_ms: f64,
+    /// The target's prefill.
+    pub prefill_target_ms: f64,
+    /// Choosing the drafter's visual tokens.
+    pub select_ms: f64,
+    /// The drafter's prefill.
+    pub prefill_drafter_ms: f64,
+    /// All drafting after prefill.
+    pub draft_ms: f64,
+    /// All target passes after prefill.
+    pub verify_ms: f64,
+    /// Visual relevance, a part of `other_ms`.
+    pub relevance_ms: f64,
+    /// Everything else between the first and the last token.
+    pub other_ms: f64,
+    /// Measured time of one target row, median.
+    pub t1_ms: f64,
+    /// Measured time of a verify pass of K+1 rows, median; 0 without speculation.
+    pub tk1_ms: f64,
+    /// Measured time of one drafter row, median; 0 without a drafter.
+    pub td_ms: f64,
+}
+
+impl Timings {
+    /// Time from the first to the last generated token.
+    pub fn generate_ms(&self) -> f64 {
+        self.draft_ms + self.verify_ms + self.other_ms
+    }
+
+    /// Time from the file to the last token.
+    pub fn total_ms(&self) -> f64 {
+        self.decode_video_ms
+            + self.encode_target_ms
+            + self.encode_drafter_ms
+            + self.prefill_target_ms
+            + self.select_ms
+            + self.prefill_drafter_ms
+            + self.generate_ms()
+    }
+}
+
+/// How a baseline came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaselineKind {
+    /// A whole autoregressive run on the same clip, prompt and models.
+    Measured,
+    /// A few autoregressive steps timed on this context before the run.
+    Calibrated,
+}
+
+/// What a speedup is against.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// Always the target decoding alone.
+    pub name: String,
+    /// Measured or calibrated.
+    pub kind: BaselineKind,
+    /// Its decode speed in tokens per second.
+    pub tokens_per_second: f64,
+}
+
+/// Speed against a named baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Speedup {
+    /// What it is against.
+    pub baseline: Baseline,
+    /// Ratio of decode speeds, prefill not counted on either side.
+    pub decode: f64,
+    /// Ratio of times from file to last token, the baseline's prefill taken as this run's own target stages.
+    pub end_to_end: f64,
+}
+
+/// The account of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stats {
+    /// Steps (one draft and one verify each).
+    pub steps: u64,
+    /// Drafted tokens.
+    pub drafted: u64,
+    /// Drafts that a verify pass judged.
+    pub judged: u64,
+    /// Drafts that passed.
+    pub accepted: u64,
+    /// Emitted tokens, the end token not counted.
+    pub emitted: u64,
+    /// Emitted tokens by verdict.
+    pub verdicts: VerdictCounts,
+    /// Accepted drafts per step, bonus not counted.
+    pub tau: f64,
+    /// Emitted tokens per step.
+    pub emitted_per_step: f64,
+    /// Decode speed: emitted tokens over the time between first and last token.
+    pub tokens_per_second: f64,
+    /// Where the time went.
+    pub timings: Timings,
+    /// Speed against autoregressive decoding, where a baseline is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speedup: Option<Speedup>,
+    /// Equality with an autoregressive run of the same context, where one is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equality: Option<Equality>,
+    /// Visual tokens of the target.
+    pub visual_tokens: usize,
+    /// Visual tokens that the drafter sees.
+    pub drafter_visual_tokens: usize,
+    /// Peak resident memory of the process in bytes, 0 where the system does not tell.
+    pub peak_memory_bytes: u64,
+}
+
+/// How a run's ids compare with those of autoregressive decoding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Equality {
+    /// All ids equal.
+    pub equal: bool,
+    /// Index of the first token that differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_difference: Option<usize>,
+}
+
+impl Equality {
+    /// Compare a run's ids with those of the autoregressive run.
+    pub fn of(ids: &[u32], autoregressive: &[u32]) -> Self {
+        let common = ids.iter().zip(autoregressive).take_while(|(a, b)| a == b).count();
+        let equal = common == ids.len() && common == autoregressive.len();
+        Self { equal, first_difference: (!equal).then_some(common) }
+    }
+}
+
+impl Stats {
+    /// Add one step to the counts and times.
+    pub fn add(&mut self, step: &Step) {
+        self.steps += 1;
+        self.drafted += step.drafted.len() as u64;
+        self.judged += step.judged as u64;
+        self.accepted += step.accepted as u64;
+        self.emitted += step.tokens.len() as u64;
+        for token in &step.tokens {
+            self.verdicts.add(token.verdict);
+        }
+        self.timings.draft_ms += step.draft_ms;
+        self.timings.verify_ms += step.verify_ms;
+        self.timings.other_ms += step.other_ms;
+        let steps = self.steps as f64;
+        self.tau = self.accepted as f64 / steps;
+        self.emitted_per_step = self.emitted as f64 / steps;
+        let ms = self.timings.generate_ms();
+        self.tokens_per_second = if ms > 0.0 { self.emitted as f64 * 1000.0 / ms } else { 0.0 };
+    }
+
+    /// Share of the emitted tokens that the target would not have written itself, 0 to 1.
+    pub fn loosened_share(&self) -> f64 {
+        let total = self.verdicts.total();
+        if total == 0 { 0.0 } else { self.verdicts.loosened() as f64 / total as f64 }
+    }
+
+    /// Attach a baseline and compute both ratios.
+    pub fn set_baseline(&mut self, baseline: Baseline) {
+        if self.tokens_per_second <= 0.0 || baseline.tokens_per_second <= 0.0 {
+            return;
+        }
+        let t = &self.timings;
+        let front = t.decode_video_ms + t.encode_target_ms + t.prefill_target_ms;
+        let plain = front + self.emitted as f64 * 1000.0 / baseline.tokens_per_second;
+        self.speedup = Some(Speedup {
+            decode: self.tokens_per_second / baseline.tokens_per_second,
+            end_to_end: plain / t.total_ms().max(f64::MIN_POSITIVE),
+            baseline,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Token;
+
+    fn token(verdict: Verdict) -> Token {
+        Token {
+            id: 1,
+            text: "a".into(),
+            verdict,
+            target_id: 1,
+            relevance: None,
+            relevance_rank: None,
+            entropy: None,
+            probability: None,
+            drafter_probability: None,
+            logprobs: vec![],
+        }
+    }
+
+    #[test]
+    fn counts_add_up() {
+        let mut stats = Stats::default();
+        let step = Step {
+            index: 0,
+            drafted: vec![1, 2, 3],
+            drafted_text: vec![],
+            judged: 3,
+            accepted: 2,
+            tokens: vec![token(Verdict::Exact), token(Verdict::Loosened), token(Verdict::Corrected)],
+            draft_ms: 1.0,
+            verify_ms: 2.0,
+            other_ms: 0.0,
+        };
+        stats.add(&step);
+        stats.add(&step);
+        assert_eq!(stats.emitted, stats.verdicts.total());
+        assert_eq!(stats.tau, 2.0);
+        assert_eq!(stats.emitted_per_step, 3.0);
+        assert_eq!(stats.tokens_per_second, 1000.0);
+        assert!((stats.loosened_share() - 1.0 / 3.0).abs() < 1e-12);
+        stats.set_baseline(Baseline {
+            name: "autoregressive".into(),
+            kind: BaselineKind::Measured,
+            tokens_per_second: 500.0,
+        });
+        assert_eq!(stats.speedup.as_ref().unwrap().decode, 2.0);
+    }
+
+    #[test]
+    fn equality_finds_the_first_difference() {
+        assert!(Equality::of(&[1, 2], &[1, 2]).equal);
+        assert_eq!(Equality::of(&[1, 3], &[1, 2]).first_difference, Some(1));
+        assert_eq!(Equality::of(&[1], &[1, 2]).first_difference, Some(1));
+    }
+}

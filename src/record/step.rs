@@ -1,0 +1,61 @@
+//! One step: one draft and one verify pass, and the tokens that came out of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Verdict;
+
+/// One emitted token with everything that is known about its verification.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Token {
+    /// The token's id in the target's vocabulary.
+    pub id: u32,
+    /// Text that this token completes; empty until its bytes form characters.
+    pub text: String,
+    /// Why the token is in the output.
+    pub verdict: Verdict,
+    /// The target's own most likely token at this position.
+    pub target_id: u32,
+    /// Visual relevance: mean of the N largest cosine similarities to the visual tokens' final states (LVSpec eq. 8).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relevance: Option<f32>,
+    /// Rank of the relevance within the step, 0 = least visual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relevance_rank: Option<u32>,
+    /// Entropy of the target's distribution here, in nats, over the top three probabilities or all (the method says which).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entropy: Option<f32>,
+    /// Probability of this token under the target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probability: Option<f32>,
+    /// Probability of this token under the drafter, where it was drafted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drafter_probability: Option<f32>,
+    /// The target's most likely tokens with natural-log probabilities, best first (`--logprobs K`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logprobs: Vec<(u32, f32)>,
+}
+
+/// One step of a generation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Number of the step, from 0.
+    pub index: usize,
+    /// Every drafted id, accepted or not, in draft order.
+    pub drafted: Vec<u32>,
+    /// The drafts' texts one by one (for the inspector; same length as `drafted`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drafted_text: Vec<String>,
+    /// How many drafts the verify pass judged.
+    pub judged: usize,
+    /// How many of them passed.
+    pub accepted: usize,
+    /// The tokens emitted by this step: the accepted drafts, then the target's own token where there is one.
+    pub tokens: Vec<Token>,
+    /// Time spent drafting, in milliseconds.
+    pub draft_ms: f64,
+    /// Time of the target's pass, in milliseconds.
+    pub verify_ms: f64,
+    /// Everything else in the step (judging, relevance, bookkeeping), in milliseconds.
+    #[serde(default)]
+    pub other_ms: f64,
+}

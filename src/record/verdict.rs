@@ -1,0 +1,129 @@
+//! Why a token is in the output.
+
+use serde::{Deserialize, Serialize};
+
+/// The reason for which one emitted token stands in the caption.
+///
+/// `Exact`, `Sampled`, `Corrected`, `Bonus` and `Plain` are strict: the target itself chose the token (or the sampling rule
+/// preserves its distribution). All others are loosened: the target would have written something else there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No speculation: the target's own token.
+    Plain,
+    /// The draft is the target's most likely token.
+    Exact,
+    /// The draft passed the distribution-preserving test min(1, p/q).
+    Sampled,
+    /// The target's own token after a rejected draft.
+    Corrected,
+    /// The target's token after a step in which every draft passed.
+    Bonus,
+    /// A mismatch among the positions of least visual relevance (LVSpec), or of least visual attention.
+    Loosened,
+    /// A mismatch whose wanted token occurs elsewhere among the step's drafts (LVSpec's shift tolerance).
+    Shifted,
+    /// A mismatch where the target itself was undecided (entropy at or above the threshold).
+    Entropy,
+    /// A mismatch followed by a full window of exact matches (FLy).
+    Window,
+    /// A mismatch whose probability is at least rho times that of the target's best token.
+    Lenient,
+    /// A mismatch where target and drafter distributions are close.
+    Divergence,
+    /// A mismatch that passed by chance (the random baseline).
+    Chance,
+}
+
+impl Verdict {
+    /// All verdicts, strict ones first.
+    pub const ALL: [Verdict; 12] = [
+        Verdict::Plain,
+        Verdict::Exact,
+        Verdict::Sampled,
+        Verdict::Corrected,
+        Verdict::Bonus,
+        Verdict::Loosened,
+        Verdict::Shifted,
+        Verdict::Entropy,
+        Verdict::Window,
+        Verdict::Lenient,
+        Verdict::Divergence,
+        Verdict::Chance,
+    ];
+
+    /// The name used in events and on screens.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Plain => "plain",
+            Verdict::Exact => "exact",
+            Verdict::Sampled => "sampled",
+            Verdict::Corrected => "corrected",
+            Verdict::Bonus => "bonus",
+            Verdict::Loosened => "loosened",
+            Verdict::Shifted => "shifted",
+            Verdict::Entropy => "entropy",
+            Verdict::Window => "window",
+            Verdict::Lenient => "lenient",
+            Verdict::Divergence => "divergence",
+            Verdict::Chance => "chance",
+        }
+    }
+
+    /// True where the target itself stands behind the token.
+    pub fn is_strict(self) -> bool {
+        matches!(
+            self,
+            Verdict::Plain | Verdict::Exact | Verdict::Sampled | Verdict::Corrected | Verdict::Bonus
+        )
+    }
+
+    /// True where the token was proposed by the drafter and passed.
+    pub fn is_accepted_draft(self) -> bool {
+        !matches!(self, Verdict::Plain | Verdict::Corrected | Verdict::Bonus)
+    }
+
+    /// The reason in one sentence, for people.
+    pub fn why(self) -> &'static str {
+        match self {
+            Verdict::Plain => "written by the target, no speculation",
+            Verdict::Exact => "drafted, and exactly what the target would write",
+            Verdict::Sampled => "drafted, and passed the test that keeps the target's distribution",
+            Verdict::Corrected => "the target's own token in place of a rejected draft",
+            Verdict::Bonus => "the target's own token after every draft passed",
+            Verdict::Loosened => "differs from the target; passed as one of the least visual positions",
+            Verdict::Shifted => "differs from the target, whose token stands elsewhere in the draft",
+            Verdict::Entropy => "differs from the target, which was undecided here",
+            Verdict::Window => "differs from the target; the drafts after it all matched",
+            Verdict::Lenient => "differs from the target, but nearly as likely to it",
+            Verdict::Divergence => "differs from the target; both models see the same choices here",
+            Verdict::Chance => "differs from the target; passed by chance",
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_serialized_name_is_the_shown_name() {
+        for v in Verdict::ALL {
+            assert_eq!(serde_json::to_string(&v).unwrap(), format!("\"{}\"", v.name()));
+        }
+    }
+
+    #[test]
+    fn strict_and_accepted_partition_as_documented() {
+        let loosened: Vec<_> = Verdict::ALL.into_iter().filter(|v| !v.is_strict()).collect();
+        assert_eq!(loosened.len(), 7);
+        assert!(loosened.iter().all(|v| v.is_accepted_draft()));
+        assert!(!Verdict::Bonus.is_accepted_draft());
+    }
+}

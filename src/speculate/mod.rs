@@ -1,0 +1,5 @@
+//! How tokens are drafted, verified and accepted; methods as data.
+
+pub mod method;
+
+pub use method::{Acceptance, Context, Drafter, EntropyOver, Method, Schedule, Shape};
