@@ -1,5 +1,9 @@
 //! Checkpoints and forward passes: what the Video-LLMs compute.
 
+pub mod checkpoint;
+pub mod config;
+pub mod decoder;
+
 use std::path::PathBuf;
 
 /// Which models to run, on what, in which weights.
