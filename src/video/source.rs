@@ -7,7 +7,7 @@ use std::{
 };
 
 use ffmpeg_next::{
-    self as ffmpeg, Discard, Packet, Rational,
+    self as ffmpeg, Packet, Rational,
     codec::{self, packet::Ref},
     ffi, format,
     format::{context::StreamIo, stream::Disposition},
