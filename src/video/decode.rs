@@ -57,15 +57,16 @@ pub fn decode(
     sampling::check(sampling)?;
     let mut source = Source::open(path)?;
     let mut probe = probe::of(&source)?;
-    let timeline = Timeline::of(&mut source);
+    let timeline = Timeline::of(&mut source)?;
     if timeline.total == 0 {
         return Err(nothing(path, "it holds no picture data"));
     }
     probe.frame_count = probe::FrameCount::Exact(timeline.total);
+    probe.fps = timeline.fps;
     let mut plan = sampling::plan(timeline.total, timeline.fps, rule, sampling)?;
     plan.timestamps_s = plan.indices.iter().map(|&i| timeline.seconds(i)).collect();
 
-    let truncated = truncation(&source, timeline.total);
+    let truncated = truncation(&source, &timeline);
     let mut decoded = Decoded { plan, delivered: 0, cancelled: false, truncated, missing: None };
     if on_start(&probe, &decoded.plan).is_break() {
         decoded.cancelled = true;
@@ -106,10 +107,10 @@ pub fn decode(
 }
 
 /// The note for a header that promises more than what is there.
-fn truncation(source: &Source, found: usize) -> Option<Truncated> {
-    let promised = source.promised_frames()?;
-    // An edit list may leave a few frames out without anything being wrong.
-    (source.promise_is_consistent() && promised > found + 2).then_some(Truncated { promised, found })
+fn truncation(source: &Source, timeline: &Timeline) -> Option<Truncated> {
+    let (promised, found) = (source.promised_frames()?, timeline.total);
+    let short = promised > found + timeline.silent + 2;
+    (source.promise_is_consistent() && short).then_some(Truncated { promised, found })
 }
 
 fn nothing(path: &Path, detail: &str) -> Error {

@@ -34,6 +34,8 @@ pub(super) struct Source {
     pub stream: usize,
     pub orientation: Orientation,
     pub has_audio: bool,
+    /// Packets without content met so far.
+    pub empty_packets: usize,
 }
 
 impl Source {
@@ -78,7 +80,7 @@ impl Source {
             // SAFETY: the pointer is a stream of the open `input`; `discard` is a plain field that callers may set.
             unsafe { (*other.as_mut_ptr()).discard = ffi::AVDiscard::AVDISCARD_ALL };
         }
-        Ok(Self { path: path.into(), bytes, input, stream, orientation, has_audio })
+        Ok(Self { path: path.into(), bytes, input, stream, orientation, has_audio, empty_packets: 0 })
     }
 
     /// The video stream. None cannot happen while the source lives, but costs less than a panic.
@@ -153,8 +155,12 @@ impl Source {
 
     /// The next packet of the video stream; none at the end, or where the file cannot be read on.
     pub fn next_packet(&mut self) -> Option<Packet> {
-        let stream = self.stream;
-        self.input.packets().find(|(s, p)| s.index() == stream && p.size() > 0).map(|(_, packet)| packet)
+        let Self { stream, input, empty_packets, .. } = self;
+        let mut packets = input.packets().filter(|(s, _)| s.index() == *stream).map(|(_, packet)| packet);
+        packets.find(|packet| {
+            *empty_packets += usize::from(packet.size() == 0);
+            packet.size() > 0
+        })
     }
 
     /// Go to the last keyframe at or before a time stamp (in ticks).

@@ -9,6 +9,7 @@
 //! * the packets carry no usable time stamps (raw streams): frames are counted as they come out, and nothing can be skipped.
 
 use super::{
+    Error,
     probe::FALLBACK_FPS,
     source::{Source, is_hidden},
 };
@@ -24,6 +25,8 @@ const WORTH_A_SEEK: usize = 16;
 pub(super) struct Timeline {
     /// How many frames there are.
     pub total: usize,
+    /// Packets besides that are empty (repeat the frame before) or hidden by an edit list; headers count them too.
+    pub silent: usize,
     /// Frames per second, for the sampling rule.
     pub fps: f64,
     /// Seconds per tick.
@@ -42,8 +45,9 @@ enum Kind {
 }
 
 impl Timeline {
-    /// Find out about a file. Reads it through where that is worth it; the source must then be rewound.
-    pub fn of(source: &mut Source) -> Self {
+    /// Find out about a file. Reads it through where that is worth it; the source stands at its first packet again
+    /// afterwards (opened anew: not every container can seek to its very beginning).
+    pub fn of(source: &mut Source) -> Result<Self, Error> {
         let tick = source.tick();
         let fps = source.fps();
         let start = source.video().map(|s| s.start_time()).filter(|&t| t != ffmpeg_next::ffi::AV_NOPTS_VALUE);
@@ -51,25 +55,31 @@ impl Timeline {
         if let (true, Some(total), Some(fps), Some(start)) = (trusted, source.promised_frames(), fps, start)
             && source.bytes > READ_THROUGH_BYTES
         {
-            return Self { total, fps, tick, kind: Kind::Constant { start, step: 1.0 / (fps * tick) } };
+            let kind = Kind::Constant { start, step: 1.0 / (fps * tick) };
+            return Ok(Self { total, silent: 0, fps, tick, kind });
         }
-        Self::read_through(source, fps, tick)
+        let timeline = Self::read_through(source, fps, tick);
+        *source = Source::open(&source.path)?;
+        Ok(timeline)
     }
 
     /// Read all packets without decoding any.
     fn read_through(source: &mut Source, fps: Option<f64>, tick: f64) -> Self {
         let mut packets = Vec::new();
         let mut cut = false;
+        let mut hidden = 0;
         while let Some(packet) = source.next_packet() {
             cut = packet.is_corrupt();
-            if !is_hidden(&packet) {
+            if is_hidden(&packet) {
+                hidden += 1;
+            } else {
                 packets.push((packet.pts().or(packet.dts()), packet.is_key()));
             }
         }
         if cut {
             packets.pop(); // The file ends within this packet.
         }
-        Self::from_packets(&packets, fps, tick)
+        Self { silent: hidden + source.empty_packets, ..Self::from_packets(&packets, fps, tick) }
     }
 
     /// From (time stamp, is keyframe) of each packet in file order.
@@ -78,7 +88,10 @@ impl Timeline {
         let mut stamps: Vec<i64> = packets.iter().filter_map(|p| p.0).collect();
         stamps.sort_unstable();
         let unique = stamps.windows(2).all(|w| w[0] < w[1]);
-        let fps = fps.or_else(|| rate(&stamps, tick)).unwrap_or(FALLBACK_FPS);
+        // A stated rate far from the real one is that of a container's clock, not of the frames.
+        let real = rate(&stamps, tick);
+        let near = |fps: &f64| real.is_none_or(|real| (0.5..2.0).contains(&(fps / real)));
+        let fps = fps.filter(near).or(real).unwrap_or(FALLBACK_FPS);
         let kind = if stamps.len() == total && unique {
             let mut keys: Vec<i64> = packets.iter().filter(|p| p.1).filter_map(|p| p.0).collect();
             keys.sort_unstable();
@@ -86,7 +99,7 @@ impl Timeline {
         } else {
             Kind::Counted
         };
-        Self { total, fps, tick, kind }
+        Self { total, silent: 0, fps, tick, kind }
     }
 
     /// True where frames can only be counted.
@@ -199,6 +212,14 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_far_from_the_real_one_is_not_believed() {
+        let packets: Vec<_> = (0..60i64).map(|i| (Some(i * 40), true)).collect();
+        let fps = |stated| Timeline::from_packets(&packets, Some(stated), 0.001).fps;
+        assert!((fps(1000.0) - 25.0).abs() < 1e-9);
+        assert_eq!(fps(24.5), 24.5);
+    }
+
+    #[test]
     fn packets_without_or_with_equal_time_stamps_are_counted() {
         for packets in [[(None, true), (Some(1), false)], [(Some(1), true), (Some(1), false)]] {
             let line = Timeline::from_packets(&packets, Some(10.0), 0.04);
@@ -221,8 +242,13 @@ mod tests {
 
     #[test]
     fn a_constant_rate_asks_the_containers_index() {
-        let line =
-            Timeline { total: 10_000, fps: 25.0, tick: 0.001, kind: Kind::Constant { start: 7, step: 40.0 } };
+        let line = Timeline {
+            total: 10_000,
+            silent: 0,
+            fps: 25.0,
+            tick: 0.001,
+            kind: Kind::Constant { start: 7, step: 40.0 },
+        };
         assert_eq!((line.stamp(10), line.index(407), line.index(420)), (Some(407), Some(10), Some(10)));
         let every_ten_seconds = |t: i64| Some((t / 10_000) as i32);
         assert_eq!(line.seek_target(0, 100, every_ten_seconds), None);

@@ -31,9 +31,8 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Prepare a walk. The source may stand anywhere.
-    pub fn new(mut source: Source, timeline: &'a Timeline, wanted: &'a [usize]) -> Result<Self, Error> {
-        source = rewound(source, timeline)?;
+    /// Prepare a walk. The source must stand at its first packet.
+    pub fn new(source: Source, timeline: &'a Timeline, wanted: &'a [usize]) -> Result<Self, Error> {
         let decoder = source.decoder(THREADS)?;
         let stamps = if timeline.is_exact() {
             wanted.iter().filter_map(|&i| timeline.stamp(i)).collect()
@@ -62,13 +61,20 @@ impl<'a> Walk<'a> {
         let mut next = 0;
         self.jump(next)?;
         let mut picture = frame::Video::empty();
-        while next < self.wanted.len() && self.pull(&mut picture) {
+        while next < self.wanted.len() {
+            if !self.pull(&mut picture) {
+                if self.fresh && self.may_seek {
+                    // Some containers seek to where no keyframe follows.
+                    self.run_through()?;
+                    continue;
+                }
+                break;
+            }
             let index = self.index_of(&picture);
             let fresh = std::mem::replace(&mut self.fresh, false);
             if fresh && self.may_seek && index > self.wanted[next] {
                 // The seek went past the wanted frame: go back and run through from here on.
-                self.may_seek = false;
-                self.restart()?;
+                self.run_through()?;
                 continue;
             }
             self.position = index + 1;
@@ -156,27 +162,19 @@ impl<'a> Walk<'a> {
             }
             Err(error) => {
                 tracing::debug!(%error, path = %self.source.path.display(), "cannot seek; running through");
-                self.may_seek = false;
-                self.restart()?;
+                self.run_through()?;
             }
         }
         Ok(())
     }
 
-    /// Back to the beginning, with a new decoder.
-    fn restart(&mut self) -> Result<(), Error> {
+    /// Back to the beginning, with a new decoder, and no seeks from now on.
+    fn run_through(&mut self) -> Result<(), Error> {
+        self.may_seek = false;
         self.source = Source::open(&self.source.path)?;
         self.decoder = self.source.decoder(THREADS)?;
         self.position = 0;
         self.fresh = false;
         Ok(())
-    }
-}
-
-/// The source at its first packet.
-fn rewound(mut source: Source, timeline: &Timeline) -> Result<Source, Error> {
-    match timeline.stamp(0).map(|first| source.seek(first)) {
-        Some(Ok(())) => Ok(source),
-        _ => Source::open(&source.path),
     }
 }
