@@ -106,11 +106,13 @@ pub fn decode(
     Ok(decoded)
 }
 
-/// The note for a header that promises more than what is there.
+/// The note for a header that promises more than what is there. AVI headers count chunks that only repeat a frame; their
+/// stated rate is not the real one, and their count is as little believed.
 fn truncation(source: &Source, timeline: &Timeline) -> Option<Truncated> {
     let (promised, found) = (source.promised_frames()?, timeline.total);
     let short = promised > found + timeline.silent + 2;
-    (source.promise_is_consistent() && short).then_some(Truncated { promised, found })
+    let believed = source.promise_is_consistent() && source.fps() == Some(timeline.fps);
+    (believed && short).then_some(Truncated { promised, found })
 }
 
 fn nothing(path: &Path, detail: &str) -> Error {
