@@ -96,8 +96,8 @@ fn set_colors(scaler: &mut scaling::Context, space: color::Space, full_range: bo
     // SAFETY: the scaler is initialised, the coefficient tables are static, and a pair of formats to which colours do not
     // apply is refused with a code that may be ignored.
     unsafe {
-        let from = ffi::sws_getCoefficients(matrix as i32);
-        let to = ffi::sws_getCoefficients(ffi::SWS_CS_DEFAULT as i32);
+        let from = ffi::sws_getCoefficients(matrix);
+        let to = ffi::sws_getCoefficients(ffi::SWS_CS_DEFAULT);
         ffi::sws_setColorspaceDetails(scaler.as_mut_ptr(), from, full, to, 1, 0, UNITY, UNITY);
     }
 }

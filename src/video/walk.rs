@@ -12,6 +12,9 @@ const THREADS: usize = 2;
 /// After this many refused packets or frames in a row nothing good will come.
 const PATIENCE: usize = 1000;
 
+/// What is done with a wanted frame: its index, then the picture.
+pub(super) type Meet<'m> = dyn FnMut(usize, &frame::Video) -> Result<ControlFlow<()>, Error> + 'm;
+
 /// Walks once from the first wanted frame to the last.
 pub(super) struct Walk<'a> {
     source: Source,
@@ -54,10 +57,7 @@ impl<'a> Walk<'a> {
 
     /// Meet the wanted frames in order. Where one cannot be decoded, the next good frame before the following wanted one
     /// stands in under its own index; no frame is given twice. Breaking from `meet` ends the walk.
-    pub fn run(
-        &mut self,
-        meet: &mut dyn FnMut(usize, &frame::Video) -> Result<ControlFlow<()>, Error>,
-    ) -> Result<ControlFlow<()>, Error> {
+    pub fn run(&mut self, meet: &mut Meet<'_>) -> Result<ControlFlow<()>, Error> {
         let mut next = 0;
         self.jump(next)?;
         let mut picture = frame::Video::empty();
