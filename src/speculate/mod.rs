@@ -2,4 +2,4 @@
 
 pub mod method;
 
-pub use method::{Acceptance, Context, Drafter, EntropyOver, Method, Schedule, Shape};
+pub use method::{Acceptance, Context, Drafter, EntropyOver, Method, MethodError, Schedule, Shape};
