@@ -45,7 +45,7 @@ paper = "See the Forest for the Trees, 2026"
 drafter = { kind = "model" }
 context = { kind = "uniform", keep = 0.1 }
 shape = { kind = "chain", length = 10 }
-acceptance = { kind = "visual", lambda = 0.7, top_n = 10, shift_tolerant = true, always_strict = [] }
+acceptance = { kind = "visual", lambda = 0.7, top_n = 10, shift_tolerant = true }
 schedule = { kind = "sequential" }
 "#
     );

@@ -74,7 +74,8 @@ impl Method {
             let kind = choice.get("kind").and_then(Toml::as_str).unwrap_or_default();
             let keys = axis.kind(kind).map(|k| k.keys).unwrap_or_default();
             let mut parts = vec![format!("kind = \"{kind}\"")];
-            parts.extend(keys.iter().filter_map(|k| Some(format!("{} = {}", k.name, choice.get(k.name)?))));
+            let written = |key: &&schema::Key| choice.get(key.name).is_some_and(|v| v.as_array().is_none_or(|a| !a.is_empty()));
+            parts.extend(keys.iter().filter(written).filter_map(|k| Some(format!("{} = {}", k.name, choice.get(k.name)?))));
             out += &format!("{} = {{ {} }}\n", axis.name, parts.join(", "));
         }
         out
