@@ -10,7 +10,10 @@
 //! | 3 | [`speculate`] | how tokens are drafted, verified and accepted; methods as data |
 //! | 2 | [`model`], [`video`], `scenes` | checkpoints and forward passes; files to frames; the synthetic demo world |
 //! | 1 | [`record`] | what happened, as data: verdicts, steps, statistics, events |
+//!
+//! Beside the floors stands [`assets`]: the embedded demo.
 
+pub mod assets;
 pub mod cli;
 pub mod engine;
 pub mod model;

@@ -1,1 +1,117 @@
-//! Arguments and plain text.
+//! Arguments and plain text: everything that specreel does without the studio.
+//!
+//! stdout is data (captions, tables, JSON), stderr is talk (progress, legends, statistics, errors). The room knows no model:
+//! it turns arguments into [`crate::engine::RunRequest`]s, sends them through [`EnginePort`] and prints the events that
+//! come back.
+
+pub mod args;
+pub mod caption;
+mod color;
+mod complete;
+pub mod config;
+pub mod dirs;
+mod doctor;
+mod log;
+mod methods;
+pub mod ports;
+pub mod printer;
+mod progress;
+mod report;
+pub mod resolve;
+pub mod session;
+mod terminal;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+pub use args::Cli;
+pub use ports::{EnginePort, Ports};
+
+use crate::record::{Failure, FailureClass};
+
+/// Exit code after an interrupt.
+pub const INTERRUPTED: i32 = 130;
+
+/// Parse, do, and give the process exit code. Everything has been printed when this returns.
+pub fn run(arguments: impl IntoIterator<Item = OsString>, ports: &Ports) -> i32 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => return report::usage(&error, arguments.iter().any(|a| a == "--json")),
+    };
+    let json = cli.json();
+    let _log = log::start();
+    let outcome = dispatch(cli, ports);
+    outcome.unwrap_or_else(|end| match end {
+        End::Failed(failure) => report::failure(&failure, json),
+        End::Reported(code) => code,
+        // Whoever reads has what they wanted.
+        End::PipeClosed => 0,
+    })
+}
+
+fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
+    use args::Command;
+    let config = config::Config::load()?;
+    match cli.command {
+        None => studio(cli.studio, &config, ports),
+        Some(Command::Caption(args)) => caption::run(&args.video, &args.run, &args.output, &config, ports),
+        Some(Command::Methods(args)) => methods::run(&args),
+        Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
+        Some(Command::Completions { shell }) => complete::completions(shell),
+        Some(Command::Man) => complete::man(),
+    }
+}
+
+/// The studio; without a terminal, a caption in plain text.
+fn studio(args: args::StudioArgs, config: &config::Config, ports: &Ports) -> Result<i32, End> {
+    if terminal::can_draw() {
+        let studio = resolve::studio(&args, config)?;
+        return (ports.studio)(studio).map_err(End::Failed);
+    }
+    let Some(video) = &args.video else {
+        return Err(End::Failed(Failure {
+            class: FailureClass::Usage,
+            error: "the studio needs a terminal, and no video was named to caption without one".into(),
+            hint: Some("run it in a terminal, or name a video: specreel caption demo".into()),
+        }));
+    };
+    caption::run(video, &args.run, &args::OutputArgs::default(), config, ports)
+}
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub enum End {
+    /// It failed; not yet reported.
+    Failed(Failure),
+    /// It ended with this code; everything has been said.
+    Reported(i32),
+    /// Nobody reads stdout any more.
+    PipeClosed,
+}
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> Self {
+        End::Failed(failure)
+    }
+}
+
+impl From<crate::speculate::MethodError> for End {
+    fn from(error: crate::speculate::MethodError) -> Self {
+        End::Failed(error.into())
+    }
+}
+
+impl From<std::io::Error> for End {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return End::PipeClosed;
+        }
+        End::Failed(Failure {
+            class: FailureClass::Internal,
+            error: format!("cannot write the output: {error}"),
+            hint: Some("is the disk full?".into()),
+        })
+    }
+}

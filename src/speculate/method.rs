@@ -4,6 +4,19 @@
 //! form, and `--set axis.key=value` changes one value of either. [`Method::validate`] refuses what cannot work, naming the
 //! two choices that clash and what to pick instead; [`Method::lossless`] says whether the output is exactly that of
 //! autoregressive decoding (in distribution, where sampling).
+//!
+//! The data stands here; reading it is `parse`, the presets are `preset`, what is refused is `check`, and the words for
+//! people are `describe`. `schema` is the one list of what may be written in a file.
+
+mod check;
+mod describe;
+mod error;
+mod parse;
+mod preset;
+mod schema;
+
+pub use error::{MethodError, Origin, Problem};
+pub use schema::{AXES, Axis, Key, Kind, Value};
 
 use serde::{Deserialize, Serialize};
 

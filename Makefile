@@ -1,0 +1,24 @@
+# make run     builds and starts the studio        make run ARGS="caption demo"
+# make test    formatting, lints, docs, all tests
+#
+# Both install what is missing first (scripts/setup.sh); when nothing is missing that takes no time.
+
+CARGO_HOME ?= $(HOME)/.cargo
+export PATH := $(CARGO_HOME)/bin:$(PATH)
+ARGS ?=
+
+.PHONY: run test setup
+
+run: setup
+	@cargo run --release --locked --quiet -- $(ARGS)
+
+setup:
+	@sh scripts/setup.sh build
+
+test:
+	@sh scripts/setup.sh test
+	cargo fmt --all --check
+	cargo clippy --locked --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet
+	cargo test --locked --doc --quiet
+	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked; else cargo test --locked --all-targets; fi

@@ -1,0 +1,287 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::model::{DeviceChoice, WeightType};
+
+/// Version line with what this build can use.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREEL_FEATURES"), ")");
+
+/// Captions videos on your own machine, makes it faster with speculative decoding, and shows how every token was verified.
+#[derive(Debug, Parser)]
+#[command(name = "specreel", version = VERSION, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Exit codes: 0 done, 1 our fault, 2 usage, 3 the input cannot be used, 4 not enough memory, 130 interrupted.")]
+pub struct Cli {
+    /// What to do; without it, the studio.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The studio's arguments.
+    #[command(flatten)]
+    pub studio: StudioArgs,
+}
+
+impl Cli {
+    /// True if stdout is JSON.
+    pub fn json(&self) -> bool {
+        match &self.command {
+            Some(Command::Caption(args)) => args.output.json,
+            Some(Command::Methods(args)) => args.json,
+            Some(Command::Doctor(args)) => args.json,
+            _ => false,
+        }
+    }
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Write a caption of a video to stdout
+    Caption(CaptionArgs),
+    /// List, show or check decoding methods
+    Methods(MethodsArgs),
+    /// Say what this build, this machine and this terminal can do, and what is wrong
+    Doctor(DoctorArgs),
+    /// Print a shell's completion script
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page (roff)
+    Man,
+}
+
+/// Arguments of the studio.
+#[derive(Debug, Default, Args)]
+pub struct StudioArgs {
+    /// Video to open; `demo` or `demo:2` is an embedded clip. Without a terminal it is captioned in plain text
+    pub video: Option<PathBuf>,
+    /// How to run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Folder of videos to show in the library (repeatable)
+    #[arg(long, value_name = "DIR")]
+    pub library: Vec<PathBuf>,
+    /// Colours: dark, light, high-contrast, mono, or a theme of your own
+    #[arg(long, value_name = "NAME")]
+    pub theme: Option<String>,
+}
+
+/// Arguments of `caption`.
+#[derive(Debug, Args)]
+pub struct CaptionArgs {
+    /// The video; `demo` or `demo:2` is an embedded clip
+    pub video: PathBuf,
+    /// How to run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// What to print.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// How to run a generation; shared by the studio and `caption`.
+#[derive(Debug, Default, Args)]
+pub struct RunArgs {
+    /// What to ask about the video; `-` reads it from stdin
+    #[arg(long, value_name = "TEXT")]
+    pub prompt: Option<String>,
+    /// Decoding method: a name of `specreel methods`, or a TOML file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub method: Option<String>,
+    /// Change one value of the method, for example acceptance.lambda=0.5 (repeatable)
+    #[arg(long, value_name = "AXIS.KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Directory of the target model in Hugging Face layout [default: the embedded pair]
+    #[arg(long, value_name = "DIR")]
+    pub target: Option<PathBuf>,
+    /// Directory of the drafter model
+    #[arg(long, value_name = "DIR")]
+    pub drafter: Option<PathBuf>,
+    /// Where to compute: auto, cpu, cuda, cuda:1, metal
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub device: Option<DeviceChoice>,
+    /// Weight type of the language models: auto, f32, f16, bf16, q8_0, q4_k
+    #[arg(long, value_name = "TYPE", value_parser = dtype)]
+    pub dtype: Option<WeightType>,
+    /// Look at this many frames, evenly spaced
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "fps")]
+    pub frames: Option<u32>,
+    /// Look at this many frames per second of video
+    #[arg(long, value_name = "F", value_parser = fps)]
+    pub fps: Option<f64>,
+    /// Upper limit of pixels per frame [default: the model's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(784..))]
+    pub max_pixels: Option<u32>,
+    /// Stop after this many tokens [default: 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub max_new_tokens: Option<u32>,
+    /// 0 always takes the most likely token; up to 100
+    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
+    pub temperature: f32,
+    /// Sample from the most likely tokens that together have this probability, above 0, up to 1
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = top_p)]
+    pub top_p: f32,
+    /// Seed of all randomness
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// What to print and keep.
+#[derive(Debug, Default, Args)]
+pub struct OutputArgs {
+    /// Print events instead, one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+    /// Colour tokens by verdict
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub color: ColorChoice,
+    /// No progress, legend or statistics on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Write the session's events to this file as they come
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Let --save overwrite an existing file
+    #[arg(long, requires = "save")]
+    pub force: bool,
+    /// Report the target's K most likely tokens with each token (in --json and --save)
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub logprobs: u32,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal that can
+    #[default]
+    Auto,
+    /// Even into a file or pipe
+    Always,
+    /// Not at all
+    Never,
+}
+
+/// Arguments of `methods`.
+#[derive(Debug, Args)]
+pub struct MethodsArgs {
+    /// What to do; without it, list.
+    #[command(subcommand)]
+    pub command: Option<MethodsCommand>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// Subcommands of `methods`.
+#[derive(Debug, Subcommand)]
+pub enum MethodsCommand {
+    /// All methods that come with the program
+    List,
+    /// One method as a TOML file to start from
+    Show {
+        /// A method's name, or a file
+        name: String,
+    },
+    /// Say whether a method file can be used
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Directory of the target model to try [default: the embedded pair]
+    #[arg(long, value_name = "DIR")]
+    pub target: Option<PathBuf>,
+    /// Directory of the drafter model to try
+    #[arg(long, value_name = "DIR")]
+    pub drafter: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Read a device.
+pub fn device(text: &str) -> Result<DeviceChoice, String> {
+    let text = text.to_lowercase();
+    match (text.as_str(), text.strip_prefix("cuda:").map(str::parse)) {
+        ("auto", _) => Ok(DeviceChoice::Auto),
+        ("cpu", _) => Ok(DeviceChoice::Cpu),
+        ("cuda", _) => Ok(DeviceChoice::Cuda(0)),
+        ("metal", _) => Ok(DeviceChoice::Metal),
+        (_, Some(Ok(number))) if number < 1024 => Ok(DeviceChoice::Cuda(number)),
+        _ => Err("there are auto, cpu, cuda, cuda:N and metal".into()),
+    }
+}
+
+/// Read a weight type.
+pub fn dtype(text: &str) -> Result<WeightType, String> {
+    Ok(match text.to_lowercase().as_str() {
+        "auto" => WeightType::Auto,
+        "f32" => WeightType::F32,
+        "f16" => WeightType::F16,
+        "bf16" => WeightType::Bf16,
+        "q8_0" => WeightType::Q8_0,
+        "q4_k" => WeightType::Q4K,
+        _ => return Err("there are auto, f32, f16, bf16, q8_0 and q4_k".into()),
+    })
+}
+
+fn number<T: std::str::FromStr>(text: &str, fits: impl Fn(&T) -> bool, range: &str) -> Result<T, String> {
+    text.parse().ok().filter(fits).ok_or_else(|| format!("it must be {range}"))
+}
+
+fn temperature(text: &str) -> Result<f32, String> {
+    number(text, |t| (0.0..=100.0).contains(t), "a number from 0 to 100")
+}
+
+fn top_p(text: &str) -> Result<f32, String> {
+    number(text, |p| *p > 0.0 && *p <= 1.0, "a number above 0, up to 1")
+}
+
+fn fps(text: &str) -> Result<f64, String> {
+    number(text, |f| *f > 0.0 && *f <= 1000.0, "a number above 0, up to 1000")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn devices_and_numbers() {
+        assert_eq!(device("CUDA:3"), Ok(DeviceChoice::Cuda(3)));
+        assert_eq!(device("cuda"), Ok(DeviceChoice::Cuda(0)));
+        assert!(device("cuda:").is_err() && device("cuda:-1").is_err() && device("tpu").is_err());
+        assert_eq!(dtype("Q4_K"), Ok(WeightType::Q4K));
+        for bad in ["-1", "101", "nan", "inf", "x", ""] {
+            assert!(temperature(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "1.1", "nan", "-0.5"] {
+            assert!(top_p(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "-2", "nan", "inf"] {
+            assert!(fps(bad).is_err(), "{bad}");
+        }
+        assert_eq!((temperature("0"), top_p("1"), fps("0.5")), (Ok(0.0), Ok(1.0), Ok(0.5)));
+    }
+
+    #[test]
+    fn frames_and_fps_exclude_each_other() {
+        assert!(Cli::try_parse_from(["specreel", "caption", "a.mp4", "--frames", "4", "--fps", "2"]).is_err());
+        assert!(Cli::try_parse_from(["specreel", "caption", "a.mp4", "--force"]).is_err());
+        let cli = Cli::try_parse_from(["specreel", "a.mp4", "--method", "fly"]).unwrap();
+        assert_eq!(cli.studio.video, Some("a.mp4".into()));
+    }
+}

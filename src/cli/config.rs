@@ -1,0 +1,107 @@
+//! `config.toml`: defaults of a user. Arguments win over it.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{args, dirs::Dirs};
+use crate::record::{Failure, FailureClass};
+
+/// What a user may set once for all. Every key is optional.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Method by name or file.
+    pub method: Option<String>,
+    /// The prompt.
+    pub prompt: Option<String>,
+    /// Directory of the target.
+    pub target: Option<PathBuf>,
+    /// Directory of the drafter.
+    pub drafter: Option<PathBuf>,
+    /// Device, as `--device` takes it.
+    pub device: Option<String>,
+    /// Weight type, as `--dtype` takes it.
+    pub dtype: Option<String>,
+    /// Tokens at most.
+    pub max_new_tokens: Option<u32>,
+    /// The studio's theme.
+    pub theme: Option<String>,
+    /// The studio's library folders.
+    pub library: Vec<PathBuf>,
+}
+
+impl Config {
+    /// Read the user's file; no file is an empty one.
+    ///
+    /// # Errors
+    /// The file cannot be read or says something that is not known (class input).
+    pub fn load() -> Result<Config, Failure> {
+        match Dirs::find() {
+            Some(dirs) => Self::read(&dirs.config.join("config.toml")),
+            None => Ok(Config::default()),
+        }
+    }
+
+    /// Read this file; no file is an empty one.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn read(path: &Path) -> Result<Config, Failure> {
+        let fail = |what: String, hint: &str| Failure {
+            class: FailureClass::Input,
+            error: format!("configuration file {}: {what}", path.display()),
+            hint: Some(hint.into()),
+        };
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Config::default()),
+            Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
+        };
+        let known = "known keys: method, prompt, target, drafter, device, dtype, max_new_tokens, theme, library";
+        let config: Config = toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
+        if let Some(device) = &config.device {
+            args::device(device).map_err(|e| fail(format!("device = {device:?} is unknown"), &e))?;
+        }
+        if let Some(dtype) = &config.dtype {
+            args::dtype(dtype).map_err(|e| fail(format!("dtype = {dtype:?} is unknown"), &e))?;
+        }
+        if config.max_new_tokens.is_some_and(|n| !(1..=65536).contains(&n)) {
+            return Err(fail("max_new_tokens is out of range".into(), "write a number from 1 to 65536"));
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, Failure> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, text).unwrap();
+        Config::read(&path)
+    }
+
+    #[test]
+    fn no_file_is_an_empty_one() {
+        assert_eq!(Config::read(Path::new("no/such/config.toml")), Ok(Config::default()));
+        assert_eq!(read("method = \"fly\"").unwrap().method.as_deref(), Some("fly"));
+    }
+
+    #[test]
+    fn mistakes_name_the_file_and_the_key() {
+        for (text, part) in [
+            ("metod = \"fly\"", "metod"),
+            ("device = \"tpu\"", "device = \"tpu\" is unknown"),
+            ("dtype = \"q9\"", "dtype = \"q9\" is unknown"),
+            ("max_new_tokens = 0", "max_new_tokens is out of range"),
+            ("method = ", "TOML parse error"),
+        ] {
+            let failure = read(text).unwrap_err();
+            assert!(failure.error.contains("config.toml") && failure.error.contains(part), "{}", failure.error);
+            assert_eq!(failure.class, FailureClass::Input);
+        }
+    }
+}

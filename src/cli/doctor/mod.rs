@@ -1,0 +1,105 @@
+//! `specreel doctor`: what this build, this machine and this terminal can do, and what is wrong with each.
+
+mod checks;
+
+use std::io::Write as _;
+
+use serde::Serialize;
+
+use super::{End, Ports, args::DoctorArgs, color, config::Config, terminal};
+
+/// How a finding stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As it should be.
+    Good,
+    /// Works, but less well than it could.
+    Warn,
+    /// Does not work.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Part of the report.
+    pub area: &'static str,
+    /// What was looked at.
+    pub name: String,
+    /// How it stands.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    fn new(area: &'static str, name: impl Into<String>, state: State, found: impl Into<String>) -> Self {
+        Self { area, name: name.into(), state, found: found.into(), hint: None }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Look at everything. Exit code 0 if captions can be written, 3 if something that they need does not work.
+pub fn run(args: &DoctorArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+    let mut findings = checks::build();
+    findings.extend(checks::ffmpeg());
+    findings.extend(checks::terminal());
+    findings.extend(checks::directories());
+    findings.extend(checks::models(args, config, ports));
+    let text = if args.json {
+        let line = serde_json::to_string(&serde_json::json!({ "version": super::args::VERSION, "findings": findings }));
+        line.map_err(std::io::Error::from)? + "\n"
+    } else {
+        table(&findings, terminal::color_stdout(super::args::ColorChoice::Auto))
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    let bad = findings.iter().any(|f| f.state == State::Bad);
+    Ok(if bad { 3 } else { 0 })
+}
+
+fn table(findings: &[Finding], colored: bool) -> String {
+    let mut out = format!("specreel {}\n", super::args::VERSION);
+    let width = findings.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
+    let mut area = "";
+    for f in findings {
+        if f.area != area {
+            area = f.area;
+            out += &format!("\n{area}\n");
+        }
+        let (word, sgr) = match f.state {
+            State::Good => ("ok  ", "32"),
+            State::Warn => ("note", "33"),
+            State::Bad => ("BAD ", "1;31"),
+        };
+        let word = if colored { format!("\x1b[{sgr}m{word}\x1b[0m") } else { word.to_owned() };
+        out += &format!("  {word}  {:width$}  {}\n", f.name, color::plain(&f.found));
+        if let Some(hint) = &f.hint {
+            out += &format!("        {:width$}  hint: {}\n", "", color::plain(hint));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_stands_out_without_colour() {
+        let findings = [
+            Finding::new("Build", "cpu", State::Good, "yes"),
+            Finding::new("FFmpeg", "h264", State::Bad, "no decoder").hint("install it"),
+        ];
+        let text = table(&findings, false);
+        assert!(text.contains("\nBuild\n  ok    cpu   yes\n"), "{text}");
+        assert!(text.contains("  BAD   h264  no decoder\n") && text.contains("hint: install it"), "{text}");
+    }
+}

@@ -1,0 +1,280 @@
+//! Events to text: the caption on stdout as it is written, talk on stderr, or events as JSON lines.
+//!
+//! A [`Printer`] knows no engine and no terminal; it is given sinks and told what they can do, so that every word of it can
+//! be tested.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
+
+use super::{color, progress::Progress, session::SessionFile};
+use crate::record::{Event, EventKind, Failure, Stage, Stats, Step, StopReason, Token, Verdict};
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Events as JSON lines instead of text.
+    pub json: bool,
+    /// Verdict styles on stdout.
+    pub color: bool,
+    /// Verdict styles on stderr.
+    pub color_talk: bool,
+    /// No talk.
+    pub quiet: bool,
+    /// stdout is a terminal: no control characters, no progress while the caption is written.
+    pub terminal: bool,
+}
+
+/// Whether the run goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Flow {
+    /// More events are to come.
+    Go,
+    /// The run is done; with its reason.
+    Done(StopReason),
+    /// It failed; the failure has been written to stdout with `json`, but not yet to stderr.
+    Failed(Failure),
+}
+
+/// What stopped the printing.
+#[derive(Debug, thiserror::Error)]
+pub enum PrintError {
+    /// A sink failed; a closed pipe is among these.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The session file failed.
+    #[error("{}", .0.error)]
+    Session(Failure),
+}
+
+/// Prints the events of one run.
+pub struct Printer<O, E> {
+    out: O,
+    talk: E,
+    style: Style,
+    progress: Progress,
+    session: Option<SessionFile>,
+    /// Least strict verdict of tokens whose text has not appeared yet.
+    pending: Option<Verdict>,
+    /// Style that is switched on in `out`.
+    painted: &'static str,
+    wrote: bool,
+    ends_line: bool,
+    lossless: bool,
+    limit: usize,
+}
+
+impl<O: Write, E: Write> Printer<O, E> {
+    /// A printer to these sinks. `limit` is the number of tokens at which the run stops.
+    pub fn new(out: O, talk: E, style: Style, progress: Progress, session: Option<SessionFile>, limit: usize) -> Self {
+        Self {
+            out,
+            talk,
+            style,
+            progress,
+            session,
+            pending: None,
+            painted: "",
+            wrote: false,
+            ends_line: true,
+            lossless: true,
+            limit,
+        }
+    }
+
+    /// Print one event.
+    ///
+    /// # Errors
+    /// A sink or the session file failed.
+    pub fn event(&mut self, event: &Event) -> Result<Flow, PrintError> {
+        if let Some(session) = &mut self.session {
+            session.append(event).map_err(PrintError::Session)?;
+        }
+        if self.style.json {
+            let mut line = serde_json::to_vec(event).map_err(io::Error::from)?;
+            line.push(b'\n');
+            // One write a line, at once: whoever reads a pipe wants whole events as they happen.
+            self.out.write_all(&line)?;
+            self.out.flush()?;
+        }
+        match &event.kind {
+            EventKind::Ready { .. } | EventKind::Prompt { .. } => Ok(Flow::Go),
+            EventKind::Started { method, lossless, target, drafter, device, dtype, .. } => {
+                self.lossless = *lossless;
+                let name = method.get("name").and_then(|n| n.as_str()).unwrap_or("?");
+                let mark = if *lossless { "lossless" } else { "lossy" };
+                let models = match drafter {
+                    Some(drafter) => format!("{target} with {drafter}"),
+                    None => target.clone(),
+                };
+                self.say(&format!("{name} ({mark}): {models} on {device}, {dtype}\n"))?;
+                Ok(Flow::Go)
+            }
+            EventKind::Stage { stage, done, total } => {
+                if *stage != Stage::Generate || !(self.style.terminal || self.style.json) {
+                    self.progress.stage(*stage, *done, *total);
+                }
+                Ok(Flow::Go)
+            }
+            EventKind::Step(step) => self.step(step).map(|()| Flow::Go),
+            EventKind::Done { reason, stats, text, .. } => self.done(*reason, stats, text).map(|()| Flow::Done(*reason)),
+            EventKind::Failed(failure) => {
+                self.close()?;
+                Ok(Flow::Failed(failure.clone()))
+            }
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), PrintError> {
+        if self.style.json {
+            return Ok(());
+        }
+        if self.style.terminal {
+            self.progress.clear();
+        }
+        for token in &step.tokens {
+            self.token(token)?;
+        }
+        self.out.flush()?;
+        Ok(())
+    }
+
+    fn token(&mut self, token: &Token) -> io::Result<()> {
+        // A chunk of text that several tokens make together belongs to the least strict of them.
+        let verdict = self.pending.map_or(token.verdict, |p| p.max(token.verdict));
+        if token.text.is_empty() {
+            self.pending = Some(verdict);
+            return Ok(());
+        }
+        self.pending = None;
+        let styled = self.style.color || self.style.terminal;
+        let text = if styled { color::plain(&token.text) } else { token.text.as_str().into() };
+        // A caption is one text: the space before its first word belongs to the prompt's end.
+        let text = if self.wrote { &text } else { text.trim_start() };
+        if text.is_empty() {
+            return Ok(());
+        }
+        if self.style.color {
+            self.paint(color::sgr(verdict))?;
+        }
+        self.out.write_all(text.as_bytes())?;
+        self.wrote = true;
+        self.ends_line = text.ends_with('\n');
+        Ok(())
+    }
+
+    fn paint(&mut self, sgr: &'static str) -> io::Result<()> {
+        if sgr == self.painted {
+            return Ok(());
+        }
+        if !self.painted.is_empty() {
+            self.out.write_all(b"\x1b[0m")?;
+        }
+        if !sgr.is_empty() {
+            write!(self.out, "\x1b[{sgr}m")?;
+        }
+        self.painted = sgr;
+        Ok(())
+    }
+
+    fn done(&mut self, reason: StopReason, stats: &Stats, text: &str) -> Result<(), PrintError> {
+        if !self.style.json && !self.wrote {
+            // No step brought text (a run of nothing but an incomplete character): the whole text is the caption.
+            let text = if self.style.color || self.style.terminal { color::plain(text) } else { text.into() };
+            self.out.write_all(text.as_bytes())?;
+            self.wrote = !text.is_empty();
+            self.ends_line = text.ends_with('\n') || text.is_empty();
+        }
+        self.close()?;
+        let legend = self.legend(stats);
+        self.say(&legend)?;
+        self.say(&statistics(reason, stats, self.limit))?;
+        Ok(())
+    }
+
+    /// End the caption's line and the session.
+    ///
+    /// # Errors
+    /// As [`Printer::event`].
+    pub fn close(&mut self) -> Result<(), PrintError> {
+        self.progress.clear();
+        if !self.style.json {
+            self.paint("")?;
+            if self.wrote && !self.ends_line {
+                self.out.write_all(b"\n")?;
+                self.ends_line = true;
+            }
+        }
+        self.out.flush()?;
+        if let Some(session) = &mut self.session {
+            session.finish().map_err(PrintError::Session)?;
+        }
+        Ok(())
+    }
+
+    /// Verdicts that occurred, with counts, in their own styles.
+    fn legend(&self, stats: &Stats) -> String {
+        let one = |(verdict, count): (Verdict, u64)| {
+            if self.style.color_talk {
+                format!("{} {count}", color::paint(verdict, verdict.name()))
+            } else if self.style.color {
+                format!("{verdict} {count} ({})", color::look(verdict))
+            } else {
+                format!("{verdict} {count}")
+            }
+        };
+        let parts: Vec<String> = stats.verdicts.iter().map(one).collect();
+        if parts.is_empty() {
+            return String::new();
+        }
+        let mark = if self.lossless { "" } else { "; lossy: the target alone may write something else" };
+        format!("verdicts: {}{mark}\n", parts.join(" · "))
+    }
+
+    /// Write to stderr unless told to be quiet. Nobody listening is no reason to stop.
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        if !self.style.quiet && !self.style.json && !text.is_empty() {
+            self.progress.clear();
+            let _ = self.talk.write_all(text.as_bytes());
+            let _ = self.talk.flush();
+        }
+        Ok(())
+    }
+}
+
+/// The account of a run in one or two lines.
+pub fn statistics(reason: StopReason, stats: &Stats, limit: usize) -> String {
+    let mut out = String::new();
+    let plural = |n: u64, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
+    let mut parts = vec![format!("{} in {}", plural(stats.emitted, "token"), plural(stats.steps, "step"))];
+    if stats.judged > 0 {
+        parts.push(format!("{:.2} a step (tau {:.2})", stats.emitted_per_step, stats.tau));
+    }
+    parts.push(format!("{:.1} tokens/s", stats.tokens_per_second));
+    if let Some(s) = &stats.speedup {
+        let kind = match s.baseline.kind {
+            crate::record::BaselineKind::Measured => "measured",
+            crate::record::BaselineKind::Calibrated => "calibrated",
+        };
+        parts.push(format!("{:.2}x {} ({kind}), {:.2}x from file to end", s.decode, s.baseline.name, s.end_to_end));
+    }
+    if stats.verdicts.loosened() > 0 {
+        parts.push(format!("{:.0} % loosened", stats.loosened_share() * 100.0));
+    }
+    parts.push(format!("{:.1} s in all", stats.timings.total_ms() / 1000.0));
+    // Writing to a string cannot fail.
+    let _ = writeln!(out, "{}", parts.join(" · "));
+    match reason {
+        StopReason::Eos => {}
+        StopReason::Length => {
+            let _ = writeln!(out, "stopped after {limit} tokens; --max-new-tokens N allows more");
+        }
+        StopReason::Cancelled => out += "interrupted\n",
+    }
+    out
+}
+
+#[cfg(test)]
+#[path = "printer_tests.rs"]
+mod tests;

@@ -1,0 +1,167 @@
+use super::*;
+use crate::record::FailureClass;
+
+fn token(text: &str, verdict: Verdict) -> Token {
+    Token {
+        id: 1,
+        text: text.into(),
+        verdict,
+        target_id: 1,
+        relevance: None,
+        relevance_rank: None,
+        entropy: None,
+        probability: None,
+        drafter_probability: None,
+        logprobs: vec![],
+    }
+}
+
+fn script(tokens: &[(&str, Verdict)], reason: StopReason) -> Vec<Event> {
+    let step = Step {
+        index: 0,
+        drafted: vec![1; tokens.len()],
+        drafted_text: vec![],
+        judged: tokens.len(),
+        accepted: tokens.len() - 1,
+        tokens: tokens.iter().map(|(t, v)| token(t, *v)).collect(),
+        draft_ms: 50.0,
+        verify_ms: 50.0,
+        other_ms: 0.0,
+    };
+    let mut stats = Stats::default();
+    stats.add(&step);
+    let text = tokens.iter().map(|(t, _)| *t).collect();
+    let ids = vec![1; tokens.len()];
+    [
+        EventKind::Started {
+            method: serde_json::json!({"name": "lvspec"}),
+            lossless: false,
+            target: "big".into(),
+            drafter: Some("small".into()),
+            device: "cpu".into(),
+            dtype: "q8_0".into(),
+            video: "v.mp4".into(),
+            prompt: "p".into(),
+        },
+        EventKind::Stage { stage: Stage::Decode, done: 1, total: 2 },
+        EventKind::Step(step),
+        EventKind::Done { reason, text, ids, stats: Box::new(stats) },
+    ]
+    .into_iter()
+    .map(|kind| Event::new(1, kind))
+    .collect()
+}
+
+fn print(events: &[Event], style: Style) -> (String, String, Flow) {
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut printer = Printer::new(&mut out, &mut talk, style, Progress::new(false), None, 256);
+    let mut flow = Flow::Go;
+    for event in events {
+        flow = printer.event(event).unwrap();
+    }
+    (String::from_utf8(out).unwrap(), String::from_utf8(talk).unwrap(), flow)
+}
+
+const TOKENS: [(&str, Verdict); 4] = [
+    (" A", Verdict::Exact),
+    (" red", Verdict::Exact),
+    (" round", Verdict::Loosened),
+    (" ring.", Verdict::Corrected),
+];
+
+#[test]
+fn plain_text_goes_out_and_talk_goes_to_stderr() {
+    let (out, talk, flow) = print(&script(&TOKENS, StopReason::Eos), Style::default());
+    assert_eq!(out, "A red round ring.\n");
+    assert_eq!(
+        talk,
+        "lvspec (lossy): big with small on cpu, q8_0\n\
+         verdicts: exact 2 · corrected 1 · loosened 1; lossy: the target alone may write something else\n\
+         4 tokens in 1 step · 4.00 a step (tau 3.00) · 40.0 tokens/s · 25 % loosened · 0.1 s in all\n"
+    );
+    assert_eq!(flow, Flow::Done(StopReason::Eos));
+}
+
+#[test]
+fn verdicts_have_styles() {
+    let style = Style { color: true, color_talk: true, ..Style::default() };
+    let (out, talk, _) = print(&script(&TOKENS, StopReason::Eos), style);
+    assert_eq!(out, "A red\x1b[4;33m round\x1b[0m\x1b[1m ring.\x1b[0m\n");
+    assert!(talk.contains("\x1b[4;33mloosened\x1b[0m 1"), "{talk}");
+}
+
+#[test]
+fn json_lines_and_nothing_else() {
+    let events = script(&TOKENS, StopReason::Eos);
+    let (out, talk, _) = print(&events, Style { json: true, ..Style::default() });
+    let back: Vec<Event> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(back, events);
+    assert_eq!(talk, "");
+}
+
+#[test]
+fn quiet_is_quiet() {
+    let (out, talk, _) = print(&script(&TOKENS, StopReason::Length), Style { quiet: true, ..Style::default() });
+    assert_eq!((out.as_str(), talk.as_str()), ("A red round ring.\n", ""));
+}
+
+#[test]
+fn the_way_a_run_ended_is_said() {
+    let (_, talk, _) = print(&script(&TOKENS, StopReason::Length), Style::default());
+    assert!(talk.ends_with("stopped after 256 tokens; --max-new-tokens N allows more\n"));
+    let (_, talk, flow) = print(&script(&TOKENS, StopReason::Cancelled), Style::default());
+    assert!(talk.ends_with("interrupted\n"));
+    assert_eq!(flow, Flow::Done(StopReason::Cancelled));
+}
+
+#[test]
+fn a_character_of_several_tokens_belongs_to_the_least_strict() {
+    let tokens = [("", Verdict::Shifted), ("", Verdict::Exact), ("é", Verdict::Corrected), ("s", Verdict::Exact)];
+    let (out, _, _) = print(&script(&tokens, StopReason::Eos), Style { color: true, ..Style::default() });
+    assert_eq!(out, "\x1b[3;35mé\x1b[0ms\n");
+}
+
+#[test]
+fn a_model_cannot_drive_the_terminal() {
+    let tokens = [("a\x1b[2J", Verdict::Exact), ("\n", Verdict::Exact)];
+    let (out, _, _) = print(&script(&tokens, StopReason::Eos), Style { terminal: true, ..Style::default() });
+    assert_eq!(out, "a\u{fffd}[2J\n");
+    let (out, _, _) = print(&script(&tokens, StopReason::Eos), Style::default());
+    assert_eq!(out, "a\x1b[2J\n", "a file gets what the model wrote");
+}
+
+#[test]
+fn a_failure_ends_the_line_and_comes_back() {
+    let mut events = script(&TOKENS, StopReason::Eos);
+    events.pop();
+    let failure = Failure { class: FailureClass::Memory, error: "x".into(), hint: None };
+    events.push(Event::new(1, EventKind::Failed(failure.clone())));
+    let (out, talk, flow) = print(&events, Style::default());
+    assert_eq!(out, "A red round ring.\n");
+    assert!(!talk.contains('x'), "the caller reports it");
+    assert_eq!(flow, Flow::Failed(failure));
+}
+
+#[test]
+fn an_empty_caption_is_empty() {
+    let mut events = script(&[("", Verdict::Plain)], StopReason::Eos);
+    events.remove(2);
+    let (out, _, _) = print(&events, Style::default());
+    assert_eq!(out, "");
+}
+
+#[test]
+fn a_closed_pipe_is_an_error_of_the_sink() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut printer = Printer::new(Closed, Vec::new(), Style::default(), Progress::new(false), None, 1);
+    let error = script(&TOKENS, StopReason::Eos).iter().find_map(|e| printer.event(e).err()).unwrap();
+    assert!(matches!(error, PrintError::Io(e) if e.kind() == io::ErrorKind::BrokenPipe));
+}

@@ -1,0 +1,48 @@
+//! The progress line on stderr; nothing at all where stderr is no terminal.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::record::Stage;
+
+/// One line that shows the running stage.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    stage: Option<Stage>,
+}
+
+impl Progress {
+    /// A line on stderr if `shown` and stderr is a terminal.
+    pub fn new(shown: bool) -> Self {
+        Self { bar: shown.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())), stage: None }
+    }
+
+    /// A stage is this far; a total of 0 is unknown.
+    pub fn stage(&mut self, stage: Stage, done: u64, total: u64) {
+        let Some(bar) = &self.bar else { return };
+        if self.stage != Some(stage) {
+            self.stage = Some(stage);
+            bar.set_message(stage.doing());
+            bar.enable_steady_tick(Duration::from_millis(120));
+        }
+        let template =
+            if total > 0 { "{spinner} {msg} {bar:24} {pos}/{len} {elapsed}" } else { "{spinner} {msg} {elapsed}" };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_length(total);
+        bar.set_position(done);
+    }
+
+    /// Take the line away, so that others may write.
+    pub fn clear(&mut self) {
+        if let Some(bar) = &self.bar
+            && self.stage.take().is_some()
+        {
+            bar.disable_steady_tick();
+            bar.finish_and_clear();
+            bar.reset();
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! From arguments and configuration to what is run.
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    args::{self, RunArgs, StudioArgs},
+    config::Config,
+    dirs::Dirs,
+};
+use crate::{
+    assets::{self, Clip},
+    engine::{RunRequest, TextSampling},
+    model::ModelSpec,
+    record::{Failure, FailureClass},
+    speculate::{Drafter, Method},
+    video::Sampling,
+};
+
+/// What is asked where nobody asks anything.
+pub const DEFAULT_PROMPT: &str = "Describe the video in detail.";
+
+/// Tokens at most where nobody says.
+pub const DEFAULT_MAX_NEW_TOKENS: u32 = 256;
+
+/// Longest prompt that is read, in bytes.
+const MAX_PROMPT: u64 = 1 << 20;
+
+/// Everything the studio starts with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Studio {
+    /// Video to open at once.
+    pub video: Option<PathBuf>,
+    /// Embedded clips for the library.
+    pub clips: Vec<Clip>,
+    /// Folders of videos for the library.
+    pub library: Vec<PathBuf>,
+    /// Models to load.
+    pub models: ModelSpec,
+    /// The first run's request; the studio changes prompt, method, video and number.
+    pub request: RunRequest,
+    /// Theme by name.
+    pub theme: Option<String>,
+    /// Where our files live; none where there is no home.
+    pub dirs: Option<Dirs>,
+}
+
+/// One caption to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Caption {
+    /// Models to load.
+    pub models: ModelSpec,
+    /// What to run.
+    pub request: RunRequest,
+}
+
+/// The request of `caption`.
+///
+/// # Errors
+/// The video, the prompt, the method or the models cannot be.
+pub fn caption(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
+    let video = self::video(video)?;
+    let models = models(args.target.as_deref(), args.drafter.as_deref(), args, config)?;
+    let request = request(video, args, config, &models)?;
+    Ok(Caption { models, request })
+}
+
+/// What the studio starts with.
+///
+/// # Errors
+/// As [`caption`].
+pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
+    let first = args.video.as_deref().map(self::video).transpose()?;
+    let run = &args.run;
+    let models = models(run.target.as_deref(), run.drafter.as_deref(), run, config)?;
+    let request = request(first.clone().unwrap_or_default(), run, config, &models)?;
+    let dirs = Dirs::find();
+    let clips = assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
+    let library = if args.library.is_empty() { config.library.clone() } else { args.library.clone() };
+    let theme = args.theme.clone().or_else(|| config.theme.clone());
+    Ok(Studio { video: first, clips, library, models, request, theme, dirs })
+}
+
+/// The file behind a video's name; `demo` and `demo:N` are embedded clips.
+///
+/// # Errors
+/// There is no such file or clip, or it is a directory.
+pub fn video(name: &Path) -> Result<PathBuf, Failure> {
+    if !name.exists()
+        && let Some(index) = name.to_str().and_then(assets::clip_index)
+    {
+        let index = index?;
+        let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
+        return demo.clips.get(index).map(|clip| clip.path.clone()).ok_or_else(|| assets::AssetError::Absent.into());
+    }
+    let input = |what: String, hint: &str| Failure {
+        class: FailureClass::Input,
+        error: format!("video {}: {what}", name.display()),
+        hint: Some(hint.into()),
+    };
+    match std::fs::metadata(name) {
+        Ok(m) if m.is_dir() => Err(input("it is a directory".into(), "name a video file inside it")),
+        Ok(m) if m.is_file() && m.len() == 0 => {
+            Err(input("the file is empty".into(), "was it copied or downloaded completely?"))
+        }
+        Ok(_) => Ok(name.to_owned()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(input("no such file".into(), "check the path; `demo` is an embedded clip"))
+        }
+        Err(e) => Err(input(e.to_string(), "make it readable")),
+    }
+}
+
+/// The models: arguments, then configuration, then the embedded pair.
+///
+/// # Errors
+/// A directory is missing, or nothing is named and nothing is embedded.
+pub fn models(
+    target: Option<&Path>,
+    drafter: Option<&Path>,
+    args: &RunArgs,
+    config: &Config,
+) -> Result<ModelSpec, Failure> {
+    let device = match (args.device, &config.device) {
+        (None, Some(text)) => args::device(text).unwrap_or_default(),
+        (device, _) => device.unwrap_or_default(),
+    };
+    let dtype = match (args.dtype, &config.dtype) {
+        (None, Some(text)) => args::dtype(text).unwrap_or_default(),
+        (dtype, _) => dtype.unwrap_or_default(),
+    };
+    // A configured drafter belongs to the configured target, not to one that was typed.
+    let (target, drafter) = match (target, &config.target) {
+        (Some(target), _) => (Some(target), drafter),
+        (None, Some(target)) => (Some(target.as_path()), drafter.or(config.drafter.as_deref())),
+        (None, None) => (None, drafter),
+    };
+    for (role, dir) in [("target", target), ("drafter", drafter)] {
+        if let Some(dir) = dir {
+            model_directory(role, dir)?;
+        }
+    }
+    if let Some(target) = target {
+        return Ok(ModelSpec { target: target.into(), drafter: drafter.map(Into::into), device, dtype });
+    }
+    let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
+    let drafter = drafter.map_or(demo.drafter, Into::into);
+    Ok(ModelSpec { target: demo.target, drafter: Some(drafter), device, dtype })
+}
+
+fn model_directory(role: &str, dir: &Path) -> Result<(), Failure> {
+    let what = match std::fs::metadata(dir) {
+        Ok(m) if m.is_dir() => return Ok(()),
+        Ok(_) => "it is a file, not a directory".to_owned(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => "no such directory".into(),
+        Err(e) => e.to_string(),
+    };
+    Err(Failure {
+        class: FailureClass::Input,
+        error: format!("{role} model {}: {what}", dir.display()),
+        hint: Some("name a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout)".into()),
+    })
+}
+
+fn request(video: PathBuf, args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<RunRequest, Failure> {
+    Ok(RunRequest {
+        run: 1,
+        video,
+        prompt: prompt(args.prompt.as_deref().or(config.prompt.as_deref()), &mut std::io::stdin())?,
+        method: method(args, config, models)?,
+        sampling: match (args.frames, args.fps) {
+            (Some(n), _) => Sampling::Frames(n as usize),
+            (None, Some(fps)) => Sampling::Fps(fps),
+            (None, None) => Sampling::Auto,
+        },
+        max_pixels: args.max_pixels.map(|n| n as usize),
+        max_new_tokens: args.max_new_tokens.or(config.max_new_tokens).unwrap_or(DEFAULT_MAX_NEW_TOKENS) as usize,
+        text: TextSampling { temperature: args.temperature, top_p: args.top_p, seed: args.seed },
+        logprobs: 0,
+    })
+}
+
+/// The method: arguments, then configuration, then `lvspec`, or `autoregressive` where there is no drafter.
+fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method, Failure> {
+    let named = args.method.as_deref().or(config.method.as_deref());
+    let default = if models.drafter.is_some() { "lvspec" } else { "autoregressive" };
+    let base = Method::find(named.unwrap_or(default))?;
+    let method = base.with_sets(args.set.iter().map(String::as_str))?;
+    if method.drafter == (Drafter::Model {}) && models.drafter.is_none() {
+        return Err(Failure {
+            class: FailureClass::Usage,
+            error: format!("method `{}` drafts with a small model, but --target came without --drafter", method.name),
+            hint: Some("add --drafter DIR, or use --method lvspec-self or autoregressive".into()),
+        });
+    }
+    Ok(method)
+}
+
+fn prompt(given: Option<&str>, stdin: &mut dyn Read) -> Result<String, Failure> {
+    let usage = |error: &str, hint: &str| Failure {
+        class: FailureClass::Usage,
+        error: error.into(),
+        hint: Some(hint.into()),
+    };
+    let text = match given {
+        None => DEFAULT_PROMPT.to_owned(),
+        Some("-") => {
+            let mut bytes = Vec::new();
+            stdin.take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(|e| {
+                usage(&format!("cannot read the prompt from stdin: {e}"), "pipe some text in, or use --prompt TEXT")
+            })?;
+            if bytes.len() as u64 > MAX_PROMPT {
+                return Err(usage("the prompt on stdin is longer than 1 MiB", "a prompt is a question, not a file"));
+            }
+            String::from_utf8(bytes)
+                .map_err(|_| usage("the prompt on stdin is not UTF-8 text", "pipe plain text in"))?
+        }
+        Some(text) => text.to_owned(),
+    };
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(usage("the prompt is empty", "say what to write, for example --prompt \"Describe the video.\""));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(drafter: bool) -> ModelSpec {
+        ModelSpec {
+            target: "t".into(),
+            drafter: drafter.then(|| "d".into()),
+            device: Default::default(),
+            dtype: Default::default(),
+        }
+    }
+
+    #[test]
+    fn prompts() {
+        let stdin = |text: &[u8]| prompt(Some("-"), &mut std::io::Cursor::new(text.to_vec()));
+        assert_eq!(prompt(None, &mut std::io::empty()).unwrap(), DEFAULT_PROMPT);
+        assert_eq!(prompt(Some(" What? \n"), &mut std::io::empty()).unwrap(), "What?");
+        assert_eq!(stdin(b"Who is it?\n").unwrap(), "Who is it?");
+        for bad in [&b""[..], b" \n", b"\xff\xfe", &vec![b'a'; (MAX_PROMPT + 1) as usize]] {
+            assert_eq!(stdin(bad).unwrap_err().class, FailureClass::Usage);
+        }
+    }
+
+    #[test]
+    fn the_method_follows_arguments_then_configuration_then_what_is_there() {
+        let mut args = RunArgs::default();
+        let mut config = Config::default();
+        assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "lvspec");
+        assert_eq!(method(&args, &config, &spec(false)).unwrap().name, "autoregressive");
+        config.method = Some("fly".into());
+        assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "fly");
+        args.method = Some("naive".into());
+        args.set = vec!["shape.length=3".into()];
+        assert_eq!(method(&args, &config, &spec(true)).unwrap().shape.describe(), "chain of 3");
+        let failure = method(&args, &config, &spec(false)).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Usage);
+        assert!(failure.hint.unwrap().contains("--drafter DIR"));
+    }
+
+    #[test]
+    fn videos_that_cannot_be_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let empty = dir.path().join("empty.mp4");
+        std::fs::write(&empty, b"").unwrap();
+        for (path, part) in [
+            (dir.path().to_owned(), "it is a directory"),
+            (empty, "the file is empty"),
+            (dir.path().join("no.mp4"), "no such file"),
+        ] {
+            let failure = video(&path).unwrap_err();
+            assert_eq!(failure.class, FailureClass::Input);
+            assert!(failure.error.ends_with(part), "{}", failure.error);
+        }
+    }
+
+    #[test]
+    fn model_directories_that_are_none_are_named() {
+        let args = RunArgs::default();
+        let failure = models(Some(Path::new("no/such")), None, &args, &Config::default()).unwrap_err();
+        assert_eq!(failure.error, "target model no/such: no such directory");
+        let dir = tempfile::tempdir().unwrap();
+        let models = models(Some(dir.path()), None, &args, &Config::default()).unwrap();
+        assert_eq!(models.drafter, None);
+    }
+}

@@ -1,0 +1,234 @@
+//! `specreel scenes`: synthetic clips with known facts, and how true a text about one is.
+
+use std::{
+    io::{self, BufWriter, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, Subcommand};
+
+use super::End;
+use crate::{
+    record::{Failure, FailureClass},
+    scenes::{
+        Scene, encode,
+        facts::{self, Facts, Score},
+        stream,
+    },
+};
+
+/// Longest text that is scored, in bytes.
+const MAX_TEXT: u64 = 16 << 20;
+
+/// Arguments of `scenes`.
+#[derive(Debug, Args)]
+pub struct ScenesArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: ScenesCommand,
+}
+
+/// Subcommands of `scenes`.
+#[derive(Debug, Subcommand)]
+pub enum ScenesCommand {
+    /// Render the scene of a seed to an mp4 file, and print its facts as JSON
+    Render {
+        /// Which scene
+        #[arg(long, value_name = "N")]
+        seed: u64,
+        /// The file to write
+        out: PathBuf,
+        /// Width and height in pixels, both even
+        #[arg(long, value_name = "WxH", default_value = "320x320", value_parser = size)]
+        size: (u32, u32),
+        /// Overwrite an existing file
+        #[arg(long)]
+        force: bool,
+    },
+    /// Count how many facts of a scene a text states
+    Score {
+        /// The text; `-` reads stdin
+        file: PathBuf,
+        /// The scene by its seed
+        #[arg(long, value_name = "N", required_unless_present = "facts", conflicts_with = "facts")]
+        seed: Option<u64>,
+        /// The facts as JSON, as `scenes render` prints them
+        #[arg(long, value_name = "FILE")]
+        facts: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write training samples to stdout without end (the format stands in the source of scenes::stream)
+    Stream(StreamArgs),
+}
+
+/// What to stream.
+#[derive(Debug, Args)]
+pub struct StreamArgs {
+    /// Seed of the first scene; the following ones count up
+    #[arg(long, value_name = "N", default_value_t = stream::Options::default().first_seed)]
+    seed: u64,
+    /// Number of samples [default: until the reader hangs up]
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Frames, height and width, with a weight: 8x112x112:3 (repeatable)
+    #[arg(long, value_name = "FxHxW[:WEIGHT]", value_parser = format)]
+    format: Vec<(stream::Format, f64)>,
+    /// Samples in a row that share a format
+    #[arg(long, value_name = "N", default_value_t = stream::Options::default().group, value_parser = clap::value_parser!(u64).range(1..))]
+    group: u64,
+    /// Share of short captions
+    #[arg(long, value_name = "SHARE", default_value_t = stream::Options::default().short, value_parser = share)]
+    short: f64,
+    /// Share of questions
+    #[arg(long, value_name = "SHARE", default_value_t = stream::Options::default().question, value_parser = share)]
+    question: f64,
+    /// Leave the pixels as drawn
+    #[arg(long)]
+    clean: bool,
+}
+
+impl ScenesArgs {
+    /// True if stdout is JSON.
+    pub fn json(&self) -> bool {
+        matches!(self.command, ScenesCommand::Score { json: true, .. })
+    }
+}
+
+/// Render, score or stream.
+pub fn run(args: &ScenesArgs) -> Result<i32, End> {
+    match &args.command {
+        ScenesCommand::Render { seed, out, size, force } => render(*seed, out, *size, *force),
+        ScenesCommand::Score { file, seed, facts, json } => score(file, *seed, facts.as_deref(), *json),
+        ScenesCommand::Stream(args) => samples(args),
+    }
+}
+
+fn render(seed: u64, out: &Path, (width, height): (u32, u32), force: bool) -> Result<i32, End> {
+    if out.exists() && !force {
+        return Err(fail(
+            FailureClass::Usage,
+            format!("{} exists", out.display()),
+            "choose another name, or add --force to overwrite it",
+        ));
+    }
+    let scene = Scene::from_seed(seed);
+    encode::mp4(&scene, out, width, height).map_err(|e| {
+        let class = match &e {
+            encode::EncodeError::Size { .. } => FailureClass::Usage,
+            _ => FailureClass::Input,
+        };
+        fail(class, e.to_string(), "choose an even --size, and a place that can be written")
+    })?;
+    let line = serde_json::to_string(&facts::of(&scene)).map_err(io::Error::from)?;
+    writeln!(io::stdout(), "{line}")?;
+    Ok(0)
+}
+
+fn score(file: &Path, seed: Option<u64>, truth: Option<&Path>, json: bool) -> Result<i32, End> {
+    let truth: Facts = match (seed, truth) {
+        (_, Some(path)) => serde_json::from_str(&read(path)?).map_err(|e| {
+            let hint = "write them with: specreel scenes render --seed N OUT.mp4 > facts.json";
+            fail(FailureClass::Input, format!("facts file {}: {e}", path.display()), hint)
+        })?,
+        (seed, None) => facts::of(&Scene::from_seed(seed.unwrap_or_default())),
+    };
+    let score = facts::score(&truth, &read(file)?);
+    let text = if json { serde_json::to_string(&score).map_err(io::Error::from)? + "\n" } else { table(&score) };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(0)
+}
+
+fn table(score: &Score) -> String {
+    let mut out = format!(
+        "{:.0} % of {} facts: {} right, {} wrong, {} missing; {} figures that are not there\n",
+        score.share() * 100.0,
+        score.total,
+        score.right,
+        score.wrong,
+        score.missing,
+        score.extra
+    );
+    for detail in &score.details {
+        out += &match detail.said.as_deref() {
+            Some(said) if said == detail.truth => continue,
+            Some(said) => format!("  {}: {}, but the text says {said}\n", detail.what, detail.truth),
+            None => format!("  {}: {}, not said\n", detail.what, detail.truth),
+        };
+    }
+    out
+}
+
+fn samples(args: &StreamArgs) -> Result<i32, End> {
+    let mut options = stream::Options {
+        first_seed: args.seed,
+        count: args.count,
+        group: args.group,
+        short: args.short,
+        question: args.question,
+        roughen: !args.clean,
+        ..stream::Options::default()
+    };
+    if !args.format.is_empty() {
+        options.formats.clone_from(&args.format);
+    }
+    if args.short + args.question > 1.0 {
+        return Err(fail(
+            FailureClass::Usage,
+            format!("--short {} and --question {} are more than everything", args.short, args.question),
+            "their sum may be 1 at most; the rest are long captions",
+        ));
+    }
+    let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+    stream::stream(&mut out, &options)?;
+    out.flush()?;
+    Ok(0)
+}
+
+fn read(path: &Path) -> Result<String, End> {
+    let open = || -> io::Result<Box<dyn Read>> {
+        Ok(if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(std::fs::File::open(path)?) })
+    };
+    let mut text = String::new();
+    let read = open().and_then(|file| file.take(MAX_TEXT).read_to_string(&mut text));
+    read.map_err(|e| fail(FailureClass::Input, format!("{}: {e}", path.display()), "name a readable text file"))?;
+    Ok(text)
+}
+
+fn fail(class: FailureClass, error: String, hint: &str) -> End {
+    End::Failed(Failure { class, error, hint: Some(hint.into()) })
+}
+
+fn size(text: &str) -> Result<(u32, u32), String> {
+    let side = |s: &str| s.parse().ok().filter(|n| (16..=4096).contains(n) && n % 2 == 0);
+    text.split_once('x')
+        .and_then(|(w, h)| Some((side(w)?, side(h)?)))
+        .ok_or_else(|| "write WIDTHxHEIGHT, even numbers from 16 to 4096, for example 320x240".into())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|s| (0.0..=1.0).contains(s)).ok_or_else(|| "it must be from 0 to 1".into())
+}
+
+fn format(text: &str) -> Result<(stream::Format, f64), String> {
+    let (format, weight) = text.split_once(':').unwrap_or((text, "1"));
+    let weight = weight.parse().ok().filter(|w: &f64| w.is_finite() && *w > 0.0).ok_or("the weight must be above 0")?;
+    Ok((format.parse()?, weight))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_shares_and_formats() {
+        assert_eq!(size("320x240"), Ok((320, 240)));
+        for bad in ["320", "320x", "321x240", "0x0", "8192x16", "axb"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+        assert!(share("nan").is_err() && share("1.1").is_err());
+        assert_eq!(format("8x112x112:3").map(|f| f.1), Ok(3.0));
+        assert!(format("8x112x112:0").is_err() && format("8x112").is_err());
+    }
+}

@@ -1,0 +1,127 @@
+use super::*;
+use crate::speculate::EntropyOver;
+
+fn with(set: &[&str]) -> Result<Method, MethodError> {
+    Method::preset("lvspec").unwrap().with_sets(set.iter().copied())
+}
+
+fn base(acceptance: Acceptance) -> Method {
+    Method { acceptance, ..Method::preset("naive").unwrap() }
+}
+
+#[test]
+fn lossless_truth_table() {
+    let visual = |lambda, shift_tolerant| Acceptance::Visual { lambda, top_n: 10, shift_tolerant, always_strict: vec![] };
+    let window = |length| Acceptance::Window { length, threshold: 0.2, entropy: EntropyOver::Top3 };
+    // The chain is 5 long.
+    let table = [
+        (Acceptance::Exact {}, true),
+        (Acceptance::Sampled {}, true),
+        (visual(0.0, false), true),
+        (visual(0.0, true), false),
+        (visual(0.19, false), true),
+        (visual(0.2, false), false),
+        (visual(0.7, false), false),
+        (window(4), false),
+        (window(5), false),
+        (window(6), true),
+        (Acceptance::Random { probability: 0.0, seed: 1 }, true),
+        (Acceptance::Random { probability: 0.01, seed: 1 }, false),
+        (Acceptance::Lenient { rho: 1.0 }, false),
+        (Acceptance::Lenient { rho: 0.0 }, false),
+        (Acceptance::Entropy { threshold: 9.0, entropy: EntropyOver::Top3 }, false),
+    ];
+    for (acceptance, lossless) in table {
+        assert_eq!(base(acceptance.clone()).lossless(), lossless, "{acceptance:?}");
+    }
+}
+
+#[test]
+fn presets_are_marked_as_documented() {
+    let lossless: Vec<&str> =
+        Method::presets().iter().filter(|m| m.lossless()).map(|m| m.name.as_str()).collect();
+    assert_eq!(lossless, ["autoregressive", "naive", "sd-random", "sd-uniform", "sd-frames", "text-only"]);
+}
+
+#[test]
+fn values_out_of_range_are_refused() {
+    let table: &[(&[&str], &str)] = &[
+        (&["shape.length=0"], "`shape.length` is 0, but must be 1 to 64"),
+        (&["shape.length=65"], "`shape.length` is 65, but must be 1 to 64"),
+        (&["acceptance.lambda=2"], "`acceptance.lambda` is 2, but must be 0 to 1"),
+        (&["acceptance.lambda=-0.1"], "`acceptance.lambda` is -0.1, but must be 0 to 1"),
+        (&["acceptance.lambda=nan"], "`acceptance.lambda` is NaN, but must be 0 to 1"),
+        (&["acceptance.lambda=inf"], "`acceptance.lambda` is inf, but must be 0 to 1"),
+        (&["acceptance.top_n=0"], "`acceptance.top_n` is 0, but must be at least 1"),
+        (&["context.keep=1.5"], "`context.keep` is 1.5, but must be 0 to 1"),
+        (&["context.keep=nan"], "`context.keep` is NaN, but must be 0 to 1"),
+        (
+            &["acceptance.kind=window", "acceptance.length=0", "acceptance.threshold=0.2"],
+            "`acceptance.length` is 0, but must be at least 1",
+        ),
+        (
+            &["acceptance.kind=entropy", "acceptance.threshold=nan"],
+            "`acceptance.threshold` is NaN, but must be a finite number of nats from 0",
+        ),
+        (&["acceptance.kind=lenient", "acceptance.rho=1.1"], "`acceptance.rho` is"),
+        (
+            &["acceptance.kind=random", "acceptance.probability=-1"],
+            "`acceptance.probability` is -1, but must be 0 to 1",
+        ),
+        (&["acceptance.always_strict=[\"Not\"]"], "`acceptance.always_strict` is \"Not\""),
+    ];
+    for (sets, sentence) in table {
+        let error = with(sets).unwrap_err();
+        assert!(error.to_string().contains(sentence), "{sets:?}: {error}");
+        assert!(!error.hint().is_empty());
+        assert_eq!(error.class().exit_code(), 2);
+    }
+}
+
+#[test]
+fn the_borders_are_allowed() {
+    for sets in [
+        &["shape.length=1"][..],
+        &["shape.length=64"],
+        &["acceptance.lambda=0"],
+        &["acceptance.lambda=1"],
+        &["acceptance.top_n=1000000"],
+        &["context.keep=0"],
+        &["context.keep=1"],
+        &["acceptance.kind=lenient", "acceptance.rho=0"],
+        &["acceptance.kind=entropy", "acceptance.threshold=0"],
+    ] {
+        with(sets).unwrap_or_else(|e| panic!("{sets:?}: {e}"));
+    }
+}
+
+#[test]
+fn clashes_name_both_choices_and_the_way_out() {
+    let table: &[(&[&str], &str, &str)] = &[
+        (
+            &["drafter.kind=none"],
+            "`drafter = none` and `acceptance = visual` clash: without a drafter there is nothing to pass",
+            "pick acceptance = exact, or drafter = model or self",
+        ),
+        (
+            &["drafter.kind=none", "acceptance.kind=exact"],
+            "`drafter = none` and `context = uniform` clash: without a drafter nobody sees the kept visual tokens",
+            "pick context = none, or drafter = model or self",
+        ),
+    ];
+    for (sets, sentence, hint) in table {
+        let error = with(sets).unwrap_err();
+        assert!(error.to_string().ends_with(sentence), "{error}");
+        assert_eq!(error.hint(), *hint);
+    }
+    with(&["drafter.kind=none", "acceptance.kind=exact", "context.kind=none"]).unwrap();
+    with(&["drafter.kind=none", "acceptance.kind=sampled", "context.kind=full"]).unwrap();
+}
+
+#[test]
+fn names_are_plain() {
+    for name in ["", "Mine", "a b", "a/b", "é"] {
+        let method = Method { name: name.into(), ..Method::preset("naive").unwrap() };
+        assert!(method.validate().is_err(), "{name}");
+    }
+}

@@ -1,0 +1,236 @@
+//! What can be wrong with a method, in sentences.
+
+use std::path::PathBuf;
+
+use crate::record::{Failure, FailureClass};
+
+/// Where the method with the problem came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A method in memory, by name.
+    Method(String),
+    /// A method file.
+    File(PathBuf),
+    /// A `--set`, as typed.
+    Set(String),
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Method(name) => write!(f, "method `{name}`"),
+            Origin::File(path) => write!(f, "method file {}", path.display()),
+            Origin::Set(text) => write!(f, "--set {text}"),
+        }
+    }
+}
+
+/// One thing that is wrong inside a method. Displays as what is wrong; [`Problem::hint`] is the way out.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// Not TOML.
+    #[error("not valid TOML: {message}")]
+    Syntax {
+        /// The parser's words, with line and column.
+        message: String,
+    },
+    /// A key nobody knows.
+    #[error("unknown key `{key}`")]
+    UnknownKey {
+        /// The key with its axis.
+        key: String,
+        /// What may stand there.
+        allowed: Vec<String>,
+    },
+    /// A kind nobody knows.
+    #[error("unknown kind \"{kind}\" of `{axis}`")]
+    UnknownKind {
+        /// The axis.
+        axis: String,
+        /// What was written.
+        kind: String,
+        /// The kinds there are.
+        allowed: Vec<String>,
+    },
+    /// A key is missing.
+    #[error("`{key}` is missing")]
+    Missing {
+        /// The key with its axis.
+        key: String,
+        /// A line that would do.
+        example: String,
+    },
+    /// A value of the wrong type.
+    #[error("`{key}` is {found}, but takes {wanted}")]
+    Type {
+        /// The key with its axis.
+        key: String,
+        /// What was written.
+        found: String,
+        /// What it takes.
+        wanted: String,
+    },
+    /// A value out of range.
+    #[error("`{key}` is {found}, but must be {range}")]
+    Range {
+        /// The key with its axis.
+        key: String,
+        /// What was written.
+        found: String,
+        /// What is allowed.
+        range: &'static str,
+        /// Why, or what to pick.
+        hint: &'static str,
+    },
+    /// Two choices that cannot go together.
+    #[error("`{first}` and `{second}` clash: {why}")]
+    Clash {
+        /// One choice, as `axis = kind`.
+        first: String,
+        /// The other.
+        second: String,
+        /// Why.
+        why: &'static str,
+        /// What to pick instead.
+        instead: &'static str,
+    },
+    /// A `--set` without the form axis.key=value.
+    #[error("`{text}` has not the form axis.key=value")]
+    Form {
+        /// As typed.
+        text: String,
+    },
+}
+
+impl Problem {
+    /// The way out.
+    pub fn hint(&self) -> String {
+        match self {
+            Problem::Syntax { .. } => "`specreel methods show lvspec` prints a file to start from".into(),
+            Problem::UnknownKey { key, allowed } if allowed.is_empty() => {
+                format!("`{}` takes no keys beside `kind`", key.split('.').next().unwrap_or(key))
+            }
+            Problem::UnknownKey { key, allowed } => {
+                let last = key.rsplit('.').next().unwrap_or(key);
+                suggest(last, allowed, "allowed here")
+            }
+            Problem::UnknownKind { kind, allowed, .. } => suggest(kind, allowed, "there are"),
+            Problem::Missing { example, .. } => format!("write for example {example}"),
+            Problem::Type { wanted, .. } => format!("write {wanted}"),
+            Problem::Range { hint, .. } => (*hint).into(),
+            Problem::Clash { instead, .. } => (*instead).into(),
+            Problem::Form { .. } => "write for example --set acceptance.lambda=0.5".into(),
+        }
+    }
+}
+
+/// A method that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MethodError {
+    /// No preset has this name.
+    #[error("unknown method `{name}`")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The presets there are.
+        known: Vec<String>,
+    },
+    /// The file cannot be read.
+    #[error("cannot read method file {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The method says something that cannot be.
+    #[error("{origin}: {problem}")]
+    Invalid {
+        /// Where it stands.
+        origin: Origin,
+        /// What is wrong.
+        problem: Problem,
+    },
+}
+
+impl MethodError {
+    /// Input for files; usage for names and `--set`.
+    pub fn class(&self) -> FailureClass {
+        match self {
+            MethodError::Read { .. } | MethodError::Invalid { origin: Origin::File(_), .. } => FailureClass::Input,
+            MethodError::Unknown { .. } | MethodError::Invalid { .. } => FailureClass::Usage,
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> String {
+        match self {
+            MethodError::Unknown { name, known } => suggest(name, known, "there are"),
+            MethodError::Read { .. } => {
+                "name a readable TOML file, or a method of `specreel methods`".into()
+            }
+            MethodError::Invalid { problem, .. } => problem.hint(),
+        }
+    }
+
+    pub(super) fn invalid(origin: Origin, problem: Problem) -> Self {
+        MethodError::Invalid { origin, problem }
+    }
+}
+
+impl From<MethodError> for Failure {
+    fn from(error: MethodError) -> Self {
+        Failure { class: error.class(), error: error.to_string(), hint: Some(error.hint()) }
+    }
+}
+
+/// "did you mean `x`? there are a, b, c".
+fn suggest(word: &str, known: &[String], lead: &str) -> String {
+    let all = known.join(", ");
+    match closest(word, known) {
+        Some(near) => format!("did you mean `{near}`? {lead}: {all}"),
+        None => format!("{lead}: {all}"),
+    }
+}
+
+/// The known word with the fewest edits, if it is near enough to be meant.
+fn closest<'a>(word: &str, known: &'a [String]) -> Option<&'a str> {
+    let limit = word.chars().count().div_ceil(3).min(3);
+    known
+        .iter()
+        .map(|k| (edits(word, k), k.as_str()))
+        .filter(|(n, _)| *n <= limit)
+        .min_by_key(|(n, _)| *n)
+        .map(|(_, k)| k)
+}
+
+/// Levenshtein distance in characters, case ignored.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.to_lowercase().chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let change = corner + usize::from(ca != *cb);
+            corner = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_is_suggested_and_far_ones_are_not() {
+        let known: Vec<String> = ["lvspec", "lenient", "fly"].map(String::from).into();
+        assert_eq!(closest("lvspce", &known), Some("lvspec"));
+        assert_eq!(closest("LVSpec", &known), Some("lvspec"));
+        assert_eq!(closest("flyy", &known), Some("fly"));
+        assert_eq!(closest("medusa", &known), None);
+        assert_eq!(edits("kitten", "sitting"), 3);
+    }
+}

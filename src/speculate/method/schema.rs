@@ -1,0 +1,157 @@
+//! What may be written in a method file: axes, their kinds, the keys of each kind.
+//!
+//! The serde types say the same; this list exists so that a mistake is answered with what is allowed instead. A test keeps
+//! the two in step.
+
+/// What a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A number with or without a fraction.
+    Number,
+    /// A whole number from 0.
+    Count,
+    /// true or false.
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A list of strings.
+    Words,
+}
+
+impl Value {
+    /// The kind of value in words.
+    pub fn words(self) -> String {
+        match self {
+            Value::Number => "a number".into(),
+            Value::Count => "a whole number from 0".into(),
+            Value::Flag => "true or false".into(),
+            Value::Word(words) => {
+                format!("one of {}", words.iter().map(|w| format!("\"{w}\"")).collect::<Vec<_>>().join(", "))
+            }
+            Value::Words => "a list of strings".into(),
+        }
+    }
+
+    /// True if this TOML value has the right type.
+    pub(super) fn admits(self, value: &toml::Value) -> bool {
+        match (self, value) {
+            (Value::Number, toml::Value::Float(_) | toml::Value::Integer(_)) => true,
+            (Value::Count, toml::Value::Integer(n)) => *n >= 0,
+            (Value::Flag, toml::Value::Boolean(_)) => true,
+            (Value::Word(words), toml::Value::String(s)) => words.contains(&s.as_str()),
+            (Value::Words, toml::Value::Array(items)) => items.iter().all(toml::Value::is_str),
+            _ => false,
+        }
+    }
+}
+
+/// A key of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// As written.
+    pub name: &'static str,
+    /// What it takes.
+    pub value: Value,
+    /// Whether it must be given.
+    pub required: bool,
+    /// A value to show as an example, as TOML.
+    pub example: &'static str,
+}
+
+/// One value of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// As written after `kind =`.
+    pub name: &'static str,
+    /// Its keys beside `kind`.
+    pub keys: &'static [Key],
+}
+
+/// One of the five choices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// As written.
+    pub name: &'static str,
+    /// The question it answers.
+    pub question: &'static str,
+    /// What can be chosen.
+    pub kinds: &'static [Kind],
+}
+
+impl Axis {
+    /// The axis of this name.
+    pub fn find(name: &str) -> Option<&'static Axis> {
+        AXES.iter().find(|axis| axis.name == name)
+    }
+
+    /// The kind of this name.
+    pub fn kind(&self, name: &str) -> Option<&'static Kind> {
+        self.kinds.iter().find(|kind| kind.name == name)
+    }
+}
+
+const fn must(name: &'static str, value: Value, example: &'static str) -> Key {
+    Key { name, value, required: true, example }
+}
+
+const fn may(name: &'static str, value: Value, example: &'static str) -> Key {
+    Key { name, value, required: false, example }
+}
+
+const fn plain(name: &'static str) -> Kind {
+    Kind { name, keys: &[] }
+}
+
+const ENTROPY: Key = may("entropy", Value::Word(&["top3", "full"]), "\"top3\"");
+const KEEP: Key = must("keep", Value::Number, "0.1");
+const SEED: Key = may("seed", Value::Count, "0");
+
+/// The five choices in the order of the files.
+pub const AXES: [Axis; 5] = [
+    Axis { name: "drafter", question: "who proposes?", kinds: &[plain("none"), plain("model"), plain("self")] },
+    Axis {
+        name: "context",
+        question: "which visual tokens does the drafter see?",
+        kinds: &[
+            plain("full"),
+            plain("none"),
+            Kind { name: "random", keys: &[KEEP, SEED] },
+            Kind { name: "uniform", keys: &[KEEP] },
+            Kind { name: "frames", keys: &[KEEP] },
+        ],
+    },
+    Axis {
+        name: "shape",
+        question: "what does it propose?",
+        kinds: &[Kind { name: "chain", keys: &[must("length", Value::Count, "5")] }],
+    },
+    Axis {
+        name: "acceptance",
+        question: "what passes?",
+        kinds: &[
+            plain("exact"),
+            plain("sampled"),
+            Kind { name: "entropy", keys: &[must("threshold", Value::Number, "0.2"), ENTROPY] },
+            Kind {
+                name: "window",
+                keys: &[
+                    must("length", Value::Count, "4"),
+                    must("threshold", Value::Number, "0.2"),
+                    ENTROPY,
+                ],
+            },
+            Kind {
+                name: "visual",
+                keys: &[
+                    must("lambda", Value::Number, "0.7"),
+                    must("top_n", Value::Count, "10"),
+                    may("shift_tolerant", Value::Flag, "true"),
+                    may("always_strict", Value::Words, "[\"not\", \"no\"]"),
+                ],
+            },
+            Kind { name: "lenient", keys: &[must("rho", Value::Number, "0.2")] },
+            Kind { name: "random", keys: &[must("probability", Value::Number, "0.5"), SEED] },
+        ],
+    },
+    Axis { name: "schedule", question: "when?", kinds: &[plain("sequential")] },
+];

@@ -1,0 +1,95 @@
+//! Help, version, completions, manual, doctor, closed pipes.
+
+use std::process::Stdio;
+
+use crate::Program;
+
+#[test]
+fn version_says_what_is_built_in() {
+    let run = Program::new().run(&["--version"]);
+    assert_eq!(run.code, 0);
+    assert!(run.stdout.starts_with(&format!("specreel {} (cpu", env!("CARGO_PKG_VERSION"))), "{}", run.stdout);
+}
+
+#[test]
+fn help_goes_to_stdout() {
+    let program = Program::new();
+    for args in [&["--help"][..], &["caption", "--help"], &["methods", "--help"], &["doctor", "--help"]] {
+        let run = program.run(args);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args:?}");
+        assert!(run.stdout.contains("Usage: specreel"), "{}", run.stdout);
+    }
+}
+
+#[test]
+fn completions_for_every_shell() {
+    let program = Program::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let run = program.run(&["completions", shell]);
+        assert_eq!(run.code, 0, "{shell}");
+        assert!(run.stdout.contains("max-new-tokens"), "{shell}");
+    }
+    assert_eq!(program.run(&["completions", "tcsh"]).code, 2);
+}
+
+#[test]
+fn the_manual_is_roff() {
+    let run = Program::new().run(&["man"]);
+    assert_eq!(run.code, 0);
+    assert!(run.stdout.contains(".TH specreel 1"), "{}", &run.stdout[..200]);
+    assert!(run.stdout.contains("max\\-new\\-tokens"));
+}
+
+#[test]
+fn the_doctor_reports_every_area() {
+    let program = Program::new();
+    let run = program.run(&["doctor", "--json"]);
+    assert!([0, 3].contains(&run.code), "{}", run.stderr);
+    let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    for area in ["Devices", "FFmpeg", "Terminal", "Directories", "Models"] {
+        assert!(findings.iter().any(|f| f["area"] == area), "{area}");
+    }
+    for finding in findings.iter().filter(|f| f["state"] != "good") {
+        assert!(finding["found"].is_string());
+    }
+    let text = program.run(&["doctor", "--target", "no/model"]);
+    assert_eq!(text.code, 3);
+    assert!(text.stdout.contains("BAD   models") && text.stdout.contains("no/model: no such directory"), "{}", text.stdout);
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let program = Program::new();
+    for args in [&["methods"][..], &["man"], &["completions", "bash"]] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"));
+        let mut child = command
+            .args(args)
+            .env("HOME", program.home())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    }
+}
+
+#[test]
+fn the_log_is_a_file_and_not_stderr() {
+    let program = Program::new();
+    let run = program.run(&["methods"]);
+    assert_eq!(run.stderr, "");
+    let log = std::fs::read_to_string(program.home().join(".local/state/specreel/specreel.log")).unwrap();
+    assert!(log.contains("started"), "{log}");
+}
+
+#[test]
+fn an_unwritable_home_is_no_reason_to_fail() {
+    let program = Program::new();
+    let file = program.file("home", "");
+    let output = program.command().env("HOME", program.home().join(file)).arg("methods").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
