@@ -121,7 +121,7 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancel
         match command {
             Command::Load(spec) => {
                 // The old models go first: two large pairs need not fit together.
-                models = None;
+                drop(models.take());
                 store = Store::default();
                 let outlet = Outlet { events: events.clone(), run: 0 };
                 models = guarded(&outlet, || load(&spec, &outlet));

@@ -3,6 +3,11 @@
 pub mod checkpoint;
 pub mod config;
 pub mod decoder;
+pub mod family;
+pub mod processor;
+pub mod template;
+pub mod text;
+pub mod vision;
 
 use std::path::PathBuf;
 
