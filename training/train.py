@@ -1,0 +1,175 @@
+"""Trains one model of a pair on fresh clips until a deadline.
+
+    python train.py demo-target --tokenizer TOKENIZER --out RUN --minutes 100
+
+The schedule follows the clock, so the learning rate reaches its end when the time is up, however fast the machine is. A
+run that was stopped goes on from its last checkpoint when started again with the same `--out`.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import time
+
+import torch
+from tokenizers import Tokenizer
+
+from data import Encoder, batches, prefetch
+from model import Model
+from optimiser import Optimiser
+from presets import PRESETS, VOCAB_SIZE
+
+# (share of the run at which the phase ends, arguments of the stream): easy clips and dense facts first, then prose and many
+# formats.
+PHASES = [
+    (0.34, ["--figures", 1, "--short", 0.60, "--question", 0.20, "--format", "4x112x112:3", "--format", "8x112x112"]),
+    (0.50, ["--figures", 2, "--short", 0.45, "--question", 0.15, "--format", "4x112x112", "--format", "8x112x112"]),
+    (0.72, ["--short", 0.25, "--question", 0.12, "--format", "8x112x112:3", "--format", "12x112x112"]),
+    (
+        1.01,
+        ["--short", 0.08, "--question", 0.10, "--format", "8x112x112:8", "--format", "12x112x112:4"]
+        + ["--format", "16x112x112:2", "--format", "6x112x112:1", "--format", "8x84x140:2", "--format", "8x140x84:1"]
+        + ["--format", "8x168x168:0.7", "--format", "4x224x224:0.4"],
+    ),
+]
+WARM_UP = 150
+FLOOR = 0.03
+
+
+def schedule(step, progress):
+    """Factor of the learning rate: linear warm-up in steps, linear decay in time."""
+    return min(1.0, (step + 1) / WARM_UP) * max(FLOOR, 1.0 - progress * (1.0 - FLOOR))
+
+
+class Clock:
+    """How much of the time for training is over, over all stretches of a run."""
+
+    def __init__(self, elapsed, minutes, until):
+        self.before, self.start = elapsed, time.monotonic()
+        if until:
+            now = datetime.datetime.now()
+            end = datetime.datetime.combine(now.date(), datetime.time.fromisoformat(until))
+            end += datetime.timedelta(days=end < now)
+            self.total = elapsed + (end - now).total_seconds()
+        else:
+            self.total = minutes * 60.0
+
+    @property
+    def elapsed(self):
+        return self.before + time.monotonic() - self.start
+
+    @property
+    def progress(self):
+        return self.elapsed / self.total
+
+
+class Threads:
+    """Finds out now and then whether one thread or all of them are faster: on a busy machine one often is."""
+
+    def __init__(self, most):
+        self.most, self.times, self.count = most, {}, 0
+        torch.set_num_threads(most)
+
+    def step(self, seconds, work):
+        place = self.count % 120
+        self.count += 1
+        if self.most == 1:
+            return
+        if place < 10:
+            self.times.setdefault(torch.get_num_threads(), []).append(seconds / work)
+            torch.set_num_threads(1 if place % 2 == 0 else self.most)
+        elif place == 10:
+            best = min(self.times, key=lambda n: sum(sorted(self.times[n])[:-1]) / (len(self.times[n]) - 1))
+            torch.set_num_threads(best)
+            self.times = {}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("preset", choices=PRESETS)
+    parser.add_argument("--tokenizer", required=True)
+    parser.add_argument("--stream", default="specreel scenes stream")
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--minutes", type=float, default=100.0)
+    parser.add_argument("--until", help="clock time HH:MM at which training ends, instead of --minutes")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--matrix-lr", type=float, default=0.015)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--save-every", type=float, default=120.0, help="seconds between checkpoints")
+    options = parser.parse_args()
+
+    torch.manual_seed(options.seed)
+    out = pathlib.Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
+    encoder = Encoder(Tokenizer.from_file(str(pathlib.Path(options.tokenizer) / "tokenizer.json")))
+    model = Model(PRESETS[options.preset], VOCAB_SIZE)
+    average = {name: value.clone() for name, value in model.state_dict().items()}
+    optimiser = Optimiser(model, options.lr, options.matrix_lr)
+    step, clips, elapsed = 0, 0, 0.0
+    fresh = 1_000_000 + options.seed * 100_000_000  # the first scene not yet seen; runs of other seeds see other scenes
+    saved = out / "checkpoint.pt"
+    if saved.exists():
+        state = torch.load(saved, weights_only=True)
+        model.load_state_dict(state["model"])
+        optimiser.load_state_dict(state["optimiser"])
+        average, step, clips, elapsed = state["average"], state["step"], state["clips"], state["elapsed"]
+        fresh = state.get("fresh", fresh + 20000)
+    clock = Clock(elapsed, options.minutes, options.until)
+    threads = Threads(options.threads)
+    log = open(out / "log.jsonl", "a")
+
+    def save():
+        state = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "average": average}
+        state |= {"preset": options.preset, "step": step, "clips": clips, "elapsed": clock.elapsed, "fresh": fresh}
+        torch.save(state, saved.with_suffix(".new"))
+        saved.with_suffix(".new").replace(saved)
+
+    def phase():
+        return next(index for index, (end, _) in enumerate(PHASES) if min(clock.progress, 1.0) < end)
+
+    last_save = last_log = time.monotonic()
+    tally = torch.zeros(5)  # loss, right facts, facts, right, tokens
+    steps = 0
+    while clock.progress < 1.0:
+        current = phase()
+        stream = batches(encoder, options.stream, ["--seed", fresh, *PHASES[current][1]], options.batch)
+        for batch in prefetch(stream):
+            begin = time.monotonic()
+            loss, right, facts = model(batch)
+            loss.backward()
+            optimiser.step(schedule(step, clock.progress))
+            if step % 10 == 0:
+                weight = min(0.02, 10.0 / (step + 10))
+                for name, value in model.state_dict().items():
+                    average[name].lerp_(value, weight if step > 500 else 1.0)
+            step += 1
+            steps += 1
+            clips += len(batch["headers"])
+            fresh = max(fresh, 1 + max(header["seed"] for header in batch["headers"]))
+            tokens = batch["patches"].shape[1] * batch["patches"].shape[2] // 2 + batch["ids"].shape[1]
+            threads.step(time.monotonic() - begin, tokens)
+            tally += torch.tensor([loss.detach(), (right & facts).sum(), facts.sum(), right.sum(), right.numel()])
+            now = time.monotonic()
+            if now - last_log > 30:
+                line = {
+                    "minutes": round(clock.elapsed / 60, 2), "step": step, "clips": clips, "phase": current,
+                    "loss": round(float(tally[0]) / steps, 4), "facts": round(float(tally[1] / tally[2]), 4),
+                    "tokens": round(float(tally[3] / tally[4]), 4), "threads": torch.get_num_threads(),
+                    "clips_per_s": round(steps * options.batch / (now - last_log), 2),
+                }
+                print(json.dumps(line), file=log, flush=True)
+                tally.zero_()
+                steps, last_log = 0, now
+            if now - last_save > options.save_every:
+                save()
+                last_save = now
+            if clock.progress >= 1.0 or phase() != current:
+                break
+    save()
+
+
+if __name__ == "__main__":
+    main()
