@@ -33,6 +33,14 @@ class MLP(nn.Module):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
+def shrink(blocks):
+    """Starts what blocks add to the stream small, so that deep stacks begin near the identity."""
+    for block in blocks:
+        out = block.attn.proj if hasattr(block, "attn") else block.self_attn.o_proj
+        for linear in (out, block.mlp.down_proj):
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5 * (2 * len(blocks)) ** -0.5)
+
+
 def rotate(x, cos, sin):
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat([-second, first], dim=-1) * sin
@@ -95,6 +103,10 @@ class Tower(nn.Module):
             VisionBlock(width, size.vision_heads, size.vision_ffn) for _ in range(size.vision_layers)
         )
         self.merger = Merger(width, size.hidden)
+
+    def initialise(self):
+        self.apply(Model.initialise)
+        shrink(self.blocks)
 
     def layout(self, h, w):
         """cos, sin [S, d] and the window mask [S, S] (None where one window holds the frame); h, w merged cells."""
@@ -172,11 +184,8 @@ class Model(nn.Module):
         self.visual = Tower(size)
         self.model = Text(size, vocab)
         self.apply(self.initialise)
-        for block in [*self.visual.blocks, *self.model.layers]:
-            out = block.attn.proj if hasattr(block, "attn") else block.self_attn.o_proj
-            depth = len(self.visual.blocks) if hasattr(block, "attn") else size.layers
-            for linear in (out, block.mlp.down_proj):
-                nn.init.normal_(linear.weight, std=linear.in_features**-0.5 * (2 * depth) ** -0.5)
+        shrink(self.visual.blocks)
+        shrink(self.model.layers)
 
     @staticmethod
     def initialise(module):

@@ -17,15 +17,14 @@ from tokenizers import Tokenizer
 
 from data import Encoder, batches, prefetch
 from model import Model
-from optimiser import Optimiser
 from presets import PRESETS, VOCAB_SIZE
 
 # (share of the run at which the phase ends, arguments of the stream): easy clips and dense facts first, then prose and many
 # formats.
 PHASES = [
-    (0.34, ["--figures", 1, "--short", 0.60, "--question", 0.20, "--format", "4x112x112:3", "--format", "8x112x112"]),
-    (0.50, ["--figures", 2, "--short", 0.45, "--question", 0.15, "--format", "4x112x112", "--format", "8x112x112"]),
-    (0.72, ["--short", 0.25, "--question", 0.12, "--format", "8x112x112:3", "--format", "12x112x112"]),
+    (0.14, ["--figures", 1, "--short", 0.60, "--question", 0.15, "--format", "4x112x112:3", "--format", "8x112x112"]),
+    (0.34, ["--figures", 2, "--short", 0.45, "--question", 0.15, "--format", "4x112x112", "--format", "8x112x112"]),
+    (0.66, ["--short", 0.25, "--question", 0.12, "--format", "8x112x112:3", "--format", "12x112x112"]),
     (
         1.01,
         ["--short", 0.08, "--question", 0.10, "--format", "8x112x112:8", "--format", "12x112x112:4"]
@@ -33,7 +32,9 @@ PHASES = [
         + ["--format", "8x168x168:0.7", "--format", "4x224x224:0.4"],
     ),
 ]
-WARM_UP = 150
+# A tower that has learnt to see (tower.py) is left as it is for this share of the run.
+FROZEN = 0.5
+WARM_UP = 200
 FLOOR = 0.03
 
 
@@ -94,8 +95,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=100.0)
     parser.add_argument("--until", help="clock time HH:MM at which training ends, instead of --minutes")
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--matrix-lr", type=float, default=0.015)
+    parser.add_argument("--lr", type=float, default=1.5e-3)
+    parser.add_argument("--tower", help="folder of tower.py's run: start from its tower")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--save-every", type=float, default=120.0, help="seconds between checkpoints")
@@ -106,8 +107,10 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     encoder = Encoder(Tokenizer.from_file(str(pathlib.Path(options.tokenizer) / "tokenizer.json")))
     model = Model(PRESETS[options.preset], VOCAB_SIZE)
+    if options.tower:
+        model.visual.load_state_dict(torch.load(pathlib.Path(options.tower) / "tower.pt", weights_only=True)["tower"])
     average = {name: value.clone() for name, value in model.state_dict().items()}
-    optimiser = Optimiser(model, options.lr, options.matrix_lr)
+    optimiser = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     step, clips, elapsed = 0, 0, 0.0
     fresh = 1_000_000 + options.seed * 100_000_000  # the first scene not yet seen; runs of other seeds see other scenes
     saved = out / "checkpoint.pt"
@@ -138,13 +141,17 @@ def main():
         stream = batches(encoder, options.stream, ["--seed", fresh, *PHASES[current][1]], options.batch)
         for batch in prefetch(stream):
             begin = time.monotonic()
+            model.visual.requires_grad_(not options.tower or clock.progress >= FROZEN)
             loss, right, facts = model(batch)
             loss.backward()
-            optimiser.step(schedule(step, clock.progress))
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            for group in optimiser.param_groups:
+                group["lr"] = options.lr * schedule(step, clock.progress)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
             if step % 10 == 0:
-                weight = min(0.02, 10.0 / (step + 10))
                 for name, value in model.state_dict().items():
-                    average[name].lerp_(value, weight if step > 500 else 1.0)
+                    average[name].lerp_(value, 0.1 if step > 200 else 1.0)
             step += 1
             steps += 1
             clips += len(batch["headers"])

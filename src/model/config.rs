@@ -83,8 +83,11 @@ struct RawRope {
     mrope_section: Option<Vec<usize>>,
     #[serde(default)]
     rope_theta: Option<f64>,
-    #[serde(default, alias = "type")]
+    #[serde(default)]
     rope_type: Option<String>,
+    /// The older name of `rope_type`; re-saved files hold both.
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
 }
 
 impl VlConfig {
@@ -128,7 +131,7 @@ impl VlConfig {
 impl RawText {
     fn resolve(self) -> Result<TextConfig, String> {
         let rope = self.rope_scaling.or(self.rope_parameters);
-        if let Some(kind) = rope.as_ref().and_then(|r| r.rope_type.as_deref())
+        if let Some(kind) = rope.as_ref().and_then(|r| r.kind.as_deref().or(r.rope_type.as_deref()))
             && !matches!(kind, "mrope" | "default")
         {
             return Err(format!("rope type `{kind}` is not supported; supported: mrope, default"));

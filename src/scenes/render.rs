@@ -22,6 +22,29 @@ pub fn frame(scene: &Scene, t_seconds: f64, width: u32, height: u32) -> Vec<u8> 
     canvas.data().chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect()
 }
 
+/// Which figure covers each cell of a `rows` x `columns` grid over the frame at `t_seconds`, row by row: its place among
+/// [`Scene::figures`], or `None`. Near misses count, since a figure's edge tells about it too.
+pub(super) fn cover(scene: &Scene, t_seconds: f64, columns: u32, rows: u32) -> Vec<Option<usize>> {
+    const NEAR: f64 = 0.35;
+    let shot = scene.shot_at(t_seconds.clamp(0.0, scene.duration_s));
+    let before: usize =
+        scene.shots.iter().take_while(|other| other.start < shot.start).map(|other| other.figures.len()).sum();
+    let poses: Vec<Pose> = shot
+        .figures
+        .iter()
+        .enumerate()
+        .map(|(lane, figure)| pose(shot, lane, figure, t_seconds, f64::from(columns), f64::from(rows)))
+        .collect();
+    let nearest = |x: f64, y: f64| {
+        let gaps = poses.iter().map(|at| (at.x - x).hypot(at.y - y) - at.radius);
+        gaps.enumerate().filter(|(_, gap)| *gap < NEAR).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(lane, _)| before + lane)
+    };
+    (0..rows)
+        .flat_map(|row| (0..columns).map(move |column| (f64::from(column) + 0.5, f64::from(row) + 0.5)))
+        .map(|(x, y)| nearest(x, y))
+        .collect()
+}
+
 /// Where a figure is at a moment: centre and radius in pixels, angle in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pose {

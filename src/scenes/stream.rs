@@ -95,6 +95,10 @@ pub struct Header {
     pub total_frames: usize,
     pub fps: f64,
     pub facts: facts::Facts,
+    /// For every pair of frames, row and column of cells of 28 pixels: the figure there (its place in the clip), or -1.
+    pub cells: Vec<i8>,
+    /// For every pair of frames: its shot.
+    pub shots: Vec<usize>,
 }
 
 /// Writes samples to `out`. A reader that hangs up ends the stream without an error.
@@ -125,6 +129,11 @@ fn sample(bytes: &mut Vec<u8>, options: &Options, scene: &Scene, index: u64) -> 
     // Not the scene's own generator: words and roughness are independent of what is shown.
     let mut rng = ChaCha8Rng::seed_from_u64(scene.seed ^ 0x5eed_0f_f111e5);
     let (kind, prompt, answer) = words(&mut rng, options, scene);
+    let look = Look::random(&mut rng);
+    let phase = if options.roughen { rng.random_range(-0.5..0.5) } else { 0.0 };
+    let moments: Vec<f64> = uniform(scene.total_frames(), format.frames)
+        .map(|index| (index as f64 + phase) / scene.fps)
+        .collect();
     let header = Header {
         seed: scene.seed,
         kind,
@@ -137,20 +146,30 @@ fn sample(bytes: &mut Vec<u8>, options: &Options, scene: &Scene, index: u64) -> 
         total_frames: scene.total_frames(),
         fps: scene.fps,
         facts: facts::of(scene),
+        cells: moments.chunks(2).flat_map(|pair| cells(scene, pair, format)).collect(),
+        shots: moments.chunks(2).map(|pair| shot_index(scene, pair[0])).collect(),
     };
     let header = serde_json::to_vec(&header)?;
     bytes.extend_from_slice(&(header.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&header);
-    let look = Look::random(&mut rng);
-    let phase = if options.roughen { rng.random_range(-0.5..0.5) } else { 0.0 };
-    for moment in uniform(scene.total_frames(), format.frames) {
-        let mut frame = render::frame(scene, (moment as f64 + phase) / scene.fps, format.width, format.height);
+    for t in moments {
+        let mut frame = render::frame(scene, t, format.width, format.height);
         if options.roughen {
             look.apply(&mut frame, format.width as usize, &mut rng);
         }
         bytes.extend_from_slice(&frame);
     }
     Ok(())
+}
+
+fn cells(scene: &Scene, pair: &[f64], format: Format) -> Vec<i8> {
+    let cover = |t| render::cover(scene, t, format.width / 28, format.height / 28);
+    let (first, last) = (cover(pair[0]), cover(pair[pair.len() - 1]));
+    first.into_iter().zip(last).map(|(a, b)| a.or(b).map_or(-1, |figure| figure as i8)).collect()
+}
+
+fn shot_index(scene: &Scene, t: f64) -> usize {
+    scene.shots.iter().take_while(|shot| shot.end <= t).count().min(scene.shots.len() - 1)
 }
 
 /// Indices of `n` frames spread evenly over `total`, both ends included: `round(linspace(0, total - 1, n))`, halves to even.

@@ -1,0 +1,151 @@
+//! The decoder, and the whole model, against what transformers computed.
+
+use std::{collections::HashMap, ops::ControlFlow, path::PathBuf};
+
+use candle_core::{DType, Device, Tensor};
+use specreel::model::{
+    WeightType,
+    decoder::{Mask, Positions, Sequence, Taps, Workspace},
+    family::QwenVl,
+};
+
+const CHECKPOINTS: [&str; 5] = ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "nested_bf16", "sharded_untied"];
+
+fn dir(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
+}
+
+struct Fixture(HashMap<String, Tensor>);
+
+impl Fixture {
+    fn read(name: &str) -> Self {
+        Self(candle_core::safetensors::load(dir(name).join("fixture.safetensors"), &Device::Cpu).unwrap())
+    }
+
+    fn f32(&self, name: &str) -> Vec<f32> {
+        self.0[name].to_dtype(DType::F32).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+    }
+
+    fn u32(&self, name: &str) -> Vec<u32> {
+        self.0[name].to_dtype(DType::U32).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+    }
+
+    fn positions(&self, name: &str) -> Positions {
+        let all = self.u32(name);
+        let n = all.len() / 3;
+        Positions { axes: [all[..n].to_vec(), all[n..2 * n].to_vec(), all[2 * n..].to_vec()] }
+    }
+}
+
+fn close(got: &Tensor, want: &[f32], tolerance: f32, what: &str) {
+    let got: Vec<f32> = got.flatten_all().unwrap().to_vec1().unwrap();
+    assert_eq!(got.len(), want.len(), "{what}");
+    let worst = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+    assert!(worst <= tolerance, "{what}: differs by {worst}");
+}
+
+fn embeddings(model: &QwenVl, fixture: &Fixture) -> Tensor {
+    let ids = fixture.u32("input_ids");
+    let start = ids.iter().position(|id| ids.iter().filter(|i| *i == id).count() >= 20).unwrap();
+    let seen = &fixture.0["visual_embeds"];
+    let n = seen.dim(0).unwrap();
+    let parts = [
+        model.decoder().embed(&ids[..start]).unwrap(),
+        seen.clone(),
+        model.decoder().embed(&ids[start + n..]).unwrap(),
+    ];
+    Tensor::cat(&parts, 0).unwrap()
+}
+
+#[test]
+fn states_and_logits_equal_those_of_transformers() {
+    for name in CHECKPOINTS {
+        let model = QwenVl::load(&dir(name), WeightType::F32, &mut |_, _| {}).unwrap();
+        let fixture = Fixture::read(name);
+        let (decoder, mut ws) = (model.decoder(), Workspace::default());
+        let mut cache = decoder.cache(4);
+        let (input, at) = (embeddings(&model, &fixture), fixture.positions("position_ids"));
+        let pass = decoder.forward(&input, &at, &Mask::Causal, &mut cache, &Taps::default(), &mut ws).unwrap();
+        close(&pass.states, &fixture.f32("hidden"), 1e-4, &format!("{name}: states"));
+        close(&decoder.logits(&pass.states, &mut ws).unwrap(), &fixture.f32("logits"), 1e-4, &format!("{name}: logits"));
+
+        let more = decoder.embed(&fixture.u32("chunk_ids")).unwrap();
+        let at = fixture.positions("chunk_positions");
+        let pass = decoder.forward(&more, &at, &Mask::Causal, &mut cache, &Taps::default(), &mut ws).unwrap();
+        close(&pass.states, &fixture.f32("chunk_hidden"), 1e-4, &format!("{name}: states after a cache"));
+        let logits = decoder.logits(&pass.states, &mut ws).unwrap();
+        close(&logits, &fixture.f32("chunk_logits"), 1e-4, &format!("{name}: logits after a cache"));
+    }
+}
+
+#[test]
+fn the_whole_model_writes_what_transformers_writes() {
+    for name in CHECKPOINTS {
+        let model = QwenVl::load(&dir(name), WeightType::F32, &mut |_, _| {}).unwrap();
+        let fixture = Fixture::read(name);
+        let input = embeddings(&model, &fixture);
+        let rows = input.dim(0).unwrap() - 1;
+        let mut sequence = Sequence::new(model.decoder().clone(), 8);
+        let next = fixture.u32("next_position")[0];
+        let whole = sequence
+            .prefill(
+                &input.narrow(0, 0, rows).unwrap(),
+                &fixture.positions("position_ids").slice(0..rows),
+                next - 1,
+                &mut |_, _| {},
+                &mut |_, _| ControlFlow::Continue(()),
+            )
+            .unwrap();
+        assert!(whole);
+        let mut id = *fixture.u32("input_ids").last().unwrap();
+        for (i, want) in fixture.u32("greedy_ids").into_iter().enumerate() {
+            let pass = sequence.feed(&[id], &Taps::default()).unwrap();
+            let logits = sequence.logits(&pass.states).unwrap();
+            id = specreel::speculate::sampling::argmax(&logits.flatten_all().unwrap().to_vec1::<f32>().unwrap());
+            assert_eq!(id, want, "{name}: token {i}");
+        }
+    }
+}
+
+/// A tree's node gets, bit for bit, what it would get at the end of a chain; and so do rows fed together or one by one.
+#[test]
+fn paths_of_a_tree_are_chains_to_the_last_bit() {
+    for (name, dtype) in [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)] {
+        let model = QwenVl::load(&dir(name), dtype, &mut |_, _| {}).unwrap();
+        let (decoder, mut ws) = (model.decoder(), Workspace::default());
+        let prompt = [5u32, 9, 31, 44, 7, 60, 2, 18, 90, 11, 13];
+        let feed = |ids: &[u32], at: &[u32], mask: &Mask, cache: &mut _, ws: &mut _| {
+            let positions = Positions { axes: [at.to_vec(), at.to_vec(), at.to_vec()] };
+            let input = decoder.embed(ids).unwrap();
+            let pass = decoder.forward(&input, &positions, mask, cache, &Taps::default(), ws).unwrap();
+            pass.states.to_vec2::<f32>().unwrap()
+        };
+        let at: Vec<u32> = (0..prompt.len() as u32).collect();
+        // root 0; children 1 and 2; 3 under 1; 4 under 2; 5 under 4.
+        let ids = [3u32, 20, 21, 22, 23, 24];
+        let paths = vec![vec![0], vec![0, 1], vec![0, 2], vec![0, 1, 3], vec![0, 2, 4], vec![0, 2, 4, 5]];
+        let n = prompt.len() as u32;
+        let depth: Vec<u32> = paths.iter().map(|p| n + p.len() as u32 - 1).collect();
+        let mut cache = decoder.cache(64);
+        feed(&prompt, &at, &Mask::Causal, &mut cache, &mut ws);
+        let tree = feed(&ids, &depth, &Mask::Paths(paths.clone()), &mut cache, &mut ws);
+        for path in &paths {
+            let mut chain = decoder.cache(64);
+            feed(&prompt, &at, &Mask::Causal, &mut chain, &mut ws);
+            let mut last = Vec::new();
+            for (i, &node) in path.iter().enumerate() {
+                last = feed(&[ids[node]], &[n + i as u32], &Mask::Causal, &mut chain, &mut ws).remove(0);
+            }
+            let node = path[path.len() - 1];
+            let same = tree[node].iter().zip(&last).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{name}: node {node}");
+        }
+        // What is kept of the tree goes on like the chain.
+        cache.keep(prompt.len(), &[0, 2, 4]);
+        let on_tree = feed(&[50], &[n + 3], &Mask::Causal, &mut cache, &mut ws);
+        let mut chain = decoder.cache(64);
+        feed(&prompt, &at, &Mask::Causal, &mut chain, &mut ws);
+        feed(&[3, 21, 23], &[n, n + 1, n + 2], &Mask::Causal, &mut chain, &mut ws);
+        assert_eq!(on_tree, feed(&[50], &[n + 3], &Mask::Causal, &mut chain, &mut ws));
+    }
+}

@@ -1,0 +1,2 @@
+//! Parity.
+mod decoder;
