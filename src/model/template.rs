@@ -112,7 +112,8 @@ fn from_json(path: &Path) -> Result<Option<String>, TemplateError> {
     let Some(text) = read(path)? else { return Ok(None) };
     let json: Json = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
     let named = |entry: &Json| {
-        (entry.get("name")?.as_str()? == "default").then(|| entry.get("template")?.as_str().map(str::to_owned))?
+        (entry.get("name")?.as_str()? == "default")
+            .then(|| entry.get("template")?.as_str().map(str::to_owned))?
     };
     match json.get("chat_template") {
         None | Some(Json::Null) => Ok(None),
@@ -225,7 +226,9 @@ mod tests {
 
     #[test]
     fn broken_and_endless_templates_are_errors() {
-        for source in ["{% if %}", "{{ nothing.at.all }}", "{{ raise_exception('no videos') }}", "{{ 1 / 0 }}"] {
+        for source in
+            ["{% if %}", "{{ nothing.at.all }}", "{{ raise_exception('no videos') }}", "{{ 1 / 0 }}"]
+        {
             assert!(matches!(render(source), Err(TemplateError::Render { .. })), "{source}");
         }
         assert!(render("{{ raise_exception('no videos') }}").unwrap_err().to_string().contains("no videos"));

@@ -21,8 +21,7 @@ fn patches_are_the_reference_s() {
         let target = processor.target_size(height, width, n, None).unwrap();
         let mut builder = processor.patches(target).unwrap();
         for i in 0..n {
-            let frame: Vec<u8> =
-                expected["frames"].get(i).unwrap().flatten_all().unwrap().to_vec1().unwrap();
+            let frame: Vec<u8> = expected["frames"].get(i).unwrap().flatten_all().unwrap().to_vec1().unwrap();
             builder.push(&frame, height, width).unwrap();
         }
         let patches = builder.finish().unwrap();
@@ -87,7 +86,9 @@ fn settings_come_from_the_checkpoint_s_files() {
     assert_eq!((config.min_pixels, config.max_pixels, config.mean), (3136, 50176, [0.5; 3]));
     write(r#"{"min_pixels": 3136, "max_pixels": 50176}"#);
     assert_eq!(VideoProcessor::load(dir.path()).unwrap().config().max_pixels, 50176);
-    for bad in ["", "[", "[1]", r#"{"patch_size": "x"}"#, r#"{"patch_size": 0}"#, r#"{"image_std": [1, 0, 1]}"#] {
+    for bad in
+        ["", "[", "[1]", r#"{"patch_size": "x"}"#, r#"{"patch_size": 0}"#, r#"{"image_std": [1, 0, 1]}"#]
+    {
         write(bad);
         let error = VideoProcessor::load(dir.path()).unwrap_err();
         assert!(

@@ -52,10 +52,8 @@ fn states_and_embeddings_are_the_reference_s() {
         };
         let states = tower.states(&patches, grid, &mut |_, _| ControlFlow::Continue(())).unwrap();
         let embeds = tower.forward(&patches, grid, &mut progress).unwrap();
-        let (a, b) = (
-            difference(&states, &expected["tower_states"]),
-            difference(&embeds, &expected["visual_embeds"]),
-        );
+        let (a, b) =
+            (difference(&states, &expected["tower_states"]), difference(&embeds, &expected["visual_embeds"]));
         assert!(a <= 1e-4 && b <= 1e-4, "{name}: states {a:e}, embeddings {b:e}");
         let total = steps.len();
         assert_eq!(steps, (1..=total).map(|done| (done, total)).collect::<Vec<_>>(), "{name}");
