@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use minijinja::{Environment, ErrorKind, Value, context};
+use minijinja::{Environment, ErrorKind, Value, context, syntax::SyntaxConfig};
 use serde_json::Value as Json;
 
 use super::text::{TextError, TextTokenizer};
@@ -112,7 +112,8 @@ fn from_json(path: &Path) -> Result<Option<String>, TemplateError> {
     let Some(text) = read(path)? else { return Ok(None) };
     let json: Json = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
     let named = |entry: &Json| {
-        (entry.get("name")?.as_str()? == "default").then(|| entry.get("template")?.as_str().map(str::to_owned))?
+        (entry.get("name")?.as_str()? == "default")
+            .then(|| entry.get("template")?.as_str().map(str::to_owned))?
     };
     match json.get("chat_template") {
         None | Some(Json::Null) => Ok(None),
@@ -166,16 +167,16 @@ impl ChatTemplate {
         let mut environment = Environment::new();
         environment.set_fuel(Some(FUEL));
         // the same whitespace rules as the reference's
-        let syntax = minijinja::syntax::SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(failed)?);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });
         let template = environment.template_from_named_str("chat", &self.source).map_err(failed)?;
-        let content = serde_json::json!([{ "type": "video" }, { "type": "text", "text": prompt }]);
-        let messages = serde_json::json!([{ "role": "user", "content": content }]);
-        let context = context! { messages => Value::from(minijinja::value::Serde(messages)), add_generation_prompt => true };
+        let content = vec![context! { type => "video" }, context! { type => "text", text => prompt }];
+        let messages = vec![context! { role => "user", content => content }];
+        let context = context! { messages => messages, add_generation_prompt => true };
         template.render(context).map_err(failed)
     }
 
@@ -225,7 +226,9 @@ mod tests {
 
     #[test]
     fn broken_and_endless_templates_are_errors() {
-        for source in ["{% if %}", "{{ nothing.at.all }}", "{{ raise_exception('no videos') }}", "{{ 1 / 0 }}"] {
+        for source in
+            ["{% if %}", "{{ nothing.at.all }}", "{{ raise_exception('no videos') }}", "{{ 1 / 0 }}"]
+        {
             assert!(matches!(render(source), Err(TemplateError::Render { .. })), "{source}");
         }
         assert!(render("{{ raise_exception('no videos') }}").unwrap_err().to_string().contains("no videos"));

@@ -64,7 +64,9 @@ impl From<TextError> for Failure {
     fn from(error: TextError) -> Self {
         let (class, hint) = match &error {
             TextError::Encode(_) => (FailureClass::Internal, None),
-            TextError::Mismatch(_) => (FailureClass::Input, Some("choose a drafter of the target's own family")),
+            TextError::Mismatch(_) => {
+                (FailureClass::Input, Some("choose a drafter of the target's own family"))
+            }
             _ => (FailureClass::Input, Some("fetch the checkpoint's tokenizer and config files again")),
         };
         Failure { class, error: error.to_string(), hint: hint.map(Into::into) }
@@ -158,8 +160,7 @@ impl TextTokenizer {
     /// A [`TextError`] that names the file; see its variants.
     pub fn load(dir: &Path) -> Result<Self, TextError> {
         let path = dir.join("tokenizer.json");
-        let bytes =
-            std::fs::read(&path).map_err(|source| TextError::Read { path: path.clone(), source })?;
+        let bytes = std::fs::read(&path).map_err(|source| TextError::Read { path: path.clone(), source })?;
         let refuse = |problem: String| TextError::Parse { path: path.clone(), problem };
         let mut full = Tokenizer::from_bytes(&bytes).map_err(|e| refuse(e.to_string()))?;
         if !decodes_bytes(full.get_decoder()) {

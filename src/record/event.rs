@@ -193,9 +193,10 @@ mod tests {
 
     #[test]
     fn unknown_fields_may_appear() {
-        let event: Event =
-            serde_json::from_str(r#"{"event":"stage","run":1,"stage":"decode","done":0,"total":2,"new":true}"#)
-                .unwrap();
+        let event: Event = serde_json::from_str(
+            r#"{"event":"stage","run":1,"stage":"decode","done":0,"total":2,"new":true}"#,
+        )
+        .unwrap();
         assert_eq!(event.kind, EventKind::Stage { stage: Stage::Decode, done: 0, total: 2 });
     }
 }

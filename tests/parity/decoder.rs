@@ -1,53 +1,47 @@
 //! The decoder, and the whole model, against what transformers computed.
 
-use std::{collections::HashMap, ops::ControlFlow, path::PathBuf};
+use std::{collections::HashMap, ops::ControlFlow};
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::Tensor;
 use specreel::model::{
     WeightType,
     decoder::{Mask, Positions, Sequence, Taps, Workspace},
     family::QwenVl,
 };
 
-const CHECKPOINTS: [&str; 5] = ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "nested_bf16", "sharded_untied"];
-
-fn dir(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
-}
+use super::{CHECKPOINTS, difference, fixture, numbers, tensors};
 
 struct Fixture(HashMap<String, Tensor>);
 
 impl Fixture {
     fn read(name: &str) -> Self {
-        Self(candle_core::safetensors::load(dir(name).join("fixture.safetensors"), &Device::Cpu).unwrap())
+        Self(tensors(&format!("{name}/fixture.safetensors")))
     }
 
-    fn f32(&self, name: &str) -> Vec<f32> {
-        self.0[name].to_dtype(DType::F32).unwrap().flatten_all().unwrap().to_vec1().unwrap()
-    }
-
-    fn u32(&self, name: &str) -> Vec<u32> {
-        self.0[name].to_dtype(DType::U32).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+    fn ids(&self, name: &str) -> Vec<u32> {
+        numbers(&self.0[name]).into_iter().map(|n| n as u32).collect()
     }
 
     fn positions(&self, name: &str) -> Positions {
-        let all = self.u32(name);
+        let all = self.ids(name);
         let n = all.len() / 3;
         Positions { axes: [all[..n].to_vec(), all[n..2 * n].to_vec(), all[2 * n..].to_vec()] }
     }
+
+    fn close(&self, got: &Tensor, want: &str, model: &str) {
+        let worst = difference(got, &self.0[want]);
+        assert!(worst <= 1e-4, "{model}: {want} differs by {worst}");
+    }
 }
 
-fn close(got: &Tensor, want: &[f32], tolerance: f32, what: &str) {
-    let got: Vec<f32> = got.flatten_all().unwrap().to_vec1().unwrap();
-    assert_eq!(got.len(), want.len(), "{what}");
-    let worst = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
-    assert!(worst <= tolerance, "{what}: differs by {worst}");
+fn load(name: &str, dtype: WeightType) -> QwenVl {
+    QwenVl::load(&fixture(name), dtype, &mut |_, _| {}).unwrap()
 }
 
-fn embeddings(model: &QwenVl, fixture: &Fixture) -> Tensor {
-    let ids = fixture.u32("input_ids");
+fn embeddings(model: &QwenVl, expected: &Fixture) -> Tensor {
+    let ids = expected.ids("input_ids");
     let start = ids.iter().position(|id| ids.iter().filter(|i| *i == id).count() >= 20).unwrap();
-    let seen = &fixture.0["visual_embeds"];
+    let seen = &expected.0["visual_embeds"];
     let n = seen.dim(0).unwrap();
     let parts = [
         model.decoder().embed(&ids[..start]).unwrap(),
@@ -60,45 +54,45 @@ fn embeddings(model: &QwenVl, fixture: &Fixture) -> Tensor {
 #[test]
 fn states_and_logits_equal_those_of_transformers() {
     for name in CHECKPOINTS {
-        let model = QwenVl::load(&dir(name), WeightType::F32, &mut |_, _| {}).unwrap();
-        let fixture = Fixture::read(name);
+        let model = load(name, WeightType::F32);
+        let expected = Fixture::read(name);
         let (decoder, mut ws) = (model.decoder(), Workspace::default());
         let mut cache = decoder.cache(4);
-        let (input, at) = (embeddings(&model, &fixture), fixture.positions("position_ids"));
+        let (input, at) = (embeddings(&model, &expected), expected.positions("position_ids"));
         let pass = decoder.forward(&input, &at, &Mask::Causal, &mut cache, &Taps::default(), &mut ws).unwrap();
-        close(&pass.states, &fixture.f32("hidden"), 1e-4, &format!("{name}: states"));
-        close(&decoder.logits(&pass.states, &mut ws).unwrap(), &fixture.f32("logits"), 1e-4, &format!("{name}: logits"));
+        expected.close(&pass.states, "hidden", name);
+        expected.close(&decoder.logits(&pass.states, &mut ws).unwrap(), "logits", name);
 
-        let more = decoder.embed(&fixture.u32("chunk_ids")).unwrap();
-        let at = fixture.positions("chunk_positions");
+        let more = decoder.embed(&expected.ids("chunk_ids")).unwrap();
+        let at = expected.positions("chunk_positions");
         let pass = decoder.forward(&more, &at, &Mask::Causal, &mut cache, &Taps::default(), &mut ws).unwrap();
-        close(&pass.states, &fixture.f32("chunk_hidden"), 1e-4, &format!("{name}: states after a cache"));
+        expected.close(&pass.states, "chunk_hidden", name);
         let logits = decoder.logits(&pass.states, &mut ws).unwrap();
-        close(&logits, &fixture.f32("chunk_logits"), 1e-4, &format!("{name}: logits after a cache"));
+        expected.close(&logits, "chunk_logits", name);
     }
 }
 
 #[test]
 fn the_whole_model_writes_what_transformers_writes() {
     for name in CHECKPOINTS {
-        let model = QwenVl::load(&dir(name), WeightType::F32, &mut |_, _| {}).unwrap();
-        let fixture = Fixture::read(name);
-        let input = embeddings(&model, &fixture);
+        let model = load(name, WeightType::F32);
+        let expected = Fixture::read(name);
+        let input = embeddings(&model, &expected);
         let rows = input.dim(0).unwrap() - 1;
         let mut sequence = Sequence::new(model.decoder().clone(), 8);
-        let next = fixture.u32("next_position")[0];
+        let next = expected.ids("next_position")[0];
         let whole = sequence
             .prefill(
                 &input.narrow(0, 0, rows).unwrap(),
-                &fixture.positions("position_ids").slice(0..rows),
+                &expected.positions("position_ids").slice(0..rows),
                 next - 1,
                 &mut |_, _| {},
                 &mut |_, _| ControlFlow::Continue(()),
             )
             .unwrap();
         assert!(whole);
-        let mut id = *fixture.u32("input_ids").last().unwrap();
-        for (i, want) in fixture.u32("greedy_ids").into_iter().enumerate() {
+        let mut id = *expected.ids("input_ids").last().unwrap();
+        for (i, want) in expected.ids("greedy_ids").into_iter().enumerate() {
             let pass = sequence.feed(&[id], &Taps::default()).unwrap();
             let logits = sequence.logits(&pass.states).unwrap();
             id = specreel::speculate::sampling::argmax(&logits.flatten_all().unwrap().to_vec1::<f32>().unwrap());
@@ -111,7 +105,7 @@ fn the_whole_model_writes_what_transformers_writes() {
 #[test]
 fn paths_of_a_tree_are_chains_to_the_last_bit() {
     for (name, dtype) in [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)] {
-        let model = QwenVl::load(&dir(name), dtype, &mut |_, _| {}).unwrap();
+        let model = load(name, dtype);
         let (decoder, mut ws) = (model.decoder(), Workspace::default());
         let prompt = [5u32, 9, 31, 44, 7, 60, 2, 18, 90, 11, 13];
         let feed = |ids: &[u32], at: &[u32], mask: &Mask, cache: &mut _, ws: &mut _| {

@@ -1,2 +1,45 @@
-//! Parity.
+//! Parity with the reference implementation on tiny random checkpoints, see `make_fixtures.py`.
+
 mod decoder;
+mod processor;
+mod text;
+mod tower;
+
+use std::{collections::HashMap, path::PathBuf};
+
+use candle_core::{DType, Device, Tensor};
+
+/// All checkpoints of the fixtures.
+const CHECKPOINTS: [&str; 5] =
+    ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "sharded_untied", "nested_bf16"];
+
+/// A path below the fixtures.
+fn fixture(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(path)
+}
+
+/// A JSON file of the fixtures.
+fn json(path: &str) -> serde_json::Value {
+    serde_json::from_str(&std::fs::read_to_string(fixture(path)).unwrap()).unwrap()
+}
+
+/// A safetensors file of the fixtures.
+fn tensors(path: &str) -> HashMap<String, Tensor> {
+    candle_core::safetensors::load(fixture(path), &Device::Cpu).unwrap()
+}
+
+/// Values of a tensor, as f32 and flat.
+fn values(tensor: &Tensor) -> Vec<f32> {
+    tensor.to_dtype(DType::F32).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+}
+
+/// Whole numbers of a tensor.
+fn numbers(tensor: &Tensor) -> Vec<i64> {
+    tensor.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+/// Largest absolute difference of two tensors of one shape.
+fn difference(a: &Tensor, b: &Tensor) -> f32 {
+    assert_eq!(a.shape(), b.shape());
+    values(a).iter().zip(values(b)).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}

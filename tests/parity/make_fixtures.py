@@ -25,6 +25,7 @@ from safetensors.torch import save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor, smart_resize
+from transformers.vision_utils import get_vision_window_index
 
 OUT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "fixtures")
 
@@ -69,7 +70,7 @@ CHECKPOINTS = {
         grid=(3, 4, 10), seconds_per_grid=1.0,
     ),
     "gqa_untied_f16": dict(
-        seed=22, text=(96, 6, 2, 3, 96), tower=(16, 2, 3, 44, [0, 2]), tied=False, vocab=352, dtype=torch.float16,
+        seed=52, text=(96, 6, 2, 3, 96), tower=(16, 2, 3, 44, [0, 2]), tied=False, vocab=352, dtype=torch.float16,
         grid=(2, 20, 4), seconds_per_grid=0.75,
     ),
     "mha_tied_bf16": dict(
@@ -318,8 +319,10 @@ def record(path, spec, tokenizer, ids):
     with torch.no_grad():
         tower = model.model.visual(patches, grid_thw=grid)
         merged = tower.pooler_output
-        # the tower's states are in window order: keep them as they are
-        states = tower.last_hidden_state
+        # the tower leaves its states in window order: put the cells back, four patches each
+        window_index, _ = get_vision_window_index(grid, spatial_merge_size=2, window_size=112, patch_size=14)
+        cells = tower.last_hidden_state.reshape(n // 4, 4, -1)
+        states = cells[torch.argsort(window_index)].reshape(n, -1).contiguous()
         token_ids = torch.tensor([input_ids])
         embeds = model.model.get_input_embeddings()(token_ids).clone()
         embeds[token_ids == ids["<|video_pad|>"]] = merged
@@ -356,8 +359,8 @@ def record(path, spec, tokenizer, ids):
         {
             "pixels": levels,  # [n, 1176] u8; the tower's input is (pixels - 128) / 64
             "grid": grid[0],  # [3] patches t, h, w
-            "tower_states": states,  # [n, tower width], in window order, before the merger
-            "visual_embeds": merged,  # [n / 4, d], in reading order
+            "tower_states": states,  # [n, tower width], before the merger, in the order of the patches
+            "visual_embeds": merged,  # [n / 4, d], in the order of the cells
             "input_ids": torch.tensor(input_ids),  # [L]
             "position_ids": positions,  # [3, L]
             "next_position": torch.tensor([following]),  # [1]

@@ -94,7 +94,8 @@ impl ProcessorConfig {
         }
         if let Some(video) = read(&dir.join("video_preprocessor_config.json"))? {
             config.apply(&video);
-            let sides = video.size(["shortest_edge", "min_pixels"]).zip(video.size(["longest_edge", "max_pixels"]));
+            let sides =
+                video.size(["shortest_edge", "min_pixels"]).zip(video.size(["longest_edge", "max_pixels"]));
             // the older names win where both are there, as in the reference
             let min = video.min_pixels.or(sides.map(|s| s.0));
             let max = video.max_pixels.or(sides.map(|s| s.1));

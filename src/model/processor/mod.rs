@@ -12,9 +12,7 @@ mod resize;
 use std::path::PathBuf;
 
 pub use config::ProcessorConfig;
-pub use layout::{
-    Cell, Grid, Positions, PromptLayout, VisualGrid, VisualRope, positions, seconds_per_grid,
-};
+pub use layout::{Cell, Grid, Positions, PromptLayout, VisualGrid, VisualRope, positions, seconds_per_grid};
 pub use patches::{PatchBuilder, Patches};
 
 use crate::record::{Failure, FailureClass};

@@ -30,7 +30,9 @@ pub enum VisionError {
     #[error("the vision tower's weights do not fit its configuration: {0}")]
     Weights(candle_core::Error),
     /// Patches that do not fit the tower or their own grid.
-    #[error("the vision tower cannot take {rows} patches of {values} values as a grid of {t}x{h}x{w}: {reason}")]
+    #[error(
+        "the vision tower cannot take {rows} patches of {values} values as a grid of {t}x{h}x{w}: {reason}"
+    )]
     Patches {
         /// Rows given.
         rows: usize,

@@ -110,9 +110,8 @@ impl Block {
         let qkv = self.qkv.forward(x)?.reshape((grids, n, 3, heads, head))?.permute((2, 0, 3, 1, 4))?;
         let part = |i: usize| qkv.i(i)?.contiguous();
         // rotation in f32 whatever the weights are
-        let rotate = |t: Tensor| {
-            rope(&t.to_dtype(DType::F32)?, &angles.cos, &angles.sin)?.to_dtype(x.dtype())
-        };
+        let rotate =
+            |t: Tensor| rope(&t.to_dtype(DType::F32)?, &angles.cos, &angles.sin)?.to_dtype(x.dtype());
         let q = (rotate(part(0)?)? * (head as f64).powf(-0.5))?;
         let (k, v) = (rotate(part(1)?)?, part(2)?);
         let all = grids * heads;

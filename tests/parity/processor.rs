@@ -1,0 +1,99 @@
+//! Frames, sizes and positions against the reference.
+
+use specreel::model::processor::{
+    Grid, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid, VisualRope, positions,
+};
+
+use super::{fixture, json, numbers, tensors, values};
+
+#[test]
+fn patches_are_the_reference_s() {
+    for (name, mean_limit) in [("exact", 0.0), ("down", 0.5), ("up", 0.5), ("mixed", 0.5)] {
+        let expected = tensors(&format!("processor/{name}.safetensors"));
+        let (n, height, width, _) = expected["frames"].dims4().unwrap();
+        let limits = numbers(&expected["limits"]);
+        let config = ProcessorConfig {
+            min_pixels: limits[0] as usize,
+            max_pixels: limits[1] as usize,
+            ..ProcessorConfig::default()
+        };
+        let processor = VideoProcessor::new(config.clone()).unwrap();
+        let target = processor.target_size(height, width, n, None).unwrap();
+        let mut builder = processor.patches(target).unwrap();
+        for i in 0..n {
+            let frame: Vec<u8> = expected["frames"].get(i).unwrap().flatten_all().unwrap().to_vec1().unwrap();
+            builder.push(&frame, height, width).unwrap();
+        }
+        let patches = builder.finish().unwrap();
+        let grid: Vec<usize> = numbers(&expected["grid"]).into_iter().map(|v| v as usize).collect();
+        assert_eq!([patches.grid.t, patches.grid.h, patches.grid.w], grid[..], "{name}");
+        let levels = values(&expected["levels"]);
+        assert_eq!(patches.data.len(), levels.len());
+        let (mut sum, mut most) = (0f64, 0f32);
+        for (i, (value, level)) in patches.data.iter().zip(&levels).enumerate() {
+            let c = i % patches.row / 392;
+            let off = ((value * config.std[c] + config.mean[c]) * 255.0 - level).abs();
+            sum += f64::from(off);
+            most = most.max(off);
+        }
+        let mean = sum / levels.len() as f64;
+        eprintln!("{name}: mean {mean:.4} and at most {most:.3} byte levels off");
+        assert!(mean <= mean_limit + 1e-3 && most <= 2.0, "{name}: mean {mean}, most {most}");
+        if let Some(exact) = expected.get("patches") {
+            let worst = values(exact).iter().zip(&patches.data).map(|(a, b)| (a - b).abs());
+            assert!(worst.fold(0.0, f32::max) <= 1e-5, "{name}");
+        }
+    }
+}
+
+#[test]
+fn target_sizes_are_the_reference_s() {
+    let processor = VideoProcessor::new(ProcessorConfig::default()).unwrap();
+    for row in json("tables.json")["sizes"].as_array().unwrap() {
+        let row: Vec<usize> = row.as_array().unwrap().iter().map(|v| v.as_u64().unwrap() as usize).collect();
+        let got = processor.target_size(row[0], row[1], row[2], None).unwrap();
+        assert_eq!(got, (row[3], row[4]), "{row:?}");
+    }
+}
+
+#[test]
+fn positions_are_the_original_s() {
+    for row in json("tables.json")["positions"].as_array().unwrap() {
+        let number = |name: &str| row[name].as_u64().unwrap() as usize;
+        let side = |i: usize| row["grid"][i].as_u64().unwrap() as usize;
+        let grid = VisualGrid::from_patches(Grid { t: side(0), h: side(1), w: side(2) }, 2).unwrap();
+        let rope = VisualRope::Multimodal {
+            seconds_per_grid: row["seconds_per_grid"].as_f64().unwrap() as f32,
+            tokens_per_second: row["tokens_per_second"].as_f64().unwrap() as f32,
+        };
+        let got = positions(number("before"), grid, number("after"), rope).unwrap();
+        let axes: Vec<Vec<u32>> = serde_json::from_value(row["axes"].clone()).unwrap();
+        assert_eq!(got.axes.to_vec(), axes);
+        assert_eq!(got.next as usize, number("next"));
+    }
+}
+
+#[test]
+fn settings_come_from_the_checkpoint_s_files() {
+    let image_only = VideoProcessor::load(&fixture("gqa_tied")).unwrap();
+    assert_eq!(*image_only.config(), ProcessorConfig::default());
+
+    let dir = tempfile::tempdir().unwrap();
+    let write = |text: &str| std::fs::write(dir.path().join("video_preprocessor_config.json"), text).unwrap();
+    assert_eq!(*VideoProcessor::load(dir.path()).unwrap().config(), ProcessorConfig::default());
+    write(r#"{"size": {"shortest_edge": 3136, "longest_edge": 50176}, "image_mean": [0.5, 0.5, 0.5]}"#);
+    let config = VideoProcessor::load(dir.path()).unwrap().config().clone();
+    assert_eq!((config.min_pixels, config.max_pixels, config.mean), (3136, 50176, [0.5; 3]));
+    write(r#"{"min_pixels": 3136, "max_pixels": 50176}"#);
+    assert_eq!(VideoProcessor::load(dir.path()).unwrap().config().max_pixels, 50176);
+    for bad in
+        ["", "[", "[1]", r#"{"patch_size": "x"}"#, r#"{"patch_size": 0}"#, r#"{"image_std": [1, 0, 1]}"#]
+    {
+        write(bad);
+        let error = VideoProcessor::load(dir.path()).unwrap_err();
+        assert!(
+            matches!(error, ProcessorError::Parse { .. } | ProcessorError::Config { .. }),
+            "{bad}: {error}"
+        );
+    }
+}
