@@ -1,5 +1,10 @@
 //! The engine thread: owns device, models and caches; commands in, events out.
 
 pub mod command;
+pub mod memory;
+mod run;
+pub mod store;
+pub mod thread;
 
 pub use command::{Command, RunRequest, TextSampling};
+pub use thread::{Engine, EngineHandle};

@@ -1,1 +1,192 @@
 //! The engine's thread and the handle to it.
+//!
+//! One thread owns every tensor. Commands reach it over a bounded channel, events leave over another; a face that reads slowly
+//! slows the engine rather than losing tokens, but progress may be dropped. Cancelling is a flag that the thread looks at in
+//! every step and every chunk of longer work. An error or a panic ends the run, not the engine.
+
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::sync::mpsc;
+
+use super::{
+    command::{Command, RunRequest},
+    run::{Models, Runner},
+    store::Store,
+};
+use crate::{
+    model::ModelSpec,
+    record::{Event, EventKind, Failure, FailureClass},
+};
+
+/// Commands that may wait.
+const COMMANDS: usize = 64;
+/// Events that may wait before the engine does.
+const EVENTS: usize = 1024;
+
+/// Runs that somebody wants ended.
+#[derive(Clone, Default)]
+pub struct Cancelled(Arc<Mutex<BTreeSet<u64>>>);
+
+impl Cancelled {
+    /// End this run soon, also if it still waits.
+    pub fn add(&self, run: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(run);
+    }
+
+    /// True if this run is to end.
+    pub fn contains(&self, run: u64) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&run)
+    }
+
+    fn forget(&self, run: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+    }
+}
+
+/// Where a run's events go.
+#[derive(Clone)]
+pub struct Outlet {
+    events: mpsc::Sender<Event>,
+    run: u64,
+}
+
+impl Outlet {
+    /// Send an event of this run; waits for a slow reader. False if nobody listens any more.
+    pub fn send(&self, kind: EventKind) -> bool {
+        self.events.blocking_send(Event::new(self.run, kind)).is_ok()
+    }
+
+    /// Send an event that may be dropped where the reader is slow: progress, which is replaced by the next.
+    pub fn offer(&self, kind: EventKind) {
+        if self.events.capacity() > EVENTS / 2 {
+            let _ = self.events.try_send(Event::new(self.run, kind));
+        }
+    }
+}
+
+/// Starts the engine.
+pub struct Engine;
+
+/// A handle to the engine's thread. Clones speak to the same engine; it ends when the last is dropped.
+#[derive(Clone)]
+pub struct EngineHandle {
+    commands: mpsc::Sender<Command>,
+    cancelled: Cancelled,
+}
+
+impl Engine {
+    /// Start the thread. The receiver gets every event of every run.
+    ///
+    /// # Errors
+    /// If the system starts no thread.
+    pub fn start() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        let (events, outbox) = mpsc::channel(EVENTS);
+        let cancelled = Cancelled::default();
+        let flags = cancelled.clone();
+        std::thread::Builder::new()
+            .name("engine".into())
+            .spawn(move || work(inbox, &events, &flags))
+            .map_err(|e| internal(format!("the engine thread could not be started: {e}")))?;
+        Ok((EngineHandle { commands, cancelled }, outbox))
+    }
+}
+
+impl EngineHandle {
+    /// Send a command.
+    ///
+    /// # Errors
+    /// If the engine is gone, or so many commands wait that it takes no more.
+    pub fn send(&self, command: Command) -> Result<(), Failure> {
+        self.commands.try_send(command).map_err(|e| match e {
+            mpsc::error::TrySendError::Full(_) => internal(format!("{COMMANDS} commands already wait for the engine")),
+            mpsc::error::TrySendError::Closed(_) => internal("the engine has stopped".into()),
+        })
+    }
+
+    /// End a run within one step, whether it runs or waits; it answers with its `done` event.
+    pub fn cancel(&self, run: u64) {
+        self.cancelled.add(run);
+    }
+}
+
+fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancelled: &Cancelled) {
+    let mut models: Option<Models> = None;
+    let mut store = Store::default();
+    while let Some(command) = inbox.blocking_recv() {
+        match command {
+            Command::Load(spec) => {
+                // The old models go first: two large pairs need not fit together.
+                drop(models.take());
+                store = Store::default();
+                let outlet = Outlet { events: events.clone(), run: 0 };
+                models = guarded(&outlet, || load(&spec, &outlet));
+            }
+            Command::Run(request) => {
+                let outlet = Outlet { events: events.clone(), run: request.run };
+                let finished = guarded(&outlet, || run(&request, models.as_ref(), &mut store, &outlet, cancelled));
+                if finished.is_none() {
+                    // A run that broke off may have left a kept context half-written.
+                    store = Store::default();
+                }
+                cancelled.forget(request.run);
+            }
+        }
+        if events.is_closed() {
+            return;
+        }
+    }
+}
+
+/// Call `f`; a failure or a panic becomes a `failed` event.
+fn guarded<T>(outlet: &Outlet, f: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
+    let failure = match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(value)) => return Some(value),
+        Ok(Err(failure)) => failure,
+        Err(panic) => {
+            let words = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+            let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            Failure {
+                class: FailureClass::Internal,
+                error: format!("the engine broke off: {words}"),
+                hint: Some("this is a bug in specreel; please report it with the command and the video".into()),
+            }
+        }
+    };
+    outlet.send(EventKind::Failed(failure));
+    None
+}
+
+fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Models, Failure> {
+    let models = Models::load(spec, outlet)?;
+    outlet.send(EventKind::Ready {
+        target: models.target.name().to_owned(),
+        drafter: models.drafter.as_ref().map(|d| d.name().to_owned()),
+        device: models.device.clone(),
+        dtype: models.dtype.clone(),
+    });
+    Ok(models)
+}
+
+fn run(
+    request: &RunRequest,
+    models: Option<&Models>,
+    store: &mut Store,
+    outlet: &Outlet,
+    cancelled: &Cancelled,
+) -> Result<(), Failure> {
+    let models = models.ok_or_else(|| Failure {
+        class: FailureClass::Input,
+        error: "no models are loaded".into(),
+        hint: Some("load a target first; the embedded pair is the default".into()),
+    })?;
+    Runner { request, models, outlet, cancelled }.run(store)
+}
+
+pub(super) fn internal(error: String) -> Failure {
+    Failure { class: FailureClass::Internal, error, hint: None }
+}

@@ -1,5 +1,14 @@
 //! Checkpoints and forward passes: what the Video-LLMs compute.
 
+pub mod checkpoint;
+pub mod config;
+pub mod decoder;
+pub mod family;
+pub mod processor;
+pub mod template;
+pub mod text;
+pub mod vision;
+
 use std::path::PathBuf;
 
 /// Which models to run, on what, in which weights.

@@ -214,17 +214,16 @@ impl Stats {
         if total == 0 { 0.0 } else { self.verdicts.loosened() as f64 / total as f64 }
     }
 
-    /// Attach a baseline and compute both ratios.
-    pub fn set_baseline(&mut self, baseline: Baseline) {
+    /// Attach a baseline and compute both ratios. `front_ms` is what both sides spend before the first token (video, tower and
+    /// prefill of the target, as measured when they were made), `drafter_ms` what only this run spends there.
+    pub fn set_baseline(&mut self, baseline: Baseline, front_ms: f64, drafter_ms: f64) {
         if self.tokens_per_second <= 0.0 || baseline.tokens_per_second <= 0.0 {
             return;
         }
-        let t = &self.timings;
-        let front = t.decode_video_ms + t.encode_target_ms + t.prefill_target_ms;
-        let plain = front + self.emitted as f64 * 1000.0 / baseline.tokens_per_second;
+        let plain = front_ms + self.emitted as f64 * 1000.0 / baseline.tokens_per_second;
         self.speedup = Some(Speedup {
             decode: self.tokens_per_second / baseline.tokens_per_second,
-            end_to_end: plain / t.total_ms().max(f64::MIN_POSITIVE),
+            end_to_end: plain / (front_ms + drafter_ms + self.timings.generate_ms()),
             baseline,
         });
     }
@@ -271,12 +270,12 @@ mod tests {
         assert_eq!(stats.emitted_per_step, 3.0);
         assert_eq!(stats.tokens_per_second, 1000.0);
         assert!((stats.loosened_share() - 1.0 / 3.0).abs() < 1e-12);
-        stats.set_baseline(Baseline {
-            name: "autoregressive".into(),
-            kind: BaselineKind::Measured,
-            tokens_per_second: 500.0,
-        });
-        assert_eq!(stats.speedup.as_ref().unwrap().decode, 2.0);
+        let baseline =
+            Baseline { name: "autoregressive".into(), kind: BaselineKind::Measured, tokens_per_second: 500.0 };
+        stats.set_baseline(baseline, 6.0, 3.0);
+        let speedup = stats.speedup.as_ref().unwrap();
+        assert_eq!(speedup.decode, 2.0);
+        assert_eq!(speedup.end_to_end, (6.0 + 12.0) / (6.0 + 3.0 + 6.0));
     }
 
     #[test]

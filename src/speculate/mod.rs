@@ -1,5 +1,13 @@
 //! How tokens are drafted, verified and accepted; methods as data.
 
+pub mod accept;
+pub mod context;
+pub mod draft;
 pub mod method;
+pub mod sampling;
+pub mod session;
 
+pub use accept::relevance::VisualStates;
+pub use sampling::Sampler;
+pub use session::{Rules, Session};
 pub use method::{Acceptance, Context, Drafter, EntropyOver, Method, MethodError, Schedule, Shape};

@@ -21,6 +21,14 @@ impl Method {
     }
 }
 
+impl Method {
+    /// Drafts of a full step; none without a drafter.
+    pub fn draft_length(&self) -> Option<usize> {
+        let Shape::Chain { length } = self.shape;
+        (!matches!(self.drafter, Drafter::None {})).then_some(length)
+    }
+}
+
 impl Drafter {
     /// The kind as written in a file.
     pub fn kind(&self) -> &'static str {

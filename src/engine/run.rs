@@ -1,0 +1,592 @@
+//! One run from file to caption, re-using what the store has.
+
+use std::{ops::ControlFlow, time::Instant};
+
+use candle_core::Tensor;
+
+use super::{
+    command::RunRequest,
+    memory,
+    store::{Clip, ClipKey, Context, DrafterContext, DrafterKey, Reference, Store},
+    thread::{Cancelled, Outlet, internal},
+};
+use crate::{
+    model::{
+        DeviceChoice, ModelSpec, WeightType,
+        decoder::Sequence,
+        family::{Prompt, QwenVl},
+        processor::{PatchBuilder, layout::VisualGrid},
+        vision::VisionError,
+    },
+    record::{
+        Baseline, BaselineKind, EventKind, Failure, FailureClass, Stage, Stats, StopReason, Verdict, stats::Equality,
+    },
+    speculate::{Acceptance, Drafter, Method, Rules, Sampler, Session, VisualStates, context},
+    video::{self, Rule},
+};
+
+/// Autoregressive steps of a calibration; the first ones warm up.
+const CALIBRATION: usize = 12;
+const WARM_UP: usize = 3;
+/// Tokens from which on an autoregressive run is a baseline.
+const BASELINE_TOKENS: usize = 16;
+
+/// The loaded models.
+pub struct Models {
+    /// The target.
+    pub target: QwenVl,
+    /// The small model that may draft for it.
+    pub drafter: Option<QwenVl>,
+    /// Device in words.
+    pub device: String,
+    /// Weight type in words.
+    pub dtype: String,
+}
+
+impl Models {
+    /// Load what the spec says, checking that the drafter can draft for the target.
+    ///
+    /// # Errors
+    /// If a device is not there, a checkpoint cannot be used, or the two do not fit together.
+    pub fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Self, Failure> {
+        match spec.device {
+            DeviceChoice::Auto | DeviceChoice::Cpu => {}
+            DeviceChoice::Cuda(_) | DeviceChoice::Metal => {
+                return Err(Failure {
+                    class: FailureClass::Usage,
+                    error: "this version computes on the CPU only".into(),
+                    hint: Some("use --device cpu (or leave it out)".into()),
+                });
+            }
+        }
+        let dtype = match spec.dtype {
+            WeightType::Auto | WeightType::Q8_0 => WeightType::Q8_0,
+            WeightType::F32 => WeightType::F32,
+            WeightType::Q4K => WeightType::Q4K,
+            WeightType::F16 | WeightType::Bf16 => {
+                return Err(Failure {
+                    class: FailureClass::Usage,
+                    error: "f16 and bf16 weights are slow and inexact on a CPU and not offered there".into(),
+                    hint: Some("use --dtype q8_0 (the default), q4_k or f32".into()),
+                });
+            }
+        };
+        let mut progress = |done: usize, total: usize| {
+            outlet.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
+        };
+        let target = QwenVl::load(&spec.target, dtype, &mut progress)?;
+        let drafter = spec.drafter.as_deref().map(|dir| QwenVl::load(dir, dtype, &mut progress)).transpose()?;
+        if let Some(drafter) = &drafter {
+            let refuse = |problem: String| Failure {
+                class: FailureClass::Input,
+                error: format!("{} cannot draft for {}: {problem}", drafter.name(), target.name()),
+                hint: Some("pick a smaller checkpoint of the target's own family".into()),
+            };
+            target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
+            let (ours, theirs) = (target.processor().config(), drafter.processor().config());
+            let shape = |c: &crate::model::processor::ProcessorConfig| (c.patch, c.temporal, c.merge, c.mean, c.std);
+            if shape(ours) != shape(theirs) {
+                return Err(refuse("it cuts frames into other patches".into()));
+            }
+        }
+        let dtype = match dtype {
+            WeightType::F32 => "f32",
+            WeightType::Q4K => "q4_k",
+            _ => "q8_0",
+        };
+        Ok(Self { target, drafter, device: "cpu".into(), dtype: dtype.into() })
+    }
+}
+
+/// Why the preparation of a run ended early.
+enum Stop {
+    Cancelled,
+    Failed(Failure),
+}
+
+impl<E: Into<Failure>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Stop::Failed(error.into())
+    }
+}
+
+/// One run.
+pub(super) struct Runner<'a> {
+    pub request: &'a RunRequest,
+    pub models: &'a Models,
+    pub outlet: &'a Outlet,
+    pub cancelled: &'a Cancelled,
+}
+
+impl Runner<'_> {
+    /// From file to caption. Everything is told as events; an error is the caller's to tell.
+    pub fn run(&self, store: &mut Store) -> Result<(), Failure> {
+        let (request, method) = (self.request, &self.request.method);
+        method.validate()?;
+        let uses_model = matches!(method.drafter, Drafter::Model {});
+        if uses_model && self.models.drafter.is_none() {
+            return Err(Failure {
+                class: FailureClass::Input,
+                error: format!("the method `{}` drafts with a small model, and none is loaded", method.name),
+                hint: Some("name one with --drafter, or pick a method that drafts with the target itself (lvspec-self)".into()),
+            });
+        }
+        let drafter = match method.drafter {
+            Drafter::None {} => None,
+            Drafter::Model {} => self.models.drafter.as_ref().map(|d| d.name().to_owned()),
+            Drafter::Target {} => Some(self.models.target.name().to_owned()),
+        };
+        self.outlet.send(EventKind::Started {
+            method: serde_json::to_value(method).map_err(|e| internal(e.to_string()))?,
+            lossless: method.lossless(),
+            target: self.models.target.name().to_owned(),
+            drafter,
+            device: self.models.device.clone(),
+            dtype: self.models.dtype.clone(),
+            video: request.video.display().to_string(),
+            prompt: request.prompt.clone(),
+        });
+        match self.caption(store) {
+            Ok(()) => Ok(()),
+            Err(Stop::Failed(failure)) => Err(failure),
+            Err(Stop::Cancelled) => {
+                self.outlet.send(EventKind::Done {
+                    reason: StopReason::Cancelled,
+                    text: String::new(),
+                    ids: Vec::new(),
+                    stats: Box::default(),
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn caption(&self, store: &mut Store) -> Result<(), Stop> {
+        let mut stats = Stats::default();
+        let key = self.clip_key()?;
+        self.ensure_clip(store, &key, &mut stats)?;
+        let reused = self.ensure_context(store, &key, &mut stats)?;
+        let drafter_key = self.ensure_drafter(store, &key, &mut stats)?;
+        let Store { clips, contexts } = store;
+        let (Some(clip), Some(context)) =
+            (clips.touch(&key), contexts.touch(&(key.clone(), self.request.prompt.clone())))
+        else {
+            return Err(Stop::Failed(internal("a context that was just made is not kept".into())));
+        };
+        let kept = drafter_key.as_ref().and_then(|k| k.kept.as_ref());
+        stats.visual_tokens = clip.grid.len();
+        stats.drafter_visual_tokens = match (&drafter_key, kept) {
+            (None, _) => 0,
+            (Some(_), None) => clip.grid.len(),
+            (Some(_), Some(kept)) => kept.len(),
+        };
+        self.outlet.send(EventKind::Prompt {
+            frames: clip.timestamps_s.clone(),
+            grid: [clip.grid.t, clip.grid.h, clip.grid.w],
+            visual_tokens: clip.grid.len(),
+            prompt_ids: context.prompt.ids.clone(),
+            kept: kept.map(|kept| kept.iter().map(|&i| i as u32).collect()),
+            reused,
+        });
+        let plain = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
+        self.calibrate(context)?;
+        self.generate(context, drafter_key.as_ref(), &mut stats, plain)
+    }
+
+    fn clip_key(&self) -> Result<ClipKey, Stop> {
+        let path = &self.request.video;
+        let about = std::fs::metadata(path).ok();
+        Ok(ClipKey {
+            path: std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()),
+            bytes: about.as_ref().map_or(0, std::fs::Metadata::len),
+            modified: about.and_then(|m| m.modified().ok()),
+            sampling: self.request.sampling,
+            max_pixels: self.request.max_pixels,
+        })
+    }
+
+    fn ensure_clip(&self, store: &mut Store, key: &ClipKey, stats: &mut Stats) -> Result<(), Stop> {
+        if store.clips.touch(key).is_some() {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let processor = self.models.target.processor();
+        let mut builder: Option<PatchBuilder> = None;
+        let mut problem: Option<Failure> = None;
+        let total = std::cell::Cell::new(0);
+        let decoded = {
+            let builder = std::cell::RefCell::new(&mut builder);
+            let problem = std::cell::RefCell::new(&mut problem);
+            let fail = |failure: Failure| {
+                **problem.borrow_mut() = Some(failure);
+                ControlFlow::Break(())
+            };
+            video::decode(
+                &self.request.video,
+                &Rule::QWEN_VL,
+                self.request.sampling,
+                &mut |probe, plan| {
+                    let (height, width, frames) = (probe.height as usize, probe.width as usize, plan.indices.len());
+                    let made = processor
+                        .target_size(height, width, frames, self.request.max_pixels)
+                        .and_then(|size| processor.patches(size));
+                    total.set(frames);
+                    match made {
+                        Ok(made) => **builder.borrow_mut() = Some(made),
+                        Err(error) => return fail(error.into()),
+                    }
+                    self.progress(Stage::Decode, 0, frames)
+                },
+                &mut |frame| {
+                    let mut builder = builder.borrow_mut();
+                    let Some(builder) = builder.as_mut() else { return ControlFlow::Break(()) };
+                    if let Err(error) = builder.push(&frame.rgb, frame.height as usize, frame.width as usize) {
+                        return fail(error.into());
+                    }
+                    self.progress(Stage::Decode, builder.frames(), total.get())
+                },
+            )?
+        };
+        if let Some(failure) = problem {
+            return Err(Stop::Failed(failure));
+        }
+        let (Some(builder), false) = (builder, decoded.cancelled) else { return Err(Stop::Cancelled) };
+        let patches = builder.finish()?;
+        let grid = VisualGrid::from_patches(patches.grid, processor.config().merge)?;
+        let decode_ms = since(started);
+        stats.timings.decode_video_ms = decode_ms;
+        store.clips.insert(
+            key.clone(),
+            Clip {
+                timestamps_s: decoded.plan.timestamps_s,
+                sample_fps: decoded.plan.sample_fps,
+                patches,
+                grid,
+                decode_ms,
+                target: None,
+                drafter: None,
+            },
+        );
+        Ok(())
+    }
+
+    /// True if the context was kept from an earlier run.
+    fn ensure_context(&self, store: &mut Store, key: &ClipKey, stats: &mut Stats) -> Result<bool, Stop> {
+        let target = &self.models.target;
+        let context_key = (key.clone(), self.request.prompt.clone());
+        let Some(clip) = store.clips.touch(key) else { return Err(Stop::Failed(internal("no clip".into()))) };
+        let limit = target.decoder().config().max_positions;
+        let fits = |rows: usize| {
+            if rows + self.request.max_new_tokens <= limit {
+                return Ok(());
+            }
+            Err(Stop::Failed(Failure {
+                class: FailureClass::Input,
+                error: format!(
+                    "the prompt takes {rows} tokens ({} of them visual) and the caption up to {}, but {} holds {limit}",
+                    clip.grid.len(),
+                    self.request.max_new_tokens,
+                    target.name()
+                ),
+                hint: Some("use fewer frames (--frames), smaller ones (--max-pixels), a shorter prompt or --max-new-tokens".into()),
+            }))
+        };
+        if let Some(context) = store.contexts.touch(&context_key) {
+            fits(context.prompt.ids.len())?;
+            return Ok(true);
+        }
+        let prompt = target.prompt(&self.request.prompt, clip.grid, clip.sample_fps)?;
+        fits(prompt.ids.len())?;
+        if clip.target.is_none() {
+            let (embeddings, ms) = self.encode(target, &clip.patches)?;
+            stats.timings.encode_target_ms = ms;
+            clip.target = Some((embeddings, ms));
+        }
+        let visual = clip.target.as_ref().map(|t| &t.0);
+        let started = Instant::now();
+        let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
+        let width = target.decoder().config().hidden;
+        let mut seen: Vec<f32> = Vec::with_capacity(clip.grid.len() * width);
+        let sequence = self.prefill(target, &prompt, visual, &rows, &mut |first, states| {
+            for (row, state) in (first..).zip(states.chunks_exact(width)) {
+                if prompt.visual.contains(&row) {
+                    seen.extend_from_slice(state);
+                }
+            }
+        })?;
+        let prefill_ms = since(started);
+        stats.timings.prefill_target_ms = prefill_ms;
+        store.contexts.insert(context_key, Context::new(prompt, sequence, VisualStates::new(seen, width), prefill_ms));
+        Ok(false)
+    }
+
+    fn ensure_drafter(&self, store: &mut Store, key: &ClipKey, stats: &mut Stats) -> Result<Option<DrafterKey>, Stop> {
+        let method = &self.request.method;
+        let (model, own) = match (&method.drafter, &self.models.drafter) {
+            (Drafter::None {}, _) => return Ok(None),
+            (Drafter::Target {}, _) => (&self.models.target, true),
+            (Drafter::Model {}, Some(drafter)) => (drafter, false),
+            (Drafter::Model {}, None) => return Err(Stop::Failed(internal("no drafter".into()))),
+        };
+        let Store { clips, contexts } = store;
+        let (Some(clip), Some(context)) =
+            (clips.touch(key), contexts.touch(&(key.clone(), self.request.prompt.clone())))
+        else {
+            return Err(Stop::Failed(internal("no context".into())));
+        };
+        let started = Instant::now();
+        let kept = context::select(&method.context, [clip.grid.t, clip.grid.h, clip.grid.w]);
+        stats.timings.select_ms = since(started);
+        self.progress(Stage::Select, 1, 1).is_break().then_some(()).map_or(Ok(()), |()| Err(Stop::Cancelled))?;
+        let drafter_key = DrafterKey { own, kept };
+        if context.drafters.touch(&drafter_key).is_some() {
+            return Ok(Some(drafter_key));
+        }
+        let sees_any = drafter_key.kept.as_ref().is_none_or(|kept| !kept.is_empty());
+        if !own && sees_any && clip.drafter.is_none() {
+            let (embeddings, ms) = self.encode(model, &clip.patches)?;
+            stats.timings.encode_drafter_ms = ms;
+            clip.drafter = Some((embeddings, ms));
+        }
+        let visual = if own { &clip.target } else { &clip.drafter };
+        let started = Instant::now();
+        let prompt = &context.prompt;
+        let rows: Vec<usize> = match &drafter_key.kept {
+            None => (0..prompt.ids.len() - 1).collect(),
+            Some(kept) => (0..prompt.visual.start)
+                .chain(kept.iter().map(|k| prompt.visual.start + k))
+                .chain(prompt.visual.end..prompt.ids.len() - 1)
+                .collect(),
+        };
+        let sequence =
+            self.prefill(model, prompt, visual.as_ref().map(|v| &v.0), &rows, &mut |_, _| {})?;
+        let prefill_ms = since(started);
+        stats.timings.prefill_drafter_ms = prefill_ms;
+        context.drafters.insert(drafter_key.clone(), DrafterContext { sequence, prefill_ms });
+        Ok(Some(drafter_key))
+    }
+
+    fn encode(&self, model: &QwenVl, patches: &crate::model::processor::Patches) -> Result<(Tensor, f64), Stop> {
+        let started = Instant::now();
+        let embeddings = model.encode(patches, &mut |done, total| self.progress(Stage::Encode, done, total));
+        match embeddings {
+            Ok(embeddings) => Ok((embeddings, since(started))),
+            Err(crate::model::family::ModelError::Vision(VisionError::Cancelled)) => Err(Stop::Cancelled),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Prefill the given rows of a prompt. The next text row stands where the prompt's last token does.
+    fn prefill(
+        &self,
+        model: &QwenVl,
+        prompt: &Prompt,
+        visual: Option<&Tensor>,
+        rows: &[usize],
+        states: &mut dyn FnMut(usize, &[f32]),
+    ) -> Result<Sequence, Stop> {
+        let embeddings = model.embed(prompt, visual, rows)?;
+        let capacity = rows.len() + self.request.max_new_tokens + 32;
+        let mut sequence = Sequence::new(model.decoder().clone(), capacity);
+        let positions = prompt.positions.select(rows);
+        let whole = sequence
+            .prefill(&embeddings, &positions, prompt.next - 1, states, &mut |done, total| {
+                self.progress(Stage::Prefill, done, total)
+            })
+            .map_err(crate::model::family::ModelError::from)?;
+        if whole { Ok(sequence) } else { Err(Stop::Cancelled) }
+    }
+
+    /// Time a few autoregressive steps where no baseline is known and this run is not one.
+    fn calibrate(&self, context: &mut Context) -> Result<(), Stop> {
+        if context.baseline.is_some() || matches!(self.request.method.drafter, Drafter::None {}) {
+            return Ok(());
+        }
+        let base = context.target.len();
+        let Some(root) = context.prompt.ids.last().copied() else { return Ok(()) };
+        let plain = Method::preset("autoregressive")?;
+        let mut times = Vec::new();
+        {
+            let rules = self.rules(&plain, CALIBRATION, &|_| false);
+            let mut session = Session::new(rules, &mut context.target, None, &context.visual, root);
+            for i in 0..CALIBRATION {
+                if self.progress(Stage::Calibrate, i, CALIBRATION).is_break() {
+                    return Err(Stop::Cancelled);
+                }
+                let Some(step) = session.step().map_err(crate::model::family::ModelError::from)? else { break };
+                times.push((step.draft_ms + step.verify_ms + step.other_ms, step.verify_ms));
+            }
+        }
+        context.target.truncate(base);
+        let warm = times.get(WARM_UP..).filter(|t| !t.is_empty()).unwrap_or(&times);
+        let mean = warm.iter().map(|t| t.0).sum::<f64>() / warm.len().max(1) as f64;
+        context.t1_ms = median(warm.iter().map(|t| t.1).collect());
+        if mean > 0.0 {
+            context.baseline = Some(Baseline {
+                name: "autoregressive".into(),
+                kind: BaselineKind::Calibrated,
+                tokens_per_second: 1000.0 / mean,
+            });
+        }
+        Ok(())
+    }
+
+    fn rules<'r>(&'r self, method: &'r Method, max_new_tokens: usize, protected: &'r dyn Fn(u32) -> bool) -> Rules<'r> {
+        let target = &self.models.target;
+        Rules {
+            method,
+            sampler: self.sampler(),
+            max_new_tokens,
+            vocab: target.tokenizer().vocabulary(),
+            ends: target.tokenizer().end_ids(),
+            protected,
+            logprobs: self.request.logprobs,
+        }
+    }
+
+    fn sampler(&self) -> Sampler {
+        let text = self.request.text;
+        Sampler { temperature: text.temperature, top_p: text.top_p, seed: text.seed }
+    }
+
+    fn generate(
+        &self,
+        context: &mut Context,
+        drafter_key: Option<&DrafterKey>,
+        stats: &mut Stats,
+        plain_front_ms: f64,
+    ) -> Result<(), Stop> {
+        let (method, tokenizer) = (&self.request.method, self.models.target.tokenizer());
+        let Some(root) = context.prompt.ids.last().copied() else { return Ok(()) };
+        let base = context.target.len();
+        let strict_words: &[String] = match &method.acceptance {
+            Acceptance::Visual { always_strict, .. } => always_strict,
+            _ => &[],
+        };
+        let protected = |id: u32| {
+            tokenizer.is_special(id)
+                || (!strict_words.is_empty() && {
+                    let text = tokenizer.token_text(id);
+                    strict_words.iter().any(|word| word.eq_ignore_ascii_case(text.trim()))
+                })
+        };
+        let mut drafter = drafter_key.and_then(|key| context.drafters.touch(key));
+        let drafter_front_ms = stats.timings.encode_drafter_ms
+            + stats.timings.select_ms
+            + drafter.as_ref().map_or(0.0, |d| d.prefill_ms);
+        let drafter_base = drafter.as_ref().map(|d| d.sequence.len());
+        let mut stream = tokenizer.stream();
+        let (mut text, mut ids) = (String::new(), Vec::new());
+        let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
+        let mut reason = StopReason::Cancelled;
+        let outcome = {
+            let rules = self.rules(method, self.request.max_new_tokens, &protected);
+            let mut session = Session::new(
+                rules,
+                &mut context.target,
+                drafter.as_deref_mut().map(|d| &mut d.sequence),
+                &context.visual,
+                root,
+            );
+            let outcome = loop {
+                if self.progress(Stage::Generate, ids.len(), self.request.max_new_tokens).is_break() {
+                    break Ok(());
+                }
+                let mut step = match session.step() {
+                    Ok(Some(step)) => step,
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error),
+                };
+                let dressing = Instant::now();
+                for token in &mut step.tokens {
+                    token.text = stream.push(token.id);
+                    text.push_str(&token.text);
+                    ids.push(token.id);
+                }
+                step.drafted_text = step.drafted.iter().map(|&id| tokenizer.token_text(id)).collect();
+                match step.judged {
+                    0 => plain_ms.push(step.verify_ms),
+                    k if Some(k) == method.draft_length() => full_ms.push(step.verify_ms),
+                    _ => {}
+                }
+                step.other_ms += since(dressing);
+                stats.add(&step);
+                if !self.outlet.send(EventKind::Step(step)) {
+                    break Ok(());
+                }
+            };
+            if let Some(finished) = session.finished() {
+                reason = finished;
+            }
+            stats.timings.relevance_ms = session.relevance_ms;
+            stats.timings.td_ms = median(std::mem::take(&mut session.drafter_row_ms));
+            outcome
+        };
+        context.target.truncate(base);
+        if let (Some(drafter), Some(base)) = (drafter, drafter_base) {
+            drafter.sequence.truncate(base);
+        }
+        outcome.map_err(crate::model::family::ModelError::from)?;
+        text.push_str(&stream.finish());
+
+        stats.timings.t1_ms = if plain_ms.is_empty() { context.t1_ms } else { median(plain_ms) };
+        stats.timings.tk1_ms = median(full_ms);
+        stats.peak_memory_bytes = memory::peak();
+        self.compare(context, stats, &ids, reason);
+        if let Some(baseline) = &context.baseline {
+            stats.set_baseline(baseline.clone(), plain_front_ms, drafter_front_ms);
+        }
+        self.outlet.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
+        Ok(())
+    }
+
+    /// Note an autoregressive run as baseline and reference; compare any other with what is known.
+    fn compare(&self, context: &mut Context, stats: &mut Stats, ids: &[u32], reason: StopReason) {
+        let (sampler, max_new_tokens) = (self.sampler(), self.request.max_new_tokens);
+        if matches!(self.request.method.drafter, Drafter::None {}) {
+            context.t1_ms = stats.timings.t1_ms;
+            if ids.len() >= BASELINE_TOKENS && stats.tokens_per_second > 0.0 {
+                context.baseline = Some(Baseline {
+                    name: "autoregressive".into(),
+                    kind: BaselineKind::Measured,
+                    tokens_per_second: stats.tokens_per_second,
+                });
+            }
+            if reason != StopReason::Cancelled {
+                context.reference = Some(Reference { sampler, max_new_tokens, ids: ids.to_vec() });
+            }
+        } else if let Some(reference) = &context.reference
+            && reason != StopReason::Cancelled
+            && reference.sampler == sampler
+            && reference.max_new_tokens == max_new_tokens
+        {
+            stats.equality = Some(Equality::of(ids, &reference.ids));
+        }
+        debug_assert_eq!(stats.verdicts.total(), ids.len() as u64);
+        debug_assert!(stats.verdicts.get(Verdict::Plain) == 0 || matches!(self.request.method.drafter, Drafter::None {}));
+    }
+
+    fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
+        if self.cancelled.contains(self.request.run) {
+            return ControlFlow::Break(());
+        }
+        // A step tells of itself; its stage only begins once.
+        if stage != Stage::Generate || done == 0 {
+            self.outlet.offer(EventKind::Stage { stage, done: done as u64, total: total as u64 });
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn since(started: Instant) -> f64 {
+    started.elapsed().as_secs_f64() * 1e3
+}
+
+/// The median; 0 of nothing.
+fn median(mut values: Vec<f64>) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,192 @@
+//! What outlives a run: decoded clips with their visual embeddings, and prefilled contexts.
+//!
+//! A new method on the same clip and prompt starts from the kept context: its target prefill is the expensive part, and it
+//! does not depend on the method. Few are kept; the one used longest ago goes first.
+
+use std::{path::PathBuf, time::SystemTime};
+
+use candle_core::Tensor;
+
+use crate::{
+    model::{
+        decoder::Sequence,
+        family::Prompt,
+        processor::{Patches, layout::VisualGrid},
+    },
+    record::Baseline,
+    speculate::{Sampler, VisualStates},
+    video::Sampling,
+};
+
+/// Clips kept.
+const CLIPS: usize = 3;
+/// Contexts kept.
+const CONTEXTS: usize = 4;
+/// Drafter contexts kept with each context.
+const DRAFTER_CONTEXTS: usize = 4;
+
+/// A few values by key, most recently used first.
+pub struct Recent<K, V> {
+    items: Vec<(K, V)>,
+    room: usize,
+}
+
+impl<K: PartialEq, V> Recent<K, V> {
+    /// Room for `room` values.
+    pub fn new(room: usize) -> Self {
+        Self { items: Vec::new(), room }
+    }
+
+    /// Move the value of a key to the front, if it is there.
+    pub fn touch(&mut self, key: &K) -> Option<&mut V> {
+        let at = self.items.iter().position(|(k, _)| k == key)?;
+        self.items[..=at].rotate_right(1);
+        self.items.first_mut().map(|(_, v)| v)
+    }
+
+    /// Put a value in front, in place of an older one of the same key; the last one goes where there is no room.
+    pub fn insert(&mut self, key: K, value: V) -> &mut V {
+        self.items.retain(|(k, _)| *k != key);
+        self.items.insert(0, (key, value));
+        self.items.truncate(self.room);
+        &mut self.items[0].1
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// True if nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+/// One file as it was when it was read: a changed file is another clip.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClipKey {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// When it was last written.
+    pub modified: Option<SystemTime>,
+    /// Which frames.
+    pub sampling: Sampling,
+    /// At which size.
+    pub max_pixels: Option<usize>,
+}
+
+/// A sampled clip.
+pub struct Clip {
+    /// Time stamps of the sampled frames, in seconds.
+    pub timestamps_s: Vec<f64>,
+    /// Frames per second as sampled.
+    pub sample_fps: f64,
+    /// The patches that both towers read.
+    pub patches: Patches,
+    /// The visual tokens.
+    pub grid: VisualGrid,
+    /// Time of decoding, in milliseconds.
+    pub decode_ms: f64,
+    /// The target's visual embeddings, once encoded, and the time that took.
+    pub target: Option<(Tensor, f64)>,
+    /// The drafter's.
+    pub drafter: Option<(Tensor, f64)>,
+}
+
+/// What a drafter's context depends on, beside clip and prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrafterKey {
+    /// The target drafts for itself.
+    pub own: bool,
+    /// The visual tokens it sees; none = all.
+    pub kept: Option<Vec<usize>>,
+}
+
+/// A drafter's prefilled sequence and what it cost, in milliseconds.
+pub struct DrafterContext {
+    /// Holds the prompt, as far as the drafter sees it, without its last token.
+    pub sequence: Sequence,
+    /// Time of the prefill.
+    pub prefill_ms: f64,
+}
+
+/// The ids of an autoregressive run, to compare with.
+pub struct Reference {
+    /// How it sampled.
+    pub sampler: Sampler,
+    /// Its limit.
+    pub max_new_tokens: usize,
+    /// What it wrote.
+    pub ids: Vec<u32>,
+}
+
+/// A clip and a prompt, prefilled by the target.
+pub struct Context {
+    /// The prompt as laid out.
+    pub prompt: Prompt,
+    /// The target's sequence: the prompt without its last token.
+    pub target: Sequence,
+    /// The target's final states at the visual tokens.
+    pub visual: VisualStates,
+    /// Time of the prefill, in milliseconds.
+    pub prefill_ms: f64,
+    /// Drafter contexts.
+    pub drafters: Recent<DrafterKey, DrafterContext>,
+    /// Autoregressive speed on this context, once known.
+    pub baseline: Option<Baseline>,
+    /// Median time of one target row, once known, in milliseconds.
+    pub t1_ms: f64,
+    /// An autoregressive run on this context.
+    pub reference: Option<Reference>,
+}
+
+impl Context {
+    /// A context fresh from its prefill.
+    pub fn new(prompt: Prompt, target: Sequence, visual: VisualStates, prefill_ms: f64) -> Self {
+        Self {
+            prompt,
+            target,
+            visual,
+            prefill_ms,
+            drafters: Recent::new(DRAFTER_CONTEXTS),
+            baseline: None,
+            t1_ms: 0.0,
+            reference: None,
+        }
+    }
+}
+
+/// All that is kept.
+pub struct Store {
+    /// Sampled clips.
+    pub clips: Recent<ClipKey, Clip>,
+    /// Prefilled contexts by clip and prompt.
+    pub contexts: Recent<(ClipKey, String), Context>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { clips: Recent::new(CLIPS), contexts: Recent::new(CONTEXTS) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_unused_goes_first() {
+        let mut recent = Recent::new(2);
+        recent.insert("a", 1);
+        recent.insert("b", 2);
+        assert_eq!(recent.touch(&"a"), Some(&mut 1));
+        recent.insert("c", 3);
+        assert_eq!(recent.touch(&"b"), None);
+        assert_eq!(recent.touch(&"a"), Some(&mut 1));
+        recent.insert("a", 9);
+        assert_eq!((recent.len(), recent.touch(&"a")), (2, Some(&mut 9)));
+    }
+}

@@ -1,0 +1,193 @@
+//! Keys and values of one sequence: allocated in blocks ahead of need, rolled back in O(1), compacted in place.
+
+use super::kernels::LANES;
+
+/// Slots by which a full cache grows.
+const GROW: usize = 256;
+
+/// The keys and values of one sequence in all layers, f32.
+///
+/// Keys of one head are interleaved in blocks of [`LANES`] slots (slot `j`, dimension `i` at `(j / 8, i, j % 8)`), so that
+/// scores of eight slots are computed at once; values of one head are rows of `head_dim`.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    layers: Vec<LayerCache>,
+    len: usize,
+    capacity: usize,
+    heads: usize,
+    head_dim: usize,
+}
+
+/// One layer: `heads × capacity` keys and values.
+#[derive(Clone, Debug)]
+struct LayerCache {
+    keys: Vec<f32>,
+    values: Vec<f32>,
+}
+
+/// What attention reads: one head's keys and values.
+pub(super) struct Head<'a> {
+    pub keys: &'a [f32],
+    pub values: &'a [f32],
+}
+
+impl Cache {
+    /// An empty cache with room for `capacity` slots (it grows where that does not suffice).
+    pub fn new(layers: usize, heads: usize, head_dim: usize, capacity: usize) -> Self {
+        let capacity = capacity.next_multiple_of(LANES);
+        let size = heads * capacity * head_dim;
+        let layer = || LayerCache { keys: vec![0.0; size], values: vec![0.0; size] };
+        Self { layers: (0..layers).map(|_| layer()).collect(), len: 0, capacity, heads, head_dim }
+    }
+
+    /// Slots in use.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if no slot is in use.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes allocated.
+    pub fn bytes(&self) -> usize {
+        self.layers.len() * 2 * self.heads * self.capacity * self.head_dim * 4
+    }
+
+    /// Forget all slots from `len` on. O(1). Growing this way is not possible: a larger `len` changes nothing.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Of the slots from `base` on keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: what is
+    /// left of a verified tree is its accepted path.
+    pub fn keep(&mut self, base: usize, rows: &[usize]) {
+        debug_assert!(rows.is_sorted() && rows.last().is_none_or(|r| base + r < self.len));
+        for (to, &row) in rows.iter().enumerate() {
+            if to != row {
+                self.copy_slot(base + row, base + to);
+            }
+        }
+        self.len = base + rows.len();
+    }
+
+    fn copy_slot(&mut self, from: usize, to: usize) {
+        let (d, capacity) = (self.head_dim, self.capacity);
+        for layer in &mut self.layers {
+            for head in 0..self.heads {
+                let base = head * capacity * d;
+                for i in 0..d {
+                    layer.keys[base + key_at(to, i, d)] = layer.keys[base + key_at(from, i, d)];
+                }
+                layer.values.copy_within(base + from * d..base + (from + 1) * d, base + to * d);
+            }
+        }
+    }
+
+    /// Make room for `more` slots beyond those in use.
+    pub(super) fn reserve(&mut self, more: usize) {
+        let need = self.len + more;
+        if need <= self.capacity {
+            return;
+        }
+        let old = self.capacity;
+        let new = need.next_multiple_of(GROW).max(old + old / 2).next_multiple_of(LANES);
+        for layer in &mut self.layers {
+            for store in [&mut layer.keys, &mut layer.values] {
+                let mut grown = vec![0.0; self.heads * new * self.head_dim];
+                for head in 0..self.heads {
+                    let size = old * self.head_dim;
+                    grown[head * new * self.head_dim..][..size].copy_from_slice(&store[head * size..][..size]);
+                }
+                *store = grown;
+            }
+        }
+        self.capacity = new;
+    }
+
+    /// Write one layer's keys and values of new rows at the slots after those in use. `row(r)` gives the row's keys and its
+    /// values, `heads × head_dim` each. The length changes only with [`Cache::advance`], after the last layer.
+    pub(super) fn write<'a>(
+        &mut self,
+        layer: usize,
+        rows: usize,
+        row: impl Fn(usize) -> (&'a [f32], &'a [f32]),
+    ) {
+        let (d, capacity, len) = (self.head_dim, self.capacity, self.len);
+        let layer = &mut self.layers[layer];
+        for r in 0..rows {
+            let slot = len + r;
+            let (keys, values) = row(r);
+            for head in 0..self.heads {
+                let base = head * capacity * d;
+                for (i, &k) in keys[head * d..(head + 1) * d].iter().enumerate() {
+                    layer.keys[base + key_at(slot, i, d)] = k;
+                }
+                layer.values[base + slot * d..][..d].copy_from_slice(&values[head * d..(head + 1) * d]);
+            }
+        }
+    }
+
+    /// Count `rows` written rows as used.
+    pub(super) fn advance(&mut self, rows: usize) {
+        self.len += rows;
+    }
+
+    pub(super) fn head(&self, layer: usize, head: usize) -> Head<'_> {
+        let size = self.capacity * self.head_dim;
+        let layer = &self.layers[layer];
+        Head { keys: &layer.keys[head * size..][..size], values: &layer.values[head * size..][..size] }
+    }
+}
+
+/// Place of dimension `i` of slot `slot` in one head's interleaved keys.
+fn key_at(slot: usize, i: usize, d: usize) -> usize {
+    (slot / LANES) * d * LANES + i * LANES + slot % LANES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(slots: usize, capacity: usize) -> Cache {
+        let mut cache = Cache::new(2, 2, 4, capacity);
+        for slot in 0..slots {
+            cache.reserve(1);
+            let row: Vec<f32> = (0..8).map(|i| (slot * 100 + i) as f32).collect();
+            for layer in 0..2 {
+                cache.write(layer, 1, |_| (&row, &row));
+            }
+            cache.advance(1);
+        }
+        cache
+    }
+
+    fn slot(cache: &Cache, slot: usize) -> Vec<f32> {
+        let head = cache.head(1, 1);
+        let mut all: Vec<f32> = (0..4).map(|i| head.keys[key_at(slot, i, 4)]).collect();
+        all.extend(&head.values[slot * 4..slot * 4 + 4]);
+        all
+    }
+
+    #[test]
+    fn growing_keeps_what_was_written() {
+        let (small, large) = (filled(300, 8), filled(300, 400));
+        for s in [0, 7, 8, 255, 256, 299] {
+            assert_eq!(slot(&small, s), slot(&large, s));
+            assert_eq!(slot(&small, s)[0], (s * 100 + 4) as f32);
+        }
+    }
+
+    #[test]
+    fn keeping_rows_compacts_a_path() {
+        let mut cache = filled(20, 32);
+        cache.keep(10, &[0, 3, 7]);
+        assert_eq!(cache.len(), 13);
+        assert_eq!(slot(&cache, 9)[0], 904.0);
+        assert_eq!(slot(&cache, 11)[0], 1304.0);
+        assert_eq!(slot(&cache, 12)[0], 1704.0);
+        cache.truncate(99);
+        assert_eq!(cache.len(), 13);
+    }
+}

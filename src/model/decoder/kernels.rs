@@ -1,0 +1,500 @@
+//! The arithmetic of the CPU decoder: dot products, attention over one cache, and the few element-wise functions.
+//!
+//! Every function computes each row of its output by the same sequence of floating-point operations whatever the number of
+//! rows in the call. That is what makes a verify pass of K+1 rows bit-identical to K+1 single steps, and exact acceptance
+//! exactly lossless. Two paths exist, AVX2+FMA and portable; a process uses one of them throughout.
+
+/// Values per quantised block.
+pub const BLOCK: usize = 32;
+/// Cache slots per interleaved key block.
+pub const LANES: usize = 8;
+
+/// True if the AVX2+FMA path is used on this processor.
+#[cfg(target_arch = "x86_64")]
+pub fn has_avx2() -> bool {
+    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+}
+
+/// True if the AVX2+FMA path is used on this processor.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn has_avx2() -> bool {
+    false
+}
+
+/// `y[r] = w · x[r]` for `R` rows `x[r] = x0[r * stride ..]` of `w.len()` values.
+///
+/// `x0` holds at least `(R - 1) * stride + w.len()` values.
+#[inline]
+pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
+    assert!(x0.len() >= (R - 1) * stride + w.len(), "rows too short for the weights");
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected, and the assertion above bounds every read.
+        return unsafe { avx2::dot_f32::<R>(w, x0, stride) };
+    }
+    portable::dot_f32::<R>(w, x0, stride)
+}
+
+/// Rows of 8-bit blocks: `quants` in blocks of [`BLOCK`], one scale per block.
+#[derive(Clone, Copy)]
+pub struct Q8<'a> {
+    /// Signed values, -127 to 127.
+    pub quants: &'a [i8],
+    /// One scale per block.
+    pub scales: &'a [f32],
+}
+
+/// `y[r] = w · x[r]` for `R` quantised rows of the same width as `w`, row `r` starting at block `r * blocks`.
+#[inline]
+pub fn dot_q8<const R: usize>(w: Q8<'_>, x0: Q8<'_>) -> [f32; R] {
+    let blocks = w.scales.len();
+    assert!(w.quants.len() == blocks * BLOCK && x0.scales.len() >= R * blocks);
+    assert!(x0.quants.len() >= R * blocks * BLOCK, "rows too short for the weights");
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected, and the assertions above bound every read.
+        return unsafe { avx2::dot_q8::<R>(w, x0) };
+    }
+    portable::dot_q8::<R>(w, x0)
+}
+
+/// Quantise one row to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest.
+pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
+    for ((block, q), scale) in x.chunks_exact(BLOCK).zip(quants.chunks_exact_mut(BLOCK)).zip(scales) {
+        let mut peak = 0f32;
+        for &v in block {
+            peak = peak.max(v.abs());
+        }
+        *scale = peak / 127.0;
+        let inverse = if peak > 0.0 { 127.0 / peak } else { 0.0 };
+        for (q, &v) in q.iter_mut().zip(block) {
+            // Adding and taking away 1.5 * 2^23 rounds to the nearest integer (ties to even) and vectorises.
+            const MAGIC: f32 = 12_582_912.0;
+            *q = ((v * inverse + MAGIC) - MAGIC) as i8;
+        }
+    }
+}
+
+/// Attention scores of one query against the first `slots` keys: `scores[j] = scale * q · k[j]`.
+///
+/// `keys` is one head's interleaved storage: block `j / 8`, then dimension, then lane `j % 8`. `scores` has room for `slots`
+/// rounded up to [`LANES`]; what lies beyond `slots` is unspecified.
+#[inline]
+pub fn scores(q: &[f32], keys: &[f32], slots: usize, scale: f32, scores: &mut [f32]) {
+    let blocks = slots.div_ceil(LANES);
+    assert!(keys.len() >= blocks * q.len() * LANES && scores.len() >= blocks * LANES);
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected, and the assertion above bounds every access.
+        return unsafe { avx2::scores(q, keys, blocks, scale, scores) };
+    }
+    portable::scores(q, keys, blocks, scale, scores);
+}
+
+/// In place: `exp(scores - max)`, and their sum. All-minus-infinity input gives zeros and the sum 0.
+#[inline]
+pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected.
+        return unsafe { avx2::softmax_unnormalized(scores) };
+    }
+    portable::softmax_unnormalized(scores)
+}
+
+/// `out = factor * sum_j weights[j] * values[j]` over one head's rows `values[j * out.len() ..]`.
+#[inline]
+pub fn weighted_sum(weights: &[f32], values: &[f32], factor: f32, out: &mut [f32]) {
+    assert!(values.len() >= weights.len() * out.len());
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() && out.len().is_multiple_of(LANES) {
+        // SAFETY: the features were detected, and the assertion above bounds every read.
+        return unsafe { avx2::weighted_sum(weights, values, factor, out) };
+    }
+    portable::weighted_sum(weights, values, factor, out);
+}
+
+/// Root-mean-square norm of one row: `out = x / sqrt(mean(x²) + eps) * weight`.
+#[inline]
+pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    let mut lanes = [0f32; LANES];
+    let chunks = x.chunks_exact(LANES);
+    let tail: f32 = chunks.remainder().iter().map(|v| v * v).sum();
+    for chunk in chunks {
+        for (lane, v) in lanes.iter_mut().zip(chunk) {
+            *lane += v * v;
+        }
+    }
+    let mean = (lanes.iter().sum::<f32>() + tail) / x.len() as f32;
+    let scale = 1.0 / (mean + eps).sqrt();
+    for ((o, v), w) in out.iter_mut().zip(x).zip(weight) {
+        *o = v * scale * w;
+    }
+}
+
+/// `gate[i] = silu(gate[i]) * up[i]`.
+#[inline]
+pub fn swiglu(gate: &mut [f32], up: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected.
+        return unsafe { avx2::swiglu(gate, up) };
+    }
+    portable::swiglu(gate, up);
+}
+
+/// e^x for finite x ≤ 0 or moderate x, relative error below 2e-7; underflows to 0 (Cephes' polynomial).
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    let x = x.clamp(-87.3, 88.3);
+    let n = (x * std::f32::consts::LOG2_E + 12_582_912.0) - 12_582_912.0;
+    let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
+    let mut p = 1.987_569_1e-4f32;
+    p = p * r + 1.398_199_9e-3;
+    p = p * r + 8.333_452e-3;
+    p = p * r + 4.166_579_6e-2;
+    p = p * r + 1.666_666_5e-1;
+    p = p * r + 5e-1;
+    let y = p * r * r + r + 1.0;
+    f32::from_bits((y.to_bits() as i32 + ((n as i32) << 23)) as u32)
+}
+
+mod portable {
+    use super::{BLOCK, LANES, Q8, exp};
+
+    pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
+        std::array::from_fn(|r| {
+            let x = &x0[r * stride..r * stride + w.len()];
+            let mut lanes = [0f32; 2 * LANES];
+            let (wc, xc) = (w.chunks_exact(2 * LANES), x.chunks_exact(2 * LANES));
+            let tail: f32 = wc.remainder().iter().zip(xc.remainder()).map(|(a, b)| a * b).sum();
+            for (a, b) in wc.zip(xc) {
+                for (lane, (a, b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
+                    *lane += a * b;
+                }
+            }
+            lanes.iter().sum::<f32>() + tail
+        })
+    }
+
+    pub fn dot_q8<const R: usize>(w: Q8<'_>, x0: Q8<'_>) -> [f32; R] {
+        let blocks = w.scales.len();
+        std::array::from_fn(|r| {
+            let quants = &x0.quants[r * blocks * BLOCK..(r + 1) * blocks * BLOCK];
+            let scales = &x0.scales[r * blocks..(r + 1) * blocks];
+            let mut sum = 0f32;
+            for (((a, b), da), db) in
+                w.quants.chunks_exact(BLOCK).zip(quants.chunks_exact(BLOCK)).zip(w.scales).zip(scales)
+            {
+                let dot: i32 = a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
+                sum += dot as f32 * (da * db);
+            }
+            sum
+        })
+    }
+
+    #[inline(always)]
+    pub fn scores(q: &[f32], keys: &[f32], blocks: usize, scale: f32, scores: &mut [f32]) {
+        let step = q.len() * LANES;
+        for (block, out) in keys.chunks_exact(step).zip(scores.chunks_exact_mut(LANES)).take(blocks) {
+            let mut lanes = [0f32; LANES];
+            for (&q, k) in q.iter().zip(block.chunks_exact(LANES)) {
+                for (lane, k) in lanes.iter_mut().zip(k) {
+                    *lane += q * k;
+                }
+            }
+            for (o, lane) in out.iter_mut().zip(lanes) {
+                *o = lane * scale;
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+        let mut peaks = [f32::NEG_INFINITY; LANES];
+        for chunk in scores.chunks(LANES) {
+            for (peak, &v) in peaks.iter_mut().zip(chunk) {
+                *peak = peak.max(v);
+            }
+        }
+        let peak = peaks.into_iter().fold(f32::NEG_INFINITY, f32::max);
+        if peak == f32::NEG_INFINITY {
+            scores.fill(0.0);
+            return 0.0;
+        }
+        let mut sums = [0f32; LANES];
+        for chunk in scores.chunks_mut(LANES) {
+            for (sum, v) in sums.iter_mut().zip(chunk) {
+                // A masked score is -inf: its weight is 0, not the polynomial's smallest value.
+                *v = if *v == f32::NEG_INFINITY { 0.0 } else { exp(*v - peak) };
+                *sum += *v;
+            }
+        }
+        sums.into_iter().sum()
+    }
+
+    pub fn weighted_sum(weights: &[f32], values: &[f32], factor: f32, out: &mut [f32]) {
+        let width = out.len();
+        out.fill(0.0);
+        for (&p, v) in weights.iter().zip(values.chunks_exact(width)) {
+            for (o, v) in out.iter_mut().zip(v) {
+                *o += p * v;
+            }
+        }
+        out.iter_mut().for_each(|o| *o *= factor);
+    }
+
+    #[inline(always)]
+    pub fn swiglu(gate: &mut [f32], up: &[f32]) {
+        for (g, u) in gate.iter_mut().zip(up) {
+            *g = *g / (1.0 + exp(-*g)) * u;
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    use super::{BLOCK, LANES, Q8, portable};
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn sum8(v: __m256) -> f32 {
+        let s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+        let s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+        _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)))
+    }
+
+    /// SAFETY: `x0` holds at least `(R - 1) * stride + w.len()` values.
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
+        let n = w.len();
+        let whole = n / LANES * LANES;
+        let mut acc = [_mm256_setzero_ps(); R];
+        let mut i = 0;
+        while i < whole {
+            // SAFETY: i + 8 <= n, and the caller vouches for the rows.
+            let wv = unsafe { _mm256_loadu_ps(w.as_ptr().add(i)) };
+            for (r, acc) in acc.iter_mut().enumerate() {
+                let xv = unsafe { _mm256_loadu_ps(x0.as_ptr().add(r * stride + i)) };
+                *acc = _mm256_fmadd_ps(wv, xv, *acc);
+            }
+            i += LANES;
+        }
+        let mut out = [0f32; R];
+        for r in 0..R {
+            let mut s = sum8(acc[r]);
+            for k in whole..n {
+                s += w[k] * x0[r * stride + k];
+            }
+            out[r] = s;
+        }
+        out
+    }
+
+    /// SAFETY: `x0` holds `R` rows of as many blocks as `w`.
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn dot_q8<const R: usize>(w: Q8<'_>, x0: Q8<'_>) -> [f32; R] {
+        let blocks = w.scales.len();
+        let ones = _mm256_set1_epi16(1);
+        let mut acc = [_mm256_setzero_ps(); R];
+        for b in 0..blocks {
+            // SAFETY: block b lies within the weights and within each row, as the caller vouches.
+            unsafe {
+                let wv = _mm256_loadu_si256(w.quants.as_ptr().add(b * BLOCK).cast());
+                let wabs = _mm256_sign_epi8(wv, wv);
+                let wd = _mm256_broadcast_ss(w.scales.get_unchecked(b));
+                for (r, acc) in acc.iter_mut().enumerate() {
+                    let at = r * blocks + b;
+                    let xv = _mm256_loadu_si256(x0.quants.as_ptr().add(at * BLOCK).cast());
+                    let xd = _mm256_broadcast_ss(x0.scales.get_unchecked(at));
+                    // |w| * sign(w) x stays within i16 for pairs: 2 * 127 * 127 < 32768.
+                    let pairs = _mm256_maddubs_epi16(wabs, _mm256_sign_epi8(xv, wv));
+                    let quads = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, ones));
+                    *acc = _mm256_fmadd_ps(quads, _mm256_mul_ps(wd, xd), *acc);
+                }
+            }
+        }
+        let mut out = [0f32; R];
+        for (out, acc) in out.iter_mut().zip(acc) {
+            *out = sum8(acc);
+        }
+        out
+    }
+
+    /// SAFETY: `keys` and `scores` hold `blocks` blocks.
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn scores(q: &[f32], keys: &[f32], blocks: usize, scale: f32, scores: &mut [f32]) {
+        let d = q.len();
+        let step = d * LANES;
+        let scale = _mm256_set1_ps(scale);
+        let mut b = 0;
+        // Four blocks at a time hide the latency of the additions; a block's own order of additions never changes.
+        while b + 4 <= blocks {
+            let mut acc = [_mm256_setzero_ps(); 4];
+            for (i, q) in q.iter().enumerate() {
+                let qv = _mm256_broadcast_ss(q);
+                for (k, acc) in acc.iter_mut().enumerate() {
+                    // SAFETY: block b + k lies within the keys.
+                    let kv = unsafe { _mm256_loadu_ps(keys.as_ptr().add((b + k) * step + i * LANES)) };
+                    *acc = _mm256_fmadd_ps(qv, kv, *acc);
+                }
+            }
+            for (k, acc) in acc.into_iter().enumerate() {
+                // SAFETY: block b + k lies within the scores.
+                unsafe {
+                    _mm256_storeu_ps(scores.as_mut_ptr().add((b + k) * LANES), _mm256_mul_ps(acc, scale));
+                }
+            }
+            b += 4;
+        }
+        while b < blocks {
+            let mut acc = _mm256_setzero_ps();
+            for (i, q) in q.iter().enumerate() {
+                // SAFETY: block b lies within the keys.
+                let kv = unsafe { _mm256_loadu_ps(keys.as_ptr().add(b * step + i * LANES)) };
+                acc = _mm256_fmadd_ps(_mm256_broadcast_ss(q), kv, acc);
+            }
+            // SAFETY: block b lies within the scores.
+            unsafe { _mm256_storeu_ps(scores.as_mut_ptr().add(b * LANES), _mm256_mul_ps(acc, scale)) };
+            b += 1;
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+        portable::softmax_unnormalized(scores)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn swiglu(gate: &mut [f32], up: &[f32]) {
+        portable::swiglu(gate, up);
+    }
+
+    /// SAFETY: `values` holds `weights.len()` rows of `out.len()` values, a multiple of 8.
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn weighted_sum(weights: &[f32], values: &[f32], factor: f32, out: &mut [f32]) {
+        let width = out.len();
+        let factor = _mm256_set1_ps(factor);
+        let mut at = 0;
+        while at < width {
+            // Up to six vectors of the output stay in registers while the rows stream by.
+            let n = ((width - at) / LANES).min(6);
+            let mut acc = [_mm256_setzero_ps(); 6];
+            for (j, p) in weights.iter().enumerate() {
+                let p = _mm256_broadcast_ss(p);
+                for (k, acc) in acc[..n].iter_mut().enumerate() {
+                    // SAFETY: row j lies within the values.
+                    let v = unsafe { _mm256_loadu_ps(values.as_ptr().add(j * width + at + k * LANES)) };
+                    *acc = _mm256_fmadd_ps(p, v, *acc);
+                }
+            }
+            for (k, acc) in acc[..n].iter().enumerate() {
+                // SAFETY: at + 8 (k + 1) <= width.
+                unsafe {
+                    _mm256_storeu_ps(out.as_mut_ptr().add(at + k * LANES), _mm256_mul_ps(*acc, factor));
+                }
+            }
+            at += n * LANES;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(n: usize, seed: u32) -> Vec<f32> {
+        let mut s = seed.wrapping_mul(2_654_435_761).max(1);
+        (0..n)
+            .map(|_| {
+                s ^= s << 13;
+                s ^= s >> 17;
+                s ^= s << 5;
+                (s as f32 / u32::MAX as f32) * 2.0 - 1.0
+            })
+            .collect()
+    }
+
+    #[test]
+    fn f32_rows_do_not_depend_on_their_number() {
+        for n in [8, 24, 96, 100, 257] {
+            let (w, x) = (noise(n, 1), noise(4 * n, 2));
+            let four = dot_f32::<4>(&w, &x, n);
+            for r in 0..4 {
+                let [one] = dot_f32::<1>(&w, &x[r * n..], n);
+                assert_eq!(one.to_bits(), four[r].to_bits());
+                let exact: f64 = (0..n).map(|k| f64::from(w[k]) * f64::from(x[r * n + k])).sum();
+                assert!((f64::from(one) - exact).abs() < 1e-4);
+            }
+        }
+    }
+
+    #[test]
+    fn q8_rows_do_not_depend_on_their_number_and_are_close() {
+        let n = 192;
+        let (w, x) = (noise(n, 3), noise(4 * n, 4));
+        let quantize = |x: &[f32]| {
+            let (mut q, mut d) = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
+            quantize_q8(x, &mut q, &mut d);
+            (q, d)
+        };
+        let ((wq, wd), (xq, xd)) = (quantize(&w), quantize(&x));
+        let w8 = Q8 { quants: &wq, scales: &wd };
+        let four = dot_q8::<4>(w8, Q8 { quants: &xq, scales: &xd });
+        let slow = portable::dot_q8::<4>(w8, Q8 { quants: &xq, scales: &xd });
+        for r in 0..4 {
+            let row = Q8 { quants: &xq[r * n..(r + 1) * n], scales: &xd[r * n / BLOCK..(r + 1) * n / BLOCK] };
+            let [one] = dot_q8::<1>(w8, row);
+            assert_eq!(one.to_bits(), four[r].to_bits());
+            let exact: f32 = (0..n).map(|k| w[k] * x[r * n + k]).sum();
+            assert!((one - exact).abs() < 0.1, "{one} {exact}");
+            assert!((one - slow[r]).abs() < 1e-4);
+        }
+    }
+
+    #[test]
+    fn exp_is_accurate() {
+        for i in 0..8000 {
+            let x = -80.0 + i as f32 * 0.0125;
+            let (got, want) = (f64::from(exp(x)), f64::from(x).exp());
+            assert!((got - want).abs() <= want * 4e-7, "{x} {got} {want}");
+        }
+    }
+
+    #[test]
+    fn attention_pieces_match_plain_arithmetic() {
+        let (d, slots) = (24, 41);
+        let (q, k, v) = (noise(d, 5), noise(slots * d, 6), noise(slots * d, 7));
+        let blocks = slots.div_ceil(LANES);
+        let mut keys = vec![0f32; blocks * LANES * d];
+        for j in 0..slots {
+            for i in 0..d {
+                keys[(j / LANES) * d * LANES + i * LANES + j % LANES] = k[j * d + i];
+            }
+        }
+        let mut s = vec![0f32; blocks * LANES];
+        scores(&q, &keys, slots, 0.5, &mut s);
+        let sum = softmax_unnormalized(&mut s[..slots]);
+        let mut out = vec![0f32; d];
+        weighted_sum(&s[..slots], &v, 1.0 / sum, &mut out);
+
+        let raw: Vec<f64> = (0..slots)
+            .map(|j| (0..d).map(|i| f64::from(q[i] * k[j * d + i])).sum::<f64>() * 0.5)
+            .collect();
+        let z: f64 = raw.iter().map(|s| s.exp()).sum();
+        for i in 0..d {
+            let want: f64 = (0..slots).map(|j| raw[j].exp() / z * f64::from(v[j * d + i])).sum();
+            assert!((f64::from(out[i]) - want).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn masked_scores_have_no_weight() {
+        let mut s = vec![f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY];
+        assert_eq!(softmax_unnormalized(&mut s), 1.0);
+        assert_eq!(s, [0.0, 1.0, 0.0]);
+        assert_eq!(softmax_unnormalized(&mut [f32::NEG_INFINITY; 3]), 0.0);
+    }
+}

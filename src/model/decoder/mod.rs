@@ -1,0 +1,313 @@
+//! The one Qwen2 decoder: grouped-query attention with rotary positions, SwiGLU, RMS norms.
+//!
+//! Weight layout (`model.layers.N.…`): `self_attn.{q,k,v}_proj.{weight,bias}`, `self_attn.o_proj.weight`,
+//! `mlp.{gate,up,down}_proj.weight`, `input_layernorm.weight`, `post_attention_layernorm.weight`; `model.norm.weight`,
+//! `model.embed_tokens.weight`, `lm_head.weight` (absent where tied). q, k, v are fused into one matrix, and gate and up.
+//!
+//! A forward pass takes rows of embeddings, their positions (which are not cache slots), a mask among the new rows, and the
+//! cache. It returns the final states after the norm; logits are asked for by row. Rows are computed by the same
+//! operations whatever their number (see [`kernels`]).
+
+pub mod attention;
+pub mod cache;
+pub mod kernels;
+pub mod linear;
+pub mod rope;
+pub mod sequence;
+pub mod team;
+
+use candle_core::{Device, Result, Tensor};
+
+pub use attention::Mask;
+pub use cache::Cache;
+pub use rope::Positions;
+pub use sequence::Sequence;
+
+use self::{
+    attention::Shape,
+    linear::{Linear, Quantized},
+    rope::{Rope, rotate},
+};
+use super::{
+    checkpoint::{Checkpoint, CheckpointError},
+    config::TextConfig,
+    WeightType,
+};
+
+/// The decoder's weights.
+pub struct Decoder {
+    config: TextConfig,
+    /// `vocab × hidden`, in f32: rows are looked up, not multiplied.
+    embeddings: Vec<f32>,
+    layers: Vec<Layer>,
+    norm: Vec<f32>,
+    head: Linear,
+    rope: Rope,
+}
+
+struct Layer {
+    input_norm: Vec<f32>,
+    qkv: Linear,
+    output: Linear,
+    post_norm: Vec<f32>,
+    gate_up: Linear,
+    down: Linear,
+}
+
+/// What a pass leaves behind beside the final states, where asked.
+#[derive(Clone, Debug, Default)]
+pub struct Taps {
+    /// Also give the last layer's output before the final norm.
+    pub before_norm: bool,
+    /// Layers after which the states are wanted (0 = after the first).
+    pub after_layers: Vec<usize>,
+}
+
+/// The result of a pass: rows in the order of the input.
+pub struct Pass {
+    /// Final states after the norm, `rows × width`: what the head sees.
+    pub states: Tensor,
+    /// Final states before the norm, where asked.
+    pub before_norm: Option<Tensor>,
+    /// States after the asked layers, in the asked order.
+    pub after_layers: Vec<Tensor>,
+}
+
+/// Buffers of a pass, kept by the caller between passes so that nothing is allocated in the loop.
+#[derive(Default)]
+pub struct Workspace {
+    x: Vec<f32>,
+    normed: Vec<f32>,
+    qkv: Vec<f32>,
+    attended: Vec<f32>,
+    projected: Vec<f32>,
+    gate_up: Vec<f32>,
+    gated: Vec<f32>,
+    quantized: Quantized,
+}
+
+impl Decoder {
+    /// Load from a checkpoint, quantising matrix by matrix.
+    ///
+    /// # Errors
+    /// If a tensor is missing, of a wrong shape, or not finite in a way that makes it unusable.
+    pub fn load(
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        dtype: WeightType,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> std::result::Result<Self, CheckpointError> {
+        let c = config;
+        let (d, kv) = (c.hidden, c.kv_heads * c.head_dim);
+        let q = c.heads * c.head_dim;
+        let total = c.layers + 1;
+        progress(0, total);
+        let matrix = |parts: &[(String, usize)], inputs: usize, bias: bool| {
+            let (mut weight, mut biases, mut outputs) = (Vec::new(), Vec::new(), 0);
+            for (name, rows) in parts {
+                weight.extend(checkpoint.f32(&format!("{name}.weight"), &[*rows, inputs])?);
+                if bias {
+                    biases.extend(checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
+                }
+                outputs += rows;
+            }
+            Linear::new(weight, bias.then_some(biases), outputs, inputs, dtype)
+                .map_err(|e| CheckpointError::tensor(&parts[0].0, &e.to_string()))
+        };
+        let mut layers = Vec::with_capacity(c.layers);
+        for i in 0..c.layers {
+            let p = |name: &str| format!("model.layers.{i}.{name}");
+            layers.push(Layer {
+                input_norm: checkpoint.f32(&p("input_layernorm.weight"), &[d])?,
+                qkv: matrix(
+                    &[
+                        (p("self_attn.q_proj"), q),
+                        (p("self_attn.k_proj"), kv),
+                        (p("self_attn.v_proj"), kv),
+                    ],
+                    d,
+                    true,
+                )?,
+                output: matrix(&[(p("self_attn.o_proj"), d)], q, false)?,
+                post_norm: checkpoint.f32(&p("post_attention_layernorm.weight"), &[d])?,
+                gate_up: matrix(
+                    &[(p("mlp.gate_proj"), c.intermediate), (p("mlp.up_proj"), c.intermediate)],
+                    d,
+                    false,
+                )?,
+                down: matrix(&[(p("mlp.down_proj"), d)], c.intermediate, false)?,
+            });
+            progress(i + 1, total);
+        }
+        let table = checkpoint.f32("model.embed_tokens.weight", &[c.vocab, d])?;
+        let head_rows = if c.tied { table.clone() } else { checkpoint.f32("lm_head.weight", &[c.vocab, d])? };
+        let head = Linear::new(head_rows, None, c.vocab, d, dtype)
+            .map_err(|e| CheckpointError::tensor("lm_head", &e.to_string()))?;
+        progress(total, total);
+        Ok(Self {
+            embeddings: table,
+            layers,
+            norm: checkpoint.f32("model.norm.weight", &[d])?,
+            head,
+            rope: Rope::new(c.head_dim, c.rope_theta, c.mrope_section),
+            config: c.clone(),
+        })
+    }
+
+    /// The resolved configuration.
+    pub fn config(&self) -> &TextConfig {
+        &self.config
+    }
+
+    /// Bytes of the weights in memory.
+    pub fn bytes(&self) -> usize {
+        let layers = self.layers.iter();
+        let matrices: usize = layers
+            .map(|l| l.qkv.bytes() + l.output.bytes() + l.gate_up.bytes() + l.down.bytes())
+            .sum();
+        matrices + self.embeddings.len() * 4 + self.head.bytes()
+    }
+
+    /// An empty cache with room for `capacity` slots.
+    pub fn cache(&self, capacity: usize) -> Cache {
+        Cache::new(self.config.layers, self.config.kv_heads, self.config.head_dim, capacity)
+    }
+
+    /// Embeddings of ids, `ids × width`.
+    ///
+    /// # Errors
+    /// If an id is outside of the table.
+    pub fn embed(&self, ids: &[u32]) -> Result<Tensor> {
+        let width = self.config.hidden;
+        let mut rows = Vec::with_capacity(ids.len() * width);
+        for &id in ids {
+            let at = id as usize * width;
+            let row = self.embeddings.get(at..at + width).ok_or_else(|| {
+                candle_core::Error::Msg(format!("token id {id} is outside of the {} embeddings", self.config.vocab))
+            })?;
+            rows.extend_from_slice(row);
+        }
+        Tensor::from_vec(rows, (ids.len(), width), &Device::Cpu)
+    }
+
+    /// Run rows through all layers. `input` is `rows × width`; the cache grows by `rows` slots.
+    ///
+    /// # Errors
+    /// If the shapes of input, positions and mask do not agree.
+    pub fn forward(
+        &self,
+        input: &Tensor,
+        positions: &Positions,
+        mask: &Mask,
+        cache: &mut Cache,
+        taps: &Taps,
+        ws: &mut Workspace,
+    ) -> Result<Pass> {
+        let (rows, width) = input.dims2()?;
+        let c = &self.config;
+        if width != c.hidden || positions.len() != rows || mask.rows().is_some_and(|m| m != rows) {
+            candle_core::bail!(
+                "a pass of {rows} rows of {width} got {} positions, a mask for {:?} rows, and a model {} wide",
+                positions.len(),
+                mask.rows(),
+                c.hidden
+            );
+        }
+        let (q, kv, d) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.head_dim);
+        let shape = Shape { heads: c.heads, kv_heads: c.kv_heads, head_dim: d };
+        let (cos, sin) = self.rope.tables(positions);
+        let half = d / 2;
+        let line = q + 2 * kv;
+
+        ws.x.clear();
+        with_slice(input, |x| ws.x.extend_from_slice(x))?;
+        ws.normed.resize(rows * width, 0.0);
+        ws.qkv.resize(rows * line, 0.0);
+        ws.attended.resize(rows * q, 0.0);
+        ws.projected.resize(rows * width, 0.0);
+        ws.gate_up.resize(rows * 2 * c.intermediate, 0.0);
+        ws.gated.resize(rows * c.intermediate, 0.0);
+        cache.reserve(rows);
+        let mut tapped = vec![None; taps.after_layers.len()];
+
+        for (index, layer) in self.layers.iter().enumerate() {
+            norm_rows(&ws.x, &layer.input_norm, c.norm_eps, &mut ws.normed);
+            layer.qkv.forward(&ws.normed, rows, &mut ws.qkv, &mut ws.quantized)?;
+            for (r, line) in ws.qkv.chunks_exact_mut(line).enumerate() {
+                let (cos, sin) = (&cos[r * half..(r + 1) * half], &sin[r * half..(r + 1) * half]);
+                line[..q + kv].chunks_exact_mut(d).for_each(|head| rotate(head, cos, sin));
+            }
+            let qkv = &ws.qkv;
+            cache.write(index, rows, |r| {
+                let line = &qkv[r * line..(r + 1) * line];
+                (&line[q..q + kv], &line[q + kv..])
+            });
+            attention::attend(cache, index, shape, rows, mask, &|r| &qkv[r * line..r * line + q], &mut ws.attended);
+            layer.output.forward(&ws.attended, rows, &mut ws.projected, &mut ws.quantized)?;
+            add(&mut ws.x, &ws.projected);
+
+            norm_rows(&ws.x, &layer.post_norm, c.norm_eps, &mut ws.normed);
+            layer.gate_up.forward(&ws.normed, rows, &mut ws.gate_up, &mut ws.quantized)?;
+            for (line, gated) in
+                ws.gate_up.chunks_exact_mut(2 * c.intermediate).zip(ws.gated.chunks_exact_mut(c.intermediate))
+            {
+                let (gate, up) = line.split_at_mut(c.intermediate);
+                kernels::swiglu(gate, up);
+                gated.copy_from_slice(gate);
+            }
+            layer.down.forward(&ws.gated, rows, &mut ws.projected, &mut ws.quantized)?;
+            add(&mut ws.x, &ws.projected);
+
+            for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
+                if wanted == index {
+                    *slot = Some(Tensor::from_slice(&ws.x, (rows, width), &Device::Cpu)?);
+                }
+            }
+        }
+        cache.advance(rows);
+        norm_rows(&ws.x, &self.norm, c.norm_eps, &mut ws.normed);
+        let tensor = |rows_of: &[f32]| Tensor::from_slice(rows_of, (rows, width), &Device::Cpu);
+        let after_layers: Option<Vec<Tensor>> = tapped.into_iter().collect();
+        Ok(Pass {
+            states: tensor(&ws.normed)?,
+            before_norm: taps.before_norm.then(|| tensor(&ws.x)).transpose()?,
+            after_layers: after_layers
+                .ok_or_else(|| candle_core::Error::Msg(format!("the model has {} layers", self.layers.len())))?,
+        })
+    }
+
+    /// Logits of some final states, `rows × vocab`.
+    ///
+    /// # Errors
+    /// If the states are not `rows × width`.
+    pub fn logits(&self, states: &Tensor, ws: &mut Workspace) -> Result<Tensor> {
+        let (rows, _) = states.dims2()?;
+        let head = &self.head;
+        let mut out = vec![0f32; rows * head.outputs()];
+        with_slice(states, |x| head.forward(x, rows, &mut out, &mut ws.quantized))??;
+        Tensor::from_vec(out, (rows, head.outputs()), &Device::Cpu)
+    }
+}
+
+/// Call `f` with the values of a contiguous f32 tensor on the CPU, without a copy.
+pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
+    let tensor = tensor.contiguous()?;
+    let (storage, layout) = tensor.storage_and_layout();
+    match (&*storage, layout.contiguous_offsets()) {
+        (candle_core::Storage::Cpu(values), Some((start, end))) => Ok(f(&values.as_slice::<f32>()?[start..end])),
+        _ => candle_core::bail!("expected contiguous f32 values on the CPU"),
+    }
+}
+
+fn norm_rows(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    let width = weight.len();
+    for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+        kernels::rms_norm(x, weight, eps, out);
+    }
+}
+
+fn add(x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x += y;
+    }
+}

@@ -1,0 +1,265 @@
+//! Frames to pixel patches, and the layout of the visual tokens that they become.
+//!
+//! [`VideoProcessor`] is read from the checkpoint's own files and decides target sizes; a [`PatchBuilder`] takes frames one
+//! by one, so that frames at full resolution are never all kept; [`layout`] places the visual tokens in video, prompt and
+//! position space. No tensors, no model.
+
+pub mod config;
+pub mod layout;
+pub mod patches;
+mod resize;
+
+use std::path::PathBuf;
+
+pub use config::ProcessorConfig;
+pub use layout::{
+    Cell, Grid, Positions, PromptLayout, VisualGrid, VisualRope, positions, seconds_per_grid,
+};
+pub use patches::{PatchBuilder, Patches};
+
+use crate::record::{Failure, FailureClass};
+
+/// What can go wrong between frames and visual tokens.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessorError {
+    /// A configuration file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A configuration file is not what it should be.
+    #[error("{path} is not a processor configuration: {source}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A value of the configuration makes no sense.
+    #[error("the video processor's {name} cannot be {value}: {reason}")]
+    Config {
+        /// Name in the file.
+        name: &'static str,
+        /// The value in words.
+        value: String,
+        /// What it should be.
+        reason: &'static str,
+    },
+    /// A frame size that no model can look at.
+    #[error("cannot use frames of {width}x{height} pixels: {reason}")]
+    Size {
+        /// Height in pixels.
+        height: usize,
+        /// Width in pixels.
+        width: usize,
+        /// Why.
+        reason: String,
+    },
+    /// The limit of pixels is smaller than one visual token.
+    #[error("{limit} pixels per frame are too few: one visual token alone has {least}")]
+    Limit {
+        /// The limit given.
+        limit: usize,
+        /// The least that can be used.
+        least: usize,
+    },
+    /// A frame's buffer does not have the announced size.
+    #[error("a frame of {width}x{height} pixels must have {expected} bytes, not {found}")]
+    Frame {
+        /// Height in pixels.
+        height: usize,
+        /// Width in pixels.
+        width: usize,
+        /// Bytes of such a frame.
+        expected: usize,
+        /// Bytes given.
+        found: usize,
+    },
+    /// No frame was pushed.
+    #[error("the video gave no frames")]
+    NoFrames,
+    /// A grid of patches that does not divide into visual tokens.
+    #[error("a grid of {t}x{h}x{w} patches does not divide into cells of {merge}x{merge}")]
+    Grid {
+        /// Temporal grids.
+        t: usize,
+        /// Rows.
+        h: usize,
+        /// Columns.
+        w: usize,
+        /// Side of a cell in patches.
+        merge: usize,
+    },
+    /// The prompt does not hold exactly one video.
+    #[error("the prompt must hold the video's token ({pad}) once, but holds it {found} times")]
+    VideoSpans {
+        /// How often it occurs.
+        found: usize,
+        /// Its id.
+        pad: u32,
+    },
+    /// A video without visual tokens.
+    #[error("the video has no visual tokens")]
+    NoVisualTokens,
+    /// Positions that cannot be computed.
+    #[error("cannot give positions to the visual tokens: {reason}")]
+    Positions {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl From<ProcessorError> for Failure {
+    fn from(error: ProcessorError) -> Self {
+        use ProcessorError as E;
+        let (class, hint) = match &error {
+            E::Read { .. } | E::Parse { .. } | E::Config { .. } => {
+                (FailureClass::Input, Some("fetch the checkpoint's files again, or choose another model"))
+            }
+            E::Size { .. } | E::NoFrames => (FailureClass::Input, Some("choose another video")),
+            E::Limit { .. } => (FailureClass::Usage, Some("raise --max-pixels")),
+            E::Positions { .. } => (FailureClass::Input, Some("sample fewer frames (--frames)")),
+            E::VideoSpans { .. } => {
+                (FailureClass::Input, Some("the checkpoint's chat template does not take one video"))
+            }
+            E::Frame { .. } | E::Grid { .. } | E::NoVisualTokens => (FailureClass::Internal, None),
+        };
+        Failure { class, error: error.to_string(), hint: hint.map(Into::into) }
+    }
+}
+
+/// Turns frames into the patches that a checkpoint of the Qwen-VL family expects.
+#[derive(Clone, Debug)]
+pub struct VideoProcessor {
+    config: ProcessorConfig,
+}
+
+impl VideoProcessor {
+    /// A processor with the settings of the checkpoint in `dir`.
+    ///
+    /// # Errors
+    /// As of [`ProcessorConfig::load`].
+    pub fn load(dir: &std::path::Path) -> Result<Self, ProcessorError> {
+        Ok(Self { config: ProcessorConfig::load(dir)? })
+    }
+
+    /// A processor with given settings.
+    ///
+    /// # Errors
+    /// [`ProcessorError::Config`] where a setting makes no sense.
+    pub fn new(config: ProcessorConfig) -> Result<Self, ProcessorError> {
+        config.validate()?;
+        Ok(Self { config })
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &ProcessorConfig {
+        &self.config
+    }
+
+    /// The size (height, width) in pixels to which frames of `height` × `width` are resized when `n_frames` are looked at.
+    ///
+    /// Both sides become multiples of patch · merge, near the given aspect, with a number of pixels between the
+    /// checkpoint's limits. `max_pixels` replaces the upper limit (and the lower one, where it is higher).
+    ///
+    /// # Errors
+    /// [`ProcessorError::Size`] for an empty frame or an aspect above 200; [`ProcessorError::Limit`] if `max_pixels` is
+    /// less than one visual token.
+    pub fn target_size(
+        &self,
+        height: usize,
+        width: usize,
+        n_frames: usize,
+        max_pixels: Option<usize>,
+    ) -> Result<(usize, usize), ProcessorError> {
+        let factor = self.config.patch * self.config.merge;
+        let (min, max) = match max_pixels {
+            Some(limit) if limit < factor * factor => {
+                return Err(ProcessorError::Limit { limit, least: factor * factor });
+            }
+            Some(limit) => (self.config.min_pixels.min(limit), limit as f64),
+            None => (self.config.min_pixels, self.config.max_pixels_for(n_frames)),
+        };
+        smart_resize(height, width, factor, min, max)
+    }
+
+    /// Start collecting frames that become `target` (height, width) pixels, as [`Self::target_size`] said.
+    ///
+    /// # Errors
+    /// [`ProcessorError::Size`] unless both sides are positive multiples of patch · merge.
+    pub fn patches(&self, target: (usize, usize)) -> Result<PatchBuilder, ProcessorError> {
+        PatchBuilder::new(self.config.clone(), target)
+    }
+}
+
+/// Sides that are multiples of `factor`, near the aspect, with an area within the limits.
+///
+/// The same arithmetic as the reference's function of this name, with Python's rounding (halves to even).
+fn smart_resize(
+    height: usize,
+    width: usize,
+    factor: usize,
+    min_pixels: usize,
+    max_pixels: f64,
+) -> Result<(usize, usize), ProcessorError> {
+    let refuse = |reason: String| Err(ProcessorError::Size { height, width, reason });
+    if height == 0 || width == 0 {
+        return refuse("a side is zero".into());
+    }
+    if height.max(width) > 1 << 20 {
+        return refuse("a side is longer than a million pixels".into());
+    }
+    let (h, w, f) = (height as f64, width as f64, factor as f64);
+    let ratio = h.max(w) / h.min(w);
+    if ratio > 200.0 {
+        return refuse(format!("one side is {ratio:.0} times the other, 200 is the most"));
+    }
+    let sides = [h, w].map(|side| (side / f).round_ties_even() * f);
+    let area = sides[0] * sides[1];
+    let sides = if area > max_pixels {
+        let beta = (h * w / max_pixels).sqrt();
+        [h, w].map(|side| ((side / beta / f).floor() * f).max(f))
+    } else if area < min_pixels as f64 {
+        let beta = (min_pixels as f64 / (h * w)).sqrt();
+        [h, w].map(|side| (side * beta / f).ceil() * f)
+    } else {
+        sides
+    };
+    // a lower limit of zero lets a side vanish
+    Ok((sides[0].max(f) as usize, sides[1].max(f) as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_round_to_even_and_limits_hold() {
+        // 42 / 28 = 1.5 -> 2, 70 / 28 = 2.5 -> 2
+        assert_eq!(smart_resize(42, 70, 28, 0, 1e9).unwrap(), (56, 56));
+        assert_eq!(smart_resize(100, 100, 28, 0, 784.0).unwrap(), (28, 28));
+        assert_eq!(smart_resize(28, 28, 28, 784 * 4, 1e9).unwrap(), (56, 56));
+        assert_eq!(smart_resize(1, 150, 28, 0, 1e9).unwrap(), (28, 140));
+    }
+
+    #[test]
+    fn sizes_without_pixels_or_with_absurd_aspects_are_refused() {
+        for (h, w) in [(0, 10), (10, 0), (1, 201), (402, 2), (usize::MAX, usize::MAX)] {
+            assert!(matches!(smart_resize(h, w, 28, 784, 1e6), Err(ProcessorError::Size { .. })), "{h}x{w}");
+        }
+        assert!(smart_resize(1, 200, 28, 784, 1e6).is_ok());
+    }
+
+    #[test]
+    fn an_own_limit_replaces_both_limits() {
+        let processor = VideoProcessor::new(ProcessorConfig::default()).unwrap();
+        assert_eq!(processor.target_size(280, 280, 8, Some(28 * 28 * 4)).unwrap(), (56, 56));
+        assert!(matches!(
+            processor.target_size(280, 280, 8, Some(783)),
+            Err(ProcessorError::Limit { limit: 783, least: 784 })
+        ));
+    }
+}

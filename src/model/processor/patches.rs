@@ -1,0 +1,215 @@
+//! Frames in, rows of patches out.
+//!
+//! A row is one patch over one temporal grid: channel, frame of the pair, line, column. Rows come in the order temporal
+//! grid, cell row, cell column, row in the cell, column in the cell, so that the patches of one visual token are neighbours.
+
+use super::{Grid, ProcessorConfig, ProcessorError, resize::Resizer};
+
+/// The patches of a video.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patches {
+    /// Normalised values, `[t · h · w, 3 · temporal · patch²]` row by row.
+    pub data: Vec<f32>,
+    /// Temporal grids × rows × columns of patches.
+    pub grid: Grid,
+    /// Values in one row.
+    pub row: usize,
+}
+
+/// Collects frames one by one; only the patches are kept.
+pub struct PatchBuilder {
+    config: ProcessorConfig,
+    target: (usize, usize),
+    resizer: Option<Resizer>,
+    /// Byte to normalised value, per channel.
+    levels: Box<[[f32; 256]; 3]>,
+    data: Vec<f32>,
+    frames: usize,
+    resized: Vec<u8>,
+}
+
+impl PatchBuilder {
+    pub(super) fn new(config: ProcessorConfig, target: (usize, usize)) -> Result<Self, ProcessorError> {
+        let factor = config.patch * config.merge;
+        let (height, width) = target;
+        if [height, width].iter().any(|side| *side == 0 || !side.is_multiple_of(factor)) {
+            let reason = format!("both sides must be multiples of {factor} to become patches");
+            return Err(ProcessorError::Size { height, width, reason });
+        }
+        let mut levels = Box::new([[0f32; 256]; 3]);
+        for (c, table) in levels.iter_mut().enumerate() {
+            // rescaling and normalising in one step, as the reference does: (v - 255 mean) / (255 std)
+            let (mean, std) = (config.mean[c] * 255.0, config.std[c] * 255.0);
+            for (v, level) in table.iter_mut().enumerate() {
+                *level = (v as f32 - mean) / std;
+            }
+        }
+        let (data, resized) = (Vec::new(), Vec::new());
+        Ok(Self { config, target, resizer: None, levels, data, frames: 0, resized })
+    }
+
+    /// Number of frames taken so far.
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// The size (height, width) in pixels that frames are resized to.
+    pub fn target(&self) -> (usize, usize) {
+        self.target
+    }
+
+    /// Take the next frame: `rgb` of `[height, width, 3]` bytes. Frames may differ in size.
+    ///
+    /// # Errors
+    /// [`ProcessorError::Frame`] if the buffer has another length, [`ProcessorError::Size`] for an empty frame.
+    pub fn push(&mut self, rgb: &[u8], height: usize, width: usize) -> Result<(), ProcessorError> {
+        if height == 0 || width == 0 {
+            return Err(ProcessorError::Size { height, width, reason: "a side is zero".into() });
+        }
+        let expected = height.saturating_mul(width).saturating_mul(3);
+        if rgb.len() != expected {
+            return Err(ProcessorError::Frame { height, width, expected, found: rgb.len() });
+        }
+        let mut resized = std::mem::take(&mut self.resized);
+        if (height, width) == self.target {
+            self.place(rgb);
+        } else {
+            let resizer = match &mut self.resizer {
+                Some(resizer) if resizer.from() == (height, width) => resizer,
+                other => other.insert(Resizer::new((height, width), self.target)),
+            };
+            resizer.resize(rgb, &mut resized);
+            self.place(&resized);
+        }
+        self.resized = resized;
+        Ok(())
+    }
+
+    /// Patches of one temporal grid.
+    fn per_grid(&self) -> usize {
+        (self.target.0 / self.config.patch) * (self.target.1 / self.config.patch)
+    }
+
+    /// Write a frame of the target size into its place in the patches.
+    fn place(&mut self, rgb: &[u8]) {
+        let ProcessorConfig { patch, temporal, merge, .. } = self.config;
+        let (row, per_grid) = (self.config.row(), self.per_grid());
+        let in_pair = self.frames % temporal;
+        if in_pair == 0 {
+            self.data.resize(self.data.len() + per_grid * row, 0.0);
+        }
+        let start = self.data.len() - per_grid * row;
+        let width = self.target.1;
+        let cells = width / (patch * merge);
+        for (y, line) in rgb.chunks_exact(width * 3).enumerate() {
+            let (patch_row, in_patch) = (y / patch, y % patch);
+            let (cell_row, in_cell) = (patch_row / merge, patch_row % merge);
+            for (patch_column, pixels) in line.chunks_exact(patch * 3).enumerate() {
+                let cell = cell_row * cells + patch_column / merge;
+                let index = (cell * merge + in_cell) * merge + patch_column % merge;
+                for c in 0..3 {
+                    let at = start + index * row + ((c * temporal + in_pair) * patch + in_patch) * patch;
+                    for (out, pixel) in self.data[at..at + patch].iter_mut().zip(pixels.chunks_exact(3)) {
+                        *out = self.levels[c][usize::from(pixel[c])];
+                    }
+                }
+            }
+        }
+        self.frames += 1;
+    }
+
+    /// All patches; the last frame is repeated until its temporal grid is full.
+    ///
+    /// # Errors
+    /// [`ProcessorError::NoFrames`] if there was none.
+    pub fn finish(mut self) -> Result<Patches, ProcessorError> {
+        if self.frames == 0 {
+            return Err(ProcessorError::NoFrames);
+        }
+        let ProcessorConfig { patch, temporal, .. } = self.config;
+        let (row, per_grid, plane) = (self.config.row(), self.per_grid(), patch * patch);
+        let filled = self.frames % temporal;
+        if filled != 0 {
+            let start = self.data.len() - per_grid * row;
+            for patch in self.data[start..].chunks_exact_mut(row) {
+                for channel in patch.chunks_exact_mut(temporal * plane) {
+                    for missing in filled..temporal {
+                        channel.copy_within((filled - 1) * plane..filled * plane, missing * plane);
+                    }
+                }
+            }
+        }
+        let t = self.frames.div_ceil(temporal);
+        let grid = Grid { t, h: self.target.0 / patch, w: self.target.1 / patch };
+        Ok(Patches { data: self.data, grid, row })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::VideoProcessor;
+    use super::*;
+
+    /// Patches of 2 × 2 pixels whose values are the bytes themselves.
+    fn plain() -> VideoProcessor {
+        VideoProcessor::new(ProcessorConfig {
+            patch: 2,
+            mean: [0.0; 3],
+            std: [1.0 / 255.0; 3],
+            min_pixels: 16,
+            ..ProcessorConfig::default()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn rows_follow_cells_then_channels_frames_and_lines() {
+        let (h, w) = (4, 8);
+        let frame = |k: usize| -> Vec<u8> { (0..h * w * 3).map(|i| (i + 100 * k) as u8).collect() };
+        let mut builder = plain().patches((h, w)).unwrap();
+        builder.push(&frame(0), h, w).unwrap();
+        builder.push(&frame(1), h, w).unwrap();
+        let patches = builder.finish().unwrap();
+        assert_eq!((patches.grid, patches.row), (Grid { t: 1, h: 2, w: 4 }, 24));
+        // row 6: second cell, second patch row in it, first column: pixel rows 2-3, columns 4-5
+        let got = &patches.data[6 * 24..7 * 24];
+        let mut want = Vec::new();
+        for c in 0..3 {
+            for k in 0..2 {
+                for (y, x) in [(2, 4), (2, 5), (3, 4), (3, 5)] {
+                    want.push(f32::from(frame(k)[(y * w + x) * 3 + c]));
+                }
+            }
+        }
+        for (g, w) in got.iter().zip(&want) {
+            assert!((g - w).abs() < 1e-3, "{g} {w}");
+        }
+    }
+
+    #[test]
+    fn an_odd_last_frame_is_repeated() {
+        let mut odd = plain().patches((4, 4)).unwrap();
+        let mut even = plain().patches((4, 4)).unwrap();
+        for k in [10, 20, 30] {
+            odd.push(&[k; 48], 4, 4).unwrap();
+            even.push(&[k; 48], 4, 4).unwrap();
+        }
+        even.push(&[30; 48], 4, 4).unwrap();
+        let odd = odd.finish().unwrap();
+        assert_eq!(odd, even.finish().unwrap());
+        assert_eq!(odd.grid.t, 2);
+    }
+
+    #[test]
+    fn bad_frames_and_sizes_are_refused() {
+        for target in [(0, 4), (4, 0), (6, 4), (2, 2)] {
+            assert!(matches!(plain().patches(target), Err(ProcessorError::Size { .. })), "{target:?}");
+        }
+        let mut builder = plain().patches((4, 4)).unwrap();
+        assert!(matches!(builder.push(&[0; 47], 4, 4), Err(ProcessorError::Frame { expected: 48, .. })));
+        assert!(matches!(builder.push(&[], 0, 4), Err(ProcessorError::Size { .. })));
+        assert!(builder.push(&[0; 3], usize::MAX, usize::MAX).is_err());
+        assert_eq!(builder.frames(), 0);
+        assert!(matches!(builder.finish(), Err(ProcessorError::NoFrames)));
+    }
+}

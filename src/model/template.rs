@@ -1,0 +1,242 @@
+//! The checkpoint's own chat template: one video and the user's prompt become prompt ids.
+//!
+//! The user's text never becomes special tokens. The template is rendered with a placeholder in place of the prompt; what
+//! stands between the special tokens nearest to the placeholder is encoded together with the prompt as plain text, the rest
+//! with special tokens recognised. So words merge across the seam as they would in one string, and a typed `<|im_end|>`
+//! stays ten characters. Templates are data from elsewhere: they run with a limit of instructions and without files.
+
+use std::path::{Path, PathBuf};
+
+use minijinja::{Environment, ErrorKind, Value, context};
+use serde_json::Value as Json;
+
+use super::text::{TextError, TextTokenizer};
+use crate::record::{Failure, FailureClass};
+
+/// The template of the Qwen-VL family, for checkpoints that bring none.
+pub const QWEN: &str = "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}\
+<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}<|im_start|>{{ message['role'] }}\n\
+{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
+{% if part['type'] == 'video' %}<|vision_start|><|video_pad|><|vision_end|>{% elif part['type'] == 'text' %}\
+{{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}\
+{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/// Instructions that a template may run; the family's own takes a few hundred.
+const FUEL: u64 = 100_000;
+
+/// Bytes of a template file that are read.
+const MOST_BYTES: u64 = 1 << 24;
+
+/// What can go wrong with a chat template.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file does not hold a template in any known form.
+    #[error("{path} cannot be used: {problem}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The template does not compile or fails while running.
+    #[error("the chat template of {origin} fails: {problem}")]
+    Render {
+        /// Where the template came from.
+        origin: String,
+        /// What went wrong, with the line.
+        problem: String,
+    },
+    /// The template ran for too long.
+    #[error("the chat template of {origin} does not come to an end")]
+    Endless {
+        /// Where the template came from.
+        origin: String,
+    },
+    /// The template does not put the prompt into its output exactly once.
+    #[error("the chat template of {origin} writes the prompt {found} times instead of once")]
+    Prompt {
+        /// Where the template came from.
+        origin: String,
+        /// How often.
+        found: usize,
+    },
+    /// The text around the prompt cannot be encoded.
+    #[error(transparent)]
+    Text(#[from] TextError),
+}
+
+impl From<TemplateError> for Failure {
+    fn from(error: TemplateError) -> Self {
+        let text = error.to_string();
+        match error {
+            TemplateError::Text(inner) => inner.into(),
+            _ => Failure {
+                class: FailureClass::Input,
+                error: text,
+                hint: Some("fetch the checkpoint's chat template again, or choose another model".into()),
+            },
+        }
+    }
+}
+
+/// A chat template, not yet rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatTemplate {
+    source: String,
+    origin: String,
+}
+
+fn read(path: &Path) -> Result<Option<String>, TemplateError> {
+    let failed = |source| TemplateError::Read { path: path.into(), source };
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.len() > MOST_BYTES => {
+            Err(TemplateError::Parse { path: path.into(), problem: "it is far too large".into() })
+        }
+        Ok(_) => std::fs::read_to_string(path).map(Some).map_err(failed),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(failed(source)),
+    }
+}
+
+/// `chat_template` of a JSON file: a string, or a list of named templates of which `default` counts.
+fn from_json(path: &Path) -> Result<Option<String>, TemplateError> {
+    let refuse = |problem: String| TemplateError::Parse { path: path.into(), problem };
+    let Some(text) = read(path)? else { return Ok(None) };
+    let json: Json = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+    let named = |entry: &Json| {
+        (entry.get("name")?.as_str()? == "default").then(|| entry.get("template")?.as_str().map(str::to_owned))?
+    };
+    match json.get("chat_template") {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(template)) => Ok(Some(template.clone())),
+        Some(Json::Array(entries)) => match entries.iter().find_map(named) {
+            Some(template) => Ok(Some(template)),
+            None => Err(refuse("chat_template lists no template named \"default\"".into())),
+        },
+        Some(_) => Err(refuse("chat_template is neither a text nor a list".into())),
+    }
+}
+
+impl ChatTemplate {
+    /// A template given as text; `origin` names it in errors.
+    pub fn new(source: impl Into<String>, origin: impl Into<String>) -> Self {
+        Self { source: source.into(), origin: origin.into() }
+    }
+
+    /// The template of the checkpoint in `dir`, from `chat_template.jinja`, `chat_template.json` or `tokenizer_config.json`;
+    /// `fallback` ([`QWEN`]) if none of them has one.
+    ///
+    /// # Errors
+    /// [`TemplateError::Read`] or [`TemplateError::Parse`] for files that are there but unusable.
+    pub fn load(dir: &Path, fallback: &str) -> Result<Self, TemplateError> {
+        let path = dir.join("chat_template.jinja");
+        if let Some(source) = read(&path)? {
+            return Ok(Self::new(source, path.display().to_string()));
+        }
+        for file in ["chat_template.json", "tokenizer_config.json"] {
+            let path = dir.join(file);
+            if let Some(source) = from_json(&path)? {
+                return Ok(Self::new(source, path.display().to_string()));
+            }
+        }
+        Ok(Self::new(fallback, "the built-in family"))
+    }
+
+    /// The conversation of one video followed by `prompt`, as text, ready for the answer.
+    ///
+    /// # Errors
+    /// [`TemplateError::Render`] or [`TemplateError::Endless`].
+    pub fn render(&self, prompt: &str) -> Result<String, TemplateError> {
+        let failed = |error: minijinja::Error| {
+            let origin = self.origin.clone();
+            if error.kind() == ErrorKind::OutOfFuel {
+                return TemplateError::Endless { origin };
+            }
+            let line = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
+            TemplateError::Render { origin, problem: format!("{error}{line}") }
+        };
+        let mut environment = Environment::new();
+        environment.set_fuel(Some(FUEL));
+        // the same whitespace rules as the reference's
+        let syntax = minijinja::syntax::SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(failed)?);
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+        });
+        let template = environment.template_from_named_str("chat", &self.source).map_err(failed)?;
+        let content = serde_json::json!([{ "type": "video" }, { "type": "text", "text": prompt }]);
+        let messages = serde_json::json!([{ "role": "user", "content": content }]);
+        let context = context! { messages => Value::from(minijinja::value::Serde(messages)), add_generation_prompt => true };
+        template.render(context).map_err(failed)
+    }
+
+    /// The prompt's ids with the video's token where the template puts it (once, in the family's templates; expanding it
+    /// refuses any other number).
+    ///
+    /// # Errors
+    /// As of [`Self::render`]; [`TemplateError::Prompt`] if the template drops or repeats the prompt;
+    /// [`TemplateError::Text`] if encoding fails.
+    pub fn ids(&self, tokenizer: &TextTokenizer, prompt: &str) -> Result<Vec<u32>, TemplateError> {
+        // private use: no template writes it, and no pre-processing of letters touches it
+        const PLACEHOLDER: &str = "\u{e000}\u{f8ff}\u{e000}";
+        let rendered = self.render(PLACEHOLDER)?;
+        let parts: Vec<&str> = rendered.split(PLACEHOLDER).collect();
+        let [before, after] = parts[..] else {
+            let origin = self.origin.clone();
+            return Err(TemplateError::Prompt { origin, found: parts.len().saturating_sub(1) });
+        };
+        let (mut last, mut first) = (0, after.len());
+        for token in tokenizer.added() {
+            last = last.max(before.rfind(token).map_or(0, |at| at + token.len()));
+            first = first.min(after.find(token).unwrap_or(after.len()));
+        }
+        let mut ids = tokenizer.encode(&before[..last])?;
+        ids.extend(tokenizer.encode_plain(&[&before[last..], prompt, &after[..first]].concat())?);
+        ids.extend(tokenizer.encode(&after[first..])?);
+        Ok(ids)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(source: &str) -> Result<String, TemplateError> {
+        ChatTemplate::new(source, "a test").render("P")
+    }
+
+    #[test]
+    fn the_family_s_own_template_reads_as_documented() {
+        assert_eq!(
+            render(QWEN).unwrap(),
+            "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n\
+             <|vision_start|><|video_pad|><|vision_end|>P<|im_end|>\n<|im_start|>assistant\n"
+        );
+    }
+
+    #[test]
+    fn broken_and_endless_templates_are_errors() {
+        for source in ["{% if %}", "{{ nothing.at.all }}", "{{ raise_exception('no videos') }}", "{{ 1 / 0 }}"] {
+            assert!(matches!(render(source), Err(TemplateError::Render { .. })), "{source}");
+        }
+        assert!(render("{{ raise_exception('no videos') }}").unwrap_err().to_string().contains("no videos"));
+        let endless = "{% for a in range(10000) %}{% for b in range(10000) %}x{% endfor %}{% endfor %}";
+        assert!(matches!(render(endless), Err(TemplateError::Endless { .. })));
+        let deep = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
+        assert!(render(deep).is_err());
+    }
+
+    #[test]
+    fn python_methods_work() {
+        assert_eq!(render("{{ messages[0]['role'].upper().startswith('US') }}").unwrap(), "true");
+    }
+}

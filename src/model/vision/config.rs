@@ -1,0 +1,201 @@
+//! The tower's part of `config.json`: a raw mirror of the file, and the resolved form without options.
+
+use serde::Deserialize;
+
+use super::VisionError;
+
+/// `vision_config` as written by any version of the reference implementation.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RawVisionConfig {
+    depth: Option<usize>,
+    hidden_size: Option<usize>,
+    hidden_act: Option<String>,
+    intermediate_size: Option<usize>,
+    num_heads: Option<usize>,
+    // both names occur, and both at once
+    in_channels: Option<usize>,
+    in_chans: Option<usize>,
+    patch_size: Option<usize>,
+    temporal_patch_size: Option<usize>,
+    spatial_merge_size: Option<usize>,
+    window_size: Option<usize>,
+    out_hidden_size: Option<usize>,
+    fullatt_block_indexes: Option<Vec<usize>>,
+    tokens_per_second: Option<f32>,
+}
+
+/// A Qwen2.5-VL tower's dimensions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VisionConfig {
+    /// Number of blocks.
+    pub depth: usize,
+    /// Width of the states.
+    pub hidden: usize,
+    /// Width of the feed-forward layers.
+    pub ffn: usize,
+    /// Attention heads; they divide `hidden` into a multiple of 4 each.
+    pub heads: usize,
+    /// Colour channels.
+    pub channels: usize,
+    /// Side of a patch in pixels.
+    pub patch: usize,
+    /// Frames in one patch.
+    pub temporal: usize,
+    /// Side of a merged cell in patches.
+    pub merge: usize,
+    /// Side of an attention window in merged cells.
+    pub window: usize,
+    /// Whether a block attends to its whole temporal grid (else to its window); one entry a block.
+    pub full_attention: Vec<bool>,
+    /// Width of the visual embeddings, which is the decoder's.
+    pub out: usize,
+    /// Positions per second of video on M-RoPE's time axis.
+    pub tokens_per_second: f32,
+    /// Added to the mean square in RMSNorm.
+    pub eps: f64,
+}
+
+impl VisionConfig {
+    /// Values in one row of patches: channels · temporal · patch².
+    pub fn row(&self) -> usize {
+        self.channels * self.temporal * self.patch * self.patch
+    }
+
+    /// Width of one attention head.
+    pub fn head_dim(&self) -> usize {
+        self.hidden / self.heads
+    }
+
+    /// Read and resolve a `vision_config` object.
+    ///
+    /// # Errors
+    /// [`VisionError::Parse`] for values of the wrong type, else as of [`RawVisionConfig::resolve`].
+    pub fn from_json(value: &serde_json::Value) -> Result<Self, VisionError> {
+        RawVisionConfig::deserialize(value)?.resolve()
+    }
+}
+
+/// Upper bound of every dimension, far above any tower: keeps products of four of them in range.
+const MOST: usize = 1 << 20;
+
+fn within(name: &'static str, value: usize, most: usize) -> Result<usize, VisionError> {
+    if (1..=most).contains(&value) {
+        Ok(value)
+    } else {
+        Err(VisionError::Config { name, problem: format!("is {value}; it must be from 1 to {most}") })
+    }
+}
+
+fn needed(name: &'static str, value: Option<usize>, most: usize) -> Result<usize, VisionError> {
+    let missing = || VisionError::Config { name, problem: "is missing".into() };
+    within(name, value.ok_or_else(missing)?, most)
+}
+
+impl RawVisionConfig {
+    /// The resolved configuration; what the file leaves out takes the reference implementation's defaults.
+    ///
+    /// # Errors
+    /// [`VisionError::Config`] with the first value that is missing, zero, absurdly large, or does not fit the others.
+    pub fn resolve(self) -> Result<VisionConfig, VisionError> {
+        let refuse = |name, problem| Err(VisionError::Config { name, problem });
+        if let Some(act) = self.hidden_act.filter(|act| act != "silu") {
+            return refuse("hidden_act", format!("is {act:?}; only \"silu\" is known"));
+        }
+        let depth = needed("depth", self.depth, 4096)?;
+        let hidden = needed("hidden_size", self.hidden_size, MOST)?;
+        let heads = needed("num_heads", self.num_heads, MOST)?;
+        if !hidden.is_multiple_of(heads) || !(hidden / heads).is_multiple_of(4) {
+            let problem = format!("is {heads}; it must divide hidden_size {hidden} into multiples of 4");
+            return refuse("num_heads", problem);
+        }
+        let patch = within("patch_size", self.patch_size.unwrap_or(14), 256)?;
+        let merge = within("spatial_merge_size", self.spatial_merge_size.unwrap_or(2), 256)?;
+        let mut full_attention = vec![false; depth];
+        for index in self.fullatt_block_indexes.unwrap_or_else(|| vec![7, 15, 23, 31]) {
+            match full_attention.get_mut(index) {
+                Some(full) => *full = true,
+                None => {
+                    let problem = format!("names block {index} of {depth}");
+                    return refuse("fullatt_block_indexes", problem);
+                }
+            }
+        }
+        let window_size = within("window_size", self.window_size.unwrap_or(112), MOST)?;
+        let window = window_size / patch / merge;
+        if window == 0 {
+            let problem = format!("is {window_size}; it must hold one cell of {} pixels", patch * merge);
+            return refuse("window_size", problem);
+        }
+        let tokens_per_second = self.tokens_per_second.unwrap_or(4.0);
+        if !tokens_per_second.is_finite() || tokens_per_second <= 0.0 {
+            return refuse("tokens_per_second", format!("is {tokens_per_second}; it must be above 0"));
+        }
+        Ok(VisionConfig {
+            depth,
+            hidden,
+            ffn: needed("intermediate_size", self.intermediate_size, MOST)?,
+            heads,
+            channels: within("in_channels", self.in_chans.or(self.in_channels).unwrap_or(3), 256)?,
+            patch,
+            temporal: within("temporal_patch_size", self.temporal_patch_size.unwrap_or(2), 256)?,
+            merge,
+            window,
+            full_attention,
+            out: needed("out_hidden_size", self.out_hidden_size, MOST)?,
+            tokens_per_second,
+            eps: 1e-6,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw() -> serde_json::Value {
+        serde_json::json!({
+            "depth": 32, "hidden_act": "silu", "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16,
+            "in_chans": 3, "in_channels": 3, "out_hidden_size": 2048, "patch_size": 14, "spatial_merge_size": 2,
+            "spatial_patch_size": 14, "window_size": 112, "fullatt_block_indexes": [7, 15, 23, 31],
+            "tokens_per_second": 2, "temporal_patch_size": 2,
+        })
+    }
+
+    #[test]
+    fn the_original_form_resolves() {
+        let config = VisionConfig::from_json(&raw()).unwrap();
+        assert_eq!((config.window, config.row(), config.head_dim()), (4, 1176, 80));
+        assert_eq!(config.full_attention.iter().filter(|full| **full).count(), 4);
+        assert_eq!(config.tokens_per_second, 2.0);
+    }
+
+    #[test]
+    fn absurd_values_are_refused_by_name() {
+        for (name, value) in [
+            ("depth", serde_json::json!(0)),
+            ("depth", serde_json::json!(1u64 << 40)),
+            ("hidden_size", serde_json::json!(1281)),
+            ("num_heads", serde_json::json!(0)),
+            ("num_heads", serde_json::json!(640)),
+            ("patch_size", serde_json::json!(0)),
+            ("spatial_merge_size", serde_json::json!(0)),
+            ("window_size", serde_json::json!(27)),
+            ("fullatt_block_indexes", serde_json::json!([32])),
+            ("in_chans", serde_json::json!(0)),
+            ("out_hidden_size", serde_json::Value::Null),
+            ("intermediate_size", serde_json::json!(0)),
+            ("tokens_per_second", serde_json::json!(-1)),
+            ("hidden_act", serde_json::json!("gelu")),
+            ("temporal_patch_size", serde_json::json!("two")),
+            ("depth", serde_json::json!(-3)),
+        ] {
+            let mut config = raw();
+            config[name] = value.clone();
+            let error = VisionConfig::from_json(&config).unwrap_err().to_string();
+            assert!(error.contains("vision_config"), "{name} = {value}: {error}");
+        }
+        assert!(VisionConfig::from_json(&serde_json::json!([1])).is_err());
+        assert!(VisionConfig::from_json(&serde_json::json!({})).is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! Vision towers: patches to visual embeddings.
+//!
+//! One file per tower. A tower is given the patches of a whole video and works through them in bounded portions; it knows
+//! nothing of prompts or positions in the text.
+
+pub mod config;
+pub mod qwen2_5_vit;
+mod windows;
+
+pub use config::{RawVisionConfig, VisionConfig};
+pub use qwen2_5_vit::QwenVit;
+
+use crate::record::{Failure, FailureClass};
+
+/// What can go wrong in a vision tower.
+#[derive(Debug, thiserror::Error)]
+pub enum VisionError {
+    /// A value of `vision_config` is missing or makes no sense.
+    #[error("config.json: vision_config.{name} {problem}")]
+    Config {
+        /// The value's name.
+        name: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// `vision_config` has another form than expected.
+    #[error("config.json: vision_config cannot be read: {0}")]
+    Parse(#[from] serde_json::Error),
+    /// Weights are missing or have the wrong shape.
+    #[error("the vision tower's weights do not fit its configuration: {0}")]
+    Weights(candle_core::Error),
+    /// Patches that do not fit the tower or their own grid.
+    #[error("the vision tower cannot take {rows} patches of {values} values as a grid of {t}x{h}x{w}: {reason}")]
+    Patches {
+        /// Rows given.
+        rows: usize,
+        /// Values in a row.
+        values: usize,
+        /// Temporal grids announced.
+        t: usize,
+        /// Rows of patches announced.
+        h: usize,
+        /// Columns of patches announced.
+        w: usize,
+        /// What does not fit.
+        reason: String,
+    },
+    /// The computation failed.
+    #[error("the vision tower failed: {0}")]
+    Compute(#[from] candle_core::Error),
+    /// Somebody cancelled.
+    #[error("cancelled while encoding frames")]
+    Cancelled,
+}
+
+impl From<VisionError> for Failure {
+    fn from(error: VisionError) -> Self {
+        use VisionError as E;
+        let (class, hint) = match &error {
+            E::Config { .. } | E::Parse(_) => {
+                (FailureClass::Input, Some("only Qwen2.5-VL towers are known; choose another model"))
+            }
+            E::Weights(_) => {
+                (FailureClass::Input, Some("fetch the checkpoint again; its files do not belong together"))
+            }
+            E::Patches { .. } | E::Cancelled => (FailureClass::Internal, None),
+            E::Compute(_) => (FailureClass::Internal, Some("try fewer frames or smaller --max-pixels")),
+        };
+        Failure { class, error: error.to_string(), hint: hint.map(Into::into) }
+    }
+}

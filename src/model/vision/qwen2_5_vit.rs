@@ -1,0 +1,303 @@
+//! The vision tower of Qwen2.5-VL (Qwen2.5-VL Technical Report, arXiv:2502.13923).
+//!
+//! Patches are embedded by a matrix, pass blocks of attention (within windows of merged cells, or within their whole
+//! temporal grid on some blocks) and SwiGLU, and are merged in squares to visual embeddings. Temporal grids never see each
+//! other, so the tower takes a few at a time and its memory does not grow with the length of the video.
+//!
+//! Weights below the tower's root: `patch_embed.proj.weight` `[hidden, 3, 2, patch, patch]`,
+//! `blocks.N.{norm1,norm2}.weight`, `blocks.N.attn.{qkv,proj}`, `blocks.N.mlp.{gate,up,down}_proj`,
+//! `merger.{ln_q.weight, mlp.0, mlp.2}`; all linear layers with bias.
+
+use std::ops::ControlFlow;
+
+use candle_core::{D, DType, Device, IndexOp, Result as CandleResult, Tensor};
+use candle_nn::{Linear, Module, RmsNorm, VarBuilder, linear, ops, rms_norm, rotary_emb::rope};
+
+use super::{
+    VisionConfig, VisionError,
+    windows::{Batch, Windows},
+};
+use crate::model::processor::Grid;
+
+/// Patches that pass the blocks together; more temporal grids at a time would only cost memory.
+const PORTION: usize = 1024;
+
+/// Attention scores that are held at a time, in values (64 MiB as f32).
+const SCORES: usize = 1 << 24;
+
+/// Rotary angles of one temporal grid in windowed order, cosine and sine of `[patches, head_dim / 2]`.
+struct Angles {
+    cos: Tensor,
+    sin: Tensor,
+}
+
+/// Angles of rows and columns (theta 10000), each a quarter of the head, computed in f32.
+///
+/// Patch order is that of the states: cells as `windows` has them, rows then columns within a cell.
+fn angles(config: &VisionConfig, windows: &Windows, columns: usize, device: &Device) -> CandleResult<Angles> {
+    let quarter = config.head_dim() / 4;
+    let inverse: Vec<f32> =
+        (0..quarter).map(|i| 1.0 / 10000f32.powf((2 * i) as f32 / (2 * quarter) as f32)).collect();
+    let merge = config.merge;
+    let mut values = Vec::with_capacity(windows.order.len() * merge * merge * 2 * quarter);
+    for cell in &windows.order {
+        let (row, column) = (*cell as usize / columns, *cell as usize % columns);
+        for patch in 0..merge * merge {
+            for at in [row * merge + patch / merge, column * merge + patch % merge] {
+                values.extend(inverse.iter().map(|f| at as f32 * f));
+            }
+        }
+    }
+    let patches = windows.order.len() * merge * merge;
+    let angles = Tensor::from_vec(values, (patches, 2 * quarter), device)?;
+    Ok(Angles { cos: angles.cos()?, sin: angles.sin()? })
+}
+
+/// Softmax attention of `[b, n, d]` queries, keys and values, in portions of queries whose scores stay bounded.
+fn attend(q: &Tensor, k: &Tensor, v: &Tensor) -> CandleResult<Tensor> {
+    let (batch, n, _) = q.dims3()?;
+    let keys = k.transpose(1, 2)?.contiguous()?;
+    let rows = (SCORES / (batch * n).max(1)).clamp(1, n);
+    let mut parts = Vec::with_capacity(n.div_ceil(rows));
+    for start in (0..n).step_by(rows) {
+        let part = q.narrow(1, start, rows.min(n - start))?.contiguous()?;
+        parts.push(ops::softmax_last_dim(&part.matmul(&keys)?)?.matmul(v)?);
+    }
+    if parts.len() == 1 { Ok(parts.remove(0)) } else { Tensor::cat(&parts, 1) }
+}
+
+struct Block {
+    norm1: RmsNorm,
+    norm2: RmsNorm,
+    qkv: Linear,
+    proj: Linear,
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+    heads: usize,
+    full: bool,
+}
+
+impl Block {
+    fn load(vb: &VarBuilder, config: &VisionConfig, full: bool) -> CandleResult<Self> {
+        let (d, ffn) = (config.hidden, config.ffn);
+        let (attn, mlp) = (vb.pp("attn"), vb.pp("mlp"));
+        Ok(Self {
+            norm1: rms_norm(d, config.eps, vb.pp("norm1"))?,
+            norm2: rms_norm(d, config.eps, vb.pp("norm2"))?,
+            qkv: linear(d, 3 * d, attn.pp("qkv"))?,
+            proj: linear(d, d, attn.pp("proj"))?,
+            gate: linear(d, ffn, mlp.pp("gate_proj"))?,
+            up: linear(d, ffn, mlp.pp("up_proj"))?,
+            down: linear(ffn, d, mlp.pp("down_proj"))?,
+            heads: config.heads,
+            full,
+        })
+    }
+
+    /// `x` is `[grids, patches, hidden]` in windowed order; `batches` are counted in patches.
+    fn forward(&self, x: &Tensor, angles: &Angles, batches: &[Batch]) -> CandleResult<Tensor> {
+        let x = (x + self.attention(&self.norm1.forward(x)?, angles, batches)?)?;
+        let y = self.norm2.forward(&x)?;
+        let y = (ops::silu(&self.gate.forward(&y)?)? * self.up.forward(&y)?)?;
+        x + self.down.forward(&y)?
+    }
+
+    fn attention(&self, x: &Tensor, angles: &Angles, batches: &[Batch]) -> CandleResult<Tensor> {
+        let (grids, n, d) = x.dims3()?;
+        let (heads, head) = (self.heads, d / self.heads);
+        // [3, grids, heads, n, head]
+        let qkv = self.qkv.forward(x)?.reshape((grids, n, 3, heads, head))?.permute((2, 0, 3, 1, 4))?;
+        let part = |i: usize| qkv.i(i)?.contiguous();
+        // rotation in f32 whatever the weights are
+        let rotate = |t: Tensor| {
+            rope(&t.to_dtype(DType::F32)?, &angles.cos, &angles.sin)?.to_dtype(x.dtype())
+        };
+        let q = (rotate(part(0)?)? * (head as f64).powf(-0.5))?;
+        let (k, v) = (rotate(part(1)?)?, part(2)?);
+        let all = grids * heads;
+        let y = if self.full {
+            let flat = |t: &Tensor| t.reshape((all, n, head));
+            attend(&flat(&q)?, &flat(&k)?, &flat(&v)?)?.reshape((grids, heads, n, head))?
+        } else {
+            let mut parts = Vec::with_capacity(batches.len());
+            let mut start = 0;
+            for batch in batches {
+                let length = batch.count * batch.size;
+                let windows = |t: &Tensor| {
+                    t.narrow(2, start, length)?.contiguous()?.reshape((all * batch.count, batch.size, head))
+                };
+                let y = attend(&windows(&q)?, &windows(&k)?, &windows(&v)?)?;
+                parts.push(y.reshape((grids, heads, length, head))?);
+                start += length;
+            }
+            Tensor::cat(&parts, 2)?
+        };
+        self.proj.forward(&y.transpose(1, 2)?.contiguous()?.reshape((grids, n, d))?)
+    }
+}
+
+struct Merger {
+    norm: RmsNorm,
+    first: Linear,
+    second: Linear,
+    width: usize,
+}
+
+impl Merger {
+    fn load(vb: &VarBuilder, config: &VisionConfig) -> CandleResult<Self> {
+        let width = config.hidden * config.merge * config.merge;
+        Ok(Self {
+            norm: rms_norm(config.hidden, config.eps, vb.pp("ln_q"))?,
+            first: linear(width, width, vb.pp("mlp").pp("0"))?,
+            second: linear(width, config.out, vb.pp("mlp").pp("2"))?,
+            width,
+        })
+    }
+
+    /// `[cells · merge², hidden]` to `[cells, out]`.
+    fn forward(&self, x: &Tensor) -> CandleResult<Tensor> {
+        let x = self.norm.forward(x)?.reshape(((), self.width))?;
+        self.second.forward(&self.first.forward(&x)?.gelu_erf()?)
+    }
+}
+
+/// Who is told after each block of each portion: steps done and steps in all; `Break` cancels.
+pub type Progress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
+
+/// The tower.
+pub struct QwenVit {
+    config: VisionConfig,
+    /// `[hidden, row]`.
+    embed: Linear,
+    blocks: Vec<Block>,
+    merger: Merger,
+    device: Device,
+    dtype: DType,
+}
+
+impl QwenVit {
+    /// Load the tower; `vb` stands at its root (`visual` or `model.visual`) and has the type and device to compute in
+    /// (f32 on a CPU).
+    ///
+    /// # Errors
+    /// [`VisionError::Weights`] if a tensor is missing or has another shape than the configuration says.
+    pub fn load(vb: VarBuilder, config: &VisionConfig) -> Result<Self, VisionError> {
+        Self::read(&vb, config).map_err(VisionError::Weights)
+    }
+
+    fn read(vb: &VarBuilder, config: &VisionConfig) -> CandleResult<Self> {
+        let shape = (config.hidden, config.channels, config.temporal, config.patch, config.patch);
+        let embed = vb.get(shape, "patch_embed.proj.weight")?.reshape((config.hidden, config.row()))?;
+        let blocks = vb.pp("blocks");
+        Ok(Self {
+            embed: Linear::new(embed, None),
+            blocks: (config.full_attention.iter().enumerate())
+                .map(|(i, full)| Block::load(&blocks.pp(i), config, *full))
+                .collect::<CandleResult<_>>()?,
+            merger: Merger::load(&vb.pp("merger"), config)?,
+            device: vb.device().clone(),
+            dtype: vb.dtype(),
+            config: config.clone(),
+        })
+    }
+
+    /// The dimensions.
+    pub fn config(&self) -> &VisionConfig {
+        &self.config
+    }
+
+    /// Visual embeddings `[n / merge², out]` of `patches` `[n, row]` over `grid`, in the order of the cells.
+    ///
+    /// # Errors
+    /// [`VisionError::Patches`] if the patches do not fit the grid or the tower, [`VisionError::Cancelled`] if `progress`
+    /// breaks, [`VisionError::Compute`] if the computation fails.
+    pub fn forward(
+        &self,
+        patches: &Tensor,
+        grid: Grid,
+        progress: &mut Progress<'_>,
+    ) -> Result<Tensor, VisionError> {
+        self.run(patches, grid, progress, &|states| self.merger.forward(states))
+    }
+
+    /// The states `[n, hidden]` before merging, in the order of the patches; arguments and errors as of
+    /// [`Self::forward`].
+    ///
+    /// # Errors
+    /// As of [`Self::forward`].
+    pub fn states(
+        &self,
+        patches: &Tensor,
+        grid: Grid,
+        progress: &mut Progress<'_>,
+    ) -> Result<Tensor, VisionError> {
+        let (cell, hidden) = (self.config.merge * self.config.merge, self.config.hidden);
+        let states = self.run(patches, grid, progress, &|states| states.reshape(((), cell * hidden)))?;
+        Ok(states.reshape(((), hidden))?)
+    }
+
+    fn check(&self, patches: &Tensor, grid: Grid) -> Result<(), VisionError> {
+        let Grid { t, h, w } = grid;
+        let (rows, values) = patches.dims2()?;
+        let merge = self.config.merge;
+        let reason = if values != self.config.row() {
+            format!("a patch has {} values", self.config.row())
+        } else if grid.checked_len() != Some(rows) {
+            "the numbers differ".to_owned()
+        } else if rows == 0 {
+            "there is none".to_owned()
+        } else if !h.is_multiple_of(merge) || !w.is_multiple_of(merge) {
+            format!("rows and columns must be multiples of {merge}")
+        } else {
+            return Ok(());
+        };
+        Err(VisionError::Patches { rows, values, t, h, w, reason })
+    }
+
+    /// Pass all portions through the blocks and `finish` (`[cells · merge², hidden]` to `[cells, …]`), and undo the order.
+    fn run(
+        &self,
+        patches: &Tensor,
+        grid: Grid,
+        progress: &mut Progress<'_>,
+        finish: &dyn Fn(&Tensor) -> CandleResult<Tensor>,
+    ) -> Result<Tensor, VisionError> {
+        self.check(patches, grid)?;
+        let Grid { t, h, w } = grid;
+        let (merge, hidden) = (self.config.merge, self.config.hidden);
+        let (cell, columns) = (merge * merge, w / merge);
+        let cells = h / merge * columns;
+        let windows = Windows::new(h / merge, columns, self.config.window);
+        let angles = angles(&self.config, &windows, columns, &self.device)?;
+        let order = Tensor::new(windows.order.as_slice(), &self.device)?;
+        let restore = Tensor::new(windows.restore.as_slice(), &self.device)?;
+        let batches = windows.in_patches(cell);
+
+        let portion = (PORTION / (h * w)).clamp(1, t);
+        let steps = t.div_ceil(portion) * self.blocks.len();
+        let (mut done, mut parts) = (0, Vec::with_capacity(t.div_ceil(portion)));
+        for start in (0..t).step_by(portion) {
+            let grids = portion.min(t - start);
+            let input = patches.narrow(0, start * h * w, grids * h * w)?.to_device(&self.device)?;
+            let mut x = self
+                .embed
+                .forward(&input.to_dtype(self.dtype)?)?
+                .reshape((grids, cells, cell * hidden))?
+                .index_select(&order, 1)?
+                .reshape((grids, cells * cell, hidden))?;
+            for block in &self.blocks {
+                x = block.forward(&x, &angles, &batches)?;
+                done += 1;
+                if progress(done, steps).is_break() {
+                    return Err(VisionError::Cancelled);
+                }
+            }
+            let out = finish(&x.reshape((grids * cells * cell, hidden))?)?;
+            let width = out.dim(D::Minus1)?;
+            let out = out.reshape((grids, cells, width))?.index_select(&restore, 1)?;
+            parts.push(out.reshape((grids * cells, width))?);
+        }
+        if parts.len() == 1 { Ok(parts.remove(0)) } else { Ok(Tensor::cat(&parts, 0)?) }
+    }
+}

@@ -1,0 +1,285 @@
+//! Endless training samples as raw bytes.
+//!
+//! Layout, repeated until the reader hangs up or `count` samples are written:
+//!
+//! | bytes | meaning |
+//! |---|---|
+//! | 4 | `n`, little-endian length of the header |
+//! | `n` | header, JSON (see [`Header`]) |
+//! | `frames * height * width * 3` | pixels, RGB, frame by frame, row by row |
+//!
+//! Frames are drawn directly at the size a model sees, then roughened so that they resemble frames that were encoded at a
+//! larger size, decoded and scaled down: softened edges, softer colour edges, small shifts of brightness and tint, noise.
+
+use std::io::{self, Write};
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use super::caption::{self, Caption};
+use super::phrases::{LONG_PROMPTS, SHORT_PROMPTS};
+use super::world::{Scene, pick};
+use super::{facts, render};
+
+/// Frames, height and width of a sample, written `8x112x112`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    pub frames: usize,
+    pub height: u32,
+    pub width: u32,
+}
+
+impl std::str::FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers: Option<Vec<u32>> = text.split('x').map(|part| part.parse().ok().filter(|n| *n > 0)).collect();
+        match numbers.as_deref() {
+            Some(&[frames, height, width]) => Ok(Self { frames: frames as usize, height, width }),
+            _ => Err(format!("`{text}` is not FRAMESxHEIGHTxWIDTH; for example 8x112x112")),
+        }
+    }
+}
+
+/// What to write.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Seed of the first scene; the following ones count up.
+    pub first_seed: u64,
+    /// Number of samples; `None` writes until the reader hangs up.
+    pub count: Option<u64>,
+    /// Formats with their weights; every run of `group` samples shares one.
+    pub formats: Vec<(Format, f64)>,
+    /// Samples that share a format.
+    pub group: u64,
+    /// Shares of short captions and of questions; the rest are long captions.
+    pub short: f64,
+    pub question: f64,
+    /// Scenes with more figures are left out: easy ones first is how the pair learns to look.
+    pub figures: usize,
+    /// Roughen the pixels and shift the sampling times a little.
+    pub roughen: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let format = Format { frames: 8, height: 112, width: 112 };
+        Self {
+            first_seed: super::world::TRAINING_SEEDS.start,
+            count: None,
+            formats: vec![(format, 1.0)],
+            group: 64,
+            short: 0.08,
+            question: 0.10,
+            figures: usize::MAX,
+            roughen: true,
+        }
+    }
+}
+
+/// What stands before the pixels of a sample.
+#[derive(Debug, Serialize)]
+pub struct Header {
+    pub seed: u64,
+    /// `long`, `short` or `question`.
+    pub kind: &'static str,
+    pub prompt: String,
+    pub answer: String,
+    /// Byte ranges in `answer` of the words that carry facts.
+    pub fact_ranges: Vec<(usize, usize)>,
+    pub frames: usize,
+    pub height: u32,
+    pub width: u32,
+    /// Of the nominal video, for the time scale of positions.
+    pub total_frames: usize,
+    pub fps: f64,
+    pub facts: facts::Facts,
+}
+
+/// Writes samples to `out`. A reader that hangs up ends the stream without an error.
+///
+/// # Errors
+///
+/// Whatever writing to `out` gives, other than a broken pipe.
+pub fn stream(out: &mut dyn Write, options: &Options) -> io::Result<()> {
+    let scenes = (options.first_seed..=u64::MAX)
+        .map(Scene::from_seed)
+        .filter(|scene| scene.figures().count() <= options.figures)
+        .zip(0..options.count.unwrap_or(u64::MAX));
+    let mut bytes = Vec::new();
+    for (scene, index) in scenes {
+        bytes.clear();
+        sample(&mut bytes, options, &scene, index)?;
+        match out.write_all(&bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            result => result?,
+        }
+    }
+    out.flush()
+}
+
+/// Appends sample number `index` to `bytes`.
+fn sample(bytes: &mut Vec<u8>, options: &Options, scene: &Scene, index: u64) -> io::Result<()> {
+    let format = format_of(options, index)?;
+    // Not the scene's own generator: words and roughness are independent of what is shown.
+    let mut rng = ChaCha8Rng::seed_from_u64(scene.seed ^ 0x5eed_0f_f111e5);
+    let (kind, prompt, answer) = words(&mut rng, options, scene);
+    let header = Header {
+        seed: scene.seed,
+        kind,
+        prompt,
+        fact_ranges: answer.facts.iter().map(|range| (range.start, range.end)).collect(),
+        answer: answer.text,
+        frames: format.frames,
+        height: format.height,
+        width: format.width,
+        total_frames: scene.total_frames(),
+        fps: scene.fps,
+        facts: facts::of(scene),
+    };
+    let header = serde_json::to_vec(&header)?;
+    bytes.extend_from_slice(&(header.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&header);
+    let look = Look::random(&mut rng);
+    let phase = if options.roughen { rng.random_range(-0.5..0.5) } else { 0.0 };
+    for moment in uniform(scene.total_frames(), format.frames) {
+        let mut frame = render::frame(scene, (moment as f64 + phase) / scene.fps, format.width, format.height);
+        if options.roughen {
+            look.apply(&mut frame, format.width as usize, &mut rng);
+        }
+        bytes.extend_from_slice(&frame);
+    }
+    Ok(())
+}
+
+/// Indices of `n` frames spread evenly over `total`, both ends included: `round(linspace(0, total - 1, n))`, halves to even.
+fn uniform(total: usize, n: usize) -> impl Iterator<Item = usize> {
+    let step = if n > 1 { (total - 1) as f64 / (n - 1) as f64 } else { 0.0 };
+    (0..n).map(move |index| (index as f64 * step).round_ties_even() as usize)
+}
+
+fn format_of(options: &Options, index: u64) -> io::Result<Format> {
+    let group = index / options.group.max(1);
+    let mut rng = ChaCha8Rng::seed_from_u64(options.first_seed.wrapping_add(group).wrapping_mul(0x9e37_79b9));
+    let all: f64 = options.formats.iter().map(|(_, weight)| weight).sum();
+    let mut at = rng.random_range(0.0..1.0) * all;
+    for (format, weight) in &options.formats {
+        at -= weight;
+        if at <= 0.0 {
+            return Ok(*format);
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "no format to write; give at least one, such as 8x112x112"))
+}
+
+fn words(rng: &mut impl Rng, options: &Options, scene: &Scene) -> (&'static str, String, Caption) {
+    let kind = rng.random_range(0.0..1.0);
+    let wording = rng.random();
+    if kind < options.short {
+        ("short", pick(rng, SHORT_PROMPTS).to_owned(), caption::short_with_facts(scene, wording))
+    } else if kind < options.short + options.question {
+        let (question, answer) = pick(rng, &caption::questions_with_facts(scene));
+        ("question", question, answer)
+    } else {
+        ("long", pick(rng, LONG_PROMPTS).to_owned(), caption::long_with_facts(scene, wording))
+    }
+}
+
+/// How the pixels of one clip are roughened.
+struct Look {
+    /// Weight of a pixel's neighbours in brightness and in colour, 0 to 1.
+    soft: f32,
+    soft_colour: f32,
+    gain: f32,
+    shift: [f32; 3],
+    /// Most that noise adds or takes away.
+    noise: u8,
+}
+
+impl Look {
+    fn random(rng: &mut impl Rng) -> Self {
+        let mut shift = || rng.random_range(-3.0..3.0);
+        let shift = [shift(), shift(), shift()];
+        Self {
+            soft: if rng.random_bool(0.3) { 0.0 } else { rng.random_range(0.0..0.45) },
+            soft_colour: rng.random_range(0.0..0.8),
+            gain: rng.random_range(0.95..1.05),
+            shift,
+            noise: rng.random_range(0..4),
+        }
+    }
+
+    fn apply(&self, frame: &mut [u8], width: usize, rng: &mut impl Rng) {
+        let clean: Vec<[f32; 3]> =
+            frame.chunks_exact(3).map(|pixel| [f32::from(pixel[0]), f32::from(pixel[1]), f32::from(pixel[2])]).collect();
+        let rows: Vec<&[[f32; 3]]> = clean.chunks_exact(width).collect();
+        let (soft, soft_colour) = (self.soft * 0.8, self.soft_colour * 0.8);
+        let (noise, mut dice) = (self.noise as u32, rng.random::<u32>());
+        for (y, line) in frame.chunks_exact_mut(3 * width).enumerate() {
+            let (above, row, below) = (rows[y.saturating_sub(1)], rows[y], rows[(y + 1).min(rows.len() - 1)]);
+            for (x, pixel) in line.chunks_exact_mut(3).enumerate() {
+                let (before, own, after) = (row[x.saturating_sub(1)], row[x], row[(x + 1).min(width - 1)]);
+                let mean: [f32; 3] =
+                    std::array::from_fn(|c| (above[x][c] + below[x][c] + before[c] + after[c]) * 0.25);
+                let (own_luma, mean_luma) = (luma(own), luma(mean));
+                dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let grain = (((dice >> 16) * (2 * noise + 1)) >> 16) as f32 - noise as f32;
+                let light = own_luma + soft * (mean_luma - own_luma);
+                for c in 0..3 {
+                    let own_tint = own[c] - own_luma;
+                    let tint = own_tint + soft_colour * (mean[c] - mean_luma - own_tint);
+                    pixel[c] = ((light + tint) * self.gain + self.shift[c] + grain) as u8;
+                }
+            }
+        }
+    }
+}
+
+fn luma([red, green, blue]: [f32; 3]) -> f32 {
+    0.299 * red + 0.587 * green + 0.114 * blue
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_can_be_read_back() {
+        let options = Options { count: Some(3), ..Options::default() };
+        let mut bytes = Vec::new();
+        stream(&mut bytes, &options).unwrap();
+        let mut rest = bytes.as_slice();
+        for seed in options.first_seed..options.first_seed + 3 {
+            let (length, tail) = rest.split_at(4);
+            let length = u32::from_le_bytes(length.try_into().unwrap()) as usize;
+            let header: serde_json::Value = serde_json::from_slice(&tail[..length]).unwrap();
+            assert_eq!(header["seed"], seed);
+            rest = &tail[length + 8 * 112 * 112 * 3..];
+        }
+        assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn sampling_is_that_of_the_models() {
+        assert_eq!(uniform(10, 4).collect::<Vec<_>>(), [0, 3, 6, 9]);
+        assert_eq!(uniform(6, 3).collect::<Vec<_>>(), [0, 2, 5]); // 2.5 rounds to even
+        assert_eq!(uniform(5, 1).collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn formats_are_read_from_text() {
+        assert_eq!("4x84x140".parse(), Ok(Format { frames: 4, height: 84, width: 140 }));
+        assert!("8x112".parse::<Format>().is_err());
+    }
+
+    #[test]
+    fn a_group_shares_its_format() {
+        let formats = vec![("8x112x112".parse().unwrap(), 1.0), ("4x84x140".parse().unwrap(), 1.0)];
+        let options = Options { formats, group: 4, ..Options::default() };
+        for group in 0..20 {
+            let of = |place| format_of(&options, 4 * group + place).unwrap();
+            assert!((1..4).all(|place| of(place) == of(0)));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! LVSpec's visual relevance: how much a drafted token resembles what the target saw.
+
+use crate::model::decoder::kernels::dot_f32;
+
+use super::Row;
+
+/// The target's final states at its visual tokens, each scaled to length one. Made once per context.
+#[derive(Clone, Debug, Default)]
+pub struct VisualStates {
+    unit: Vec<f32>,
+    width: usize,
+}
+
+impl VisualStates {
+    /// From states `tokens × width`. Zero states stay zero: they resemble nothing.
+    pub fn new(mut states: Vec<f32>, width: usize) -> Self {
+        for state in states.chunks_exact_mut(width.max(1)) {
+            normalize(state);
+        }
+        Self { unit: states, width }
+    }
+
+    /// Number of visual tokens.
+    pub fn len(&self) -> usize {
+        if self.width == 0 { 0 } else { self.unit.len() / self.width }
+    }
+
+    /// True if there are no visual tokens.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A_i of each state (`rows × width`): the mean of its `top_n` largest cosine similarities with the visual tokens
+    /// (LVSpec eq. 8). `top_n` is clamped to the tokens there are; without any, relevance is 0.
+    pub fn relevance(&self, states: &[f32], top_n: usize) -> Vec<f32> {
+        let width = self.width;
+        if self.is_empty() || states.is_empty() {
+            return vec![0.0; if width == 0 { 0 } else { states.len() / width }];
+        }
+        let n = top_n.clamp(1, self.len());
+        let mut similarities = vec![0f32; self.len()];
+        let mut unit = vec![0f32; width];
+        states
+            .chunks_exact(width)
+            .map(|state| {
+                unit.copy_from_slice(state);
+                normalize(&mut unit);
+                let mut token = 0;
+                while token + 4 <= similarities.len() {
+                    let four = dot_f32::<4>(&unit, &self.unit[token * width..], width);
+                    similarities[token..token + 4].copy_from_slice(&four);
+                    token += 4;
+                }
+                for token in token..similarities.len() {
+                    let [one] = dot_f32::<1>(&unit, &self.unit[token * width..], width);
+                    similarities[token] = one;
+                }
+                if n < similarities.len() {
+                    similarities.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a));
+                }
+                let sum: f32 = similarities[..n].iter().sum();
+                sum / n as f32
+            })
+            .collect()
+    }
+}
+
+fn normalize(state: &mut [f32]) {
+    let length = state.iter().map(|v| v * v).sum::<f32>().sqrt();
+    if length > 0.0 {
+        state.iter_mut().for_each(|v| *v /= length);
+    }
+}
+
+/// LVSpec eq. 9: which of the rows are loosened, the floor(lambda · K + 1e-9) of lowest relevance (the earlier first where
+/// tied), K being the number really drafted.
+pub fn least_visual(rows: &[Row], lambda: f64) -> Vec<bool> {
+    let count = ((lambda * rows.len() as f64 + 1e-9).floor() as usize).min(rows.len());
+    let mut loosened = vec![false; rows.len()];
+    for (rank, &row) in ascending(rows).iter().enumerate() {
+        loosened[row] = rank < count;
+    }
+    loosened
+}
+
+/// Row indices by ascending relevance, stable.
+pub fn ascending(rows: &[Row]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    let relevance = |i: usize| rows[i].relevance.unwrap_or(0.0);
+    order.sort_by(|&a, &b| relevance(a).total_cmp(&relevance(b)));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relevance_is_the_mean_of_the_largest_cosines() {
+        let states = VisualStates::new(vec![2.0, 0.0, 0.0, 3.0, -1.0, 0.0], 2);
+        let got = states.relevance(&[5.0, 0.0], 2);
+        assert!((got[0] - 0.5).abs() < 1e-6, "{got:?}"); // cosines 1, 0, -1
+        let all = states.relevance(&[5.0, 0.0], 99);
+        assert!(all[0].abs() < 1e-6);
+    }
+
+    #[test]
+    fn relevance_does_not_depend_on_scale() {
+        let seen: Vec<f32> = (0..70).map(|i| (i as f32).sin()).collect();
+        let scaled: Vec<f32> = seen.iter().map(|v| v * 7.5).collect();
+        let (a, b) = (VisualStates::new(seen, 10), VisualStates::new(scaled, 10));
+        let state: Vec<f32> = (0..20).map(|i| (i as f32 * 0.7).cos()).collect();
+        for (x, y) in a.relevance(&state, 3).iter().zip(b.relevance(&state, 3)) {
+            assert!((x - y).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn nothing_seen_means_nothing_relevant() {
+        assert_eq!(VisualStates::new(vec![], 4).relevance(&[1.0; 8], 10), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn the_number_loosened_is_floored_without_gaps() {
+        let rows = vec![Row { relevance: Some(1.0), ..Row::default() }; 100];
+        let count = |lambda| least_visual(&rows, lambda).iter().filter(|l| **l).count();
+        assert_eq!((count(0.29), count(0.7), count(0.0), count(1.0)), (29, 70, 0, 100));
+        // Ties are resolved in draft order.
+        assert!(least_visual(&rows, 0.5)[..50].iter().all(|l| *l));
+    }
+}

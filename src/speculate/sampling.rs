@@ -1,0 +1,270 @@
+//! Distributions from logits: greedy, temperature, nucleus; and the facts about a row that acceptance rules ask for.
+//!
+//! Only the first `vocab` logits count: a checkpoint's table is padded beyond its tokenizer's ids. Ties go to the lowest id.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Facts about one row of logits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowFacts {
+    /// The most likely id (lowest where tied).
+    pub argmax: u32,
+    /// Its logit.
+    pub max: f32,
+    /// log Σ exp(logit).
+    pub log_sum: f32,
+    /// The three largest logits, descending.
+    pub top3: [f32; 3],
+}
+
+impl RowFacts {
+    /// Facts about `logits`. An empty row is a row of one impossible token.
+    pub fn of(logits: &[f32]) -> Self {
+        let mut top3 = [f32::NEG_INFINITY; 3];
+        let mut argmax = 0;
+        for (id, &l) in logits.iter().enumerate() {
+            if l > top3[2] {
+                if l > top3[0] {
+                    top3 = [l, top3[0], top3[1]];
+                    argmax = id as u32;
+                } else if l > top3[1] {
+                    top3 = [top3[0], l, top3[1]];
+                } else {
+                    top3[2] = l;
+                }
+            }
+        }
+        let max = top3[0];
+        let sum: f64 = logits.iter().map(|&l| f64::from((l - max).exp())).sum();
+        Self { argmax, max, log_sum: max + sum.ln() as f32, top3 }
+    }
+
+    /// Natural-log probability of a logit of this row.
+    pub fn log_probability(&self, logit: f32) -> f32 {
+        logit - self.log_sum
+    }
+
+    /// Entropy over the three largest probabilities, not renormalised, in nats (FLy's code).
+    pub fn entropy_top3(&self) -> f32 {
+        self.top3
+            .iter()
+            .filter(|l| l.is_finite())
+            .map(|l| {
+                let log_p = l - self.log_sum;
+                -log_p.exp() * log_p
+            })
+            .sum()
+    }
+}
+
+/// Entropy of the whole distribution, in nats.
+pub fn entropy_full(logits: &[f32], facts: &RowFacts) -> f32 {
+    let sum: f64 = logits
+        .iter()
+        .map(|&l| f64::from(facts.log_probability(l)))
+        .filter(|log_p| log_p.is_finite())
+        .map(|log_p| -log_p.exp() * log_p)
+        .sum();
+    sum as f32
+}
+
+/// The `count` most likely ids with natural-log probabilities, best first, lowest id first where tied.
+pub fn top_log_probabilities(logits: &[f32], facts: &RowFacts, count: usize) -> Vec<(u32, f32)> {
+    let mut order: Vec<u32> = (0..logits.len() as u32).collect();
+    let by = |a: &u32, b: &u32| logits[*b as usize].total_cmp(&logits[*a as usize]).then(a.cmp(b));
+    let count = count.min(order.len());
+    if count == 0 {
+        return Vec::new();
+    }
+    if count < order.len() {
+        order.select_nth_unstable_by(count - 1, by);
+        order.truncate(count);
+    }
+    order.sort_unstable_by(by);
+    order.into_iter().map(|id| (id, facts.log_probability(logits[id as usize]))).collect()
+}
+
+/// Temperature and nucleus.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampler {
+    /// 0 = greedy.
+    pub temperature: f32,
+    /// Nucleus mass in (0, 1].
+    pub top_p: f32,
+    /// Seed of all choices.
+    pub seed: u64,
+}
+
+impl Sampler {
+    /// True if nothing is random.
+    pub fn is_greedy(&self) -> bool {
+        self.temperature <= 0.0
+    }
+
+    /// The distribution that a row of logits stands for: softmax(logits / temperature), cut to the smallest set of most
+    /// likely tokens whose mass reaches `top_p`, renormalised. Greedy: all mass on the argmax.
+    pub fn distribution(&self, logits: &[f32]) -> Vec<f32> {
+        let facts = RowFacts::of(logits);
+        let mut p = vec![0f32; logits.len()];
+        if self.is_greedy() {
+            if let Some(best) = p.get_mut(facts.argmax as usize) {
+                *best = 1.0;
+            }
+            return p;
+        }
+        let mut sum = 0f64;
+        for (p, &l) in p.iter_mut().zip(logits) {
+            *p = ((l - facts.max) / self.temperature).exp();
+            sum += f64::from(*p);
+        }
+        p.iter_mut().for_each(|p| *p = (f64::from(*p) / sum) as f32);
+        if self.top_p < 1.0 {
+            let mut order: Vec<usize> = (0..p.len()).collect();
+            order.sort_unstable_by(|&a, &b| p[b].total_cmp(&p[a]).then(a.cmp(&b)));
+            let mut mass = 0f64;
+            let mut kept = order.len();
+            for (rank, &id) in order.iter().enumerate() {
+                mass += f64::from(p[id]);
+                if mass >= f64::from(self.top_p) {
+                    kept = rank + 1;
+                    break;
+                }
+            }
+            order[kept..].iter().for_each(|&id| p[id] = 0.0);
+            p.iter_mut().for_each(|p| *p = (f64::from(*p) / mass) as f32);
+        }
+        p
+    }
+
+    /// The target's token at output position `position`: the same for the same logits, seed and position, whoever asks.
+    /// Autoregressive decoding and exact acceptance therefore write the same text at any temperature.
+    pub fn token(&self, logits: &[f32], position: usize) -> u32 {
+        if self.is_greedy() {
+            return argmax(logits);
+        }
+        let mut rng = self.rng(position, Purpose::Token);
+        draw(&self.distribution(logits), rng.random::<f64>())
+    }
+
+    /// The randomness of one output position for one purpose.
+    pub fn rng(&self, position: usize, purpose: Purpose) -> ChaCha8Rng {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        rng.set_stream((position as u64) << 2 | purpose as u64);
+        rng
+    }
+}
+
+/// What a random number is for; each purpose has its own stream.
+#[derive(Clone, Copy, Debug)]
+pub enum Purpose {
+    /// The target's token.
+    Token = 0,
+    /// The drafter's token.
+    Draft = 1,
+    /// Accepting a draft, and the token in its place.
+    Accept = 2,
+}
+
+/// The id of the largest logit, the lowest where tied.
+pub fn argmax(logits: &[f32]) -> u32 {
+    let mut best = 0;
+    for (id, l) in logits.iter().enumerate() {
+        if *l > logits[best] {
+            best = id;
+        }
+    }
+    best as u32
+}
+
+/// The id at which the cumulated probability passes `u` in [0, 1); the last possible id where rounding leaves a gap.
+pub fn draw(p: &[f32], u: f64) -> u32 {
+    let mut mass = 0f64;
+    let mut last = 0;
+    for (id, &p) in p.iter().enumerate() {
+        if p > 0.0 {
+            mass += f64::from(p);
+            last = id;
+            if u < mass {
+                break;
+            }
+        }
+    }
+    last as u32
+}
+
+/// norm(max(p - q, 0)); p itself where nothing is left.
+pub fn residual(p: &[f32], q: &[f32]) -> Vec<f32> {
+    let rest: Vec<f32> = p.iter().zip(q).map(|(p, q)| (p - q).max(0.0)).collect();
+    let sum: f64 = rest.iter().map(|&r| f64::from(r)).sum();
+    if sum <= 0.0 {
+        return p.to_vec();
+    }
+    rest.into_iter().map(|r| (f64::from(r) / sum) as f32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logits(p: &[f32]) -> Vec<f32> {
+        p.iter().map(|p| p.ln()).collect()
+    }
+
+    #[test]
+    fn entropy_follows_fly() {
+        let facts = RowFacts::of(&logits(&[0.5, 0.25, 0.25]));
+        assert!((facts.entropy_top3() - 1.0397).abs() < 1e-4);
+        let uniform = logits(&[0.001; 1000]);
+        let facts = RowFacts::of(&uniform);
+        assert!((facts.entropy_top3() - 0.0207).abs() < 1e-4);
+        assert!((entropy_full(&uniform, &facts) - 1000f32.ln()).abs() < 1e-3);
+        assert_eq!(RowFacts::of(&[0.0]).entropy_top3(), 0.0);
+    }
+
+    #[test]
+    fn ties_go_to_the_lowest_id() {
+        assert_eq!(argmax(&[1.0, 3.0, 3.0]), 1);
+        assert_eq!(RowFacts::of(&[1.0, 3.0, 3.0]).argmax, 1);
+        let facts = RowFacts::of(&[1.0, 3.0, 3.0]);
+        let top: Vec<u32> = top_log_probabilities(&[1.0, 3.0, 3.0], &facts, 2).into_iter().map(|t| t.0).collect();
+        assert_eq!(top, [1, 2]);
+        assert_eq!(top_log_probabilities(&[1.0], &facts, 9).len(), 1);
+    }
+
+    #[test]
+    fn nucleus_keeps_the_smallest_sufficient_set() {
+        let sampler = Sampler { temperature: 1.0, top_p: 0.7, seed: 0 };
+        let p = sampler.distribution(&logits(&[0.1, 0.5, 0.3, 0.1]));
+        assert_eq!((p[0], p[3]), (0.0, 0.0));
+        assert!((p[1] - 0.625).abs() < 1e-6 && (p[2] - 0.375).abs() < 1e-6);
+    }
+
+    #[test]
+    fn extreme_temperatures_stay_finite() {
+        for temperature in [1e-4, 1e-2, 100.0] {
+            let sampler = Sampler { temperature, top_p: 1.0, seed: 0 };
+            let p = sampler.distribution(&[-50.0, 0.0, 80.0]);
+            assert!((p.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn draws_follow_the_distribution() {
+        let p = [0.2f32, 0.0, 0.5, 0.3];
+        let mut counts = [0f64; 4];
+        let n = 10_000;
+        (0..n).for_each(|i| counts[draw(&p, (i as f64 + 0.5) / n as f64) as usize] += 1.0);
+        for (c, p) in counts.iter().zip(p) {
+            assert!((c / n as f64 - f64::from(p)).abs() < 1e-3);
+        }
+        assert_eq!(draw(&p, 0.999_999_999), 3);
+    }
+
+    #[test]
+    fn the_residual_is_a_distribution() {
+        let r = residual(&[0.5, 0.5, 0.0], &[0.2, 0.7, 0.1]);
+        assert_eq!(r, [1.0, 0.0, 0.0]);
+        assert_eq!(residual(&[0.5, 0.5], &[0.5, 0.5]), [0.5, 0.5]);
+    }
+}

@@ -1,0 +1,125 @@
+//! Decoded frames to upright RGB.
+
+use ffmpeg_next::{
+    self as ffmpeg, color, ffi, frame,
+    software::scaling::{self, Flags},
+    util::format::Pixel,
+};
+
+use super::orientation::Orientation;
+
+/// One frame, upright.
+#[derive(Clone, PartialEq)]
+pub struct Frame {
+    /// Number of the frame in presentation order, from 0.
+    pub index: usize,
+    /// When it is shown, in seconds from the first frame.
+    pub timestamp_s: f64,
+    /// Pixels per row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Red, green and blue of each pixel, row by row without padding: `width × height × 3` bytes.
+    pub rgb: Vec<u8>,
+}
+
+impl std::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Frame {} at {:.3} s, {} x {}", self.index, self.timestamp_s, self.width, self.height)
+    }
+}
+
+/// Converts frames of one stream to RGB24 of one size.
+///
+/// Matrix and range are those that the frame states; a frame that states none is taken as BT.601, limited range, which is
+/// swscale's default. Transfer curves and primaries are left alone: high dynamic range is not mapped.
+pub(super) struct Converter {
+    orientation: Orientation,
+    flags: Flags,
+    /// Stored size of what comes out; the first frame's own size if not given. A stream that changes size halfway is
+    /// scaled to it, so that consumers see one size.
+    size: Option<(u32, u32)>,
+    scaler: Option<(Key, scaling::Context)>,
+}
+
+/// What a scaler was made for.
+type Key = (Pixel, u32, u32, color::Space, color::Range);
+
+impl Converter {
+    /// `size` is in stored pixels, before rotation.
+    pub fn new(orientation: Orientation, size: Option<(u32, u32)>) -> Self {
+        let flags = if size.is_some() { Flags::AREA } else { Flags::BICUBIC };
+        Self { orientation, flags: flags | Flags::ACCURATE_RND, size, scaler: None }
+    }
+
+    /// One decoded frame as upright RGB.
+    pub fn convert(
+        &mut self,
+        index: usize,
+        timestamp_s: f64,
+        from: &frame::Video,
+    ) -> Result<Frame, ffmpeg::Error> {
+        let (width, height) = *self.size.get_or_insert((from.width(), from.height()));
+        let key = (from.format(), from.width(), from.height(), from.color_space(), from.color_range());
+        let scaler = match &mut self.scaler {
+            Some((made_for, scaler)) if *made_for == key => scaler,
+            slot => {
+                let mut scaler =
+                    scaling::Context::get(key.0, key.1, key.2, Pixel::RGB24, width, height, self.flags)?;
+                set_colors(&mut scaler, key.3, key.4 == color::Range::JPEG || is_full_range(key.0));
+                &mut slot.insert((key, scaler)).1
+            }
+        };
+        let mut rgb = frame::Video::empty();
+        scaler.run(from, &mut rgb)?;
+        let rgb = pack(&rgb, width, height)?;
+        let rgb = self.orientation.apply(rgb, width, height);
+        let (width, height) = self.orientation.size(width, height);
+        Ok(Frame { index, timestamp_s, width, height, rgb })
+    }
+}
+
+/// Tell the scaler the frame's own matrix and range.
+fn set_colors(scaler: &mut scaling::Context, space: color::Space, full_range: bool) {
+    let matrix = match space {
+        color::Space::BT709 => ffi::SWS_CS_ITU709,
+        color::Space::FCC => ffi::SWS_CS_FCC,
+        color::Space::SMPTE240M => ffi::SWS_CS_SMPTE240M,
+        color::Space::BT2020NCL | color::Space::BT2020CL => ffi::SWS_CS_BT2020,
+        _ => ffi::SWS_CS_DEFAULT,
+    };
+    if matrix == ffi::SWS_CS_DEFAULT && !full_range {
+        return;
+    }
+    let full = i32::from(full_range);
+    const UNITY: i32 = 1 << 16;
+    // SAFETY: the scaler is initialised, the coefficient tables are static, and a pair of formats to which colours do not
+    // apply is refused with a code that may be ignored.
+    unsafe {
+        let from = ffi::sws_getCoefficients(matrix);
+        let to = ffi::sws_getCoefficients(ffi::SWS_CS_DEFAULT);
+        ffi::sws_setColorspaceDetails(scaler.as_mut_ptr(), from, full, to, 1, 0, UNITY, UNITY);
+    }
+}
+
+/// The old pixel formats that say full range by their name.
+fn is_full_range(format: Pixel) -> bool {
+    matches!(format, Pixel::YUVJ411P | Pixel::YUVJ420P | Pixel::YUVJ422P | Pixel::YUVJ440P | Pixel::YUVJ444P)
+}
+
+/// Copy the rows without the padding between them.
+fn pack(from: &frame::Video, width: u32, height: u32) -> Result<Vec<u8>, ffmpeg::Error> {
+    // SAFETY: only asks whether the frame has a buffer.
+    if from.planes() == 0 || unsafe { from.is_empty() } {
+        return Err(ffmpeg::Error::Other { errno: ffmpeg::error::ENOMEM });
+    }
+    let (row, stride) = (width as usize * 3, from.stride(0));
+    if stride < row {
+        return Err(ffmpeg::Error::Bug);
+    }
+    let mut rgb = Vec::with_capacity(row * height as usize);
+    for line in from.data(0).chunks(stride).take(height as usize) {
+        rgb.extend_from_slice(&line[..row]);
+    }
+    Ok(rgb)
+}

@@ -1,0 +1,250 @@
+//! An opened file and its one video stream.
+
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use ffmpeg_next::{
+    self as ffmpeg, Packet, Rational,
+    codec::{self, packet::Ref},
+    ffi, format,
+    format::{context::StreamIo, stream::Disposition},
+    media,
+};
+
+use super::{Error, orientation::Orientation};
+
+/// The longest side and the largest area (one RGB frame of it is 400 MB) that are decoded.
+const MAX_SIDE: u32 = 16_384;
+const MAX_AREA: u64 = 16_384 * 8_192;
+
+/// Readers that make pictures of text, or follow a text to other files: never what a person means by a video.
+const REFUSED: [&str; 8] = ["tty", "hls", "dash", "concat", "sdp", "imf", "rtsp", "lrc"];
+
+/// Read this many bytes at a time.
+const BUFFER: usize = 256 * 1024;
+
+/// An opened container; all streams but the video are switched off.
+pub(super) struct Source {
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub input: format::context::Input,
+    pub stream: usize,
+    pub orientation: Orientation,
+    pub has_audio: bool,
+    /// Packets without content met so far.
+    pub empty_packets: usize,
+}
+
+impl Source {
+    /// Open a file and choose its video stream.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        super::init();
+        let (file, bytes, looks_like_mp4) = open_file(path)?;
+        let refuse = |detail: String| {
+            if looks_like_mp4 {
+                Error::Damaged { path: path.into(), detail }
+            } else {
+                Error::NotVideo { path: path.into(), detail }
+            }
+        };
+        let mut input = StreamIo::from_read_seek_with_capacity(file, BUFFER)
+            .and_then(|io| {
+                let mut options = ffmpeg::Dictionary::new();
+                options.set("protocol_whitelist", "file");
+                format::input_from_stream(io, None, Some(options))
+            })
+            .map_err(|e| refuse(e.to_string()))?;
+        let name = input.format().name().to_owned();
+        if name.split(',').any(|n| REFUSED.contains(&n)) {
+            let detail =
+                if name == "tty" { "it holds text".to_owned() } else { format!("a {name} playlist") };
+            return Err(Error::NotVideo { path: path.into(), detail });
+        }
+        let stream = choose(&input).ok_or_else(|| match describe(&input) {
+            found if found.is_empty() => refuse("it holds no streams".into()),
+            found => Error::NoVideoStream { path: path.into(), found },
+        })?;
+        let has_audio = input.streams().any(|s| s.parameters().medium() == media::Type::Audio);
+        let orientation = input
+            .stream(stream)
+            .and_then(|s| {
+                s.side_data()
+                    .find(|d| d.kind() == codec::packet::side_data::Type::DisplayMatrix)
+                    .map(|d| Orientation::from_side_data(d.data()))
+            })
+            .unwrap_or_default();
+        for mut other in input.streams_mut().filter(|s| s.index() != stream) {
+            // SAFETY: the pointer is a stream of the open `input`; `discard` is a plain field that callers may set.
+            unsafe { (*other.as_mut_ptr()).discard = ffi::AVDiscard::AVDISCARD_ALL };
+        }
+        Ok(Self { path: path.into(), bytes, input, stream, orientation, has_audio, empty_packets: 0 })
+    }
+
+    /// The video stream. None cannot happen while the source lives, but costs less than a panic.
+    pub fn video(&self) -> Option<ffmpeg::Stream<'_>> {
+        self.input.stream(self.stream)
+    }
+
+    /// Seconds per tick of the stream's time stamps.
+    pub fn tick(&self) -> f64 {
+        let base = self.video().map_or(Rational(0, 1), |s| s.time_base());
+        ratio(base).unwrap_or(1.0 / f64::from(ffi::AV_TIME_BASE))
+    }
+
+    /// Frames per second: the average where it is known, else the base rate.
+    pub fn fps(&self) -> Option<f64> {
+        let stream = self.video()?;
+        ratio(stream.avg_frame_rate()).or_else(|| ratio(stream.rate()))
+    }
+
+    /// True where average and base rate agree, so that frame n is shown at n / fps.
+    pub fn is_constant_rate(&self) -> bool {
+        let rates = self.video().map(|s| (ratio(s.avg_frame_rate()), ratio(s.rate())));
+        matches!(rates, Some((Some(average), Some(base))) if (average / base - 1.0).abs() < 1e-3)
+    }
+
+    /// Length in seconds: of the stream, else of the container.
+    pub fn duration_s(&self) -> Option<f64> {
+        let stream = self.video()?;
+        let own = stream.duration() as f64 * self.tick();
+        let whole = self.input.duration() as f64 / f64::from(ffi::AV_TIME_BASE);
+        [own, whole].into_iter().find(|s| s.is_finite() && *s > 0.0)
+    }
+
+    /// The number of frames that the header promises, where it states one.
+    pub fn promised_frames(&self) -> Option<usize> {
+        self.video().and_then(|s| usize::try_from(s.frames()).ok()).filter(|&n| n > 0)
+    }
+
+    /// True where the promised number of frames fits length and rate.
+    pub fn promise_is_consistent(&self) -> bool {
+        match (self.promised_frames(), self.fps(), self.duration_s()) {
+            (Some(n), Some(fps), Some(s)) => (n as f64 - s * fps).abs() <= 2.0 + 0.005 * n as f64,
+            _ => false,
+        }
+    }
+
+    /// A decoder for the video stream, opened, with this many threads.
+    pub fn decoder(&self, threads: usize) -> Result<ffmpeg::decoder::Video, Error> {
+        let fail = |codec: &str, e: ffmpeg::Error| Error::NoDecoder {
+            path: self.path.clone(),
+            codec: codec.into(),
+            detail: e.to_string(),
+        };
+        let stream = self.video().ok_or_else(|| fail("this", ffmpeg::Error::StreamNotFound))?;
+        let parameters = stream.parameters();
+        let name = parameters.id().name();
+        let mut context = codec::Context::from_parameters(parameters).map_err(|e| fail(name, e))?;
+        context.set_threading(codec::threading::Config {
+            kind: codec::threading::Type::Frame,
+            ..codec::threading::Config::count(threads)
+        });
+        let mut decoder = context.decoder();
+        decoder.set_packet_time_base(stream.time_base());
+        let decoder = decoder.video().map_err(|e| fail(name, e))?;
+        let (width, height) = (decoder.width(), decoder.height());
+        let area = u64::from(width) * u64::from(height);
+        if area == 0 || width > MAX_SIDE || height > MAX_SIDE || area > MAX_AREA {
+            return Err(Error::Dimensions { path: self.path.clone(), width, height });
+        }
+        Ok(decoder)
+    }
+
+    /// The next packet of the video stream; none at the end, or where the file cannot be read on.
+    pub fn next_packet(&mut self) -> Option<Packet> {
+        let Self { stream, input, empty_packets, .. } = self;
+        let mut packets = input.packets().filter(|(s, _)| s.index() == *stream).map(|(_, packet)| packet);
+        packets.find(|packet| {
+            *empty_packets += usize::from(packet.size() == 0);
+            packet.size() > 0
+        })
+    }
+
+    /// Go to the last keyframe at or before a time stamp (in ticks).
+    pub fn seek(&mut self, timestamp: i64) -> Result<(), ffmpeg::Error> {
+        let (stream, back) = (self.stream as i32, ffi::AVSEEK_FLAG_BACKWARD);
+        // SAFETY: `input` is open and `stream` is one of its streams; the call touches nothing else.
+        match unsafe { ffi::av_seek_frame(self.input.as_mut_ptr(), stream, timestamp, back) } {
+            code if code < 0 => Err(code.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Position in the container's own index of the keyframe at or before a time stamp, where it has one.
+    pub fn indexed_keyframe(&mut self, timestamp: i64) -> Option<i32> {
+        let mut stream = self.input.stream_mut(self.stream)?;
+        // SAFETY: the pointer is a stream of the open `input`; the search only reads its index.
+        let at = unsafe {
+            ffi::av_index_search_timestamp(stream.as_mut_ptr(), timestamp, ffi::AVSEEK_FLAG_BACKWARD)
+        };
+        (at >= 0).then_some(at)
+    }
+}
+
+/// True where a packet is decoded but never shown (before an edit list's start).
+pub(super) fn is_hidden(packet: &Packet) -> bool {
+    // SAFETY: the packet is alive and its flags are a plain field.
+    let flags = unsafe { (*packet.as_ptr()).flags };
+    flags & ffi::AV_PKT_FLAG_DISCARD != 0
+}
+
+/// A rational as a number, where it is positive.
+fn ratio(r: Rational) -> Option<f64> {
+    (r.numerator() > 0 && r.denominator() > 0).then(|| f64::from(r.numerator()) / f64::from(r.denominator()))
+}
+
+/// Open the file for reading and look at its first bytes.
+fn open_file(path: &Path) -> Result<(File, u64, bool), Error> {
+    let unreadable = |source: std::io::Error| match source.kind() {
+        std::io::ErrorKind::NotFound => Error::NotFound(path.into()),
+        _ => Error::Unreadable { path: path.into(), source },
+    };
+    let meta = std::fs::metadata(path).map_err(unreadable)?;
+    if !meta.is_file() {
+        let what = if meta.is_dir() { "directory" } else { "pipe or device" };
+        return Err(Error::NotAFile { path: path.into(), what });
+    }
+    if meta.len() == 0 {
+        return Err(Error::Empty(path.into()));
+    }
+    let mut file = File::open(path).map_err(unreadable)?;
+    let mut head = [0u8; 12];
+    let mut read = 0;
+    while read < head.len() {
+        match file.read(&mut head[read..]).map_err(unreadable)? {
+            0 => break,
+            n => read += n,
+        }
+    }
+    file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+    let looks_like_mp4 = matches!(&head[4..8], b"ftyp" | b"moov" | b"mdat");
+    Ok((file, meta.len(), looks_like_mp4))
+}
+
+/// The stream to decode: FFmpeg's choice unless that is cover art, else the first that is not.
+fn choose(input: &format::context::Input) -> Option<usize> {
+    let moves = |s: &ffmpeg::Stream<'_>| {
+        s.parameters().medium() == media::Type::Video && !s.disposition().contains(Disposition::ATTACHED_PIC)
+    };
+    let best = input.streams().best(media::Type::Video).filter(moves);
+    best.or_else(|| input.streams().find(moves)).map(|s| s.index())
+}
+
+/// What a container without video holds, in words.
+fn describe(input: &format::context::Input) -> String {
+    let mut kinds: Vec<&str> = input
+        .streams()
+        .map(|s| match s.parameters().medium() {
+            media::Type::Audio => "sound",
+            media::Type::Video => "a still picture",
+            media::Type::Subtitle => "subtitles",
+            _ => "other data",
+        })
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds.join(" and ")
+}

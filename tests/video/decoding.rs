@@ -1,0 +1,246 @@
+//! The right frames come out, whatever the file is like.
+
+use std::{ops::ControlFlow, path::Path};
+
+use ffmpeg_next::util::format::Pixel;
+use specreel::video::{Decoded, Frame, Rule, Sampling, decode};
+
+use crate::make::{Clip, File, number};
+
+fn run(path: &Path, rule: &Rule, sampling: Sampling) -> (Decoded, Vec<Frame>) {
+    let mut frames = Vec::new();
+    let mut size = None;
+    let decoded = decode(
+        path,
+        rule,
+        sampling,
+        &mut |probe, plan| {
+            assert!(!plan.indices.is_empty());
+            assert!(size.replace((probe.width, probe.height)).is_none(), "started twice");
+            ControlFlow::Continue(())
+        },
+        &mut |frame| {
+            frames.push(frame);
+            ControlFlow::Continue(())
+        },
+    )
+    .unwrap();
+    assert_eq!(decoded.delivered, frames.len());
+    assert!(frames.iter().all(|f| Some((f.width, f.height)) == size), "{size:?} was announced");
+    (decoded, frames)
+}
+
+/// Every delivered frame is the planned one, says its own number and carries the planned time stamp.
+fn faithful(file: &File, rule: &Rule, sampling: Sampling) -> Vec<usize> {
+    let (decoded, frames) = run(&file.path, rule, sampling);
+    assert_eq!((decoded.missing, decoded.truncated), (None, None));
+    let indices: Vec<usize> = frames.iter().map(|f| f.index).collect();
+    assert_eq!(indices, decoded.plan.indices);
+    let numbers: Vec<usize> = frames.iter().map(number).collect();
+    assert_eq!(numbers, indices);
+    let stamps: Vec<f64> = frames.iter().map(|f| f.timestamp_s).collect();
+    assert_eq!(stamps, decoded.plan.timestamps_s);
+    indices
+}
+
+const EVERY_FRAME: Rule = Rule { default_fps: 1000.0, min_frames: 1, max_frames: 10_000, multiple: 1 };
+
+#[test]
+fn every_frame_of_every_container_is_itself() {
+    for clip in [
+        Clip::of(60),
+        Clip::h264(60, 20),
+        Clip { extension: "mkv", ..Clip::h264(60, 20) },
+        Clip { extension: "ts", ..Clip::h264(60, 20) },
+        Clip { extension: "avi", ..Clip::of(60) },
+        Clip::lossless(60, 96, 64, Pixel::YUV420P),
+    ] {
+        let file = clip.write();
+        let indices = faithful(&file, &EVERY_FRAME, Sampling::Auto);
+        assert_eq!(indices, (0..60).collect::<Vec<_>>(), "{}", clip.extension);
+    }
+}
+
+#[test]
+fn sampled_frames_are_the_same_whether_sought_or_run_through() {
+    for group in [5, 20, 60, 250] {
+        for extension in ["mp4", "mkv", "ts"] {
+            let file = Clip { extension, ..Clip::h264(250, group) }.write();
+            for frames in [2, 4, 8, 50] {
+                let indices = faithful(&file, &Rule::QWEN_VL, Sampling::Frames(frames));
+                assert_eq!(indices.len(), frames, "{extension}, groups of {group}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_family_rule_plans_and_the_rate_is_told() {
+    let file = Clip::of(100).write();
+    let (decoded, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Auto);
+    assert_eq!((frames.len(), decoded.plan.total_frames), (8, 100));
+    assert!((decoded.plan.sample_fps - 2.0).abs() < 0.01);
+    let (decoded, _) = run(&file.path, &Rule::QWEN_VL, Sampling::Fps(5.0));
+    assert_eq!(decoded.plan.indices.len(), 20);
+}
+
+#[test]
+fn a_raw_stream_without_time_stamps_is_counted() {
+    let file = Clip { extension: "m4v", ..Clip::of(40) }.write();
+    let (decoded, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Frames(4));
+    assert_eq!(decoded.plan.indices, [0, 13, 26, 39]);
+    assert_eq!(frames.iter().map(number).collect::<Vec<_>>(), [0, 13, 26, 39]);
+}
+
+#[test]
+fn a_variable_rate_counts_frames_and_tells_real_times() {
+    // Two seconds at 25 frames a second, then one frame every half second.
+    let stamps: Vec<i64> = (0..50).map(|i| i * 40).chain((1..=10).map(|i| 1960 + i * 500)).collect();
+    for extension in ["mp4", "mkv"] {
+        let file = Clip { stamps: stamps.clone(), extension, ..Clip::h264(0, 12) }.write();
+        let (decoded, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Frames(60));
+        assert_eq!(decoded.plan.total_frames, 60);
+        for (i, frame) in frames.iter().enumerate() {
+            assert_eq!((frame.index, number(frame)), (i, i));
+            let real = stamps[i] as f64 / 1000.0;
+            assert!((frame.timestamp_s - real).abs() < 0.002, "frame {i} at {}", frame.timestamp_s);
+        }
+        faithful(&file, &Rule::QWEN_VL, Sampling::Frames(6));
+    }
+}
+
+#[test]
+fn one_frame_and_one_pixel() {
+    let (decoded, frames) = run(&Clip::of(1).write().path, &Rule::QWEN_VL, Sampling::Auto);
+    assert_eq!((decoded.plan.indices.as_slice(), frames.len()), ([0].as_slice(), 1));
+    let pixel = Clip::lossless(2, 1, 1, Pixel::YUV444P).write();
+    let (_, frames) = run(&pixel.path, &Rule::QWEN_VL, Sampling::Auto);
+    assert_eq!(frames.len(), 2);
+    assert!(frames[0].rgb.iter().all(|v| v.abs_diff(128) < 4), "{:?}", frames[0].rgb);
+}
+
+#[test]
+fn odd_sizes_and_deep_pixels() {
+    for (width, height, pixel) in [
+        (97, 63, Pixel::YUV420P),
+        (96, 64, Pixel::YUV420P10LE),
+        (95, 1, Pixel::YUV444P),
+        (101, 33, Pixel::GRAY8),
+        (99, 65, Pixel::BGRA),
+        (97, 63, Pixel::YUV422P10LE),
+    ] {
+        let file = Clip::lossless(20, width, height, pixel).write();
+        faithful(&file, &Rule::QWEN_VL, Sampling::Frames(4));
+    }
+}
+
+#[test]
+fn levels_come_back_as_they_went_in() {
+    let file = Clip::lossless(2, 96, 64, Pixel::YUV420P).write();
+    let (_, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Auto);
+    for (frame, bit) in frames.iter().zip([0u8, 1]) {
+        let want = 40 + 180 * bit;
+        assert!(frame.rgb[..12].iter().all(|v| v.abs_diff(want) <= 2), "{:?}, not {want}", &frame.rgb[..12]);
+    }
+}
+
+#[test]
+fn turned_clips_come_out_upright() {
+    // Frame 1 has a white stripe at the stored left; a quarter turn clockwise brings it to the top.
+    let bright = |f: &Frame, x: u32, y: u32| f.rgb[3 * (y * f.width + x) as usize] > 130;
+    for (matrix, size, white) in [
+        ([1, 0, 0, 1], (96, 64), (3, 32)),
+        ([0, 1, -1, 0], (64, 96), (32, 3)),
+        ([-1, 0, 0, -1], (96, 64), (92, 32)),
+        ([0, -1, 1, 0], (64, 96), (32, 92)),
+    ] {
+        let file = Clip::of(2).write().turned(matrix);
+        let (_, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Auto);
+        let frame = &frames[1];
+        assert_eq!((frame.width, frame.height), size);
+        assert!(bright(frame, white.0, white.1), "{matrix:?}");
+        assert!(!bright(frame, size.0 - 1 - white.0, size.1 - 1 - white.1), "{matrix:?}");
+    }
+}
+
+#[test]
+fn a_file_cut_short_gives_what_is_there_and_says_so() {
+    let file = Clip { faststart: true, ..Clip::h264(100, 10) }.write().cut(0.6);
+    let (decoded, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Frames(10));
+    let note = decoded.truncated.expect("a note");
+    assert_eq!(note.promised, 100);
+    assert!(note.found < 90 && note.found == decoded.plan.total_frames, "{note}");
+    assert!(frames.windows(2).all(|w| w[0].index < w[1].index), "nothing twice");
+    assert!(frames.len() >= 9, "{frames:?}");
+    for frame in &frames[..frames.len() - 1] {
+        assert_eq!(number(frame), frame.index);
+    }
+}
+
+#[test]
+fn a_hole_in_the_middle_is_reported_not_filled() {
+    let clip = Clip::lossless(60, 96, 64, Pixel::YUV420P).write();
+    let mut bytes = clip.bytes();
+    let (from, to) = (bytes.len() * 2 / 5, bytes.len() * 3 / 5);
+    bytes[from..to].fill(0);
+    let file = File::with("mkv", &bytes);
+    let (decoded, frames) = run(&file.path, &EVERY_FRAME, Sampling::Auto);
+    assert!(frames.windows(2).all(|w| w[0].index < w[1].index), "nothing twice");
+    assert!(decoded.missing.is_some() || decoded.plan.total_frames < 60, "{decoded:?}");
+}
+
+#[test]
+fn either_callback_may_break_off() {
+    let file = Clip::of(50).write();
+    let decoded =
+        decode(&file.path, &Rule::QWEN_VL, Sampling::Auto, &mut |_, _| ControlFlow::Break(()), &mut |_| {
+            panic!("a frame after breaking off")
+        })
+        .unwrap();
+    assert!(decoded.cancelled);
+    assert_eq!(decoded.delivered, 0);
+
+    let mut frames = 0;
+    let decoded = decode(
+        &file.path,
+        &Rule::QWEN_VL,
+        Sampling::Frames(10),
+        &mut |_, _| ControlFlow::Continue(()),
+        &mut |_| {
+            frames += 1;
+            if frames == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        },
+    )
+    .unwrap();
+    assert!(decoded.cancelled);
+    assert_eq!((decoded.delivered, frames), (3, 3));
+}
+
+#[test]
+fn nonsense_is_refused_before_the_file_is_opened() {
+    for sampling in [Sampling::Frames(0), Sampling::Fps(0.0), Sampling::Fps(f64::NAN), Sampling::Fps(-2.0)] {
+        let outcome = decode(
+            Path::new("no/such/clip.mp4"),
+            &Rule::QWEN_VL,
+            sampling,
+            &mut |_, _| ControlFlow::Continue(()),
+            &mut |_| ControlFlow::Continue(()),
+        );
+        let message = outcome.unwrap_err().to_string();
+        assert!(message.contains("cannot be sampled"), "{message}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn any_name_will_do() {
+    use std::os::unix::ffi::OsStrExt;
+    let clip = Clip::of(10).write();
+    let home = tempfile::tempdir().unwrap();
+    for name in [b"caf\xe9 \xff.mp4".as_slice(), b"http:--x%03d.png", b"concat:a|b", b"-"] {
+        let path = home.path().join(std::ffi::OsStr::from_bytes(name));
+        std::fs::copy(&clip.path, &path).unwrap();
+        let (_, frames) = run(&path, &Rule::QWEN_VL, Sampling::Frames(2));
+        assert_eq!(frames.len(), 2);
+    }
+}
