@@ -196,15 +196,15 @@ fn with_another_tokenizer_in_the_drafter() {
         vocabulary.insert(names[0].clone(), b);
         vocabulary.insert(names[1].clone(), a);
     });
-    refused(&program.run(&["caption", "demo", "--drafter", "d"]), "token");
+    refused(&program.run(&["caption", "demo", "--drafter", "d"]), "cannot draft for");
 }
 
 #[test]
 fn a_prompt_longer_than_the_context() {
     let program = Program::new();
-    let output =
-        program.command().args(["caption", "demo", "--prompt", "-"]).write_stdin("why ".repeat(200_000));
-    let output = output.output().unwrap();
+    let mut command = program.command();
+    command.args(["caption", "demo", "--prompt", "-"]).write_stdin("why ".repeat(200_000));
+    let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!([Some(2), Some(3)].contains(&output.status.code()), "{stderr}");
     assert!(stderr.contains("error: ") && !stderr.contains("panicked"), "{stderr}");

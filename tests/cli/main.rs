@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod arguments;
-// Switched on with the engine: mod broken; mod captioning; mod interrupts;
+mod broken;
+mod captioning;
+mod interrupts;
 mod methods;
 mod tools;
 
