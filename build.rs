@@ -27,7 +27,8 @@ fn main() -> io::Result<()> {
         hash.eat(name.as_bytes());
         hash.eat(&fs::read(file)?);
         let path = file.to_string_lossy();
-        writeln!(list, "    Embedded {{ path: {name:?}, bytes: include_bytes!({path:?}) }},").map_err(io::Error::other)?;
+        writeln!(list, "    Embedded {{ path: {name:?}, bytes: include_bytes!({path:?}) }},")
+            .map_err(io::Error::other)?;
     }
     list.push(']');
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());

@@ -76,10 +76,13 @@ impl From<AssetError> for Failure {
                 (FailureClass::Input, "name a video and a model: --target DIR [--drafter DIR]".to_owned())
             }
             AssetError::NoClip { count: 1, .. } => (FailureClass::Usage, "there is one: demo".into()),
-            AssetError::NoClip { count, .. } => (FailureClass::Usage, format!("there are demo:1 to demo:{count}")),
-            AssetError::Unpack { .. } => {
-                (FailureClass::Input, "free some space there, or point XDG_CACHE_HOME to a writable folder".into())
+            AssetError::NoClip { count, .. } => {
+                (FailureClass::Usage, format!("there are demo:1 to demo:{count}"))
             }
+            AssetError::Unpack { .. } => (
+                FailureClass::Input,
+                "free some space there, or point XDG_CACHE_HOME to a writable folder".into(),
+            ),
         };
         Failure { class, error: error.to_string(), hint: Some(hint) }
     }

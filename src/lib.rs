@@ -8,7 +8,7 @@
 //! | 5 | [`cli`], [`tui`] | faces: arguments and plain text; the terminal studio |
 //! | 4 | [`engine`] | the thread that owns device, models and caches; commands in, events out |
 //! | 3 | [`speculate`] | how tokens are drafted, verified and accepted; methods as data |
-//! | 2 | [`model`], [`video`], `scenes` | checkpoints and forward passes; files to frames; the synthetic demo world |
+//! | 2 | [`model`], [`video`], [`scenes`] | checkpoints and forward passes; files to frames; the synthetic demo world |
 //! | 1 | [`record`] | what happened, as data: verdicts, steps, statistics, events |
 //!
 //! Beside the floors stands [`assets`]: the embedded demo.
@@ -18,6 +18,7 @@ pub mod cli;
 pub mod engine;
 pub mod model;
 pub mod record;
+pub mod scenes;
 pub mod speculate;
 pub mod tui;
 pub mod video;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use super::scenes::ScenesArgs;
 use crate::model::{DeviceChoice, WeightType};
 
 /// Version line with what this build can use.
@@ -13,7 +14,9 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREE
 /// Captions videos on your own machine, makes it faster with speculative decoding, and shows how every token was verified.
 #[derive(Debug, Parser)]
 #[command(name = "specreel", version = VERSION, args_conflicts_with_subcommands = true)]
-#[command(after_help = "Exit codes: 0 done, 1 our fault, 2 usage, 3 the input cannot be used, 4 not enough memory, 130 interrupted.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 our fault, 2 usage, 3 the input cannot be used, 4 not enough memory, 130 interrupted."
+)]
 pub struct Cli {
     /// What to do; without it, the studio.
     #[command(subcommand)]
@@ -29,6 +32,7 @@ impl Cli {
         match &self.command {
             Some(Command::Caption(args)) => args.output.json,
             Some(Command::Methods(args)) => args.json,
+            Some(Command::Scenes(args)) => args.json(),
             Some(Command::Doctor(args)) => args.json,
             _ => false,
         }
@@ -42,6 +46,8 @@ pub enum Command {
     Caption(CaptionArgs),
     /// List, show or check decoding methods
     Methods(MethodsArgs),
+    /// Synthetic clips with known facts: render one, score a text about one
+    Scenes(ScenesArgs),
     /// Say what this build, this machine and this terminal can do, and what is wrong
     Doctor(DoctorArgs),
     /// Print a shell's completion script
@@ -107,25 +113,25 @@ pub struct RunArgs {
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     pub dtype: Option<WeightType>,
     /// Look at this many frames, evenly spaced
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "fps")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "fps")]
     pub frames: Option<u32>,
     /// Look at this many frames per second of video
-    #[arg(long, value_name = "F", value_parser = fps)]
+    #[arg(long, allow_negative_numbers = true, value_name = "F", value_parser = fps)]
     pub fps: Option<f64>,
     /// Upper limit of pixels per frame [default: the model's own]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(784..))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(784..))]
     pub max_pixels: Option<u32>,
     /// Stop after this many tokens [default: 256]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub max_new_tokens: Option<u32>,
     /// 0 always takes the most likely token; up to 100
-    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
+    #[arg(long, allow_negative_numbers = true, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
     pub temperature: f32,
     /// Sample from the most likely tokens that together have this probability, above 0, up to 1
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = top_p)]
+    #[arg(long, allow_negative_numbers = true, value_name = "P", default_value_t = 1.0, value_parser = top_p)]
     pub top_p: f32,
     /// Seed of all randomness
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, allow_negative_numbers = true, value_name = "S", default_value_t = 0)]
     pub seed: u64,
 }
 
@@ -279,7 +285,9 @@ mod tests {
 
     #[test]
     fn frames_and_fps_exclude_each_other() {
-        assert!(Cli::try_parse_from(["specreel", "caption", "a.mp4", "--frames", "4", "--fps", "2"]).is_err());
+        assert!(
+            Cli::try_parse_from(["specreel", "caption", "a.mp4", "--frames", "4", "--fps", "2"]).is_err()
+        );
         assert!(Cli::try_parse_from(["specreel", "caption", "a.mp4", "--force"]).is_err());
         let cli = Cli::try_parse_from(["specreel", "a.mp4", "--method", "fly"]).unwrap();
         assert_eq!(cli.studio.video, Some("a.mp4".into()));

@@ -60,7 +60,8 @@ pub fn run(
         quiet: output.quiet,
         terminal: out_terminal,
     };
-    let shown = !output.quiet && !(output.json && out_terminal);
+    let lines_on_screen = output.json && out_terminal;
+    let shown = !output.quiet && !lines_on_screen;
     let printer = Printer::new(
         std::io::stdout().lock(),
         std::io::stderr(),
@@ -71,10 +72,14 @@ pub fn run(
     );
     engine.send(Command::Load(caption.models))?;
     engine.send(Command::Run(Box::new(caption.request)))?;
-    tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()?
-        .block_on(follow(events, engine.as_ref(), id, printer, &interrupt, GRACE))
+    tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(follow(
+        events,
+        engine.as_ref(),
+        id,
+        printer,
+        &interrupt,
+        GRACE,
+    ))
 }
 
 /// Print events until the run ends, and give the exit code.

@@ -76,7 +76,12 @@ fn play(
 fn a_run_to_the_end_is_zero() {
     let (engine, receiver) = engine(true);
     send(&engine, step(" Hello"));
-    let done = EventKind::Done { reason: StopReason::Eos, text: "Hello".into(), ids: vec![7], stats: Box::default() };
+    let done = EventKind::Done {
+        reason: StopReason::Eos,
+        text: "Hello".into(),
+        ids: vec![7],
+        stats: Box::default(),
+    };
     send(&engine, done);
     let (end, out) = play(&engine, receiver, &Interrupt::default(), false);
     assert_eq!((end.unwrap(), out.as_str()), (0, "Hello\n"));
@@ -130,7 +135,10 @@ fn an_engine_that_vanishes_is_our_fault() {
 fn events_of_other_runs_are_not_printed() {
     let (engine, receiver) = engine(true);
     engine.events.lock().unwrap().try_send(Event::new(9, step(" Other"))).unwrap();
-    send(&engine, EventKind::Done { reason: StopReason::Eos, text: String::new(), ids: vec![], stats: Box::default() });
+    send(
+        &engine,
+        EventKind::Done { reason: StopReason::Eos, text: String::new(), ids: vec![], stats: Box::default() },
+    );
     let (end, out) = play(&engine, receiver, &Interrupt::default(), false);
     assert_eq!((end.unwrap(), out.as_str()), (0, ""));
 }

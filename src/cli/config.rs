@@ -1,6 +1,9 @@
 //! `config.toml`: defaults of a user. Arguments win over it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 
@@ -55,11 +58,15 @@ impl Config {
         };
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Config::default()),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Config::default());
+            }
             Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
         };
-        let known = "known keys: method, prompt, target, drafter, device, dtype, max_new_tokens, theme, library";
-        let config: Config = toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
+        let known =
+            "known keys: method, prompt, target, drafter, device, dtype, max_new_tokens, theme, library";
+        let config: Config =
+            toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
         if let Some(device) = &config.device {
             args::device(device).map_err(|e| fail(format!("device = {device:?} is unknown"), &e))?;
         }
@@ -100,7 +107,11 @@ mod tests {
             ("method = ", "TOML parse error"),
         ] {
             let failure = read(text).unwrap_err();
-            assert!(failure.error.contains("config.toml") && failure.error.contains(part), "{}", failure.error);
+            assert!(
+                failure.error.contains("config.toml") && failure.error.contains(part),
+                "{}",
+                failure.error
+            );
             assert_eq!(failure.class, FailureClass::Input);
         }
     }

@@ -16,7 +16,9 @@ use crate::{
 /// List, show or check.
 pub fn run(args: &MethodsArgs) -> Result<i32, End> {
     let text = match args.command.as_ref().unwrap_or(&MethodsCommand::List) {
-        MethodsCommand::List if args.json => line(&Value::Array(Method::presets().iter().map(as_json).collect())),
+        MethodsCommand::List if args.json => {
+            line(&Value::Array(Method::presets().iter().map(as_json).collect()))
+        }
         MethodsCommand::List => table(Method::presets()),
         MethodsCommand::Show { name } => {
             let method = Method::find(name)?;

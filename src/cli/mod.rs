@@ -18,6 +18,7 @@ pub mod printer;
 mod progress;
 mod report;
 pub mod resolve;
+mod scenes;
 pub mod session;
 mod terminal;
 
@@ -59,6 +60,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         Some(Command::Caption(args)) => caption::run(&args.video, &args.run, &args.output, &config, ports),
         Some(Command::Methods(args)) => methods::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
+        Some(Command::Scenes(args)) => scenes::run(&args),
         Some(Command::Completions { shell }) => complete::completions(shell),
         Some(Command::Man) => complete::man(),
     }

@@ -67,7 +67,14 @@ pub struct Printer<O, E> {
 
 impl<O: Write, E: Write> Printer<O, E> {
     /// A printer to these sinks. `limit` is the number of tokens at which the run stops.
-    pub fn new(out: O, talk: E, style: Style, progress: Progress, session: Option<SessionFile>, limit: usize) -> Self {
+    pub fn new(
+        out: O,
+        talk: E,
+        style: Style,
+        progress: Progress,
+        session: Option<SessionFile>,
+        limit: usize,
+    ) -> Self {
         Self {
             out,
             talk,
@@ -118,7 +125,9 @@ impl<O: Write, E: Write> Printer<O, E> {
                 Ok(Flow::Go)
             }
             EventKind::Step(step) => self.step(step).map(|()| Flow::Go),
-            EventKind::Done { reason, stats, text, .. } => self.done(*reason, stats, text).map(|()| Flow::Done(*reason)),
+            EventKind::Done { reason, stats, text, .. } => {
+                self.done(*reason, stats, text).map(|()| Flow::Done(*reason))
+            }
             EventKind::Failed(failure) => {
                 self.close()?;
                 Ok(Flow::Failed(failure.clone()))
@@ -257,7 +266,10 @@ pub fn statistics(reason: StopReason, stats: &Stats, limit: usize) -> String {
             crate::record::BaselineKind::Measured => "measured",
             crate::record::BaselineKind::Calibrated => "calibrated",
         };
-        parts.push(format!("{:.2}x {} ({kind}), {:.2}x from file to end", s.decode, s.baseline.name, s.end_to_end));
+        parts.push(format!(
+            "{:.2}x {} ({kind}), {:.2}x from file to end",
+            s.decode, s.baseline.name, s.end_to_end
+        ));
     }
     if stats.verdicts.loosened() > 0 {
         parts.push(format!("{:.0} % loosened", stats.loosened_share() * 100.0));

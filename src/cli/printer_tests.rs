@@ -101,7 +101,8 @@ fn json_lines_and_nothing_else() {
 
 #[test]
 fn quiet_is_quiet() {
-    let (out, talk, _) = print(&script(&TOKENS, StopReason::Length), Style { quiet: true, ..Style::default() });
+    let (out, talk, _) =
+        print(&script(&TOKENS, StopReason::Length), Style { quiet: true, ..Style::default() });
     assert_eq!((out.as_str(), talk.as_str()), ("A red round ring.\n", ""));
 }
 
@@ -116,7 +117,8 @@ fn the_way_a_run_ended_is_said() {
 
 #[test]
 fn a_character_of_several_tokens_belongs_to_the_least_strict() {
-    let tokens = [("", Verdict::Shifted), ("", Verdict::Exact), ("é", Verdict::Corrected), ("s", Verdict::Exact)];
+    let tokens =
+        [("", Verdict::Shifted), ("", Verdict::Exact), ("é", Verdict::Corrected), ("s", Verdict::Exact)];
     let (out, _, _) = print(&script(&tokens, StopReason::Eos), Style { color: true, ..Style::default() });
     assert_eq!(out, "\x1b[3;35mé\x1b[0ms\n");
 }

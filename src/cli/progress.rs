@@ -15,7 +15,10 @@ pub struct Progress {
 impl Progress {
     /// A line on stderr if `shown` and stderr is a terminal.
     pub fn new(shown: bool) -> Self {
-        Self { bar: shown.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())), stage: None }
+        Self {
+            bar: shown.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())),
+            stage: None,
+        }
     }
 
     /// A stage is this far; a total of 0 is unknown.
@@ -26,8 +29,11 @@ impl Progress {
             bar.set_message(stage.doing());
             bar.enable_steady_tick(Duration::from_millis(120));
         }
-        let template =
-            if total > 0 { "{spinner} {msg} {bar:24} {pos}/{len} {elapsed}" } else { "{spinner} {msg} {elapsed}" };
+        let template = if total > 0 {
+            "{spinner} {msg} {bar:24} {pos}/{len} {elapsed}"
+        } else {
+            "{spinner} {msg} {elapsed}"
+        };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }

@@ -93,7 +93,11 @@ pub fn video(name: &Path) -> Result<PathBuf, Failure> {
     {
         let index = index?;
         let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
-        return demo.clips.get(index).map(|clip| clip.path.clone()).ok_or_else(|| assets::AssetError::Absent.into());
+        return demo
+            .clips
+            .get(index)
+            .map(|clip| clip.path.clone())
+            .ok_or_else(|| assets::AssetError::Absent.into());
     }
     let input = |what: String, hint: &str| Failure {
         class: FailureClass::Input,
@@ -160,11 +164,19 @@ fn model_directory(role: &str, dir: &Path) -> Result<(), Failure> {
     Err(Failure {
         class: FailureClass::Input,
         error: format!("{role} model {}: {what}", dir.display()),
-        hint: Some("name a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout)".into()),
+        hint: Some(
+            "name a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout)"
+                .into(),
+        ),
     })
 }
 
-fn request(video: PathBuf, args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<RunRequest, Failure> {
+fn request(
+    video: PathBuf,
+    args: &RunArgs,
+    config: &Config,
+    models: &ModelSpec,
+) -> Result<RunRequest, Failure> {
     Ok(RunRequest {
         run: 1,
         video,
@@ -176,7 +188,8 @@ fn request(video: PathBuf, args: &RunArgs, config: &Config, models: &ModelSpec) 
             (None, None) => Sampling::Auto,
         },
         max_pixels: args.max_pixels.map(|n| n as usize),
-        max_new_tokens: args.max_new_tokens.or(config.max_new_tokens).unwrap_or(DEFAULT_MAX_NEW_TOKENS) as usize,
+        max_new_tokens: args.max_new_tokens.or(config.max_new_tokens).unwrap_or(DEFAULT_MAX_NEW_TOKENS)
+            as usize,
         text: TextSampling { temperature: args.temperature, top_p: args.top_p, seed: args.seed },
         logprobs: 0,
     })
@@ -191,7 +204,10 @@ fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method,
     if method.drafter == (Drafter::Model {}) && models.drafter.is_none() {
         return Err(Failure {
             class: FailureClass::Usage,
-            error: format!("method `{}` drafts with a small model, but --target came without --drafter", method.name),
+            error: format!(
+                "method `{}` drafts with a small model, but --target came without --drafter",
+                method.name
+            ),
             hint: Some("add --drafter DIR, or use --method lvspec-self or autoregressive".into()),
         });
     }
@@ -209,10 +225,16 @@ fn prompt(given: Option<&str>, stdin: &mut dyn Read) -> Result<String, Failure> 
         Some("-") => {
             let mut bytes = Vec::new();
             stdin.take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(|e| {
-                usage(&format!("cannot read the prompt from stdin: {e}"), "pipe some text in, or use --prompt TEXT")
+                usage(
+                    &format!("cannot read the prompt from stdin: {e}"),
+                    "pipe some text in, or use --prompt TEXT",
+                )
             })?;
             if bytes.len() as u64 > MAX_PROMPT {
-                return Err(usage("the prompt on stdin is longer than 1 MiB", "a prompt is a question, not a file"));
+                return Err(usage(
+                    "the prompt on stdin is longer than 1 MiB",
+                    "a prompt is a question, not a file",
+                ));
             }
             String::from_utf8(bytes)
                 .map_err(|_| usage("the prompt on stdin is not UTF-8 text", "pipe plain text in"))?
@@ -221,7 +243,10 @@ fn prompt(given: Option<&str>, stdin: &mut dyn Read) -> Result<String, Failure> 
     };
     let text = text.trim();
     if text.is_empty() {
-        return Err(usage("the prompt is empty", "say what to write, for example --prompt \"Describe the video.\""));
+        return Err(usage(
+            "the prompt is empty",
+            "say what to write, for example --prompt \"Describe the video.\"",
+        ));
     }
     Ok(text.to_owned())
 }

@@ -113,6 +113,8 @@ fn render(seed: u64, out: &Path, (width, height): (u32, u32), force: bool) -> Re
             "choose another name, or add --force to overwrite it",
         ));
     }
+    // The encoder's own talk is not for people.
+    ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
     let scene = Scene::from_seed(seed);
     encode::mp4(&scene, out, width, height).map_err(|e| {
         let class = match &e {
@@ -135,7 +137,8 @@ fn score(file: &Path, seed: Option<u64>, truth: Option<&Path>, json: bool) -> Re
         (seed, None) => facts::of(&Scene::from_seed(seed.unwrap_or_default())),
     };
     let score = facts::score(&truth, &read(file)?);
-    let text = if json { serde_json::to_string(&score).map_err(io::Error::from)? + "\n" } else { table(&score) };
+    let text =
+        if json { serde_json::to_string(&score).map_err(io::Error::from)? + "\n" } else { table(&score) };
     io::stdout().write_all(text.as_bytes())?;
     Ok(0)
 }
@@ -192,7 +195,9 @@ fn read(path: &Path) -> Result<String, End> {
     };
     let mut text = String::new();
     let read = open().and_then(|file| file.take(MAX_TEXT).read_to_string(&mut text));
-    read.map_err(|e| fail(FailureClass::Input, format!("{}: {e}", path.display()), "name a readable text file"))?;
+    read.map_err(|e| {
+        fail(FailureClass::Input, format!("{}: {e}", path.display()), "name a readable text file")
+    })?;
     Ok(text)
 }
 
@@ -213,7 +218,11 @@ fn share(text: &str) -> Result<f64, String> {
 
 fn format(text: &str) -> Result<(stream::Format, f64), String> {
     let (format, weight) = text.split_once(':').unwrap_or((text, "1"));
-    let weight = weight.parse().ok().filter(|w: &f64| w.is_finite() && *w > 0.0).ok_or("the weight must be above 0")?;
+    let weight = weight
+        .parse()
+        .ok()
+        .filter(|w: &f64| w.is_finite() && *w > 0.0)
+        .ok_or("the weight must be above 0")?;
     Ok((format.parse()?, weight))
 }
 

@@ -23,7 +23,11 @@ impl SessionFile {
     pub fn create(path: &Path, force: bool) -> Result<SessionFile, Failure> {
         let mut options = File::options();
         options.write(true);
-        if force { options.create(true).truncate(true) } else { options.create_new(true) };
+        if force {
+            options.create(true).truncate(true)
+        } else {
+            options.create_new(true)
+        };
         match options.open(path) {
             Ok(file) => Ok(SessionFile { file, path: path.into() }),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Failure {

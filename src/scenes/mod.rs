@@ -9,6 +9,7 @@
 //! Seeds below [`world::TRAINING_SEEDS`]`.start` are held out: training never sees them.
 
 pub mod caption;
+pub mod encode;
 pub mod facts;
 mod phrases;
 pub mod render;

@@ -297,7 +297,7 @@ mod tests {
         let formats = vec![("8x112x112".parse().unwrap(), 1.0), ("4x84x140".parse().unwrap(), 1.0)];
         let options = Options { formats, group: 4, ..Options::default() };
         for group in 0..20 {
-            let of = |place| format_of(&options, 4 * group + place).unwrap();
+            let of = |place: u64| format_of(&options, 4 * group + place).unwrap();
             assert!((1..4).all(|place| of(place) == of(0)));
         }
     }

@@ -56,7 +56,10 @@ fn videos_that_are_none() {
     for (video, sentence) in [
         ("no.mp4", "error: video no.mp4: no such file\nhint: check the path; `demo` is an embedded clip\n"),
         ("folder", "error: video folder: it is a directory\nhint: name a video file inside it\n"),
-        ("empty.mp4", "error: video empty.mp4: the file is empty\nhint: was it copied or downloaded completely?\n"),
+        (
+            "empty.mp4",
+            "error: video empty.mp4: the file is empty\nhint: was it copied or downloaded completely?\n",
+        ),
     ] {
         let run = program.run(&["caption", video]);
         assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (3, "", sentence));
@@ -71,7 +74,9 @@ fn models_that_are_none() {
     let clip = program.file("clip.mp4", "x");
     let run = program.run(&["caption", &clip, "--target", "no/model"]);
     assert_eq!(run.code, 3);
-    assert!(run.stderr.starts_with("error: target model no/model: no such directory\nhint: name a directory with config.json"));
+    assert!(run.stderr.starts_with(
+        "error: target model no/model: no such directory\nhint: name a directory with config.json"
+    ));
     let run = program.run(&["caption", &clip, "--target", "clip.mp4"]);
     assert!(run.stderr.contains("it is a file, not a directory"), "{}", run.stderr);
     std::fs::create_dir(program.home().join("m")).unwrap();
@@ -85,13 +90,26 @@ fn methods_that_cannot_be() {
     let program = Program::new();
     let clip = program.file("clip.mp4", "x");
     std::fs::create_dir(program.home().join("m")).unwrap();
-    let run = |args: &[&str]| program.run(&[&["caption", &clip, "--target", "m", "--drafter", "m"], args].concat());
+    let run =
+        |args: &[&str]| program.run(&[&["caption", &clip, "--target", "m", "--drafter", "m"], args].concat());
     for (args, code, sentence) in [
-        (&["--set", "shape.length=0"][..], 2, "error: --set shape.length=0: `shape.length` is 0, but must be 1 to 64\n"),
-        (&["--set", "acceptance.lambda=2"], 2, "error: --set acceptance.lambda=2: `acceptance.lambda` is 2, but must be 0 to 1\n"),
+        (
+            &["--set", "shape.length=0"][..],
+            2,
+            "error: --set shape.length=0: `shape.length` is 0, but must be 1 to 64\n",
+        ),
+        (
+            &["--set", "acceptance.lambda=2"],
+            2,
+            "error: --set acceptance.lambda=2: `acceptance.lambda` is 2, but must be 0 to 1\n",
+        ),
         (&["--method", "lvspce"], 2, "error: unknown method `lvspce`\nhint: did you mean `lvspec`?"),
         (&["--method", "no.toml"], 3, "error: cannot read method file no.toml: "),
-        (&["--set", "drafter.kind=none"], 2, "error: --set drafter.kind=none: `drafter = none` and `acceptance = visual` clash"),
+        (
+            &["--set", "drafter.kind=none"],
+            2,
+            "error: --set drafter.kind=none: `drafter = none` and `acceptance = visual` clash",
+        ),
     ] {
         let run = run(args);
         assert_eq!(run.code, code, "{}", run.stderr);
@@ -107,7 +125,11 @@ fn prompts_that_are_none() {
     let run = program.run(&["caption", &clip, "--target", "m", "--prompt", "  "]);
     assert_eq!(run.code, 2);
     assert!(run.stderr.starts_with("error: the prompt is empty\n"), "{}", run.stderr);
-    let assert = program.command().args(["caption", &clip, "--target", "m", "--prompt", "-"]).write_stdin("\n").assert();
+    let assert = program
+        .command()
+        .args(["caption", &clip, "--target", "m", "--prompt", "-"])
+        .write_stdin("\n")
+        .assert();
     assert.code(2).stderr(predicates::str::starts_with("error: the prompt is empty\n"));
 }
 

@@ -1,6 +1,11 @@
 //! The program seen from outside: exit codes, stdout and stderr.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod arguments;
+mod broken;
+mod captioning;
+mod interrupts;
 mod methods;
 mod tools;
 
@@ -8,27 +13,27 @@ use assert_cmd::Command;
 use tempfile::TempDir;
 
 /// The program in a home of its own.
-pub struct Program {
+pub(crate) struct Program {
     home: TempDir,
 }
 
 /// What a run gave.
-pub struct Outcome {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Program {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { home: tempfile::tempdir().unwrap() }
     }
 
-    pub fn home(&self) -> &std::path::Path {
+    pub(crate) fn home(&self) -> &std::path::Path {
         self.home.path()
     }
 
-    pub fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::cargo_bin("specreel").unwrap();
         command
             .env("HOME", self.home())
@@ -41,7 +46,7 @@ impl Program {
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, args: &[&str]) -> Outcome {
         let output = self.command().args(args).output().unwrap();
         Outcome {
             code: output.status.code().unwrap_or(-1),
@@ -51,7 +56,7 @@ impl Program {
     }
 
     /// A file in the home.
-    pub fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         std::fs::write(self.home().join(name), bytes).unwrap();
         name.to_owned()
     }

@@ -70,9 +70,21 @@ fn a_file_with_a_mistake_is_refused_with_what_is_allowed() {
             "lamda",
             "error: method file mine.toml: unknown key `acceptance.lamda`\nhint: did you mean `lambda`? allowed here: lambda, top_n, shift_tolerant, always_strict\n",
         ),
-        ("lambda = 0.7", "lambda = 2", "error: method file mine.toml: `acceptance.lambda` is 2, but must be 0 to 1\n"),
-        ("length = 10", "length = 0", "error: method file mine.toml: `shape.length` is 0, but must be 1 to 64\n"),
-        ("\"chain\"", "\"tree\"", "error: method file mine.toml: unknown kind \"tree\" of `shape`\nhint: there are: chain\n"),
+        (
+            "lambda = 0.7",
+            "lambda = 2",
+            "error: method file mine.toml: `acceptance.lambda` is 2, but must be 0 to 1\n",
+        ),
+        (
+            "length = 10",
+            "length = 0",
+            "error: method file mine.toml: `shape.length` is 0, but must be 1 to 64\n",
+        ),
+        (
+            "\"chain\"",
+            "\"tree\"",
+            "error: method file mine.toml: unknown kind \"tree\" of `shape`\nhint: there are: chain\n",
+        ),
         ("drafter = {", "drafter = ", "error: method file mine.toml: not valid TOML: "),
     ] {
         program.file("mine.toml", good.replacen(from, to, 1));

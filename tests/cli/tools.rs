@@ -8,7 +8,11 @@ use crate::Program;
 fn version_says_what_is_built_in() {
     let run = Program::new().run(&["--version"]);
     assert_eq!(run.code, 0);
-    assert!(run.stdout.starts_with(&format!("specreel {} (cpu", env!("CARGO_PKG_VERSION"))), "{}", run.stdout);
+    assert!(
+        run.stdout.starts_with(&format!("specreel {} (cpu", env!("CARGO_PKG_VERSION"))),
+        "{}",
+        run.stdout
+    );
 }
 
 #[test]
@@ -55,13 +59,17 @@ fn the_doctor_reports_every_area() {
     }
     let text = program.run(&["doctor", "--target", "no/model"]);
     assert_eq!(text.code, 3);
-    assert!(text.stdout.contains("BAD   models") && text.stdout.contains("no/model: no such directory"), "{}", text.stdout);
+    assert!(
+        text.stdout.contains("BAD   models") && text.stdout.contains("no/model: no such directory"),
+        "{}",
+        text.stdout
+    );
 }
 
 #[test]
 fn a_closed_pipe_is_success() {
     let program = Program::new();
-    for args in [&["methods"][..], &["man"], &["completions", "bash"]] {
+    for args in [&["methods"][..], &["man"], &["completions", "bash"], &["scenes", "stream"]] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"));
         let mut child = command
             .args(args)
@@ -92,4 +100,34 @@ fn an_unwritable_home_is_no_reason_to_fail() {
     let file = program.file("home", "");
     let output = program.command().env("HOME", program.home().join(file)).arg("methods").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn scenes_are_rendered_and_scored() {
+    let program = Program::new();
+    let rendered = program.run(&["scenes", "render", "--seed", "4", "a.mp4", "--size", "64x48"]);
+    assert_eq!((rendered.code, rendered.stderr.as_str()), (0, ""));
+    assert!(program.home().join("a.mp4").metadata().unwrap().len() > 0);
+    let again = program.run(&["scenes", "render", "--seed", "4", "a.mp4"]);
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains("a.mp4 exists"), "{}", again.stderr);
+
+    program.file("facts.json", &rendered.stdout);
+    program.file("text", "Nothing happens.");
+    for truth in [["--seed", "4"], ["--facts", "facts.json"]] {
+        let run = program.run(&[&["scenes", "score", "text", "--json"][..], &truth].concat());
+        let score: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!(score["right"], 0);
+        assert_eq!(score["missing"], score["total"]);
+    }
+    for bad in
+        [&["scenes", "score", "text"][..], &["scenes", "render", "--seed", "1", "b.mp4", "--size", "5x5"]]
+    {
+        assert_eq!(program.run(bad).code, 2);
+    }
+    assert_eq!(program.run(&["scenes", "score", "no", "--seed", "1"]).code, 3);
+    assert_eq!(program.run(&["scenes", "score", "text", "--facts", "text"]).code, 3);
+    let samples = program.command().args(["scenes", "stream", "--count", "1"]).output().unwrap();
+    assert_eq!(samples.status.code(), Some(0));
+    assert!(samples.stdout.len() > 8 * 112 * 112 * 3);
 }

@@ -6,11 +6,7 @@ use ffmpeg_next::codec;
 
 use super::{Config, DoctorArgs, Finding, Ports, State};
 use crate::{
-    cli::{
-        args::RunArgs,
-        dirs::Dirs,
-        resolve, terminal as term,
-    },
+    cli::{args::RunArgs, dirs::Dirs, resolve, terminal as term},
     engine::Command,
     model::ModelSpec,
     record::{EventKind, Failure},
@@ -38,7 +34,8 @@ pub fn build() -> Vec<Finding> {
     findings.push(device("cuda", cfg!(feature = "cuda"), "cuda"));
     findings.push(device("metal", cfg!(feature = "metal"), "metal"));
     if cfg!(debug_assertions) {
-        let slow = Finding::new("Devices", "build", State::Warn, "a debug build: many times slower than a release");
+        let slow =
+            Finding::new("Devices", "build", State::Warn, "a debug build: many times slower than a release");
         findings.push(slow.hint("make run builds a release"));
     }
     findings
@@ -74,8 +71,11 @@ pub fn ffmpeg() -> Vec<Finding> {
     const AREA: &str = "FFmpeg";
     let version = |v: u32| format!("{}.{}.{}", v >> 16, (v >> 8) & 0xff, v & 0xff);
     if let Err(e) = ffmpeg_next::init() {
-        return vec![Finding::new(AREA, "libraries", State::Bad, e.to_string()).hint("reinstall FFmpeg's libraries")];
+        return vec![
+            Finding::new(AREA, "libraries", State::Bad, e.to_string()).hint("reinstall FFmpeg's libraries"),
+        ];
     }
+    ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
     let found = format!(
         "libavcodec {}, libavformat {}, libavutil {}",
         version(codec::version()),
@@ -133,7 +133,8 @@ pub fn terminal() -> Vec<Finding> {
     findings.push(Finding::new(AREA, "colours", State::Good, colors));
     let kind = format!("TERM={} TERM_PROGRAM={}", variable("TERM"), variable("TERM_PROGRAM"));
     findings.push(Finding::new(AREA, "kind", State::Good, kind));
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].map(variable).into_iter().find(|v| !v.is_empty()).unwrap_or_default();
+    let locale =
+        ["LC_ALL", "LC_CTYPE", "LANG"].map(variable).into_iter().find(|v| !v.is_empty()).unwrap_or_default();
     let utf8 = locale.to_lowercase().replace('-', "").contains("utf8");
     findings.push(if utf8 {
         Finding::new(AREA, "locale", State::Good, locale)
@@ -153,7 +154,8 @@ pub fn directories() -> Vec<Finding> {
                 .hint("set HOME; the demo goes to the temporary directory, nothing else is kept"),
         ];
     };
-    let all = [("config", &dirs.config), ("data", &dirs.data), ("state", &dirs.state), ("cache", &dirs.cache)];
+    let all =
+        [("config", &dirs.config), ("data", &dirs.data), ("state", &dirs.state), ("cache", &dirs.cache)];
     all.into_iter()
         .map(|(name, dir)| {
             let found = dir.display().to_string();

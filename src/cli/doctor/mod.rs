@@ -55,7 +55,9 @@ pub fn run(args: &DoctorArgs, config: &Config, ports: &Ports) -> Result<i32, End
     findings.extend(checks::directories());
     findings.extend(checks::models(args, config, ports));
     let text = if args.json {
-        let line = serde_json::to_string(&serde_json::json!({ "version": super::args::VERSION, "findings": findings }));
+        let line = serde_json::to_string(
+            &serde_json::json!({ "version": super::args::VERSION, "findings": findings }),
+        );
         line.map_err(std::io::Error::from)? + "\n"
     } else {
         table(&findings, terminal::color_stdout(super::args::ColorChoice::Auto))

@@ -64,9 +64,11 @@ impl Method {
     fn context_problem(&self) -> Option<Problem> {
         match self.context {
             Context::Full {} | Context::None {} => None,
-            Context::Random { keep, .. } | Context::Uniform { keep } | Context::Frames { keep } => {
-                share("context.keep", keep, "it is the share of visual tokens that the drafter sees, for example 0.1")
-            }
+            Context::Random { keep, .. } | Context::Uniform { keep } | Context::Frames { keep } => share(
+                "context.keep",
+                keep,
+                "it is the share of visual tokens that the drafter sees, for example 0.1",
+            ),
         }
     }
 
@@ -84,23 +86,31 @@ impl Method {
         match &self.acceptance {
             Acceptance::Exact {} | Acceptance::Sampled {} => None,
             Acceptance::Entropy { threshold, .. } => entropy(*threshold),
-            Acceptance::Window { length, threshold, .. } => {
-                count("acceptance.length", *length, "it is W, the mismatch and the matches after it, for example 4")
-                    .or_else(|| entropy(*threshold))
-            }
-            Acceptance::Visual { lambda, top_n, always_strict, .. } => {
-                share("acceptance.lambda", *lambda, "it is the share of the drafts that is loosened, for example 0.7")
-                    .or_else(|| count("acceptance.top_n", *top_n, "it is N, the similarities averaged, for example 10"))
-                    .or_else(|| words(always_strict))
-            }
+            Acceptance::Window { length, threshold, .. } => count(
+                "acceptance.length",
+                *length,
+                "it is W, the mismatch and the matches after it, for example 4",
+            )
+            .or_else(|| entropy(*threshold)),
+            Acceptance::Visual { lambda, top_n, always_strict, .. } => share(
+                "acceptance.lambda",
+                *lambda,
+                "it is the share of the drafts that is loosened, for example 0.7",
+            )
+            .or_else(|| {
+                count("acceptance.top_n", *top_n, "it is N, the similarities averaged, for example 10")
+            })
+            .or_else(|| words(always_strict)),
             Acceptance::Lenient { rho } => share(
                 "acceptance.rho",
                 f64::from(*rho),
                 "a draft passes at rho times the probability of the target's best token, for example 0.2",
             ),
-            Acceptance::Random { probability, .. } => {
-                share("acceptance.probability", *probability, "it is the chance of a mismatch to pass, for example 0.5")
-            }
+            Acceptance::Random { probability, .. } => share(
+                "acceptance.probability",
+                *probability,
+                "it is the chance of a mismatch to pass, for example 0.5",
+            ),
         }
     }
 

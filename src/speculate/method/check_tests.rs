@@ -11,7 +11,12 @@ fn base(acceptance: Acceptance) -> Method {
 
 #[test]
 fn lossless_truth_table() {
-    let visual = |lambda, shift_tolerant| Acceptance::Visual { lambda, top_n: 10, shift_tolerant, always_strict: vec![] };
+    let visual = |lambda, shift_tolerant| Acceptance::Visual {
+        lambda,
+        top_n: 10,
+        shift_tolerant,
+        always_strict: vec![],
+    };
     let window = |length| Acceptance::Window { length, threshold: 0.2, entropy: EntropyOver::Top3 };
     // The chain is 5 long.
     let table = [

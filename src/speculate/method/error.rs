@@ -157,7 +157,9 @@ impl MethodError {
     /// Input for files; usage for names and `--set`.
     pub fn class(&self) -> FailureClass {
         match self {
-            MethodError::Read { .. } | MethodError::Invalid { origin: Origin::File(_), .. } => FailureClass::Input,
+            MethodError::Read { .. } | MethodError::Invalid { origin: Origin::File(_), .. } => {
+                FailureClass::Input
+            }
             MethodError::Unknown { .. } | MethodError::Invalid { .. } => FailureClass::Usage,
         }
     }
@@ -166,9 +168,7 @@ impl MethodError {
     pub fn hint(&self) -> String {
         match self {
             MethodError::Unknown { name, known } => suggest(name, known, "there are"),
-            MethodError::Read { .. } => {
-                "name a readable TOML file, or a method of `specreel methods`".into()
-            }
+            MethodError::Read { .. } => "name a readable TOML file, or a method of `specreel methods`".into(),
             MethodError::Invalid { problem, .. } => problem.hint(),
         }
     }

@@ -74,8 +74,14 @@ impl Method {
             let kind = choice.get("kind").and_then(Toml::as_str).unwrap_or_default();
             let keys = axis.kind(kind).map(|k| k.keys).unwrap_or_default();
             let mut parts = vec![format!("kind = \"{kind}\"")];
-            let written = |key: &&schema::Key| choice.get(key.name).is_some_and(|v| v.as_array().is_none_or(|a| !a.is_empty()));
-            parts.extend(keys.iter().filter(written).filter_map(|k| Some(format!("{} = {}", k.name, choice.get(k.name)?))));
+            let written = |key: &&schema::Key| {
+                choice.get(key.name).is_some_and(|v| v.as_array().is_none_or(|a| !a.is_empty()))
+            };
+            parts.extend(
+                keys.iter()
+                    .filter(written)
+                    .filter_map(|k| Some(format!("{} = {}", k.name, choice.get(k.name)?))),
+            );
             out += &format!("{} = {{ {} }}\n", axis.name, parts.join(", "));
         }
         out
@@ -97,8 +103,10 @@ impl Method {
 
 /// Check names and types with our own sentences, then let serde build the value, then check ranges and clashes.
 fn from_table(table: Table) -> Result<Method, Problem> {
-    let allowed = || HEADER.iter().copied().chain(schema::AXES.iter().map(|a| a.name)).map(String::from).collect();
-    if let Some(key) = table.keys().find(|k| !HEADER.contains(&k.as_str()) && schema::Axis::find(k).is_none()) {
+    let allowed =
+        || HEADER.iter().copied().chain(schema::AXES.iter().map(|a| a.name)).map(String::from).collect();
+    if let Some(key) = table.keys().find(|k| !HEADER.contains(&k.as_str()) && schema::Axis::find(k).is_none())
+    {
         return Err(Problem::UnknownKey { key: key.clone(), allowed: allowed() });
     }
     for key in HEADER {

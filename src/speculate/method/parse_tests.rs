@@ -42,16 +42,61 @@ fn the_schema_and_the_types_agree() {
 #[test]
 fn mistakes_are_answered_with_what_is_allowed() {
     let table = [
-        ("lambda = 0.7", "lamda = 0.7", "unknown key `acceptance.lamda`", "did you mean `lambda`? allowed here: lambda, top_n, shift_tolerant, always_strict"),
-        ("\"visual\"", "\"visula\"", "unknown kind \"visula\" of `acceptance`", "did you mean `visual`? there are: exact, sampled, entropy, window, visual, lenient, random"),
-        ("lambda = 0.7, ", "", "`acceptance.lambda` is missing", "write for example acceptance = { kind = \"visual\", lambda = 0.7, top_n = 10 }"),
-        ("lambda = 0.7", "lambda = \"much\"", "`acceptance.lambda` is \"much\", but takes a number", "write a number"),
-        ("length = 10", "length = -1", "`shape.length` is -1, but takes a whole number from 0", "write a whole number from 0"),
-        ("kind = \"model\"", "kind = \"model\", size = 3", "unknown key `drafter.size`", "`drafter` takes no keys beside `kind`"),
-        ("schedule =", "shedule =", "unknown key `shedule`", "did you mean `schedule`? allowed here: name, about, paper, drafter, context, shape, acceptance, schedule"),
-        ("schedule = { kind = \"sequential\" }", "", "`schedule` is missing", "write for example schedule = { kind = \"sequential\" }"),
+        (
+            "lambda = 0.7",
+            "lamda = 0.7",
+            "unknown key `acceptance.lamda`",
+            "did you mean `lambda`? allowed here: lambda, top_n, shift_tolerant, always_strict",
+        ),
+        (
+            "\"visual\"",
+            "\"visula\"",
+            "unknown kind \"visula\" of `acceptance`",
+            "did you mean `visual`? there are: exact, sampled, entropy, window, visual, lenient, random",
+        ),
+        (
+            "lambda = 0.7, ",
+            "",
+            "`acceptance.lambda` is missing",
+            "write for example acceptance = { kind = \"visual\", lambda = 0.7, top_n = 10 }",
+        ),
+        (
+            "lambda = 0.7",
+            "lambda = \"much\"",
+            "`acceptance.lambda` is \"much\", but takes a number",
+            "write a number",
+        ),
+        (
+            "length = 10",
+            "length = -1",
+            "`shape.length` is -1, but takes a whole number from 0",
+            "write a whole number from 0",
+        ),
+        (
+            "kind = \"model\"",
+            "kind = \"model\", size = 3",
+            "unknown key `drafter.size`",
+            "`drafter` takes no keys beside `kind`",
+        ),
+        (
+            "schedule =",
+            "shedule =",
+            "unknown key `shedule`",
+            "did you mean `schedule`? allowed here: name, about, paper, drafter, context, shape, acceptance, schedule",
+        ),
+        (
+            "schedule = { kind = \"sequential\" }",
+            "",
+            "`schedule` is missing",
+            "write for example schedule = { kind = \"sequential\" }",
+        ),
         ("name = \"mine\"", "", "`name` is missing", "write for example name = \"mine\""),
-        ("{ kind = \"sequential\" }", "\"sequential\"", "`schedule` is \"sequential\", but takes a table such as", "write a table"),
+        (
+            "{ kind = \"sequential\" }",
+            "\"sequential\"",
+            "`schedule` is \"sequential\", but takes a table such as",
+            "write a table",
+        ),
         ("kind = \"sequential\"", "", "`schedule.kind` is missing", "write for example schedule"),
         ("name = \"mine\"", "name = 3", "`name` is 3, but takes a string", "write a string"),
     ];
@@ -59,7 +104,11 @@ fn mistakes_are_answered_with_what_is_allowed() {
         let text = GOOD.replacen(from, to, 1);
         assert_ne!(text, GOOD);
         let failure = Failure::from(read(&text).unwrap_err());
-        assert!(failure.error.starts_with(&format!("method file mine.toml: {sentence}")), "{}", failure.error);
+        assert!(
+            failure.error.starts_with(&format!("method file mine.toml: {sentence}")),
+            "{}",
+            failure.error
+        );
         assert!(failure.hint.as_deref().is_some_and(|h| h.starts_with(hint)), "{:?}", failure.hint);
         assert_eq!(failure.class.exit_code(), 3);
     }
@@ -68,7 +117,10 @@ fn mistakes_are_answered_with_what_is_allowed() {
 #[test]
 fn what_is_no_toml_names_the_line() {
     let error = read("name = \"a\"\nshape = {").unwrap_err().to_string();
-    assert!(error.starts_with("method file mine.toml: not valid TOML:") && error.contains("line 2"), "{error}");
+    assert!(
+        error.starts_with("method file mine.toml: not valid TOML:") && error.contains("line 2"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -108,8 +160,14 @@ fn sets_that_make_no_sense_say_why() {
         ("acceptance.=1", "--set acceptance.=1: `acceptance.=1` has not the form axis.key=value"),
         ("accept.lambda=1", "--set accept.lambda=1: unknown key `accept`"),
         ("acceptance.lamda=1", "--set acceptance.lamda=1: unknown key `acceptance.lamda`"),
-        ("acceptance.lambda=x", "--set acceptance.lambda=x: `acceptance.lambda` is \"x\", but takes a number"),
-        ("shape.length=1.5", "--set shape.length=1.5: `shape.length` is 1.5, but takes a whole number from 0"),
+        (
+            "acceptance.lambda=x",
+            "--set acceptance.lambda=x: `acceptance.lambda` is \"x\", but takes a number",
+        ),
+        (
+            "shape.length=1.5",
+            "--set shape.length=1.5: `shape.length` is 1.5, but takes a whole number from 0",
+        ),
         ("acceptance.kind=window", "--set acceptance.kind=window: `acceptance.length` is missing"),
     ];
     for (set, sentence) in table {

@@ -71,7 +71,11 @@ mod tests {
     #[test]
     fn an_unknown_name_suggests_the_nearest() {
         let error = Method::preset("lvspce").unwrap_err();
-        assert!(error.hint().starts_with("did you mean `lvspec`? there are: autoregressive, naive"), "{}", error.hint());
+        assert!(
+            error.hint().starts_with("did you mean `lvspec`? there are: autoregressive, naive"),
+            "{}",
+            error.hint()
+        );
         assert_eq!(crate::record::Failure::from(error).class.exit_code(), 2);
     }
 

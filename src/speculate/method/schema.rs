@@ -108,7 +108,11 @@ const SEED: Key = may("seed", Value::Count, "0");
 
 /// The five choices in the order of the files.
 pub const AXES: [Axis; 5] = [
-    Axis { name: "drafter", question: "who proposes?", kinds: &[plain("none"), plain("model"), plain("self")] },
+    Axis {
+        name: "drafter",
+        question: "who proposes?",
+        kinds: &[plain("none"), plain("model"), plain("self")],
+    },
     Axis {
         name: "context",
         question: "which visual tokens does the drafter see?",
@@ -134,11 +138,7 @@ pub const AXES: [Axis; 5] = [
             Kind { name: "entropy", keys: &[must("threshold", Value::Number, "0.2"), ENTROPY] },
             Kind {
                 name: "window",
-                keys: &[
-                    must("length", Value::Count, "4"),
-                    must("threshold", Value::Number, "0.2"),
-                    ENTROPY,
-                ],
+                keys: &[must("length", Value::Count, "4"), must("threshold", Value::Number, "0.2"), ENTROPY],
             },
             Kind {
                 name: "visual",

@@ -1,0 +1,211 @@
+//! Videos and models that are damaged. All must end with exit code 3, a sentence and a hint, never a panic.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::{Outcome, Program};
+
+fn demo(part: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo").join(part)
+}
+
+fn first_clip() -> Vec<u8> {
+    let mut clips: Vec<_> = fs::read_dir(demo("clips")).unwrap().map(|e| e.unwrap().path()).collect();
+    clips.sort();
+    fs::read(&clips[0]).unwrap()
+}
+
+fn refused(run: &Outcome, part: &str) {
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    assert_eq!(run.stdout, "");
+    let error =
+        run.stderr.lines().find(|l| l.starts_with("error: ")).unwrap_or_else(|| panic!("{}", run.stderr));
+    assert!(error.to_lowercase().contains(part), "lacks {part}: {error}");
+    assert!(run.stderr.contains("\nhint: ") || run.stderr.starts_with("hint: "), "{}", run.stderr);
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+}
+
+#[test]
+fn damaged_videos() {
+    let program = Program::new();
+    let clip = first_clip();
+    program.file("text.mp4", "this is not a video\n".repeat(100));
+    program.file("zeros.mp4", vec![0; 100_000]);
+    program.file("cut.mp4", &clip[..200]);
+    program.file("sound.wav", wav());
+    for name in ["text.mp4", "zeros.mp4", "cut.mp4", "sound.wav"] {
+        refused(&program.run(&["caption", name]), name);
+    }
+}
+
+/// A tenth of a second of silence.
+fn wav() -> Vec<u8> {
+    let samples = 800u32;
+    let mut bytes = Vec::new();
+    bytes.extend(b"RIFF");
+    bytes.extend((36 + samples * 2).to_le_bytes());
+    bytes.extend(b"WAVEfmt ");
+    bytes.extend(16u32.to_le_bytes());
+    for word in [1u16, 1] {
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes.extend(8000u32.to_le_bytes());
+    bytes.extend(16000u32.to_le_bytes());
+    for word in [2u16, 16] {
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes.extend(b"data");
+    bytes.extend((samples * 2).to_le_bytes());
+    bytes.resize(bytes.len() + samples as usize * 2, 0);
+    bytes
+}
+
+/// A copy of an embedded model in the program's home.
+fn copy(program: &Program, from: &str, to: &str) -> std::path::PathBuf {
+    let dir = program.home().join(to);
+    fs::create_dir(&dir).unwrap();
+    for entry in fs::read_dir(demo(from)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), dir.join(entry.file_name())).unwrap();
+    }
+    dir
+}
+
+fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut value);
+    fs::write(path, value.to_string()).unwrap();
+}
+
+/// Change the header of a safetensors file.
+fn edit_header(path: &Path, change: impl FnOnce(&mut serde_json::Map<String, Value>)) {
+    let bytes = fs::read(path).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    change(header.as_object_mut().unwrap());
+    let mut text = header.to_string();
+    while text.len() % 8 != 0 {
+        text.push(' ');
+    }
+    let mut out = (text.len() as u64).to_le_bytes().to_vec();
+    out.extend(text.as_bytes());
+    out.extend(&bytes[8 + length..]);
+    fs::write(path, out).unwrap();
+}
+
+fn caption(program: &Program) -> Outcome {
+    program.run(&["caption", "demo", "--target", "m", "--method", "autoregressive", "--max-new-tokens", "2"])
+}
+
+/// One damaged copy of the target.
+fn damaged(damage: impl FnOnce(&Path), part: &str) {
+    let program = Program::new();
+    damage(&copy(&program, "target", "m"));
+    refused(&caption(&program), part);
+}
+
+#[test]
+fn a_whole_copy_works() {
+    let program = Program::new();
+    copy(&program, "target", "m");
+    let run = caption(&program);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
+#[test]
+fn without_a_configuration() {
+    damaged(|dir| fs::remove_file(dir.join("config.json")).unwrap(), "config.json");
+}
+
+#[test]
+fn with_a_broken_configuration() {
+    damaged(|dir| fs::write(dir.join("config.json"), "{").unwrap(), "config.json");
+}
+
+#[test]
+fn of_an_unknown_architecture() {
+    let change = |config: &mut Value| {
+        config["model_type"] = json!("mystery");
+        config["architectures"] = json!(["MysteryForConditionalGeneration"]);
+    };
+    damaged(|dir| edit(&dir.join("config.json"), change), "mystery");
+}
+
+#[test]
+fn without_a_tokenizer() {
+    damaged(|dir| fs::remove_file(dir.join("tokenizer.json")).unwrap(), "tokenizer.json");
+}
+
+#[test]
+fn with_truncated_weights() {
+    let cut = |dir: &Path| {
+        let path = dir.join("model.safetensors");
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    };
+    damaged(cut, "model.safetensors");
+}
+
+#[test]
+fn with_a_flipped_bit_in_the_header() {
+    for byte in [2, 6, 8, 40] {
+        let flip = |dir: &Path| {
+            let path = dir.join("model.safetensors");
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[byte] ^= 0x80;
+            fs::write(&path, bytes).unwrap();
+        };
+        damaged(flip, "model.safetensors");
+    }
+}
+
+#[test]
+fn with_a_tensor_missing() {
+    let name = "model.norm.weight";
+    let remove = |dir: &Path| {
+        edit_header(&dir.join("model.safetensors"), |header| {
+            let tensor = header.remove(name).unwrap();
+            // Still a valid file: its bytes belong to somebody.
+            header.insert("nobody".into(), tensor);
+        });
+    };
+    damaged(remove, name);
+}
+
+#[test]
+fn with_a_tensor_of_another_shape() {
+    let name = "model.layers.0.mlp.down_proj.weight";
+    let turn = |dir: &Path| {
+        edit_header(&dir.join("model.safetensors"), |header| {
+            let shape = header[name]["shape"].as_array_mut().unwrap();
+            shape.reverse();
+        });
+    };
+    damaged(turn, name);
+}
+
+#[test]
+fn with_another_tokenizer_in_the_drafter() {
+    let program = Program::new();
+    let drafter = copy(&program, "drafter", "d");
+    edit(&drafter.join("tokenizer.json"), |tokenizer| {
+        let vocabulary = tokenizer["model"]["vocab"].as_object_mut().unwrap();
+        let names: Vec<String> = vocabulary.keys().take(2).cloned().collect();
+        let (a, b) = (vocabulary[&names[0]].clone(), vocabulary[&names[1]].clone());
+        vocabulary.insert(names[0].clone(), b);
+        vocabulary.insert(names[1].clone(), a);
+    });
+    refused(&program.run(&["caption", "demo", "--drafter", "d"]), "cannot draft for");
+}
+
+#[test]
+fn a_prompt_longer_than_the_context() {
+    let program = Program::new();
+    let mut command = program.command();
+    command.args(["caption", "demo", "--prompt", "-"]).write_stdin("why ".repeat(200_000));
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!([Some(2), Some(3)].contains(&output.status.code()), "{stderr}");
+    assert!(stderr.contains("error: ") && !stderr.contains("panicked"), "{stderr}");
+}
