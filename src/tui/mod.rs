@@ -1,1 +1,40 @@
 //! The terminal studio.
+//!
+//! What is known stands in the model; [`Studio::handle`] changes it by one [`Msg`] and says as [`Effect`]s what it wants
+//! done outside; drawing is a function of the model. [`run`] is the driver around that: it owns the terminal, the clock and
+//! the channels, and draws when something changed: at once for keys and resizes, at most 30 times a second while a caption
+//! streams, never when nothing happens.
+//!
+//! The driver refuses to know methods, models or videos: it reaches the engine through [`EnginePort`] only, so tests play
+//! the engine's part with a script.
+
+mod action;
+mod app;
+mod config;
+mod effect;
+mod error;
+mod files;
+mod frames;
+mod key;
+mod keymap;
+mod model;
+pub mod picture;
+mod studio;
+mod terminal;
+#[cfg(test)]
+mod testing;
+mod text;
+mod theme;
+mod update;
+mod view;
+
+pub use action::Action;
+pub use app::run;
+pub use config::{Clip, ClipFacts, DEFAULT_PRESETS, EnginePort, Probe, PromptPreset, StudioConfig};
+pub use effect::{Effect, Msg};
+pub use error::StudioError;
+pub use key::{Key, KeyCode};
+pub use keymap::{DEFAULT_KEYMAP, Keymap, Place};
+pub use model::library::Found;
+pub use studio::Studio;
+pub use theme::{ColorDepth, Theme};

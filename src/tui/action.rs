@@ -1,0 +1,82 @@
+//! Everything a key can do: the one list from which the key map, the help and the status line are made.
+
+macro_rules! actions {
+    ($($variant:ident $name:literal $about:literal;)*) => {
+        /// Something that a key does.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Action {
+            $(#[doc = $about] $variant,)*
+        }
+
+        impl Action {
+            /// All actions, in the order of the help page.
+            pub const ALL: &'static [Action] = &[$(Action::$variant,)*];
+
+            /// The name used in key maps.
+            pub fn name(self) -> &'static str {
+                match self { $(Action::$variant => $name,)* }
+            }
+
+            /// What it does, in words for the help page.
+            pub fn about(self) -> &'static str {
+                match self { $(Action::$variant => $about,)* }
+            }
+        }
+    };
+}
+
+actions! {
+    Run "run" "caption the selected clip";
+    Again "again" "run the shown clip and prompt again with the chosen method";
+    Back "back" "close, clear, or cancel the run";
+    Interrupt "interrupt" "cancel the run; without a run, quit";
+    Quit "quit" "leave the studio";
+    NextPane "next_pane" "go to the next pane";
+    PreviousPane "previous_pane" "go to the previous pane";
+    Prompt "prompt" "edit the prompt";
+    Methods "methods" "choose a method";
+    KnobUp "knob_up" "turn the method's number up";
+    KnobDown "knob_down" "turn the method's number down";
+    NextKnob "next_knob" "turn another of the method's numbers";
+    Presets "presets" "choose a prepared prompt";
+    Copy "copy" "copy the caption";
+    OlderRun "older_run" "show the run before";
+    NewerRun "newer_run" "show the run after";
+    Theme "theme" "next theme";
+    Help "help" "keys and words";
+    Redraw "redraw" "draw the screen afresh";
+    Suspend "suspend" "put the studio to sleep, back to the shell";
+    Up "up" "up";
+    Down "down" "down";
+    PageUp "page_up" "a page up";
+    PageDown "page_down" "a page down";
+    Top "top" "to the beginning";
+    Bottom "bottom" "to the end";
+    Filter "filter" "filter the clips by name";
+    Open "open" "open a file or a folder by its path";
+    Choose "choose" "take the selected line";
+    Newline "newline" "begin a new line";
+    HistoryOlder "history_older" "an older prompt";
+    HistoryNewer "history_newer" "a newer prompt";
+    ClearLine "clear_line" "clear the line";
+}
+
+impl Action {
+    /// The action with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|a| a.name() == name)
+    }
+
+    /// One word for the status line.
+    pub(crate) fn short(self) -> &'static str {
+        match self {
+            Action::Methods => "method",
+            Action::Presets => "presets",
+            Action::NextPane => "panes",
+            Action::KnobUp | Action::KnobDown => "knob",
+            Action::Interrupt => "stop",
+            Action::HistoryOlder | Action::HistoryNewer => "history",
+            other => other.name(),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The driver: terminal, clock and channels around the studio.
+
+use std::{
+    io::IsTerminal,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use crossterm::event::{Event as TerminalEvent, EventStream};
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::mpsc;
+
+use super::{
+    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, files, frames::Frames, terminal::Screen,
+};
+use crate::record::Event;
+
+/// Time between two pictures of the spinner.
+const TICK: Duration = Duration::from_millis(120);
+/// Messages taken in before the screen is looked after again.
+const BATCH: usize = 512;
+
+/// Run the studio on the terminal until the user leaves or a signal ends it.
+///
+/// # Errors
+/// There is no terminal, it refuses, or the key map or theme is wrong: see [`StudioError`].
+pub fn run(
+    config: StudioConfig,
+    engine: Box<dyn EnginePort>,
+    events: mpsc::Receiver<Event>,
+) -> anyhow::Result<()> {
+    if !std::io::stdout().is_terminal() {
+        return Err(StudioError::NoTerminal.into());
+    }
+    // Mistakes in the user's files are told on the normal screen.
+    let (studio, begin) = Studio::new(&config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let screen = Screen::take(config.log.as_deref())?;
+    let (messages, inbox) = mpsc::channel(64);
+    let driver = Driver {
+        studio,
+        screen,
+        engine,
+        frames: Frames::default(),
+        messages,
+        probe: config.probe,
+        probing: false,
+        probe_next: None,
+        leaving: false,
+    };
+    let ended = runtime.block_on(driver.run(begin, events, inbox));
+    // A scan of a slow disk must not keep the user waiting.
+    runtime.shutdown_background();
+    Ok(ended?)
+}
+
+struct Driver {
+    studio: Studio,
+    screen: Screen,
+    engine: Box<dyn EnginePort>,
+    frames: Frames,
+    /// Answers of work done off this thread.
+    messages: mpsc::Sender<Msg>,
+    probe: Option<Probe>,
+    probing: bool,
+    /// The newest clip that waits to be looked at.
+    probe_next: Option<PathBuf>,
+    leaving: bool,
+}
+
+impl Driver {
+    async fn run(
+        mut self,
+        begin: Vec<Effect>,
+        mut events: mpsc::Receiver<Event>,
+        mut inbox: mpsc::Receiver<Msg>,
+    ) -> Result<(), StudioError> {
+        let (columns, rows) = self.screen.size();
+        self.take_in(Msg::Resize(columns, rows))?;
+        self.screen.draw(&self.studio)?;
+        self.frames.drawn(Instant::now());
+        self.perform(begin)?;
+        let mut keys = EventStream::new();
+        let mut signals = Signals::new()?;
+        let mut engine_lives = true;
+        let mut next_tick = Instant::now() + TICK;
+        while !self.leaving {
+            let now = Instant::now();
+            let due = self.frames.due(now);
+            if due.is_some_and(|at| at <= now) {
+                self.screen.draw(&self.studio)?;
+                self.frames.drawn(Instant::now());
+                continue;
+            }
+            let busy = self.studio.is_busy();
+            tokio::select! {
+                biased;
+                signal = signals.next() => match signal {
+                    Signal::Leave => self.leaving = true,
+                    Signal::Continued => {
+                        self.screen.resume()?;
+                        self.frames.want_now();
+                    }
+                },
+                event = keys.next() => {
+                    let mut next = Some(event);
+                    // A burst of keys, as of a paste into a simple terminal, is one frame.
+                    for _ in 0..BATCH {
+                        match next.take() {
+                            Some(Some(Ok(event))) => self.on_terminal(event)?,
+                            Some(Some(Err(source))) => {
+                                return Err(StudioError::Terminal { doing: "read from", source });
+                            }
+                            // The terminal is gone.
+                            Some(None) => self.leaving = true,
+                            None => break,
+                        }
+                        next = keys.next().now_or_never();
+                    }
+                    if let Some(Some(Ok(event))) = next {
+                        self.on_terminal(event)?;
+                    }
+                }
+                event = events.recv(), if engine_lives => {
+                    let mut next = event;
+                    engine_lives = next.is_some();
+                    if !engine_lives {
+                        self.take_in(Msg::EngineGone)?;
+                    }
+                    for _ in 0..BATCH {
+                        let Some(event) = next.take() else { break };
+                        self.take_in(Msg::Engine(event))?;
+                        next = events.try_recv().ok();
+                    }
+                    if let Some(event) = next {
+                        self.take_in(Msg::Engine(event))?;
+                    }
+                    self.frames.want();
+                }
+                Some(msg) = inbox.recv() => {
+                    if matches!(msg, Msg::Probed { .. }) {
+                        self.probing = false;
+                        self.probe_waiting();
+                    }
+                    self.take_in(msg)?;
+                    self.frames.want();
+                }
+                () = tokio::time::sleep_until(due.unwrap_or(now).into()), if due.is_some() => {}
+                () = tokio::time::sleep_until(next_tick.max(now).into()), if busy => {
+                    next_tick = Instant::now() + TICK;
+                    self.take_in(Msg::Tick)?;
+                    self.frames.want();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_terminal(&mut self, event: TerminalEvent) -> Result<(), StudioError> {
+        let msg = match event {
+            TerminalEvent::Key(key) => match Key::from_terminal(&key) {
+                Some(key) => Msg::Key(key),
+                None => return Ok(()),
+            },
+            TerminalEvent::Paste(text) => Msg::Paste(text),
+            TerminalEvent::Resize(columns, rows) => Msg::Resize(columns, rows),
+            TerminalEvent::Mouse(_) | TerminalEvent::FocusGained | TerminalEvent::FocusLost => return Ok(()),
+        };
+        self.take_in(msg)?;
+        self.frames.want_now();
+        Ok(())
+    }
+
+    fn take_in(&mut self, msg: Msg) -> Result<(), StudioError> {
+        let effects = self.studio.handle(msg);
+        self.perform(effects)
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) -> Result<(), StudioError> {
+        for effect in effects {
+            match effect {
+                Effect::Run(request) => self.engine.run(*request),
+                Effect::Cancel(run) => self.engine.cancel(run),
+                Effect::Scan(folder) => {
+                    self.off_thread(move || Msg::Scanned { found: files::scan(&folder), folder });
+                }
+                Effect::Open(path) => self.off_thread(move || files::open(&path)),
+                Effect::Probe(path) => {
+                    self.probe_next = Some(path);
+                    self.probe_waiting();
+                }
+                Effect::Copy(text) => self.screen.copy(&text)?,
+                Effect::Suspend => {
+                    self.screen.suspend()?;
+                    self.frames.want_now();
+                }
+                Effect::Redraw => {
+                    self.screen.clear()?;
+                    self.frames.want_now();
+                }
+                Effect::Quit => self.leaving = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// Look at the newest clip that waits, one at a time.
+    fn probe_waiting(&mut self) {
+        let Some(probe) = self.probe.clone().filter(|_| !self.probing) else { return };
+        let Some(path) = self.probe_next.take() else { return };
+        self.probing = true;
+        self.off_thread(move || Msg::Probed { facts: probe(&path).unwrap_or_default(), path });
+    }
+
+    fn off_thread(&self, work: impl FnOnce() -> Msg + Send + 'static) {
+        let messages = self.messages.clone();
+        // The answer comes as a message; there is nobody to tell if the studio has left meanwhile.
+        drop(tokio::task::spawn_blocking(move || messages.blocking_send(work()).ok()));
+    }
+}
+
+enum Signal {
+    Leave,
+    Continued,
+}
+
+#[cfg(unix)]
+struct Signals {
+    term: tokio::signal::unix::Signal,
+    hup: tokio::signal::unix::Signal,
+    int: tokio::signal::unix::Signal,
+    cont: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Result<Self, StudioError> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| signal(kind).map_err(|source| StudioError::Terminal { doing: "set up", source });
+        Ok(Self {
+            term: listen(SignalKind::terminate())?,
+            hup: listen(SignalKind::hangup())?,
+            int: listen(SignalKind::interrupt())?,
+            cont: listen(SignalKind::from_raw(libc::SIGCONT))?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.term.recv() => Signal::Leave,
+            _ = self.hup.recv() => Signal::Leave,
+            _ = self.int.recv() => Signal::Leave,
+            _ = self.cont.recv() => Signal::Continued,
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Result<Self, StudioError> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) -> Signal {
+        std::future::pending().await
+    }
+}

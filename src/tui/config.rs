@@ -1,0 +1,152 @@
+//! What the studio is started with.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::ColorDepth;
+use crate::{
+    engine::{RunRequest, TextSampling},
+    speculate::Method,
+    video::Sampling,
+};
+
+/// The built-in prepared prompts (TOML).
+pub const DEFAULT_PRESETS: &str = include_str!("../../assets/prompts/default.toml");
+
+/// A clip that the library shows under a title of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clip {
+    /// What the library shows.
+    pub title: String,
+    /// The video file.
+    pub path: PathBuf,
+}
+
+/// A prepared prompt.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PromptPreset {
+    /// One word or two.
+    pub name: String,
+    /// The prompt.
+    pub text: String,
+}
+
+impl PromptPreset {
+    /// The built-in prepared prompts.
+    pub fn built_in() -> Vec<Self> {
+        #[derive(serde::Deserialize)]
+        struct File {
+            prompt: Vec<PromptPreset>,
+        }
+        toml::from_str::<File>(DEFAULT_PRESETS).map(|file| file.prompt).unwrap_or_default()
+    }
+}
+
+/// What is known of a clip without decoding it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClipFacts {
+    /// Length in seconds.
+    pub seconds: Option<f64>,
+    /// Width and height in pixels.
+    pub size: Option<(u32, u32)>,
+}
+
+/// Looks at a clip; called off the studio's thread, so it may block.
+pub type Probe = Arc<dyn Fn(&Path) -> Option<ClipFacts> + Send + Sync>;
+
+/// How the studio reaches the engine. Neither call blocks; everything comes back as events.
+pub trait EnginePort {
+    /// Begin a run; its number is in the request.
+    fn run(&self, request: RunRequest);
+    /// End this run soon; the engine still answers with its `done` or `failed` event.
+    fn cancel(&self, run: u64);
+}
+
+/// What the studio is started with.
+#[derive(Clone)]
+pub struct StudioConfig {
+    /// The clip to begin with.
+    pub video: Option<PathBuf>,
+    /// Clips with titles, shown first.
+    pub clips: Vec<Clip>,
+    /// Folders whose videos the library shows.
+    pub folders: Vec<PathBuf>,
+    /// The methods to choose from.
+    pub methods: Vec<Method>,
+    /// Name of the method to begin with; the first one where there is none of that name.
+    pub method: String,
+    /// Whether a method writes exactly what the target alone would.
+    pub lossless: fn(&Method) -> bool,
+    /// The prompt to begin with.
+    pub prompt: String,
+    /// Prepared prompts.
+    pub presets: Vec<PromptPreset>,
+    /// Name of the theme; `auto` chooses dark or light by the terminal's word.
+    pub theme: String,
+    /// Colours of the terminal.
+    pub colors: ColorDepth,
+    /// Which frames the models look at.
+    pub sampling: Sampling,
+    /// Upper limit of pixels per frame; none = the checkpoint's own.
+    pub max_pixels: Option<usize>,
+    /// Stop after this many tokens.
+    pub max_new_tokens: usize,
+    /// Sampling of the text.
+    pub text: TextSampling,
+    /// How many of the target's most likely tokens to ask for with each token.
+    pub logprobs: usize,
+    /// Looks at a clip for its length; none leaves the column empty.
+    pub probe: Option<Probe>,
+    /// A key map over the built-in one; it need not exist.
+    pub keymap: Option<PathBuf>,
+    /// A folder of themes; it need not exist.
+    pub themes: Option<PathBuf>,
+    /// Where the words of native libraries go while the studio is on the screen.
+    pub log: Option<PathBuf>,
+}
+
+impl Default for StudioConfig {
+    /// No clips, no methods; files of the user in their usual folders.
+    fn default() -> Self {
+        let base = etcetera::choose_base_strategy().ok();
+        let of = |f: fn(&etcetera::base_strategy::Xdg) -> PathBuf| base.as_ref().map(|b| f(b).join("specreel"));
+        let config = of(|b| etcetera::BaseStrategy::config_dir(b));
+        let state = of(|b| {
+            etcetera::BaseStrategy::state_dir(b).unwrap_or_else(|| etcetera::BaseStrategy::cache_dir(b))
+        });
+        Self {
+            video: None,
+            clips: Vec::new(),
+            folders: Vec::new(),
+            methods: Vec::new(),
+            method: String::new(),
+            lossless: |_| true,
+            prompt: "Describe the video.".into(),
+            presets: PromptPreset::built_in(),
+            theme: "auto".into(),
+            colors: ColorDepth::default(),
+            sampling: Sampling::default(),
+            max_pixels: None,
+            max_new_tokens: 256,
+            text: TextSampling::default(),
+            logprobs: 0,
+            probe: None,
+            keymap: config.as_ref().map(|dir| dir.join("keymap.toml")),
+            themes: config.as_ref().map(|dir| dir.join("themes")),
+            log: state.map(|dir| dir.join("studio.log")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_prompts_are_readable() {
+        assert!(PromptPreset::built_in().len() >= 5);
+    }
+}

@@ -1,0 +1,95 @@
+//! Looking at the file system for the library. Everything here may block and runs off the studio's thread.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    Msg,
+    model::library::{Found, is_video},
+    text,
+};
+
+/// Folders deeper than this are not looked into.
+const MAX_DEPTH: usize = 4;
+/// More files than this are no library.
+const MAX_FILES: usize = 20_000;
+
+/// The videos of a folder and of the folders in it, in the order of their paths; hidden ones are left out.
+pub(crate) fn scan(folder: &Path) -> Result<Vec<Found>, String> {
+    let first = std::fs::read_dir(folder)
+        .map_err(|e| format!("cannot read the folder {}: {e}", text::clean_line(&folder.to_string_lossy())))?;
+    let mut found = Vec::new();
+    let mut looked = 0;
+    let mut waiting = vec![(first, 0)];
+    while let Some((entries, depth)) = waiting.pop() {
+        for entry in entries.flatten() {
+            looked += 1;
+            if looked > MAX_FILES {
+                break;
+            }
+            if entry.file_name().to_string_lossy().starts_with('.') {
+                continue;
+            }
+            let path = entry.path();
+            // Links to files are followed, links to folders are not: they may go in circles.
+            let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
+            if is_folder && depth + 1 < MAX_DEPTH {
+                waiting.extend(std::fs::read_dir(&path).ok().map(|entries| (entries, depth + 1)));
+            } else if !is_folder && is_video(&path) {
+                let facts = std::fs::metadata(&path);
+                if facts.as_ref().is_ok_and(|m| m.is_file()) {
+                    found.push(Found { bytes: facts.ok().map(|m| m.len()), path });
+                }
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+/// What a typed or pasted path is.
+pub(crate) fn open(typed: &str) -> Msg {
+    let path = expand(typed, std::env::var_os("HOME").map(PathBuf::from));
+    let shown = text::clean_line(&path.to_string_lossy());
+    match std::fs::metadata(&path) {
+        Ok(facts) if facts.is_dir() => Msg::Scanned { found: scan(&path), folder: path },
+        Ok(facts) if facts.is_file() => Msg::Opened(Ok(Found { bytes: Some(facts.len()), path })),
+        Ok(_) => Msg::Opened(Err(format!("{shown} is neither a file nor a folder"))),
+        Err(error) => Msg::Opened(Err(format!("cannot open {shown}: {error}"))),
+    }
+}
+
+/// `~` at the beginning is the user's own folder.
+fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
+    match (typed.strip_prefix("~/").or((typed == "~").then_some("")), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(typed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_gives_its_videos_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("sea/.hidden")).unwrap();
+        for name in ["b.mp4", "a.MKV", "notes.txt", "sea/c.webm", "sea/.hidden/d.mp4", ".e.mp4"] {
+            std::fs::write(dir.path().join(name), "12345").unwrap();
+        }
+        let found = scan(dir.path()).unwrap();
+        let names: Vec<_> =
+            found.iter().map(|f| f.path.strip_prefix(dir.path()).unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["a.MKV", "b.mp4", "sea/c.webm"]);
+        assert_eq!(found[0].bytes, Some(5));
+        assert!(scan(&dir.path().join("none")).unwrap_err().contains("none"));
+    }
+
+    #[test]
+    fn a_path_may_begin_with_the_home_folder() {
+        let home = || Some(PathBuf::from("/home/u"));
+        assert_eq!(expand("~/a.mp4", home()), PathBuf::from("/home/u/a.mp4"));
+        assert_eq!(expand("~", home()), PathBuf::from("/home/u/"));
+        assert_eq!(expand("/x/~", home()), PathBuf::from("/x/~"));
+    }
+}

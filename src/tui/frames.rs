@@ -1,0 +1,80 @@
+//! When to draw: at once for what the user does, at most 30 times a second for what streams, never without a change.
+
+use std::time::{Duration, Instant};
+
+/// Least time between two frames that nobody asked for by hand.
+const GAP: Duration = Duration::from_millis(33);
+
+/// The schedule of frames.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    wanted: bool,
+    urgent: bool,
+    last: Option<Instant>,
+}
+
+impl Frames {
+    /// Something on the screen changed by itself.
+    pub fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// The user did something.
+    pub fn want_now(&mut self) {
+        self.wanted = true;
+        self.urgent = true;
+    }
+
+    /// When the next frame is due; none while nothing changed.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        if !self.wanted {
+            return None;
+        }
+        match self.last {
+            Some(last) if !self.urgent => Some((last + GAP).max(now)),
+            _ => Some(now),
+        }
+    }
+
+    /// A frame was drawn.
+    pub fn drawn(&mut self, now: Instant) {
+        *self = Self { wanted: false, urgent: false, last: Some(now) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_held_back_and_input_is_not() {
+        let start = Instant::now();
+        let mut frames = Frames::default();
+        assert_eq!(frames.due(start), None);
+        frames.want();
+        assert_eq!(frames.due(start), Some(start));
+        frames.drawn(start);
+        assert_eq!(frames.due(start), None);
+        frames.want();
+        let soon = start + Duration::from_millis(5);
+        assert_eq!(frames.due(soon), Some(start + GAP));
+        frames.want_now();
+        assert_eq!(frames.due(soon), Some(soon));
+    }
+
+    #[test]
+    fn a_second_of_tokens_is_at_most_thirty_one_frames() {
+        let start = Instant::now();
+        let mut frames = Frames::default();
+        let mut drawn = 0;
+        for ms in 0..1000 {
+            let now = start + Duration::from_millis(ms);
+            frames.want();
+            if frames.due(now).is_some_and(|at| at <= now) {
+                frames.drawn(now);
+                drawn += 1;
+            }
+        }
+        assert!((30..=31).contains(&drawn), "{drawn}");
+    }
+}

@@ -1,0 +1,254 @@
+//! One key press, independent of the terminal library that read it.
+
+use crossterm::event as ct;
+use ratatui_textarea as ta;
+
+/// What was pressed, without modifiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeyCode {
+    /// A character; letters pressed with Shift arrive in upper case.
+    Char(char),
+    /// Enter.
+    Enter,
+    /// Escape.
+    Esc,
+    /// Tab.
+    Tab,
+    /// Backspace.
+    Backspace,
+    /// Delete.
+    Delete,
+    /// Arrow up.
+    Up,
+    /// Arrow down.
+    Down,
+    /// Arrow left.
+    Left,
+    /// Arrow right.
+    Right,
+    /// Home.
+    Home,
+    /// End.
+    End,
+    /// Page up.
+    PageUp,
+    /// Page down.
+    PageDown,
+    /// A function key by number.
+    F(u8),
+}
+
+/// A key with its modifiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// What was pressed.
+    pub code: KeyCode,
+    /// Control held.
+    pub ctrl: bool,
+    /// Alt held.
+    pub alt: bool,
+    /// Shift held; always false for characters, whose case already says it.
+    pub shift: bool,
+}
+
+/// The names of keys that are not characters, as key maps write them.
+const NAMES: [(&str, KeyCode); 15] = [
+    ("enter", KeyCode::Enter),
+    ("esc", KeyCode::Esc),
+    ("tab", KeyCode::Tab),
+    ("space", KeyCode::Char(' ')),
+    ("backspace", KeyCode::Backspace),
+    ("delete", KeyCode::Delete),
+    ("up", KeyCode::Up),
+    ("down", KeyCode::Down),
+    ("left", KeyCode::Left),
+    ("right", KeyCode::Right),
+    ("home", KeyCode::Home),
+    ("end", KeyCode::End),
+    ("pageup", KeyCode::PageUp),
+    ("pagedown", KeyCode::PageDown),
+    ("minus", KeyCode::Char('-')),
+];
+
+impl Key {
+    /// A key without modifiers.
+    pub const fn plain(code: KeyCode) -> Self {
+        Self { code, ctrl: false, alt: false, shift: false }
+    }
+
+    /// A character without modifiers.
+    pub const fn char(c: char) -> Self {
+        Self::plain(KeyCode::Char(c))
+    }
+
+    /// A character with Control.
+    pub const fn ctrl(c: char) -> Self {
+        Self { code: KeyCode::Char(c), ctrl: true, alt: false, shift: false }
+    }
+
+    /// The character that this key types into a text, if it types one.
+    pub fn typed(self) -> Option<char> {
+        match self.code {
+            KeyCode::Char(c) if !self.ctrl && !self.alt => Some(c),
+            _ => None,
+        }
+    }
+
+    /// Read a key as key maps write it: `q`, `ctrl-c`, `shift-tab`, `alt-enter`, `f1`. None if it names no key.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut key = Self::char(' ');
+        let mut rest = text;
+        loop {
+            let Some((modifier, tail)) = rest.split_once('-') else { break };
+            if tail.is_empty() {
+                break;
+            }
+            match modifier.to_ascii_lowercase().as_str() {
+                "ctrl" => key.ctrl = true,
+                "alt" => key.alt = true,
+                "shift" => key.shift = true,
+                _ => return None,
+            }
+            rest = tail;
+        }
+        let mut chars = rest.chars();
+        key.code = match (chars.next(), chars.next()) {
+            (Some(c), None) if key.shift => {
+                key.shift = false;
+                KeyCode::Char(c.to_ascii_uppercase())
+            }
+            (Some(c), None) => KeyCode::Char(c),
+            _ => {
+                let name = rest.to_ascii_lowercase();
+                match NAMES.iter().find(|(n, _)| *n == name) {
+                    Some((_, code)) => *code,
+                    None => KeyCode::F(name.strip_prefix('f')?.parse().ok().filter(|n| (1..=24).contains(n))?),
+                }
+            }
+        };
+        Some(key)
+    }
+
+    /// The key of a terminal event; none for releases and for keys that the studio does not know.
+    pub fn from_terminal(event: &ct::KeyEvent) -> Option<Self> {
+        if event.kind == ct::KeyEventKind::Release {
+            return None;
+        }
+        let has = |m| event.modifiers.contains(m);
+        let mut key = Self {
+            code: KeyCode::Esc,
+            ctrl: has(ct::KeyModifiers::CONTROL),
+            alt: has(ct::KeyModifiers::ALT),
+            shift: has(ct::KeyModifiers::SHIFT),
+        };
+        key.code = match event.code {
+            ct::KeyCode::Char(c) => {
+                key.shift = false;
+                KeyCode::Char(if key.ctrl { c.to_ascii_lowercase() } else { c })
+            }
+            ct::KeyCode::BackTab => {
+                key.shift = true;
+                KeyCode::Tab
+            }
+            ct::KeyCode::Enter => KeyCode::Enter,
+            ct::KeyCode::Esc => KeyCode::Esc,
+            ct::KeyCode::Tab => KeyCode::Tab,
+            ct::KeyCode::Backspace => KeyCode::Backspace,
+            ct::KeyCode::Delete => KeyCode::Delete,
+            ct::KeyCode::Up => KeyCode::Up,
+            ct::KeyCode::Down => KeyCode::Down,
+            ct::KeyCode::Left => KeyCode::Left,
+            ct::KeyCode::Right => KeyCode::Right,
+            ct::KeyCode::Home => KeyCode::Home,
+            ct::KeyCode::End => KeyCode::End,
+            ct::KeyCode::PageUp => KeyCode::PageUp,
+            ct::KeyCode::PageDown => KeyCode::PageDown,
+            ct::KeyCode::F(n) => KeyCode::F(n),
+            _ => return None,
+        };
+        Some(key)
+    }
+
+    /// The same key for the text editor widget.
+    pub(crate) fn to_editor(self) -> ta::Input {
+        let key = match self.code {
+            KeyCode::Char(c) => ta::Key::Char(c),
+            KeyCode::Enter => ta::Key::Enter,
+            KeyCode::Esc => ta::Key::Esc,
+            KeyCode::Tab => ta::Key::Tab,
+            KeyCode::Backspace => ta::Key::Backspace,
+            KeyCode::Delete => ta::Key::Delete,
+            KeyCode::Up => ta::Key::Up,
+            KeyCode::Down => ta::Key::Down,
+            KeyCode::Left => ta::Key::Left,
+            KeyCode::Right => ta::Key::Right,
+            KeyCode::Home => ta::Key::Home,
+            KeyCode::End => ta::Key::End,
+            KeyCode::PageUp => ta::Key::PageUp,
+            KeyCode::PageDown => ta::Key::PageDown,
+            KeyCode::F(n) => ta::Key::F(n),
+        };
+        ta::Input { key, ctrl: self.ctrl, alt: self.alt, shift: self.shift }
+    }
+}
+
+/// The key as help shows it: `q`, `Ctrl-c`, `Shift-Tab`, `↑`.
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = String::new();
+        for (held, name) in [(self.ctrl, "Ctrl-"), (self.alt, "Alt-"), (self.shift, "Shift-")] {
+            if held {
+                text.push_str(name);
+            }
+        }
+        match self.code {
+            KeyCode::Char(' ') => text.push_str("Space"),
+            KeyCode::Char(c) => text.push(c),
+            KeyCode::Enter => text.push_str("Enter"),
+            KeyCode::Esc => text.push_str("Esc"),
+            KeyCode::Tab => text.push_str("Tab"),
+            KeyCode::Backspace => text.push_str("Backspace"),
+            KeyCode::Delete => text.push_str("Del"),
+            KeyCode::Up => text.push('↑'),
+            KeyCode::Down => text.push('↓'),
+            KeyCode::Left => text.push('←'),
+            KeyCode::Right => text.push('→'),
+            KeyCode::Home => text.push_str("Home"),
+            KeyCode::End => text.push_str("End"),
+            KeyCode::PageUp => text.push_str("PgUp"),
+            KeyCode::PageDown => text.push_str("PgDn"),
+            KeyCode::F(n) => text.push_str(&format!("F{n}")),
+        }
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_are_written() {
+        assert_eq!(Key::parse("q"), Some(Key::char('q')));
+        assert_eq!(Key::parse("ctrl-c"), Some(Key::ctrl('c')));
+        assert_eq!(Key::parse("-"), Some(Key::char('-')));
+        assert_eq!(Key::parse("ctrl--"), Some(Key::ctrl('-')));
+        assert_eq!(Key::parse("shift-a"), Some(Key::char('A')));
+        assert_eq!(Key::parse("f12"), Some(Key::plain(KeyCode::F(12))));
+        assert_eq!(Key::parse("shift-tab"), Some(Key { shift: true, ..Key::plain(KeyCode::Tab) }));
+        for wrong in ["", "hyper-x", "f99", "entre", "ctrl-"] {
+            assert_eq!(Key::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn terminal_keys_are_one_form() {
+        let back_tab = ct::KeyEvent::new(ct::KeyCode::BackTab, ct::KeyModifiers::SHIFT);
+        assert_eq!(Key::from_terminal(&back_tab), Key::parse("shift-tab"));
+        let question = ct::KeyEvent::new(ct::KeyCode::Char('?'), ct::KeyModifiers::SHIFT);
+        assert_eq!(Key::from_terminal(&question), Key::parse("?"));
+        let mut release = ct::KeyEvent::new(ct::KeyCode::Enter, ct::KeyModifiers::NONE);
+        release.kind = ct::KeyEventKind::Release;
+        assert_eq!(Key::from_terminal(&release), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! Which key does what, as data: the built-in map and a user's file over it.
+//!
+//! A key is looked up in the place where it is pressed and then everywhere; while a text is edited, keys that type a
+//! character are text and never looked up everywhere.
+
+use std::path::Path;
+
+use super::{Action, Key, StudioError};
+
+/// The built-in map; also what `keymap.toml` in the configuration folder may say.
+pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");
+
+/// Where a key is pressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Any pane.
+    Everywhere,
+    /// The library.
+    Library,
+    /// The prompt.
+    Prompt,
+    /// The caption and the meters.
+    Reading,
+    /// The method picker and the presets.
+    List,
+    /// A line of text: the filter, a path, the search in the help.
+    Entry,
+}
+
+impl Place {
+    const ALL: [(Place, &'static str); 6] = [
+        (Place::Everywhere, "everywhere"),
+        (Place::Library, "library"),
+        (Place::Prompt, "prompt"),
+        (Place::Reading, "reading"),
+        (Place::List, "list"),
+        (Place::Entry, "entry"),
+    ];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, n)| *n == name).map(|(place, _)| *place)
+    }
+
+    /// The heading on the help page.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Place::Everywhere => "Everywhere",
+            Place::Library => "Library",
+            Place::Prompt => "Prompt",
+            Place::Reading => "Caption and meters",
+            Place::List => "Lists",
+            Place::Entry => "Lines of text",
+        }
+    }
+}
+
+/// The key map.
+#[derive(Clone, Debug)]
+pub struct Keymap {
+    bindings: Vec<(Place, Key, Action)>,
+}
+
+impl Keymap {
+    /// The built-in map.
+    ///
+    /// # Errors
+    /// Never, as the tests make sure.
+    pub fn built_in() -> Result<Self, StudioError> {
+        let mut map = Self { bindings: Vec::new() };
+        map.overlay(DEFAULT_KEYMAP, "the built-in key map")?;
+        Ok(map)
+    }
+
+    /// The built-in map with a user's file over it, where there is one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or says something that is not a key map.
+    pub fn with_file(file: Option<&Path>) -> Result<Self, StudioError> {
+        let mut map = Self::built_in()?;
+        let Some(file) = file else { return Ok(map) };
+        match std::fs::read_to_string(file) {
+            Ok(text) => map.overlay(&text, &file.display().to_string())?,
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(source) => return Err(StudioError::Read { file: file.into(), source }),
+        }
+        Ok(map)
+    }
+
+    /// Put the bindings of a TOML text over those of this map.
+    ///
+    /// # Errors
+    /// Names the file, the entry, what is wrong and what to write.
+    pub fn overlay(&mut self, text: &str, file: &str) -> Result<(), StudioError> {
+        let wrong = |key: String, problem: String, instead: String| StudioError::Keymap {
+            file: file.to_owned(),
+            key,
+            problem,
+            instead,
+        };
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(1, |s| text[..s.start.min(text.len())].lines().count().max(1));
+            let what = error.message().to_owned();
+            wrong(format!("line {line}"), what, "write lines like  quit = [\"q\", \"ctrl-q\"]".into())
+        })?;
+        let mut new: Vec<(Place, Key, Action)> = Vec::new();
+        for (section, actions) in &table {
+            let places = || Place::ALL.map(|(_, n)| format!("[{n}]")).join(", ");
+            let Some(place) = Place::named(section) else {
+                return Err(wrong(section.clone(), "no such section".into(), format!("use {}", places())));
+            };
+            let Some(actions) = actions.as_table() else {
+                let problem = "must be a section".to_owned();
+                return Err(wrong(section.clone(), problem, format!("write [{section}] on its own line")));
+            };
+            for (name, keys) in actions {
+                let entry = format!("{section}.{name}");
+                let Some(action) = Action::named(name) else {
+                    let known = Action::ALL.iter().map(|a| a.name()).collect::<Vec<_>>().join(", ");
+                    return Err(wrong(entry, "no such action".into(), format!("use one of {known}")));
+                };
+                self.bindings.retain(|(p, _, a)| (*p, *a) != (place, action));
+                let listed = match keys {
+                    toml::Value::Array(keys) => keys.clone(),
+                    one => vec![one.clone()],
+                };
+                for key in listed {
+                    let read = key.as_str().and_then(Key::parse).ok_or_else(|| {
+                        wrong(
+                            entry.clone(),
+                            format!("{key} is no key"),
+                            "write a list of keys like [\"q\", \"ctrl-q\", \"alt-enter\", \"shift-tab\", \"f1\"]"
+                                .into(),
+                        )
+                    })?;
+                    if let Some((_, _, other)) =
+                        new.iter().find(|(p, k, a)| *p == place && *k == read && *a != action)
+                    {
+                        return Err(wrong(
+                            entry,
+                            format!("{key} already does \"{}\" in [{section}]", other.name()),
+                            "give each key one action in a section".into(),
+                        ));
+                    }
+                    new.push((place, read, action));
+                }
+            }
+        }
+        self.bindings.retain(|(p, k, _)| !new.iter().any(|(np, nk, _)| np == p && nk == k));
+        self.bindings.extend(new);
+        Ok(())
+    }
+
+    /// What a key does in a place.
+    pub fn action(&self, place: Place, key: Key) -> Option<Action> {
+        let at = |place| self.bindings.iter().find(|(p, k, _)| *p == place && *k == key).map(|(_, _, a)| *a);
+        let typing = matches!(place, Place::Prompt | Place::Entry) && key.typed().is_some();
+        at(place).or_else(|| if typing { None } else { at(Place::Everywhere) })
+    }
+
+    /// The keys that do something in a place, the place's own and those of everywhere, in the order of the map.
+    pub(crate) fn keys(&self, place: Place, action: Action) -> Vec<Key> {
+        let typing = matches!(place, Place::Prompt | Place::Entry);
+        let of = |wanted| {
+            self.bindings.iter().filter(move |(p, _, a)| *p == wanted && *a == action).map(|(_, k, _)| *k)
+        };
+        of(place)
+            .chain(of(Place::Everywhere).filter(move |k| !(typing && k.typed().is_some())))
+            .filter(|k| self.action(place, *k) == Some(action))
+            .collect()
+    }
+
+    /// The help page: places in order, in each its actions with their keys.
+    pub(crate) fn pages(&self) -> Vec<(Place, Vec<(Action, Vec<Key>)>)> {
+        let page = |place| {
+            let keys = |action| {
+                let mine = self.bindings.iter().filter(move |(p, _, a)| *p == place && *a == action);
+                mine.map(|(_, k, _)| *k).collect::<Vec<_>>()
+            };
+            let lines = Action::ALL.iter().map(|a| (*a, keys(*a)));
+            lines.filter(|(_, keys)| !keys.is_empty()).collect::<Vec<_>>()
+        };
+        Place::ALL.into_iter().map(|(place, _)| (place, page(place))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overlaid(text: &str) -> Result<Keymap, StudioError> {
+        let mut map = Keymap::built_in()?;
+        map.overlay(text, "keymap.toml")?;
+        Ok(map)
+    }
+
+    #[test]
+    fn every_action_but_the_unbound_has_a_key() {
+        let map = Keymap::built_in().unwrap();
+        for action in Action::ALL {
+            assert!(map.bindings.iter().any(|(_, _, a)| a == action), "{} has no key", action.name());
+        }
+    }
+
+    #[test]
+    fn a_place_goes_before_everywhere_and_typing_before_letters() {
+        let map = Keymap::built_in().unwrap();
+        assert_eq!(map.action(Place::Reading, Key::char('q')), Some(Action::Quit));
+        assert_eq!(map.action(Place::List, Key::char('q')), Some(Action::Back));
+        assert_eq!(map.action(Place::Prompt, Key::char('q')), None);
+        assert_eq!(map.action(Place::Prompt, Key::ctrl('c')), Some(Action::Interrupt));
+    }
+
+    #[test]
+    fn a_users_file_changes_only_what_it_names() {
+        let map = overlaid("[everywhere]\nquit = \"ctrl-x\"\ntheme = []\nhelp = [\"m\"]\n").unwrap();
+        assert_eq!(map.action(Place::Reading, Key::char('q')), None);
+        assert_eq!(map.action(Place::Reading, Key::ctrl('x')), Some(Action::Quit));
+        assert_eq!(map.action(Place::Reading, Key::char('t')), None);
+        assert_eq!(map.action(Place::Reading, Key::char('m')), Some(Action::Help));
+        assert_eq!(map.action(Place::Reading, Key::char('y')), Some(Action::Copy));
+    }
+
+    #[test]
+    fn mistakes_name_file_entry_and_way_out() {
+        for (text, entry, instead) in [
+            ("[everywere]\n", "everywere", "[everywhere]"),
+            ("[library]\nquitt = \"q\"\n", "library.quitt", "quit"),
+            ("[library]\nquit = [\"hyper-q\"]\n", "library.quit", "ctrl-q"),
+            ("[library]\nquit = [3]\n", "library.quit", "ctrl-q"),
+            ("[library]\nquit = \"q\"\nrun = \"q\"\n", "library.", "one action"),
+            ("library = 1\n", "library", "[library]"),
+            ("[library\n", "line 1", "quit ="),
+        ] {
+            let error = overlaid(text).unwrap_err();
+            let said = format!("{error} / {}", error.hint().unwrap_or_default());
+            assert!(said.starts_with("keymap.toml: "), "{said}");
+            assert!(said.contains(entry) && said.contains(instead), "{said}");
+        }
+    }
+}

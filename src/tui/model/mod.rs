@@ -1,0 +1,211 @@
+//! Everything the studio knows. Changed only by [`super::update::update`], read only by the views.
+
+pub(crate) mod library;
+pub(crate) mod methods;
+pub(crate) mod prompt;
+pub(crate) mod run;
+
+use std::path::PathBuf;
+
+use super::{Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme, text};
+use crate::{
+    engine::{RunRequest, TextSampling},
+    record::{Failure, Stage},
+    video::Sampling,
+};
+use library::Library;
+use methods::Methods;
+use prompt::Prompt;
+use run::Runs;
+
+/// A pane that can have the focus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pane {
+    Library,
+    Prompt,
+    Caption,
+    Meters,
+}
+
+impl Pane {
+    pub const ALL: [Pane; 4] = [Pane::Library, Pane::Prompt, Pane::Caption, Pane::Meters];
+
+    pub fn next(self, by: isize) -> Self {
+        let at = Self::ALL.iter().position(|p| *p == self).unwrap_or(0) as isize;
+        Self::ALL[(at + by).rem_euclid(Self::ALL.len() as isize) as usize]
+    }
+}
+
+/// What lies over the panes and takes the keys.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Layer {
+    /// The method picker with its cursor.
+    Methods(usize),
+    /// The prepared prompts with their cursor.
+    Presets(usize),
+    /// The help with its search and its first line.
+    Help { query: String, top: usize },
+    /// Typing the library's filter.
+    Filter,
+    /// Typing a path.
+    Open(String),
+}
+
+/// How the engine is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum EngineState {
+    Loading { stage: Stage, done: u64, total: u64 },
+    Ready { target: String, drafter: Option<String>, device: String, dtype: String },
+    Failed(Failure),
+}
+
+/// Weight of a notice in the status line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Info,
+    Bad,
+}
+
+/// What every run request takes from the configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub sampling: Sampling,
+    pub max_pixels: Option<usize>,
+    pub max_new_tokens: usize,
+    pub text: TextSampling,
+    pub logprobs: usize,
+    pub probes: bool,
+}
+
+/// A run that waits for the engine, or for the run before it to end.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    pub request: RunRequest,
+    pub title: String,
+    pub method: String,
+    pub autoregressive: bool,
+    pub lossless: bool,
+}
+
+/// The whole state.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub size: (u16, u16),
+    pub focus: Pane,
+    pub layer: Option<Layer>,
+    pub library: Library,
+    pub prompt: Prompt,
+    pub presets: Vec<PromptPreset>,
+    pub methods: Methods,
+    pub engine: EngineState,
+    pub runs: Runs,
+    pub waiting: Option<Waiting>,
+    /// Lines between the end of the caption and the last line shown; 0 follows the stream.
+    pub caption_up: usize,
+    pub notice: Option<(Tone, String)>,
+    pub keymap: Keymap,
+    pub themes: Vec<Theme>,
+    pub theme: usize,
+    pub settings: Settings,
+    /// Counts while something goes on, for the spinner.
+    pub tick: usize,
+    pub start_video: Option<PathBuf>,
+}
+
+impl Model {
+    pub fn new(config: &StudioConfig) -> Result<Self, StudioError> {
+        let keymap = Keymap::with_file(config.keymap.as_deref())?;
+        let themes = Theme::all(config.themes.as_deref(), config.colors)?;
+        let wanted = match config.theme.as_str() {
+            "auto" | "" => guess_theme(std::env::var("COLORFGBG").ok().as_deref()),
+            name => name,
+        };
+        let Some(theme) = themes.iter().position(|t| t.name == wanted) else {
+            let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
+            return Err(StudioError::NoTheme { name: wanted.into(), known });
+        };
+        let mut library = Library::default();
+        for clip in &config.clips {
+            library.add_clip(&clip.title, &clip.path, None);
+        }
+        Ok(Self {
+            size: (0, 0),
+            focus: Pane::Library,
+            layer: None,
+            library,
+            prompt: Prompt::new(&config.prompt),
+            presets: config.presets.clone(),
+            methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
+            engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
+            runs: Runs { next: 1, ..Runs::default() },
+            waiting: None,
+            caption_up: 0,
+            notice: None,
+            keymap,
+            themes,
+            theme,
+            settings: Settings {
+                sampling: config.sampling,
+                max_pixels: config.max_pixels,
+                max_new_tokens: config.max_new_tokens,
+                text: config.text,
+                logprobs: config.logprobs,
+                probes: config.probe.is_some(),
+            },
+            tick: 0,
+            start_video: config.video.clone(),
+        })
+    }
+
+    /// Where the next key is pressed.
+    pub fn place(&self) -> Place {
+        match (&self.layer, self.focus) {
+            (Some(Layer::Methods(_) | Layer::Presets(_)), _) => Place::List,
+            (Some(Layer::Help { .. } | Layer::Filter | Layer::Open(_)), _) => Place::Entry,
+            (None, Pane::Library) => Place::Library,
+            (None, Pane::Prompt) => Place::Prompt,
+            (None, Pane::Caption | Pane::Meters) => Place::Reading,
+        }
+    }
+
+    /// True while something goes on that a spinner should show.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.engine, EngineState::Loading { .. }) || self.runs.active().is_some()
+    }
+
+    pub fn theme(&self) -> &Theme {
+        &self.themes[self.theme]
+    }
+
+    pub fn note(&mut self, tone: Tone, words: impl AsRef<str>) {
+        self.notice = Some((tone, text::clean_line(words.as_ref())));
+    }
+}
+
+/// Dark or light by the terminal's word (`COLORFGBG` = "foreground;background" as ANSI numbers).
+fn guess_theme(colorfgbg: Option<&str>) -> &'static str {
+    let background = colorfgbg.and_then(|v| v.rsplit(';').next()).and_then(|v| v.parse::<u8>().ok());
+    match background {
+        Some(7 | 9..=15) => "light",
+        _ => "dark",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panes_go_round() {
+        assert_eq!(Pane::Library.next(-1), Pane::Meters);
+        assert_eq!(Pane::Meters.next(1), Pane::Library);
+    }
+
+    #[test]
+    fn the_terminals_word_chooses_the_theme() {
+        assert_eq!(guess_theme(None), "dark");
+        assert_eq!(guess_theme(Some("15;0")), "dark");
+        assert_eq!(guess_theme(Some("0;15")), "light");
+        assert_eq!(guess_theme(Some("0;default;15")), "light");
+    }
+}

@@ -1,0 +1,172 @@
+//! The prompt: a small text editor with a history.
+
+use ratatui::style::{Modifier, Style};
+use ratatui_textarea::{CursorMove, TextArea, WrapMode};
+
+use crate::tui::{Key, KeyCode, text};
+
+/// Longer prompts are cut: no model here reads more, and a pasted film must not hang the studio.
+pub(crate) const MAX_PROMPT_BYTES: usize = 16 * 1024;
+const MAX_HISTORY: usize = 200;
+
+/// The prompt's text, cursor and history.
+#[derive(Clone, Debug)]
+pub(crate) struct Prompt {
+    pub editor: TextArea<'static>,
+    history: Vec<String>,
+    /// Place in the history while one of its prompts is shown, and the text that was there before.
+    recalled: Option<(usize, String)>,
+}
+
+fn editor(content: &str) -> TextArea<'static> {
+    let mut editor = TextArea::from(content.split('\n'));
+    editor.set_wrap_mode(WrapMode::WordOrGlyph);
+    editor.set_cursor_line_style(Style::new());
+    editor.set_cursor_style(Style::new().add_modifier(Modifier::REVERSED));
+    editor.move_cursor(CursorMove::Bottom);
+    editor.move_cursor(CursorMove::End);
+    editor
+}
+
+/// The longest beginning of at most `limit` bytes.
+fn cut(text: &str, limit: usize) -> &str {
+    let mut end = limit.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+impl Prompt {
+    pub fn new(content: &str) -> Self {
+        let content = text::clean(cut(content, MAX_PROMPT_BYTES));
+        Self { editor: editor(&content), history: Vec::new(), recalled: None }
+    }
+
+    /// The prompt without blank edges.
+    pub fn text(&self) -> String {
+        self.editor.lines().join("\n").trim().to_owned()
+    }
+
+    pub fn set(&mut self, content: &str) {
+        self.editor = editor(&text::clean(cut(content, MAX_PROMPT_BYTES)));
+        self.recalled = None;
+    }
+
+    /// Insert foreign text; false if a part had to be cut off.
+    pub fn paste(&mut self, content: &str) -> bool {
+        let used: usize = self.editor.lines().iter().map(|l| l.len() + 1).sum();
+        let room = MAX_PROMPT_BYTES.saturating_sub(used);
+        let kept = cut(content, room);
+        self.editor.insert_str(text::clean(kept));
+        kept.len() == content.len()
+    }
+
+    /// Give a key to the editor. Up on the first line and Down on the last go through the history.
+    pub fn input(&mut self, key: Key) {
+        let row = self.editor.cursor().0;
+        let plain = !key.ctrl && !key.alt && !key.shift;
+        match key.code {
+            KeyCode::Up if plain && row == 0 => self.older(),
+            KeyCode::Down if plain && row + 1 == self.editor.lines().len() => self.newer(),
+            // Enter runs and Tab changes panes; neither may reach the text by another way.
+            KeyCode::Enter | KeyCode::Tab | KeyCode::Esc | KeyCode::F(_) => {}
+            KeyCode::Char(_) if self.is_full() => {}
+            _ => {
+                self.editor.input(key.to_editor());
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.editor.lines().iter().map(|l| l.len() + 1).sum::<usize>() >= MAX_PROMPT_BYTES
+    }
+
+    /// Note a prompt that was run.
+    pub fn remember(&mut self, prompt: &str) {
+        self.recalled = None;
+        self.history.retain(|p| p != prompt);
+        self.history.push(prompt.to_owned());
+        if self.history.len() > MAX_HISTORY {
+            self.history.remove(0);
+        }
+    }
+
+    pub fn older(&mut self) {
+        let (at, draft) = match self.recalled.take() {
+            Some((at, draft)) => (at.checked_sub(1), draft),
+            // The prompt that was just run still stands there: go to the one before it.
+            None => {
+                let current = self.text();
+                let last = self.history.len().checked_sub(1);
+                let skip = last.is_some_and(|i| self.history[i] == current);
+                (if skip { last.and_then(|i| i.checked_sub(1)) } else { last }, current)
+            }
+        };
+        match at {
+            Some(at) => {
+                self.editor = editor(&self.history[at]);
+                self.recalled = Some((at, draft));
+            }
+            None if !self.history.is_empty() && self.text() == self.history[0] => {
+                self.recalled = Some((0, draft));
+            }
+            None => {}
+        }
+    }
+
+    pub fn newer(&mut self) {
+        let Some((at, draft)) = self.recalled.take() else { return };
+        if at + 1 < self.history.len() {
+            self.editor = editor(&self.history[at + 1]);
+            self.recalled = Some((at + 1, draft));
+        } else {
+            self.editor = editor(&draft);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn history_goes_back_and_returns_to_the_draft() {
+        let mut prompt = Prompt::new("draft");
+        prompt.remember("one");
+        prompt.remember("two");
+        let up = Key::plain(KeyCode::Up);
+        let down = Key::plain(KeyCode::Down);
+        prompt.input(up);
+        assert_eq!(prompt.text(), "two");
+        prompt.input(up);
+        prompt.input(up);
+        assert_eq!(prompt.text(), "one");
+        prompt.input(down);
+        assert_eq!(prompt.text(), "two");
+        prompt.input(down);
+        assert_eq!(prompt.text(), "draft");
+        prompt.input(down);
+        assert_eq!(prompt.text(), "draft");
+    }
+
+    #[test]
+    fn the_prompt_just_run_is_not_its_own_history() {
+        let mut prompt = Prompt::new("two");
+        prompt.remember("one");
+        prompt.remember("two");
+        prompt.older();
+        assert_eq!(prompt.text(), "one");
+    }
+
+    #[test]
+    fn a_pasted_megabyte_is_cut_and_cleaned() {
+        let mut prompt = Prompt::new("");
+        assert!(prompt.paste("a\u{1b}[31mb\r\nc"));
+        assert_eq!(prompt.text(), "ab\nc");
+        assert!(!prompt.paste(&"日".repeat(1 << 20)));
+        assert!(prompt.text().len() <= MAX_PROMPT_BYTES);
+        prompt.input(Key::char('x'));
+        assert!(prompt.text().len() <= MAX_PROMPT_BYTES + 4);
+    }
+}

@@ -1,0 +1,286 @@
+//! Pictures of screens: SVG for the documentation, and a text that shows styles for snapshots.
+
+use std::fmt::Write;
+
+use ratatui::{
+    buffer::{Buffer, Cell},
+    style::{Color, Modifier},
+};
+
+use super::text::width;
+
+/// One cell in SVG units.
+const CELL: (f64, f64) = (8.4, 18.0);
+const MARGIN: f64 = 12.0;
+const BACKGROUND: &str = "#14171c";
+const FOREGROUND: &str = "#d6dae2";
+
+/// The screen as an SVG document: colours, bold, dim, italic, underlined and reversed. Lines and blocks are drawn as
+/// shapes, so that they join in every font.
+pub fn svg(buffer: &Buffer) -> String {
+    let area = buffer.area;
+    let (w, h) = (f64::from(area.width) * CELL.0 + 2.0 * MARGIN, f64::from(area.height) * CELL.1 + 2.0 * MARGIN);
+    let mut out = String::new();
+    let mut put = |line: String| {
+        out.push_str(&line);
+        out.push('\n');
+    };
+    put(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w:.1} {h:.1}\" width=\"{w:.0}\" height=\"{h:.0}\" \
+         font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"14\">"
+    ));
+    put(format!("<rect width=\"{w:.1}\" height=\"{h:.1}\" rx=\"8\" fill=\"{BACKGROUND}\"/>"));
+    for y in 0..area.height {
+        for run in runs(buffer, area.y + y) {
+            for line in run.draw(MARGIN + f64::from(y) * CELL.1) {
+                put(line);
+            }
+        }
+    }
+    put("</svg>".into());
+    out
+}
+
+/// What a stretch of cells is drawn as.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Blank,
+    Text,
+    Shape,
+}
+
+/// Cells of one row that are drawn alike.
+struct Run {
+    column: u16,
+    cells: usize,
+    text: String,
+    kind: Kind,
+    fg: String,
+    bg: Option<String>,
+    modifier: Modifier,
+}
+
+fn runs(buffer: &Buffer, y: u16) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut covered = 0;
+    for x in buffer.area.left()..buffer.area.right() {
+        let Some(cell) = buffer.cell((x, y)) else { continue };
+        // The cell behind a wide character belongs to it.
+        if x < covered {
+            continue;
+        }
+        let columns = width(cell.symbol()).max(1);
+        covered = x + columns as u16;
+        let kind = kind(cell.symbol());
+        let (fg, bg) = colors(cell);
+        let last = runs.last_mut().filter(|r| {
+            r.kind == kind && kind != Kind::Shape && (&r.fg, &r.bg, r.modifier) == (&fg, &bg, cell.modifier)
+        });
+        match last {
+            Some(run) => {
+                run.text.push_str(cell.symbol());
+                run.cells += columns;
+            }
+            None => runs.push(Run {
+                column: x - buffer.area.x,
+                cells: columns,
+                text: cell.symbol().to_owned(),
+                kind,
+                fg,
+                bg,
+                modifier: cell.modifier,
+            }),
+        }
+    }
+    runs
+}
+
+fn kind(symbol: &str) -> Kind {
+    match symbol.chars().next() {
+        None | Some(' ') => Kind::Blank,
+        Some('─' | '│' | '╭' | '╮' | '╰' | '╯' | '▁'..='▏' | '▒' | '▓') => Kind::Shape,
+        Some(_) => Kind::Text,
+    }
+}
+
+impl Run {
+    fn draw(&self, y: f64) -> Vec<String> {
+        let x = MARGIN + f64::from(self.column) * CELL.0;
+        let w = self.cells as f64 * CELL.0;
+        let mut out = Vec::new();
+        if let Some(bg) = &self.bg {
+            out.push(format!("<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{:.1}\" fill=\"{bg}\"/>", CELL.1));
+        }
+        let dim = if self.modifier.contains(Modifier::DIM) { " opacity=\"0.6\"" } else { "" };
+        match self.kind {
+            Kind::Blank => {}
+            Kind::Shape => out.push(shape(self.text.chars().next().unwrap_or(' '), x, y, &self.fg, dim)),
+            Kind::Text => {
+                let mut style = String::from(dim);
+                for (modifier, attribute) in [
+                    (Modifier::BOLD, " font-weight=\"bold\""),
+                    (Modifier::ITALIC, " font-style=\"italic\""),
+                    (Modifier::UNDERLINED, " text-decoration=\"underline\""),
+                ] {
+                    if self.modifier.contains(modifier) {
+                        style.push_str(attribute);
+                    }
+                }
+                out.push(format!(
+                    "<text x=\"{x:.1}\" y=\"{:.1}\" textLength=\"{w:.1}\" xml:space=\"preserve\" fill=\"{}\"{style}>{}</text>",
+                    y + 13.5,
+                    self.fg,
+                    escape(&self.text)
+                ));
+            }
+        }
+        out
+    }
+}
+
+/// Lines and blocks as shapes of exactly one cell.
+fn shape(symbol: char, x: f64, y: f64, color: &str, dim: &str) -> String {
+    let (w, h) = CELL;
+    let (cx, cy) = (x + w / 2.0, y + h / 2.0);
+    let rect = |x: f64, y: f64, w: f64, h: f64, opacity: f64| {
+        let opacity = if opacity < 1.0 { format!(" fill-opacity=\"{opacity}\"") } else { String::new() };
+        format!("<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{color}\"{opacity}{dim}/>")
+    };
+    let path = |d: String| format!("<path d=\"{d}\" fill=\"none\" stroke=\"{color}\"{dim}/>");
+    let code = u32::from(symbol);
+    match symbol {
+        '▁'..='█' => {
+            let part = f64::from(code - 0x2580) / 8.0;
+            rect(x, y + h * (1.0 - part), w, h * part, 1.0)
+        }
+        '▉'..='▏' => rect(x, y, w * f64::from(0x2590 - code) / 8.0, h, 1.0),
+        '▒' => rect(x, y, w, h, 0.5),
+        '▓' => rect(x, y, w, h, 0.75),
+        '─' => path(format!("M{x:.1} {cy:.1}h{w:.1}")),
+        '│' => path(format!("M{cx:.1} {y:.1}v{h:.1}")),
+        // Corners: a line to the middle of two edges with a bend between.
+        _ => {
+            let (right, down) = (matches!(symbol, '╭' | '╰'), matches!(symbol, '╭' | '╮'));
+            let (ex, ey) = (if right { x + w } else { x }, if down { y + h } else { y });
+            path(format!("M{ex:.1} {cy:.1}Q{cx:.1} {cy:.1} {cx:.1} {ey:.1}"))
+        }
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn colors(cell: &Cell) -> (String, Option<String>) {
+    let fg = hex(cell.fg);
+    let bg = hex(cell.bg);
+    if cell.modifier.contains(Modifier::REVERSED) {
+        return (bg.unwrap_or_else(|| BACKGROUND.into()), Some(fg.unwrap_or_else(|| FOREGROUND.into())));
+    }
+    (fg.unwrap_or_else(|| FOREGROUND.into()), bg)
+}
+
+fn hex(color: Color) -> Option<String> {
+    let code = match color {
+        Color::Reset | Color::Indexed(_) => return None,
+        Color::Rgb(r, g, b) => return Some(format!("#{r:02x}{g:02x}{b:02x}")),
+        Color::Black => "#14171c",
+        Color::Red => "#d05c5c",
+        Color::Green => "#8cc27c",
+        Color::Yellow => "#d9a862",
+        Color::Blue => "#5f8fd0",
+        Color::Magenta => "#b78ae0",
+        Color::Cyan => "#63c1c9",
+        Color::Gray => "#b9bec8",
+        Color::DarkGray => "#6d7380",
+        Color::LightRed => "#f08080",
+        Color::LightGreen => "#a9dd99",
+        Color::LightYellow => "#f0c987",
+        Color::LightBlue => "#82aee8",
+        Color::LightMagenta => "#d2abf5",
+        Color::LightCyan => "#87dde4",
+        Color::White => "#f2f4f8",
+    };
+    Some(code.into())
+}
+
+/// The screen as text with its styles: the characters, then below them a map that has one letter for every style, and
+/// what the letters mean. Made for snapshots.
+pub fn describe(buffer: &Buffer) -> String {
+    let mut styles: Vec<String> = Vec::new();
+    let (mut text, mut map) = (String::new(), String::new());
+    for y in buffer.area.top()..buffer.area.bottom() {
+        let (mut line, mut letters) = (String::new(), String::new());
+        let mut covered = 0;
+        for x in buffer.area.left()..buffer.area.right() {
+            let Some(cell) = buffer.cell((x, y)) else { continue };
+            if x >= covered {
+                line.push_str(cell.symbol());
+                covered = x + width(cell.symbol()).max(1) as u16;
+            }
+            letters.push(letter(&mut styles, &style_words(cell)));
+        }
+        writeln!(text, "{}", line.trim_end()).ok();
+        writeln!(map, "{}", letters.trim_end_matches('.')).ok();
+    }
+    let mut out = format!("{text}--- styles ---\n{map}--- letters ---\n");
+    for (i, style) in styles.iter().enumerate() {
+        writeln!(out, "{} {style}", LETTERS[i % LETTERS.len()] as char).ok();
+    }
+    out
+}
+
+const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+fn letter(styles: &mut Vec<String>, words: &str) -> char {
+    if words.is_empty() {
+        return '.';
+    }
+    let at = styles.iter().position(|s| s == words).unwrap_or_else(|| {
+        styles.push(words.to_owned());
+        styles.len() - 1
+    });
+    LETTERS[at % LETTERS.len()] as char
+}
+
+fn style_words(cell: &Cell) -> String {
+    let mut words = Vec::new();
+    if cell.fg != Color::Reset {
+        words.push(format!("{}", cell.fg));
+    }
+    if cell.bg != Color::Reset {
+        words.push(format!("on {}", cell.bg));
+    }
+    if !cell.modifier.is_empty() {
+        words.push(format!("{:?}", cell.modifier));
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::{layout::Rect, style::Style};
+
+    use super::*;
+
+    #[test]
+    fn the_picture_has_colours_shapes_and_no_raw_markup() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 12, 2));
+        let bold = Style::new().fg(Color::Rgb(1, 2, 3)).add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
+        buffer.set_string(0, 0, "a<b&c", bold);
+        buffer.set_string(0, 1, "╭─▄日x", Style::new());
+        let picture = svg(&buffer);
+        assert!(picture.contains("a&lt;b&amp;c") && picture.contains("#010203"), "{picture}");
+        assert!(picture.contains("font-weight=\"bold\" text-decoration=\"underline\""), "{picture}");
+        assert!(picture.contains("<path") && picture.contains("日x"), "{picture}");
+        assert!(picture.contains("textLength=\"25.2\""), "日x takes three cells: {picture}");
+        assert_eq!(picture, svg(&buffer));
+    }
+
+    #[test]
+    fn descriptions_show_styles() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 4, 1));
+        buffer.set_string(1, 0, "x", Style::new().fg(Color::Cyan));
+        assert_eq!(describe(&buffer), " x\n--- styles ---\n.a\n--- letters ---\na Cyan\n");
+    }
+}

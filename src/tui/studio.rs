@@ -1,0 +1,63 @@
+//! The studio without a terminal: messages in, effects and pictures out.
+
+use ratatui::{Frame, Terminal, backend::TestBackend, buffer::Buffer};
+
+use super::{Effect, Msg, StudioConfig, StudioError, model::Model, update, view};
+
+/// The studio's state. The same object stands behind the terminal and in tests.
+#[derive(Clone, Debug)]
+pub struct Studio {
+    model: Model,
+}
+
+impl Studio {
+    /// A studio at its beginning, and what it wants done first.
+    ///
+    /// # Errors
+    /// The key map or a theme file is wrong, or there is no theme of the name asked for.
+    pub fn new(config: &StudioConfig) -> Result<(Self, Vec<Effect>), StudioError> {
+        let mut model = Model::new(config)?;
+        let effects = update::begin(&mut model, &config.folders);
+        Ok((Self { model }, effects))
+    }
+
+    /// Take in one message; what is to be done outside comes back.
+    pub fn handle(&mut self, msg: Msg) -> Vec<Effect> {
+        update::update(&mut self.model, msg)
+    }
+
+    /// Draw the whole screen.
+    pub fn draw(&self, frame: &mut Frame<'_>) {
+        view::draw(&self.model, self.model.theme(), frame);
+    }
+
+    /// The screen at this size, in columns and rows.
+    pub fn picture(&self, columns: u16, rows: u16) -> Buffer {
+        let backend = TestBackend::new(columns, rows);
+        let Ok(mut terminal) = Terminal::new(backend) else { return Buffer::default() };
+        match terminal.draw(|frame| self.draw(frame)) {
+            Ok(done) => done.buffer.clone(),
+            Err(never) => match never {},
+        }
+    }
+
+    /// True while something goes on: loading or a run.
+    pub fn is_busy(&self) -> bool {
+        self.model.is_busy()
+    }
+
+    /// The caption that is shown, as far as it is written.
+    pub fn caption(&self) -> String {
+        self.model.runs.shown().map(|run| run.text()).unwrap_or_default()
+    }
+
+    /// The prompt as it stands.
+    pub fn prompt(&self) -> String {
+        self.model.prompt.text()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn model(&mut self) -> &mut Model {
+        &mut self.model
+    }
+}

@@ -1,0 +1,211 @@
+//! The terminal's lifetime: set up, given back on every way out.
+//!
+//! The guard undoes what was done in its `Drop`; the panic hook does the same first when the studio's own thread panics,
+//! so that the message stands on the normal screen. A panic of another thread leaves the screen alone: its words go to the
+//! log, like everything that native libraries write to standard error while the studio is up.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Write},
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicI32, Ordering},
+};
+
+use crossterm::{
+    cursor,
+    event::{DisableBracketedPaste, EnableBracketedPaste},
+    execute, queue,
+    style::ResetColor,
+    terminal::{
+        BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+        disable_raw_mode, enable_raw_mode,
+    },
+};
+use ratatui::{Terminal, backend::CrosstermBackend};
+
+use super::{Studio, StudioError};
+
+/// The screen is ours.
+static UP: AtomicBool = AtomicBool::new(false);
+/// The real standard error while fd 2 goes to the log; -1 otherwise.
+static REAL_STDERR: AtomicI32 = AtomicI32::new(-1);
+
+type Writer = io::BufWriter<io::Stdout>;
+
+/// The terminal while the studio is on it.
+pub(crate) struct Screen {
+    terminal: Terminal<CrosstermBackend<Writer>>,
+}
+
+fn trouble(doing: &'static str) -> impl Fn(io::Error) -> StudioError {
+    move |source| StudioError::Terminal { doing, source }
+}
+
+impl Screen {
+    /// Take the terminal. `log` gets what is written to standard error meanwhile.
+    pub fn take(log: Option<&Path>) -> Result<Self, StudioError> {
+        hook_panics();
+        if let Some(log) = log {
+            // Without a log file the studio still runs; a library's words may then spoil the screen until it is redrawn.
+            redirect_stderr(log).ok();
+        }
+        enter().map_err(|e| {
+            leave();
+            trouble("set up")(e)
+        })?;
+        // One write a frame: no half-drawn screen over a slow line.
+        let writer = io::BufWriter::with_capacity(1 << 16, io::stdout());
+        match Terminal::new(CrosstermBackend::new(writer)) {
+            Ok(terminal) => Ok(Self { terminal }),
+            Err(e) => {
+                leave();
+                Err(trouble("set up")(e))
+            }
+        }
+    }
+
+    /// Columns and rows.
+    pub fn size(&self) -> (u16, u16) {
+        self.terminal.size().map_or((80, 24), |s| (s.width, s.height))
+    }
+
+    /// Draw one frame as one update of the screen.
+    pub fn draw(&mut self, studio: &Studio) -> Result<(), StudioError> {
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate).map_err(trouble("draw on"))?;
+        let drawn = self.terminal.draw(|frame| studio.draw(frame)).map(|_| ());
+        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate).map_err(trouble("draw on"))?;
+        drawn.map_err(trouble("draw on"))
+    }
+
+    /// Forget what is on the screen, so that the next frame draws all of it.
+    pub fn clear(&mut self) -> Result<(), StudioError> {
+        self.terminal.clear().map_err(trouble("draw on"))
+    }
+
+    /// Put a text on the clipboard by the terminal (OSC 52).
+    pub fn copy(&mut self, text: &str) -> Result<(), StudioError> {
+        use base64::Engine;
+        let encoded = base64::engine::general_purpose::STANDARD.encode(text);
+        let out = self.terminal.backend_mut();
+        write!(out, "\u{1b}]52;c;{encoded}\u{7}").and_then(|()| Write::flush(out)).map_err(trouble("write to"))
+    }
+
+    /// Give the terminal back to the shell and stop until it continues the process.
+    pub fn suspend(&mut self) -> Result<(), StudioError> {
+        leave_screen();
+        stop_process();
+        self.resume()
+    }
+
+    /// Take the terminal again after a stop.
+    pub fn resume(&mut self) -> Result<(), StudioError> {
+        enter().map_err(trouble("set up"))?;
+        self.clear()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    UP.store(true, Ordering::SeqCst);
+    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)
+}
+
+/// Undo [`enter`]; nothing where the screen is not ours.
+fn leave_screen() {
+    if UP.swap(false, Ordering::SeqCst) {
+        // Nothing can be done about a terminal that is gone.
+        execute!(
+            io::stdout(),
+            EndSynchronizedUpdate,
+            ResetColor,
+            DisableBracketedPaste,
+            LeaveAlternateScreen,
+            cursor::Show
+        )
+        .ok();
+        disable_raw_mode().ok();
+    }
+}
+
+/// Undo everything.
+fn leave() {
+    leave_screen();
+    restore_stderr();
+}
+
+/// When the studio's thread panics, give the terminal back before the message is written.
+fn hook_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let studio = std::thread::current().id();
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if std::thread::current().id() == studio {
+                leave();
+            }
+            before(panic);
+        }));
+    });
+}
+
+#[cfg(unix)]
+fn stop_process() {
+    // The whole group, as the terminal itself would: a wrapper that started us must stop, too.
+    // SAFETY: kill with a signal number has no preconditions.
+    unsafe {
+        libc::kill(0, libc::SIGTSTP);
+    }
+}
+
+#[cfg(not(unix))]
+fn stop_process() {}
+
+#[cfg(unix)]
+fn redirect_stderr(log: &Path) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    if let Some(folder) = log.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let file = OpenOptions::new().create(true).append(true).open(log)?;
+    // SAFETY: fd 2 and the file's fd are open; dup and dup2 touch only the table of open files.
+    unsafe {
+        let real = libc::dup(2);
+        if real < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        libc::fcntl(real, libc::F_SETFD, libc::FD_CLOEXEC);
+        if libc::dup2(file.as_raw_fd(), 2) < 0 {
+            let error = io::Error::last_os_error();
+            libc::close(real);
+            return Err(error);
+        }
+        REAL_STDERR.store(real, Ordering::SeqCst);
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn restore_stderr() {
+    let real = REAL_STDERR.swap(-1, Ordering::SeqCst);
+    if real >= 0 {
+        // SAFETY: `real` is the descriptor that `redirect_stderr` duplicated; nobody else closes it.
+        unsafe {
+            libc::dup2(real, 2);
+            libc::close(real);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn redirect_stderr(_log: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn restore_stderr() {}

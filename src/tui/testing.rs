@@ -1,0 +1,127 @@
+//! What the studio's unit tests share: methods, clips, a studio, an engine's words.
+
+use super::{Clip, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
+use crate::{
+    record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict},
+    speculate::Method,
+};
+
+pub(crate) fn methods() -> Vec<Method> {
+    let of = |text: &str| toml::from_str(text).unwrap();
+    vec![
+        of(r#"
+            name = "autoregressive"
+            about = "The target alone"
+            drafter = { kind = "none" }
+            context = { kind = "full" }
+            shape = { kind = "chain", length = 1 }
+            acceptance = { kind = "exact" }
+            schedule = { kind = "sequential" }"#),
+        of(r#"
+            name = "naive"
+            about = "A small model drafts, the target verifies"
+            drafter = { kind = "model" }
+            context = { kind = "full" }
+            shape = { kind = "chain", length = 5 }
+            acceptance = { kind = "exact" }
+            schedule = { kind = "sequential" }"#),
+        of(r#"
+            name = "lvspec"
+            about = "Strict on visual tokens, loose on the rest"
+            paper = "See the Forest for the Trees, 2026"
+            drafter = { kind = "model" }
+            context = { kind = "uniform", keep = 0.1 }
+            shape = { kind = "chain", length = 10 }
+            acceptance = { kind = "visual", lambda = 0.7, top_n = 10, shift_tolerant = true }
+            schedule = { kind = "sequential" }"#),
+    ]
+}
+
+pub(crate) fn lossless(method: &Method) -> bool {
+    method.name != "lvspec"
+}
+
+pub(crate) fn config() -> StudioConfig {
+    let clip = |title: &str, path: &str| Clip { title: title.into(), path: path.into() };
+    StudioConfig {
+        clips: vec![clip("Red ball", "/demo/0.mp4"), clip("Two squares", "/demo/1.mp4")],
+        methods: methods(),
+        method: "lvspec".into(),
+        lossless,
+        theme: "dark".into(),
+        colors: ColorDepth::True,
+        keymap: None,
+        themes: None,
+        log: None,
+        ..StudioConfig::default()
+    }
+}
+
+/// A studio of 100 × 30 whose engine still loads.
+pub(crate) fn studio() -> Studio {
+    let (mut studio, effects) = Studio::new(&config()).unwrap();
+    assert!(effects.is_empty());
+    studio.handle(Msg::Resize(100, 30));
+    studio
+}
+
+/// A studio whose engine is ready.
+pub(crate) fn ready() -> Studio {
+    let mut studio = studio();
+    studio.handle(ready_event());
+    studio
+}
+
+pub(crate) fn ready_event() -> Msg {
+    let kind = EventKind::Ready {
+        target: "target-25m".into(),
+        drafter: Some("drafter-5m".into()),
+        device: "cpu".into(),
+        dtype: "q8_0".into(),
+    };
+    Msg::Engine(Event::new(0, kind))
+}
+
+/// Press keys as key maps write them, separated by blanks.
+pub(crate) fn press(studio: &mut Studio, keys: &str) -> Vec<Effect> {
+    keys.split(' ')
+        .flat_map(|k| studio.handle(Msg::Key(Key::parse(k).unwrap_or_else(|| panic!("{k} is no key")))))
+        .collect()
+}
+
+pub(crate) fn token(text: &str, verdict: Verdict) -> Token {
+    Token {
+        id: 1,
+        text: text.into(),
+        verdict,
+        target_id: 1,
+        relevance: None,
+        relevance_rank: None,
+        entropy: None,
+        probability: None,
+        drafter_probability: None,
+        logprobs: Vec::new(),
+    }
+}
+
+pub(crate) fn step(run: u64, tokens: &[(&str, Verdict)], judged: usize) -> Msg {
+    let accepted = tokens.iter().filter(|(_, v)| v.is_accepted_draft()).count();
+    let step = Step {
+        index: 0,
+        drafted: vec![1; judged],
+        drafted_text: Vec::new(),
+        judged,
+        accepted,
+        tokens: tokens.iter().map(|(t, v)| token(t, *v)).collect(),
+        draft_ms: 4.0,
+        verify_ms: 16.0,
+        other_ms: 0.0,
+    };
+    Msg::Engine(Event::new(run, EventKind::Step(step)))
+}
+
+pub(crate) fn done(run: u64, reason: StopReason, text: &str) -> Msg {
+    let stats = Stats { emitted: 3, steps: 1, tokens_per_second: 50.0, ..Stats::default() };
+    let kind = EventKind::Done { reason, text: text.into(), ids: vec![], stats: Box::new(stats) };
+    Msg::Engine(Event::new(run, kind))
+}

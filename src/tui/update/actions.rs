@@ -1,0 +1,215 @@
+//! What each action does.
+
+use super::{entry, runs};
+use crate::tui::{
+    Action, Effect,
+    model::{EngineState, Layer, Model, Pane, Tone, run::RunState},
+    view,
+};
+
+/// The largest caption that a clipboard sequence carries.
+const MAX_COPY_BYTES: usize = 74_000;
+
+pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    match action {
+        Action::Run => return runs::run(model),
+        Action::Again => return runs::again(model),
+        Action::Back => return back(model),
+        Action::Interrupt => return interrupt(model),
+        Action::Quit => return quit(model),
+        Action::NextPane => focus(model, model.focus.next(1)),
+        Action::PreviousPane => focus(model, model.focus.next(-1)),
+        Action::Prompt => focus(model, Pane::Prompt),
+        Action::Methods => model.layer = Some(Layer::Methods(model.methods.chosen)),
+        Action::Presets => model.layer = Some(Layer::Presets(0)),
+        Action::Help => model.layer = Some(Layer::Help { query: String::new(), top: 0 }),
+        Action::KnobUp => turn(model, true),
+        Action::KnobDown => turn(model, false),
+        Action::NextKnob => {
+            follow_picker(model);
+            model.methods.next_knob();
+            match model.methods.active_knob() {
+                Some(knob) => model.note(Tone::Info, format!("[ ] turn {knob}")),
+                None => model.note(Tone::Info, "this method has no number to turn"),
+            }
+        }
+        Action::Copy => return copy(model),
+        Action::OlderRun => show_run(model, model.runs.shown.saturating_sub(1)),
+        Action::NewerRun => show_run(model, model.runs.shown + 1),
+        Action::Theme => {
+            model.theme = (model.theme + 1) % model.themes.len();
+            let name = model.theme().name.clone();
+            model.note(Tone::Info, format!("theme {name}"));
+        }
+        Action::Redraw => return vec![Effect::Redraw],
+        Action::Suspend => return vec![Effect::Suspend],
+        Action::Up => step(model, Move::By(-1)),
+        Action::Down => step(model, Move::By(1)),
+        Action::PageUp => step(model, Move::Pages(-1)),
+        Action::PageDown => step(model, Move::Pages(1)),
+        Action::Top => step(model, Move::Top),
+        Action::Bottom => step(model, Move::Bottom),
+        Action::Filter => {
+            focus(model, Pane::Library);
+            model.layer = Some(Layer::Filter);
+        }
+        Action::Open => model.layer = Some(Layer::Open(String::new())),
+        Action::Choose => return entry::choose(model),
+        Action::Newline => model.prompt.editor.insert_newline(),
+        Action::HistoryOlder => model.prompt.older(),
+        Action::HistoryNewer => model.prompt.newer(),
+        Action::ClearLine => entry::clear(model),
+    }
+    Vec::new()
+}
+
+fn focus(model: &mut Model, pane: Pane) {
+    model.layer = None;
+    model.focus = pane;
+}
+
+/// Close what is open; else leave the prompt, clear the filter, or cancel the run.
+fn back(model: &mut Model) -> Vec<Effect> {
+    match model.layer.take() {
+        Some(Layer::Filter) => model.library.clear_filter(),
+        Some(_) => {}
+        None if model.focus == Pane::Library && !model.library.filter.is_empty() => {
+            model.library.clear_filter();
+        }
+        None if model.runs.active().is_some() || model.waiting.is_some() => return runs::cancel(model),
+        None if model.focus == Pane::Prompt => model.focus = Pane::Caption,
+        None => {}
+    }
+    Vec::new()
+}
+
+/// Cancel the run; a second time, or without a run, leave.
+fn interrupt(model: &mut Model) -> Vec<Effect> {
+    let cancelling = model.runs.active().is_some_and(|r| r.state == RunState::Cancelling);
+    if (model.runs.active().is_some() && !cancelling) || model.waiting.is_some() {
+        return runs::cancel(model);
+    }
+    quit(model)
+}
+
+fn quit(model: &mut Model) -> Vec<Effect> {
+    let cancel = model.runs.active().map(|r| Effect::Cancel(r.id));
+    cancel.into_iter().chain([Effect::Quit]).collect()
+}
+
+/// In the method picker the numbers are those of the line under the cursor.
+fn follow_picker(model: &mut Model) {
+    if let Some(Layer::Methods(cursor)) = model.layer
+        && cursor != model.methods.chosen
+    {
+        model.methods.choose(cursor);
+    }
+}
+
+fn turn(model: &mut Model, up: bool) {
+    follow_picker(model);
+    let again = model.keymap.keys(model.place(), Action::Again).first().map(ToString::to_string);
+    match (model.methods.turn(up), again) {
+        (Some(knob), Some(key)) if !model.runs.all.is_empty() => {
+            model.note(Tone::Info, format!("{knob}  ·  {key} runs again"));
+        }
+        (Some(knob), _) => model.note(Tone::Info, knob.to_string()),
+        (None, _) => model.note(Tone::Info, "this method has no number to turn"),
+    }
+}
+
+fn copy(model: &mut Model) -> Vec<Effect> {
+    let text = model.runs.shown().map(|r| r.text().trim().to_owned()).unwrap_or_default();
+    if text.is_empty() {
+        model.note(Tone::Info, "there is no caption to copy yet");
+        return Vec::new();
+    }
+    if text.len() > MAX_COPY_BYTES {
+        model.note(Tone::Bad, "the caption is too long for the terminal's clipboard");
+        return Vec::new();
+    }
+    model.note(Tone::Info, "caption copied (if the terminal allows it: OSC 52)");
+    vec![Effect::Copy(text)]
+}
+
+fn show_run(model: &mut Model, index: usize) {
+    if index < model.runs.all.len() && index != model.runs.shown {
+        model.runs.shown = index;
+        model.caption_up = 0;
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Move {
+    By(isize),
+    Pages(isize),
+    Top,
+    Bottom,
+}
+
+impl Move {
+    /// The place after this move in a list of `n`.
+    fn apply(self, at: usize, n: usize, page: usize) -> usize {
+        let last = n.saturating_sub(1);
+        let page = page.max(1) as isize;
+        match self {
+            Move::By(d) => at.saturating_add_signed(d).min(last),
+            Move::Pages(d) => at.saturating_add_signed(d * page).min(last),
+            Move::Top => 0,
+            Move::Bottom => last,
+        }
+    }
+}
+
+fn step(model: &mut Model, go: Move) {
+    let page = usize::from(model.size.1 / 2).max(1);
+    let n_methods = model.methods.presets.len();
+    let n_presets = model.presets.len();
+    let help_lines = match &model.layer {
+        Some(Layer::Help { query, .. }) => view::help::line_count(model, query),
+        _ => 0,
+    };
+    match &mut model.layer {
+        Some(Layer::Methods(cursor)) => {
+            *cursor = go.apply(*cursor, n_methods, page);
+            model.methods.knob = 0;
+        }
+        Some(Layer::Presets(cursor)) => *cursor = go.apply(*cursor, n_presets, page),
+        Some(Layer::Help { top, .. }) => *top = go.apply(*top, help_lines, page),
+        Some(Layer::Filter) => {
+            model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
+        }
+        Some(Layer::Open(_)) => {}
+        None => match model.focus {
+            Pane::Library => {
+                model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
+            }
+            Pane::Caption => {
+                let most = view::caption::overflow(model);
+                // Counted from the end, so that the stream can be followed.
+                let down = most.saturating_sub(model.caption_up.min(most));
+                model.caption_up = most - go.apply(down, most + 1, view::caption::page(model));
+            }
+            Pane::Meters => match go {
+                Move::By(d) if d < 0 => show_run(model, model.runs.shown.saturating_sub(1)),
+                Move::By(_) => show_run(model, model.runs.shown + 1),
+                Move::Pages(_) => {}
+                Move::Top => show_run(model, 0),
+                Move::Bottom => show_run(model, model.runs.all.len().saturating_sub(1)),
+            },
+            Pane::Prompt => {}
+        },
+    }
+}
+
+/// After a resize the caption may need fewer lines.
+pub(super) fn keep_caption_in_view(model: &mut Model) {
+    if model.caption_up > 0 {
+        model.caption_up = model.caption_up.min(view::caption::overflow(model));
+    }
+}
+
+/// True where runs may begin at once.
+pub(super) fn is_ready(model: &Model) -> bool {
+    matches!(model.engine, EngineState::Ready { .. })
+}

@@ -1,0 +1,88 @@
+//! Lines of text that are typed over the panes, and lists to choose from.
+
+use super::runs;
+use crate::tui::{
+    Effect, Key, KeyCode,
+    model::{Layer, Model, Pane, Tone},
+    text,
+};
+
+/// Longest text of a line.
+const MAX_ENTRY_BYTES: usize = 4096;
+
+/// Give a key to the line that is being typed.
+pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
+    if let Some(c) = key.typed() {
+        return type_text(model, c.encode_utf8(&mut [0; 4]));
+    }
+    let word = key == Key::ctrl('w') || (key.alt && key.code == KeyCode::Backspace);
+    if word || key.code == KeyCode::Backspace || key == Key::ctrl('h') {
+        edit(model, |line| {
+            if word {
+                let end = line.trim_end_matches([' ', '/']).rfind([' ', '/']).map_or(0, |i| i + 1);
+                line.truncate(end);
+            } else {
+                line.pop();
+            }
+        });
+    }
+    Vec::new()
+}
+
+/// Add to the line that is being typed.
+pub(super) fn type_text(model: &mut Model, typed: &str) -> Vec<Effect> {
+    let typed = text::clean_line(typed);
+    edit(model, |line| {
+        if line.len() + typed.len() <= MAX_ENTRY_BYTES {
+            line.push_str(&typed);
+        }
+    });
+    Vec::new()
+}
+
+/// Empty the line that is being typed.
+pub(super) fn clear(model: &mut Model) {
+    edit(model, String::clear);
+}
+
+fn edit(model: &mut Model, change: impl FnOnce(&mut String)) {
+    match &mut model.layer {
+        Some(Layer::Filter) => {
+            let mut filter = model.library.filter.clone();
+            change(&mut filter);
+            model.library.set_filter(filter);
+        }
+        Some(Layer::Open(path)) => change(path),
+        Some(Layer::Help { query, top }) => {
+            change(query);
+            *top = 0;
+        }
+        _ => {}
+    }
+}
+
+/// Take what is typed or selected.
+pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
+    match model.layer.take() {
+        Some(Layer::Methods(cursor)) => {
+            if cursor != model.methods.chosen {
+                model.methods.choose(cursor);
+            }
+            let label = model.methods.label(model.methods.chosen);
+            let hint = if model.runs.all.is_empty() { "" } else { "  ·  run again to compare" };
+            model.note(Tone::Info, format!("method {label}{hint}"));
+        }
+        Some(Layer::Presets(cursor)) => {
+            if let Some(preset) = model.presets.get(cursor) {
+                model.prompt.set(&preset.text);
+                model.focus = Pane::Prompt;
+            }
+        }
+        Some(Layer::Open(path)) if !path.trim().is_empty() => {
+            return vec![Effect::Open(path.trim().to_owned())];
+        }
+        Some(Layer::Filter | Layer::Open(_) | Layer::Help { .. }) => {}
+        None => return runs::run(model),
+    }
+    Vec::new()
+}

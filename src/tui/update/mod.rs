@@ -1,0 +1,191 @@
+//! The reducer: what each message does to the model, and what it wants done outside.
+//!
+//! Pure: no clock, no file, no terminal. Everything it needs is in the model or in the message.
+
+mod actions;
+mod entry;
+mod events;
+mod runs;
+
+use super::{
+    Effect, Key, Msg,
+    model::{EngineState, Layer, Model, Pane, Tone, library},
+    text,
+};
+use crate::record::{Failure, FailureClass};
+
+/// A pasted text longer than this is no path.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// Change the model by one message.
+pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
+    let before = model.library.selected().map(|e| e.path.clone());
+    let mut effects = match msg {
+        Msg::Key(key) => on_key(model, key),
+        Msg::Paste(pasted) => on_paste(model, &pasted),
+        Msg::Resize(columns, rows) => {
+            model.size = (columns, rows);
+            actions::keep_caption_in_view(model);
+            Vec::new()
+        }
+        Msg::Engine(event) => events::on_event(model, event),
+        Msg::EngineGone => {
+            events::engine_failed(
+                model,
+                Failure {
+                    class: FailureClass::Internal,
+                    error: "the engine ended".into(),
+                    hint: Some("quit and start again; the log says more".into()),
+                },
+            );
+            Vec::new()
+        }
+        Msg::Scanned { folder, found } => {
+            model.library.scanning = model.library.scanning.saturating_sub(1);
+            match found {
+                Ok(found) if found.is_empty() => {
+                    model.note(Tone::Info, format!("no videos in {}", folder.display()));
+                }
+                Ok(found) => model.library.add_folder(&folder, found),
+                Err(problem) => model.note(Tone::Bad, problem),
+            }
+            Vec::new()
+        }
+        Msg::Opened(Ok(file)) => {
+            model.library.open(&file);
+            let title = model.library.selected().map(|e| e.title.clone()).unwrap_or_default();
+            model.note(Tone::Info, format!("opened {title}"));
+            Vec::new()
+        }
+        Msg::Opened(Err(problem)) => {
+            model.note(Tone::Bad, problem);
+            Vec::new()
+        }
+        Msg::Probed { path, facts } => {
+            model.library.set_facts(&path, facts);
+            Vec::new()
+        }
+        Msg::Tick => {
+            model.tick = model.tick.wrapping_add(1);
+            Vec::new()
+        }
+    };
+    if model.settings.probes
+        && let Some(entry) = model.library.selected()
+        && entry.facts.is_none()
+        && before.as_deref() != Some(&entry.path)
+    {
+        effects.push(Effect::Probe(entry.path.clone()));
+    }
+    effects
+}
+
+/// What is wanted at the very beginning.
+pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Effect> {
+    let mut effects: Vec<_> = folders.iter().cloned().map(Effect::Scan).collect();
+    model.library.scanning = effects.len();
+    if let Some(video) = model.start_video.take() {
+        match model.library.entries.iter().any(|e| e.path == video) {
+            true => model.library.select(&video),
+            false => effects.push(Effect::Open(video.to_string_lossy().into_owned())),
+        }
+    }
+    if model.settings.probes
+        && let Some(entry) = model.library.selected()
+    {
+        effects.push(Effect::Probe(entry.path.clone()));
+    }
+    effects
+}
+
+fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
+    model.notice = None;
+    let place = model.place();
+    match model.keymap.action(place, key) {
+        Some(action) => actions::act(model, action),
+        None if model.layer.is_some() => entry::type_key(model, key),
+        None if model.focus == Pane::Prompt => {
+            model.prompt.input(key);
+            Vec::new()
+        }
+        None => Vec::new(),
+    }
+}
+
+fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
+    model.notice = None;
+    if let Some(Layer::Open(_) | Layer::Filter | Layer::Help { .. }) = model.layer {
+        let line = text::clean_line(pasted.get(..floor(pasted, MAX_PATH_BYTES)).unwrap_or_default());
+        return entry::type_text(model, line.trim());
+    }
+    if let Some(path) = as_video_path(pasted) {
+        return vec![Effect::Open(path)];
+    }
+    if model.layer.is_none() && model.focus == Pane::Prompt {
+        if !model.prompt.paste(pasted) {
+            model.note(Tone::Bad, "the pasted text was too long for a prompt and was cut");
+        }
+    } else {
+        model.note(Tone::Info, "paste a path of a video, or go to the prompt to paste a text");
+    }
+    Vec::new()
+}
+
+/// The largest index up to `limit` that lies between characters.
+fn floor(text: &str, limit: usize) -> usize {
+    (0..=limit.min(text.len())).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
+}
+
+/// A pasted text as the path of a video: one line that ends like a video, quoted or escaped as terminals and file
+/// managers do when a file is dropped.
+fn as_video_path(pasted: &str) -> Option<String> {
+    if pasted.len() > MAX_PATH_BYTES {
+        return None;
+    }
+    let line = pasted.trim();
+    let quoted = ['\'', '"'].into_iter().find_map(|q| line.strip_prefix(q)?.strip_suffix(q));
+    let path = match quoted {
+        Some(inside) => inside.to_owned(),
+        None => match line.strip_prefix("file://") {
+            Some(url) => unescape_url(url),
+            None => line.replace("\\ ", " ").replace("\\(", "(").replace("\\)", ")"),
+        },
+    };
+    let plain = !path.chars().any(char::is_control);
+    (plain && library::is_video(std::path::Path::new(&path))).then_some(path)
+}
+
+/// `%20` and its like back to bytes.
+fn unescape_url(url: &str) -> String {
+    let mut bytes = Vec::with_capacity(url.len());
+    let mut rest = url.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let code = (*first == b'%')
+            .then(|| tail.get(..2).and_then(|h| std::str::from_utf8(h).ok()))
+            .flatten()
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match code {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// True if runs can be asked for.
+fn engine_problem(model: &Model) -> Option<String> {
+    match &model.engine {
+        EngineState::Failed(failure) => Some(format!("no models: {}", failure.error)),
+        _ => None,
+    }
+}
+
+
+#[cfg(test)]
+mod tests;

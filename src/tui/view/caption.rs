@@ -1,0 +1,172 @@
+//! The caption pane: the stream, every token in the style of its verdict.
+
+use ratatui::{
+    Frame,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+    widgets::Paragraph,
+};
+
+use super::{areas, has_focus, panel, title, wrap::wrap};
+use crate::{
+    record::{StopReason, Verdict},
+    tui::{
+        Theme,
+        model::{
+            EngineState, Model, Pane,
+            run::{Run, RunState},
+        },
+        text,
+        theme::Role,
+    },
+};
+
+/// What stands beside a method's name on every face.
+pub(super) fn mark(lossless: bool) -> &'static str {
+    if lossless { "= lossless" } else { "≈ lossy" }
+}
+
+pub(super) fn mark_style(lossless: bool, theme: &Theme) -> Style {
+    theme.style(if lossless { Role::Good } else { Role::Warn })
+}
+
+pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    let focused = has_focus(model, Pane::Caption);
+    let run = model.runs.shown();
+    let mut block = panel(title("Caption", focused, theme), focused, theme);
+    let room = usize::from(area.width).saturating_sub(14);
+    if let Some(run) = run {
+        block = block.title_top(legend(run, theme, room).right_aligned());
+        let mut foot = vec![
+            Span::styled(format!(" {} ", mark(run.lossless)), mark_style(run.lossless, theme)),
+            Span::styled(format!("{} ", text::fit(&run.method, room / 2)), theme.style(Role::Dim)),
+        ];
+        if room > 60 {
+            foot.push(Span::styled(format!("· {} ", text::fit(&run.title, room / 3)), theme.style(Role::Dim)));
+        }
+        block = block.title_bottom(Line::from(foot));
+    }
+    let inner = text_area(area);
+    let rows = usize::from(inner.height);
+    let lines = lines(model, theme, inner.width.into());
+    let most = lines.len().saturating_sub(rows);
+    let up = model.caption_up.min(most);
+    if up > 0 {
+        let words = format!(" ↓ {up} more {} ", if up == 1 { "line" } else { "lines" });
+        block = block.title_bottom(Line::styled(words, theme.style(Role::Accent)).right_aligned());
+    } else if let Some(run) = run.filter(|r| r.stats.emitted > 0) {
+        let words = format!(" {} tokens ", run.stats.emitted);
+        block = block.title_bottom(Line::styled(words, theme.style(Role::Dim)).right_aligned());
+    }
+    frame.render_widget(block, area);
+    let shown: Vec<_> = lines.into_iter().skip(most - up).take(rows).collect();
+    frame.render_widget(Paragraph::new(shown), inner);
+}
+
+/// Inside the border, with a column of air on either side.
+fn text_area(area: Rect) -> Rect {
+    Rect {
+        x: area.x + 2,
+        y: area.y + 1,
+        width: area.width.saturating_sub(4),
+        height: area.height.saturating_sub(2),
+    }
+}
+
+/// Lines of the caption beyond those that fit.
+pub(crate) fn overflow(model: &Model) -> usize {
+    let Some(area) = areas(model.size, model.focus).and_then(|a| a.caption).map(text_area) else { return 0 };
+    let n = lines(model, model.theme(), area.width.into()).len();
+    n.saturating_sub(area.height.into())
+}
+
+/// Lines that fit.
+pub(crate) fn page(model: &Model) -> usize {
+    areas(model.size, model.focus).and_then(|a| a.caption).map_or(1, |a| text_area(a).height.into())
+}
+
+/// The verdicts with their live counts, each in its own style.
+fn legend(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
+    let mut spans = vec![Span::raw(" ")];
+    let mut used = 2;
+    for (verdict, count) in run.stats.verdicts.iter() {
+        let count = format!(" {count}");
+        let more = verdict.name().len() + count.len() + if spans.len() > 1 { 3 } else { 0 };
+        if used + more > columns {
+            spans.push(Span::styled(" …", theme.style(Role::Dim)));
+            break;
+        }
+        if spans.len() > 1 {
+            spans.push(Span::styled(" · ", theme.style(Role::Dim)));
+        }
+        spans.push(Span::styled(verdict.name(), theme.verdict(verdict)));
+        spans.push(Span::styled(count, theme.style(Role::Dim)));
+        used += more;
+    }
+    if spans.len() == 1 {
+        return Line::default();
+    }
+    spans.push(Span::raw(" "));
+    Line::from(spans)
+}
+
+fn lines(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    let Some(run) = model.runs.shown() else { return welcome(model, theme, columns) };
+    let pieces = run.pieces.iter().map(|p| (p.text.as_str(), theme.verdict(p.verdict)));
+    let mut lines = wrap(pieces, columns);
+    let dim = theme.style(Role::Dim);
+    let bad = theme.style(Role::Bad);
+    let mut say = |words: &str, style: Style| {
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
+        lines.extend(wrap([(words, style)], columns));
+    };
+    match &run.state {
+        RunState::Failed(failure) => {
+            say(&format!("✗ {}", failure.error), bad);
+            if let Some(hint) = &failure.hint {
+                say(hint, dim);
+            }
+        }
+        RunState::Done(StopReason::Cancelled) => say("— cancelled", dim),
+        RunState::Done(StopReason::Length) => say("— stopped at the token limit", dim),
+        RunState::Done(StopReason::Eos) if run.pieces.is_empty() => say("— the target wrote nothing", dim),
+        RunState::Sent | RunState::Working { .. } if run.pieces.is_empty() => {
+            say("…", dim);
+        }
+        _ => {}
+    }
+    lines
+}
+
+/// What stands there before the first run.
+fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    let dim = theme.style(Role::Dim);
+    if let EngineState::Failed(failure) = &model.engine {
+        let mut lines = wrap([(format!("✗ {}", failure.error).as_str(), theme.style(Role::Bad))], columns);
+        if let Some(hint) = &failure.hint {
+            lines.push(Line::default());
+            lines.extend(wrap([(hint.as_str(), dim)], columns));
+        }
+        return lines;
+    }
+    let mut lines = wrap(
+        [(
+            "Choose a clip, write a prompt, press Enter. The caption streams here, and every token shows how it \
+             was verified:",
+            dim,
+        )],
+        columns,
+    );
+    lines.push(Line::default());
+    let shown = [Verdict::Exact, Verdict::Loosened, Verdict::Shifted, Verdict::Corrected, Verdict::Bonus];
+    for verdict in shown {
+        let name = Span::styled(verdict.name(), theme.verdict(verdict));
+        let why = format!("{}{}", " ".repeat(11 - verdict.name().len()), verdict.why());
+        let why = Span::styled(text::fit(&why, columns.saturating_sub(verdict.name().len())), dim);
+        lines.push(Line::from(vec![name, why]));
+    }
+    lines
+}

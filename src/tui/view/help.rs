@@ -1,0 +1,122 @@
+//! The help page, made from the key map and the verdicts, with a search.
+
+use ratatui::{
+    Frame,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+    widgets::Paragraph,
+};
+
+use super::{caption, popup};
+use crate::{
+    record::Verdict,
+    tui::{Theme, model::Model, text, theme::Role},
+};
+
+/// One line of the page: a name and what it means.
+struct Entry {
+    section: &'static str,
+    name: String,
+    about: String,
+    verdict: Option<Verdict>,
+}
+
+/// Words on the screen that need one sentence.
+const WORDS: [(&str, &str); 7] = [
+    ("tau", "accepted draft tokens per step, the target's own token not counted"),
+    ("emitted", "tokens per step, the target's own token included"),
+    ("step", "one draft and one pass of the target that verifies it"),
+    ("speedup", "decode speed against the target alone; all counts every stage from the file on"),
+    ("measured", "the baseline is a whole autoregressive run on this clip and prompt"),
+    ("calibrated", "the baseline is a few autoregressive steps timed before the run"),
+    ("visual", "tokens that stand for parts of the frames"),
+];
+
+fn entries(model: &Model) -> Vec<Entry> {
+    let mut out = Vec::new();
+    for (place, actions) in model.keymap.pages() {
+        for (action, keys) in actions {
+            let keys = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join("  ");
+            let entry = Entry { section: place.title(), name: keys, about: action.about().into(), verdict: None };
+            out.push(entry);
+        }
+    }
+    for verdict in Verdict::ALL {
+        let (name, about) = (verdict.name().into(), verdict.why().into());
+        out.push(Entry { section: "Verdicts", name, about, verdict: Some(verdict) });
+    }
+    for lossless in [true, false] {
+        let about = match lossless {
+            true => "writes exactly what the target alone would",
+            false => "may write something else than the target alone",
+        };
+        let name = caption::mark(lossless).into();
+        out.push(Entry { section: "Words", name, about: about.into(), verdict: None });
+    }
+    for (name, about) in WORDS {
+        out.push(Entry { section: "Words", name: name.into(), about: about.into(), verdict: None });
+    }
+    out
+}
+
+/// The entries that hold every word of the search.
+fn matching(model: &Model, query: &str) -> Vec<Entry> {
+    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+    let mut found = entries(model);
+    found.retain(|e| {
+        let line = format!("{} {} {}", e.section, e.name, e.about).to_lowercase();
+        words.iter().all(|w| line.contains(w))
+    });
+    found
+}
+
+/// Lines of the page for a search.
+pub(crate) fn line_count(model: &Model, query: &str) -> usize {
+    lines(model, query, model.theme(), 80).len()
+}
+
+fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    let mut out: Vec<Line<'static>> = Vec::new();
+    let mut section = "";
+    for entry in matching(model, query) {
+        if entry.section != section {
+            if !section.is_empty() {
+                out.push(Line::default());
+            }
+            section = entry.section;
+            out.push(Line::styled(section, theme.style(Role::Title)));
+        }
+        let style = entry.verdict.map_or(theme.style(Role::Key), |v| theme.verdict(v));
+        let name = text::fit(&entry.name, 16);
+        let fill = " ".repeat(18 - text::width(&name));
+        out.push(Line::from(vec![
+            Span::raw("  "),
+            Span::styled(name, style),
+            Span::styled(fill, Style::new()),
+            Span::raw(text::fit(&entry.about, columns.saturating_sub(20))),
+        ]));
+    }
+    if out.is_empty() {
+        out.push(Line::styled("Nothing in the help has these words.", theme.style(Role::Dim)));
+    }
+    out
+}
+
+pub(super) fn draw(model: &Model, query: &str, top: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let (_, inner) = popup(frame, theme, 84, frame.area().height, "Help");
+    if inner.height < 3 {
+        return;
+    }
+    let search = Line::from(vec![
+        Span::styled("search ", theme.style(Role::Dim)),
+        Span::raw(text::fit_end(query, usize::from(inner.width).saturating_sub(10))),
+        Span::styled("▏", theme.style(Role::Accent)),
+    ]);
+    frame.render_widget(Paragraph::new(search), Rect { height: 1, ..inner });
+    let body = Rect { y: inner.y + 2, height: inner.height - 2, ..inner };
+    let lines = lines(model, query, theme, inner.width.into());
+    let top = top.min(lines.len().saturating_sub(body.height.into()));
+    let shown: Vec<_> = lines.into_iter().skip(top).take(body.height.into()).collect();
+    frame.render_widget(Paragraph::new(shown), body);
+}

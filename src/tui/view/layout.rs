@@ -1,0 +1,105 @@
+//! Where the panes are, for every size of terminal.
+
+use ratatui::layout::Rect;
+
+use crate::tui::model::Pane;
+
+/// The least size that the studio draws on, in columns and rows.
+const LEAST: (u16, u16) = (60, 16);
+
+/// The panes' places; where a pane has none, it is not drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Areas {
+    pub header: Rect,
+    pub library: Option<Rect>,
+    pub prompt: Option<Rect>,
+    pub caption: Option<Rect>,
+    pub meters: Option<Rect>,
+    pub status: Rect,
+}
+
+/// True where the panes stand one above another and only one of library, caption and meters is whole.
+pub(crate) fn is_stacked((columns, rows): (u16, u16)) -> bool {
+    columns < 92 || rows < 24
+}
+
+/// Divide a screen of `(columns, rows)`; none if it is too small.
+pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane) -> Option<Areas> {
+    if columns < LEAST.0 || rows < LEAST.1 {
+        return None;
+    }
+    let body = rows - 2;
+    let at = |x, y, width, height| Some(Rect { x, y: y + 1, width, height });
+    let mut areas = Areas {
+        header: Rect { x: 0, y: 0, width: columns, height: 1 },
+        library: None,
+        prompt: None,
+        caption: None,
+        meters: None,
+        status: Rect { x: 0, y: rows - 1, width: columns, height: 1 },
+    };
+    if is_stacked((columns, rows)) {
+        let prompt = if focus == Pane::Prompt && body > 18 { 6 } else { 4 };
+        let strip = if focus == Pane::Meters { 0 } else { 4 };
+        let main = at(0, prompt, columns, body - prompt - strip);
+        areas.prompt = at(0, 0, columns, prompt);
+        match focus {
+            Pane::Library => areas.library = main,
+            Pane::Prompt | Pane::Caption => areas.caption = main,
+            Pane::Meters => areas.meters = main,
+        }
+        if strip > 0 {
+            areas.meters = at(0, body - strip, columns, strip);
+        }
+        return Some(areas);
+    }
+    let prompt = (body / 4).clamp(6, 10);
+    if columns >= 156 {
+        let left = 40;
+        let right = 62;
+        let middle = columns - left - right;
+        areas.library = at(0, 0, left, body - prompt);
+        areas.prompt = at(0, body - prompt, left, prompt);
+        areas.caption = at(left, 0, middle, body);
+        areas.meters = at(left + middle, 0, right, body);
+    } else {
+        let left = (columns / 3).clamp(30, 42);
+        let right = columns - left;
+        let meters = (body * 11 / 20).clamp(11, 20);
+        areas.library = at(0, 0, left, body - prompt);
+        areas.prompt = at(0, body - prompt, left, prompt);
+        areas.caption = at(left, 0, right, body - meters);
+        areas.meters = at(left, body - meters, right, meters);
+    }
+    Some(areas)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panes_fill_the_screen_without_overlap_at_every_size() {
+        for columns in (60..220).step_by(7) {
+            for rows in 16..70 {
+                for focus in Pane::ALL {
+                    let a = areas((columns, rows), focus).unwrap();
+                    let panes: Vec<_> =
+                        [a.library, a.prompt, a.caption, a.meters].into_iter().flatten().collect();
+                    let sum: u32 = panes.iter().map(|r| r.area()).sum();
+                    assert_eq!(sum, u32::from(columns) * u32::from(rows - 2), "{columns}x{rows}");
+                    for (i, p) in panes.iter().enumerate() {
+                        assert!(p.bottom() < rows && p.right() <= columns && p.height >= 4);
+                        assert!(panes[i + 1..].iter().all(|q| !p.intersects(*q)));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn below_the_least_size_there_is_no_layout() {
+        assert_eq!(areas((59, 16), Pane::Library), None);
+        assert_eq!(areas((200, 15), Pane::Library), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! The library pane.
+
+use ratatui::{
+    Frame,
+    layout::Rect,
+    text::{Line, Span},
+    widgets::Paragraph,
+};
+
+use super::{has_focus, panel, title, window_top};
+use crate::tui::{
+    Theme,
+    model::{Layer, Model, Pane, library::Entry},
+    text,
+    theme::Role,
+};
+
+pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    let library = &model.library;
+    let focused = has_focus(model, Pane::Library);
+    let mut block = panel(title("Library", focused, theme), focused, theme);
+    let dim = theme.style(Role::Dim);
+    let count = match (library.scanning, library.shown.len(), library.entries.len()) {
+        (1.., _, n) => format!(" {n} … "),
+        (0, shown, n) if shown < n => format!(" {shown} of {n} "),
+        (0, _, n) => format!(" {n} "),
+    };
+    block = block.title_top(Line::styled(count, dim).right_aligned());
+    if model.layer == Some(Layer::Filter) || !library.filter.is_empty() {
+        let cursor = if model.layer == Some(Layer::Filter) { "▏" } else { "" };
+        let room = usize::from(area.width).saturating_sub(8);
+        let words = format!(" / {}{cursor} ", text::fit_end(&library.filter, room));
+        block = block.title_bottom(Line::styled(words, theme.style(Role::Accent)));
+    }
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let columns = usize::from(inner.width);
+    if library.shown.is_empty() {
+        let words = match (library.entries.is_empty(), library.scanning) {
+            (true, 0) => ["No clips here yet.", "Paste a path, or press o", "to open a file or a folder."],
+            (true, _) => ["Looking for videos…", "", ""],
+            (false, _) => ["No clip has such a name.", "Esc clears the filter.", ""],
+        };
+        let lines = words.map(|w| Line::styled(text::fit(&format!(" {w}"), columns), dim));
+        frame.render_widget(Paragraph::new(lines.to_vec()), inner);
+        return;
+    }
+    let rows = usize::from(inner.height);
+    let top = window_top(library.cursor, library.shown.len(), rows);
+    let mut lines = Vec::with_capacity(rows);
+    for (at, index) in library.shown.iter().enumerate().skip(top).take(rows) {
+        let here = at == library.cursor;
+        let mut line = entry_line(&library.entries[*index], here, columns, theme);
+        if here {
+            line = line.style(theme.style(if focused { Role::Selection } else { Role::SelectionDim }));
+        }
+        lines.push(line);
+    }
+    frame.render_widget(Paragraph::new(lines), inner);
+}
+
+/// `▸ title  folder      0:12  3.4 MB`; what does not fit is left out, the folder first.
+fn entry_line(entry: &Entry, here: bool, columns: usize, theme: &Theme) -> Line<'static> {
+    let seconds = entry.facts.and_then(|f| f.seconds).map(text::clock);
+    let mut right = seconds.unwrap_or_default();
+    if let Some(bytes) = entry.bytes {
+        right.push_str(&format!("{:>8}", text::bytes(bytes)));
+    }
+    if !right.is_empty() {
+        right = format!(" {} ", right.trim_start());
+    }
+    let room = columns.saturating_sub(2 + text::width(&right));
+    let name = text::fit(&entry.title, room);
+    let left = room - text::width(&name);
+    let place = match entry.place.as_str() {
+        "" => String::new(),
+        place if left > text::width(place) + 2 => format!("  {place}"),
+        place if left > 8 => format!("  {}", text::fit_end(place, left - 3)),
+        _ => String::new(),
+    };
+    // On the selected line everything has the selection's own colours.
+    let dim = if here { ratatui::style::Style::new() } else { theme.style(Role::Dim) };
+    let fill = " ".repeat(left.saturating_sub(text::width(&place)));
+    Line::from(vec![
+        Span::raw(if here { "▸ " } else { "  " }),
+        Span::raw(name),
+        Span::styled(format!("{place}{fill}{right}"), dim),
+    ])
+}

@@ -1,0 +1,126 @@
+//! Drawing: a function of the model. Nothing here changes anything, and every pane asks the theme for meanings.
+
+mod bars;
+pub(crate) mod caption;
+pub(crate) mod help;
+mod history;
+mod layout;
+mod library;
+mod meters;
+mod picker;
+mod prompt;
+mod status;
+mod wrap;
+
+use ratatui::{
+    Frame,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+    widgets::{Block, BorderType, Clear, Paragraph},
+};
+
+use super::{
+    Theme, text,
+    model::{Layer, Model, Pane},
+    theme::Role,
+};
+pub(crate) use layout::{Areas, areas, is_stacked};
+
+/// Draw everything.
+pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    frame.buffer_mut().set_style(area, theme.style(Role::Text));
+    let Some(areas) = areas((area.width, area.height), model.focus) else {
+        too_small(theme, frame, area);
+        return;
+    };
+    status::header(model, theme, frame, areas.header);
+    if let Some(area) = areas.library {
+        library::draw(model, theme, frame, area);
+    }
+    if let Some(area) = areas.prompt {
+        prompt::draw(model, theme, frame, area);
+    }
+    if let Some(area) = areas.caption {
+        caption::draw(model, theme, frame, area);
+    }
+    if let Some(area) = areas.meters {
+        meters::draw(model, theme, frame, area);
+    }
+    status::draw(model, theme, frame, areas.status);
+    match &model.layer {
+        Some(Layer::Methods(cursor)) => picker::methods(model, *cursor, theme, frame),
+        Some(Layer::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
+        Some(Layer::Help { query, top }) => help::draw(model, query, *top, theme, frame),
+        Some(Layer::Open(path)) => picker::open(path, theme, frame),
+        Some(Layer::Filter) | None => {}
+    }
+}
+
+/// A pane with a rounded border; the one with the focus stands out.
+fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, theme: &Theme) -> Block<'a> {
+    let border = theme.style(if focused { Role::BorderFocus } else { Role::Border });
+    let block = Block::bordered().border_type(BorderType::Rounded).border_style(border);
+    block.title_top(title.into())
+}
+
+/// A pane's name for its border.
+fn title(name: &str, focused: bool, theme: &Theme) -> Span<'static> {
+    let style = if focused { theme.style(Role::BorderFocus) } else { Style::new() };
+    Span::styled(format!(" {name} "), style.patch(theme.style(Role::Title)))
+}
+
+/// True if this pane takes the keys.
+fn has_focus(model: &Model, pane: Pane) -> bool {
+    model.focus == pane && model.layer.as_ref().is_none_or(|l| *l == Layer::Filter)
+}
+
+/// A box over the panes, emptied.
+fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, name: &str) -> (Rect, Rect) {
+    let whole = frame.area();
+    let columns = columns.min(whole.width.saturating_sub(2));
+    let rows = rows.min(whole.height.saturating_sub(2));
+    let area = Rect {
+        x: whole.x + (whole.width - columns) / 2,
+        y: whole.y + (whole.height - rows) / 2,
+        width: columns,
+        height: rows,
+    };
+    frame.render_widget(Clear, area);
+    frame.buffer_mut().set_style(area, theme.style(Role::Text));
+    let block = panel(Line::from(title(name, true, theme)), true, theme);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    (area, Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner })
+}
+
+fn too_small(theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    let words = ["specreel needs", "60 × 16", &format!("here: {} × {}", area.width, area.height)]
+        .map(|w| text::fit(w, area.width.into()));
+    let rows = words.len().min(area.height.into());
+    let top = area.y + (area.height - rows as u16) / 2;
+    let lines = words.into_iter().take(rows).map(|w| Line::styled(w, theme.style(Role::Warn)));
+    let at = Rect { y: top, height: rows as u16, ..area };
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).centered(), at);
+}
+
+/// The first line to show so that the cursor is inside a window of `rows`.
+fn window_top(cursor: usize, n: usize, rows: usize) -> usize {
+    // The cursor stands in the middle, but never further from the edges than the list allows.
+    cursor.saturating_sub(rows / 2).min(n.saturating_sub(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_holds_the_cursor() {
+        assert_eq!(window_top(0, 10, 4), 0);
+        assert_eq!(window_top(5, 10, 4), 3);
+        assert_eq!(window_top(9, 10, 4), 6);
+        assert_eq!(window_top(2, 3, 10), 0);
+        assert_eq!(window_top(0, 0, 0), 0);
+    }
+}

@@ -1,0 +1,131 @@
+//! Lists over the panes: the method picker, the prepared prompts, and the line for a path.
+
+use ratatui::{
+    Frame,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+    widgets::Paragraph,
+};
+
+use super::{caption, popup, window_top, wrap::wrap};
+use crate::tui::{
+    Theme,
+    model::{Model, methods},
+    text,
+    theme::Role,
+};
+
+/// The methods, and below them the five choices of the one under the cursor.
+pub(super) fn methods(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let list = &model.methods;
+    let n = list.turned.len();
+    let details = 8;
+    let height = (n + details + 3).min(usize::from(frame.area().height)) as u16;
+    let (_, inner) = popup(frame, theme, 96, height, "Method");
+    let rows = usize::from(inner.height).saturating_sub(details + 1).max(1);
+    let columns = usize::from(inner.width);
+    let top = window_top(cursor, n, rows);
+    let names = (0..n).map(|i| text::width(&list.label(i))).max().unwrap_or(0).clamp(12, 30);
+    let dim = theme.style(Role::Dim);
+    let mut lines = Vec::new();
+    for (i, method) in list.turned.iter().enumerate().skip(top).take(rows) {
+        let here = i == cursor;
+        let lossless = list.is_lossless(method);
+        let of = |style: Style| if here { Style::new() } else { style };
+        let line = Line::from(vec![
+            Span::raw(if i == list.chosen { "● " } else { "  " }),
+            Span::raw(text::pad(&list.label(i), names)),
+            Span::styled(
+                format!("  {}", text::pad(caption::mark(lossless), 11)),
+                of(caption::mark_style(lossless, theme)),
+            ),
+            Span::styled(
+                text::pad(&text::clean_line(&method.about), columns.saturating_sub(names + 15)),
+                of(dim),
+            ),
+        ]);
+        lines.push(if here { line.style(theme.style(Role::Selection)) } else { line });
+    }
+    let used = lines.len() as u16;
+    frame.render_widget(Paragraph::new(lines), Rect { height: used.min(inner.height), ..inner });
+    let below = Rect {
+        y: inner.y + used.min(inner.height),
+        height: inner.height.saturating_sub(used),
+        ..inner
+    };
+    if let Some(method) = list.turned.get(cursor) {
+        let rule = Line::styled("─".repeat(columns), theme.style(Role::Border));
+        let mut lines = vec![rule];
+        for (axis, choice) in methods::choices(method) {
+            lines.push(Line::from(vec![
+                Span::styled(text::pad(axis, 13), dim),
+                Span::raw(text::fit(&text::clean_line(&choice), columns.saturating_sub(13))),
+            ]));
+        }
+        if let Some(paper) = &method.paper {
+            lines.push(Line::from(vec![
+                Span::styled(text::pad("from", 13), dim),
+                Span::raw(text::fit(&text::clean_line(paper), columns.saturating_sub(13))),
+            ]));
+        }
+        if cursor == list.chosen {
+            lines.push(knobs(model, theme));
+        }
+        frame.render_widget(Paragraph::new(lines), below);
+    }
+}
+
+/// The numbers that can be turned, the active one marked.
+fn knobs(model: &Model, theme: &Theme) -> Line<'static> {
+    let active = model.methods.active_knob();
+    let mut line = Line::from(Span::styled(text::pad("[ ] turn", 13), theme.style(Role::Dim)));
+    let knobs = model.methods.knobs();
+    if knobs.is_empty() {
+        line.push_span(Span::styled("nothing", theme.style(Role::Dim)));
+    }
+    for knob in knobs {
+        let here = active.as_ref().is_some_and(|a| (a.axis, a.field) == (knob.axis, knob.field));
+        let style = theme.style(if here { Role::Accent } else { Role::Dim });
+        let edge = if here { ("‹", "›") } else { (" ", " ") };
+        line.push_span(Span::styled(format!("{}{knob}{} ", edge.0, edge.1), style));
+    }
+    line
+}
+
+/// The prepared prompts.
+pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let n = model.presets.len();
+    let (_, inner) = popup(frame, theme, 84, (n as u16).saturating_add(6), "Prompts");
+    let below = 3.min(inner.height.saturating_sub(1));
+    let rows = usize::from(inner.height - below);
+    let columns = usize::from(inner.width);
+    let top = window_top(cursor, n, rows);
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for (i, preset) in model.presets.iter().enumerate().skip(top).take(rows) {
+        let here = i == cursor;
+        let dim = if here { Style::new() } else { theme.style(Role::Dim) };
+        let line = Line::from(vec![
+            Span::raw(text::pad(&text::clean_line(&preset.name), 14)),
+            Span::styled(text::pad(&text::clean_line(&preset.text), columns.saturating_sub(14)), dim),
+        ]);
+        lines.push(if here { line.style(theme.style(Role::Selection)) } else { line });
+    }
+    frame.render_widget(Paragraph::new(lines), Rect { height: rows as u16, ..inner });
+    if let Some(preset) = model.presets.get(cursor) {
+        let at = Rect { y: inner.bottom() - below, height: below, ..inner };
+        let mut lines = vec![Line::styled("─".repeat(columns), theme.style(Role::Border))];
+        lines.extend(wrap([(text::clean(&preset.text).as_str(), Style::new())], columns));
+        frame.render_widget(Paragraph::new(lines), at);
+    }
+}
+
+/// The line for a path.
+pub(super) fn open(path: &str, theme: &Theme, frame: &mut Frame<'_>) {
+    let (_, inner) = popup(frame, theme, 76, 3, "Open a file or a folder");
+    let line = Line::from(vec![
+        Span::raw(text::fit_end(path, usize::from(inner.width).saturating_sub(2))),
+        Span::styled("▏", theme.style(Role::Accent)),
+    ]);
+    frame.render_widget(Paragraph::new(line), inner);
+}

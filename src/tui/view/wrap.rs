@@ -1,0 +1,119 @@
+//! Styled text into lines of at most so many columns, broken at spaces and around wide characters.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::tui::text::width;
+
+struct Cell<'a> {
+    text: &'a str,
+    columns: usize,
+    style: Style,
+}
+
+/// Wrap pieces of text into lines of at most `columns`.
+pub(super) fn wrap<'a>(pieces: impl IntoIterator<Item = (&'a str, Style)>, columns: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    let mut line: Vec<Cell<'a>> = Vec::new();
+    let mut used = 0;
+    // Index in `line` before which it may be broken.
+    let mut gap = None;
+    for (text, style) in pieces {
+        for grapheme in text.graphemes(true) {
+            if grapheme == "\n" {
+                lines.push(finish(&line));
+                line.clear();
+                (used, gap) = (0, None);
+                continue;
+            }
+            let cell = Cell { text: grapheme, columns: width(grapheme), style };
+            if cell.columns > columns {
+                continue;
+            }
+            let blank = grapheme.chars().all(char::is_whitespace);
+            if used + cell.columns > columns {
+                // A blank at the very end hangs over the edge and is not drawn; before a wide character any place is
+                // a gap.
+                let rest = match gap.filter(|g| *g > 0 && !blank && cell.columns < 2) {
+                    Some(at) => line.split_off(at),
+                    None => Vec::new(),
+                };
+                lines.push(finish(&line));
+                line = rest;
+                used = line.iter().map(|c| c.columns).sum();
+                gap = None;
+                if blank {
+                    continue;
+                }
+            }
+            if cell.columns == 2 && !line.is_empty() {
+                gap = Some(line.len());
+            }
+            used += cell.columns;
+            let wide = cell.columns == 2;
+            line.push(cell);
+            if blank || wide {
+                gap = Some(line.len());
+            }
+        }
+    }
+    if !line.is_empty() {
+        lines.push(finish(&line));
+    }
+    lines
+}
+
+fn finish(cells: &[Cell<'_>]) -> Line<'static> {
+    let mut spans: Vec<Span<'static>> = Vec::new();
+    let end = cells.iter().rposition(|c| !c.text.chars().all(char::is_whitespace)).map_or(0, |i| i + 1);
+    for cell in &cells[..end] {
+        match spans.last_mut() {
+            Some(last) if last.style == cell.style => last.content.to_mut().push_str(cell.text),
+            _ => spans.push(Span::styled(cell.text.to_owned(), cell.style)),
+        }
+    }
+    Line::from(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::style::Modifier;
+
+    use super::*;
+
+    fn plain(text: &str, columns: usize) -> Vec<String> {
+        wrap([(text, Style::new())], columns).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn breaks_at_spaces_and_inside_words_only_where_it_must() {
+        assert_eq!(plain("a red ball moves", 8), ["a red", "ball", "moves"]);
+        assert_eq!(plain("a red ball", 5), ["a red", "ball"]);
+        assert_eq!(plain("unbreakable", 4), ["unbr", "eaka", "ble"]);
+        assert_eq!(plain("a\n\nb", 4), ["a", "", "b"]);
+        assert_eq!(plain("", 4), Vec::<String>::new());
+    }
+
+    #[test]
+    fn wide_characters_never_stick_out() {
+        assert_eq!(plain("日本語の字", 5), ["日本", "語の", "字"]);
+        assert_eq!(plain("日本", 1), Vec::<String>::new());
+        for columns in 1..20 {
+            for line in plain("a 日本語 👩‍👩‍👧 e\u{301}tude 장면 naïve text", columns) {
+                assert!(width(&line) <= columns, "{line:?} in {columns}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_of_two_styles_stays_one_word() {
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        let lines = wrap([("one t", Style::new()), ("wo", bold)], 6);
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[1].spans.len(), 2);
+        assert_eq!(lines[1].to_string(), "two");
+    }
+}
