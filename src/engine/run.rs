@@ -19,7 +19,8 @@ use crate::{
         vision::VisionError,
     },
     record::{
-        Baseline, BaselineKind, EventKind, Failure, FailureClass, Stage, Stats, StopReason, Verdict, stats::Equality,
+        Baseline, BaselineKind, EventKind, Failure, FailureClass, Stage, Stats, StopReason, Verdict,
+        stats::Equality,
     },
     speculate::{Acceptance, Drafter, Method, Rules, Sampler, Session, VisualStates, context},
     video::{self, Rule},
@@ -75,7 +76,8 @@ impl Models {
             outlet.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
         };
         let target = QwenVl::load(&spec.target, dtype, &mut progress)?;
-        let drafter = spec.drafter.as_deref().map(|dir| QwenVl::load(dir, dtype, &mut progress)).transpose()?;
+        let drafter =
+            spec.drafter.as_deref().map(|dir| QwenVl::load(dir, dtype, &mut progress)).transpose()?;
         if let Some(drafter) = &drafter {
             let refuse = |problem: String| Failure {
                 class: FailureClass::Input,
@@ -84,7 +86,8 @@ impl Models {
             };
             target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
             let (ours, theirs) = (target.processor().config(), drafter.processor().config());
-            let shape = |c: &crate::model::processor::ProcessorConfig| (c.patch, c.temporal, c.merge, c.mean, c.std);
+            let shape =
+                |c: &crate::model::processor::ProcessorConfig| (c.patch, c.temporal, c.merge, c.mean, c.std);
             if shape(ours) != shape(theirs) {
                 return Err(refuse("it cuts frames into other patches".into()));
             }
@@ -226,7 +229,8 @@ impl Runner<'_> {
                 &Rule::QWEN_VL,
                 self.request.sampling,
                 &mut |probe, plan| {
-                    let (height, width, frames) = (probe.height as usize, probe.width as usize, plan.indices.len());
+                    let (height, width, frames) =
+                        (probe.height as usize, probe.width as usize, plan.indices.len());
                     let made = processor
                         .target_size(height, width, frames, self.request.max_pixels)
                         .and_then(|size| processor.patches(size));
@@ -240,7 +244,8 @@ impl Runner<'_> {
                 &mut |frame| {
                     let mut builder = builder.borrow_mut();
                     let Some(builder) = builder.as_mut() else { return ControlFlow::Break(()) };
-                    if let Err(error) = builder.push(&frame.rgb, frame.height as usize, frame.width as usize) {
+                    if let Err(error) = builder.push(&frame.rgb, frame.height as usize, frame.width as usize)
+                    {
                         return fail(error.into());
                     }
                     self.progress(Stage::Decode, builder.frames(), total.get())
@@ -316,11 +321,18 @@ impl Runner<'_> {
         })?;
         let prefill_ms = since(started);
         stats.timings.prefill_target_ms = prefill_ms;
-        store.contexts.insert(context_key, Context::new(prompt, sequence, VisualStates::new(seen, width), prefill_ms));
+        store
+            .contexts
+            .insert(context_key, Context::new(prompt, sequence, VisualStates::new(seen, width), prefill_ms));
         Ok(false)
     }
 
-    fn ensure_drafter(&self, store: &mut Store, key: &ClipKey, stats: &mut Stats) -> Result<Option<DrafterKey>, Stop> {
+    fn ensure_drafter(
+        &self,
+        store: &mut Store,
+        key: &ClipKey,
+        stats: &mut Stats,
+    ) -> Result<Option<DrafterKey>, Stop> {
         let method = &self.request.method;
         let (model, own) = match (&method.drafter, &self.models.drafter) {
             (Drafter::None {}, _) => return Ok(None),
@@ -337,7 +349,10 @@ impl Runner<'_> {
         let started = Instant::now();
         let kept = context::select(&method.context, [clip.grid.t, clip.grid.h, clip.grid.w]);
         stats.timings.select_ms = since(started);
-        self.progress(Stage::Select, 1, 1).is_break().then_some(()).map_or(Ok(()), |()| Err(Stop::Cancelled))?;
+        self.progress(Stage::Select, 1, 1)
+            .is_break()
+            .then_some(())
+            .map_or(Ok(()), |()| Err(Stop::Cancelled))?;
         let drafter_key = DrafterKey { own, kept };
         if context.drafters.touch(&drafter_key).is_some() {
             return Ok(Some(drafter_key));
@@ -358,15 +373,18 @@ impl Runner<'_> {
                 .chain(prompt.visual.end..prompt.ids.len() - 1)
                 .collect(),
         };
-        let sequence =
-            self.prefill(model, prompt, visual.as_ref().map(|v| &v.0), &rows, &mut |_, _| {})?;
+        let sequence = self.prefill(model, prompt, visual.as_ref().map(|v| &v.0), &rows, &mut |_, _| {})?;
         let prefill_ms = since(started);
         stats.timings.prefill_drafter_ms = prefill_ms;
         context.drafters.insert(drafter_key.clone(), DrafterContext { sequence, prefill_ms });
         Ok(Some(drafter_key))
     }
 
-    fn encode(&self, model: &QwenVl, patches: &crate::model::processor::Patches) -> Result<(Tensor, f64), Stop> {
+    fn encode(
+        &self,
+        model: &QwenVl,
+        patches: &crate::model::processor::Patches,
+    ) -> Result<(Tensor, f64), Stop> {
         let started = Instant::now();
         let embeddings = model.encode(patches, &mut |done, total| self.progress(Stage::Encode, done, total));
         match embeddings {
@@ -413,7 +431,9 @@ impl Runner<'_> {
                 if self.progress(Stage::Calibrate, i, CALIBRATION).is_break() {
                     return Err(Stop::Cancelled);
                 }
-                let Some(step) = session.step().map_err(crate::model::family::ModelError::from)? else { break };
+                let Some(step) = session.step().map_err(crate::model::family::ModelError::from)? else {
+                    break;
+                };
                 times.push((step.draft_ms + step.verify_ms + step.other_ms, step.verify_ms));
             }
         }
@@ -431,7 +451,12 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn rules<'r>(&'r self, method: &'r Method, max_new_tokens: usize, protected: &'r dyn Fn(u32) -> bool) -> Rules<'r> {
+    fn rules<'r>(
+        &'r self,
+        method: &'r Method,
+        max_new_tokens: usize,
+        protected: &'r dyn Fn(u32) -> bool,
+    ) -> Rules<'r> {
         let target = &self.models.target;
         Rules {
             method,
@@ -563,7 +588,10 @@ impl Runner<'_> {
             stats.equality = Some(Equality::of(ids, &reference.ids));
         }
         debug_assert_eq!(stats.verdicts.total(), ids.len() as u64);
-        debug_assert!(stats.verdicts.get(Verdict::Plain) == 0 || matches!(self.request.method.drafter, Drafter::None {}));
+        debug_assert!(
+            stats.verdicts.get(Verdict::Plain) == 0
+                || matches!(self.request.method.drafter, Drafter::None {})
+        );
     }
 
     fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {

@@ -103,7 +103,9 @@ impl EngineHandle {
     /// If the engine is gone, or so many commands wait that it takes no more.
     pub fn send(&self, command: Command) -> Result<(), Failure> {
         self.commands.try_send(command).map_err(|e| match e {
-            mpsc::error::TrySendError::Full(_) => internal(format!("{COMMANDS} commands already wait for the engine")),
+            mpsc::error::TrySendError::Full(_) => {
+                internal(format!("{COMMANDS} commands already wait for the engine"))
+            }
             mpsc::error::TrySendError::Closed(_) => internal("the engine has stopped".into()),
         })
     }
@@ -128,7 +130,8 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancel
             }
             Command::Run(request) => {
                 let outlet = Outlet { events: events.clone(), run: request.run };
-                let finished = guarded(&outlet, || run(&request, models.as_ref(), &mut store, &outlet, cancelled));
+                let finished =
+                    guarded(&outlet, || run(&request, models.as_ref(), &mut store, &outlet, cancelled));
                 if finished.is_none() {
                     // A run that broke off may have left a kept context half-written.
                     store = Store::default();
@@ -153,7 +156,9 @@ fn guarded<T>(outlet: &Outlet, f: impl FnOnce() -> Result<T, Failure>) -> Option
             Failure {
                 class: FailureClass::Internal,
                 error: format!("the engine broke off: {words}"),
-                hint: Some("this is a bug in specreel; please report it with the command and the video".into()),
+                hint: Some(
+                    "this is a bug in specreel; please report it with the command and the video".into(),
+                ),
             }
         }
     };

@@ -108,7 +108,10 @@ impl Checkpoint {
             names.extend(shard.metadata.tensors().into_keys().map(|name| (name, 0)));
             shards.push(shard);
         } else {
-            return Err(CheckpointError::file(&single, "missing (and there is no model.safetensors.index.json)"));
+            return Err(CheckpointError::file(
+                &single,
+                "missing (and there is no model.safetensors.index.json)",
+            ));
         }
         Ok(Self { dir: dir.to_owned(), shards, names })
     }
@@ -163,7 +166,9 @@ impl Checkpoint {
         let values = match info.dtype {
             Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
             Dtype::F16 => bytes.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f32()).collect(),
-            Dtype::BF16 => bytes.as_chunks().0.iter().map(|b| half::bf16::from_le_bytes(*b).to_f32()).collect(),
+            Dtype::BF16 => {
+                bytes.as_chunks().0.iter().map(|b| half::bf16::from_le_bytes(*b).to_f32()).collect()
+            }
             other => {
                 let problem = format!("type {other:?}; expected F32, F16 or BF16");
                 return Err(CheckpointError::tensor(name, &problem));
@@ -192,8 +197,9 @@ impl Checkpoint {
             let Some(relative) = relative.and_then(|n| n.strip_prefix('.')) else { continue };
             let shard = &self.shards[shard];
             let Some(info) = shard.metadata.info(name) else { continue };
-            let tensor = Tensor::from_vec(self.values(name, shard, info)?, info.shape.as_slice(), &Device::Cpu)
-                .map_err(|e| CheckpointError::tensor(name, &e.to_string()))?;
+            let tensor =
+                Tensor::from_vec(self.values(name, shard, info)?, info.shape.as_slice(), &Device::Cpu)
+                    .map_err(|e| CheckpointError::tensor(name, &e.to_string()))?;
             tensors.insert(relative.to_owned(), tensor);
         }
         if tensors.is_empty() {
@@ -210,11 +216,16 @@ impl Shard {
         // SAFETY: the mapping is read-only. A file changed by others while it is in use would be seen changed, as with any
         // program that maps its weights.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| fail(&e.to_string()))?;
-        let (header, metadata) = SafeTensors::read_metadata(&map).map_err(|e| fail(&format!("not a whole safetensors file: {e}")))?;
+        let (header, metadata) = SafeTensors::read_metadata(&map)
+            .map_err(|e| fail(&format!("not a whole safetensors file: {e}")))?;
         let data = header + 8;
         let end = metadata.tensors().values().map(|info| info.data_offsets.1).max().unwrap_or(0);
         if data.checked_add(end).is_none_or(|end| end > map.len()) {
-            return Err(fail(&format!("truncated: its header promises {} bytes, it has {}", data + end, map.len())));
+            return Err(fail(&format!(
+                "truncated: its header promises {} bytes, it has {}",
+                data + end,
+                map.len()
+            )));
         }
         Ok(Self { path: path.to_owned(), map, data, metadata })
     }
@@ -227,11 +238,15 @@ fn read_index(path: &Path) -> Result<Vec<(String, Vec<String>)>, CheckpointError
         weight_map: HashMap<String, String>,
     }
     let text = std::fs::read_to_string(path).map_err(|e| CheckpointError::file(path, &e.to_string()))?;
-    let index: Index = serde_json::from_str(&text).map_err(|e| CheckpointError::file(path, &e.to_string()))?;
+    let index: Index =
+        serde_json::from_str(&text).map_err(|e| CheckpointError::file(path, &e.to_string()))?;
     let mut files: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();
     for (name, file) in index.weight_map {
         if Path::new(&file).file_name() != Some(std::ffi::OsStr::new(&file)) {
-            return Err(CheckpointError::file(path, &format!("names `{file}`, which is not a file beside it")));
+            return Err(CheckpointError::file(
+                path,
+                &format!("names `{file}`, which is not a file beside it"),
+            ));
         }
         files.entry(file).or_default().push(name);
     }

@@ -97,9 +97,10 @@ impl VlConfig {
     /// If the file is missing, is not JSON, names an architecture that is not supported, or holds impossible sizes.
     pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
         let path = dir.join("config.json");
-        let text = std::fs::read_to_string(&path).map_err(|e| CheckpointError::file(&path, &e.to_string()))?;
-        let raw: serde_json::Value =
-            serde_json::from_str(&text).map_err(|e| CheckpointError::file(&path, &format!("not valid JSON: {e}")))?;
+        let text =
+            std::fs::read_to_string(&path).map_err(|e| CheckpointError::file(&path, &e.to_string()))?;
+        let raw: serde_json::Value = serde_json::from_str(&text)
+            .map_err(|e| CheckpointError::file(&path, &format!("not valid JSON: {e}")))?;
         Self::resolve(raw).map_err(|problem| CheckpointError::file(&path, &problem))
     }
 
@@ -113,7 +114,9 @@ impl VlConfig {
         }
         // What a nested text_config leaves out stands at the top.
         let mut merged = raw.clone();
-        if let (Some(top), Some(text)) = (merged.as_object_mut(), raw.get("text_config").and_then(|t| t.as_object())) {
+        if let (Some(top), Some(text)) =
+            (merged.as_object_mut(), raw.get("text_config").and_then(|t| t.as_object()))
+        {
             for (key, value) in text {
                 top.insert(key.clone(), value.clone());
             }
@@ -160,16 +163,23 @@ impl RawText {
         let head_dim = match self.head_dim {
             Some(d) => d,
             None if self.hidden_size.is_multiple_of(heads) => self.hidden_size / heads,
-            None => return Err(format!("`hidden_size` {} does not divide into {heads} heads", self.hidden_size)),
+            None => {
+                return Err(format!("`hidden_size` {} does not divide into {heads} heads", self.hidden_size));
+            }
         };
         if !head_dim.is_multiple_of(2) {
             return Err(format!("heads of {head_dim} cannot be rotated; the width must be even"));
         }
         let mrope_section = match rope.as_ref().and_then(|r| r.mrope_section.as_deref()) {
             None => None,
-            Some(&[t, h, w]) if t.checked_add(h).and_then(|s| s.checked_add(w)) == Some(head_dim / 2) => Some([t, h, w]),
+            Some(&[t, h, w]) if t.checked_add(h).and_then(|s| s.checked_add(w)) == Some(head_dim / 2) => {
+                Some([t, h, w])
+            }
             Some(other) => {
-                return Err(format!("`mrope_section` {other:?} does not add up to half a head ({})", head_dim / 2));
+                return Err(format!(
+                    "`mrope_section` {other:?} does not add up to half a head ({})",
+                    head_dim / 2
+                ));
             }
         };
         let rope_theta = self.rope_theta.or(rope.and_then(|r| r.rope_theta)).unwrap_or(1e6);

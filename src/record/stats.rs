@@ -270,8 +270,11 @@ mod tests {
         assert_eq!(stats.emitted_per_step, 3.0);
         assert_eq!(stats.tokens_per_second, 1000.0);
         assert!((stats.loosened_share() - 1.0 / 3.0).abs() < 1e-12);
-        let baseline =
-            Baseline { name: "autoregressive".into(), kind: BaselineKind::Measured, tokens_per_second: 500.0 };
+        let baseline = Baseline {
+            name: "autoregressive".into(),
+            kind: BaselineKind::Measured,
+            tokens_per_second: 500.0,
+        };
         stats.set_baseline(baseline, 6.0, 3.0);
         let speedup = stats.speedup.as_ref().unwrap();
         assert_eq!(speedup.decode, 2.0);

@@ -8,6 +8,6 @@ pub mod sampling;
 pub mod session;
 
 pub use accept::relevance::VisualStates;
+pub use method::{Acceptance, Context, Drafter, EntropyOver, Method, MethodError, Schedule, Shape};
 pub use sampling::Sampler;
 pub use session::{Rules, Session};
-pub use method::{Acceptance, Context, Drafter, EntropyOver, Method, MethodError, Schedule, Shape};

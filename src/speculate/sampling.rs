@@ -227,7 +227,8 @@ mod tests {
         assert_eq!(argmax(&[1.0, 3.0, 3.0]), 1);
         assert_eq!(RowFacts::of(&[1.0, 3.0, 3.0]).argmax, 1);
         let facts = RowFacts::of(&[1.0, 3.0, 3.0]);
-        let top: Vec<u32> = top_log_probabilities(&[1.0, 3.0, 3.0], &facts, 2).into_iter().map(|t| t.0).collect();
+        let top: Vec<u32> =
+            top_log_probabilities(&[1.0, 3.0, 3.0], &facts, 2).into_iter().map(|t| t.0).collect();
         assert_eq!(top, [1, 2]);
         assert_eq!(top_log_probabilities(&[1.0], &facts, 9).len(), 1);
     }

@@ -104,7 +104,8 @@ impl<'a> Session<'a> {
 
         let width = logits.dim(1)?;
         let tokens = with_slice(&logits, |logits| {
-            let rows: Vec<&[f32]> = logits.chunks_exact(width).map(|row| &row[..self.rules.vocab.min(width)]).collect();
+            let rows: Vec<&[f32]> =
+                logits.chunks_exact(width).map(|row| &row[..self.rules.vocab.min(width)]).collect();
             with_slice(&pass.states, |states| self.judge(&chain, &rows, states))
         })??;
         self.commit(base, &chain, &tokens);
@@ -128,7 +129,8 @@ impl<'a> Session<'a> {
     fn draft(&mut self) -> Result<Chain> {
         let Some(drafter) = &mut self.drafter else { return Ok(Chain::default()) };
         let Shape::Chain { length } = self.rules.method.shape;
-        let samples = matches!(self.rules.method.acceptance, Acceptance::Sampled {}) && !self.rules.sampler.is_greedy();
+        let samples =
+            matches!(self.rules.method.acceptance, Acceptance::Sampled {}) && !self.rules.sampler.is_greedy();
         let chain = drafter.chain(&Order {
             length: length.min(self.rules.max_new_tokens - self.emitted),
             ends: self.rules.ends,
@@ -181,7 +183,9 @@ impl<'a> Session<'a> {
                 relevance_rank: relevance.and_then(|_| ranks.iter().position(|&r| r == i)).map(|r| r as u32),
                 entropy: Some(match self.rules.method.acceptance {
                     Acceptance::Entropy { entropy: EntropyOver::Full, .. }
-                    | Acceptance::Window { entropy: EntropyOver::Full, .. } => entropy_full(rows[i], &facts[i]),
+                    | Acceptance::Window { entropy: EntropyOver::Full, .. } => {
+                        entropy_full(rows[i], &facts[i])
+                    }
                     _ => facts[i].entropy_top3(),
                 }),
                 probability: Some(facts[i].log_probability(logit).exp()),
@@ -214,7 +218,8 @@ impl<'a> Session<'a> {
         };
         let full = matches!(
             self.rules.method.acceptance,
-            Acceptance::Entropy { entropy: EntropyOver::Full, .. } | Acceptance::Window { entropy: EntropyOver::Full, .. }
+            Acceptance::Entropy { entropy: EntropyOver::Full, .. }
+                | Acceptance::Window { entropy: EntropyOver::Full, .. }
         );
         let protected = |id: u32| self.rules.ends.contains(&id) || (self.rules.protected)(id);
         (0..k)

@@ -11,7 +11,8 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 
 use super::{
-    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, files, frames::Frames, terminal::Screen,
+    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, files, frames::Frames,
+    terminal::Screen,
 };
 use crate::record::Event;
 

@@ -15,8 +15,9 @@ const MAX_FILES: usize = 20_000;
 
 /// The videos of a folder and of the folders in it, in the order of their paths; hidden ones are left out.
 pub(crate) fn scan(folder: &Path) -> Result<Vec<Found>, String> {
-    let first = std::fs::read_dir(folder)
-        .map_err(|e| format!("cannot read the folder {}: {e}", text::clean_line(&folder.to_string_lossy())))?;
+    let first = std::fs::read_dir(folder).map_err(|e| {
+        format!("cannot read the folder {}: {e}", text::clean_line(&folder.to_string_lossy()))
+    })?;
     let mut found = Vec::new();
     let mut looked = 0;
     let mut waiting = vec![(first, 0)];

@@ -122,7 +122,9 @@ impl Key {
                 let name = rest.to_ascii_lowercase();
                 match NAMES.iter().find(|(n, _)| *n == name) {
                     Some((_, code)) => *code,
-                    None => KeyCode::F(name.strip_prefix('f')?.parse().ok().filter(|n| (1..=24).contains(n))?),
+                    None => {
+                        KeyCode::F(name.strip_prefix('f')?.parse().ok().filter(|n| (1..=24).contains(n))?)
+                    }
                 }
             }
         };

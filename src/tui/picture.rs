@@ -19,7 +19,8 @@ const FOREGROUND: &str = "#d6dae2";
 /// shapes, so that they join in every font.
 pub fn svg(buffer: &Buffer) -> String {
     let area = buffer.area;
-    let (w, h) = (f64::from(area.width) * CELL.0 + 2.0 * MARGIN, f64::from(area.height) * CELL.1 + 2.0 * MARGIN);
+    let (w, h) =
+        (f64::from(area.width) * CELL.0 + 2.0 * MARGIN, f64::from(area.height) * CELL.1 + 2.0 * MARGIN);
     let mut out = String::new();
     let mut put = |line: String| {
         out.push_str(&line);
@@ -109,7 +110,10 @@ impl Run {
         let w = self.cells as f64 * CELL.0;
         let mut out = Vec::new();
         if let Some(bg) = &self.bg {
-            out.push(format!("<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{:.1}\" fill=\"{bg}\"/>", CELL.1));
+            out.push(format!(
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{:.1}\" fill=\"{bg}\"/>",
+                CELL.1
+            ));
         }
         let dim = if self.modifier.contains(Modifier::DIM) { " opacity=\"0.6\"" } else { "" };
         match self.kind {
@@ -144,7 +148,9 @@ fn shape(symbol: char, x: f64, y: f64, color: &str, dim: &str) -> String {
     let (cx, cy) = (x + w / 2.0, y + h / 2.0);
     let rect = |x: f64, y: f64, w: f64, h: f64, opacity: f64| {
         let opacity = if opacity < 1.0 { format!(" fill-opacity=\"{opacity}\"") } else { String::new() };
-        format!("<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{color}\"{opacity}{dim}/>")
+        format!(
+            "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{color}\"{opacity}{dim}/>"
+        )
     };
     let path = |d: String| format!("<path d=\"{d}\" fill=\"none\" stroke=\"{color}\"{dim}/>");
     let code = u32::from(symbol);

@@ -34,7 +34,10 @@ impl Studio {
     /// The screen at this size, in columns and rows.
     pub fn picture(&self, columns: u16, rows: u16) -> Buffer {
         let backend = TestBackend::new(columns, rows);
-        let Ok(mut terminal) = Terminal::new(backend) else { return Buffer::default() };
+        let mut terminal = match Terminal::new(backend) {
+            Ok(terminal) => terminal,
+            Err(never) => match never {},
+        };
         match terminal.draw(|frame| self.draw(frame)) {
             Ok(done) => done.buffer.clone(),
             Err(never) => match never {},

@@ -87,7 +87,9 @@ impl Screen {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
         let out = self.terminal.backend_mut();
-        write!(out, "\u{1b}]52;c;{encoded}\u{7}").and_then(|()| Write::flush(out)).map_err(trouble("write to"))
+        write!(out, "\u{1b}]52;c;{encoded}\u{7}")
+            .and_then(|()| Write::flush(out))
+            .map_err(trouble("write to"))
     }
 
     /// Give the terminal back to the shell and stop until it continues the process.

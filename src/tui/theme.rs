@@ -143,8 +143,7 @@ impl Theme {
         let example = "write  accent = { fg = \"cyan\", fg_rgb = \"#7dcfd6\", mods = [\"bold\"] }";
         let raw: RawTheme = toml::from_str(text)
             .map_err(|e| wrong("the file", e.message().to_owned(), example.to_owned()))?;
-        let mut styles =
-            base.map_or_else(|| vec![Style::new(); Role::ALL.len()], |base| base.styles.clone());
+        let mut styles = base.map_or_else(|| vec![Style::new(); Role::ALL.len()], |base| base.styles.clone());
         for (key, value) in raw.roles {
             let Some((role, _)) = Role::ALL.iter().find(|(_, n)| *n == key) else {
                 let known = Role::ALL.iter().map(|(_, n)| *n).collect::<Vec<_>>().join(", ");
@@ -213,7 +212,8 @@ fn color(
     rgb: Option<&str>,
     depth: ColorDepth,
 ) -> Result<Option<Color>, Complaint> {
-    const WAY: &str = "use black, red, green, yellow, blue, magenta, cyan, gray, dark-gray, light-red, …, white";
+    const WAY: &str =
+        "use black, red, green, yellow, blue, magenta, cyan, gray, dark-gray, light-red, …, white";
     let named = match name {
         Some(text) => {
             let color: Color = text
@@ -227,11 +227,10 @@ fn color(
     };
     let exact = match rgb {
         Some(text) => {
-            let color: Color = text
-                .parse()
-                .ok()
-                .filter(|c| matches!(c, Color::Rgb(..)))
-                .ok_or_else(|| (rgb_field, format!("\"{text}\" is no colour"), "write it like \"#7dcfd6\""))?;
+            let color: Color =
+                text.parse().ok().filter(|c| matches!(c, Color::Rgb(..))).ok_or_else(|| {
+                    (rgb_field, format!("\"{text}\" is no colour"), "write it like \"#7dcfd6\"")
+                })?;
             Some(color)
         }
         None => None,

@@ -59,7 +59,10 @@ fn exact_acceptance_is_autoregressive_decoding() {
         }
     }
     assert!(combinations >= 160, "{combinations}");
-    assert!(accepted > 500 && rejected > 500, "both paths are walked: {accepted} accepted, {rejected} rejected");
+    assert!(
+        accepted > 500 && rejected > 500,
+        "both paths are walked: {accepted} accepted, {rejected} rejected"
+    );
 }
 
 #[test]
@@ -124,7 +127,12 @@ fn loose_rules_accept_at_least_what_exact_accepts_and_keep_the_account() {
         assert!(loose.ids.len() <= 40, "{name}");
         assert!(loose.accepted <= loose.judged, "{name}");
         if name == "lvspec" {
-            assert!(loose.accepted > exact.accepted, "lambda 0.7 loosens: {} {}", loose.accepted, exact.accepted);
+            assert!(
+                loose.accepted > exact.accepted,
+                "lambda 0.7 loosens: {} {}",
+                loose.accepted,
+                exact.accepted
+            );
         }
     }
 }

@@ -47,7 +47,8 @@ impl Bench {
     pub fn new(target: &str, small: &str, dtype: WeightType, seed: u64) -> Self {
         let load = |name| QwenVl::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
         let (target, small) = (load(target), load(small));
-        let grid = [Grid { t: 2, h: 4, w: 6 }, Grid { t: 4, h: 6, w: 4 }, Grid { t: 1, h: 2, w: 2 }][seed as usize % 3];
+        let grid = [Grid { t: 2, h: 4, w: 6 }, Grid { t: 4, h: 6, w: 4 }, Grid { t: 1, h: 2, w: 2 }]
+            [seed as usize % 3];
         let rows = grid.t * grid.h * grid.w;
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let data = (0..rows * 1176)
@@ -60,10 +61,19 @@ impl Bench {
             .collect();
         let patches = Patches { data, grid, row: 1176 };
         let grid = VisualGrid::from_patches(grid, 2).unwrap();
-        let prompt = target.prompt(["Describe it.", "What moves?", "x"][seed as usize % 3], grid, 2.0).unwrap();
+        let prompt =
+            target.prompt(["Describe it.", "What moves?", "x"][seed as usize % 3], grid, 2.0).unwrap();
         let vocab = target.tokenizer().vocabulary().min(small.tokenizer().vocabulary());
-        let mut bench =
-            Self { target, small, prompt, grid, patches, vocab, kept: HashMap::new(), visual: VisualStates::default() };
+        let mut bench = Self {
+            target,
+            small,
+            prompt,
+            grid,
+            patches,
+            vocab,
+            kept: HashMap::new(),
+            visual: VisualStates::default(),
+        };
         let (sequence, visual) = bench.prefill(&bench.target, None);
         bench.kept.insert((false, None), sequence);
         bench.visual = visual;
@@ -138,8 +148,7 @@ impl Bench {
             logprobs: 0,
         };
         let mut session = Session::new(rules, &mut target, drafter.as_mut(), &self.visual, self.root());
-        let mut written =
-            Written { ids: vec![], bits: vec![], judged: 0, accepted: 0, finished: None };
+        let mut written = Written { ids: vec![], bits: vec![], judged: 0, accepted: 0, finished: None };
         while let Some(step) = session.step().unwrap() {
             written.judged += step.judged;
             written.accepted += step.accepted;
@@ -164,7 +173,8 @@ impl Bench {
         let (mut target, _) = self.prefill(&self.target, None);
         let row = |target: &mut Sequence, id: u32| {
             let pass = target.feed(&[id], &Taps::default()).unwrap();
-            let logits = target.logits(&pass.states).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            let logits =
+                target.logits(&pass.states).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
             sampler.distribution(&logits[..self.vocab])
         };
         let base = target.len();

@@ -59,7 +59,8 @@ fn states_and_logits_equal_those_of_transformers() {
         let (decoder, mut ws) = (model.decoder(), Workspace::default());
         let mut cache = decoder.cache(4);
         let (input, at) = (embeddings(&model, &expected), expected.positions("position_ids"));
-        let pass = decoder.forward(&input, &at, &Mask::Causal, &mut cache, &Taps::default(), &mut ws).unwrap();
+        let pass =
+            decoder.forward(&input, &at, &Mask::Causal, &mut cache, &Taps::default(), &mut ws).unwrap();
         expected.close(&pass.states, "hidden", name);
         expected.close(&decoder.logits(&pass.states, &mut ws).unwrap(), "logits", name);
 
@@ -95,7 +96,9 @@ fn the_whole_model_writes_what_transformers_writes() {
         for (i, want) in expected.ids("greedy_ids").into_iter().enumerate() {
             let pass = sequence.feed(&[id], &Taps::default()).unwrap();
             let logits = sequence.logits(&pass.states).unwrap();
-            id = specreel::speculate::sampling::argmax(&logits.flatten_all().unwrap().to_vec1::<f32>().unwrap());
+            id = specreel::speculate::sampling::argmax(
+                &logits.flatten_all().unwrap().to_vec1::<f32>().unwrap(),
+            );
             assert_eq!(id, want, "{name}: token {i}");
         }
     }

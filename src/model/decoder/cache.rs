@@ -98,7 +98,8 @@ impl Cache {
                 let mut grown = vec![0.0; self.heads * new * self.head_dim];
                 for head in 0..self.heads {
                     let size = old * self.head_dim;
-                    grown[head * new * self.head_dim..][..size].copy_from_slice(&store[head * size..][..size]);
+                    grown[head * new * self.head_dim..][..size]
+                        .copy_from_slice(&store[head * size..][..size]);
                 }
                 *store = grown;
             }

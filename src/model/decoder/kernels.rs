@@ -480,9 +480,8 @@ mod tests {
         let mut out = vec![0f32; d];
         weighted_sum(&s[..slots], &v, 1.0 / sum, &mut out);
 
-        let raw: Vec<f64> = (0..slots)
-            .map(|j| (0..d).map(|i| f64::from(q[i] * k[j * d + i])).sum::<f64>() * 0.5)
-            .collect();
+        let raw: Vec<f64> =
+            (0..slots).map(|j| (0..d).map(|i| f64::from(q[i] * k[j * d + i])).sum::<f64>() * 0.5).collect();
         let z: f64 = raw.iter().map(|s| s.exp()).sum();
         for i in 0..d {
             let want: f64 = (0..slots).map(|j| raw[j].exp() / z * f64::from(v[j * d + i])).sum();

@@ -186,14 +186,9 @@ mod tests {
             [(WeightType::F32, 96), (WeightType::F32, 100), (WeightType::Q8_0, 96), (WeightType::Q4K, 256)]
         {
             let outputs = 70;
-            let linear = Linear::new(
-                ramp(outputs * inputs, 0.37),
-                Some(ramp(outputs, 0.1)),
-                outputs,
-                inputs,
-                dtype,
-            )
-            .unwrap();
+            let linear =
+                Linear::new(ramp(outputs * inputs, 0.37), Some(ramp(outputs, 0.1)), outputs, inputs, dtype)
+                    .unwrap();
             let rows = 32;
             let x = ramp(rows * inputs, 0.91);
             let mut q = Quantized::default();

@@ -29,9 +29,9 @@ use self::{
     rope::{Rope, rotate},
 };
 use super::{
+    WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
-    WeightType,
 };
 
 /// The decoder's weights.
@@ -120,11 +120,7 @@ impl Decoder {
             layers.push(Layer {
                 input_norm: checkpoint.f32(&p("input_layernorm.weight"), &[d])?,
                 qkv: matrix(
-                    &[
-                        (p("self_attn.q_proj"), q),
-                        (p("self_attn.k_proj"), kv),
-                        (p("self_attn.v_proj"), kv),
-                    ],
+                    &[(p("self_attn.q_proj"), q), (p("self_attn.k_proj"), kv), (p("self_attn.v_proj"), kv)],
                     d,
                     true,
                 )?,
@@ -140,7 +136,8 @@ impl Decoder {
             progress(i + 1, total);
         }
         let table = checkpoint.f32("model.embed_tokens.weight", &[c.vocab, d])?;
-        let head_rows = if c.tied { table.clone() } else { checkpoint.f32("lm_head.weight", &[c.vocab, d])? };
+        let head_rows =
+            if c.tied { table.clone() } else { checkpoint.f32("lm_head.weight", &[c.vocab, d])? };
         let head = Linear::new(head_rows, None, c.vocab, d, dtype)
             .map_err(|e| CheckpointError::tensor("lm_head", &e.to_string()))?;
         progress(total, total);
@@ -162,9 +159,8 @@ impl Decoder {
     /// Bytes of the weights in memory.
     pub fn bytes(&self) -> usize {
         let layers = self.layers.iter();
-        let matrices: usize = layers
-            .map(|l| l.qkv.bytes() + l.output.bytes() + l.gate_up.bytes() + l.down.bytes())
-            .sum();
+        let matrices: usize =
+            layers.map(|l| l.qkv.bytes() + l.output.bytes() + l.gate_up.bytes() + l.down.bytes()).sum();
         matrices + self.embeddings.len() * 4 + self.head.bytes()
     }
 
@@ -183,7 +179,10 @@ impl Decoder {
         for &id in ids {
             let at = id as usize * width;
             let row = self.embeddings.get(at..at + width).ok_or_else(|| {
-                candle_core::Error::Msg(format!("token id {id} is outside of the {} embeddings", self.config.vocab))
+                candle_core::Error::Msg(format!(
+                    "token id {id} is outside of the {} embeddings",
+                    self.config.vocab
+                ))
             })?;
             rows.extend_from_slice(row);
         }
@@ -242,7 +241,15 @@ impl Decoder {
                 let line = &qkv[r * line..(r + 1) * line];
                 (&line[q..q + kv], &line[q + kv..])
             });
-            attention::attend(cache, index, shape, rows, mask, &|r| &qkv[r * line..r * line + q], &mut ws.attended);
+            attention::attend(
+                cache,
+                index,
+                shape,
+                rows,
+                mask,
+                &|r| &qkv[r * line..r * line + q],
+                &mut ws.attended,
+            );
             layer.output.forward(&ws.attended, rows, &mut ws.projected, &mut ws.quantized)?;
             add(&mut ws.x, &ws.projected);
 
@@ -271,8 +278,9 @@ impl Decoder {
         Ok(Pass {
             states: tensor(&ws.normed)?,
             before_norm: taps.before_norm.then(|| tensor(&ws.x)).transpose()?,
-            after_layers: after_layers
-                .ok_or_else(|| candle_core::Error::Msg(format!("the model has {} layers", self.layers.len())))?,
+            after_layers: after_layers.ok_or_else(|| {
+                candle_core::Error::Msg(format!("the model has {} layers", self.layers.len()))
+            })?,
         })
     }
 
@@ -294,7 +302,9 @@ pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Res
     let tensor = tensor.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();
     match (&*storage, layout.contiguous_offsets()) {
-        (candle_core::Storage::Cpu(values), Some((start, end))) => Ok(f(&values.as_slice::<f32>()?[start..end])),
+        (candle_core::Storage::Cpu(values), Some((start, end))) => {
+            Ok(f(&values.as_slice::<f32>()?[start..end]))
+        }
         _ => candle_core::bail!("expected contiguous f32 values on the CPU"),
     }
 }

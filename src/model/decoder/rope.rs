@@ -61,7 +61,9 @@ impl Rope {
             (0..half).map(|i| 1.0 / (theta as f32).powf((2 * i) as f32 / head_dim as f32)).collect();
         let axis = match sections {
             None => vec![0; half],
-            Some([t, h, _]) => (0..half).map(|i| if i < t { 0 } else { 1 + usize::from(i >= t + h) }).collect(),
+            Some([t, h, _]) => {
+                (0..half).map(|i| if i < t { 0 } else { 1 + usize::from(i >= t + h) }).collect()
+            }
         };
         Self { inverse_frequencies, axis }
     }

@@ -136,7 +136,11 @@ fn worker(shared: &Shared, me: usize) {
         let state = shared.state.load(Ordering::SeqCst);
         let job = state & !(JOB - 1);
         if state & OPEN != 0 && job != last {
-            if shared.state.compare_exchange_weak(state, state + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            if shared
+                .state
+                .compare_exchange_weak(state, state + 1, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
                 last = job;
                 looks = 0;
                 // SAFETY: this worker is counted inside an open job, so the pointer was set for it and stays valid until

@@ -5,7 +5,8 @@ pub mod qwen_vl;
 pub use qwen_vl::{Prompt, QwenVl};
 
 use super::{
-    checkpoint::CheckpointError, processor::ProcessorError, template::TemplateError, text::TextError, vision::VisionError,
+    checkpoint::CheckpointError, processor::ProcessorError, template::TemplateError, text::TextError,
+    vision::VisionError,
 };
 use crate::record::{Failure, FailureClass};
 
@@ -40,9 +41,11 @@ impl From<ModelError> for Failure {
             ModelError::Template(e) => e.into(),
             ModelError::Processor(e) => e.into(),
             ModelError::Vision(e) => e.into(),
-            ModelError::Tensor(e) => {
-                Failure { class: FailureClass::Internal, error: format!("a tensor operation failed: {e}"), hint: None }
-            }
+            ModelError::Tensor(e) => Failure {
+                class: FailureClass::Internal,
+                error: format!("a tensor operation failed: {e}"),
+                hint: None,
+            },
         }
     }
 }

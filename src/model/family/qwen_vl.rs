@@ -77,13 +77,17 @@ impl QwenVl {
         fits("merge size", vision.merge, frames.merge)?;
         fits("temporal patch size", vision.temporal, frames.temporal)?;
         if tokenizer.vocabulary() > config.text.vocab {
-            let problem =
-                format!("holds {} ids, but the model has {} embeddings", tokenizer.vocabulary(), config.text.vocab);
+            let problem = format!(
+                "holds {} ids, but the model has {} embeddings",
+                tokenizer.vocabulary(),
+                config.text.vocab
+            );
             return Err(crate::model::checkpoint::CheckpointError::file(tokenizer.path(), &problem).into());
         }
         let tower = QwenVit::load(checkpoint.var_builder("visual")?, &vision)?;
         let decoder = Arc::new(Decoder::load(&checkpoint, &config.text, dtype, progress)?);
-        let name = dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let name =
+            dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
         Ok(Self { name, config, decoder, tower, tokenizer, template, processor })
     }
 
@@ -146,7 +150,12 @@ impl QwenVl {
     ///
     /// # Errors
     /// If an id is outside of the table, or a row outside of the prompt.
-    pub fn embed(&self, prompt: &Prompt, visual: Option<&Tensor>, rows: &[usize]) -> Result<Tensor, ModelError> {
+    pub fn embed(
+        &self,
+        prompt: &Prompt,
+        visual: Option<&Tensor>,
+        rows: &[usize],
+    ) -> Result<Tensor, ModelError> {
         let mut parts: Vec<Tensor> = Vec::new();
         for run in rows.chunk_by(|&a, &b| prompt.visual.contains(&a) == prompt.visual.contains(&b)) {
             match visual {

@@ -75,9 +75,10 @@ fn read(path: &Path) -> Result<Option<Raw>, ProcessorError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ProcessorError::Read { path: path.into(), source }),
     };
-    serde_json::from_slice(&text)
-        .map(Some)
-        .map_err(|source| ProcessorError::Parse { path: path.into(), source })
+    let fail = |source| ProcessorError::Parse { path: path.into(), source };
+    // By way of a map: serde would also take a struct's fields from a list.
+    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&text).map_err(fail)?;
+    Raw::deserialize(serde_json::Value::Object(fields)).map(Some).map_err(fail)
 }
 
 impl ProcessorConfig {

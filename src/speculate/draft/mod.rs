@@ -106,4 +106,3 @@ impl<'a> ModelDrafter<'a> {
         self.unseen.push(root);
     }
 }
-

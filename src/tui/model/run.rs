@@ -61,7 +61,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub fn new(request: &RunRequest, title: &str, method: &str, autoregressive: bool, lossless: bool) -> Self {
+    pub fn new(
+        request: &RunRequest,
+        title: &str,
+        method: &str,
+        autoregressive: bool,
+        lossless: bool,
+    ) -> Self {
         Self {
             id: request.run,
             title: title.into(),

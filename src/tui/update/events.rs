@@ -71,7 +71,8 @@ pub(super) fn engine_failed(model: &mut Model, failure: Failure) {
     let active = model.runs.active().map(|r| r.id);
     if let Some(run) = active.and_then(|id| model.runs.get_mut(id)) {
         let error = "the engine ended during this run".into();
-        run.state = RunState::Failed(Failure { class: FailureClass::Internal, error, hint: failure.hint.clone() });
+        run.state =
+            RunState::Failed(Failure { class: FailureClass::Internal, error, hint: failure.hint.clone() });
     }
     // The first word says most: the loader's failure is followed by the thread's end.
     if !matches!(model.engine, EngineState::Failed(_)) {

@@ -186,6 +186,5 @@ fn engine_problem(model: &Model) -> Option<String> {
     }
 }
 
-
 #[cfg(test)]
 mod tests;

@@ -43,7 +43,10 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
             Span::styled(format!("{} ", text::fit(&run.method, room / 2)), theme.style(Role::Dim)),
         ];
         if room > 60 {
-            foot.push(Span::styled(format!("· {} ", text::fit(&run.title, room / 3)), theme.style(Role::Dim)));
+            foot.push(Span::styled(
+                format!("· {} ", text::fit(&run.title, room / 3)),
+                theme.style(Role::Dim),
+            ));
         }
         block = block.title_bottom(Line::from(foot));
     }

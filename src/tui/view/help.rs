@@ -38,7 +38,8 @@ fn entries(model: &Model) -> Vec<Entry> {
     for (place, actions) in model.keymap.pages() {
         for (action, keys) in actions {
             let keys = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join("  ");
-            let entry = Entry { section: place.title(), name: keys, about: action.about().into(), verdict: None };
+            let entry =
+                Entry { section: place.title(), name: keys, about: action.about().into(), verdict: None };
             out.push(entry);
         }
     }

@@ -33,7 +33,13 @@ pub(super) fn rates(steps: &[Step], columns: usize) -> String {
 }
 
 /// A table of the runs on the same clip and prompt, newest first.
-pub(super) fn lines(model: &Model, run: &Run, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
+pub(super) fn lines(
+    model: &Model,
+    run: &Run,
+    theme: &Theme,
+    columns: usize,
+    rows: usize,
+) -> Vec<Line<'static>> {
     let runs: Vec<_> = model.runs.comparable(run).collect();
     // A single run compares with nothing.
     if runs.len() < 2 || rows < 3 {
@@ -46,7 +52,14 @@ pub(super) fn lines(model: &Model, run: &Run, theme: &Theme, columns: usize, row
         out.push(Line::default());
     }
     out.push(Line::styled(
-        format!("  {}{:>9}{:>7}{:>9}{:>8}", text::pad("runs on this clip", name), "tok/s", "tau", "speedup", "loose"),
+        format!(
+            "  {}{:>9}{:>7}{:>9}{:>8}",
+            text::pad("runs on this clip", name),
+            "tok/s",
+            "tau",
+            "speedup",
+            "loose"
+        ),
         dim,
     ));
     let best = runs.iter().map(|r| r.stats.tokens_per_second).fold(0.0, f64::max);
@@ -56,7 +69,9 @@ pub(super) fn lines(model: &Model, run: &Run, theme: &Theme, columns: usize, row
         let speedup = match &stats.speedup {
             Some(s) => Some(s.decode),
             None if other.autoregressive => None,
-            None => model.runs.measured_baseline(other).map(|b| stats.tokens_per_second / b.tokens_per_second),
+            None => {
+                model.runs.measured_baseline(other).map(|b| stats.tokens_per_second / b.tokens_per_second)
+            }
         };
         let speedup = speedup.map_or_else(|| "–".into(), |s| format!("{s:.2}×"));
         let fastest = stats.tokens_per_second >= best && best > 0.0;

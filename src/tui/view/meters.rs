@@ -77,7 +77,9 @@ impl Pen<'_> {
         ];
         let mut used: usize = groups.iter().map(|g| g.lines.len()).sum();
         while used > self.rows {
-            let Some(last) = groups.iter().enumerate().max_by_key(|(_, g)| g.rank).map(|(i, _)| i) else { break };
+            let Some(last) = groups.iter().enumerate().max_by_key(|(_, g)| g.rank).map(|(i, _)| i) else {
+                break;
+            };
             used -= groups[last].lines.len();
             groups.remove(last);
         }
@@ -93,7 +95,10 @@ impl Pen<'_> {
         if self.rows >= 2 {
             let mut line = self.steps(1).remove(0);
             if let Some(speedup) = self.known_speedup() {
-                line.push_span(Span::styled(format!("  {:.2}×", speedup.decode), self.theme.style(Role::Accent)));
+                line.push_span(Span::styled(
+                    format!("  {:.2}×", speedup.decode),
+                    self.theme.style(Role::Accent),
+                ));
             }
             let bar = line;
             lines.push(bar);
@@ -115,8 +120,12 @@ impl Pen<'_> {
     fn state(&self) -> Line<'static> {
         let (words, role) = match &self.run.state {
             RunState::Sent => ("waiting for the engine".to_owned(), Role::Dim),
-            RunState::Working { stage, done, total: 0 } if *done == 0 => (stage.doing().to_owned(), Role::Accent),
-            RunState::Working { stage, done, total: 0 } => (format!("{} {done}", stage.doing()), Role::Accent),
+            RunState::Working { stage, done, total: 0 } if *done == 0 => {
+                (stage.doing().to_owned(), Role::Accent)
+            }
+            RunState::Working { stage, done, total: 0 } => {
+                (format!("{} {done}", stage.doing()), Role::Accent)
+            }
             RunState::Working { stage, done, total } => {
                 (format!("{} {done}/{total}", stage.doing()), Role::Accent)
             }
@@ -212,7 +221,10 @@ impl Pen<'_> {
         }
         let baseline = self.model.runs.measured_baseline(self.run)?;
         let mut stats: Stats = self.run.stats.clone();
-        stats.set_baseline(baseline);
+        let t = &stats.timings;
+        let front = t.decode_video_ms + t.encode_target_ms + t.prefill_target_ms;
+        let drafter = t.encode_drafter_ms + t.select_ms + t.prefill_drafter_ms;
+        stats.set_baseline(baseline, front, drafter);
         stats.speedup
     }
 
@@ -232,11 +244,8 @@ impl Pen<'_> {
         };
         let role = if decode >= 1.0 { Role::Good } else { Role::Warn };
         let strong = self.theme.style(role).patch(self.theme.style(Role::Title));
-        let mut line = vec![
-            self.name("speedup"),
-            Span::styled(format!("{decode:>6.2}×"), strong),
-            Span::raw(" decode"),
-        ];
+        let mut line =
+            vec![self.name("speedup"), Span::styled(format!("{decode:>6.2}×"), strong), Span::raw(" decode")];
         // End to end is known only when all stages are.
         if self.run.is_over() && self.columns > 52 {
             line.push(Span::raw(format!("  {end_to_end:.2}× all")));
@@ -259,7 +268,11 @@ impl Pen<'_> {
         for (verdict, n) in counts.iter() {
             sum += n;
             let end = (sum as usize * room) / total as usize;
-            let block = if verdict.is_strict() { if verdict.is_accepted_draft() { "█" } else { "▓" } } else { "▒" };
+            let block = if verdict.is_strict() {
+                if verdict.is_accepted_draft() { "█" } else { "▓" }
+            } else {
+                "▒"
+            };
             let mut style = self.theme.verdict(verdict);
             style.add_modifier = ratatui::style::Modifier::empty();
             line.push(Span::styled(block.repeat(end - used), style));

@@ -21,11 +21,12 @@ use ratatui::{
 };
 
 use super::{
-    Theme, text,
+    Theme,
     model::{Layer, Model, Pane},
+    text,
     theme::Role,
 };
-pub(crate) use layout::{Areas, areas, is_stacked};
+pub(crate) use layout::areas;
 
 /// Draw everything.
 pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {

@@ -49,11 +49,8 @@ pub(super) fn methods(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
     }
     let used = lines.len() as u16;
     frame.render_widget(Paragraph::new(lines), Rect { height: used.min(inner.height), ..inner });
-    let below = Rect {
-        y: inner.y + used.min(inner.height),
-        height: inner.height.saturating_sub(used),
-        ..inner
-    };
+    let below =
+        Rect { y: inner.y + used.min(inner.height), height: inner.height.saturating_sub(used), ..inner };
     if let Some(method) = list.turned.get(cursor) {
         let rule = Line::styled("─".repeat(columns), theme.style(Role::Border));
         let mut lines = vec![rule];

@@ -24,7 +24,8 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let dim = theme.style(Role::Dim);
     let columns = usize::from(area.width);
-    let mut left = Line::from(Span::styled(" specreel ", theme.style(Role::Accent).patch(theme.style(Role::Title))));
+    let mut left =
+        Line::from(Span::styled(" specreel ", theme.style(Role::Accent).patch(theme.style(Role::Title))));
     if let Some(method) = model.methods.current() {
         let lossless = model.methods.is_lossless(method);
         let label = text::fit(&model.methods.label(model.methods.chosen), columns / 3);
@@ -112,7 +113,8 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
 /// The actions worth telling of in each place, the most useful first.
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
-        Again, Back, Choose, Copy, Filter, Help, Interrupt, KnobUp, Methods, NextPane, Open, Presets, Prompt, Quit, Run,
+        Again, Back, Choose, Copy, Filter, Help, Interrupt, KnobUp, Methods, NextPane, Open, Presets, Prompt,
+        Quit, Run,
     };
     let busy = model.runs.active().is_some();
     match model.place() {

@@ -15,7 +15,10 @@ struct Cell<'a> {
 }
 
 /// Wrap pieces of text into lines of at most `columns`.
-pub(super) fn wrap<'a>(pieces: impl IntoIterator<Item = (&'a str, Style)>, columns: usize) -> Vec<Line<'static>> {
+pub(super) fn wrap<'a>(
+    pieces: impl IntoIterator<Item = (&'a str, Style)>,
+    columns: usize,
+) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut line: Vec<Cell<'a>> = Vec::new();
     let mut used = 0;

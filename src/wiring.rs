@@ -1,0 +1,84 @@
+//! Connects the faces with the engine.
+
+use std::{path::PathBuf, sync::Arc};
+
+use specreel::{
+    cli::{self, Ports, resolve},
+    engine::{Command, Engine, EngineHandle, RunRequest},
+    model::ModelSpec,
+    record::{Failure, FailureClass},
+    speculate::Method,
+    tui::{self, ClipFacts, StudioConfig},
+    video,
+};
+
+/// The rooms behind the command line.
+pub const PORTS: Ports = Ports { engine, studio };
+
+fn engine() -> Result<cli::ports::Started, Failure> {
+    let (handle, events) = Engine::start()?;
+    Ok((Arc::new(Port(handle)), events))
+}
+
+/// The engine as the faces see it.
+struct Port(EngineHandle);
+
+impl cli::EnginePort for Port {
+    fn send(&self, command: Command) -> Result<(), Failure> {
+        self.0.send(command)
+    }
+
+    fn cancel(&self, run: u64) {
+        self.0.cancel(run);
+    }
+}
+
+impl tui::EnginePort for Port {
+    fn run(&self, request: RunRequest) {
+        // A full queue means that sixty-four runs already wait: one more would not be missed.
+        if let Err(failure) = self.0.send(Command::Run(Box::new(request))) {
+            tracing::warn!(error = failure.error, "a run was not taken");
+        }
+    }
+
+    fn cancel(&self, run: u64) {
+        self.0.cancel(run);
+    }
+}
+
+fn studio(start: resolve::Studio) -> Result<i32, Failure> {
+    let (handle, events) = Engine::start()?;
+    handle.send(Command::Load(start.models))?;
+    let mut methods: Vec<Method> = Method::presets().to_vec();
+    let first = start.request.method;
+    match methods.iter_mut().find(|m| m.name == first.name) {
+        Some(preset) => *preset = first.clone(),
+        None => methods.insert(0, first.clone()),
+    }
+    let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir: PathBuf| vec![dir]);
+    let config = StudioConfig {
+        video: start.video,
+        clips: start.clips.into_iter().map(|c| tui::Clip { title: c.title, path: c.path }).collect(),
+        folders: if start.library.is_empty() { here() } else { start.library },
+        methods,
+        method: first.name,
+        lossless: Method::lossless,
+        prompt: start.request.prompt,
+        theme: start.theme.unwrap_or_else(|| "auto".into()),
+        sampling: start.request.sampling,
+        max_pixels: start.request.max_pixels,
+        max_new_tokens: start.request.max_new_tokens,
+        text: start.request.text,
+        logprobs: start.request.logprobs,
+        probe: Some(Arc::new(|path| {
+            let facts = video::probe(path).ok()?;
+            Some(ClipFacts { seconds: Some(facts.duration_s), size: Some((facts.width, facts.height)) })
+        })),
+        ..StudioConfig::default()
+    };
+    tui::run(config, Box::new(Port(handle)), events).map(|()| 0).map_err(|e| Failure {
+        class: FailureClass::Input,
+        error: format!("{e:#}"),
+        hint: Some("`specreel doctor` tells what this terminal can do; `specreel caption` needs none".into()),
+    })
+}
