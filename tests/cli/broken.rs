@@ -85,7 +85,7 @@ fn edit_header(path: &Path, change: impl FnOnce(&mut serde_json::Map<String, Val
     let mut header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
     change(header.as_object_mut().unwrap());
     let mut text = header.to_string();
-    while text.len() % 8 != 0 {
+    while !text.len().is_multiple_of(8) {
         text.push(' ');
     }
     let mut out = (text.len() as u64).to_le_bytes().to_vec();
