@@ -5,6 +5,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::model::decoder::kernels;
+
 /// Facts about one row of logits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowFacts {
@@ -36,7 +38,7 @@ impl RowFacts {
             }
         }
         let max = top3[0];
-        let sum: f64 = logits.iter().map(|&l| f64::from((l - max).exp())).sum();
+        let sum = kernels::sum_exp(logits, max);
         Self { argmax, max, log_sum: max + sum.ln() as f32, top3 }
     }
 
@@ -71,12 +73,12 @@ pub fn entropy_full(logits: &[f32], facts: &RowFacts) -> f32 {
 
 /// The `count` most likely ids with natural-log probabilities, best first, lowest id first where tied.
 pub fn top_log_probabilities(logits: &[f32], facts: &RowFacts, count: usize) -> Vec<(u32, f32)> {
-    let mut order: Vec<u32> = (0..logits.len() as u32).collect();
-    let by = |a: &u32, b: &u32| logits[*b as usize].total_cmp(&logits[*a as usize]).then(a.cmp(b));
-    let count = count.min(order.len());
+    let count = count.min(logits.len());
     if count == 0 {
         return Vec::new();
     }
+    let mut order: Vec<u32> = (0..logits.len() as u32).collect();
+    let by = |a: &u32, b: &u32| logits[*b as usize].total_cmp(&logits[*a as usize]).then(a.cmp(b));
     if count < order.len() {
         order.select_nth_unstable_by(count - 1, by);
         order.truncate(count);

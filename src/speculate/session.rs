@@ -146,8 +146,12 @@ impl<'a> Session<'a> {
     fn judge(&mut self, chain: &Chain, rows: &[&[f32]], states: &[f32]) -> Vec<Token> {
         let k = chain.ids.len();
         let facts: Vec<RowFacts> = rows.iter().map(|row| RowFacts::of(row)).collect();
-        let wanted: Vec<u32> =
-            rows.iter().enumerate().map(|(i, row)| self.rules.sampler.token(row, self.emitted + i)).collect();
+        let sampler = self.rules.sampler;
+        let choose = |(i, facts): (usize, &RowFacts)| match sampler.is_greedy() {
+            true => facts.argmax,
+            false => sampler.token(rows[i], self.emitted + i),
+        };
+        let wanted: Vec<u32> = facts.iter().enumerate().map(choose).collect();
         let judged = self.rows(chain, rows, &facts, &wanted, states);
         let mut rng = self.rules.sampler.rng(self.emitted, Purpose::Accept);
         if let Acceptance::Random { seed, .. } = self.rules.method.acceptance {

@@ -2,7 +2,7 @@
 
 use super::{
     cache::Cache,
-    kernels::{self, LANES},
+    kernels::{self, LANES, Visible},
     team::{Shards, Team},
 };
 
@@ -71,13 +71,17 @@ pub(super) fn attend<'a>(
                 kernels::scores(query, head.keys, slots, scale, scores);
                 // SAFETY: each row's head belongs to one unit.
                 let out = unsafe { shards.slice((r * heads + h) * d, d) };
-                match mask {
-                    Mask::Causal => {
-                        let sum = kernels::softmax_unnormalized(&mut scores[..slots]);
-                        kernels::weighted_sum(&scores[..slots], head.values, 1.0 / sum, out);
-                    }
-                    Mask::Paths(paths) => along_path(&paths[r], prefix, scores, head.values, out),
+                let visible = match mask {
+                    Mask::Causal => Visible { prefix: slots, path: &[] },
+                    Mask::Paths(paths) => Visible { prefix, path: &paths[r] },
+                };
+                // Scores of a path move next to the prefix, so that its sums run in the order in which a chain's would.
+                for (to, row) in visible.path.iter().enumerate() {
+                    scores[prefix + to] = scores[prefix + row];
                 }
+                let weights = &mut scores[..visible.count()];
+                let sum = kernels::softmax_unnormalized(weights);
+                kernels::weighted_sum(weights, head.values, visible, 1.0 / sum, out);
             }
         });
     };
@@ -91,24 +95,4 @@ pub(super) fn attend<'a>(
 
 thread_local! {
     static SCORES: std::cell::RefCell<Vec<f32>> = const { std::cell::RefCell::new(Vec::new()) };
-    static PATH_VALUES: std::cell::RefCell<Vec<f32>> = const { std::cell::RefCell::new(Vec::new()) };
-}
-
-/// Softmax and weighted sum over the prefix and one path. Scores and values of the path move next to the prefix, so that the
-/// sums run in the order in which a chain's would.
-fn along_path(path: &[usize], prefix: usize, scores: &mut [f32], values: &[f32], out: &mut [f32]) {
-    let d = out.len();
-    for (to, &row) in path.iter().enumerate() {
-        scores[prefix + to] = scores[prefix + row];
-    }
-    let visible = prefix + path.len();
-    let sum = kernels::softmax_unnormalized(&mut scores[..visible]);
-    PATH_VALUES.with_borrow_mut(|gathered| {
-        gathered.clear();
-        gathered.extend_from_slice(&values[..prefix * d]);
-        for &row in path {
-            gathered.extend_from_slice(&values[(prefix + row) * d..][..d]);
-        }
-        kernels::weighted_sum(&scores[..visible], gathered, 1.0 / sum, out);
-    });
 }

@@ -4,6 +4,8 @@
 //! rows in the call. That is what makes a verify pass of K+1 rows bit-identical to K+1 single steps, and exact acceptance
 //! exactly lossless. Two paths exist, AVX2+FMA and portable; a process uses one of them throughout.
 
+use super::team::Shards;
+
 /// Values per quantised block.
 pub const BLOCK: usize = 32;
 /// Cache slots per interleaved key block.
@@ -44,18 +46,69 @@ pub struct Q8<'a> {
     pub scales: &'a [f32],
 }
 
-/// `y[r] = w · x[r]` for `R` quantised rows of the same width as `w`, row `r` starting at block `r * blocks`.
-#[inline]
-pub fn dot_q8<const R: usize>(w: Q8<'_>, x0: Q8<'_>) -> [f32; R] {
-    let blocks = w.scales.len();
-    assert!(w.quants.len() == blocks * BLOCK && x0.scales.len() >= R * blocks);
-    assert!(x0.quants.len() >= R * blocks * BLOCK, "rows too short for the weights");
+/// The shape of a product `y = x Wᵀ`, and which of its columns to compute.
+#[derive(Clone, Debug)]
+pub struct Product {
+    /// Values per row of `x` and of `W`.
+    pub inputs: usize,
+    /// Rows of `W`, values per row of `y`.
+    pub outputs: usize,
+    /// Rows of `x` and `y`.
+    pub rows: usize,
+    /// The columns of `y` to compute.
+    pub columns: std::ops::Range<usize>,
+}
+
+impl Product {
+    fn check(&self, w: usize, x: usize, values_per: usize) {
+        let width = self.inputs / values_per;
+        assert!(self.columns.end <= self.outputs && self.inputs.is_multiple_of(values_per));
+        assert!(w >= self.outputs * width && x >= self.rows * width, "operands too short for the product");
+    }
+}
+
+/// Some columns of `y = x Wᵀ`, all in f32.
+///
+/// # Safety
+/// No other call may write the same columns of `y` at the same time.
+pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &Shards<'_>) {
+    product.check(w.len(), x.len(), 1);
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
-        // SAFETY: the features were detected, and the assertions above bound every read.
-        return unsafe { avx2::dot_q8::<R>(w, x0) };
+        // SAFETY: the features were detected, the operands are as long as the product says, the columns are the caller's.
+        unsafe { avx2::product_f32(product, w, x, y) };
+        return;
     }
-    portable::dot_q8::<R>(w, x0)
+    let n = product.inputs;
+    for r in 0..product.rows {
+        for o in product.columns.clone() {
+            let [dot] = portable::dot_f32::<1>(&w[o * n..(o + 1) * n], &x[r * n..], n);
+            // SAFETY: the columns are the caller's.
+            unsafe { y.slice(r * product.outputs + o, 1)[0] = dot };
+        }
+    }
+}
+
+/// Some columns of `y = x Wᵀ` of 8-bit blocks.
+///
+/// # Safety
+/// No other call may write the same columns of `y` at the same time.
+pub unsafe fn product_q8(product: &Product, w: Q8<'_>, x: Q8<'_>, y: &Shards<'_>) {
+    product.check(w.quants.len(), x.quants.len(), 1);
+    product.check(w.scales.len(), x.scales.len(), BLOCK);
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: as in `product_f32`.
+        unsafe { avx2::product_q8(product, w, x, y) };
+        return;
+    }
+    for r in 0..product.rows {
+        for o in product.columns.clone() {
+            let dot = portable::dot_q8(w, o, x, r, product.inputs / BLOCK);
+            // SAFETY: the columns are the caller's.
+            unsafe { y.slice(r * product.outputs + o, 1)[0] = dot };
+        }
+    }
 }
 
 /// Quantise one row to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest.
@@ -102,16 +155,52 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     portable::softmax_unnormalized(scores)
 }
 
-/// `out = factor * sum_j weights[j] * values[j]` over one head's rows `values[j * out.len() ..]`.
+/// `sum_j exp(x[j] - max)`, for `max` no less than any value.
 #[inline]
-pub fn weighted_sum(weights: &[f32], values: &[f32], factor: f32, out: &mut [f32]) {
-    assert!(values.len() >= weights.len() * out.len());
+pub fn sum_exp(x: &[f32], max: f32) -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected.
+        return unsafe { avx2::sum_exp(x, max) };
+    }
+    portable::sum_exp(x, max)
+}
+
+/// The rows of one head's values that a sum runs over: the first `prefix`, then `prefix + path[0]`, `prefix + path[1]`, …
+#[derive(Clone, Copy)]
+pub struct Visible<'a> {
+    /// Rows from the start.
+    pub prefix: usize,
+    /// Rows after them, relative to `prefix`.
+    pub path: &'a [usize],
+}
+
+impl Visible<'_> {
+    /// Number of rows.
+    pub fn count(&self) -> usize {
+        self.prefix + self.path.len()
+    }
+
+    /// One past the last row.
+    fn end(&self) -> usize {
+        self.prefix + self.path.iter().max().map_or(0, |last| last + 1)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.prefix).chain(self.path.iter().map(|row| self.prefix + row))
+    }
+}
+
+/// `out = factor * sum_j weights[j] * values[row(j)]` over the visible rows of one head, `out.len()` values each.
+#[inline]
+pub fn weighted_sum(weights: &[f32], values: &[f32], visible: Visible<'_>, factor: f32, out: &mut [f32]) {
+    assert!(weights.len() == visible.count() && values.len() >= visible.end() * out.len());
     #[cfg(target_arch = "x86_64")]
     if has_avx2() && out.len().is_multiple_of(LANES) {
         // SAFETY: the features were detected, and the assertion above bounds every read.
-        return unsafe { avx2::weighted_sum(weights, values, factor, out) };
+        return unsafe { avx2::weighted_sum(weights, values, visible, factor, out) };
     }
-    portable::weighted_sum(weights, values, factor, out);
+    portable::weighted_sum(weights, values, visible, factor, out);
 }
 
 /// Root-mean-square norm of one row: `out = x / sqrt(mean(x²) + eps) * weight`.
@@ -160,7 +249,7 @@ fn exp(x: f32) -> f32 {
 }
 
 mod portable {
-    use super::{BLOCK, LANES, Q8, exp};
+    use super::{BLOCK, LANES, Q8, Visible, exp};
 
     pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
         std::array::from_fn(|r| {
@@ -177,20 +266,22 @@ mod portable {
         })
     }
 
-    pub fn dot_q8<const R: usize>(w: Q8<'_>, x0: Q8<'_>) -> [f32; R] {
-        let blocks = w.scales.len();
-        std::array::from_fn(|r| {
-            let quants = &x0.quants[r * blocks * BLOCK..(r + 1) * blocks * BLOCK];
-            let scales = &x0.scales[r * blocks..(r + 1) * blocks];
-            let mut sum = 0f32;
-            for (((a, b), da), db) in
-                w.quants.chunks_exact(BLOCK).zip(quants.chunks_exact(BLOCK)).zip(w.scales).zip(scales)
-            {
+    /// Row `o` of `w` times row `r` of `x`, `blocks` blocks each.
+    pub fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) -> f32 {
+        let row = |q: Q8<'_>, row: usize| {
+            let range = row * blocks..(row + 1) * blocks;
+            (range.start * BLOCK..range.end * BLOCK, range, q.scales.len())
+        };
+        let ((wq, ws, _), (xq, xs, _)) = (row(w, o), row(x, r));
+        let quants = w.quants[wq].chunks_exact(BLOCK).zip(x.quants[xq].chunks_exact(BLOCK));
+        let scales = w.scales[ws].iter().zip(&x.scales[xs]);
+        quants
+            .zip(scales)
+            .map(|((a, b), (da, db))| {
                 let dot: i32 = a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
-                sum += dot as f32 * (da * db);
-            }
-            sum
-        })
+                dot as f32 * (da * db)
+            })
+            .sum()
     }
 
     #[inline(always)]
@@ -233,15 +324,31 @@ mod portable {
         sums.into_iter().sum()
     }
 
-    pub fn weighted_sum(weights: &[f32], values: &[f32], factor: f32, out: &mut [f32]) {
+    pub fn weighted_sum(weights: &[f32], values: &[f32], visible: Visible<'_>, factor: f32, out: &mut [f32]) {
         let width = out.len();
         out.fill(0.0);
-        for (&p, v) in weights.iter().zip(values.chunks_exact(width)) {
-            for (o, v) in out.iter_mut().zip(v) {
+        for (&p, row) in weights.iter().zip(visible.rows()) {
+            for (o, v) in out.iter_mut().zip(&values[row * width..(row + 1) * width]) {
                 *o += p * v;
             }
         }
         out.iter_mut().for_each(|o| *o *= factor);
+    }
+
+    #[inline(always)]
+    pub fn sum_exp(x: &[f32], max: f32) -> f64 {
+        // Runs of a bounded length in f32, their sums in f64: a vocabulary of 150,000 loses no digits.
+        x.chunks(64 * LANES)
+            .map(|run| {
+                let mut sums = [0f32; LANES];
+                for chunk in run.chunks(LANES) {
+                    for (sum, v) in sums.iter_mut().zip(chunk) {
+                        *sum += exp(v - max);
+                    }
+                }
+                f64::from(sums.into_iter().sum::<f32>())
+            })
+            .sum()
     }
 
     #[inline(always)]
@@ -256,7 +363,7 @@ mod portable {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{BLOCK, LANES, Q8, portable};
+    use super::{BLOCK, LANES, Product, Q8, Shards, Visible, portable};
 
     #[inline]
     #[target_feature(enable = "avx2,fma")]
@@ -293,34 +400,149 @@ mod avx2 {
         out
     }
 
-    /// SAFETY: `x0` holds `R` rows of as many blocks as `w`.
+    /// Sums of four vectors, each over its eight lanes in one fixed order.
+    #[inline]
     #[target_feature(enable = "avx2,fma")]
-    pub unsafe fn dot_q8<const R: usize>(w: Q8<'_>, x0: Q8<'_>) -> [f32; R] {
-        let blocks = w.scales.len();
+    fn sums(v: [__m256; 4]) -> [f32; 4] {
+        let s = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+        let s = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+        let mut out = [0f32; 4];
+        // SAFETY: room for four.
+        unsafe { _mm_storeu_ps(out.as_mut_ptr(), s) };
+        out
+    }
+
+    /// Walk the tiles of a product: `O` columns by `R` rows. Every dot product is summed in the same order in any tile.
+    macro_rules! tiles {
+        ($product:expr, $y:expr, $tile:ident, $($operand:expr),+) => {{
+            let (p, outputs) = ($product, $product.outputs);
+            let mut r = 0;
+            while r < p.rows {
+                let mut o = p.columns.start;
+                if p.rows - r >= 4 {
+                    while o < p.columns.end {
+                        // SAFETY: rows r to r + 4 and column o lie within the product.
+                        let sums = sums(unsafe { $tile::<1, 4>($($operand),+, o, r) }[0]);
+                        for (i, sum) in sums.into_iter().enumerate() {
+                            // SAFETY: the column is this call's.
+                            unsafe { $y.set((r + i) * outputs + o, sum) };
+                        }
+                        o += 1;
+                    }
+                    r += 4;
+                } else {
+                    while o < p.columns.end {
+                        let zero = _mm256_setzero_ps();
+                        let n = (p.columns.end - o).min(4);
+                        // SAFETY: row r and columns o to o + n lie within the product.
+                        let v = unsafe {
+                            if n == 4 {
+                                let v = $tile::<4, 1>($($operand),+, o, r);
+                                [v[0][0], v[1][0], v[2][0], v[3][0]]
+                            } else {
+                                [$tile::<1, 1>($($operand),+, o, r)[0][0], zero, zero, zero]
+                            }
+                        };
+                        let n = if n == 4 { 4 } else { 1 };
+                        for (i, sum) in sums(v).into_iter().take(n).enumerate() {
+                            // SAFETY: the columns are this call's.
+                            unsafe { $y.set(r * outputs + o + i, sum) };
+                        }
+                        o += n;
+                    }
+                    r += 1;
+                }
+            }
+        }};
+    }
+
+    /// SAFETY: the operands are as long as the product says; the columns are the caller's.
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn product_q8(product: &Product, w: Q8<'_>, x: Q8<'_>, y: &Shards<'_>) {
+        let blocks = product.inputs / BLOCK;
+        tiles!(product, y, tile_q8, w, x, blocks);
+    }
+
+    /// SAFETY: as of [`product_q8`].
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &Shards<'_>) {
+        tiles!(product, y, tile_f32, w, x, product.inputs);
+    }
+
+    /// Unsummed dot products of `O` rows of `w` from `o` on with `R` rows of `x` from `r` on.
+    ///
+    /// SAFETY: those rows exist in both operands.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn tile_q8<const O: usize, const R: usize>(
+        w: Q8<'_>,
+        x: Q8<'_>,
+        blocks: usize,
+        o: usize,
+        r: usize,
+    ) -> [[__m256; R]; O] {
         let ones = _mm256_set1_epi16(1);
-        let mut acc = [_mm256_setzero_ps(); R];
-        for b in 0..blocks {
-            // SAFETY: block b lies within the weights and within each row, as the caller vouches.
-            unsafe {
-                let wv = _mm256_loadu_si256(w.quants.as_ptr().add(b * BLOCK).cast());
-                let wabs = _mm256_sign_epi8(wv, wv);
-                let wd = _mm256_broadcast_ss(w.scales.get_unchecked(b));
-                for (r, acc) in acc.iter_mut().enumerate() {
-                    let at = r * blocks + b;
-                    let xv = _mm256_loadu_si256(x0.quants.as_ptr().add(at * BLOCK).cast());
-                    let xd = _mm256_broadcast_ss(x0.scales.get_unchecked(at));
-                    // |w| * sign(w) x stays within i16 for pairs: 2 * 127 * 127 < 32768.
-                    let pairs = _mm256_maddubs_epi16(wabs, _mm256_sign_epi8(xv, wv));
-                    let quads = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, ones));
-                    *acc = _mm256_fmadd_ps(quads, _mm256_mul_ps(wd, xd), *acc);
+        let mut acc = [[_mm256_setzero_ps(); R]; O];
+        // SAFETY: every block below lies within rows that the caller vouches for.
+        unsafe {
+            let (wq, ws) = (w.quants.as_ptr().add(o * blocks * BLOCK), w.scales.as_ptr().add(o * blocks));
+            let (xq, xs) = (x.quants.as_ptr().add(r * blocks * BLOCK), x.scales.as_ptr().add(r * blocks));
+            for b in 0..blocks {
+                for (i, acc) in acc.iter_mut().enumerate() {
+                    let at = i * blocks + b;
+                    let wv = _mm256_loadu_si256(wq.add(at * BLOCK).cast());
+                    let wabs = _mm256_sign_epi8(wv, wv);
+                    let wd = _mm256_broadcast_ss(&*ws.add(at));
+                    for (j, acc) in acc.iter_mut().enumerate() {
+                        let at = j * blocks + b;
+                        let xv = _mm256_loadu_si256(xq.add(at * BLOCK).cast());
+                        let xd = _mm256_broadcast_ss(&*xs.add(at));
+                        // |w| * sign(w) x stays within i16 for pairs: 2 * 127 * 127 < 32768.
+                        let pairs = _mm256_maddubs_epi16(wabs, _mm256_sign_epi8(xv, wv));
+                        let quads = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, ones));
+                        *acc = _mm256_fmadd_ps(quads, _mm256_mul_ps(wd, xd), *acc);
+                    }
                 }
             }
         }
-        let mut out = [0f32; R];
-        for (out, acc) in out.iter_mut().zip(acc) {
-            *out = sum8(acc);
+        acc
+    }
+
+    /// As [`tile_q8`], in f32; what is left over of a width not divisible by 8 is added to the first lane.
+    ///
+    /// SAFETY: those rows exist in both operands.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn tile_f32<const O: usize, const R: usize>(
+        w: &[f32],
+        x: &[f32],
+        n: usize,
+        o: usize,
+        r: usize,
+    ) -> [[__m256; R]; O] {
+        let mut acc = [[_mm256_setzero_ps(); R]; O];
+        let whole = n / LANES * LANES;
+        // SAFETY: every value below lies within rows that the caller vouches for.
+        unsafe {
+            let (w, x) = (w.as_ptr().add(o * n), x.as_ptr().add(r * n));
+            for at in (0..whole).step_by(LANES) {
+                for (i, acc) in acc.iter_mut().enumerate() {
+                    let wv = _mm256_loadu_ps(w.add(i * n + at));
+                    for (j, acc) in acc.iter_mut().enumerate() {
+                        *acc = _mm256_fmadd_ps(wv, _mm256_loadu_ps(x.add(j * n + at)), *acc);
+                    }
+                }
+            }
+            if whole < n {
+                for (i, acc) in acc.iter_mut().enumerate() {
+                    for (j, acc) in acc.iter_mut().enumerate() {
+                        let rest: f32 = (whole..n).map(|k| *w.add(i * n + k) * *x.add(j * n + k)).sum();
+                        *acc = _mm256_add_ps(*acc, _mm256_zextps128_ps256(_mm_set_ss(rest)));
+                    }
+                }
+            }
         }
-        out
+        acc
     }
 
     /// SAFETY: `keys` and `scores` hold `blocks` blocks.
@@ -368,36 +590,73 @@ mod avx2 {
     }
 
     #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn sum_exp(x: &[f32], max: f32) -> f64 {
+        portable::sum_exp(x, max)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
     pub unsafe fn swiglu(gate: &mut [f32], up: &[f32]) {
         portable::swiglu(gate, up);
     }
 
-    /// SAFETY: `values` holds `weights.len()` rows of `out.len()` values, a multiple of 8.
+    /// SAFETY: `values` holds the visible rows of `out.len()` values, a multiple of 8.
     #[target_feature(enable = "avx2,fma")]
-    pub unsafe fn weighted_sum(weights: &[f32], values: &[f32], factor: f32, out: &mut [f32]) {
-        let width = out.len();
-        let factor = _mm256_set1_ps(factor);
+    pub unsafe fn weighted_sum(
+        weights: &[f32],
+        values: &[f32],
+        visible: Visible<'_>,
+        factor: f32,
+        out: &mut [f32],
+    ) {
         let mut at = 0;
-        while at < width {
-            // Up to six vectors of the output stay in registers while the rows stream by.
-            let n = ((width - at) / LANES).min(6);
-            let mut acc = [_mm256_setzero_ps(); 6];
-            for (j, p) in weights.iter().enumerate() {
-                let p = _mm256_broadcast_ss(p);
-                for (k, acc) in acc[..n].iter_mut().enumerate() {
-                    // SAFETY: row j lies within the values.
-                    let v = unsafe { _mm256_loadu_ps(values.as_ptr().add(j * width + at + k * LANES)) };
-                    *acc = _mm256_fmadd_ps(p, v, *acc);
+        while at < out.len() {
+            // As many vectors of the output as stay in registers while the rows stream by.
+            // SAFETY: at + 8 n <= out.len() in each arm, and the caller vouches for the rows.
+            at += unsafe {
+                match (out.len() - at) / LANES {
+                    0 | 1 => columns::<1>(weights, values, visible, factor, out, at),
+                    2 => columns::<2>(weights, values, visible, factor, out, at),
+                    3 => columns::<3>(weights, values, visible, factor, out, at),
+                    4 | 5 => columns::<4>(weights, values, visible, factor, out, at),
+                    6 | 7 => columns::<6>(weights, values, visible, factor, out, at),
+                    _ => columns::<8>(weights, values, visible, factor, out, at),
                 }
-            }
-            for (k, acc) in acc[..n].iter().enumerate() {
-                // SAFETY: at + 8 (k + 1) <= width.
-                unsafe {
-                    _mm256_storeu_ps(out.as_mut_ptr().add(at + k * LANES), _mm256_mul_ps(*acc, factor));
-                }
-            }
-            at += n * LANES;
+            };
         }
+    }
+
+    /// Columns `at .. at + 8 N` of the weighted sum; returns their number.
+    ///
+    /// SAFETY: as of [`weighted_sum`], and `at + 8 N <= out.len()`.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn columns<const N: usize>(
+        weights: &[f32],
+        values: &[f32],
+        visible: Visible<'_>,
+        factor: f32,
+        out: &mut [f32],
+        at: usize,
+    ) -> usize {
+        let width = out.len();
+        let mut acc = [_mm256_setzero_ps(); N];
+        let mut add = |p: &f32, row: usize| {
+            let p = _mm256_broadcast_ss(p);
+            for (k, acc) in acc.iter_mut().enumerate() {
+                // SAFETY: the row lies within the values.
+                let v = unsafe { _mm256_loadu_ps(values.as_ptr().add(row * width + at + k * LANES)) };
+                *acc = _mm256_fmadd_ps(p, v, *acc);
+            }
+        };
+        let (prefix, path) = weights.split_at(visible.prefix);
+        prefix.iter().enumerate().for_each(|(row, p)| add(p, row));
+        path.iter().zip(visible.path).for_each(|(p, row)| add(p, visible.prefix + row));
+        let factor = _mm256_set1_ps(factor);
+        for (k, acc) in acc.into_iter().enumerate() {
+            // SAFETY: at + 8 N <= width.
+            unsafe { _mm256_storeu_ps(out.as_mut_ptr().add(at + k * LANES), _mm256_mul_ps(acc, factor)) };
+        }
+        N * LANES
     }
 }
 
@@ -432,25 +691,33 @@ mod tests {
     }
 
     #[test]
-    fn q8_rows_do_not_depend_on_their_number_and_are_close() {
-        let n = 192;
-        let (w, x) = (noise(n, 3), noise(4 * n, 4));
+    fn products_are_close_to_plain_arithmetic_in_any_range_of_columns() {
+        let (inputs, outputs, rows) = (96, 7, 6);
+        let (w, x) = (noise(outputs * inputs, 3), noise(rows * inputs, 4));
         let quantize = |x: &[f32]| {
             let (mut q, mut d) = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
             quantize_q8(x, &mut q, &mut d);
             (q, d)
         };
         let ((wq, wd), (xq, xd)) = (quantize(&w), quantize(&x));
-        let w8 = Q8 { quants: &wq, scales: &wd };
-        let four = dot_q8::<4>(w8, Q8 { quants: &xq, scales: &xd });
-        let slow = portable::dot_q8::<4>(w8, Q8 { quants: &xq, scales: &xd });
-        for r in 0..4 {
-            let row = Q8 { quants: &xq[r * n..(r + 1) * n], scales: &xd[r * n / BLOCK..(r + 1) * n / BLOCK] };
-            let [one] = dot_q8::<1>(w8, row);
-            assert_eq!(one.to_bits(), four[r].to_bits());
-            let exact: f32 = (0..n).map(|k| w[k] * x[r * n + k]).sum();
-            assert!((one - exact).abs() < 0.1, "{one} {exact}");
-            assert!((one - slow[r]).abs() < 1e-4);
+        let (w8, x8) = (Q8 { quants: &wq, scales: &wd }, Q8 { quants: &xq, scales: &xd });
+        let (mut y32, mut y8) = (vec![0f32; rows * outputs], vec![0f32; rows * outputs]);
+        for columns in [0..1, 1..6, 6..7] {
+            let product = Product { inputs, outputs, rows, columns };
+            // SAFETY: one call at a time.
+            unsafe {
+                product_f32(&product, &w, &x, &Shards::new(&mut y32));
+                product_q8(&product, w8, x8, &Shards::new(&mut y8));
+            }
+        }
+        for r in 0..rows {
+            for o in 0..outputs {
+                let at = r * outputs + o;
+                let exact: f32 = (0..inputs).map(|k| w[o * inputs + k] * x[r * inputs + k]).sum();
+                assert!((y32[at] - exact).abs() < 1e-4);
+                assert!((y8[at] - exact).abs() < 0.1);
+                assert!((y8[at] - portable::dot_q8(w8, o, x8, r, inputs / BLOCK)).abs() < 1e-4);
+            }
         }
     }
 
@@ -478,7 +745,7 @@ mod tests {
         scores(&q, &keys, slots, 0.5, &mut s);
         let sum = softmax_unnormalized(&mut s[..slots]);
         let mut out = vec![0f32; d];
-        weighted_sum(&s[..slots], &v, 1.0 / sum, &mut out);
+        weighted_sum(&s[..slots], &v, Visible { prefix: slots, path: &[] }, 1.0 / sum, &mut out);
 
         let raw: Vec<f64> =
             (0..slots).map(|j| (0..d).map(|i| f64::from(q[i] * k[j * d + i])).sum::<f64>() * 0.5).collect();
@@ -486,6 +753,16 @@ mod tests {
         for i in 0..d {
             let want: f64 = (0..slots).map(|j| raw[j].exp() / z * f64::from(v[j * d + i])).sum();
             assert!((f64::from(out[i]) - want).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn sums_of_exponentials_are_accurate() {
+        for n in [1, 7, 800, 5000] {
+            let x: Vec<f32> = noise(n, 9).into_iter().map(|v| v * 20.0).collect();
+            let max = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let want: f64 = x.iter().map(|v| f64::from(v - max).exp()).sum();
+            assert!((sum_exp(&x, max) / want - 1.0).abs() < 1e-5, "{n}");
         }
     }
 

@@ -6,7 +6,7 @@ use candle_core::{
 };
 
 use super::{
-    kernels::{self, BLOCK, Q8},
+    kernels::{self, BLOCK, Product, Q8},
     team::{Shards, Team},
 };
 use crate::model::WeightType;
@@ -99,32 +99,17 @@ impl Linear {
         debug_assert!(x.len() == rows * self.inputs && y.len() == rows * self.outputs);
         match &self.weight {
             Weight::F32(w) => {
-                let n = self.inputs;
-                self.tiles(rows, y, &|o, r, out, step| {
-                    let w = &w[o * n..(o + 1) * n];
-                    match step {
-                        4 => out.copy_from_slice(&kernels::dot_f32::<4>(w, &x[r * n..], n)),
-                        _ => out.copy_from_slice(&kernels::dot_f32::<1>(w, &x[r * n..], n)),
-                    }
-                });
+                // SAFETY: each unit has columns of its own.
+                self.split(rows, y, &|product, y| unsafe { kernels::product_f32(product, w, x, y) });
             }
             Weight::Q8 { quants, scales } => {
-                let (n, blocks) = (self.inputs, self.inputs / BLOCK);
-                quantized.quants.resize(rows * n, 0);
-                quantized.scales.resize(rows * blocks, 0.0);
+                quantized.quants.resize(rows * self.inputs, 0);
+                quantized.scales.resize(rows * self.inputs / BLOCK, 0.0);
                 kernels::quantize_q8(x, &mut quantized.quants, &mut quantized.scales);
-                let (xq, xs) = (&quantized.quants, &quantized.scales);
-                self.tiles(rows, y, &|o, r, out, step| {
-                    let w = Q8 {
-                        quants: &quants[o * n..(o + 1) * n],
-                        scales: &scales[o * blocks..(o + 1) * blocks],
-                    };
-                    let x = Q8 { quants: &xq[r * n..], scales: &xs[r * blocks..] };
-                    match step {
-                        4 => out.copy_from_slice(&kernels::dot_q8::<4>(w, x)),
-                        _ => out.copy_from_slice(&kernels::dot_q8::<1>(w, x)),
-                    }
-                });
+                let (w, x) =
+                    (Q8 { quants, scales }, Q8 { quants: &quantized.quants, scales: &quantized.scales });
+                // SAFETY: each unit has columns of its own.
+                self.split(rows, y, &|product, y| unsafe { kernels::product_q8(product, w, x, y) });
             }
             Weight::Ggml(matmul) => {
                 let x = Tensor::from_slice(x, (rows, self.inputs), &Device::Cpu)?;
@@ -142,33 +127,18 @@ impl Linear {
         Ok(())
     }
 
-    /// Fill `y` tile by tile: `dot(output, first row, results, rows of the tile)`, tiles being 4 rows or 1.
-    fn tiles(&self, rows: usize, y: &mut [f32], dot: &(dyn Fn(usize, usize, &mut [f32], usize) + Sync)) {
-        let outputs = self.outputs;
-        let team = Team::global();
+    /// Compute the columns of `y` in one go, or, where that pays, in units on all threads.
+    fn split(&self, rows: usize, y: &mut [f32], part: &(dyn Fn(&Product, &Shards<'_>) + Sync)) {
+        let (inputs, outputs) = (self.inputs, self.outputs);
         let shards = Shards::new(y);
-        let unit = |unit: usize| {
-            let range = unit * UNIT..((unit + 1) * UNIT).min(outputs);
-            let mut r = 0;
-            while r < rows {
-                let step = if rows - r >= 4 { 4 } else { 1 };
-                for o in range.clone() {
-                    let mut out = [0f32; 4];
-                    dot(o, r, &mut out[..step], step);
-                    for (i, v) in out[..step].iter().enumerate() {
-                        // SAFETY: each output column belongs to one unit.
-                        unsafe { shards.slice((r + i) * outputs + o, 1)[0] = *v };
-                    }
-                }
-                r += step;
-            }
-        };
-        let units = outputs.div_ceil(UNIT);
-        if rows * self.inputs * outputs < ALONE {
-            (0..units).for_each(unit);
-        } else {
-            team.run(units, &unit);
+        let whole = Product { inputs, outputs, rows, columns: 0..outputs };
+        if rows * inputs * outputs < ALONE {
+            return part(&whole, &shards);
         }
+        Team::global().run(outputs.div_ceil(UNIT), &|unit| {
+            let columns = unit * UNIT..((unit + 1) * UNIT).min(outputs);
+            part(&Product { columns, ..whole.clone() }, &shards);
+        });
     }
 }
 

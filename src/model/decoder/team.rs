@@ -192,6 +192,19 @@ impl<'a> Shards<'a> {
         Self { start: slice.as_mut_ptr(), len: slice.len(), _borrow: std::marker::PhantomData }
     }
 
+    /// Write one value.
+    ///
+    /// # Safety
+    /// No other unit may use the same place at the same time.
+    #[inline]
+    pub unsafe fn set(&self, at: usize, value: f32) {
+        debug_assert!(at < self.len);
+        if at < self.len {
+            // SAFETY: within the borrow, and nobody else's by contract.
+            unsafe { *self.start.add(at) = value };
+        }
+    }
+
     /// The part `at..at + len`.
     ///
     /// # Safety

@@ -1,0 +1,257 @@
+//! The engine as its faces see it: kept contexts, cancelling, failures that leave it usable.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use specreel::{
+    engine::{Command, Engine, EngineHandle, RunRequest, TextSampling},
+    model::{DeviceChoice, ModelSpec, WeightType},
+    record::{BaselineKind, Event, EventKind, FailureClass, Stage, StopReason},
+    scenes::{self, Scene},
+    speculate::Method,
+    video::Sampling,
+};
+use tokio::sync::mpsc::Receiver;
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
+}
+
+struct Rig {
+    handle: EngineHandle,
+    events: Receiver<Event>,
+    clip: PathBuf,
+    _dir: tempfile::TempDir,
+    next: u64,
+}
+
+impl Rig {
+    /// An engine with two tiny random models and a rendered clip.
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clip = dir.path().join("clip.mp4");
+        scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
+        let (handle, events) = Engine::start().unwrap();
+        let mut rig = Self { handle, events, clip, _dir: dir, next: 0 };
+        rig.load("gqa_tied", Some("mha_tied_bf16"));
+        assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+        rig
+    }
+
+    fn load(&self, target: &str, drafter: Option<&str>) {
+        self.handle
+            .send(Command::Load(ModelSpec {
+                target: fixture(target),
+                drafter: drafter.map(fixture),
+                device: DeviceChoice::Cpu,
+                dtype: WeightType::Auto,
+            }))
+            .unwrap();
+    }
+
+    /// The next event that is not load progress.
+    fn event(&mut self) -> Event {
+        loop {
+            let event = self.events.blocking_recv().expect("the engine lives");
+            if !matches!(event.kind, EventKind::Stage { stage: Stage::Load, .. }) {
+                return event;
+            }
+        }
+    }
+
+    fn request(&mut self, method: &str, prompt: &str) -> RunRequest {
+        self.next += 1;
+        RunRequest {
+            run: self.next,
+            video: self.clip.clone(),
+            prompt: prompt.into(),
+            method: Method::preset(method).unwrap(),
+            sampling: Sampling::Frames(4),
+            max_pixels: None,
+            max_new_tokens: 24,
+            text: TextSampling::default(),
+            logprobs: 2,
+        }
+    }
+
+    fn send(&self, request: RunRequest) {
+        self.handle.send(Command::Run(Box::new(request))).unwrap();
+    }
+
+    /// All events of a run to its end.
+    fn finish(&mut self, run: u64) -> Vec<EventKind> {
+        let mut all = Vec::new();
+        loop {
+            let event = self.event();
+            assert_eq!(event.run, run);
+            let last = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_));
+            all.push(event.kind);
+            if last {
+                return all;
+            }
+        }
+    }
+
+    fn run(&mut self, method: &str, prompt: &str) -> Vec<EventKind> {
+        let request = self.request(method, prompt);
+        let run = request.run;
+        self.send(request);
+        self.finish(run)
+    }
+}
+
+fn done(events: &[EventKind]) -> (StopReason, Vec<u32>, specreel::record::Stats) {
+    match events.last() {
+        Some(EventKind::Done { reason, ids, stats, .. }) => (*reason, ids.clone(), (**stats).clone()),
+        other => panic!("expected a done event, got {other:?}"),
+    }
+}
+
+fn stages(events: &[EventKind]) -> Vec<Stage> {
+    let mut stages: Vec<Stage> = events
+        .iter()
+        .filter_map(|e| if let EventKind::Stage { stage, .. } = e { Some(*stage) } else { None })
+        .collect();
+    stages.dedup();
+    stages
+}
+
+#[test]
+fn a_new_method_starts_from_the_kept_context() {
+    let mut rig = Rig::new();
+    let cold = rig.run("autoregressive", "What is seen?");
+    assert!(stages(&cold).contains(&Stage::Decode) && stages(&cold).contains(&Stage::Prefill));
+    let (_, plain, stats) = done(&cold);
+    assert!(stats.timings.prefill_target_ms > 0.0 && stats.timings.decode_video_ms > 0.0);
+
+    let warm = rig.run("naive", "What is seen?");
+    let seen = stages(&warm);
+    assert!(!seen.contains(&Stage::Decode), "{seen:?}");
+    assert!(matches!(
+        warm.iter().find(|e| matches!(e, EventKind::Prompt { .. })),
+        Some(EventKind::Prompt { reused: true, .. })
+    ));
+    let (_, ids, stats) = done(&warm);
+    assert_eq!(ids, plain);
+    assert_eq!((stats.timings.decode_video_ms, stats.timings.prefill_target_ms), (0.0, 0.0));
+    assert_eq!(stats.equality.as_ref().map(|e| e.equal), Some(true));
+    let speedup = stats.speedup.unwrap();
+    assert!(speedup.decode > 0.0 && speedup.end_to_end > 0.0);
+
+    // Another prompt: the clip is kept, its prefill is not.
+    let other = rig.run("sd-uniform", "Another question?");
+    assert!(!stages(&other).contains(&Stage::Decode));
+    assert!(done(&other).2.timings.prefill_target_ms > 0.0);
+    assert_eq!(done(&other).2.speedup.unwrap().baseline.kind, BaselineKind::Calibrated);
+}
+
+#[test]
+fn every_preset_accounts_for_every_token() {
+    let mut rig = Rig::new();
+    let plain = done(&rig.run("autoregressive", "Say it.")).1;
+    for method in Method::presets() {
+        let events = rig.run(&method.name, "Say it.");
+        let (_, ids, stats) = done(&events);
+        let steps: Vec<_> =
+            events.iter().filter_map(|e| if let EventKind::Step(s) = e { Some(s) } else { None }).collect();
+        let told: Vec<u32> = steps.iter().flat_map(|s| s.tokens.iter().map(|t| t.id)).collect();
+        assert_eq!(told, ids, "{}", method.name);
+        assert_eq!(stats.emitted, ids.len() as u64);
+        assert_eq!(stats.verdicts.total(), ids.len() as u64);
+        assert_eq!(stats.steps, steps.len() as u64);
+        assert_eq!(stats.drafted, steps.iter().map(|s| s.drafted.len() as u64).sum::<u64>());
+        assert_eq!(stats.accepted, steps.iter().map(|s| s.accepted as u64).sum::<u64>());
+        let drafts =
+            stats.verdicts.iter().filter(|(v, _)| v.is_accepted_draft()).map(|(_, n)| n).sum::<u64>();
+        assert_eq!(drafts, stats.accepted, "{}", method.name);
+        assert!(steps.iter().all(|s| s.tokens.iter().all(|t| t.logprobs.len() == 2)));
+        if method.lossless() {
+            assert_eq!(ids, plain, "{}", method.name);
+            assert_eq!(stats.verdicts.loosened(), 0);
+        }
+    }
+}
+
+#[test]
+fn cancelling_ends_a_run_within_a_step_and_a_waiting_run_too() {
+    let mut rig = Rig::new();
+    let mut long = rig.request("autoregressive", "Go on.");
+    // More than the events that may wait: it cannot end before it is cancelled.
+    long.max_new_tokens = 1800;
+    let waiting = rig.request("naive", "Go on.");
+    let (first, second) = (long.run, waiting.run);
+    rig.send(long);
+    rig.send(waiting);
+    rig.handle.cancel(second);
+    loop {
+        let event = rig.event();
+        assert_eq!(event.run, first, "{event:?}");
+        assert!(!matches!(event.kind, EventKind::Failed(_)), "{event:?}");
+        if matches!(event.kind, EventKind::Step(_)) {
+            break;
+        }
+    }
+    let asked = Instant::now();
+    rig.handle.cancel(first);
+    let (reason, ids, stats) = done(&rig.finish(first));
+    assert_eq!(reason, StopReason::Cancelled);
+    assert!(asked.elapsed() < Duration::from_secs(5));
+    assert!(!ids.is_empty() && stats.emitted == ids.len() as u64);
+    let (reason, ids, _) = done(&rig.finish(second));
+    assert_eq!((reason, ids.len()), (StopReason::Cancelled, 0));
+    // The engine goes on.
+    assert_ne!(done(&rig.run("naive", "Go on.")).0, StopReason::Cancelled);
+}
+
+#[test]
+fn failures_leave_the_engine_usable() {
+    let mut rig = Rig::new();
+    let mut missing = rig.request("naive", "x");
+    missing.video = Path::new("no-such-file.mp4").into();
+    let run = missing.run;
+    rig.send(missing);
+    let events = rig.finish(run);
+    let Some(EventKind::Failed(failure)) = events.last() else { panic!("{events:?}") };
+    assert_eq!(failure.class, FailureClass::Input);
+    assert!(failure.error.contains("no-such-file.mp4"), "{failure:?}");
+
+    let mut long = rig.request("naive", "x");
+    long.max_new_tokens = 10_000_000;
+    let run = long.run;
+    rig.send(long);
+    let events = rig.finish(run);
+    let Some(EventKind::Failed(failure)) = events.last() else { panic!("{events:?}") };
+    assert_eq!(failure.class, FailureClass::Input);
+
+    let mut mad = rig.request("naive", "x");
+    mad.method.shape = specreel::speculate::Shape::Chain { length: 0 };
+    let run = mad.run;
+    rig.send(mad);
+    assert!(matches!(rig.finish(run).last(), Some(EventKind::Failed(_))));
+
+    assert_eq!(done(&rig.run("naive", "x")).0, done(&rig.run("autoregressive", "x")).0);
+}
+
+#[test]
+fn models_can_be_changed_and_refused() {
+    let mut rig = Rig::new();
+    rig.load("gqa_tied", None);
+    assert!(matches!(rig.event().kind, EventKind::Ready { drafter: None, .. }));
+    let events = rig.run("naive", "x");
+    let Some(EventKind::Failed(failure)) = events.last() else { panic!("{events:?}") };
+    assert!(failure.error.contains("small model"), "{failure:?}");
+    assert!(!done(&rig.run("lvspec-self", "x")).1.is_empty());
+
+    rig.load("gqa_tied", Some("processor"));
+    let EventKind::Failed(failure) = rig.event().kind else { panic!("refused") };
+    assert_eq!(failure.class, FailureClass::Input);
+    assert!(failure.error.contains("config.json"), "{failure:?}");
+    // Nothing is loaded now, and that is said.
+    let events = rig.run("autoregressive", "x");
+    assert!(matches!(events.last(), Some(EventKind::Failed(_))));
+    rig.load("nested_bf16", None);
+    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+    assert!(!done(&rig.run("autoregressive", "x")).1.is_empty());
+}
