@@ -5,7 +5,6 @@ use std::{path::PathBuf, sync::Arc};
 use specreel::{
     cli::{self, Ports, resolve},
     engine::{Command, Engine, EngineHandle, RunRequest},
-    model::ModelSpec,
     record::{Failure, FailureClass},
     speculate::Method,
     tui::{self, ClipFacts, StudioConfig},

@@ -11,6 +11,9 @@ use super::{
 };
 use crate::model::WeightType;
 
+/// Dot products of one output's weights with some rows: output, first row, results, number of rows.
+type Dot<'a> = dyn Fn(usize, usize, &mut [f32], usize) + Sync + 'a;
+
 /// Multiplications below which one thread is faster than several.
 const ALONE: usize = 200_000;
 /// Outputs per unit of work.
@@ -143,7 +146,7 @@ impl Linear {
     }
 
     /// Fill `y` tile by tile: `dot(output, first row, results, rows of the tile)`, tiles being 4 rows or 1.
-    fn tiles(&self, rows: usize, y: &mut [f32], dot: &(dyn Fn(usize, usize, &mut [f32], usize) + Sync)) {
+    fn tiles(&self, rows: usize, y: &mut [f32], dot: &Dot<'_>) {
         let outputs = self.outputs;
         let team = Team::global();
         let shards = Shards::new(y);
@@ -177,7 +180,7 @@ mod tests {
     use super::*;
 
     fn ramp(n: usize, k: f32) -> Vec<f32> {
-        (0..n).map(|i| ((i as f32 * k).sin())).collect()
+        (0..n).map(|i| (i as f32 * k).sin()).collect()
     }
 
     #[test]
