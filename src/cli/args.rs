@@ -14,15 +14,13 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREE
 /// Captions videos on your own machine, makes it faster with speculative decoding, and shows how every token was verified.
 #[derive(Debug, Parser)]
 #[command(name = "specreel", version = VERSION, args_conflicts_with_subcommands = true)]
-#[command(
-    after_help = "Start here:
+#[command(after_help = "Start here:
   specreel                 the studio
   specreel caption demo    a caption of an embedded clip
   specreel methods         the ways of decoding
   specreel doctor          what this machine can do, and what is wrong
 
-Exit codes: 0 done, 1 our fault, 2 usage, 3 the input cannot be used, 4 not enough memory, 130 interrupted."
-)]
+Exit codes: 0 done, 1 our fault, 2 usage, 3 the input cannot be used, 4 not enough memory, 130 interrupted.")]
 pub struct Cli {
     /// What to do; without it, the studio.
     #[command(subcommand)]

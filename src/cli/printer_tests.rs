@@ -140,7 +140,9 @@ fn a_speedup_names_its_baseline() {
     stats.set_baseline(baseline, 1000.0, 100.0);
     let text = statistics(StopReason::Eos, &stats, 256);
     assert!(
-        text.contains("speedup   2.00x decoding · 1.00x from file to end · against autoregressive (calibrated)\n"),
+        text.contains(
+            "speedup   2.00x decoding · 1.00x from file to end · against autoregressive (calibrated)\n"
+        ),
         "{text}"
     );
 }
