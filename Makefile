@@ -1,4 +1,5 @@
 # make run     builds and starts the studio        make run ARGS="caption demo"
+#              PROFILE=dev builds sooner and runs slower
 # make test    formatting, lints, docs, all tests
 #
 # Both install what is missing first (scripts/setup.sh); when nothing is missing that takes no time.
@@ -6,11 +7,14 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 ARGS ?=
+PROFILE ?= release
 
 .PHONY: run test setup
 
 run: setup
-	@cargo run --release --locked --quiet -- $(ARGS)
+	@# The first build takes minutes, so it shows how far it is; later ones say nothing.
+	@quiet=; [ ! -x "$${CARGO_TARGET_DIR:-target}/$(PROFILE)/specreel" ] || quiet=--quiet; \
+	cargo run --profile $(PROFILE) --locked $$quiet -- $(ARGS)
 
 setup:
 	@sh scripts/setup.sh build

@@ -141,12 +141,21 @@ fn open(place: &Path) -> Demo {
         let title = path.file_stem()?.to_string_lossy().replace(['-', '_'], " ");
         Some(Clip { title, path: place.join("clips").join(path) })
     });
-    Demo { target: place.join("target"), drafter: place.join("drafter"), clips: clips.collect() }
+    Demo { target: place.join("demo-target"), drafter: place.join("demo-drafter"), clips: clips.collect() }
+}
+
+/// Where an embedded file goes. A model is called by its directory's name, hence the longer ones.
+fn placed(path: &str) -> String {
+    if path.starts_with("target/") || path.starts_with("drafter/") {
+        format!("demo-{path}")
+    } else {
+        path.to_owned()
+    }
 }
 
 fn unpack(files: &[Embedded], place: &Path) -> io::Result<()> {
     for file in files {
-        let path = place.join(file.path);
+        let path = place.join(placed(file.path));
         if same(&path, file.bytes) {
             continue;
         }
@@ -188,7 +197,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("demo-x");
         unpack(SMALL, &place).unwrap();
-        let a = place.join("target/a");
+        let a = place.join("demo-target/a");
         assert_eq!(fs::read(&a).unwrap(), b"one");
         let before = fs::metadata(&a).unwrap().modified().unwrap();
         unpack(SMALL, &place).unwrap();
@@ -199,7 +208,7 @@ mod tests {
         unpack(SMALL, &place).unwrap();
         assert_eq!(fs::read(&a).unwrap(), b"one");
         assert_eq!(fs::read(place.join("clips/b.mp4")).unwrap(), b"two");
-        assert_eq!(fs::read_dir(place.join("target")).unwrap().count(), 1, "no half file is left");
+        assert_eq!(fs::read_dir(place.join("demo-target")).unwrap().count(), 1, "no half file is left");
     }
 
     #[test]

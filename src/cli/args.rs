@@ -14,9 +14,13 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREE
 /// Captions videos on your own machine, makes it faster with speculative decoding, and shows how every token was verified.
 #[derive(Debug, Parser)]
 #[command(name = "specreel", version = VERSION, args_conflicts_with_subcommands = true)]
-#[command(
-    after_help = "Exit codes: 0 done, 1 our fault, 2 usage, 3 the input cannot be used, 4 not enough memory, 130 interrupted."
-)]
+#[command(after_help = "Start here:
+  specreel                 the studio
+  specreel caption demo    a caption of an embedded clip
+  specreel methods         the ways of decoding
+  specreel doctor          what this machine can do, and what is wrong
+
+Exit codes: 0 done, 1 our fault, 2 usage, 3 the input cannot be used, 4 not enough memory, 130 interrupted.")]
 pub struct Cli {
     /// What to do; without it, the studio.
     #[command(subcommand)]
@@ -106,10 +110,10 @@ pub struct RunArgs {
     /// Directory of the drafter model
     #[arg(long, value_name = "DIR")]
     pub drafter: Option<PathBuf>,
-    /// Where to compute: auto, cpu, cuda, cuda:1, metal
+    /// Where to compute: auto or cpu (cuda, cuda:1 and metal are not offered by this version)
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub device: Option<DeviceChoice>,
-    /// Weight type of the language models: auto, f32, f16, bf16, q8_0, q4_k
+    /// Weight type of the language models: auto (q8_0), f32, q8_0, q4_k (f16 and bf16 not on a CPU)
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     pub dtype: Option<WeightType>,
     /// Look at this many frames, evenly spaced

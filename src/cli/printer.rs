@@ -196,9 +196,18 @@ impl<O: Write, E: Write> Printer<O, E> {
             self.ends_line = text.ends_with('\n') || text.is_empty();
         }
         self.close()?;
-        let legend = self.legend(stats);
-        self.say(&legend)?;
-        self.say(&statistics(reason, stats, self.limit))?;
+        if stats.emitted == 0 && reason == StopReason::Cancelled {
+            self.say("interrupted\n")?;
+            return Ok(());
+        }
+        let mut account = String::new();
+        if self.style.terminal && !self.style.json && self.wrote {
+            // On a screen the caption and what is said about it stand apart.
+            account.push('\n');
+        }
+        account += &self.legend(stats);
+        account += &statistics(reason, stats, self.limit);
+        self.say(&account)?;
         Ok(())
     }
 
@@ -237,8 +246,12 @@ impl<O: Write, E: Write> Printer<O, E> {
         if parts.is_empty() {
             return String::new();
         }
-        let mark = if self.lossless { "" } else { "; lossy: the target alone may write something else" };
-        format!("verdicts: {}{mark}\n", parts.join(" · "))
+        let mark = match (self.lossless, stats.loosened_share()) {
+            (true, _) => String::new(),
+            (false, 0.0) => " (lossy, but nothing was loosened)".to_owned(),
+            (false, share) => format!(" (lossy: {:.0} % differ from the target's choice)", share * 100.0),
+        };
+        format!("verdicts  {}{mark}\n", parts.join(" · "))
     }
 
     /// Write to stderr unless told to be quiet. Nobody listening is no reason to stop.
@@ -252,31 +265,37 @@ impl<O: Write, E: Write> Printer<O, E> {
     }
 }
 
-/// The account of a run in one or two lines.
+/// The account of a run: decoding, speed against the baseline, time, and how it ended unless at its own end.
 pub fn statistics(reason: StopReason, stats: &Stats, limit: usize) -> String {
-    let mut out = String::new();
     let plural = |n: u64, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
     let mut parts = vec![format!("{} in {}", plural(stats.emitted, "token"), plural(stats.steps, "step"))];
     if stats.judged > 0 {
         parts.push(format!("{:.2} a step (tau {:.2})", stats.emitted_per_step, stats.tau));
     }
     parts.push(format!("{:.1} tokens/s", stats.tokens_per_second));
+    let mut out = format!("decoding  {}\n", parts.join(" · "));
     if let Some(s) = &stats.speedup {
         let kind = match s.baseline.kind {
             crate::record::BaselineKind::Measured => "measured",
             crate::record::BaselineKind::Calibrated => "calibrated",
         };
-        parts.push(format!(
-            "{:.2}x {} ({kind}), {:.2}x from file to end",
-            s.decode, s.baseline.name, s.end_to_end
-        ));
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "speedup   {:.2}x decoding · {:.2}x from file to end · against {} ({kind})",
+            s.decode, s.end_to_end, s.baseline.name
+        );
     }
-    if stats.verdicts.loosened() > 0 {
-        parts.push(format!("{:.0} % loosened", stats.loosened_share() * 100.0));
-    }
-    parts.push(format!("{:.1} s in all", stats.timings.total_ms() / 1000.0));
-    // Writing to a string cannot fail.
-    let _ = writeln!(out, "{}", parts.join(" · "));
+    let t = &stats.timings;
+    let _ = writeln!(
+        out,
+        "time      {} (video {} · vision {} · prompt {} · decoding {})",
+        seconds(t.total_ms()),
+        seconds(t.decode_video_ms),
+        seconds(t.encode_target_ms + t.encode_drafter_ms),
+        seconds(t.prefill_target_ms + t.select_ms + t.prefill_drafter_ms),
+        seconds(t.generate_ms())
+    );
     match reason {
         StopReason::Eos => {}
         StopReason::Length => {
@@ -285,6 +304,11 @@ pub fn statistics(reason: StopReason, stats: &Stats, limit: usize) -> String {
         StopReason::Cancelled => out += "interrupted\n",
     }
     out
+}
+
+/// A time for people.
+fn seconds(ms: f64) -> String {
+    if ms < 999.5 { format!("{ms:.0} ms") } else { format!("{:.1} s", ms / 1000.0) }
 }
 
 #[cfg(test)]

@@ -76,8 +76,9 @@ fn plain_text_goes_out_and_talk_goes_to_stderr() {
     assert_eq!(
         talk,
         "lvspec (lossy): big with small on cpu, q8_0\n\
-         verdicts: exact 2 · corrected 1 · loosened 1; lossy: the target alone may write something else\n\
-         4 tokens in 1 step · 4.00 a step (tau 3.00) · 40.0 tokens/s · 25 % loosened · 0.1 s in all\n"
+         verdicts  exact 2 · corrected 1 · loosened 1 (lossy: 25 % differ from the target's choice)\n\
+         decoding  4 tokens in 1 step · 4.00 a step (tau 3.00) · 40.0 tokens/s\n\
+         time      100 ms (video 0 ms · vision 0 ms · prompt 0 ms · decoding 100 ms)\n"
     );
     assert_eq!(flow, Flow::Done(StopReason::Eos));
 }
@@ -113,6 +114,42 @@ fn the_way_a_run_ended_is_said() {
     let (_, talk, flow) = print(&script(&TOKENS, StopReason::Cancelled), Style::default());
     assert!(talk.ends_with("interrupted\n"));
     assert_eq!(flow, Flow::Done(StopReason::Cancelled));
+}
+
+#[test]
+fn nothing_is_counted_where_nothing_was_written() {
+    let done = EventKind::Done {
+        reason: StopReason::Cancelled,
+        text: String::new(),
+        ids: vec![],
+        stats: Box::default(),
+    };
+    let (out, talk, _) = print(&[Event::new(1, done)], Style::default());
+    assert_eq!((out.as_str(), talk.as_str()), ("", "interrupted\n"));
+}
+
+#[test]
+fn a_speedup_names_its_baseline() {
+    let mut stats = Stats { emitted: 2, tokens_per_second: 20.0, ..Stats::default() };
+    stats.timings.verify_ms = 100.0;
+    let baseline = crate::record::Baseline {
+        name: "autoregressive".into(),
+        kind: crate::record::BaselineKind::Calibrated,
+        tokens_per_second: 10.0,
+    };
+    stats.set_baseline(baseline, 1000.0, 100.0);
+    let text = statistics(StopReason::Eos, &stats, 256);
+    assert!(
+        text.contains(
+            "speedup   2.00x decoding · 1.00x from file to end · against autoregressive (calibrated)\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn times_are_short() {
+    assert_eq!([0.4, 999.4, 999.6, 61_000.0].map(seconds), ["0 ms", "999 ms", "1.0 s", "61.0 s"]);
 }
 
 #[test]

@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use crate::Program;
 
+/// A run of a method with all stages.
 fn spawn(program: &Program) -> Child {
     Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(["caption", "demo", "--json", "--method", "autoregressive", "--max-new-tokens", "4096"])
+        .args(["caption", "demo", "--json", "--method", "naive", "--max-new-tokens", "4096"])
         .env("HOME", program.home())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -27,7 +28,18 @@ fn interrupt(child: &Child) {
 #[test]
 fn at_every_stage() {
     let program = Program::new();
-    for place in ["load", "started", "decode", "encode", "prefill", "step"] {
+    for place in [
+        "load",
+        "started",
+        "decode",
+        "encode",
+        "prefill",
+        "select",
+        "calibrate",
+        "prompt",
+        "generate",
+        "step",
+    ] {
         let mut child = spawn(&program);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut last = String::new();
@@ -40,6 +52,7 @@ fn at_every_stage() {
             }
             last = line;
         }
+        assert!(sent, "{place} never came");
         let status = child.wait().unwrap();
         let mut talk = String::new();
         child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();

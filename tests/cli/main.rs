@@ -6,6 +6,9 @@ mod arguments;
 mod broken;
 mod captioning;
 mod interrupts;
+#[path = "../video/make.rs"]
+#[expect(dead_code, reason = "the tests of the video room use the rest")]
+mod make;
 mod methods;
 mod tools;
 

@@ -1,5 +1,7 @@
 //! Exact acceptance emits, bit for bit, what autoregressive decoding emits; sampled acceptance draws from its distribution.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use specreel::{

@@ -14,14 +14,6 @@ use crate::{
 
 /// Devices of this build and what the processor offers.
 pub fn build() -> Vec<Finding> {
-    let device = |name, built: bool, feature: &str| {
-        let found = if built {
-            "built in".to_owned()
-        } else {
-            format!("not in this build (cargo build --features {feature})")
-        };
-        Finding::new("Devices", name, State::Good, found)
-    };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut findings = vec![Finding::new("Devices", "cpu", State::Good, format!("{threads} threads"))];
     let (features, fast) = cpu_features();
@@ -31,8 +23,7 @@ pub fn build() -> Vec<Finding> {
         cpu = cpu.hint("without AVX2 or NEON quantised weights are slow on this processor");
     }
     findings.push(cpu);
-    findings.push(device("cuda", cfg!(feature = "cuda"), "cuda"));
-    findings.push(device("metal", cfg!(feature = "metal"), "metal"));
+    findings.push(Finding::new("Devices", "accelerators", State::Good, "not used by this version"));
     if cfg!(debug_assertions) {
         let slow =
             Finding::new("Devices", "build", State::Warn, "a debug build: many times slower than a release");

@@ -209,7 +209,6 @@ impl<'a> Shards<'a> {
     ///
     /// # Safety
     /// No two units may hold overlapping parts at the same time.
-    #[expect(clippy::mut_from_ref, reason = "the parts are disjoint by contract")]
     pub unsafe fn slice(&self, at: usize, len: usize) -> &'a mut [f32] {
         assert!(at + len <= self.len, "part outside of the borrowed slice");
         // SAFETY: within the borrow by the assertion, disjoint by contract.

@@ -38,7 +38,7 @@ impl Default for ProcessorConfig {
             temporal: 2,
             merge: 2,
             mean: [0.481_454_66, 0.457_827_5, 0.408_210_73],
-            std: [0.268_629_54, 0.261_302_58, 0.275_777_11],
+            std: [0.268_629_54, 0.261_302_6, 0.275_777_1],
             min_pixels: 128 * TOKEN,
             max_pixels: 768 * TOKEN,
             // 90 % of a context of 128000 tokens
@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn senseless_values_are_refused_by_name() {
-        let broken: [(&str, fn(&mut ProcessorConfig)); 7] = [
+        type Break = fn(&mut ProcessorConfig);
+        let broken: [(&str, Break); 7] = [
             ("patch_size", |c| c.patch = 0),
             ("temporal_patch_size", |c| c.temporal = 0),
             ("merge_size", |c| c.merge = usize::MAX),

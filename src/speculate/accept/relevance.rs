@@ -22,7 +22,7 @@ impl VisualStates {
 
     /// Number of visual tokens.
     pub fn len(&self) -> usize {
-        if self.width == 0 { 0 } else { self.unit.len() / self.width }
+        self.unit.len().checked_div(self.width).unwrap_or(0)
     }
 
     /// True if there are no visual tokens.
@@ -35,7 +35,7 @@ impl VisualStates {
     pub fn relevance(&self, states: &[f32], top_n: usize) -> Vec<f32> {
         let width = self.width;
         if self.is_empty() || states.is_empty() {
-            return vec![0.0; if width == 0 { 0 } else { states.len() / width }];
+            return vec![0.0; states.len().checked_div(width).unwrap_or(0)];
         }
         let n = top_n.clamp(1, self.len());
         let mut similarities = vec![0f32; self.len()];
@@ -51,9 +51,8 @@ impl VisualStates {
                     similarities[token..token + 4].copy_from_slice(&four);
                     token += 4;
                 }
-                for token in token..similarities.len() {
-                    let [one] = dot_f32::<1>(&unit, &self.unit[token * width..], width);
-                    similarities[token] = one;
+                for (token, similarity) in similarities.iter_mut().enumerate().skip(token) {
+                    [*similarity] = dot_f32::<1>(&unit, &self.unit[token * width..], width);
                 }
                 if n < similarities.len() {
                     similarities.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a));
