@@ -154,6 +154,9 @@ impl Pen<'_> {
 
     fn speed(&self) -> Line<'static> {
         let stats = &self.run.stats;
+        if stats.steps == 0 {
+            return Line::from(vec![self.name("speed"), Span::styled("      –", self.dim())]);
+        }
         let mut line = Line::from(vec![
             self.name("speed"),
             Span::styled(format!("{:>7.1}", stats.tokens_per_second), self.theme.style(Role::Title)),
@@ -166,6 +169,9 @@ impl Pen<'_> {
 
     fn tau(&self) -> Line<'static> {
         let stats = &self.run.stats;
+        if stats.steps == 0 {
+            return Line::from(vec![self.name("tau"), Span::styled("      –", self.dim())]);
+        }
         Line::from(vec![
             self.name("tau"),
             Span::styled(format!("{:>7.2}", stats.tau), self.theme.style(Role::Title)),
@@ -180,6 +186,7 @@ impl Pen<'_> {
         let stats = &self.run.stats;
         let share = if stats.judged > 0 { 100.0 * stats.accepted as f64 / stats.judged as f64 } else { 0.0 };
         let words = match stats.judged {
+            0 if stats.steps == 0 => String::new(),
             0 => " nothing drafted".to_owned(),
             n => format!(" {share:3.0} % of {n}"),
         };
@@ -233,7 +240,7 @@ impl Pen<'_> {
             let words = match self.run.autoregressive {
                 true => "this is the baseline",
                 false if self.run.is_over() => "run the autoregressive method once to know",
-                false => "no baseline yet",
+                false => "–",
             };
             return Line::from(vec![self.name("speedup"), Span::styled(words, self.dim())]);
         };
@@ -260,8 +267,11 @@ impl Pen<'_> {
     /// One bar of all tokens, divided by verdict.
     fn verdicts(&self) -> Line<'static> {
         let counts = &self.run.stats.verdicts;
+        if counts.total() == 0 {
+            return Line::from(vec![self.name("verdicts"), Span::styled("–", self.dim())]);
+        }
         let total = counts.total().max(1);
-        let room = self.columns.saturating_sub(NAME + 15);
+        let room = self.columns.saturating_sub(NAME + 17);
         let mut line = vec![self.name("verdicts")];
         let mut used = 0;
         let mut sum = 0;
@@ -280,7 +290,7 @@ impl Pen<'_> {
         }
         line.push(Span::raw(" ".repeat(room - used)));
         let share = 100.0 * self.run.stats.loosened_share();
-        line.push(Span::styled(format!(" {share:4.1} % loosened"), self.dim()));
+        line.push(Span::styled(format!(" {share:5.1} % loosened"), self.dim()));
         Line::from(line)
     }
 

@@ -26,7 +26,7 @@ use super::{
     text,
     theme::Role,
 };
-pub(crate) use layout::areas;
+pub(crate) use layout::{areas, is_stacked};
 
 /// Draw everything.
 pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
@@ -110,6 +110,14 @@ fn too_small(theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
 fn window_top(cursor: usize, n: usize, rows: usize) -> usize {
     // The cursor stands in the middle, but never further from the edges than the list allows.
     cursor.saturating_sub(rows / 2).min(n.saturating_sub(rows))
+}
+
+/// Where a list that does not fit stands: `3 of 12` on the upper border of its box.
+fn place_in_list(cursor: usize, n: usize, rows: usize, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    if rows < n && area.width > 4 {
+        let words = Line::styled(format!(" {} of {n} ", cursor + 1), theme.style(Role::Dim)).right_aligned();
+        frame.render_widget(words, Rect { x: area.x + 1, width: area.width - 2, height: 1, ..area });
+    }
 }
 
 #[cfg(test)]
