@@ -123,7 +123,7 @@ fn foreign_words_keep_their_columns() {
 /// The picture of the README. SPECREEL_UPDATE_SCREEN=1 writes it afresh.
 #[test]
 fn the_readmes_picture_is_what_the_studio_draws() {
-    let (columns, rows) = (124, 36);
+    let (columns, rows) = (112, 33);
     let drawn = picture::svg(&streaming("dark", columns, rows).picture(columns, rows));
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/screen.svg");
     if std::env::var_os("SPECREEL_UPDATE_SCREEN").is_some() {

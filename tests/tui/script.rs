@@ -144,7 +144,7 @@ pub fn lossy() -> Vec<Step> {
         (10, "= star|~ comes|= to|= rest|= at|= the|> lower|= edge|! and|"),
         (10, "= begins|~ to|= shrink|=;|= nothing|~ else|= moves|= until|= the|= end|+.|"),
     ];
-    let time = |i: usize| (3.1 + 0.2 * (i % 3) as f64, 17.4 + 1.3 * (i % 4) as f64);
+    let time = |i: usize| (5.1 + 0.3 * (i % 3) as f64, 31.4 + 2.3 * (i % 4) as f64);
     lines.iter().enumerate().map(|(i, (n, t))| step(*n, t.trim_end_matches('|'), time(i))).collect()
 }
 
@@ -238,6 +238,7 @@ fn strict(mut step: Step) -> Step {
         step.accepted = at;
     }
     step.judged = 5.max(step.accepted);
-    step.verify_ms = 14.0;
+    step.draft_ms = 2.6;
+    step.verify_ms = 15.2;
     step
 }

@@ -8,7 +8,10 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{areas, has_focus, panel, title, wrap::wrap};
+use super::{
+    areas, has_focus, panel, title,
+    wrap::{hang, wrap},
+};
 use crate::{
     record::{StopReason, Verdict},
     tui::{
@@ -167,9 +170,7 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let shown = [Verdict::Exact, Verdict::Loosened, Verdict::Shifted, Verdict::Corrected, Verdict::Bonus];
     for verdict in shown {
         let name = Span::styled(verdict.name(), theme.verdict(verdict));
-        let why = format!("{}{}", " ".repeat(11 - verdict.name().len()), verdict.why());
-        let why = Span::styled(text::fit(&why, columns.saturating_sub(verdict.name().len())), dim);
-        lines.push(Line::from(vec![name, why]));
+        lines.extend(hang(name, 11, (verdict.why(), dim), columns));
     }
     lines
 }

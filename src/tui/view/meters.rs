@@ -239,7 +239,9 @@ impl Pen<'_> {
         let Some(Speedup { baseline, decode, end_to_end }) = self.known_speedup() else {
             let words = match self.run.autoregressive {
                 true => "this is the baseline",
-                false if self.run.is_over() => "run the autoregressive method once to know",
+                false if self.run.is_over() && self.run.stats.steps > 0 => {
+                    "run the autoregressive method once to know"
+                }
                 false => "–",
             };
             return Line::from(vec![self.name("speedup"), Span::styled(words, self.dim())]);
@@ -318,7 +320,12 @@ impl Pen<'_> {
     }
 
     fn time_bars(&self) -> Vec<Line<'static>> {
-        let stages = self.stages();
+        let mut stages = self.stages();
+        // The engine tells the times of the stages before the first token at the run's end.
+        stages.retain(|(_, ms)| *ms > 0.0);
+        if stages.is_empty() {
+            return vec![Line::from(vec![self.name("time"), Span::styled("–", self.dim())])];
+        }
         let most = stages.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
         let cells = self.columns.saturating_sub(NAME + 18).min(40);
         let line = |(i, (name, ms)): (usize, &(&'static str, f64))| {
@@ -328,15 +335,10 @@ impl Pen<'_> {
                 Span::styled(text::pad(name, 8), self.dim()),
                 Span::styled(bar, self.theme.style(Role::Gauge)),
                 Span::raw(" ".repeat(rest)),
-                Span::raw(format!("{:>9}", self.stage_time(*ms))),
+                Span::raw(format!("{:>9}", text::millis(*ms))),
             ])
         };
         stages.iter().enumerate().map(line).collect()
-    }
-
-    /// A stage's time; before the end only the steps' times are known.
-    fn stage_time(&self, ms: f64) -> String {
-        if ms > 0.0 { text::millis(ms) } else { "–".into() }
     }
 
     fn time_line(&self) -> Line<'static> {

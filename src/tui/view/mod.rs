@@ -15,7 +15,7 @@ mod wrap;
 use ratatui::{
     Frame,
     layout::Rect,
-    style::Style,
+    style::{Color, Style},
     text::{Line, Span},
     widgets::{Block, BorderType, Clear, Paragraph},
 };
@@ -68,7 +68,12 @@ fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, theme: &Theme) -> Block<
 
 /// A pane's name for its border.
 fn title(name: &str, focused: bool, theme: &Theme) -> Span<'static> {
-    let style = if focused { theme.style(Role::BorderFocus) } else { Style::new() };
+    // Without the focus a name still has the text's colour, not that of the border it stands in.
+    let style = if focused {
+        theme.style(Role::BorderFocus)
+    } else {
+        Style::new().fg(Color::Reset).patch(theme.style(Role::Text))
+    };
     Span::styled(format!(" {name} "), style.patch(theme.style(Role::Title)))
 }
 
