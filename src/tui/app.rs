@@ -155,6 +155,10 @@ impl Driver {
                 }
             }
         }
+        // After a signal nobody has done so yet; the program's end need not wait for a caption that nobody reads.
+        if let Some(run) = self.studio.active_run() {
+            self.engine.cancel(run);
+        }
         Ok(())
     }
 

@@ -51,7 +51,7 @@ fn a_whole_sitting() {
     t.wait("/ star");
     t.keys("\r");
     t.keys("e");
-    t.wait("new line");
+    t.wait("F3 presets");
     t.keys("\u{15}What moves?");
     t.wait("What moves?");
 
@@ -69,7 +69,7 @@ fn a_whole_sitting() {
     t.keys("\u{1b}");
     t.wait("r again");
     t.keys("m");
-    t.wait("acceptance");
+    t.wait("schedule");
     t.keys("g");
     t.wait("● lvspec");
     t.keys("\r");
@@ -102,6 +102,9 @@ fn a_run_is_cancelled_and_keys_are_answered_meanwhile() {
     t.wait("● ready");
     t.keys("\r");
     t.wait("writing");
+    let time = t.time_of_frames(31);
+    eprintln!("31 frames of a stream in {time:?}");
+    assert!(time > Duration::from_millis(900), "more than thirty frames a second");
     let mut slowest = Duration::ZERO;
     for (key, line) in [("j", "▸ star.mp4"), ("k", "▸ cross.mp4"), ("j", "▸ star.mp4"), ("k", "▸ cross.mp4")]
     {
@@ -187,10 +190,10 @@ fn keys_one_by_one_after_silence_are_all_answered() {
     let mut t = studio(100, 30, &[]);
     t.wait("● ready");
     for _ in 0..3 {
-        for (key, words) in [("?", "search"), ("\u{1b}", ""), ("m", "acceptance"), ("\u{1b}", "")] {
+        for (key, words) in [("?", "search"), ("\u{1b}", ""), ("m", "schedule"), ("\u{1b}", "")] {
             t.keys(key);
             match words {
-                "" => t.gone(if t.text().contains("search") { "search" } else { "acceptance" }),
+                "" => t.gone(if t.text().contains("search") { "search" } else { "schedule" }),
                 words => t.wait(words),
             }
         }

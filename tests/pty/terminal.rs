@@ -16,6 +16,7 @@ pub const TOO_LONG: Duration = Duration::from_secs(60);
 struct Seen {
     parser: vt100::Parser,
     ended: bool,
+    frames: usize,
 }
 
 /// The program on its screen.
@@ -57,15 +58,18 @@ impl Terminal {
         let begun = Instant::now();
         drop(pair.slave);
         let parser = vt100::Parser::new(cells(rows), cells(columns), 0);
-        let seen = Arc::new((Mutex::new(Seen { parser, ended: false }), Condvar::new()));
+        let seen = Arc::new((Mutex::new(Seen { parser, ended: false, frames: 0 }), Condvar::new()));
         let mut reader = pair.master.try_clone_reader().unwrap();
         let writes = Arc::clone(&seen);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             loop {
                 let n = reader.read(&mut bytes).unwrap_or(0);
-                let mut seen = writes.0.lock().unwrap();
+                // Poisoned: the test has failed and nobody looks any more.
+                let Ok(mut seen) = writes.0.lock() else { break };
                 seen.parser.process(&bytes[..n]);
+                // Every frame begins a synchronized update.
+                seen.frames += bytes[..n].windows(8).filter(|w| w == b"\x1b[?2026h").count();
                 seen.ended = n == 0;
                 writes.1.notify_all();
                 if n == 0 {
@@ -126,6 +130,14 @@ impl Terminal {
         self.until(&format!("line {line} is not {words:?}"), |s| {
             s.parser.screen().contents().lines().nth(line).is_some_and(|l| l.starts_with(words))
         });
+    }
+
+    /// The time in which the program draws this many frames more.
+    pub fn time_of_frames(&self, n: usize) -> Duration {
+        let begun = Instant::now();
+        let before = self.seen.0.lock().unwrap().frames;
+        self.until("too few frames", |s| s.frames >= before + n);
+        begun.elapsed()
     }
 
     /// Wait until these words are not on the screen.

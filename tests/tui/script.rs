@@ -9,12 +9,12 @@ use specreel::{
 };
 
 const TITLES: [(&str, f64, u64); 9] = [
-    ("red-circle-rolls-left", 6.0, 41_300),
-    ("two-squares-meet", 6.0, 52_900),
-    ("star-behind-a-cross", 8.0, 70_800),
+    ("red-circle-rolls", 6.0, 41_300),
+    ("two-squares", 6.0, 52_900),
+    ("star-and-cross", 8.0, 70_800),
     ("triangle-turns", 4.0, 26_100),
     ("three-shots", 12.0, 118_200),
-    ("green-ring-grows", 6.0, 33_400),
+    ("green-ring", 6.0, 33_400),
     ("blue-on-blue", 6.0, 29_700),
     ("nothing-moves", 4.0, 17_800),
     ("many-small-dots", 8.0, 161_000),

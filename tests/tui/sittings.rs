@@ -24,7 +24,7 @@ fn from_the_first_key_to_the_last() {
             assert!(screen.contains(word), "no {word:?} in\n{screen}");
         }
     };
-    shows(&studio, &["loading models", "Library", "star-behind-a-cross", "Choose a clip"]);
+    shows(&studio, &["loading models", "Library", "star-and-cross", "Choose a clip"]);
 
     // A wish before the models are there is kept.
     press(&mut studio, "down e");

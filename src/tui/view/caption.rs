@@ -9,7 +9,7 @@ use ratatui::{
 };
 
 use super::{
-    areas, has_focus, panel, title,
+    areas, has_focus, on_border, panel, title,
     wrap::{hang, wrap},
 };
 use crate::{
@@ -106,7 +106,8 @@ fn legend(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
         if spans.len() > 1 {
             spans.push(Span::styled(" · ", theme.style(Role::Dim)));
         }
-        spans.push(Span::styled(verdict.name(), theme.verdict(verdict)));
+        // On a border a style without a colour of its own would take the border's.
+        spans.push(Span::styled(verdict.name(), on_border(theme).patch(theme.verdict(verdict))));
         spans.push(Span::styled(count, theme.style(Role::Dim)));
         used += more;
     }

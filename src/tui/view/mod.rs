@@ -69,12 +69,13 @@ fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, theme: &Theme) -> Block<
 /// A pane's name for its border.
 fn title(name: &str, focused: bool, theme: &Theme) -> Span<'static> {
     // Without the focus a name still has the text's colour, not that of the border it stands in.
-    let style = if focused {
-        theme.style(Role::BorderFocus)
-    } else {
-        Style::new().fg(Color::Reset).patch(theme.style(Role::Text))
-    };
+    let style = if focused { theme.style(Role::BorderFocus) } else { on_border(theme) };
     Span::styled(format!(" {name} "), style.patch(theme.style(Role::Title)))
+}
+
+/// The text's style for words that stand in a border.
+fn on_border(theme: &Theme) -> Style {
+    Style::new().fg(Color::Reset).patch(theme.style(Role::Text))
 }
 
 /// True if this pane takes the keys.
