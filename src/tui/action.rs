@@ -75,6 +75,9 @@ impl Action {
             Action::NextPane => "panes",
             Action::KnobUp | Action::KnobDown => "knob",
             Action::Interrupt => "stop",
+            Action::NextKnob => "next",
+            Action::PageDown => "page",
+            Action::ClearLine => "clear",
             Action::HistoryOlder | Action::HistoryNewer => "history",
             other => other.name(),
         }

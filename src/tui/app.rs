@@ -3,11 +3,12 @@
 use std::{
     io::IsTerminal,
     path::PathBuf,
+    task::Poll,
     time::{Duration, Instant},
 };
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
 use super::{
@@ -116,7 +117,7 @@ impl Driver {
                             Some(None) => self.leaving = true,
                             None => break,
                         }
-                        next = keys.next().now_or_never();
+                        next = waiting(&mut keys).await;
                     }
                     if let Some(Some(Ok(event))) = next {
                         self.on_terminal(event)?;
@@ -153,6 +154,10 @@ impl Driver {
                     self.frames.want();
                 }
             }
+        }
+        // After a signal nobody has done so yet; the program's end need not wait for a caption that nobody reads.
+        if let Some(run) = self.studio.active_run() {
+            self.engine.cancel(run);
         }
         Ok(())
     }
@@ -218,6 +223,20 @@ impl Driver {
         // The answer comes as a message; there is nobody to tell if the studio has left meanwhile.
         drop(tokio::task::spawn_blocking(move || messages.blocking_send(work()).ok()));
     }
+}
+
+/// The next event if it is there already; none also where the next one takes its time.
+///
+/// Asked with the waker of the driver itself: the stream keeps the first waker that it is asked with until the next event,
+/// so a look with any other waker (as `now_or_never` has one) would leave the driver asleep through that event.
+async fn waiting(keys: &mut EventStream) -> Option<Option<std::io::Result<TerminalEvent>>> {
+    std::future::poll_fn(|context| {
+        Poll::Ready(match keys.poll_next_unpin(context) {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => None,
+        })
+    })
+    .await
 }
 
 enum Signal {

@@ -10,8 +10,8 @@ use ratatui::{
 use super::text::width;
 
 /// One cell in SVG units.
-const CELL: (f64, f64) = (8.4, 18.0);
-const MARGIN: f64 = 12.0;
+const CELL: (f64, f64) = (8.0, 17.0);
+const MARGIN: f64 = 14.0;
 const BACKGROUND: &str = "#14171c";
 const FOREGROUND: &str = "#d6dae2";
 
@@ -28,14 +28,14 @@ pub fn svg(buffer: &Buffer) -> String {
     };
     put(format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w:.1} {h:.1}\" width=\"{w:.0}\" height=\"{h:.0}\" \
-         font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"14\">"
+         font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"13.3\">"
     ));
     put(format!("<rect width=\"{w:.1}\" height=\"{h:.1}\" rx=\"8\" fill=\"{BACKGROUND}\"/>"));
     for y in 0..area.height {
-        for run in runs(buffer, area.y + y) {
-            for line in run.draw(MARGIN + f64::from(y) * CELL.1) {
-                put(line);
-            }
+        let runs = runs(buffer, area.y + y);
+        let top = MARGIN + f64::from(y) * CELL.1;
+        for line in grounds(&runs, top).into_iter().chain(runs.iter().filter_map(|run| run.draw(top))) {
+            put(line);
         }
     }
     put("</svg>".into());
@@ -75,7 +75,8 @@ fn runs(buffer: &Buffer, y: u16) -> Vec<Run> {
         let kind = kind(cell.symbol());
         let (fg, bg) = colors(cell);
         let last = runs.last_mut().filter(|r| {
-            r.kind == kind && kind != Kind::Shape && (&r.fg, &r.bg, r.modifier) == (&fg, &bg, cell.modifier)
+            let same = kind != Kind::Shape || is_endless(cell.symbol()) && r.text.ends_with(cell.symbol());
+            r.kind == kind && same && (&r.fg, &r.bg, r.modifier) == (&fg, &bg, cell.modifier)
         });
         match last {
             Some(run) => {
@@ -104,21 +105,40 @@ fn kind(symbol: &str) -> Kind {
     }
 }
 
+/// Shapes that join with their like into one.
+fn is_endless(symbol: &str) -> bool {
+    matches!(symbol, "─" | "█" | "▒" | "▓")
+}
+
+/// The coloured grounds of a row, in one piece each so that no seam shows between them.
+fn grounds(runs: &[Run], y: f64) -> Vec<String> {
+    let mut grounds: Vec<(u16, usize, &str)> = Vec::new();
+    for run in runs {
+        let Some(bg) = &run.bg else { continue };
+        match grounds.last_mut() {
+            Some((column, cells, last))
+                if *last == bg && usize::from(*column) + *cells == usize::from(run.column) =>
+            {
+                *cells += run.cells;
+            }
+            _ => grounds.push((run.column, run.cells, bg)),
+        }
+    }
+    let rect = |(column, cells, bg): (u16, usize, &str)| {
+        let (x, w) = (MARGIN + f64::from(column) * CELL.0, cells as f64 * CELL.0);
+        format!("<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{:.1}\" fill=\"{bg}\"/>", CELL.1)
+    };
+    grounds.into_iter().map(rect).collect()
+}
+
 impl Run {
-    fn draw(&self, y: f64) -> Vec<String> {
+    fn draw(&self, y: f64) -> Option<String> {
         let x = MARGIN + f64::from(self.column) * CELL.0;
         let w = self.cells as f64 * CELL.0;
-        let mut out = Vec::new();
-        if let Some(bg) = &self.bg {
-            out.push(format!(
-                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{:.1}\" fill=\"{bg}\"/>",
-                CELL.1
-            ));
-        }
         let dim = if self.modifier.contains(Modifier::DIM) { " opacity=\"0.6\"" } else { "" };
         match self.kind {
-            Kind::Blank => {}
-            Kind::Shape => out.push(shape(self.text.chars().next().unwrap_or(' '), x, y, &self.fg, dim)),
+            Kind::Blank => None,
+            Kind::Shape => Some(shape(self.text.chars().next()?, (x, y), w, &self.fg, dim)),
             Kind::Text => {
                 let mut style = String::from(dim);
                 for (modifier, attribute) in [
@@ -130,21 +150,20 @@ impl Run {
                         style.push_str(attribute);
                     }
                 }
-                out.push(format!(
+                Some(format!(
                     "<text x=\"{x:.1}\" y=\"{:.1}\" textLength=\"{w:.1}\" xml:space=\"preserve\" fill=\"{}\"{style}>{}</text>",
-                    y + 13.5,
+                    y + 12.8,
                     self.fg,
                     escape(&self.text)
-                ));
+                ))
             }
         }
-        out
     }
 }
 
-/// Lines and blocks as shapes of exactly one cell.
-fn shape(symbol: char, x: f64, y: f64, color: &str, dim: &str) -> String {
-    let (w, h) = CELL;
+/// Lines and blocks as shapes that fill their cells.
+fn shape(symbol: char, (x, y): (f64, f64), w: f64, color: &str, dim: &str) -> String {
+    let h = CELL.1;
     let (cx, cy) = (x + w / 2.0, y + h / 2.0);
     let rect = |x: f64, y: f64, w: f64, h: f64, opacity: f64| {
         let opacity = if opacity < 1.0 { format!(" fill-opacity=\"{opacity}\"") } else { String::new() };
@@ -279,7 +298,7 @@ mod tests {
         assert!(picture.contains("a&lt;b&amp;c") && picture.contains("#010203"), "{picture}");
         assert!(picture.contains("font-weight=\"bold\" text-decoration=\"underline\""), "{picture}");
         assert!(picture.contains("<path") && picture.contains("日x"), "{picture}");
-        assert!(picture.contains("textLength=\"25.2\""), "日x takes three cells: {picture}");
+        assert!(picture.contains("textLength=\"24.0\""), "日x takes three cells: {picture}");
         assert_eq!(picture, svg(&buffer));
     }
 

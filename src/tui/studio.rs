@@ -49,6 +49,11 @@ impl Studio {
         self.model.is_busy()
     }
 
+    /// The run that goes on.
+    pub fn active_run(&self) -> Option<u64> {
+        self.model.runs.active().map(|run| run.id)
+    }
+
     /// The caption that is shown, as far as it is written.
     pub fn caption(&self) -> String {
         self.model.runs.shown().map(|run| run.text()).unwrap_or_default()

@@ -21,7 +21,11 @@ use crossterm::{
         disable_raw_mode, enable_raw_mode,
     },
 };
-use ratatui::{Terminal, backend::CrosstermBackend};
+use ratatui::{
+    Terminal,
+    backend::CrosstermBackend,
+    layout::{Position, Rect},
+};
 
 use super::{Studio, StudioError};
 
@@ -78,8 +82,11 @@ impl Screen {
     }
 
     /// Forget what is on the screen, so that the next frame draws all of it.
+    ///
+    /// Not by ratatui's own `clear`: it asks the terminal where the cursor is, and the answer would be read as keys.
     pub fn clear(&mut self) -> Result<(), StudioError> {
-        self.terminal.clear().map_err(trouble("draw on"))
+        let size = self.terminal.size().map_err(trouble("draw on"))?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size))).map_err(trouble("draw on"))
     }
 
     /// Put a text on the clipboard by the terminal (OSC 52).

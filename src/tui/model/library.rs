@@ -46,6 +46,9 @@ pub(crate) struct Library {
     pub scanning: usize,
 }
 
+/// Clips further than this from the selected one are not looked at before the selection comes near.
+const MAX_NEAR: usize = 64;
+
 /// True if the file's name ends like a video's.
 pub(crate) fn is_video(path: &Path) -> bool {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
@@ -135,6 +138,13 @@ impl Library {
         if let Some(path) = selected {
             self.select(&path);
         }
+    }
+
+    /// The clip nearest to the selected one that nobody has looked at yet, among those that a screen may show.
+    pub fn unknown_near(&self) -> Option<PathBuf> {
+        let near = self.shown.iter().enumerate().filter(|(_, i)| self.entries[**i].facts.is_none());
+        let near = near.map(|(at, i)| (at.abs_diff(self.cursor), *i)).filter(|(far, _)| *far < MAX_NEAR);
+        near.min().map(|(_, i)| self.entries[i].path.clone())
     }
 
     pub fn set_facts(&mut self, path: &Path, facts: ClipFacts) {

@@ -46,7 +46,10 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
                 Ok(found) if found.is_empty() => {
                     model.note(Tone::Info, format!("no videos in {}", folder.display()));
                 }
-                Ok(found) => model.library.add_folder(&folder, found),
+                Ok(found) => {
+                    model.library.add_folder(&folder, found);
+                    return next_probe(model);
+                }
                 Err(problem) => model.note(Tone::Bad, problem),
             }
             Vec::new()
@@ -63,7 +66,8 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::Probed { path, facts } => {
             model.library.set_facts(&path, facts);
-            Vec::new()
+            // The clips around the selected one are next, so that the list fills by itself.
+            next_probe(model)
         }
         Msg::Tick => {
             model.tick = model.tick.wrapping_add(1);
@@ -78,6 +82,12 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         effects.push(Effect::Probe(entry.path.clone()));
     }
     effects
+}
+
+/// Look at the nearest clip that nobody has looked at yet.
+fn next_probe(model: &Model) -> Vec<Effect> {
+    let next = model.library.unknown_near().filter(|_| model.settings.probes);
+    next.map(Effect::Probe).into_iter().collect()
 }
 
 /// What is wanted at the very beginning.

@@ -6,9 +6,10 @@ use crate::{
     tui::{
         Effect,
         model::{
-            Model, Tone, Waiting, methods,
+            Model, Pane, Tone, Waiting, methods,
             run::{Run, RunState},
         },
+        view::is_stacked,
     },
 };
 
@@ -64,6 +65,10 @@ fn request(model: &mut Model, video: std::path::PathBuf, title: String, prompt: 
     };
     model.runs.next += 1;
     model.waiting = Some(waiting);
+    // On a low screen only one pane is whole: the one that the run is about.
+    if is_stacked(model.size) && model.focus != Pane::Prompt {
+        model.focus = Pane::Caption;
+    }
     if let Some(active) = model.runs.active() {
         let already = active.state == RunState::Cancelling;
         let id = active.id;

@@ -8,7 +8,10 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{areas, has_focus, panel, title, wrap::wrap};
+use super::{
+    areas, has_focus, on_border, panel, title,
+    wrap::{hang, wrap},
+};
 use crate::{
     record::{StopReason, Verdict},
     tui::{
@@ -103,7 +106,8 @@ fn legend(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
         if spans.len() > 1 {
             spans.push(Span::styled(" · ", theme.style(Role::Dim)));
         }
-        spans.push(Span::styled(verdict.name(), theme.verdict(verdict)));
+        // On a border a style without a colour of its own would take the border's.
+        spans.push(Span::styled(verdict.name(), on_border(theme).patch(theme.verdict(verdict))));
         spans.push(Span::styled(count, theme.style(Role::Dim)));
         used += more;
     }
@@ -167,9 +171,7 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let shown = [Verdict::Exact, Verdict::Loosened, Verdict::Shifted, Verdict::Corrected, Verdict::Bonus];
     for verdict in shown {
         let name = Span::styled(verdict.name(), theme.verdict(verdict));
-        let why = format!("{}{}", " ".repeat(11 - verdict.name().len()), verdict.why());
-        let why = Span::styled(text::fit(&why, columns.saturating_sub(verdict.name().len())), dim);
-        lines.push(Line::from(vec![name, why]));
+        lines.extend(hang(name, 11, (verdict.why(), dim), columns));
     }
     lines
 }

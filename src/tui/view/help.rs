@@ -8,11 +8,14 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{caption, popup};
+use super::{caption, popup, wrap::hang};
 use crate::{
     record::Verdict,
     tui::{Theme, model::Model, text, theme::Role},
 };
+
+/// Columns of the page with its border.
+const COLUMNS: u16 = 84;
 
 /// One line of the page: a name and what it means.
 struct Entry {
@@ -74,7 +77,7 @@ fn matching(model: &Model, query: &str) -> Vec<Entry> {
 
 /// Lines of the page for a search.
 pub(crate) fn line_count(model: &Model, query: &str) -> usize {
-    lines(model, query, model.theme(), 80).len()
+    lines(model, query, model.theme(), usize::from(model.size.0.min(COLUMNS + 2)).saturating_sub(6)).len()
 }
 
 fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
@@ -89,14 +92,11 @@ fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<
             out.push(Line::styled(section, theme.style(Role::Title)));
         }
         let style = entry.verdict.map_or(theme.style(Role::Key), |v| theme.verdict(v));
-        let name = text::fit(&entry.name, 16);
-        let fill = " ".repeat(18 - text::width(&name));
-        out.push(Line::from(vec![
-            Span::raw("  "),
-            Span::styled(name, style),
-            Span::styled(fill, Style::new()),
-            Span::raw(text::fit(&entry.about, columns.saturating_sub(20))),
-        ]));
+        let name = Span::styled(text::fit(&entry.name, 16), style);
+        for mut line in hang(name, 18, (&entry.about, Style::new()), columns.saturating_sub(2)) {
+            line.spans.insert(0, Span::raw("  "));
+            out.push(line);
+        }
     }
     if out.is_empty() {
         out.push(Line::styled("Nothing in the help has these words.", theme.style(Role::Dim)));
@@ -105,7 +105,7 @@ fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<
 }
 
 pub(super) fn draw(model: &Model, query: &str, top: usize, theme: &Theme, frame: &mut Frame<'_>) {
-    let (_, inner) = popup(frame, theme, 84, frame.area().height, "Help");
+    let (_, inner) = popup(frame, theme, COLUMNS, frame.area().height, "Help");
     if inner.height < 3 {
         return;
     }

@@ -88,7 +88,8 @@ pub(super) fn lines(
             true => "=".to_owned(),
             false => format!("{:.0} %", 100.0 * stats.loosened_share()),
         };
-        spans.push(Span::raw(format!("{:>7.2}{speedup:>9}{loose:>8}", stats.tau)));
+        let tau = if other.autoregressive { "–".into() } else { format!("{:.2}", stats.tau) };
+        spans.push(Span::raw(format!("{tau:>7}{speedup:>9}{loose:>8}")));
         out.push(Line::from(spans));
     }
     out

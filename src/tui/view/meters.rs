@@ -154,6 +154,9 @@ impl Pen<'_> {
 
     fn speed(&self) -> Line<'static> {
         let stats = &self.run.stats;
+        if stats.steps == 0 {
+            return Line::from(vec![self.name("speed"), Span::styled("      –", self.dim())]);
+        }
         let mut line = Line::from(vec![
             self.name("speed"),
             Span::styled(format!("{:>7.1}", stats.tokens_per_second), self.theme.style(Role::Title)),
@@ -166,6 +169,9 @@ impl Pen<'_> {
 
     fn tau(&self) -> Line<'static> {
         let stats = &self.run.stats;
+        if stats.steps == 0 {
+            return Line::from(vec![self.name("tau"), Span::styled("      –", self.dim())]);
+        }
         Line::from(vec![
             self.name("tau"),
             Span::styled(format!("{:>7.2}", stats.tau), self.theme.style(Role::Title)),
@@ -180,6 +186,7 @@ impl Pen<'_> {
         let stats = &self.run.stats;
         let share = if stats.judged > 0 { 100.0 * stats.accepted as f64 / stats.judged as f64 } else { 0.0 };
         let words = match stats.judged {
+            0 if stats.steps == 0 => String::new(),
             0 => " nothing drafted".to_owned(),
             n => format!(" {share:3.0} % of {n}"),
         };
@@ -232,8 +239,10 @@ impl Pen<'_> {
         let Some(Speedup { baseline, decode, end_to_end }) = self.known_speedup() else {
             let words = match self.run.autoregressive {
                 true => "this is the baseline",
-                false if self.run.is_over() => "run the autoregressive method once to know",
-                false => "no baseline yet",
+                false if self.run.is_over() && self.run.stats.steps > 0 => {
+                    "run the autoregressive method once to know"
+                }
+                false => "–",
             };
             return Line::from(vec![self.name("speedup"), Span::styled(words, self.dim())]);
         };
@@ -260,8 +269,11 @@ impl Pen<'_> {
     /// One bar of all tokens, divided by verdict.
     fn verdicts(&self) -> Line<'static> {
         let counts = &self.run.stats.verdicts;
+        if counts.total() == 0 {
+            return Line::from(vec![self.name("verdicts"), Span::styled("–", self.dim())]);
+        }
         let total = counts.total().max(1);
-        let room = self.columns.saturating_sub(NAME + 15);
+        let room = self.columns.saturating_sub(NAME + 17);
         let mut line = vec![self.name("verdicts")];
         let mut used = 0;
         let mut sum = 0;
@@ -280,7 +292,7 @@ impl Pen<'_> {
         }
         line.push(Span::raw(" ".repeat(room - used)));
         let share = 100.0 * self.run.stats.loosened_share();
-        line.push(Span::styled(format!(" {share:4.1} % loosened"), self.dim()));
+        line.push(Span::styled(format!(" {share:5.1} % loosened"), self.dim()));
         Line::from(line)
     }
 
@@ -308,7 +320,12 @@ impl Pen<'_> {
     }
 
     fn time_bars(&self) -> Vec<Line<'static>> {
-        let stages = self.stages();
+        let mut stages = self.stages();
+        // The engine tells the times of the stages before the first token at the run's end.
+        stages.retain(|(_, ms)| *ms > 0.0);
+        if stages.is_empty() {
+            return vec![Line::from(vec![self.name("time"), Span::styled("–", self.dim())])];
+        }
         let most = stages.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
         let cells = self.columns.saturating_sub(NAME + 18).min(40);
         let line = |(i, (name, ms)): (usize, &(&'static str, f64))| {
@@ -318,15 +335,10 @@ impl Pen<'_> {
                 Span::styled(text::pad(name, 8), self.dim()),
                 Span::styled(bar, self.theme.style(Role::Gauge)),
                 Span::raw(" ".repeat(rest)),
-                Span::raw(format!("{:>9}", self.stage_time(*ms))),
+                Span::raw(format!("{:>9}", text::millis(*ms))),
             ])
         };
         stages.iter().enumerate().map(line).collect()
-    }
-
-    /// A stage's time; before the end only the steps' times are known.
-    fn stage_time(&self, ms: f64) -> String {
-        if ms > 0.0 { text::millis(ms) } else { "–".into() }
     }
 
     fn time_line(&self) -> Line<'static> {

@@ -15,7 +15,7 @@ mod wrap;
 use ratatui::{
     Frame,
     layout::Rect,
-    style::Style,
+    style::{Color, Style},
     text::{Line, Span},
     widgets::{Block, BorderType, Clear, Paragraph},
 };
@@ -26,7 +26,7 @@ use super::{
     text,
     theme::Role,
 };
-pub(crate) use layout::areas;
+pub(crate) use layout::{areas, is_stacked};
 
 /// Draw everything.
 pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
@@ -68,8 +68,14 @@ fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, theme: &Theme) -> Block<
 
 /// A pane's name for its border.
 fn title(name: &str, focused: bool, theme: &Theme) -> Span<'static> {
-    let style = if focused { theme.style(Role::BorderFocus) } else { Style::new() };
+    // Without the focus a name still has the text's colour, not that of the border it stands in.
+    let style = if focused { theme.style(Role::BorderFocus) } else { on_border(theme) };
     Span::styled(format!(" {name} "), style.patch(theme.style(Role::Title)))
+}
+
+/// The text's style for words that stand in a border.
+fn on_border(theme: &Theme) -> Style {
+    Style::new().fg(Color::Reset).patch(theme.style(Role::Text))
 }
 
 /// True if this pane takes the keys.
@@ -110,6 +116,14 @@ fn too_small(theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
 fn window_top(cursor: usize, n: usize, rows: usize) -> usize {
     // The cursor stands in the middle, but never further from the edges than the list allows.
     cursor.saturating_sub(rows / 2).min(n.saturating_sub(rows))
+}
+
+/// Where a list that does not fit stands: `3 of 12` on the upper border of its box.
+fn place_in_list(cursor: usize, n: usize, rows: usize, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    if rows < n && area.width > 4 {
+        let words = Line::styled(format!(" {} of {n} ", cursor + 1), theme.style(Role::Dim)).right_aligned();
+        frame.render_widget(words, Rect { x: area.x + 1, width: area.width - 2, height: 1, ..area });
+    }
 }
 
 #[cfg(test)]

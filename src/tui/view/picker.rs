@@ -8,7 +8,7 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{caption, popup, window_top, wrap::wrap};
+use super::{caption, place_in_list, popup, window_top, wrap::wrap};
 use crate::tui::{
     Theme,
     model::{Model, methods},
@@ -21,9 +21,10 @@ pub(super) fn methods(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
     let list = &model.methods;
     let n = list.turned.len();
     let details = 8;
-    let height = (n + details + 3).min(usize::from(frame.area().height)) as u16;
-    let (_, inner) = popup(frame, theme, 96, height, "Method");
-    let rows = usize::from(inner.height).saturating_sub(details + 1).max(1);
+    let height = (n + details + 2).min(usize::from(frame.area().height)) as u16;
+    let (area, inner) = popup(frame, theme, 96, height, "Method");
+    let rows = usize::from(inner.height).saturating_sub(details).max(1);
+    place_in_list(cursor, n, rows, theme, frame, area);
     let columns = usize::from(inner.width);
     let top = window_top(cursor, n, rows);
     let names = (0..n).map(|i| text::width(&list.label(i))).max().unwrap_or(0).clamp(12, 30);
@@ -37,11 +38,11 @@ pub(super) fn methods(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
             Span::raw(if i == list.chosen { "● " } else { "  " }),
             Span::raw(text::pad(&list.label(i), names)),
             Span::styled(
-                format!("  {}", text::pad(caption::mark(lossless), 11)),
+                format!("  {}", text::pad(caption::mark(lossless), 12)),
                 of(caption::mark_style(lossless, theme)),
             ),
             Span::styled(
-                text::pad(&text::clean_line(&method.about), columns.saturating_sub(names + 15)),
+                text::pad(&text::clean_line(&method.about), columns.saturating_sub(names + 16)),
                 of(dim),
             ),
         ]);
@@ -93,11 +94,12 @@ fn knobs(model: &Model, theme: &Theme) -> Line<'static> {
 /// The prepared prompts.
 pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let n = model.presets.len();
-    let (_, inner) = popup(frame, theme, 84, (n as u16).saturating_add(6), "Prompts");
+    let (area, inner) = popup(frame, theme, 84, (n as u16).saturating_add(5), "Prompts");
     let below = 3.min(inner.height.saturating_sub(1));
     let rows = usize::from(inner.height - below);
     let columns = usize::from(inner.width);
     let top = window_top(cursor, n, rows);
+    place_in_list(cursor, n, rows, theme, frame, area);
     let mut lines: Vec<Line<'static>> = Vec::new();
     for (i, preset) in model.presets.iter().enumerate().skip(top).take(rows) {
         let here = i == cursor;

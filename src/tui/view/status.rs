@@ -12,7 +12,7 @@ use crate::{
     record::Stage,
     tui::{
         Action, Place, Theme,
-        model::{EngineState, Model, Tone, run::RunState},
+        model::{EngineState, Layer, Model, Tone, run::RunState},
         text,
         theme::Role,
     },
@@ -113,13 +113,15 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
 /// The actions worth telling of in each place, the most useful first.
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
-        Again, Back, Choose, Copy, Filter, Help, Interrupt, KnobUp, Methods, NextPane, Open, Presets, Prompt,
-        Quit, Run,
+        Again, Back, Choose, ClearLine, Copy, Down, Filter, Help, Interrupt, KnobUp, Methods, NextKnob,
+        NextPane, Open, PageDown, Presets, Prompt, Quit, Run,
     };
     let busy = model.runs.active().is_some();
     match model.place() {
-        Place::List => &[Choose, Back, KnobUp],
-        Place::Entry => &[Choose, Back],
+        Place::List if matches!(model.layer, Some(Layer::Methods(_))) => &[Choose, Back, KnobUp, NextKnob],
+        Place::List => &[Choose, Back],
+        Place::Entry if matches!(model.layer, Some(Layer::Help { .. })) => &[Back, Down, PageDown],
+        Place::Entry => &[Choose, Back, ClearLine],
         Place::Prompt if busy => &[Back, NextPane, Help],
         Place::Prompt => &[Run, NextPane, Presets, Methods, Help],
         _ if busy => &[Interrupt, Methods, NextPane, Help],

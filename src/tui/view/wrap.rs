@@ -69,6 +69,25 @@ pub(super) fn wrap<'a>(
     lines
 }
 
+/// A name and words about it, the words in a column of their own that begins after `left` columns.
+pub(super) fn hang(
+    name: Span<'static>,
+    left: usize,
+    (words, style): (&str, Style),
+    columns: usize,
+) -> Vec<Line<'static>> {
+    let about = wrap([(words, style)], columns.saturating_sub(left).max(12));
+    let fill = " ".repeat(left.saturating_sub(name.width()));
+    let mut first = Some(vec![name, Span::raw(fill)]);
+    let mut lines = Vec::with_capacity(about.len());
+    for line in about {
+        let mut spans = first.take().unwrap_or_else(|| vec![Span::raw(" ".repeat(left))]);
+        spans.extend(line.spans);
+        lines.push(Line::from(spans));
+    }
+    lines
+}
+
 fn finish(cells: &[Cell<'_>]) -> Line<'static> {
     let mut spans: Vec<Span<'static>> = Vec::new();
     let end = cells.iter().rposition(|c| !c.text.chars().all(char::is_whitespace)).map_or(0, |i| i + 1);
@@ -109,6 +128,13 @@ mod tests {
                 assert!(width(&line) <= columns, "{line:?} in {columns}");
             }
         }
+    }
+
+    #[test]
+    fn words_hang_beside_their_name() {
+        let lines = hang(Span::raw("tau"), 6, ("one two three four", Style::new()), 20);
+        let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
+        assert_eq!(lines, ["tau   one two three", "      four"]);
     }
 
     #[test]

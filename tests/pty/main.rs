@@ -1,0 +1,204 @@
+//! The real program in a pseudo-terminal, with real keys and the embedded models.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod terminal;
+
+use std::{path::PathBuf, process::Command, sync::OnceLock, time::Duration};
+
+use terminal::{TOO_LONG, Terminal};
+
+/// A folder with two clips, rendered by the program itself.
+fn clips() -> PathBuf {
+    static CLIPS: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let dir = CLIPS.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        for (seed, name) in [("2", "cross.mp4"), ("3", "star.mp4")] {
+            let rendered = Command::new(env!("CARGO_BIN_EXE_specreel"))
+                .args(["scenes", "render", "--seed", seed])
+                .arg(dir.path().join(name))
+                .output()
+                .unwrap();
+            assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
+        }
+        dir
+    });
+    dir.path().to_owned()
+}
+
+fn studio(columns: u16, rows: u16, args: &[&str]) -> Terminal {
+    let clips = clips();
+    let mut all = vec!["--library", clips.to_str().unwrap()];
+    all.extend(args);
+    Terminal::start(columns, rows, &all)
+}
+
+/// Enough noise in the choice of tokens that a caption does not end by itself.
+const ENDLESS: [&str; 6] = ["--temperature", "3", "--max-new-tokens", "20000", "--method", "autoregressive"];
+
+#[test]
+fn a_whole_sitting() {
+    let mut t = studio(110, 34, &[]);
+    t.wait("Library");
+    eprintln!("first screen after {:?}", t.age());
+    assert!(t.is_taken());
+    t.wait("● ready");
+    eprintln!("models loaded after {:?}", t.age());
+
+    // Pick a clip by its name, type a prompt.
+    t.keys("/star");
+    t.wait("/ star");
+    t.keys("\r");
+    t.keys("e");
+    t.wait("F3 presets");
+    t.keys("\u{15}What moves?");
+    t.wait("What moves?");
+
+    // Coloured tokens, live numbers.
+    t.keys("\r");
+    t.wait("state     done");
+    t.wait("▸ star.mp4");
+    let screen = t.text();
+    for words in ["lossy lvspec", "tok/s", "emitted a step", "visual", "drafter sees"] {
+        assert!(screen.contains(words), "no {words:?} in\n{screen}");
+    }
+    assert!(t.caption_has_style(), "every token of the caption is plain:\n{screen}");
+
+    // Another method on the kept context. Esc leaves the prompt.
+    t.keys("\u{1b}");
+    t.wait("r again");
+    t.keys("m");
+    t.wait("schedule");
+    t.keys("g");
+    t.wait("● lvspec");
+    t.keys("\r");
+    t.wait("method autoregressive");
+    t.keys("r");
+    t.wait("this is the baseline");
+    t.wait("state     done");
+    t.wait("runs on this clip");
+    assert!(t.text().contains("context kept"), "{}", t.text());
+
+    // Help, theme, copy, and a smaller window.
+    t.keys("?");
+    t.wait("search");
+    t.keys("\u{1b}");
+    t.gone("search");
+    t.keys("t");
+    t.wait("theme ");
+    t.keys("y");
+    t.wait("caption copied");
+    t.resize(64, 18);
+    t.wait_line(1, "╭ Prompt");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn a_run_is_cancelled_and_keys_are_answered_meanwhile() {
+    let mut t = studio(100, 30, &ENDLESS);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("writing");
+    let time = t.time_of_frames(31);
+    eprintln!("31 frames of a stream in {time:?}");
+    assert!(time > Duration::from_millis(900), "more than thirty frames a second");
+    let mut slowest = Duration::ZERO;
+    for (key, line) in [("j", "▸ star.mp4"), ("k", "▸ cross.mp4"), ("j", "▸ star.mp4"), ("k", "▸ cross.mp4")]
+    {
+        let begun = std::time::Instant::now();
+        t.keys(key);
+        t.wait(line);
+        slowest = slowest.max(begun.elapsed());
+        assert!(t.text().contains("writing"), "the run ended too early:\n{}", t.text());
+    }
+    eprintln!("a key shows after at most {slowest:?} while the engine runs");
+    assert!(slowest < Duration::from_secs(2), "a key took {slowest:?}");
+    t.keys("\u{1b}");
+    t.wait("state     cancelled");
+    t.wait("● ready");
+    // The engine is free again.
+    t.keys("\r");
+    t.wait("writing");
+    t.keys("\u{3}");
+    t.wait("state     cancelled");
+    t.wait("● ready");
+    t.keys("\u{3}");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn quitting_in_the_middle_of_a_run_does_not_wait_for_its_end() {
+    let mut t = studio(100, 30, &ENDLESS);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("writing");
+    t.keys("\u{11}");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back() {
+    for (signal, keys) in [("-TERM", ""), ("-HUP", ""), ("-TERM", "\r")] {
+        let mut t = studio(100, 30, &ENDLESS);
+        t.wait("● ready");
+        if !keys.is_empty() {
+            t.keys(keys);
+            t.wait("writing");
+        }
+        let begun = std::time::Instant::now();
+        t.signal(signal);
+        t.exit_code();
+        eprintln!("gone {:?} after {signal}", begun.elapsed());
+        t.check_restored();
+    }
+}
+
+#[test]
+fn a_stopped_studio_comes_back() {
+    let mut t = studio(100, 30, &[]);
+    t.wait("● ready");
+    t.signal("-STOP");
+    t.forget();
+    t.signal("-CONT");
+    t.wait("● ready");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn a_tiny_terminal_gets_a_polite_notice() {
+    let mut t = studio(20, 5, &[]);
+    t.wait("60 × 16");
+    t.resize(80, 24);
+    t.wait("Library");
+    t.resize(20, 5);
+    t.wait("60 × 16");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn keys_one_by_one_after_silence_are_all_answered() {
+    // The studio sleeps between these keys; each of them has to wake it.
+    let mut t = studio(100, 30, &[]);
+    t.wait("● ready");
+    for _ in 0..3 {
+        for (key, words) in [("?", "search"), ("\u{1b}", ""), ("m", "schedule"), ("\u{1b}", "")] {
+            t.keys(key);
+            match words {
+                "" => t.gone(if t.text().contains("search") { "search" } else { "schedule" }),
+                words => t.wait(words),
+            }
+        }
+    }
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    assert!(t.age() < TOO_LONG * 4);
+}

@@ -1,0 +1,201 @@
+//! A terminal without a window: a pseudo-terminal, the program in it, and the screen as an emulator sees it.
+
+use std::{
+    io::{Read, Write},
+    num::NonZeroU16,
+    process::Command,
+    sync::{Arc, Condvar, Mutex},
+    time::{Duration, Instant},
+};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+/// Machines are slow: nothing is given up before this.
+pub const TOO_LONG: Duration = Duration::from_secs(60);
+
+struct Seen {
+    parser: vt100::Parser,
+    ended: bool,
+    frames: usize,
+}
+
+/// The program on its screen.
+pub struct Terminal {
+    master: Box<dyn MasterPty + Send>,
+    keyboard: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    seen: Arc<(Mutex<Seen>, Condvar)>,
+    begun: Instant,
+    _home: tempfile::TempDir,
+}
+
+fn size(columns: u16, rows: u16) -> PtySize {
+    PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 }
+}
+
+fn cells(n: u16) -> NonZeroU16 {
+    NonZeroU16::new(n).unwrap()
+}
+
+impl Terminal {
+    /// Start the program with these arguments in a home of its own.
+    pub fn start(columns: u16, rows: u16, args: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_specreel"));
+        command.args(args);
+        command.cwd(home.path());
+        command.env("HOME", home.path());
+        command.env("TERM", "xterm-256color");
+        command.env("COLORTERM", "truecolor");
+        for name in ["CONFIG", "DATA", "STATE", "CACHE"] {
+            command.env_remove(format!("XDG_{name}_HOME"));
+        }
+        for name in ["NO_COLOR", "COLORFGBG"] {
+            command.env_remove(name);
+        }
+        let child = pair.slave.spawn_command(command).unwrap();
+        let begun = Instant::now();
+        drop(pair.slave);
+        let parser = vt100::Parser::new(cells(rows), cells(columns), 0);
+        let seen = Arc::new((Mutex::new(Seen { parser, ended: false, frames: 0 }), Condvar::new()));
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let writes = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            loop {
+                let n = reader.read(&mut bytes).unwrap_or(0);
+                // Poisoned: the test has failed and nobody looks any more.
+                let Ok(mut seen) = writes.0.lock() else { break };
+                seen.parser.process(&bytes[..n]);
+                // Every frame begins a synchronized update.
+                seen.frames += bytes[..n].windows(8).filter(|w| w == b"\x1b[?2026h").count();
+                seen.ended = n == 0;
+                writes.1.notify_all();
+                if n == 0 {
+                    break;
+                }
+            }
+        });
+        let keyboard = pair.master.take_writer().unwrap();
+        Self { master: pair.master, keyboard, child, seen, begun, _home: home }
+    }
+
+    /// Time since the start.
+    pub fn age(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Type.
+    pub fn keys(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        self.seen.0.lock().unwrap().parser.set_size(cells(rows), cells(columns));
+        self.master.resize(size(columns, rows)).unwrap();
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let id = self.child.process_id().unwrap().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// The screen's characters.
+    pub fn text(&self) -> String {
+        self.seen.0.lock().unwrap().parser.screen().contents()
+    }
+
+    /// Clear what the emulator shows, so that only what is drawn from now on is seen.
+    pub fn forget(&mut self) {
+        self.seen.0.lock().unwrap().parser.process(b"\x1b[2J");
+    }
+
+    fn until(&self, what: &str, holds: impl Fn(&Seen) -> bool) {
+        let (seen, changed) = &*self.seen;
+        let guard = seen.lock().unwrap();
+        let wait = |s: &mut Seen| !holds(s) && !s.ended;
+        let (guard, _) = changed.wait_timeout_while(guard, TOO_LONG, wait).unwrap();
+        assert!(holds(&guard), "{what} after {TOO_LONG:?}:\n{}", guard.parser.screen().contents());
+    }
+
+    /// Wait until these words are on the screen.
+    pub fn wait(&self, words: &str) {
+        self.until(&format!("no {words:?}"), |s| s.parser.screen().contents().contains(words));
+    }
+
+    /// Wait until the screen's line (from 0) begins with these words.
+    pub fn wait_line(&self, line: usize, words: &str) {
+        self.until(&format!("line {line} is not {words:?}"), |s| {
+            s.parser.screen().contents().lines().nth(line).is_some_and(|l| l.starts_with(words))
+        });
+    }
+
+    /// The time in which the program draws this many frames more.
+    pub fn time_of_frames(&self, n: usize) -> Duration {
+        let begun = Instant::now();
+        let before = self.seen.0.lock().unwrap().frames;
+        self.until("too few frames", |s| s.frames >= before + n);
+        begun.elapsed()
+    }
+
+    /// Wait until these words are not on the screen.
+    pub fn gone(&self, words: &str) {
+        self.until(&format!("still {words:?}"), |s| !s.parser.screen().contents().contains(words));
+    }
+
+    /// True while the program has the alternate screen.
+    pub fn is_taken(&self) -> bool {
+        self.seen.0.lock().unwrap().parser.screen().alternate_screen()
+    }
+
+    /// True if some letter in the first rows of the caption pane is bold, underlined or coloured.
+    pub fn caption_has_style(&self) -> bool {
+        let seen = self.seen.0.lock().unwrap();
+        let screen = seen.parser.screen();
+        let (rows, columns) = screen.size();
+        let (rows, columns) = (rows.get(), columns.get());
+        let left = screen.rows(0, columns).nth(1).and_then(|line| {
+            let at = line.find("Caption")?;
+            Some(line[..at].chars().count() as u16)
+        });
+        let letters = (2..rows / 3).flat_map(|row| (left.unwrap_or(0)..columns - 2).map(move |c| (row, c)));
+        letters.filter_map(|(row, column)| screen.cell(row, column)).any(|cell| {
+            cell.contents().chars().any(char::is_alphabetic)
+                && (cell.bold() || cell.underline() || cell.fgcolor() != vt100::Color::Default)
+        })
+    }
+
+    /// Wait for the program's end.
+    pub fn exit_code(&mut self) -> u32 {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                self.until("output goes on", |s| s.ended);
+                return status.exit_code();
+            }
+            assert!(begun.elapsed() < TOO_LONG, "the program does not end:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The normal screen, a cursor, no bracketed paste.
+    pub fn check_restored(&self) {
+        let seen = self.seen.0.lock().unwrap();
+        let screen = seen.parser.screen();
+        assert!(!screen.alternate_screen(), "the alternate screen is still there");
+        assert!(!screen.hide_cursor(), "the cursor is hidden");
+        assert!(!screen.bracketed_paste(), "pastes are still bracketed");
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // A failed test must not leave its program behind.
+        if let Ok(None) = self.child.try_wait() {
+            self.child.kill().ok();
+            self.child.wait().ok();
+        }
+    }
+}

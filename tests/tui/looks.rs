@@ -1,0 +1,137 @@
+//! Pictures of the screen, styles included. `cargo insta review` (or INSTA_UPDATE=always) accepts new ones.
+
+use insta::assert_snapshot;
+use specreel::{
+    record::{EventKind, Failure, FailureClass},
+    tui::{Studio, picture},
+};
+
+use crate::script::{asked, done, engine, loading, lossy, play, press, ready, streaming};
+
+const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
+
+fn look(name: &str, studio: &Studio, (columns, rows): (u16, u16)) {
+    assert_snapshot!(format!("{name}_{columns}x{rows}"), picture::describe(&studio.picture(columns, rows)));
+}
+
+#[test]
+fn loading_the_models() {
+    look("loading", &loading("dark", 80, 24), (80, 24));
+}
+
+#[test]
+fn the_first_screen() {
+    for theme in ["dark", "light"] {
+        for size in SIZES {
+            look(&format!("first_{theme}"), &ready(theme, size.0, size.1), size);
+        }
+    }
+}
+
+#[test]
+fn a_caption_in_the_middle() {
+    for theme in ["dark", "light", "high-contrast", "mono"] {
+        for size in SIZES {
+            look(&format!("stream_{theme}"), &streaming(theme, size.0, size.1), size);
+        }
+    }
+}
+
+#[test]
+fn a_wide_screen() {
+    look("stream_dark", &streaming("dark", 170, 44), (170, 44));
+}
+
+#[test]
+fn a_run_that_is_over() {
+    for (columns, rows) in [(80, 24), (120, 40)] {
+        let mut studio = streaming("dark", columns, rows);
+        done(&mut studio, 3, &lossy(), specreel::record::StopReason::Eos);
+        look("over", &studio, (columns, rows));
+        press(&mut studio, if columns == 80 { "tab" } else { "tab tab tab" });
+        look("over_meters", &studio, (columns, rows));
+    }
+}
+
+#[test]
+fn boxes_over_the_panes() {
+    for (name, keys) in
+        [("picker", "m up"), ("presets", "p down"), ("help", "?"), ("search", "? t a u"), ("open", "o ~ / a")]
+    {
+        for size in [(60, 16), (100, 30)] {
+            let mut studio = ready("dark", size.0, size.1);
+            press(&mut studio, keys);
+            look(name, &studio, size);
+        }
+    }
+}
+
+#[test]
+fn the_prompt_and_the_filter() {
+    let mut studio = ready("dark", 80, 24);
+    press(&mut studio, "/ s t a r");
+    look("filter", &studio, (80, 24));
+    press(&mut studio, "enter e space W h y ?");
+    look("prompt", &studio, (80, 24));
+}
+
+#[test]
+fn failures() {
+    let failure = |error: &str, hint: &str| {
+        let (error, hint) = (error.to_owned(), Some(hint.to_owned()));
+        EventKind::Failed(Failure { class: FailureClass::Input, error, hint })
+    };
+    let mut studio = loading("dark", 80, 24);
+    press(&mut studio, "tab tab");
+    engine(&mut studio, 0, failure("no config.json in /models/x", "name a directory in Hugging Face layout"));
+    look("no_models", &studio, (80, 24));
+    let mut studio = ready("light", 120, 40);
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    engine(&mut studio, run, failure("notes.mp4 holds no video", "is it really a video?"));
+    look("failed", &studio, (120, 40));
+}
+
+#[test]
+fn a_cancelled_run() {
+    let mut studio = streaming("light", 80, 24);
+    press(&mut studio, "esc");
+    look("cancelling", &studio, (80, 24));
+    done(&mut studio, 3, &lossy()[..9], specreel::record::StopReason::Cancelled);
+    look("cancelled", &studio, (80, 24));
+}
+
+#[test]
+fn too_small_a_terminal() {
+    for size in [(20, 5), (59, 16), (6, 2)] {
+        look("small", &ready("dark", size.0, size.1), size);
+    }
+}
+
+#[test]
+fn foreign_words_keep_their_columns() {
+    let mut studio = ready("dark", 80, 24);
+    studio.handle(specreel::tui::Msg::Paste("x".into()));
+    press(&mut studio, "e");
+    studio.handle(specreel::tui::Msg::Paste(" 日本語 👩‍👩‍👧 e\u{301}tude".into()));
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    let mut steps = lossy();
+    steps[0].tokens[1].text = " 赤い\u{1b}[31mボール👩‍👩‍👧".into();
+    play(&mut studio, run, &steps, false);
+    look("foreign", &studio, (80, 24));
+}
+
+/// The picture of the README. SPECREEL_UPDATE_SCREEN=1 writes it afresh.
+#[test]
+fn the_readmes_picture_is_what_the_studio_draws() {
+    let (columns, rows) = (112, 33);
+    let drawn = picture::svg(&streaming("dark", columns, rows).picture(columns, rows));
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/screen.svg");
+    if std::env::var_os("SPECREEL_UPDATE_SCREEN").is_some() {
+        std::fs::write(&file, &drawn).unwrap();
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        kept == drawn,
+        "docs/screen.svg is not what the studio draws: look at it with SPECREEL_UPDATE_SCREEN=1 cargo test --test tui"
+    );
+}
