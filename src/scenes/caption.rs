@@ -18,6 +18,7 @@ const ORDINALS: [&str; 3] = ["first", "second", "third"];
 /// A text and where its facts are stated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Caption {
+    /// The words.
     pub text: String,
     /// Byte ranges of the words that carry facts.
     pub facts: Vec<Range<usize>>,
@@ -186,18 +187,38 @@ pub(super) fn questions_with_facts(scene: &Scene) -> Vec<(String, Caption)> {
     };
     let shots = scene.shots.len();
     let there = |count: usize| if count == 1 { "There is " } else { "There are " };
-    ask("How many shots are there in the video?".into(), there(shots), NUMBERS[shots], &format!(" {}.", plural("shot", shots)));
+    ask(
+        "How many shots are there in the video?".into(),
+        there(shots),
+        NUMBERS[shots],
+        &format!(" {}.", plural("shot", shots)),
+    );
     for (index, shot) in scene.shots.iter().enumerate() {
         let place = if shots == 1 { "video".to_owned() } else { format!("{} shot", ORDINALS[index]) };
         let count = shot.figures.len();
-        ask(format!("What is the background of the {place}?"), "The background is ", shot.background.word(), ".");
-        ask(format!("How many shapes are in the {place}?"), there(count), NUMBERS[count], &format!(" {}.", plural("shape", count)));
+        ask(
+            format!("What is the background of the {place}?"),
+            "The background is ",
+            shot.background.word(),
+            ".",
+        );
+        ask(
+            format!("How many shapes are in the {place}?"),
+            there(count),
+            NUMBERS[count],
+            &format!(" {}.", plural("shape", count)),
+        );
     }
     for figure in scene.figures() {
         let name = name(figure);
         let shape = figure.shape.word();
         if scene.figures().filter(|other| other.shape == figure.shape).count() == 1 {
-            ask(format!("What color is the {shape}?"), &format!("The {shape} is "), figure.colour.word(), ".");
+            ask(
+                format!("What color is the {shape}?"),
+                &format!("The {shape} is "),
+                figure.colour.word(),
+                ".",
+            );
         }
         ask(format!("What shape is the {} one?", figure.colour.word()), "It is a ", shape, ".");
         ask(format!("How big is the {name}?"), "It is ", figure.size.word(), ".");
@@ -211,12 +232,17 @@ pub(super) fn questions_with_facts(scene: &Scene) -> Vec<(String, Caption)> {
     }
     for shot in &scene.shots {
         if let (Some(relation), [first, second]) = (shot.relation(), shot.figures.as_slice()) {
-            for (subject, relation, object) in [(first, relation, second), (second, relation.inverse(), first)] {
+            for (subject, relation, object) in
+                [(first, relation, second), (second, relation.inverse(), first)]
+            {
                 let mut answer = Caption::default();
                 answer.say("It is ");
                 place(&mut answer, relation);
                 answer.say(&format!(" the {}.", name(object)));
-                all.push((format!("Where is the {} compared with the {}?", name(subject), name(object)), answer));
+                all.push((
+                    format!("Where is the {} compared with the {}?", name(subject), name(object)),
+                    answer,
+                ));
             }
         }
     }

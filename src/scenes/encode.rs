@@ -13,13 +13,25 @@ use super::world::Scene;
 pub enum EncodeError {
     /// 4:2:0 colour needs even sizes.
     #[error("cannot encode {width}x{height}: width and height must be even and at least 16; try {}x{}", even(*width), even(*height))]
-    Size { width: u32, height: u32 },
+    Size {
+        /// Asked width in pixels.
+        width: u32,
+        /// Asked height in pixels.
+        height: u32,
+    },
     /// This FFmpeg has none of the encoders we can use.
     #[error("this FFmpeg has no H.264 (libx264) and no MPEG-4 video encoder; install a full FFmpeg")]
     NoEncoder,
     /// The FFmpeg libraries refused.
     #[error("{path}: FFmpeg could not {action}: {source}", path = .path.display())]
-    Ffmpeg { path: PathBuf, action: &'static str, source: ffmpeg_next::Error },
+    Ffmpeg {
+        /// The file.
+        path: PathBuf,
+        /// What failed.
+        action: &'static str,
+        /// FFmpeg's reason.
+        source: ffmpeg_next::Error,
+    },
 }
 
 fn even(size: u32) -> u32 {
@@ -37,6 +49,8 @@ pub fn mp4(scene: &Scene, path: &Path, width: u32, height: u32) -> Result<(), En
     }
     let failed = |action| move |source| EncodeError::Ffmpeg { path: path.to_owned(), action, source };
     ffmpeg_next::init().map_err(failed("start"))?;
+    // Encoders chat about every file on standard error.
+    ffmpeg_next::util::log::set_level(ffmpeg_next::util::log::Level::Error);
     let mut file = Writer::create(scene, path, width, height)?;
     let mut scaler = scaling::Context::get(
         format::Pixel::RGB24,

@@ -11,15 +11,20 @@ use super::world::{Background, Colour, Motion, Relation, Scene, Shape, Size, Tex
 /// What is true of a video, or what a text claims; `None` where a text is silent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
+    /// Number of shots.
     pub shot_count: Option<usize>,
+    /// Shot by shot.
     pub shots: Vec<ShotFacts>,
 }
 
 /// The facts of one shot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShotFacts {
+    /// What is behind the figures.
     pub background: Option<Background>,
+    /// Number of figures.
     pub shape_count: Option<usize>,
+    /// Figure by figure.
     pub figures: Vec<FigureFacts>,
     /// Of the first listed figure to the second.
     pub relation: Option<Relation>,
@@ -28,10 +33,15 @@ pub struct ShotFacts {
 /// The facts of one figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FigureFacts {
+    /// How large.
     pub size: Option<Size>,
+    /// What covers it.
     pub texture: Option<Texture>,
+    /// Its colour.
     pub colour: Option<Colour>,
+    /// Its outline.
     pub shape: Option<Shape>,
+    /// What it does.
     pub motion: Option<Motion>,
 }
 
@@ -48,6 +58,7 @@ pub struct Score {
     pub total: usize,
     /// Figures in the text that are not in the video.
     pub extra: usize,
+    /// Fact by fact.
     pub details: Vec<Detail>,
 }
 
@@ -56,7 +67,9 @@ pub struct Score {
 pub struct Detail {
     /// For example `shot 1, shape 2, colour`.
     pub what: String,
+    /// What is true.
     pub truth: String,
+    /// What the text states there.
     pub said: Option<String>,
 }
 
@@ -146,14 +159,22 @@ impl FigureFacts {
     }
 
     fn agreement(&self, other: &Self) -> usize {
-        self.words().iter().zip(other.words()).filter(|(mine, theirs)| mine.1.is_some() && mine.1 == theirs.1).count()
+        self.words()
+            .iter()
+            .zip(other.words())
+            .filter(|(mine, theirs)| mine.1.is_some() && mine.1 == theirs.1)
+            .count()
     }
 }
 
 /// For every true figure the index of the text's figure that stands for it: the pairing with most agreement, and among
 /// equals the one in order.
 fn pairing(truth: &[FigureFacts], said: &[FigureFacts]) -> Vec<Option<usize>> {
-    fn best(truth: &[FigureFacts], said: &[FigureFacts], used: &mut Vec<usize>) -> (usize, Vec<Option<usize>>) {
+    fn best(
+        truth: &[FigureFacts],
+        said: &[FigureFacts],
+        used: &mut Vec<usize>,
+    ) -> (usize, Vec<Option<usize>>) {
         let Some((figure, rest)) = truth.split_first() else { return (0, Vec::new()) };
         let mut winner: Option<(usize, Vec<Option<usize>>)> = None;
         for (index, claim) in said.iter().enumerate().take(6) {
@@ -179,7 +200,8 @@ fn pairing(truth: &[FigureFacts], said: &[FigureFacts]) -> Vec<Option<usize>> {
 /// The facts that a text states.
 pub fn extract(text: &str) -> Facts {
     let lower = text.to_lowercase();
-    let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let mut reader = Reader { shots: vec![ShotFacts::default()], ..Reader::default() };
     for (index, word) in words.iter().enumerate() {
         reader.read(word, words.get(index + 1).copied().unwrap_or_default());
@@ -205,12 +227,16 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self, word: &str, next: &str) {
-        if matches!(next, "shot" | "scene") && let Some(shot) = ordinal(word) {
+        if matches!(next, "shot" | "scene")
+            && let Some(shot) = ordinal(word)
+        {
             self.enter(shot);
-        } else if let Some(count) = number(word).filter(|_| matches!(next, "shot" | "shots" | "scene" | "scenes")) {
-            self.shot_count.get_or_insert(count);
         } else if let Some(count) =
-            number(word).filter(|_| matches!(next, "shape" | "shapes" | "figure" | "figures" | "object" | "objects"))
+            number(word).filter(|_| matches!(next, "shot" | "shots" | "scene" | "scenes"))
+        {
+            self.shot_count.get_or_insert(count);
+        } else if let Some(count) = number(word)
+            .filter(|_| matches!(next, "shape" | "shapes" | "figure" | "figures" | "object" | "objects"))
         {
             self.shots[self.shot].shape_count.get_or_insert(count);
         } else if let Some(size) = Size::from_word(word) {
@@ -224,7 +250,9 @@ impl Reader {
             return;
         } else if let Some(shape) = Shape::from_word(word) {
             self.mention(shape);
-        } else if let Some(background) = Background::from_word(word).filter(|_| Shape::from_word(next).is_none()) {
+        } else if let Some(background) =
+            Background::from_word(word).filter(|_| Shape::from_word(next).is_none())
+        {
             self.shots[self.shot].background.get_or_insert(background);
         } else if let Some(relation) = relation(word, next) {
             self.relation = Some((self.figure, relation));
@@ -316,7 +344,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "The clip has two shots. The first shot shows a navy background with two shapes. There is a small \
-        plain red circle. It falls. Close by is a medium striped pink star, which spins. The pink star is to the right \
+        plain red circle. It falls. Close by is a medium striped pink cross, which spins. The pink cross is to the right \
         of the red circle. The second shot has a mint background and one shape: a large, dotted blue ring that slides \
         to the left.";
 
@@ -343,14 +371,14 @@ mod tests {
         assert_eq!((wrong.wrong, wrong.missing), (2, 0));
         let missing = score(&truth, &TEXT.replace(" It falls.", ""));
         assert_eq!((missing.wrong, missing.missing), (0, 1));
-        let extra = score(&truth, &format!("{TEXT} There is also a green cross."));
+        let extra = score(&truth, &format!("{TEXT} There is also a green ring."));
         assert_eq!((extra.right, extra.extra), (extra.total, 1));
     }
 
     #[test]
     fn figures_out_of_order_are_paired_by_agreement() {
-        let truth = extract("a small red circle. a large blue star");
-        let swapped = score(&truth, "There is a large blue star and a small red circle");
+        let truth = extract("a small red circle. a large blue ring");
+        let swapped = score(&truth, "There is a large blue ring and a small red circle");
         assert_eq!(swapped.right, swapped.total);
     }
 

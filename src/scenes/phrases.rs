@@ -93,8 +93,15 @@ pub(super) const RESIZED: &[&str] = &["", " in size", " little by little", " bef
 pub(super) const TURNED: &[&str] = &["", " around its center", " in place", " on the spot"];
 pub(super) const STILL: &[&str] = &[" in its place", " where it is", " still", " at rest"];
 
-pub(super) const TAILS: &[&str] =
-    &["", "", " the whole time", " as we watch", " during the shot", " at an even pace", " from start to end"];
+pub(super) const TAILS: &[&str] = &[
+    "",
+    "",
+    " the whole time",
+    " as we watch",
+    " during the shot",
+    " at an even pace",
+    " from start to end",
+];
 
 pub(super) const STANDS: &[&str] = &["is", "stands", "is placed", "can be found", "appears"];
 

@@ -27,8 +27,12 @@ pub fn frame(scene: &Scene, t_seconds: f64, width: u32, height: u32) -> Vec<u8> 
 pub(super) fn cover(scene: &Scene, t_seconds: f64, columns: u32, rows: u32) -> Vec<Option<usize>> {
     const NEAR: f64 = 0.35;
     let shot = scene.shot_at(t_seconds.clamp(0.0, scene.duration_s));
-    let before: usize =
-        scene.shots.iter().take_while(|other| other.start < shot.start).map(|other| other.figures.len()).sum();
+    let before: usize = scene
+        .shots
+        .iter()
+        .take_while(|other| other.start < shot.start)
+        .map(|other| other.figures.len())
+        .sum();
     let poses: Vec<Pose> = shot
         .figures
         .iter()
@@ -37,7 +41,10 @@ pub(super) fn cover(scene: &Scene, t_seconds: f64, columns: u32, rows: u32) -> V
         .collect();
     let nearest = |x: f64, y: f64| {
         let gaps = poses.iter().map(|at| (at.x - x).hypot(at.y - y) - at.radius);
-        gaps.enumerate().filter(|(_, gap)| *gap < NEAR).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(lane, _)| before + lane)
+        gaps.enumerate()
+            .filter(|(_, gap)| *gap < NEAR)
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(lane, _)| before + lane)
     };
     (0..rows)
         .flat_map(|row| (0..columns).map(move |column| (f64::from(column) + 0.5, f64::from(row) + 0.5)))
@@ -77,7 +84,12 @@ fn pose(shot: &Shot, lane: usize, figure: &Figure, t: f64, width: f64, height: f
     let (left, top) =
         if shot.side_by_side { (lane as f64 * lane_width, 0.0) } else { (0.0, lane as f64 * lane_height) };
     let place = |start: f64, room: f64, share: f64| start + full + (room - 2.0 * full).max(0.0) * share;
-    Pose { x: place(left, lane_width, across), y: place(top, lane_height, down), radius: full * scale, degrees }
+    Pose {
+        x: place(left, lane_width, across),
+        y: place(top, lane_height, down),
+        radius: full * scale,
+        degrees,
+    }
 }
 
 fn draw(canvas: &mut Pixmap, shot: &Shot, lane: usize, figure: &Figure, t: f64) {
@@ -116,27 +128,26 @@ fn outline(shape: Shape) -> Option<Path> {
             path.push_circle(0.0, 0.0, 1.0);
             path.push_circle(0.0, 0.0, 0.5);
         }
-        Shape::Square => polygon(&mut path, &[(-0.8, -0.8), (0.8, -0.8), (0.8, 0.8), (-0.8, 0.8)]),
         Shape::Triangle => polygon(&mut path, &[(0.0, -1.0), (0.95, 0.75), (-0.95, 0.75)]),
         Shape::Cross => {
             let (near, far) = (0.34, 1.0);
             polygon(
                 &mut path,
                 &[
-                    (-near, -far), (near, -far), (near, -near), (far, -near), (far, near), (near, near),
-                    (near, far), (-near, far), (-near, near), (-far, near), (-far, -near), (-near, -near),
+                    (-near, -far),
+                    (near, -far),
+                    (near, -near),
+                    (far, -near),
+                    (far, near),
+                    (near, near),
+                    (near, far),
+                    (-near, far),
+                    (-near, near),
+                    (-far, near),
+                    (-far, -near),
+                    (-near, -near),
                 ],
             );
-        }
-        Shape::Star => {
-            let points: Vec<(f32, f32)> = (0..10)
-                .map(|corner| {
-                    let reach = if corner % 2 == 0 { 1.05 } else { 0.45 };
-                    let (sin, cos) = (std::f32::consts::PI * corner as f32 / 5.0).sin_cos();
-                    (reach * sin, -reach * cos)
-                })
-                .collect();
-            polygon(&mut path, &points);
         }
     }
     path.finish()

@@ -25,8 +25,11 @@ use super::{facts, render};
 /// Frames, height and width of a sample, written `8x112x112`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
+    /// Number of frames.
     pub frames: usize,
+    /// Height in pixels.
     pub height: u32,
+    /// Width in pixels.
     pub width: u32,
 }
 
@@ -34,7 +37,8 @@ impl std::str::FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Option<Vec<u32>> = text.split('x').map(|part| part.parse().ok().filter(|n| *n > 0)).collect();
+        let numbers: Option<Vec<u32>> =
+            text.split('x').map(|part| part.parse().ok().filter(|n| *n > 0)).collect();
         match numbers.as_deref() {
             Some(&[frames, height, width]) => Ok(Self { frames: frames as usize, height, width }),
             _ => Err(format!("`{text}` is not FRAMESxHEIGHTxWIDTH; for example 8x112x112")),
@@ -53,11 +57,14 @@ pub struct Options {
     pub formats: Vec<(Format, f64)>,
     /// Samples that share a format.
     pub group: u64,
-    /// Shares of short captions and of questions; the rest are long captions.
+    /// Share of short captions; what is neither short nor a question is a long caption.
     pub short: f64,
+    /// Share of questions.
     pub question: f64,
     /// Scenes with more figures are left out: easy ones first is how the pair learns to look.
     pub figures: usize,
+    /// Scenes with more shots are left out.
+    pub shots: usize,
     /// Roughen the pixels and shift the sampling times a little.
     pub roughen: bool,
 }
@@ -73,6 +80,7 @@ impl Default for Options {
             short: 0.08,
             question: 0.10,
             figures: usize::MAX,
+            shots: usize::MAX,
             roughen: true,
         }
     }
@@ -81,19 +89,27 @@ impl Default for Options {
 /// What stands before the pixels of a sample.
 #[derive(Debug, Serialize)]
 pub struct Header {
+    /// The scene's seed.
     pub seed: u64,
     /// `long`, `short` or `question`.
     pub kind: &'static str,
+    /// What is asked.
     pub prompt: String,
+    /// What is to be written.
     pub answer: String,
     /// Byte ranges in `answer` of the words that carry facts.
     pub fact_ranges: Vec<(usize, usize)>,
+    /// Number of frames.
     pub frames: usize,
+    /// Height in pixels.
     pub height: u32,
+    /// Width in pixels.
     pub width: u32,
     /// Of the nominal video, for the time scale of positions.
     pub total_frames: usize,
+    /// Frames per second of the nominal video.
     pub fps: f64,
+    /// What is true of the clip.
     pub facts: facts::Facts,
     /// For every pair of frames, row and column of cells of 28 pixels: the figure there (its place in the clip), or -1.
     pub cells: Vec<i8>,
@@ -109,7 +125,7 @@ pub struct Header {
 pub fn stream(out: &mut dyn Write, options: &Options) -> io::Result<()> {
     let scenes = (options.first_seed..=u64::MAX)
         .map(Scene::from_seed)
-        .filter(|scene| scene.figures().count() <= options.figures)
+        .filter(|scene| scene.shots.len() <= options.shots && scene.figures().count() <= options.figures)
         .zip(0..options.count.unwrap_or(u64::MAX));
     let mut bytes = Vec::new();
     for (scene, index) in scenes {
@@ -120,14 +136,17 @@ pub fn stream(out: &mut dyn Write, options: &Options) -> io::Result<()> {
             result => result?,
         }
     }
-    out.flush()
+    match out.flush() {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }
 
 /// Appends sample number `index` to `bytes`.
 fn sample(bytes: &mut Vec<u8>, options: &Options, scene: &Scene, index: u64) -> io::Result<()> {
     let format = format_of(options, index)?;
     // Not the scene's own generator: words and roughness are independent of what is shown.
-    let mut rng = ChaCha8Rng::seed_from_u64(scene.seed ^ 0x5eed_0f_f111e5);
+    let mut rng = ChaCha8Rng::seed_from_u64(scene.seed ^ 0x5eed_0ff1_11e5);
     let (kind, prompt, answer) = words(&mut rng, options, scene);
     let look = Look::random(&mut rng);
     let phase = if options.roughen { rng.random_range(-0.5..0.5) } else { 0.0 };
@@ -189,7 +208,10 @@ fn format_of(options: &Options, index: u64) -> io::Result<Format> {
             return Ok(*format);
         }
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "no format to write; give at least one, such as 8x112x112"))
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "no format to write; give at least one, such as 8x112x112",
+    ))
 }
 
 fn words(rng: &mut impl Rng, options: &Options, scene: &Scene) -> (&'static str, String, Caption) {
@@ -230,8 +252,10 @@ impl Look {
     }
 
     fn apply(&self, frame: &mut [u8], width: usize, rng: &mut impl Rng) {
-        let clean: Vec<[f32; 3]> =
-            frame.chunks_exact(3).map(|pixel| [f32::from(pixel[0]), f32::from(pixel[1]), f32::from(pixel[2])]).collect();
+        let clean: Vec<[f32; 3]> = frame
+            .chunks_exact(3)
+            .map(|pixel| [f32::from(pixel[0]), f32::from(pixel[1]), f32::from(pixel[2])])
+            .collect();
         let rows: Vec<&[[f32; 3]]> = clean.chunks_exact(width).collect();
         let (soft, soft_colour) = (self.soft * 0.8, self.soft_colour * 0.8);
         let (noise, mut dice) = (self.noise as u32, rng.random::<u32>());

@@ -1,6 +1,6 @@
 //! What a scene is: shots, figures and what each of them does, as data made from a seed.
 //!
-//! The inventory is small on purpose (six backgrounds, eight colours, six shapes, three sizes, three textures, eight
+//! The inventory is small on purpose (six backgrounds, eight colours, four shapes, three sizes, three textures, eight
 //! motions) and every item looks clearly different at 112 pixels, so that a small model can learn it and a wrong word
 //! is a wrong word. Figures of a shot stand in lanes, side by side or stacked, and are listed from left to right or
 //! from top to bottom; their motion never leaves the lane, so the spatial relation holds for the whole shot.
@@ -22,7 +22,7 @@ macro_rules! attribute {
     ($(#[$about:meta])* $name:ident { $($value:ident = $word:literal),+ $(,)? }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        pub enum $name { $(#[serde(rename = $word)] $value),+ }
+        pub enum $name { $(#[doc = $word] #[serde(rename = $word)] $value),+ }
 
         impl $name {
             /// Every value, in declaration order.
@@ -54,7 +54,7 @@ attribute!(
 );
 attribute!(
     /// Outline of a figure.
-    Shape { Circle = "circle", Square = "square", Triangle = "triangle", Star = "star", Ring = "ring", Cross = "cross" }
+    Shape { Circle = "circle", Triangle = "triangle", Ring = "ring", Cross = "cross" }
 );
 attribute!(
     /// Largest extent a figure reaches, see [`Size::radius`].
@@ -80,9 +80,9 @@ impl Size {
     /// Radius as a share of the shorter side of the frame.
     pub fn radius(self) -> f64 {
         match self {
-            Self::Small => 0.13,
-            Self::Medium => 0.195,
-            Self::Large => 0.30,
+            Self::Small => 0.16,
+            Self::Medium => 0.235,
+            Self::Large => 0.345,
         }
     }
 }
@@ -102,10 +102,15 @@ impl Relation {
 /// One figure of a shot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
+    /// How large.
     pub size: Size,
+    /// What covers it.
     pub texture: Texture,
+    /// Its colour.
     pub colour: Colour,
+    /// Its outline.
     pub shape: Shape,
+    /// What it does.
     pub motion: Motion,
     /// Centre half-way through the shot, as shares of the room that the figure leaves free (0 = touching the left or
     /// upper edge of its lane, 1 = touching the other edge).
@@ -123,22 +128,29 @@ pub struct Shot {
     pub start: f64,
     /// End, in seconds (exclusive, except for the last shot).
     pub end: f64,
+    /// What is behind the figures.
     pub background: Background,
     /// Lanes lie side by side (figures listed from left to right) or are stacked (from top to bottom).
     pub side_by_side: bool,
+    /// One to three figures.
     pub figures: Vec<Figure>,
 }
 
 impl Shot {
     /// Relation of the first figure to the second, where there are exactly two.
     pub fn relation(&self) -> Option<Relation> {
-        (self.figures.len() == 2).then_some(if self.side_by_side { Relation::LeftOf } else { Relation::Above })
+        (self.figures.len() == 2).then_some(if self.side_by_side {
+            Relation::LeftOf
+        } else {
+            Relation::Above
+        })
     }
 }
 
 /// A video as data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scene {
+    /// What it was made from.
     pub seed: u64,
     /// Length in seconds, 4 to 8.
     pub duration_s: f64,

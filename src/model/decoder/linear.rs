@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     fn ramp(n: usize, k: f32) -> Vec<f32> {
-        (0..n).map(|i| ((i as f32 * k).sin())).collect()
+        (0..n).map(|i| (i as f32 * k).sin()).collect()
     }
 
     #[test]
