@@ -24,11 +24,6 @@ impl Progress {
     /// A stage is this far; a total of 0 is unknown.
     pub fn stage(&mut self, stage: Stage, done: u64, total: u64) {
         let Some(bar) = &self.bar else { return };
-        if self.stage != Some(stage) {
-            self.stage = Some(stage);
-            bar.set_message(stage.doing());
-            bar.enable_steady_tick(Duration::from_millis(120));
-        }
         let template = if total > 0 {
             "{spinner} {msg} {bar:24} {pos}/{len} {elapsed}"
         } else {
@@ -37,8 +32,16 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        bar.set_length(total);
-        bar.set_position(done);
+        // Both at once: a position is never shown against the length of another stage.
+        bar.update(|state| {
+            state.set_len(total);
+            state.set_pos(done);
+        });
+        if self.stage != Some(stage) {
+            self.stage = Some(stage);
+            bar.set_message(stage.doing());
+            bar.enable_steady_tick(Duration::from_millis(120));
+        }
     }
 
     /// Take the line away, so that others may write.

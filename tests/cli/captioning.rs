@@ -137,16 +137,10 @@ fn agree(events: &[Event], method: &Method) {
 #[test]
 fn lossless_methods_write_what_the_target_writes_alone() {
     let program = Program::new();
-    for dtype in ["q8_0", "f32"] {
-        let alone = ids(&program, &["--method", "autoregressive", "--dtype", dtype]);
-        for method in Method::presets().iter().filter(|m| m.lossless() && m.drafter != Drafter::None {}) {
-            assert_eq!(
-                ids(&program, &["--method", &method.name, "--dtype", dtype]),
-                alone,
-                "{}",
-                method.name
-            );
-        }
+    // f32 here; the default type is tried on every clip below.
+    let alone = ids(&program, &["--method", "autoregressive", "--dtype", "f32"]);
+    for method in Method::presets().iter().filter(|m| m.lossless() && m.drafter != Drafter::None {}) {
+        assert_eq!(ids(&program, &["--method", &method.name, "--dtype", "f32"]), alone, "{}", method.name);
     }
 }
 
