@@ -216,15 +216,15 @@ class Model(nn.Module):
     def logits(self, states):
         return F.linear(self.model.norm(states), self.model.embed_tokens.weight)
 
-    def embed(self, batch):
+    def embed(self, batch, visual=None):
         """Prefix, visual tokens, then text: [B, L, hidden]."""
-        visual = self.visual(batch["patches"], batch["grid"])
+        visual = self.visual(batch["patches"], batch["grid"]) if visual is None else visual
         prefix = self.model.embed_tokens(batch["prefix"]).expand(visual.shape[0], -1, -1)
         return torch.cat([prefix, visual, self.model.embed_tokens(batch["ids"])], dim=1)
 
-    def forward(self, batch):
+    def forward(self, batch, visual=None):
         """Loss over answer tokens, whether each was predicted, and which of them touch a fact (these weigh more)."""
-        states = self.decode(self.embed(batch), batch["positions"])
+        states = self.decode(self.embed(batch, visual), batch["positions"])
         states = states[:, -batch["ids"].shape[1] :]
         wanted = batch["labels"] >= 0
         logits = self.logits(states[wanted])

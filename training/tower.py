@@ -16,19 +16,28 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from clock import Clock, Threads
 from data import patches, prefetch, read_samples
 from model import Tower
 from presets import PRESETS
-from train import Clock, Threads
 
 WORDS = {
     "background": "black white gray brown navy mint".split(),
     "colour": "none red orange yellow green cyan blue purple pink".split(),
-    "shape": "circle square triangle star ring cross".split(),
+    "shape": "circle triangle ring cross".split(),
     "size": "small medium large".split(),
     "texture": "plain striped dotted".split(),
     "motion": "left right rises falls grows shrinks spins stays".split(),
+    "place": [0, 1, 2],  # of the figure among those of its shot
+    "count": [1, 2, 3],  # figures in the shot
+    "relation": ["left", "above"],  # of the first of two figures to the second
 }
+# What is shown, in equal shares of the run: first as many different figures as possible, then longer clips with cuts.
+STAGES = [
+    ["--shots", 1, "--format", "2x112x112:5", "--format", "4x112x112"],
+    ["--shots", 1, "--format", "2x112x112:5", "--format", "4x112x112"],
+    ["--shots", 2, "--format", "2x112x112:2", "--format", "4x112x112", "--format", "8x112x112"],
+]
 
 
 class Heads(nn.Module):
@@ -45,7 +54,7 @@ class Heads(nn.Module):
         for name, head in self.heads.items():
             known = labels[name] >= 0
             logits, wanted = head(cells[known]), labels[name][known]
-            loss = loss + F.cross_entropy(logits, wanted)
+            loss = loss + (F.cross_entropy(logits, wanted) if len(wanted) else 0.0)
             right[name] = (int((logits.argmax(-1) == wanted).sum()), wanted.numel())
         return loss / len(WORDS), right
 
@@ -55,13 +64,15 @@ def labels(headers):
     table = {name: [] for name in WORDS}
     for header in headers:
         shots = header["facts"]["shots"]
-        figures = [figure for shot in shots for figure in shot["figures"]]
         per_grid = len(header["cells"]) // len(header["shots"])
         for name, words in WORDS.items():
-            if name == "background":
-                row = [words.index(shots[shot][name]) for shot in header["shots"] for _ in range(per_grid)]
+            if name in ("background", "count", "relation"):
+                facts = [shot | {"count": len(shot["figures"])} for shot in shots]
+                known = [words.index(fact[name]) if fact[name] else -1 for fact in facts]
+                row = [known[shot] for shot in header["shots"] for _ in range(per_grid)]
             else:
                 nothing = 0 if name == "colour" else -1
+                figures = [figure | {"place": i} for shot in shots for i, figure in enumerate(shot["figures"])]
                 index = [words.index(figure[name]) for figure in figures]
                 row = [index[cell] if cell >= 0 else nothing for cell in header["cells"]]
             table[name].append(row)
@@ -82,7 +93,8 @@ def main():
     parser.add_argument("--stream", default="specreel scenes stream")
     parser.add_argument("--out", required=True)
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--init", help="folder of an earlier run to go on from")
+    parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -94,15 +106,29 @@ def main():
     size = PRESETS[options.preset]
     tower, heads = Tower(size), Heads(size.hidden)
     tower.initialise()
+    if options.init:
+        state = torch.load(pathlib.Path(options.init) / "tower.pt", weights_only=True)
+        tower.load_state_dict(state["tower"])
+        heads.load_state_dict(state["heads"], strict=False)
     parameters = [*tower.parameters(), *heads.parameters()]
     optimiser = torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     clock, threads = Clock(0.0, options.minutes, None), Threads(options.threads)
-    first = 1_000_000 + (50 + options.seed) * 100_000_000
-    arguments = ["--seed", first, "--group", options.batch, "--format", "4x112x112:3", "--format", "8x112x112:2"]
-    stream = read_samples(options.stream, [*arguments, "--question", 0, "--short", 1])
+
+    def stage():
+        return min(int(clock.progress * len(STAGES)), len(STAGES) - 1)
+
+    def samples():
+        first = 1_000_000 + (50 + options.seed) * 100_000_000
+        for index, kind in enumerate(STAGES):
+            arguments = ["--seed", first + index * 10_000_000, "--short", 1, "--question", 0, "--group", options.batch]
+            for batch in chunks(read_samples(options.stream, [*arguments, *kind]), options.batch):
+                yield batch
+                if stage() > index:
+                    break
+
     tally, total, steps, last = {name: [0, 0] for name in WORDS}, 0.0, 0, time.monotonic()
     with open(out / "tower.jsonl", "a") as log:
-        for step, (rows, grid, wanted) in enumerate(prefetch(chunks(stream, options.batch))):
+        for step, (rows, grid, wanted) in enumerate(prefetch(samples())):
             begin = time.monotonic()
             scale = min(1.0, (step + 1) / 100) * max(0.05, 1.0 - clock.progress)
             for group in optimiser.param_groups:
@@ -123,7 +149,7 @@ def main():
                 line["clips_per_s"] = round(steps * options.batch / (time.monotonic() - last), 1)
                 print(json.dumps(line), file=log, flush=True)
                 tally, total, steps, last = {name: [0, 0] for name in WORDS}, 0.0, 0, time.monotonic()
-                torch.save({"preset": options.preset, "tower": tower.state_dict()}, out / "tower.pt")
+                torch.save({"preset": options.preset, "tower": tower.state_dict(), "heads": heads.state_dict()}, out / "tower.pt")
             if clock.progress >= 1.0:
                 break
 

@@ -7,7 +7,6 @@ run that was stopped goes on from its last checkpoint when started again with th
 """
 
 import argparse
-import datetime
 import json
 import pathlib
 import time
@@ -15,16 +14,18 @@ import time
 import torch
 from tokenizers import Tokenizer
 
+from clock import Clock, Threads
 from data import Encoder, batches, prefetch
 from model import Model
 from presets import PRESETS, VOCAB_SIZE
+from tower import Heads, labels
 
 # (share of the run at which the phase ends, arguments of the stream): easy clips and dense facts first, then prose and many
 # formats.
 PHASES = [
-    (0.14, ["--figures", 1, "--short", 0.60, "--question", 0.15, "--format", "4x112x112:3", "--format", "8x112x112"]),
-    (0.34, ["--figures", 2, "--short", 0.45, "--question", 0.15, "--format", "4x112x112", "--format", "8x112x112"]),
-    (0.66, ["--short", 0.25, "--question", 0.12, "--format", "8x112x112:3", "--format", "12x112x112"]),
+    (0.15, ["--figures", 1, "--short", 0.60, "--question", 0.15, "--format", "4x112x112:3", "--format", "8x112x112"]),
+    (0.35, ["--figures", 2, "--short", 0.45, "--question", 0.15, "--format", "4x112x112", "--format", "8x112x112"]),
+    (0.75, ["--short", 0.40, "--question", 0.08, "--format", "8x112x112"]),
     (
         1.01,
         ["--short", 0.08, "--question", 0.10, "--format", "8x112x112:8", "--format", "12x112x112:4"]
@@ -32,8 +33,10 @@ PHASES = [
         + ["--format", "8x168x168:0.7", "--format", "4x224x224:0.4"],
     ),
 ]
-# A tower that has learnt to see (tower.py) is left as it is for this share of the run.
-FROZEN = 0.5
+# A tower that has learnt to see (tower.py) rests for this share of the run; then it goes on with its own lessons while it
+# hears of the text's.
+RESTING = 0.75
+LESSONS = 0.5  # weight of the tower's own loss
 WARM_UP = 200
 FLOOR = 0.03
 
@@ -41,49 +44,6 @@ FLOOR = 0.03
 def schedule(step, progress):
     """Factor of the learning rate: linear warm-up in steps, linear decay in time."""
     return min(1.0, (step + 1) / WARM_UP) * max(FLOOR, 1.0 - progress * (1.0 - FLOOR))
-
-
-class Clock:
-    """How much of the time for training is over, over all stretches of a run."""
-
-    def __init__(self, elapsed, minutes, until):
-        self.before, self.start = elapsed, time.monotonic()
-        if until:
-            now = datetime.datetime.now()
-            end = datetime.datetime.combine(now.date(), datetime.time.fromisoformat(until))
-            end += datetime.timedelta(days=end < now)
-            self.total = elapsed + (end - now).total_seconds()
-        else:
-            self.total = minutes * 60.0
-
-    @property
-    def elapsed(self):
-        return self.before + time.monotonic() - self.start
-
-    @property
-    def progress(self):
-        return self.elapsed / self.total
-
-
-class Threads:
-    """Finds out now and then whether one thread or all of them are faster: on a busy machine one often is."""
-
-    def __init__(self, most):
-        self.most, self.times, self.count = most, {}, 0
-        torch.set_num_threads(most)
-
-    def step(self, seconds, work):
-        place = self.count % 120
-        self.count += 1
-        if self.most == 1:
-            return
-        if place < 10:
-            self.times.setdefault(torch.get_num_threads(), []).append(seconds / work)
-            torch.set_num_threads(1 if place % 2 == 0 else self.most)
-        elif place == 10:
-            best = min(self.times, key=lambda n: sum(sorted(self.times[n])[:-1]) / (len(self.times[n]) - 1))
-            torch.set_num_threads(best)
-            self.times = {}
 
 
 def main():
@@ -107,16 +67,21 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     encoder = Encoder(Tokenizer.from_file(str(pathlib.Path(options.tokenizer) / "tokenizer.json")))
     model = Model(PRESETS[options.preset], VOCAB_SIZE)
+    heads = Heads(model.size.hidden)
     if options.tower:
-        model.visual.load_state_dict(torch.load(pathlib.Path(options.tower) / "tower.pt", weights_only=True)["tower"])
+        state = torch.load(pathlib.Path(options.tower) / "tower.pt", weights_only=True)
+        model.visual.load_state_dict(state["tower"])
+        heads.load_state_dict(state["heads"], strict=False)
+    parameters = [*model.parameters(), *heads.parameters()]
     average = {name: value.clone() for name, value in model.state_dict().items()}
-    optimiser = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+    optimiser = torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     step, clips, elapsed = 0, 0, 0.0
     fresh = 1_000_000 + options.seed * 100_000_000  # the first scene not yet seen; runs of other seeds see other scenes
     saved = out / "checkpoint.pt"
     if saved.exists():
         state = torch.load(saved, weights_only=True)
         model.load_state_dict(state["model"])
+        heads.load_state_dict(state["heads"], strict=False)
         optimiser.load_state_dict(state["optimiser"])
         average, step, clips, elapsed = state["average"], state["step"], state["clips"], state["elapsed"]
         fresh = state.get("fresh", fresh + 20000)
@@ -125,7 +90,7 @@ def main():
     log = open(out / "log.jsonl", "a")
 
     def save():
-        state = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "average": average}
+        state = {"model": model.state_dict(), "heads": heads.state_dict(), "optimiser": optimiser.state_dict(), "average": average}
         state |= {"preset": options.preset, "step": step, "clips": clips, "elapsed": clock.elapsed, "fresh": fresh}
         torch.save(state, saved.with_suffix(".new"))
         saved.with_suffix(".new").replace(saved)
@@ -134,17 +99,20 @@ def main():
         return next(index for index, (end, _) in enumerate(PHASES) if min(clock.progress, 1.0) < end)
 
     last_save = last_log = time.monotonic()
-    tally = torch.zeros(5)  # loss, right facts, facts, right, tokens
+    tally = torch.zeros(7)  # loss, right facts, facts, right tokens, tokens, right shapes in cells, shapes in cells
     steps = 0
     while clock.progress < 1.0:
         current = phase()
         stream = batches(encoder, options.stream, ["--seed", fresh, *PHASES[current][1]], options.batch)
         for batch in prefetch(stream):
             begin = time.monotonic()
-            model.visual.requires_grad_(not options.tower or clock.progress >= FROZEN)
-            loss, right, facts = model(batch)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            resting = options.tower and clock.progress < RESTING
+            with torch.set_grad_enabled(not resting):
+                cells = model.visual(batch["patches"], batch["grid"])
+            loss, right, facts = model(batch, cells)
+            lesson, hits = heads(cells, labels(batch["headers"]))
+            (loss if resting else loss + LESSONS * lesson).backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             for group in optimiser.param_groups:
                 group["lr"] = options.lr * schedule(step, clock.progress)
             optimiser.step()
@@ -158,13 +126,15 @@ def main():
             fresh = max(fresh, 1 + max(header["seed"] for header in batch["headers"]))
             tokens = batch["patches"].shape[1] * batch["patches"].shape[2] // 2 + batch["ids"].shape[1]
             threads.step(time.monotonic() - begin, tokens)
-            tally += torch.tensor([loss.detach(), (right & facts).sum(), facts.sum(), right.sum(), right.numel()])
+            counts = [(right & facts).sum(), facts.sum(), right.sum(), right.numel(), *hits["shape"]]
+            tally += torch.tensor([float(loss.detach()), *map(float, counts)])
             now = time.monotonic()
             if now - last_log > 30:
                 line = {
                     "minutes": round(clock.elapsed / 60, 2), "step": step, "clips": clips, "phase": current,
                     "loss": round(float(tally[0]) / steps, 4), "facts": round(float(tally[1] / tally[2]), 4),
-                    "tokens": round(float(tally[3] / tally[4]), 4), "threads": torch.get_num_threads(),
+                    "tokens": round(float(tally[3] / tally[4]), 4), "cells": round(float(tally[5] / tally[6]), 4),
+                    "threads": torch.get_num_threads(),
                     "clips_per_s": round(steps * options.batch / (now - last_log), 2),
                 }
                 print(json.dumps(line), file=log, flush=True)

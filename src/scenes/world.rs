@@ -203,11 +203,11 @@ impl Scene {
 fn figure_counts(rng: &mut impl Rng) -> Vec<usize> {
     let one_or_two = |rng: &mut _, two: f64| if RngExt::random_bool(rng, two) { 2 } else { 1 };
     match rng.random_range(0..100) {
-        0..20 => vec![1],
-        20..40 => vec![2],
-        40..50 => vec![3],
-        50..82 => vec![one_or_two(rng, 0.4), one_or_two(rng, 0.4)],
-        _ => vec![1, one_or_two(rng, 0.25), 1],
+        0..36 => vec![1],
+        36..60 => vec![2],
+        60..66 => vec![3],
+        66..90 => vec![one_or_two(rng, 0.2), one_or_two(rng, 0.2)],
+        _ => vec![1, one_or_two(rng, 0.2), 1],
     }
 }
 
