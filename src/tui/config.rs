@@ -114,7 +114,7 @@ impl Default for StudioConfig {
         let base = etcetera::choose_base_strategy().ok();
         let of =
             |f: fn(&etcetera::base_strategy::Xdg) -> PathBuf| base.as_ref().map(|b| f(b).join("specreel"));
-        let config = of(|b| etcetera::BaseStrategy::config_dir(b));
+        let config = of(etcetera::BaseStrategy::config_dir);
         let state = of(|b| {
             etcetera::BaseStrategy::state_dir(b).unwrap_or_else(|| etcetera::BaseStrategy::cache_dir(b))
         });

@@ -98,8 +98,7 @@ impl Key {
     pub fn parse(text: &str) -> Option<Self> {
         let mut key = Self::char(' ');
         let mut rest = text;
-        loop {
-            let Some((modifier, tail)) = rest.split_once('-') else { break };
+        while let Some((modifier, tail)) = rest.split_once('-') {
             if tail.is_empty() {
                 break;
             }

@@ -54,6 +54,9 @@ impl Place {
     }
 }
 
+/// An action with its keys.
+pub(crate) type KeysOf = (Action, Vec<Key>);
+
 /// The key map.
 #[derive(Clone, Debug)]
 pub struct Keymap {
@@ -170,7 +173,7 @@ impl Keymap {
     }
 
     /// The help page: places in order, in each its actions with their keys.
-    pub(crate) fn pages(&self) -> Vec<(Place, Vec<(Action, Vec<Key>)>)> {
+    pub(crate) fn pages(&self) -> Vec<(Place, Vec<KeysOf>)> {
         let page = |place| {
             let keys = |action| {
                 let mine = self.bindings.iter().filter(move |(p, _, a)| *p == place && *a == action);

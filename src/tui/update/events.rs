@@ -44,10 +44,8 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
 
 fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
     match kind {
-        EventKind::Stage { stage, done, total } => {
-            if !matches!(model.engine, EngineState::Ready { .. }) {
-                model.engine = EngineState::Loading { stage, done, total };
-            }
+        EventKind::Stage { stage, done, total } if !matches!(model.engine, EngineState::Ready { .. }) => {
+            model.engine = EngineState::Loading { stage, done, total };
         }
         EventKind::Ready { target, drafter, device, dtype } => {
             model.engine = EngineState::Ready {

@@ -10,7 +10,7 @@ mod runs;
 use super::{
     Effect, Key, Msg,
     model::{EngineState, Layer, Model, Pane, Tone, library},
-    text,
+    text, view,
 };
 use crate::record::{Failure, FailureClass};
 
@@ -24,7 +24,13 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Key(key) => on_key(model, key),
         Msg::Paste(pasted) => on_paste(model, &pasted),
         Msg::Resize(columns, rows) => {
+            let was_wide = !view::is_stacked(model.size);
             model.size = (columns, rows);
+            // Where the panes no longer fit side by side, a caption that is being written goes before the library.
+            let now_low = was_wide && view::is_stacked(model.size);
+            if now_low && model.focus == Pane::Library && model.runs.active().is_some() {
+                model.focus = Pane::Caption;
+            }
             actions::keep_caption_in_view(model);
             Vec::new()
         }

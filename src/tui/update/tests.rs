@@ -91,6 +91,8 @@ fn on_a_low_screen_a_run_shows_its_caption() {
     let mut wide = ready();
     press(&mut wide, "enter");
     assert_eq!(wide.model().focus, Pane::Library);
+    wide.handle(Msg::Resize(80, 24));
+    assert_eq!(wide.model().focus, Pane::Caption, "also where the screen becomes low meanwhile");
 }
 
 #[test]

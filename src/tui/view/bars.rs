@@ -16,7 +16,7 @@ pub(super) fn across(share: f64, cells: usize) -> (String, usize) {
     let filled = eighths(share, cells);
     let mut bar = ACROSS[8].repeat(filled / 8);
     let mut used = filled / 8;
-    if filled % 8 > 0 {
+    if !filled.is_multiple_of(8) {
         bar.push_str(ACROSS[filled % 8]);
         used += 1;
     }

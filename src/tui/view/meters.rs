@@ -352,6 +352,9 @@ impl Pen<'_> {
             line.push_span(Span::styled(gap, self.dim()));
             line.push_span(Span::raw(words));
         }
+        if line.spans.len() == 1 {
+            line.push_span(Span::styled("–", self.dim()));
+        }
         line
     }
 
