@@ -25,17 +25,16 @@ from tower import Heads, labels
 PHASES = [
     (0.15, ["--figures", 1, "--short", 0.60, "--question", 0.15, "--format", "4x112x112:3", "--format", "8x112x112"]),
     (0.35, ["--figures", 2, "--short", 0.45, "--question", 0.15, "--format", "4x112x112", "--format", "8x112x112"]),
-    (0.75, ["--short", 0.40, "--question", 0.08, "--format", "8x112x112"]),
+    (0.80, ["--short", 0.35, "--question", 0.08, "--format", "8x112x112"]),
     (
         1.01,
-        ["--short", 0.08, "--question", 0.10, "--format", "8x112x112:8", "--format", "12x112x112:4"]
-        + ["--format", "16x112x112:2", "--format", "6x112x112:1", "--format", "8x84x140:2", "--format", "8x140x84:1"]
-        + ["--format", "8x168x168:0.7", "--format", "4x224x224:0.4"],
+        ["--short", 0.10, "--question", 0.10, "--format", "8x112x112:4", "--format", "12x112x112:4"]
+        + ["--format", "16x112x112:3", "--format", "8x84x140:2", "--format", "8x140x84:1"],
     ),
 ]
 # A tower that has learnt to see (tower.py) rests for this share of the run; then it goes on with its own lessons while it
 # hears of the text's.
-RESTING = 0.75
+RESTING = 1.0
 LESSONS = 0.5  # weight of the tower's own loss
 WARM_UP = 200
 FLOOR = 0.03

@@ -1,7 +1,7 @@
 //! From a scene to words: long captions, short captions, questions and answers.
 //!
 //! Facts follow the video shot by shot and each is carried by one word from [`super::world`]; everything around them is
-//! chosen at random from [`super::phrases`]. A language model trained on such texts is certain about facts only if it
+//! chosen at random from `phrases`. A language model trained on such texts is certain about facts only if it
 //! looks at the video, and uncertain about fillers whatever it sees: the situation that loosened verification is about.
 
 use std::ops::Range;

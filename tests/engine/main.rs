@@ -1,5 +1,7 @@
 //! The engine as its faces see it: kept contexts, cancelling, failures that leave it usable.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
