@@ -90,7 +90,13 @@ impl From<AssetError> for Failure {
 
 /// How many clips are embedded. Unpacks nothing.
 pub fn clip_count() -> usize {
-    FILES.iter().filter(|f| f.path.starts_with("clips/")).count()
+    FILES.iter().filter_map(clip_name).count()
+}
+
+/// A clip's file name; none for other files. The true facts of a clip lie beside it as JSON.
+fn clip_name(file: &Embedded) -> Option<&'static Path> {
+    let name = Path::new(file.path.strip_prefix("clips/")?);
+    name.extension().is_some_and(|e| e == "mp4").then_some(name)
 }
 
 /// The number of an embedded clip if `name` has the form `demo` or `demo:N`, from 0; none for any other name.
@@ -137,7 +143,7 @@ pub fn demo(cache: Option<&Path>) -> Result<Demo, AssetError> {
 
 fn open(place: &Path) -> Demo {
     let clips = FILES.iter().filter_map(|f| {
-        let path = Path::new(f.path.strip_prefix("clips/")?);
+        let path = clip_name(f)?;
         let title = path.file_stem()?.to_string_lossy().replace(['-', '_'], " ");
         Some(Clip { title, path: place.join("clips").join(path) })
     });

@@ -129,10 +129,12 @@ pub struct Shot {
     /// End, in seconds (exclusive, except for the last shot).
     pub end: f64,
     /// What is behind the figures.
+    /// Colour behind the figures.
     pub background: Background,
     /// Lanes lie side by side (figures listed from left to right) or are stacked (from top to bottom).
     pub side_by_side: bool,
     /// One to three figures.
+    /// One to three figures, in the order of their lanes.
     pub figures: Vec<Figure>,
 }
 
