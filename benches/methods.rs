@@ -3,57 +3,25 @@
 //! `cargo bench --bench methods [-- RUNS]`: each run decodes a clip autoregressively and then with each method, over one kept
 //! context, so that every ratio is of two neighbours in time. Printed are medians over all clips and runs.
 
-use specreel::{
-    assets,
-    engine::{Command, Engine, EngineHandle, RunRequest, TextSampling},
-    model::{DeviceChoice, ModelSpec, WeightType},
-    record::{Event, EventKind, Stats},
-    speculate::Method,
-    video::Sampling,
-};
-use tokio::sync::mpsc::Receiver;
+#[path = "support/engine.rs"]
+mod engine;
+
+use specreel::{assets, record::Stats, speculate::Method};
 
 fn main() {
-    // `cargo test --benches` starts benches with --test: nothing to test here.
-    if std::env::args().any(|a| a == "--test") {
-        return;
-    }
-    if let Err(problem) = bench() {
-        eprintln!("error: {problem}");
-        std::process::exit(1);
-    }
+    engine::main(bench);
 }
 
 fn bench() -> Result<(), String> {
-    let runs = std::env::args().skip(1).find_map(|a| a.parse::<usize>().ok()).unwrap_or(3);
+    let runs = engine::number(3);
     let demo = assets::demo(None).map_err(|e| e.to_string())?;
-    let (handle, mut events) = Engine::start().map_err(|f| f.error)?;
-    let spec = ModelSpec {
-        target: demo.target,
-        drafter: Some(demo.drafter),
-        device: DeviceChoice::Cpu,
-        dtype: WeightType::Auto,
-    };
-    handle.send(Command::Load(spec)).map_err(|f| f.error)?;
+    let mut models = engine::Loaded::new(&demo.target, Some(&demo.drafter))?;
     let mut rows: Vec<Row> = Method::presets().iter().map(|m| Row::new(m.clone())).collect();
-    let mut number = 0;
     for clip in &demo.clips {
         for _ in 0..runs {
             let mut plain = 0.0;
             for row in &mut rows {
-                number += 1;
-                let request = RunRequest {
-                    run: number,
-                    video: clip.path.clone(),
-                    prompt: "Describe the video in detail.".into(),
-                    method: row.method.clone(),
-                    sampling: Sampling::Auto,
-                    max_pixels: None,
-                    max_new_tokens: 200,
-                    text: TextSampling::default(),
-                    logprobs: 0,
-                };
-                let stats = run(&handle, &mut events, request)?;
+                let (_, stats) = models.run(&clip.path, row.method.clone())?;
                 if row.method.name == "autoregressive" {
                     plain = stats.tokens_per_second;
                 }
@@ -70,19 +38,6 @@ fn bench() -> Result<(), String> {
     );
     rows.iter().for_each(Row::print);
     Ok(())
-}
-
-fn run(handle: &EngineHandle, events: &mut Receiver<Event>, request: RunRequest) -> Result<Stats, String> {
-    let name = request.method.name.clone();
-    handle.send(Command::Run(Box::new(request))).map_err(|f| f.error)?;
-    while let Some(event) = events.blocking_recv() {
-        match event.kind {
-            EventKind::Done { stats, .. } => return Ok(*stats),
-            EventKind::Failed(failure) => return Err(format!("{name}: {}", failure.error)),
-            _ => {}
-        }
-    }
-    Err("the engine stopped".into())
 }
 
 struct Row {

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
-from data import MEAN, STD, TOKENS_PER_SECOND
+from data import TOKENS_PER_SECOND
 from presets import PRESETS, VOCAB_SIZE
 from tokenizer import write_json
 
@@ -75,8 +75,8 @@ def processors():
         "do_normalize": True,
         "do_rescale": True,
         "do_resize": True,
-        "image_mean": [round(value, 8) for value in MEAN.tolist()],
-        "image_std": [round(value, 8) for value in STD.tolist()],
+        "image_mean": [0.48145466, 0.4578275, 0.40821073],
+        "image_std": [0.26862954, 0.26130258, 0.27577711],
         "merge_size": 2,
         "patch_size": 14,
         "resample": 3,

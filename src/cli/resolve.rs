@@ -198,7 +198,8 @@ fn request(
 /// The method: arguments, then configuration, then `lvspec`, or `autoregressive` where there is no drafter.
 fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method, Failure> {
     let named = args.method.as_deref().or(config.method.as_deref());
-    let default = if models.drafter.is_some() { "lvspec" } else { "autoregressive" };
+    // Lossy methods are for those who ask for them.
+    let default = if models.drafter.is_some() { "naive" } else { "autoregressive" };
     let base = Method::find(named.unwrap_or(default))?;
     let method = base.with_sets(args.set.iter().map(String::as_str))?;
     if method.drafter == (Drafter::Model {}) && models.drafter.is_none() {
@@ -279,7 +280,7 @@ mod tests {
     fn the_method_follows_arguments_then_configuration_then_what_is_there() {
         let mut args = RunArgs::default();
         let mut config = Config::default();
-        assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "lvspec");
+        assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "naive");
         assert_eq!(method(&args, &config, &spec(false)).unwrap().name, "autoregressive");
         config.method = Some("fly".into());
         assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "fly");

@@ -50,7 +50,7 @@ pub fn mp4(scene: &Scene, path: &Path, width: u32, height: u32) -> Result<(), En
     let failed = |action| move |source| EncodeError::Ffmpeg { path: path.to_owned(), action, source };
     ffmpeg_next::init().map_err(failed("start"))?;
     // Encoders chat about every file on standard error.
-    ffmpeg_next::util::log::set_level(ffmpeg_next::util::log::Level::Error);
+    ffmpeg_next::util::log::set_level(ffmpeg_next::util::log::Level::Quiet);
     let mut file = Writer::create(scene, path, width, height)?;
     let mut scaler = scaling::Context::get(
         format::Pixel::RGB24,

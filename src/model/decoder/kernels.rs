@@ -111,21 +111,18 @@ pub unsafe fn product_q8(product: &Product, w: Q8<'_>, x: Q8<'_>, y: &Shards<'_>
     }
 }
 
-/// Quantise one row to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest.
+/// Quantise to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest (ties to even).
+///
+/// `x` holds whole blocks of finite values, `quants` as many values, `scales` as many scales as there are blocks.
+#[inline]
 pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
-    for ((block, q), scale) in x.chunks_exact(BLOCK).zip(quants.chunks_exact_mut(BLOCK)).zip(scales) {
-        let mut peak = 0f32;
-        for &v in block {
-            peak = peak.max(v.abs());
-        }
-        *scale = peak / 127.0;
-        let inverse = if peak > 0.0 { 127.0 / peak } else { 0.0 };
-        for (q, &v) in q.iter_mut().zip(block) {
-            // Adding and taking away 1.5 * 2^23 rounds to the nearest integer (ties to even) and vectorises.
-            const MAGIC: f32 = 12_582_912.0;
-            *q = ((v * inverse + MAGIC) - MAGIC) as i8;
-        }
+    assert!(x.len() == quants.len() && x.len() == scales.len() * BLOCK);
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected, and the assertion above bounds every access.
+        return unsafe { avx2::quantize_q8(x, quants, scales) };
     }
+    portable::quantize_q8(x, quants, scales);
 }
 
 /// Attention scores of one query against the first `slots` keys: `scores[j] = scale * q · k[j]`.
@@ -266,6 +263,17 @@ mod portable {
         })
     }
 
+    pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
+        for ((block, q), scale) in x.chunks_exact(BLOCK).zip(quants.chunks_exact_mut(BLOCK)).zip(scales) {
+            let peak = block.iter().fold(0f32, |peak, v| peak.max(v.abs()));
+            *scale = peak / 127.0;
+            let inverse = if peak > 0.0 { 127.0 / peak } else { 0.0 };
+            for (q, &v) in q.iter_mut().zip(block) {
+                *q = (v * inverse).round_ties_even() as i8;
+            }
+        }
+    }
+
     /// Row `o` of `w` times row `r` of `x`, `blocks` blocks each.
     pub fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) -> f32 {
         let row = |q: Q8<'_>, row: usize| {
@@ -400,6 +408,31 @@ mod avx2 {
         out
     }
 
+    /// SAFETY: the three slices hold the same number of blocks.
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
+        let magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fff_ffff));
+        let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        for (b, scale) in scales.iter_mut().enumerate() {
+            // SAFETY: block b lies within the values.
+            let v: [__m256; 4] =
+                std::array::from_fn(|i| unsafe { _mm256_loadu_ps(x.as_ptr().add(b * BLOCK + i * LANES)) });
+            let m = v.map(|v| _mm256_and_ps(v, magnitude));
+            let m = _mm256_max_ps(_mm256_max_ps(m[0], m[1]), _mm256_max_ps(m[2], m[3]));
+            let m = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+            let m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+            let peak = _mm_cvtss_f32(_mm_max_ss(m, _mm_shuffle_ps(m, m, 1)));
+            *scale = peak / 127.0;
+            let inverse = _mm256_set1_ps(if peak > 0.0 { 127.0 / peak } else { 0.0 });
+            let i = v.map(|v| _mm256_cvtps_epi32(_mm256_mul_ps(v, inverse)));
+            let bytes = _mm256_packs_epi16(_mm256_packs_epi32(i[0], i[1]), _mm256_packs_epi32(i[2], i[3]));
+            // The packs work within halves; this puts their quarters in order.
+            let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+            // SAFETY: block b lies within the quants.
+            unsafe { _mm256_storeu_si256(quants.as_mut_ptr().add(b * BLOCK).cast(), bytes) };
+        }
+    }
+
     /// Sums of four vectors, each over its eight lanes in one fixed order.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
@@ -422,8 +455,8 @@ mod avx2 {
                 if p.rows - r >= 4 {
                     while o < p.columns.end {
                         // SAFETY: rows r to r + 4 and column o lie within the product.
-                        let sums = sums(unsafe { $tile::<1, 4>($($operand),+, o, r) }[0]);
-                        for (i, sum) in sums.into_iter().enumerate() {
+                        let v = unsafe { $tile::<1, 4>($($operand),+, o, r) };
+                        for (i, sum) in sums(v[0]).into_iter().enumerate() {
                             // SAFETY: the column is this call's.
                             unsafe { $y.set((r + i) * outputs + o, sum) };
                         }
@@ -688,6 +721,17 @@ mod tests {
                 assert!((f64::from(one) - exact).abs() < 1e-4);
             }
         }
+    }
+
+    #[test]
+    fn quantising_is_the_same_on_both_paths() {
+        let x = [noise(64, 8), vec![0.0; 32], vec![-3.5; 32]].concat();
+        let mut got = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
+        let mut want = got.clone();
+        quantize_q8(&x, &mut got.0, &mut got.1);
+        portable::quantize_q8(&x, &mut want.0, &mut want.1);
+        assert_eq!(got, want);
+        assert_eq!((got.0[96], got.1[2]), (-127, 0.0));
     }
 
     #[test]
