@@ -99,14 +99,14 @@ fn methods_that_cannot_be() {
             "error: --set shape.length=0: `shape.length` is 0, but must be 1 to 64\n",
         ),
         (
-            &["--set", "acceptance.lambda=2"],
+            &["--method", "lvspec", "--set", "acceptance.lambda=2"],
             2,
             "error: --set acceptance.lambda=2: `acceptance.lambda` is 2, but must be 0 to 1\n",
         ),
         (&["--method", "lvspce"], 2, "error: unknown method `lvspce`\nhint: did you mean `lvspec`?"),
         (&["--method", "no.toml"], 3, "error: cannot read method file no.toml: "),
         (
-            &["--set", "drafter.kind=none"],
+            &["--method", "lvspec", "--set", "drafter.kind=none"],
             2,
             "error: --set drafter.kind=none: `drafter = none` and `acceptance = visual` clash",
         ),

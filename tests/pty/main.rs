@@ -62,7 +62,7 @@ fn endless(columns: u16, rows: u16) -> Terminal {
 
 #[test]
 fn a_whole_sitting() {
-    let mut t = studio(110, 34, &[]);
+    let mut t = studio(110, 34, &["--method", "lvspec"]);
     t.wait("Library");
     eprintln!("first screen after {:?}", t.age());
     assert!(t.is_taken());
