@@ -1,0 +1,324 @@
+//! The arithmetic in AVX2 and FMA.
+
+use std::arch::x86_64::*;
+
+use super::{BLOCK, LANES, Product, Q8, Shards, Visible, portable};
+
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn sum8(v: __m256) -> f32 {
+    let s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    let s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)))
+}
+
+/// SAFETY: `x0` holds at least `(R - 1) * stride + w.len()` values.
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
+    let n = w.len();
+    let whole = n / LANES * LANES;
+    let mut acc = [_mm256_setzero_ps(); R];
+    let mut i = 0;
+    while i < whole {
+        // SAFETY: i + 8 <= n, and the caller vouches for the rows.
+        let wv = unsafe { _mm256_loadu_ps(w.as_ptr().add(i)) };
+        for (r, acc) in acc.iter_mut().enumerate() {
+            let xv = unsafe { _mm256_loadu_ps(x0.as_ptr().add(r * stride + i)) };
+            *acc = _mm256_fmadd_ps(wv, xv, *acc);
+        }
+        i += LANES;
+    }
+    let mut out = [0f32; R];
+    for r in 0..R {
+        let mut s = sum8(acc[r]);
+        for k in whole..n {
+            s += w[k] * x0[r * stride + k];
+        }
+        out[r] = s;
+    }
+    out
+}
+
+/// SAFETY: the three slices hold the same number of blocks.
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
+    let magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fff_ffff));
+    let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    for (b, scale) in scales.iter_mut().enumerate() {
+        // SAFETY: block b lies within the values.
+        let v: [__m256; 4] =
+            std::array::from_fn(|i| unsafe { _mm256_loadu_ps(x.as_ptr().add(b * BLOCK + i * LANES)) });
+        let m = v.map(|v| _mm256_and_ps(v, magnitude));
+        let m = _mm256_max_ps(_mm256_max_ps(m[0], m[1]), _mm256_max_ps(m[2], m[3]));
+        let m = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+        let m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+        let peak = _mm_cvtss_f32(_mm_max_ss(m, _mm_shuffle_ps(m, m, 1)));
+        *scale = peak / 127.0;
+        let inverse = _mm256_set1_ps(if peak > 0.0 { 127.0 / peak } else { 0.0 });
+        let i = v.map(|v| _mm256_cvtps_epi32(_mm256_mul_ps(v, inverse)));
+        let bytes = _mm256_packs_epi16(_mm256_packs_epi32(i[0], i[1]), _mm256_packs_epi32(i[2], i[3]));
+        // The packs work within halves; this puts their quarters in order.
+        let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+        // SAFETY: block b lies within the quants.
+        unsafe { _mm256_storeu_si256(quants.as_mut_ptr().add(b * BLOCK).cast(), bytes) };
+    }
+}
+
+/// Sums of four vectors, each over its eight lanes in one fixed order.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn sums(v: [__m256; 4]) -> [f32; 4] {
+    let s = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+    let s = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+    let mut out = [0f32; 4];
+    // SAFETY: room for four.
+    unsafe { _mm_storeu_ps(out.as_mut_ptr(), s) };
+    out
+}
+
+/// Walk the tiles of a product: `O` columns by `R` rows. Every dot product is summed in the same order in any tile.
+macro_rules! tiles {
+    ($product:expr, $y:expr, $tile:ident, $($operand:expr),+) => {{
+        let (p, outputs) = ($product, $product.outputs);
+        let mut r = 0;
+        while r < p.rows {
+            let mut o = p.columns.start;
+            if p.rows - r >= 4 {
+                while o < p.columns.end {
+                    // SAFETY: rows r to r + 4 and column o lie within the product.
+                    let v = unsafe { $tile::<1, 4>($($operand),+, o, r) };
+                    for (i, sum) in sums(v[0]).into_iter().enumerate() {
+                        // SAFETY: the column is this call's.
+                        unsafe { $y.set((r + i) * outputs + o, sum) };
+                    }
+                    o += 1;
+                }
+                r += 4;
+            } else {
+                while o < p.columns.end {
+                    let zero = _mm256_setzero_ps();
+                    let n = (p.columns.end - o).min(4);
+                    // SAFETY: row r and columns o to o + n lie within the product.
+                    let v = unsafe {
+                        if n == 4 {
+                            let v = $tile::<4, 1>($($operand),+, o, r);
+                            [v[0][0], v[1][0], v[2][0], v[3][0]]
+                        } else {
+                            [$tile::<1, 1>($($operand),+, o, r)[0][0], zero, zero, zero]
+                        }
+                    };
+                    let n = if n == 4 { 4 } else { 1 };
+                    for (i, sum) in sums(v).into_iter().take(n).enumerate() {
+                        // SAFETY: the columns are this call's.
+                        unsafe { $y.set(r * outputs + o + i, sum) };
+                    }
+                    o += n;
+                }
+                r += 1;
+            }
+        }
+    }};
+}
+
+/// SAFETY: the operands are as long as the product says; the columns are the caller's.
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn product_q8(product: &Product, w: Q8<'_>, x: Q8<'_>, y: &Shards<'_>) {
+    let blocks = product.inputs / BLOCK;
+    tiles!(product, y, tile_q8, w, x, blocks);
+}
+
+/// SAFETY: as of [`product_q8`].
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &Shards<'_>) {
+    tiles!(product, y, tile_f32, w, x, product.inputs);
+}
+
+/// Unsummed dot products of `O` rows of `w` from `o` on with `R` rows of `x` from `r` on.
+///
+/// SAFETY: those rows exist in both operands.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn tile_q8<const O: usize, const R: usize>(
+    w: Q8<'_>,
+    x: Q8<'_>,
+    blocks: usize,
+    o: usize,
+    r: usize,
+) -> [[__m256; R]; O] {
+    let ones = _mm256_set1_epi16(1);
+    let mut acc = [[_mm256_setzero_ps(); R]; O];
+    // SAFETY: every block below lies within rows that the caller vouches for.
+    unsafe {
+        let (wq, ws) = (w.quants.as_ptr().add(o * blocks * BLOCK), w.scales.as_ptr().add(o * blocks));
+        let (xq, xs) = (x.quants.as_ptr().add(r * blocks * BLOCK), x.scales.as_ptr().add(r * blocks));
+        for b in 0..blocks {
+            for (i, acc) in acc.iter_mut().enumerate() {
+                let at = i * blocks + b;
+                let wv = _mm256_loadu_si256(wq.add(at * BLOCK).cast());
+                let wabs = _mm256_sign_epi8(wv, wv);
+                let wd = _mm256_broadcast_ss(&*ws.add(at));
+                for (j, acc) in acc.iter_mut().enumerate() {
+                    let at = j * blocks + b;
+                    let xv = _mm256_loadu_si256(xq.add(at * BLOCK).cast());
+                    let xd = _mm256_broadcast_ss(&*xs.add(at));
+                    // |w| * sign(w) x stays within i16 for pairs: 2 * 127 * 127 < 32768.
+                    let pairs = _mm256_maddubs_epi16(wabs, _mm256_sign_epi8(xv, wv));
+                    let quads = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, ones));
+                    *acc = _mm256_fmadd_ps(quads, _mm256_mul_ps(wd, xd), *acc);
+                }
+            }
+        }
+    }
+    acc
+}
+
+/// As [`tile_q8`], in f32; what is left over of a width not divisible by 8 is added to the first lane.
+///
+/// SAFETY: those rows exist in both operands.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn tile_f32<const O: usize, const R: usize>(
+    w: &[f32],
+    x: &[f32],
+    n: usize,
+    o: usize,
+    r: usize,
+) -> [[__m256; R]; O] {
+    let mut acc = [[_mm256_setzero_ps(); R]; O];
+    let whole = n / LANES * LANES;
+    // SAFETY: every value below lies within rows that the caller vouches for.
+    unsafe {
+        let (w, x) = (w.as_ptr().add(o * n), x.as_ptr().add(r * n));
+        for at in (0..whole).step_by(LANES) {
+            for (i, acc) in acc.iter_mut().enumerate() {
+                let wv = _mm256_loadu_ps(w.add(i * n + at));
+                for (j, acc) in acc.iter_mut().enumerate() {
+                    *acc = _mm256_fmadd_ps(wv, _mm256_loadu_ps(x.add(j * n + at)), *acc);
+                }
+            }
+        }
+        if whole < n {
+            for (i, acc) in acc.iter_mut().enumerate() {
+                for (j, acc) in acc.iter_mut().enumerate() {
+                    let rest: f32 = (whole..n).map(|k| *w.add(i * n + k) * *x.add(j * n + k)).sum();
+                    *acc = _mm256_add_ps(*acc, _mm256_zextps128_ps256(_mm_set_ss(rest)));
+                }
+            }
+        }
+    }
+    acc
+}
+
+/// SAFETY: `keys` and `scores` hold `blocks` blocks.
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn scores(q: &[f32], keys: &[f32], blocks: usize, scale: f32, scores: &mut [f32]) {
+    let d = q.len();
+    let step = d * LANES;
+    let scale = _mm256_set1_ps(scale);
+    let mut b = 0;
+    // Four blocks at a time hide the latency of the additions; a block's own order of additions never changes.
+    while b + 4 <= blocks {
+        let mut acc = [_mm256_setzero_ps(); 4];
+        for (i, q) in q.iter().enumerate() {
+            let qv = _mm256_broadcast_ss(q);
+            for (k, acc) in acc.iter_mut().enumerate() {
+                // SAFETY: block b + k lies within the keys.
+                let kv = unsafe { _mm256_loadu_ps(keys.as_ptr().add((b + k) * step + i * LANES)) };
+                *acc = _mm256_fmadd_ps(qv, kv, *acc);
+            }
+        }
+        for (k, acc) in acc.into_iter().enumerate() {
+            // SAFETY: block b + k lies within the scores.
+            unsafe {
+                _mm256_storeu_ps(scores.as_mut_ptr().add((b + k) * LANES), _mm256_mul_ps(acc, scale));
+            }
+        }
+        b += 4;
+    }
+    while b < blocks {
+        let mut acc = _mm256_setzero_ps();
+        for (i, q) in q.iter().enumerate() {
+            // SAFETY: block b lies within the keys.
+            let kv = unsafe { _mm256_loadu_ps(keys.as_ptr().add(b * step + i * LANES)) };
+            acc = _mm256_fmadd_ps(_mm256_broadcast_ss(q), kv, acc);
+        }
+        // SAFETY: block b lies within the scores.
+        unsafe { _mm256_storeu_ps(scores.as_mut_ptr().add(b * LANES), _mm256_mul_ps(acc, scale)) };
+        b += 1;
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+    portable::softmax_unnormalized(scores)
+}
+
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn sum_exp(x: &[f32], max: f32) -> f64 {
+    portable::sum_exp(x, max)
+}
+
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn swiglu(gate: &mut [f32], up: &[f32]) {
+    portable::swiglu(gate, up);
+}
+
+/// SAFETY: `values` holds the visible rows of `out.len()` values, a multiple of 8.
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn weighted_sum(
+    weights: &[f32],
+    values: &[f32],
+    visible: Visible<'_>,
+    factor: f32,
+    out: &mut [f32],
+) {
+    let mut at = 0;
+    while at < out.len() {
+        // As many vectors of the output as stay in registers while the rows stream by.
+        // SAFETY: at + 8 n <= out.len() in each arm, and the caller vouches for the rows.
+        at += unsafe {
+            match (out.len() - at) / LANES {
+                0 | 1 => columns::<1>(weights, values, visible, factor, out, at),
+                2 => columns::<2>(weights, values, visible, factor, out, at),
+                3 => columns::<3>(weights, values, visible, factor, out, at),
+                4 | 5 => columns::<4>(weights, values, visible, factor, out, at),
+                6 | 7 => columns::<6>(weights, values, visible, factor, out, at),
+                _ => columns::<8>(weights, values, visible, factor, out, at),
+            }
+        };
+    }
+}
+
+/// Columns `at .. at + 8 N` of the weighted sum; returns their number.
+///
+/// SAFETY: as of [`weighted_sum`], and `at + 8 N <= out.len()`.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn columns<const N: usize>(
+    weights: &[f32],
+    values: &[f32],
+    visible: Visible<'_>,
+    factor: f32,
+    out: &mut [f32],
+    at: usize,
+) -> usize {
+    let width = out.len();
+    let mut acc = [_mm256_setzero_ps(); N];
+    let mut add = |p: &f32, row: usize| {
+        let p = _mm256_broadcast_ss(p);
+        for (k, acc) in acc.iter_mut().enumerate() {
+            // SAFETY: the row lies within the values.
+            let v = unsafe { _mm256_loadu_ps(values.as_ptr().add(row * width + at + k * LANES)) };
+            *acc = _mm256_fmadd_ps(p, v, *acc);
+        }
+    };
+    let (prefix, path) = weights.split_at(visible.prefix);
+    prefix.iter().enumerate().for_each(|(row, p)| add(p, row));
+    path.iter().zip(visible.path).for_each(|(p, row)| add(p, visible.prefix + row));
+    let factor = _mm256_set1_ps(factor);
+    for (k, acc) in acc.into_iter().enumerate() {
+        // SAFETY: at + 8 N <= width.
+        unsafe { _mm256_storeu_ps(out.as_mut_ptr().add(at + k * LANES), _mm256_mul_ps(acc, factor)) };
+    }
+    N * LANES
+}

@@ -1,0 +1,121 @@
+//! The arithmetic in plain Rust: for processors without AVX2, and the pieces that compilers vectorise well.
+
+use super::{BLOCK, LANES, Q8, Visible, exp};
+
+pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
+    std::array::from_fn(|r| {
+        let x = &x0[r * stride..r * stride + w.len()];
+        let mut lanes = [0f32; 2 * LANES];
+        let (wc, xc) = (w.chunks_exact(2 * LANES), x.chunks_exact(2 * LANES));
+        let tail: f32 = wc.remainder().iter().zip(xc.remainder()).map(|(a, b)| a * b).sum();
+        for (a, b) in wc.zip(xc) {
+            for (lane, (a, b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
+                *lane += a * b;
+            }
+        }
+        lanes.iter().sum::<f32>() + tail
+    })
+}
+
+pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
+    for ((block, q), scale) in x.chunks_exact(BLOCK).zip(quants.chunks_exact_mut(BLOCK)).zip(scales) {
+        let peak = block.iter().fold(0f32, |peak, v| peak.max(v.abs()));
+        *scale = peak / 127.0;
+        let inverse = if peak > 0.0 { 127.0 / peak } else { 0.0 };
+        for (q, &v) in q.iter_mut().zip(block) {
+            *q = (v * inverse).round_ties_even() as i8;
+        }
+    }
+}
+
+/// Row `o` of `w` times row `r` of `x`, `blocks` blocks each.
+pub fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) -> f32 {
+    let row = |q: Q8<'_>, row: usize| {
+        let range = row * blocks..(row + 1) * blocks;
+        (range.start * BLOCK..range.end * BLOCK, range, q.scales.len())
+    };
+    let ((wq, ws, _), (xq, xs, _)) = (row(w, o), row(x, r));
+    let quants = w.quants[wq].chunks_exact(BLOCK).zip(x.quants[xq].chunks_exact(BLOCK));
+    let scales = w.scales[ws].iter().zip(&x.scales[xs]);
+    quants
+        .zip(scales)
+        .map(|((a, b), (da, db))| {
+            let dot: i32 = a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
+            dot as f32 * (da * db)
+        })
+        .sum()
+}
+
+#[inline(always)]
+pub fn scores(q: &[f32], keys: &[f32], blocks: usize, scale: f32, scores: &mut [f32]) {
+    let step = q.len() * LANES;
+    for (block, out) in keys.chunks_exact(step).zip(scores.chunks_exact_mut(LANES)).take(blocks) {
+        let mut lanes = [0f32; LANES];
+        for (&q, k) in q.iter().zip(block.chunks_exact(LANES)) {
+            for (lane, k) in lanes.iter_mut().zip(k) {
+                *lane += q * k;
+            }
+        }
+        for (o, lane) in out.iter_mut().zip(lanes) {
+            *o = lane * scale;
+        }
+    }
+}
+
+#[inline(always)]
+pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+    let mut peaks = [f32::NEG_INFINITY; LANES];
+    for chunk in scores.chunks(LANES) {
+        for (peak, &v) in peaks.iter_mut().zip(chunk) {
+            *peak = peak.max(v);
+        }
+    }
+    let peak = peaks.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    if peak == f32::NEG_INFINITY {
+        scores.fill(0.0);
+        return 0.0;
+    }
+    let mut sums = [0f32; LANES];
+    for chunk in scores.chunks_mut(LANES) {
+        for (sum, v) in sums.iter_mut().zip(chunk) {
+            // A masked score is -inf: its weight is 0, not the polynomial's smallest value.
+            *v = if *v == f32::NEG_INFINITY { 0.0 } else { exp(*v - peak) };
+            *sum += *v;
+        }
+    }
+    sums.into_iter().sum()
+}
+
+pub fn weighted_sum(weights: &[f32], values: &[f32], visible: Visible<'_>, factor: f32, out: &mut [f32]) {
+    let width = out.len();
+    out.fill(0.0);
+    for (&p, row) in weights.iter().zip(visible.rows()) {
+        for (o, v) in out.iter_mut().zip(&values[row * width..(row + 1) * width]) {
+            *o += p * v;
+        }
+    }
+    out.iter_mut().for_each(|o| *o *= factor);
+}
+
+#[inline(always)]
+pub fn sum_exp(x: &[f32], max: f32) -> f64 {
+    // Runs of a bounded length in f32, their sums in f64: a vocabulary of 150,000 loses no digits.
+    x.chunks(64 * LANES)
+        .map(|run| {
+            let mut sums = [0f32; LANES];
+            for chunk in run.chunks(LANES) {
+                for (sum, v) in sums.iter_mut().zip(chunk) {
+                    *sum += exp(v - max);
+                }
+            }
+            f64::from(sums.into_iter().sum::<f32>())
+        })
+        .sum()
+}
+
+#[inline(always)]
+pub fn swiglu(gate: &mut [f32], up: &[f32]) {
+    for (g, u) in gate.iter_mut().zip(up) {
+        *g = *g / (1.0 + exp(-*g)) * u;
+    }
+}
