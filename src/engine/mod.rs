@@ -2,6 +2,7 @@
 
 pub mod command;
 pub mod memory;
+mod models;
 mod run;
 pub mod store;
 pub mod thread;

@@ -7,12 +7,12 @@ use candle_core::Tensor;
 use super::{
     command::RunRequest,
     memory,
+    models::Models,
     store::{Clip, ClipKey, Context, DrafterContext, DrafterKey, Reference, Store},
     thread::{Cancelled, Outlet, internal},
 };
 use crate::{
     model::{
-        DeviceChoice, ModelSpec, WeightType,
         decoder::Sequence,
         family::{Prompt, QwenVl},
         processor::{PatchBuilder, layout::VisualGrid},
@@ -31,75 +31,6 @@ const CALIBRATION: usize = 12;
 const WARM_UP: usize = 3;
 /// Tokens from which on an autoregressive run is a baseline.
 const BASELINE_TOKENS: usize = 16;
-
-/// The loaded models.
-pub struct Models {
-    /// The target.
-    pub target: QwenVl,
-    /// The small model that may draft for it.
-    pub drafter: Option<QwenVl>,
-    /// Device in words.
-    pub device: String,
-    /// Weight type in words.
-    pub dtype: String,
-}
-
-impl Models {
-    /// Load what the spec says, checking that the drafter can draft for the target.
-    ///
-    /// # Errors
-    /// If a device is not there, a checkpoint cannot be used, or the two do not fit together.
-    pub fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Self, Failure> {
-        match spec.device {
-            DeviceChoice::Auto | DeviceChoice::Cpu => {}
-            DeviceChoice::Cuda(_) | DeviceChoice::Metal => {
-                return Err(Failure {
-                    class: FailureClass::Usage,
-                    error: "this version computes on the CPU only".into(),
-                    hint: Some("use --device cpu (or leave it out)".into()),
-                });
-            }
-        }
-        let dtype = match spec.dtype {
-            WeightType::Auto | WeightType::Q8_0 => WeightType::Q8_0,
-            WeightType::F32 => WeightType::F32,
-            WeightType::Q4K => WeightType::Q4K,
-            WeightType::F16 | WeightType::Bf16 => {
-                return Err(Failure {
-                    class: FailureClass::Usage,
-                    error: "f16 and bf16 weights are slow and inexact on a CPU and not offered there".into(),
-                    hint: Some("use --dtype q8_0 (the default), q4_k or f32".into()),
-                });
-            }
-        };
-        let mut progress = |done: usize, total: usize| {
-            outlet.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
-        };
-        let target = QwenVl::load(&spec.target, dtype, &mut progress)?;
-        let drafter =
-            spec.drafter.as_deref().map(|dir| QwenVl::load(dir, dtype, &mut progress)).transpose()?;
-        if let Some(drafter) = &drafter {
-            let refuse = |problem: String| Failure {
-                class: FailureClass::Input,
-                error: format!("{} cannot draft for {}: {problem}", drafter.name(), target.name()),
-                hint: Some("pick a smaller checkpoint of the target's own family".into()),
-            };
-            target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
-            let (ours, theirs) = (target.processor().config(), drafter.processor().config());
-            let shape =
-                |c: &crate::model::processor::ProcessorConfig| (c.patch, c.temporal, c.merge, c.mean, c.std);
-            if shape(ours) != shape(theirs) {
-                return Err(refuse("it cuts frames into other patches".into()));
-            }
-        }
-        let dtype = match dtype {
-            WeightType::F32 => "f32",
-            WeightType::Q4K => "q4_k",
-            _ => "q8_0",
-        };
-        Ok(Self { target, drafter, device: "cpu".into(), dtype: dtype.into() })
-    }
-}
 
 /// Why the preparation of a run ended early.
 enum Stop {
@@ -349,10 +280,9 @@ impl Runner<'_> {
         let started = Instant::now();
         let kept = context::select(&method.context, [clip.grid.t, clip.grid.h, clip.grid.w]);
         stats.timings.select_ms = since(started);
-        self.progress(Stage::Select, 1, 1)
-            .is_break()
-            .then_some(())
-            .map_or(Ok(()), |()| Err(Stop::Cancelled))?;
+        if self.progress(Stage::Select, 1, 1).is_break() {
+            return Err(Stop::Cancelled);
+        }
         let drafter_key = DrafterKey { own, kept };
         if context.drafters.touch(&drafter_key).is_some() {
             return Ok(Some(drafter_key));

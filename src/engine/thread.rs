@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 
 use super::{
     command::{Command, RunRequest},
-    run::{Models, Runner},
+    models::Models,
+    run::Runner,
     store::Store,
 };
 use crate::{
