@@ -6,6 +6,12 @@ import time
 import torch
 
 
+def precision():
+    """bf16 autocast where the processor multiplies bf16 itself, f32 elsewhere."""
+    able = any(getattr(torch.cpu, f"_is_{unit}_supported", bool)() for unit in ("avx512_bf16", "amx_tile"))
+    return torch.autocast("cpu", torch.bfloat16, enabled=able)
+
+
 class Clock:
     """How much of the time for training is over, over all stretches of a run."""
 

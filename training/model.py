@@ -227,7 +227,7 @@ class Model(nn.Module):
         states = self.decode(self.embed(batch, visual), batch["positions"])
         states = states[:, -batch["ids"].shape[1] :]
         wanted = batch["labels"] >= 0
-        logits = self.logits(states[wanted])
+        logits = self.logits(states[wanted]).float()
         labels = batch["labels"][wanted]
         facts = batch["facts"][wanted]
         weights = 1.0 + (FACT_WEIGHT - 1.0) * facts

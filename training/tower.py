@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from clock import Clock, Threads
+from clock import Clock, Threads, precision
 from data import patches, prefetch, read_samples
 from model import Tower
 from presets import PRESETS
@@ -49,11 +49,11 @@ class Heads(nn.Module):
 
     def forward(self, cells, labels):
         """Loss, and for every attribute (right, all)."""
-        cells = F.rms_norm(cells, (cells.shape[-1],))
+        cells = F.rms_norm(cells.float(), (cells.shape[-1],))
         loss, right = 0.0, {}
         for name, head in self.heads.items():
             known = labels[name] >= 0
-            logits, wanted = head(cells[known]), labels[name][known]
+            logits, wanted = head(cells[known]).float(), labels[name][known]
             loss = loss + (F.cross_entropy(logits, wanted) if len(wanted) else 0.0)
             right[name] = (int((logits.argmax(-1) == wanted).sum()), wanted.numel())
         return loss / len(WORDS), right
@@ -133,7 +133,8 @@ def main():
             scale = min(1.0, (step + 1) / 100) * max(0.05, 1.0 - clock.progress)
             for group in optimiser.param_groups:
                 group["lr"] = options.lr * scale
-            loss, right = heads(tower(rows, grid), wanted)
+            with precision():
+                loss, right = heads(tower(rows, grid), wanted)
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, 1.0)
             optimiser.step()

@@ -14,7 +14,7 @@ import time
 import torch
 from tokenizers import Tokenizer
 
-from clock import Clock, Threads
+from clock import Clock, Threads, precision
 from data import Encoder, batches, prefetch
 from model import Model
 from presets import PRESETS, VOCAB_SIZE
@@ -106,10 +106,11 @@ def main():
         for batch in prefetch(stream):
             begin = time.monotonic()
             resting = options.tower and clock.progress < RESTING
-            with torch.set_grad_enabled(not resting):
-                cells = model.visual(batch["patches"], batch["grid"])
-            loss, right, facts = model(batch, cells)
-            lesson, hits = heads(cells, labels(batch["headers"]))
+            with precision():
+                with torch.set_grad_enabled(not resting):
+                    cells = model.visual(batch["patches"], batch["grid"])
+                loss, right, facts = model(batch, cells)
+                lesson, hits = heads(cells, labels(batch["headers"]))
             (loss if resting else loss + LESSONS * lesson).backward()
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             for group in optimiser.param_groups:
