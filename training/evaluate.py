@@ -126,7 +126,7 @@ def main():
     parser.add_argument("target")
     parser.add_argument("--drafter")
     parser.add_argument("--stream", default="specreel scenes stream")
-    parser.add_argument("--score", default="specreel scenes score", help="reads lines {seed, text}, prints a score per line")
+    parser.add_argument("--score", default="specreel scenes score --lines -", help="reads lines {seed, text}, prints a score per line")
     parser.add_argument("--clips", type=int, default=64)
     parser.add_argument("--first-seed", type=int, default=1000)
     parser.add_argument("--format", default="8x112x112")

@@ -50,11 +50,14 @@ pub enum ScenesCommand {
         /// The text; `-` reads stdin
         file: PathBuf,
         /// The scene by its seed
-        #[arg(long, value_name = "N", required_unless_present = "facts", conflicts_with = "facts")]
+        #[arg(long, value_name = "N", required_unless_present_any = ["facts", "lines"], conflicts_with = "facts")]
         seed: Option<u64>,
         /// The facts as JSON, as `scenes render` prints them
         #[arg(long, value_name = "FILE")]
         facts: Option<PathBuf>,
+        /// The file holds a JSON object a line, {"seed": N, "text": "…"}; print a score for each, as JSON
+        #[arg(long, conflicts_with_all = ["seed", "facts"])]
+        lines: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -84,6 +87,12 @@ pub struct StreamArgs {
     /// Share of questions
     #[arg(long, value_name = "SHARE", default_value_t = stream::Options::default().question, value_parser = share)]
     question: f64,
+    /// Leave out scenes of more shots
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    shots: Option<u64>,
+    /// Leave out scenes of more figures
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    figures: Option<u64>,
     /// Leave the pixels as drawn
     #[arg(long)]
     clean: bool,
@@ -92,7 +101,7 @@ pub struct StreamArgs {
 impl ScenesArgs {
     /// True if stdout is JSON.
     pub fn json(&self) -> bool {
-        matches!(self.command, ScenesCommand::Score { json: true, .. })
+        matches!(self.command, ScenesCommand::Score { json: true, .. } | ScenesCommand::Score { lines: true, .. })
     }
 }
 
@@ -100,7 +109,8 @@ impl ScenesArgs {
 pub fn run(args: &ScenesArgs) -> Result<i32, End> {
     match &args.command {
         ScenesCommand::Render { seed, out, size, force } => render(*seed, out, *size, *force),
-        ScenesCommand::Score { file, seed, facts, json } => score(file, *seed, facts.as_deref(), *json),
+        ScenesCommand::Score { file, lines: true, .. } => score_lines(file),
+        ScenesCommand::Score { file, seed, facts, json, .. } => score(file, *seed, facts.as_deref(), *json),
         ScenesCommand::Stream(args) => samples(args),
     }
 }
@@ -143,6 +153,27 @@ fn score(file: &Path, seed: Option<u64>, truth: Option<&Path>, json: bool) -> Re
     Ok(0)
 }
 
+/// One line of `scenes score --lines`.
+#[derive(serde::Deserialize)]
+struct Line {
+    seed: u64,
+    text: String,
+}
+
+fn score_lines(file: &Path) -> Result<i32, End> {
+    let text = read(file)?;
+    let mut out = io::stdout().lock();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let line: Line = serde_json::from_str(line).map_err(|e| {
+            let hint = "every line is an object such as {\"seed\": 7, \"text\": \"A red circle…\"}";
+            fail(FailureClass::Input, format!("{} line {}: {e}", file.display(), number + 1), hint)
+        })?;
+        let score = facts::score(&facts::of(&Scene::from_seed(line.seed)), &line.text);
+        writeln!(out, "{}", serde_json::to_string(&score).map_err(io::Error::from)?)?;
+    }
+    Ok(0)
+}
+
 fn table(score: &Score) -> String {
     let mut out = format!(
         "{:.0} % of {} facts: {} right, {} wrong, {} missing; {} figures that are not there\n",
@@ -171,6 +202,8 @@ fn samples(args: &StreamArgs) -> Result<i32, End> {
         short: args.short,
         question: args.question,
         roughen: !args.clean,
+        shots: most(args.shots),
+        figures: most(args.figures),
         ..stream::Options::default()
     };
     if !args.format.is_empty() {
@@ -187,6 +220,10 @@ fn samples(args: &StreamArgs) -> Result<i32, End> {
     stream::stream(&mut out, &options)?;
     out.flush()?;
     Ok(0)
+}
+
+fn most(limit: Option<u64>) -> usize {
+    limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
 fn read(path: &Path) -> Result<String, End> {
