@@ -1,14 +1,14 @@
 //! Keys and values of one sequence: allocated in blocks ahead of need, rolled back in O(1), compacted in place.
 
-use super::kernels::LANES;
+use super::kernels::SLOTS;
 
 /// Slots by which a full cache grows.
 const GROW: usize = 256;
 
 /// The keys and values of one sequence in all layers, f32.
 ///
-/// Keys of one head are interleaved in blocks of [`LANES`] slots (slot `j`, dimension `i` at `(j / 8, i, j % 8)`), so that
-/// scores of eight slots are computed at once; values of one head are rows of `head_dim`.
+/// Keys of one head are interleaved in blocks of [`SLOTS`] slots (slot `j`, dimension `i` at `(j / 16, i, j % 16)`), so that
+/// scores of sixteen slots are computed at once; values of one head are rows of `head_dim`.
 #[derive(Clone, Debug)]
 pub struct Cache {
     layers: Vec<LayerCache>,
@@ -34,7 +34,7 @@ pub(super) struct Head<'a> {
 impl Cache {
     /// An empty cache with room for `capacity` slots (it grows where that does not suffice).
     pub fn new(layers: usize, heads: usize, head_dim: usize, capacity: usize) -> Self {
-        let capacity = capacity.next_multiple_of(LANES);
+        let capacity = capacity.next_multiple_of(SLOTS);
         let size = heads * capacity * head_dim;
         let layer = || LayerCache { keys: vec![0.0; size], values: vec![0.0; size] };
         Self { layers: (0..layers).map(|_| layer()).collect(), len: 0, capacity, heads, head_dim }
@@ -92,7 +92,7 @@ impl Cache {
             return;
         }
         let old = self.capacity;
-        let new = need.next_multiple_of(GROW).max(old + old / 2).next_multiple_of(LANES);
+        let new = need.next_multiple_of(GROW).max(old + old / 2).next_multiple_of(SLOTS);
         for layer in &mut self.layers {
             for store in [&mut layer.keys, &mut layer.values] {
                 let mut grown = vec![0.0; self.heads * new * self.head_dim];
@@ -144,7 +144,7 @@ impl Cache {
 
 /// Place of dimension `i` of slot `slot` in one head's interleaved keys.
 fn key_at(slot: usize, i: usize, d: usize) -> usize {
-    (slot / LANES) * d * LANES + i * LANES + slot % LANES
+    (slot / SLOTS) * d * SLOTS + i * SLOTS + slot % SLOTS
 }
 
 #[cfg(test)]

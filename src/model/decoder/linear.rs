@@ -6,7 +6,7 @@ use candle_core::{
 };
 
 use super::{
-    kernels::{self, BLOCK, Product, Q8},
+    kernels::{self, BLOCK, Product, Rows8, Weights8},
     team::{Shards, Team},
 };
 use crate::model::WeightType;
@@ -26,19 +26,9 @@ pub struct Linear {
 
 enum Weight {
     F32(Vec<f32>),
-    Q8 {
-        quants: Vec<i8>,
-        scales: Vec<f32>,
-    },
+    Q8(Weights8),
     /// candle's blocks; their products are bit-identical for any number of rows.
     Ggml(QMatMul),
-}
-
-/// Quantised input rows, re-used between calls.
-#[derive(Default)]
-pub struct Quantized {
-    quants: Vec<i8>,
-    scales: Vec<f32>,
 }
 
 impl Linear {
@@ -60,10 +50,7 @@ impl Linear {
                 Weight::Ggml(QMatMul::from_qtensor(QTensor::quantize(&tensor, GgmlDType::Q4K)?)?)
             }
             WeightType::Q4K | WeightType::Q8_0 | WeightType::Auto if inputs.is_multiple_of(BLOCK) => {
-                let mut quants = vec![0i8; weight.len()];
-                let mut scales = vec![0f32; weight.len() / BLOCK];
-                kernels::quantize_q8(&weight, &mut quants, &mut scales);
-                Weight::Q8 { quants, scales }
+                Weight::Q8(Weights8::new(&weight, outputs, inputs))
             }
             _ => Weight::F32(weight),
         };
@@ -79,7 +66,7 @@ impl Linear {
     pub fn bytes(&self) -> usize {
         match &self.weight {
             Weight::F32(w) => w.len() * 4,
-            Weight::Q8 { quants, scales } => quants.len() + scales.len() * 4,
+            Weight::Q8(w) => w.bytes(),
             Weight::Ggml(QMatMul::QTensor(q)) => q.storage_size_in_bytes(),
             Weight::Ggml(_) => self.inputs * self.outputs * 4,
         }
@@ -94,51 +81,90 @@ impl Linear {
         x: &[f32],
         rows: usize,
         y: &mut [f32],
-        quantized: &mut Quantized,
+        quantized: &mut Rows8,
     ) -> candle_core::Result<()> {
-        debug_assert!(x.len() == rows * self.inputs && y.len() == rows * self.outputs);
-        match &self.weight {
-            Weight::F32(w) => {
-                // SAFETY: each unit has columns of its own.
-                self.split(rows, y, &|product, y| unsafe { kernels::product_f32(product, w, x, y) });
-            }
-            Weight::Q8 { quants, scales } => {
-                quantized.quants.resize(rows * self.inputs, 0);
-                quantized.scales.resize(rows * self.inputs / BLOCK, 0.0);
-                kernels::quantize_q8(x, &mut quantized.quants, &mut quantized.scales);
-                let (w, x) =
-                    (Q8 { quants, scales }, Q8 { quants: &quantized.quants, scales: &quantized.scales });
-                // SAFETY: each unit has columns of its own.
-                self.split(rows, y, &|product, y| unsafe { kernels::product_q8(product, w, x, y) });
-            }
-            Weight::Ggml(matmul) => {
-                let x = Tensor::from_slice(x, (rows, self.inputs), &Device::Cpu)?;
-                let out = matmul.forward(&x)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
-                y.copy_from_slice(&out);
-            }
-        }
-        if let Some(bias) = &self.bias {
-            for row in y.chunks_exact_mut(self.outputs) {
-                for (y, b) in row.iter_mut().zip(bias) {
-                    *y += b;
-                }
-            }
-        }
-        Ok(())
+        debug_assert!(y.len() == rows * self.outputs);
+        self.columns(x, rows, self.outputs, y, quantized, &|_, _| {})
     }
 
-    /// Compute the columns of `y` in one go, or, where that pays, in units on all threads.
-    fn split(&self, rows: usize, y: &mut [f32], part: &(dyn Fn(&Product, &Shards<'_>) + Sync)) {
+    /// A matrix whose outputs are gates and then as many values: `out[r] = silu(gate[r]) * value[r]`, computed in `y`.
+    ///
+    /// # Errors
+    /// As [`Linear::forward`].
+    pub fn forward_gated(
+        &self,
+        x: &[f32],
+        rows: usize,
+        y: &mut [f32],
+        out: &mut [f32],
+        quantized: &mut Rows8,
+    ) -> candle_core::Result<()> {
+        let width = self.outputs / 2;
+        debug_assert!(out.len() == rows * width);
+        let out = Shards::new(out);
+        self.columns(x, rows, width, y, quantized, &|columns, y| {
+            for r in 0..rows {
+                let part = |start: usize| (r * self.outputs + start + columns.start, columns.len());
+                let ((gate, n), (up, _)) = (part(0), part(width));
+                // SAFETY: these columns are this unit's.
+                unsafe {
+                    let out = out.slice(r * width + columns.start, n);
+                    kernels::swiglu(y.slice(gate, n), y.slice(up, n), out);
+                }
+            }
+        })
+    }
+
+    /// Compute all columns of `y`, in units of `0..period` that hold every `period`-th column too; `then` follows each unit.
+    fn columns(
+        &self,
+        x: &[f32],
+        rows: usize,
+        period: usize,
+        y: &mut [f32],
+        quantized: &mut Rows8,
+        then: &(dyn Fn(std::ops::Range<usize>, &Shards<'_>) + Sync),
+    ) -> candle_core::Result<()> {
+        debug_assert!(x.len() == rows * self.inputs && y.len() == rows * self.outputs);
         let (inputs, outputs) = (self.inputs, self.outputs);
-        let shards = Shards::new(y);
         let whole = Product { inputs, outputs, rows, columns: 0..outputs };
+        let part: &(dyn Fn(&Product, &Shards<'_>) + Sync) = match &self.weight {
+            // SAFETY: each unit has columns of its own.
+            Weight::F32(w) => &|product, y| unsafe { kernels::product_f32(product, w, x, y) },
+            Weight::Q8(w) => {
+                quantized.quantize(x);
+                let x = &*quantized;
+                // SAFETY: as above.
+                &move |product, y| unsafe { kernels::product_q8(product, w, x, y) }
+            }
+            Weight::Ggml(matmul) => {
+                let x = Tensor::from_slice(x, (rows, inputs), &Device::Cpu)?;
+                let out = matmul.forward(&x)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
+                y.copy_from_slice(&out);
+                &|_, _| {}
+            }
+        };
+        let shards = Shards::new(y);
+        let unit = |columns: std::ops::Range<usize>| {
+            for start in (0..outputs).step_by(period) {
+                let columns = start + columns.start..start + columns.end;
+                part(&Product { columns: columns.clone(), ..whole.clone() }, &shards);
+                if let Some(bias) = &self.bias {
+                    for r in 0..rows {
+                        // SAFETY: these columns are this unit's.
+                        let y = unsafe { shards.slice(r * outputs + columns.start, columns.len()) };
+                        y.iter_mut().zip(&bias[columns.clone()]).for_each(|(y, b)| *y += b);
+                    }
+                }
+            }
+            then(columns, &shards);
+        };
         if rows * inputs * outputs < ALONE {
-            return part(&whole, &shards);
+            unit(0..period);
+        } else {
+            Team::global().run(period.div_ceil(UNIT), &|i| unit(i * UNIT..((i + 1) * UNIT).min(period)));
         }
-        Team::global().run(outputs.div_ceil(UNIT), &|unit| {
-            let columns = unit * UNIT..((unit + 1) * UNIT).min(outputs);
-            part(&Product { columns, ..whole.clone() }, &shards);
-        });
+        Ok(())
     }
 }
 
@@ -161,7 +187,7 @@ mod tests {
                     .unwrap();
             let rows = 32;
             let x = ramp(rows * inputs, 0.91);
-            let mut q = Quantized::default();
+            let mut q = Rows8::default();
             let mut single = vec![0f32; rows * outputs];
             for r in 0..rows {
                 let (x, y) = (&x[r * inputs..(r + 1) * inputs], &mut single[r * outputs..(r + 1) * outputs]);

@@ -25,7 +25,8 @@ pub use sequence::Sequence;
 
 use self::{
     attention::Shape,
-    linear::{Linear, Quantized},
+    kernels::Rows8,
+    linear::Linear,
     rope::{Rope, rotate},
 };
 use super::{
@@ -83,7 +84,7 @@ pub struct Workspace {
     projected: Vec<f32>,
     gate_up: Vec<f32>,
     gated: Vec<f32>,
-    quantized: Quantized,
+    quantized: Rows8,
 }
 
 impl Decoder {
@@ -254,14 +255,13 @@ impl Decoder {
             add(&mut ws.x, &ws.projected);
 
             norm_rows(&ws.x, &layer.post_norm, c.norm_eps, &mut ws.normed);
-            layer.gate_up.forward(&ws.normed, rows, &mut ws.gate_up, &mut ws.quantized)?;
-            for (line, gated) in
-                ws.gate_up.chunks_exact_mut(2 * c.intermediate).zip(ws.gated.chunks_exact_mut(c.intermediate))
-            {
-                let (gate, up) = line.split_at_mut(c.intermediate);
-                kernels::swiglu(gate, up);
-                gated.copy_from_slice(gate);
-            }
+            layer.gate_up.forward_gated(
+                &ws.normed,
+                rows,
+                &mut ws.gate_up,
+                &mut ws.gated,
+                &mut ws.quantized,
+            )?;
             layer.down.forward(&ws.gated, rows, &mut ws.projected, &mut ws.quantized)?;
             add(&mut ws.x, &ws.projected);
 

@@ -2,7 +2,13 @@
 
 use std::arch::x86_64::*;
 
-use super::{BLOCK, LANES, Product, Q8, Shards, Visible, portable};
+use super::{BLOCK, LANES, Product, SLOTS, Shards, portable, quantized::Q8, tiles::attention_tiles};
+
+attention_tiles!(
+    "avx2,fma", __m256, width 8, queries 4,
+    _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_mul_ps,
+    scores [1 x 8, 2 x 4, 3 x 2, 4 x 2], sums [1, 2]
+);
 
 #[inline]
 #[target_feature(enable = "avx2,fma")]
@@ -209,45 +215,6 @@ unsafe fn tile_f32<const O: usize, const R: usize>(
     acc
 }
 
-/// SAFETY: `keys` and `scores` hold `blocks` blocks.
-#[target_feature(enable = "avx2,fma")]
-pub unsafe fn scores(q: &[f32], keys: &[f32], blocks: usize, scale: f32, scores: &mut [f32]) {
-    let d = q.len();
-    let step = d * LANES;
-    let scale = _mm256_set1_ps(scale);
-    let mut b = 0;
-    // Four blocks at a time hide the latency of the additions; a block's own order of additions never changes.
-    while b + 4 <= blocks {
-        let mut acc = [_mm256_setzero_ps(); 4];
-        for (i, q) in q.iter().enumerate() {
-            let qv = _mm256_broadcast_ss(q);
-            for (k, acc) in acc.iter_mut().enumerate() {
-                // SAFETY: block b + k lies within the keys.
-                let kv = unsafe { _mm256_loadu_ps(keys.as_ptr().add((b + k) * step + i * LANES)) };
-                *acc = _mm256_fmadd_ps(qv, kv, *acc);
-            }
-        }
-        for (k, acc) in acc.into_iter().enumerate() {
-            // SAFETY: block b + k lies within the scores.
-            unsafe {
-                _mm256_storeu_ps(scores.as_mut_ptr().add((b + k) * LANES), _mm256_mul_ps(acc, scale));
-            }
-        }
-        b += 4;
-    }
-    while b < blocks {
-        let mut acc = _mm256_setzero_ps();
-        for (i, q) in q.iter().enumerate() {
-            // SAFETY: block b lies within the keys.
-            let kv = unsafe { _mm256_loadu_ps(keys.as_ptr().add(b * step + i * LANES)) };
-            acc = _mm256_fmadd_ps(_mm256_broadcast_ss(q), kv, acc);
-        }
-        // SAFETY: block b lies within the scores.
-        unsafe { _mm256_storeu_ps(scores.as_mut_ptr().add(b * LANES), _mm256_mul_ps(acc, scale)) };
-        b += 1;
-    }
-}
-
 #[target_feature(enable = "avx2,fma")]
 pub unsafe fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     portable::softmax_unnormalized(scores)
@@ -259,66 +226,6 @@ pub unsafe fn sum_exp(x: &[f32], max: f32) -> f64 {
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn swiglu(gate: &mut [f32], up: &[f32]) {
-    portable::swiglu(gate, up);
-}
-
-/// SAFETY: `values` holds the visible rows of `out.len()` values, a multiple of 8.
-#[target_feature(enable = "avx2,fma")]
-pub unsafe fn weighted_sum(
-    weights: &[f32],
-    values: &[f32],
-    visible: Visible<'_>,
-    factor: f32,
-    out: &mut [f32],
-) {
-    let mut at = 0;
-    while at < out.len() {
-        // As many vectors of the output as stay in registers while the rows stream by.
-        // SAFETY: at + 8 n <= out.len() in each arm, and the caller vouches for the rows.
-        at += unsafe {
-            match (out.len() - at) / LANES {
-                0 | 1 => columns::<1>(weights, values, visible, factor, out, at),
-                2 => columns::<2>(weights, values, visible, factor, out, at),
-                3 => columns::<3>(weights, values, visible, factor, out, at),
-                4 | 5 => columns::<4>(weights, values, visible, factor, out, at),
-                6 | 7 => columns::<6>(weights, values, visible, factor, out, at),
-                _ => columns::<8>(weights, values, visible, factor, out, at),
-            }
-        };
-    }
-}
-
-/// Columns `at .. at + 8 N` of the weighted sum; returns their number.
-///
-/// SAFETY: as of [`weighted_sum`], and `at + 8 N <= out.len()`.
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn columns<const N: usize>(
-    weights: &[f32],
-    values: &[f32],
-    visible: Visible<'_>,
-    factor: f32,
-    out: &mut [f32],
-    at: usize,
-) -> usize {
-    let width = out.len();
-    let mut acc = [_mm256_setzero_ps(); N];
-    let mut add = |p: &f32, row: usize| {
-        let p = _mm256_broadcast_ss(p);
-        for (k, acc) in acc.iter_mut().enumerate() {
-            // SAFETY: the row lies within the values.
-            let v = unsafe { _mm256_loadu_ps(values.as_ptr().add(row * width + at + k * LANES)) };
-            *acc = _mm256_fmadd_ps(p, v, *acc);
-        }
-    };
-    let (prefix, path) = weights.split_at(visible.prefix);
-    prefix.iter().enumerate().for_each(|(row, p)| add(p, row));
-    path.iter().zip(visible.path).for_each(|(p, row)| add(p, visible.prefix + row));
-    let factor = _mm256_set1_ps(factor);
-    for (k, acc) in acc.into_iter().enumerate() {
-        // SAFETY: at + 8 N <= width.
-        unsafe { _mm256_storeu_ps(out.as_mut_ptr().add(at + k * LANES), _mm256_mul_ps(acc, factor)) };
-    }
-    N * LANES
+pub unsafe fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    portable::swiglu(gate, up, out);
 }

@@ -2,18 +2,44 @@
 //!
 //! Every function computes each row of its output by the same sequence of floating-point operations whatever the number of
 //! rows in the call. That is what makes a verify pass of K+1 rows bit-identical to K+1 single steps, and exact acceptance
-//! exactly lossless. Two paths exist, AVX2+FMA and portable; a process uses one of them throughout.
+//! exactly lossless. Three paths exist, AVX-512 with VNNI, AVX2 with FMA, and portable; a process uses one of them throughout.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod portable;
+mod quantized;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+
+pub use quantized::{Rows8, Weights8, product_q8, quantize_q8};
 
 use super::team::Shards;
 
 /// Values per quantised block.
 pub const BLOCK: usize = 32;
 /// Cache slots per interleaved key block.
-pub const LANES: usize = 8;
+pub const SLOTS: usize = 16;
+/// Lanes in which plain loops are written, so that compilers find the vectors.
+const LANES: usize = 8;
+
+/// True if the path of AVX-512 and its 8-bit dot products is used on this processor.
+#[cfg(target_arch = "x86_64")]
+pub fn has_avx512() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    static FOUND: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let asked = std::env::var_os("SPECREEL_NO_AVX512").is_none();
+        asked && has!("avx512f") && has!("avx512bw") && has!("avx512vnni") && has_avx2()
+    })
+}
+
+/// True if the path of AVX-512 and its 8-bit dot products is used on this processor.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn has_avx512() -> bool {
+    false
+}
 
 /// True if the AVX2+FMA path is used on this processor.
 #[cfg(target_arch = "x86_64")]
@@ -39,15 +65,6 @@ pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R]
         return unsafe { avx2::dot_f32::<R>(w, x0, stride) };
     }
     portable::dot_f32::<R>(w, x0, stride)
-}
-
-/// Rows of 8-bit blocks: `quants` in blocks of [`BLOCK`], one scale per block.
-#[derive(Clone, Copy)]
-pub struct Q8<'a> {
-    /// Signed values, -127 to 127.
-    pub quants: &'a [i8],
-    /// One scale per block.
-    pub scales: &'a [f32],
 }
 
 /// The shape of a product `y = x Wᵀ`, and which of its columns to compute.
@@ -93,61 +110,35 @@ pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &Shards<'_
     }
 }
 
-/// Some columns of `y = x Wᵀ` of 8-bit blocks.
+/// Scores of several queries against the first `slots` keys: `out[n * stride + j] = queries[n] · k[j]`.
 ///
-/// # Safety
-/// No other call may write the same columns of `y` at the same time.
-pub unsafe fn product_q8(product: &Product, w: Q8<'_>, x: Q8<'_>, y: &Shards<'_>) {
-    product.check(w.quants.len(), x.quants.len(), 1);
-    product.check(w.scales.len(), x.scales.len(), BLOCK);
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: as in `product_f32`.
-        unsafe { avx2::product_q8(product, w, x, y) };
-        return;
-    }
-    for r in 0..product.rows {
-        for o in product.columns.clone() {
-            let dot = portable::dot_q8(w, o, x, r, product.inputs / BLOCK);
-            // SAFETY: the columns are the caller's.
-            unsafe { y.slice(r * product.outputs + o, 1)[0] = dot };
-        }
-    }
-}
-
-/// Quantise to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest (ties to even).
-///
-/// `x` holds whole blocks of finite values, `quants` as many values, `scales` as many scales as there are blocks.
+/// `queries` are rows of `d` values. `keys` is one head's interleaved storage: block `j / SLOTS`, then dimension, then lane
+/// `j % SLOTS`. `stride` is at least `slots` rounded up to [`SLOTS`]; what a row holds beyond `slots` is unspecified.
 #[inline]
-pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
-    assert!(x.len() == quants.len() && x.len() == scales.len() * BLOCK);
+pub fn scores(queries: &[f32], d: usize, keys: &[f32], slots: usize, out: &mut [f32], stride: usize) {
+    let (blocks, count) = (slots.div_ceil(SLOTS), queries.len() / d);
+    assert!(keys.len() >= blocks * d * SLOTS && stride >= blocks * SLOTS && out.len() >= count * stride);
+    #[cfg(target_arch = "x86_64")]
+    if has_avx512() {
+        // SAFETY: the features were detected, and the assertion above bounds every access.
+        return unsafe { avx512::scores(queries, d, keys, blocks, out, stride) };
+    }
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
-        // SAFETY: the features were detected, and the assertion above bounds every access.
-        return unsafe { avx2::quantize_q8(x, quants, scales) };
+        // SAFETY: as above.
+        return unsafe { avx2::scores(queries, d, keys, blocks, out, stride) };
     }
-    portable::quantize_q8(x, quants, scales);
-}
-
-/// Attention scores of one query against the first `slots` keys: `scores[j] = scale * q · k[j]`.
-///
-/// `keys` is one head's interleaved storage: block `j / 8`, then dimension, then lane `j % 8`. `scores` has room for `slots`
-/// rounded up to [`LANES`]; what lies beyond `slots` is unspecified.
-#[inline]
-pub fn scores(q: &[f32], keys: &[f32], slots: usize, scale: f32, scores: &mut [f32]) {
-    let blocks = slots.div_ceil(LANES);
-    assert!(keys.len() >= blocks * q.len() * LANES && scores.len() >= blocks * LANES);
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the features were detected, and the assertion above bounds every access.
-        return unsafe { avx2::scores(q, keys, blocks, scale, scores) };
-    }
-    portable::scores(q, keys, blocks, scale, scores);
+    portable::scores(queries, d, keys, blocks, out, stride);
 }
 
 /// In place: `exp(scores - max)`, and their sum. All-minus-infinity input gives zeros and the sum 0.
 #[inline]
 pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx512() {
+        // SAFETY: the features were detected.
+        return unsafe { avx512::softmax_unnormalized(scores) };
+    }
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
         // SAFETY: the features were detected.
@@ -167,41 +158,33 @@ pub fn sum_exp(x: &[f32], max: f32) -> f64 {
     portable::sum_exp(x, max)
 }
 
-/// The rows of one head's values that a sum runs over: the first `prefix`, then `prefix + path[0]`, `prefix + path[1]`, …
-#[derive(Clone, Copy)]
-pub struct Visible<'a> {
-    /// Rows from the start.
-    pub prefix: usize,
-    /// Rows after them, relative to `prefix`.
-    pub path: &'a [usize],
-}
-
-impl Visible<'_> {
-    /// Number of rows.
-    pub fn count(&self) -> usize {
-        self.prefix + self.path.len()
-    }
-
-    /// One past the last row.
-    fn end(&self) -> usize {
-        self.prefix + self.path.iter().max().map_or(0, |last| last + 1)
-    }
-
-    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.prefix).chain(self.path.iter().map(|row| self.prefix + row))
-    }
-}
-
-/// `out = factor * sum_j weights[j] * values[row(j)]` over the visible rows of one head, `out.len()` values each.
+/// Sums of value rows for several queries: `out[n] = factors[n] * sum_j weights[n * stride + j] * values[j]`, `j < slots`.
+///
+/// `values` are rows of `d` values, and so is `out`. A weight of 0 leaves a sum as it is, so that slots which a query does not
+/// see cost time but change nothing.
 #[inline]
-pub fn weighted_sum(weights: &[f32], values: &[f32], visible: Visible<'_>, factor: f32, out: &mut [f32]) {
-    assert!(weights.len() == visible.count() && values.len() >= visible.end() * out.len());
+pub fn weighted_sum(
+    weights: &[f32],
+    stride: usize,
+    values: &[f32],
+    slots: usize,
+    factors: &[f32],
+    d: usize,
+    out: &mut [f32],
+) {
+    assert!(stride >= slots && weights.len() + stride >= factors.len() * stride + slots);
+    assert!(values.len() >= slots * d && out.len() >= factors.len() * d);
     #[cfg(target_arch = "x86_64")]
-    if has_avx2() && out.len().is_multiple_of(LANES) {
-        // SAFETY: the features were detected, and the assertion above bounds every read.
-        return unsafe { avx2::weighted_sum(weights, values, visible, factor, out) };
+    if has_avx512() && d.is_multiple_of(16) {
+        // SAFETY: the features were detected, and the assertions above bound every access.
+        return unsafe { avx512::weighted_sum(weights, stride, values, slots, factors, d, out) };
     }
-    portable::weighted_sum(weights, values, visible, factor, out);
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() && d.is_multiple_of(8) {
+        // SAFETY: as above.
+        return unsafe { avx2::weighted_sum(weights, stride, values, slots, factors, d, out) };
+    }
+    portable::weighted_sum(weights, stride, values, slots, factors, d, out);
 }
 
 /// Root-mean-square norm of one row: `out = x / sqrt(mean(x²) + eps) * weight`.
@@ -222,15 +205,21 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     }
 }
 
-/// `gate[i] = silu(gate[i]) * up[i]`.
+/// `out[i] = silu(gate[i]) * up[i]`.
 #[inline]
-pub fn swiglu(gate: &mut [f32], up: &[f32]) {
+pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    assert!(gate.len() == up.len() && up.len() == out.len());
+    #[cfg(target_arch = "x86_64")]
+    if has_avx512() {
+        // SAFETY: the features were detected, and the slices are of one length.
+        return unsafe { avx512::swiglu(gate, up, out) };
+    }
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
-        // SAFETY: the features were detected.
-        return unsafe { avx2::swiglu(gate, up) };
+        // SAFETY: as above.
+        return unsafe { avx2::swiglu(gate, up, out) };
     }
-    portable::swiglu(gate, up);
+    portable::swiglu(gate, up, out);
 }
 
 /// e^x for finite x ≤ 0 or moderate x, relative error below 2e-7; underflows to 0 (Cephes' polynomial).
@@ -280,44 +269,18 @@ mod tests {
     }
 
     #[test]
-    fn quantising_is_the_same_on_both_paths() {
-        let x = [noise(64, 8), vec![0.0; 32], vec![-3.5; 32]].concat();
-        let mut got = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
-        let mut want = got.clone();
-        quantize_q8(&x, &mut got.0, &mut got.1);
-        portable::quantize_q8(&x, &mut want.0, &mut want.1);
-        assert_eq!(got, want);
-        assert_eq!((got.0[96], got.1[2]), (-127, 0.0));
-    }
-
-    #[test]
-    fn products_are_close_to_plain_arithmetic_in_any_range_of_columns() {
+    fn f32_products_are_close_to_plain_arithmetic_in_any_range_of_columns() {
         let (inputs, outputs, rows) = (96, 7, 6);
         let (w, x) = (noise(outputs * inputs, 3), noise(rows * inputs, 4));
-        let quantize = |x: &[f32]| {
-            let (mut q, mut d) = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
-            quantize_q8(x, &mut q, &mut d);
-            (q, d)
-        };
-        let ((wq, wd), (xq, xd)) = (quantize(&w), quantize(&x));
-        let (w8, x8) = (Q8 { quants: &wq, scales: &wd }, Q8 { quants: &xq, scales: &xd });
-        let (mut y32, mut y8) = (vec![0f32; rows * outputs], vec![0f32; rows * outputs]);
+        let mut y = vec![0f32; rows * outputs];
         for columns in [0..1, 1..6, 6..7] {
-            let product = Product { inputs, outputs, rows, columns };
             // SAFETY: one call at a time.
-            unsafe {
-                product_f32(&product, &w, &x, &Shards::new(&mut y32));
-                product_q8(&product, w8, x8, &Shards::new(&mut y8));
-            }
+            unsafe { product_f32(&Product { inputs, outputs, rows, columns }, &w, &x, &Shards::new(&mut y)) };
         }
-        for r in 0..rows {
-            for o in 0..outputs {
-                let at = r * outputs + o;
-                let exact: f32 = (0..inputs).map(|k| w[o * inputs + k] * x[r * inputs + k]).sum();
-                assert!((y32[at] - exact).abs() < 1e-4);
-                assert!((y8[at] - exact).abs() < 0.1);
-                assert!((y8[at] - portable::dot_q8(w8, o, x8, r, inputs / BLOCK)).abs() < 1e-4);
-            }
+        for (at, y) in y.iter().enumerate() {
+            let (r, o) = (at / outputs, at % outputs);
+            let exact: f32 = (0..inputs).map(|k| w[o * inputs + k] * x[r * inputs + k]).sum();
+            assert!((y - exact).abs() < 1e-4);
         }
     }
 
@@ -331,28 +294,49 @@ mod tests {
     }
 
     #[test]
-    fn attention_pieces_match_plain_arithmetic() {
-        let (d, slots) = (24, 41);
-        let (q, k, v) = (noise(d, 5), noise(slots * d, 6), noise(slots * d, 7));
-        let blocks = slots.div_ceil(LANES);
-        let mut keys = vec![0f32; blocks * LANES * d];
-        for j in 0..slots {
-            for i in 0..d {
-                keys[(j / LANES) * d * LANES + i * LANES + j % LANES] = k[j * d + i];
+    fn attention_pieces_match_plain_arithmetic_and_do_not_depend_on_the_number_of_queries() {
+        for (d, slots, count) in [(24, 41, 1), (64, 200, 5), (16, 16, 8), (32, 33, 13), (20, 70, 4)] {
+            let (q, k, v) = (noise(count * d, 5), noise(slots * d, 6), noise(slots * d, 7));
+            let blocks = slots.div_ceil(SLOTS);
+            let mut keys = vec![0f32; blocks * SLOTS * d];
+            for j in 0..slots {
+                for i in 0..d {
+                    keys[(j / SLOTS) * d * SLOTS + i * SLOTS + j % SLOTS] = k[j * d + i];
+                }
+            }
+            let attend = |q: &[f32]| {
+                let (count, stride) = (q.len() / d, blocks * SLOTS);
+                let mut s = vec![0f32; count * stride];
+                scores(q, d, &keys, slots, &mut s, stride);
+                let factors: Vec<f32> =
+                    s.chunks_mut(stride).map(|s| 1.0 / softmax_unnormalized(&mut s[..slots])).collect();
+                let mut out = vec![0f32; count * d];
+                weighted_sum(&s, stride, &v, slots, &factors, d, &mut out);
+                out
+            };
+            let together = attend(&q);
+            for n in 0..count {
+                let query = &q[n * d..(n + 1) * d];
+                assert_eq!(attend(query), together[n * d..(n + 1) * d]);
+                let dot = |j: usize| (0..d).map(|i| f64::from(query[i] * k[j * d + i])).sum::<f64>().exp();
+                let z: f64 = (0..slots).map(dot).sum();
+                for i in 0..d {
+                    let want: f64 = (0..slots).map(|j| dot(j) / z * f64::from(v[j * d + i])).sum();
+                    assert!((f64::from(together[n * d + i]) - want).abs() < 1e-5);
+                }
             }
         }
-        let mut s = vec![0f32; blocks * LANES];
-        scores(&q, &keys, slots, 0.5, &mut s);
-        let sum = softmax_unnormalized(&mut s[..slots]);
-        let mut out = vec![0f32; d];
-        weighted_sum(&s[..slots], &v, Visible { prefix: slots, path: &[] }, 1.0 / sum, &mut out);
+    }
 
-        let raw: Vec<f64> =
-            (0..slots).map(|j| (0..d).map(|i| f64::from(q[i] * k[j * d + i])).sum::<f64>() * 0.5).collect();
-        let z: f64 = raw.iter().map(|s| s.exp()).sum();
-        for i in 0..d {
-            let want: f64 = (0..slots).map(|j| raw[j].exp() / z * f64::from(v[j * d + i])).sum();
-            assert!((f64::from(out[i]) - want).abs() < 1e-5);
+    #[test]
+    fn gates_match_plain_arithmetic() {
+        for n in [1, 16, 37] {
+            let (gate, up, mut out) = (noise(n, 8), noise(n, 9), vec![0f32; n]);
+            swiglu(&gate, &up, &mut out);
+            for i in 0..n {
+                let want = gate[i] / (1.0 + (-gate[i]).exp()) * up[i];
+                assert!((out[i] - want).abs() < 1e-6);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The arithmetic in plain Rust: for processors without AVX2, and the pieces that compilers vectorise well.
 
-use super::{BLOCK, LANES, Q8, Visible, exp};
+use super::{BLOCK, LANES, SLOTS, exp, quantized::Q8};
 
 pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
     std::array::from_fn(|r| {
@@ -46,18 +46,16 @@ pub fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) -> f32 {
         .sum()
 }
 
-#[inline(always)]
-pub fn scores(q: &[f32], keys: &[f32], blocks: usize, scale: f32, scores: &mut [f32]) {
-    let step = q.len() * LANES;
-    for (block, out) in keys.chunks_exact(step).zip(scores.chunks_exact_mut(LANES)).take(blocks) {
-        let mut lanes = [0f32; LANES];
-        for (&q, k) in q.iter().zip(block.chunks_exact(LANES)) {
-            for (lane, k) in lanes.iter_mut().zip(k) {
-                *lane += q * k;
+/// See [`super::scores`].
+pub fn scores(queries: &[f32], d: usize, keys: &[f32], blocks: usize, out: &mut [f32], stride: usize) {
+    for (q, out) in queries.chunks_exact(d).zip(out.chunks_mut(stride)) {
+        for (block, out) in keys.chunks_exact(d * SLOTS).zip(out.chunks_exact_mut(SLOTS)).take(blocks) {
+            out.fill(0.0);
+            for (&q, k) in q.iter().zip(block.chunks_exact(SLOTS)) {
+                for (o, k) in out.iter_mut().zip(k) {
+                    *o += q * k;
+                }
             }
-        }
-        for (o, lane) in out.iter_mut().zip(lanes) {
-            *o = lane * scale;
         }
     }
 }
@@ -86,15 +84,25 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     sums.into_iter().sum()
 }
 
-pub fn weighted_sum(weights: &[f32], values: &[f32], visible: Visible<'_>, factor: f32, out: &mut [f32]) {
-    let width = out.len();
-    out.fill(0.0);
-    for (&p, row) in weights.iter().zip(visible.rows()) {
-        for (o, v) in out.iter_mut().zip(&values[row * width..(row + 1) * width]) {
-            *o += p * v;
+/// See [`super::weighted_sum`].
+pub fn weighted_sum(
+    weights: &[f32],
+    stride: usize,
+    values: &[f32],
+    slots: usize,
+    factors: &[f32],
+    d: usize,
+    out: &mut [f32],
+) {
+    for ((weights, factor), out) in weights.chunks(stride).zip(factors).zip(out.chunks_exact_mut(d)) {
+        out.fill(0.0);
+        for (&p, row) in weights.iter().zip(values.chunks_exact(d)).take(slots) {
+            for (o, v) in out.iter_mut().zip(row) {
+                *o += p * v;
+            }
         }
+        out.iter_mut().for_each(|o| *o *= factor);
     }
-    out.iter_mut().for_each(|o| *o *= factor);
 }
 
 #[inline(always)]
@@ -114,8 +122,8 @@ pub fn sum_exp(x: &[f32], max: f32) -> f64 {
 }
 
 #[inline(always)]
-pub fn swiglu(gate: &mut [f32], up: &[f32]) {
-    for (g, u) in gate.iter_mut().zip(up) {
-        *g = *g / (1.0 + exp(-*g)) * u;
+pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    for ((o, g), u) in out.iter_mut().zip(gate).zip(up) {
+        *o = *g / (1.0 + exp(-*g)) * u;
     }
 }

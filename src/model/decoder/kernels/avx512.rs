@@ -1,0 +1,215 @@
+//! The arithmetic in AVX-512 with its 8-bit dot products (VNNI).
+//!
+//! Weights lie in panels of 16 outputs: for each block of 32 inputs eight vectors of 16 outputs × 4 inputs, offset by 128 to be
+//! unsigned. One vector times four broadcast inputs gives 16 outputs at once; whole numbers add up to the same sum in any
+//! order, and the blocks' scaled sums are added in one order in every tile.
+
+use std::arch::x86_64::*;
+
+use super::{
+    BLOCK, Product, Rows8, SLOTS, Shards,
+    quantized::{PANEL, Panels},
+    tiles::attention_tiles,
+};
+
+/// Most rows of a tile.
+const ROWS: usize = 12;
+
+attention_tiles!(
+    "avx512f", __m512, width 16, queries 8,
+    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_mul_ps,
+    scores [1 x 8, 2 x 8, 3 x 4, 4 x 4, 5 x 2, 6 x 2, 7 x 2, 8 x 2], sums [1, 2, 3, 4, 5]
+);
+
+/// SAFETY: the operands are as long as the product says; the columns are the caller's.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+pub unsafe fn product_q8(product: &Product, w: &Panels, x: &Rows8, y: &Shards<'_>) {
+    let mut r = 0;
+    while r < product.rows {
+        let left = product.rows - r;
+        // Even shares: 13 rows go as 7 and 6, not as 12 and 1.
+        let taken = left.div_ceil(left.div_ceil(ROWS));
+        // SAFETY: rows r..r + taken lie within the product.
+        unsafe {
+            match taken {
+                1 => sweep::<4, 1>(product, w, x, r, y),
+                2 => sweep::<4, 2>(product, w, x, r, y),
+                3 => sweep::<2, 3>(product, w, x, r, y),
+                4 => sweep::<2, 4>(product, w, x, r, y),
+                5 => sweep::<2, 5>(product, w, x, r, y),
+                6 => sweep::<2, 6>(product, w, x, r, y),
+                7 => sweep::<1, 7>(product, w, x, r, y),
+                8 => sweep::<1, 8>(product, w, x, r, y),
+                9 => sweep::<1, 9>(product, w, x, r, y),
+                10 => sweep::<1, 10>(product, w, x, r, y),
+                11 => sweep::<1, 11>(product, w, x, r, y),
+                _ => sweep::<1, 12>(product, w, x, r, y),
+            }
+        }
+        r += taken;
+    }
+}
+
+/// `R` rows from `r` on, all of the product's columns, `P` panels at a time.
+///
+/// SAFETY: as of [`product_q8`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn sweep<const P: usize, const R: usize>(
+    product: &Product,
+    w: &Panels,
+    x: &Rows8,
+    r: usize,
+    y: &Shards<'_>,
+) {
+    let columns = &product.columns;
+    let (mut panel, end) = (columns.start / PANEL, columns.end.div_ceil(PANEL));
+    // SAFETY: the panels hold the product's columns; only those are written.
+    unsafe {
+        while panel + P <= end {
+            let sums = tile::<P, R>(w, x, panel, r);
+            for (p, sums) in sums.into_iter().enumerate() {
+                store(product, panel + p, r, &sums, y);
+            }
+            panel += P;
+        }
+        while panel < end {
+            let [sums] = tile::<1, R>(w, x, panel, r);
+            store(product, panel, r, &sums, y);
+            panel += 1;
+        }
+    }
+}
+
+/// SAFETY: the panel overlaps the product's columns, which are the caller's.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn store(product: &Product, panel: usize, r: usize, sums: &[__m512], y: &Shards<'_>) {
+    let first = panel * PANEL;
+    let from = product.columns.start.max(first);
+    let to = product.columns.end.min(first + PANEL);
+    for (i, sum) in sums.iter().enumerate() {
+        let at = (r + i) * product.outputs;
+        // SAFETY: these columns of row r + i are the caller's.
+        unsafe {
+            if to - from == PANEL {
+                _mm512_storeu_ps(y.slice(at + first, PANEL).as_mut_ptr(), *sum);
+            } else {
+                let mut all = [0f32; PANEL];
+                _mm512_storeu_ps(all.as_mut_ptr(), *sum);
+                y.slice(at + from, to - from).copy_from_slice(&all[from - first..to - first]);
+            }
+        }
+    }
+}
+
+/// Dot products of `P` panels with `R` rows.
+///
+/// SAFETY: those panels and rows exist.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn tile<const P: usize, const R: usize>(
+    w: &Panels,
+    x: &Rows8,
+    panel: usize,
+    r: usize,
+) -> [[__m512; R]; P] {
+    let blocks = w.blocks;
+    let mut acc = [[_mm512_setzero_ps(); R]; P];
+    // SAFETY: every block below lies within panels and rows that the caller vouches for.
+    unsafe {
+        let weights = w.quants.as_ptr().add(panel * blocks * PANEL * BLOCK);
+        let scales = w.scales.as_ptr().add(panel * blocks * PANEL);
+        let inputs = x.quants.as_ptr().add(r * blocks * BLOCK);
+        let (xs, xo) = (x.scales.as_ptr().add(r * blocks), x.offsets.as_ptr().add(r * blocks));
+        for b in 0..blocks {
+            let offsets: [__m512i; R] = std::array::from_fn(|i| _mm512_set1_epi32(*xo.add(i * blocks + b)));
+            let mut dots = [offsets; P];
+            for g in 0..BLOCK / 4 {
+                let wv: [__m512i; P] = std::array::from_fn(|p| {
+                    _mm512_loadu_si512(weights.add(((p * blocks + b) * (BLOCK / 4) + g) * 64).cast())
+                });
+                for i in 0..R {
+                    let four = inputs.add((i * blocks + b) * BLOCK + g * 4).cast::<i32>().read_unaligned();
+                    let xv = _mm512_set1_epi32(four);
+                    for p in 0..P {
+                        dots[p][i] = _mm512_dpbusd_epi32(dots[p][i], wv[p], xv);
+                    }
+                }
+            }
+            for p in 0..P {
+                let ws = _mm512_loadu_ps(scales.add((p * blocks + b) * PANEL));
+                for i in 0..R {
+                    let scale = _mm512_mul_ps(ws, _mm512_set1_ps(*xs.add(i * blocks + b)));
+                    acc[p][i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[p][i]), scale, acc[p][i]);
+                }
+            }
+        }
+    }
+    acc
+}
+
+/// e^x as in [`super::exp`], 16 at a time.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn exp(x: __m512) -> __m512 {
+    let c = |v: f32| _mm512_set1_ps(v);
+    let x = _mm512_min_ps(_mm512_max_ps(x, c(-87.3)), c(88.3));
+    let n = _mm512_roundscale_ps::<0>(_mm512_mul_ps(x, c(std::f32::consts::LOG2_E)));
+    let r = _mm512_fnmadd_ps(n, c(0.693_359_4), x);
+    let r = _mm512_fmadd_ps(n, c(2.121_944_4e-4), r);
+    let p = _mm512_fmadd_ps(c(1.987_569_1e-4), r, c(1.398_199_9e-3));
+    let p = _mm512_fmadd_ps(p, r, c(8.333_452e-3));
+    let p = _mm512_fmadd_ps(p, r, c(4.166_579_6e-2));
+    let p = _mm512_fmadd_ps(p, r, c(1.666_666_5e-1));
+    let p = _mm512_fmadd_ps(p, r, c(5e-1));
+    let y = _mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(p, r), r, r), c(1.0));
+    _mm512_scalef_ps(y, n)
+}
+
+/// In place `exp(x - max)`; returns the sum.
+#[target_feature(enable = "avx512f")]
+pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+    let lowest = _mm512_set1_ps(f32::NEG_INFINITY);
+    let mask = |n: usize| ((1u32 << n.min(16)) - 1) as __mmask16;
+    let mut peak = lowest;
+    for chunk in scores.chunks(16) {
+        // SAFETY: the mask covers the chunk.
+        peak =
+            _mm512_max_ps(peak, unsafe { _mm512_mask_loadu_ps(lowest, mask(chunk.len()), chunk.as_ptr()) });
+    }
+    let peak = _mm512_reduce_max_ps(peak);
+    if peak == f32::NEG_INFINITY {
+        scores.fill(0.0);
+        return 0.0;
+    }
+    let (peak, mut sum) = (_mm512_set1_ps(peak), _mm512_setzero_ps());
+    for chunk in scores.chunks_mut(16) {
+        let mask = mask(chunk.len());
+        // SAFETY: the mask covers the chunk.
+        let x = unsafe { _mm512_mask_loadu_ps(lowest, mask, chunk.as_ptr()) };
+        // What is -inf has no weight, not the polynomial's smallest value.
+        let there = _mm512_cmp_ps_mask::<_CMP_NEQ_OQ>(x, lowest);
+        let y = _mm512_maskz_mov_ps(there, exp(_mm512_sub_ps(x, peak)));
+        sum = _mm512_add_ps(sum, y);
+        // SAFETY: as above.
+        unsafe { _mm512_mask_storeu_ps(chunk.as_mut_ptr(), mask, y) };
+    }
+    _mm512_reduce_add_ps(sum)
+}
+
+/// `out = silu(gate) * up`.
+#[target_feature(enable = "avx512f")]
+pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    let one = _mm512_set1_ps(1.0);
+    for ((gate, up), out) in gate.chunks(16).zip(up.chunks(16)).zip(out.chunks_mut(16)) {
+        let mask = ((1u32 << gate.len()) - 1) as __mmask16;
+        // SAFETY: the mask covers the chunks, which are of one length.
+        unsafe {
+            let g = _mm512_maskz_loadu_ps(mask, gate.as_ptr());
+            let u = _mm512_maskz_loadu_ps(mask, up.as_ptr());
+            let silu = _mm512_div_ps(g, _mm512_add_ps(one, exp(_mm512_sub_ps(_mm512_setzero_ps(), g))));
+            _mm512_mask_storeu_ps(out.as_mut_ptr(), mask, _mm512_mul_ps(silu, u));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Matrices and rows of 8-bit blocks (q8_0: 32 whole numbers and one scale), and their product.
+
+use super::{BLOCK, Product, Shards, has_avx512, portable};
+#[cfg(target_arch = "x86_64")]
+use super::{avx2, avx512, has_avx2};
+
+/// Outputs that lie together where weights are in panels.
+pub(super) const PANEL: usize = 16;
+
+/// Rows of 8-bit blocks: `quants` in blocks of [`BLOCK`], one scale per block.
+#[derive(Clone, Copy)]
+pub(super) struct Q8<'a> {
+    /// Signed values, -127 to 127.
+    pub quants: &'a [i8],
+    /// One scale per block.
+    pub scales: &'a [f32],
+}
+
+/// Weights for the AVX-512 path, see [`avx512`].
+pub(super) struct Panels {
+    /// Panel, block, group of four inputs, output, input: values offset by 128.
+    pub quants: Vec<u8>,
+    /// Panel, block, output.
+    pub scales: Vec<f32>,
+    /// Blocks per output.
+    pub blocks: usize,
+}
+
+impl Panels {
+    /// Re-arrange rows; outputs that fill up the last panel are zero.
+    fn new(rows: Q8<'_>, outputs: usize, inputs: usize) -> Self {
+        let (panels, blocks) = (outputs.div_ceil(PANEL), inputs / BLOCK);
+        let mut quants = vec![128u8; panels * blocks * PANEL * BLOCK];
+        let mut scales = vec![0f32; panels * blocks * PANEL];
+        for o in 0..outputs {
+            let (panel, lane) = (o / PANEL, o % PANEL);
+            for b in 0..blocks {
+                scales[(panel * blocks + b) * PANEL + lane] = rows.scales[o * blocks + b];
+                for i in 0..BLOCK {
+                    let at = ((panel * blocks + b) * (BLOCK / 4) + i / 4) * 4 * PANEL + lane * 4 + i % 4;
+                    quants[at] = (i16::from(rows.quants[(o * blocks + b) * BLOCK + i]) + 128) as u8;
+                }
+            }
+        }
+        Self { quants, scales, blocks }
+    }
+}
+
+/// A matrix of 8-bit blocks in the order in which this processor reads it best.
+pub struct Weights8(Layout);
+
+enum Layout {
+    Rows { quants: Vec<i8>, scales: Vec<f32> },
+    Panels(Panels),
+}
+
+impl Weights8 {
+    /// Quantise a matrix, row-major `outputs × inputs`; `inputs` is a multiple of [`BLOCK`].
+    pub fn new(weight: &[f32], outputs: usize, inputs: usize) -> Self {
+        assert!(weight.len() == outputs * inputs && inputs.is_multiple_of(BLOCK));
+        let mut quants = vec![0i8; weight.len()];
+        let mut scales = vec![0f32; weight.len() / BLOCK];
+        quantize_q8(weight, &mut quants, &mut scales);
+        if has_avx512() {
+            let rows = Q8 { quants: &quants, scales: &scales };
+            return Self(Layout::Panels(Panels::new(rows, outputs, inputs)));
+        }
+        Self(Layout::Rows { quants, scales })
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        match &self.0 {
+            Layout::Rows { quants, scales } => quants.len() + scales.len() * 4,
+            Layout::Panels(panels) => panels.quants.len() + panels.scales.len() * 4,
+        }
+    }
+
+    fn values(&self) -> usize {
+        match &self.0 {
+            Layout::Rows { quants, .. } => quants.len(),
+            Layout::Panels(panels) => panels.quants.len(),
+        }
+    }
+}
+
+/// Input rows of 8-bit blocks; the buffers are kept between calls.
+#[derive(Default)]
+pub struct Rows8 {
+    pub(super) quants: Vec<i8>,
+    pub(super) scales: Vec<f32>,
+    /// -128 times the sum of each block: what the offset of the panels' weights adds, taken back.
+    pub(super) offsets: Vec<i32>,
+}
+
+impl Rows8 {
+    /// Take these values, whole blocks of finite numbers.
+    pub fn quantize(&mut self, x: &[f32]) {
+        self.quants.resize(x.len(), 0);
+        self.scales.resize(x.len() / BLOCK, 0.0);
+        quantize_q8(x, &mut self.quants, &mut self.scales);
+        if has_avx512() {
+            self.offsets.clear();
+            let sum = |block: &[i8]| block.iter().map(|&q| i32::from(q)).sum::<i32>();
+            self.offsets.extend(self.quants.chunks_exact(BLOCK).map(|block| -128 * sum(block)));
+        }
+    }
+}
+
+/// Some columns of `y = x Wᵀ` of 8-bit blocks.
+///
+/// # Safety
+/// No other call may write the same columns of `y` at the same time.
+pub unsafe fn product_q8(product: &Product, w: &Weights8, x: &Rows8, y: &Shards<'_>) {
+    product.check(w.values(), x.quants.len(), 1);
+    let (quants, scales) = match &w.0 {
+        #[cfg(target_arch = "x86_64")]
+        Layout::Panels(panels) => {
+            assert!(x.offsets.len() == x.scales.len() && panels.blocks == product.inputs / BLOCK);
+            // SAFETY: panels are only made where the features are there; the operands are as long as the product says.
+            unsafe { avx512::product_q8(product, panels, x, y) };
+            return;
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Layout::Panels(_) => return,
+        Layout::Rows { quants, scales } => (quants, scales),
+    };
+    let (w, x) = (Q8 { quants, scales }, Q8 { quants: &x.quants, scales: &x.scales });
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected, the operands are as long as the product says, the columns are the caller's.
+        unsafe { avx2::product_q8(product, w, x, y) };
+        return;
+    }
+    for r in 0..product.rows {
+        for o in product.columns.clone() {
+            let dot = portable::dot_q8(w, o, x, r, product.inputs / BLOCK);
+            // SAFETY: the columns are the caller's.
+            unsafe { y.slice(r * product.outputs + o, 1)[0] = dot };
+        }
+    }
+}
+
+/// Quantise to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest (ties to even).
+///
+/// `x` holds whole blocks of finite values, `quants` as many values, `scales` as many scales as there are blocks.
+#[inline]
+pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
+    assert!(x.len() == quants.len() && x.len() == scales.len() * BLOCK);
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected, and the assertion above bounds every access.
+        return unsafe { avx2::quantize_q8(x, quants, scales) };
+    }
+    portable::quantize_q8(x, quants, scales);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wave(n: usize, k: f32) -> Vec<f32> {
+        (0..n).map(|i| (i as f32 * k).sin()).collect()
+    }
+
+    #[test]
+    fn quantising_is_the_same_on_all_paths() {
+        let x = [wave(64, 0.7), vec![0.0; 32], vec![-3.5; 32]].concat();
+        let mut got = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
+        let mut want = got.clone();
+        quantize_q8(&x, &mut got.0, &mut got.1);
+        portable::quantize_q8(&x, &mut want.0, &mut want.1);
+        assert_eq!(got, want);
+        assert_eq!((got.0[96], got.1[2]), (-127, 0.0));
+    }
+
+    #[test]
+    fn products_are_those_of_the_blocks_in_any_layout_and_range_of_columns() {
+        for (inputs, outputs) in [(96, 7), (32, 16), (64, 50), (320, 130)] {
+            let (w, largest) = (wave(outputs * inputs, 0.37), 27);
+            let x = wave(largest * inputs, 0.91);
+            let (mut q, mut d) = (vec![0i8; w.len()], vec![0f32; w.len() / BLOCK]);
+            quantize_q8(&w, &mut q, &mut d);
+            let plain = Q8 { quants: &q, scales: &d };
+            let mut layouts = vec![Weights8(Layout::Rows { quants: q.clone(), scales: d.clone() })];
+            if has_avx512() {
+                layouts.push(Weights8(Layout::Panels(Panels::new(plain, outputs, inputs))));
+            }
+            for weights in &layouts {
+                for rows in 1..=largest {
+                    let mut x8 = Rows8::default();
+                    x8.quantize(&x[..rows * inputs]);
+                    let mut y = vec![0f32; rows * outputs];
+                    for columns in [0..3, 3..outputs - 1, outputs - 1..outputs] {
+                        let product = Product { inputs, outputs, rows, columns };
+                        // SAFETY: one call at a time.
+                        unsafe { product_q8(&product, weights, &x8, &Shards::new(&mut y)) };
+                    }
+                    let x8 = Q8 { quants: &x8.quants, scales: &x8.scales };
+                    for (at, y) in y.iter().enumerate() {
+                        let want = portable::dot_q8(plain, at % outputs, x8, at / outputs, inputs / BLOCK);
+                        assert!((y - want).abs() < 1e-4, "{inputs} x {outputs}, {rows} rows: {y} {want}");
+                    }
+                }
+            }
+        }
+    }
+}

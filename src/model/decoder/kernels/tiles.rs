@@ -1,0 +1,158 @@
+//! Attention for several queries at once, written once for any width of vector.
+//!
+//! A key block or value row that was loaded serves all queries of a tile. Each query's own sums run in the order in which a
+//! tile of one query would run them.
+
+/// Defines `scores` and `weighted_sum` for vectors of `$width` lanes; a tile holds up to `$queries` queries.
+macro_rules! attention_tiles {
+    (
+        $features:literal, $vector:ty, width $width:literal, queries $queries:literal,
+        $zero:ident, $load:ident, $store:ident, $splat:ident, $fma:ident, $mul:ident,
+        scores [$($sn:literal x $sv:literal),+], sums [$($wn:literal),+]
+    ) => {
+        /// `out[n * stride + j] = queries[n] · keys[j]` for all slots `j` of `blocks` blocks.
+        ///
+        /// SAFETY: `queries` holds `count × d` values, `keys` `blocks` blocks of `d × SLOTS`, `out` `count × stride` values, and
+        /// `stride >= blocks * SLOTS`.
+        #[target_feature(enable = $features)]
+        pub unsafe fn scores(queries: &[f32], d: usize, keys: &[f32], blocks: usize, out: &mut [f32], stride: usize) {
+            let vectors = blocks * (SLOTS / $width);
+            let count = queries.len() / d;
+            let mut n = 0;
+            while n < count {
+                let taken = (count - n).min($queries);
+                let (q, o) = (&queries[n * d..], &mut out[n * stride..]);
+                let mut v = 0;
+                // SAFETY: the tile's queries and vectors lie within what the caller vouches for.
+                unsafe {
+                    match taken {
+                        $($sn => {
+                            while v + $sv <= vectors {
+                                score_tile::<$sn, $sv>(q, d, keys, v, o, stride);
+                                v += $sv;
+                            }
+                            while v < vectors {
+                                score_tile::<$sn, 1>(q, d, keys, v, o, stride);
+                                v += 1;
+                            }
+                        })+
+                        _ => {}
+                    }
+                }
+                n += taken;
+            }
+        }
+
+        /// SAFETY: as of [`scores`], for `N` queries and the vectors `v..v + V`.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn score_tile<const N: usize, const V: usize>(
+            queries: &[f32],
+            d: usize,
+            keys: &[f32],
+            v: usize,
+            out: &mut [f32],
+            stride: usize,
+        ) {
+            let mut acc = [[$zero(); V]; N];
+            let place = |v: usize| (v * $width / SLOTS) * d * SLOTS + v * $width % SLOTS;
+            let starts: [usize; V] = std::array::from_fn(|k| place(v + k));
+            for i in 0..d {
+                // SAFETY: dimension i of vectors v..v + V, and of the N queries.
+                unsafe {
+                    let key: [$vector; V] = std::array::from_fn(|k| $load(keys.as_ptr().add(starts[k] + i * SLOTS)));
+                    for (n, acc) in acc.iter_mut().enumerate() {
+                        let q = $splat(*queries.as_ptr().add(n * d + i));
+                        for (acc, key) in acc.iter_mut().zip(key) {
+                            *acc = $fma(q, key, *acc);
+                        }
+                    }
+                }
+            }
+            for (n, acc) in acc.into_iter().enumerate() {
+                for (k, acc) in acc.into_iter().enumerate() {
+                    // SAFETY: slot (v + k) * width lies within the query's row.
+                    unsafe { $store(out.as_mut_ptr().add(n * stride + (v + k) * $width), acc) };
+                }
+            }
+        }
+
+        /// `out[n] = factors[n] * sum_j weights[n * stride + j] * values[j]` over `slots` rows of `d` values, `d` a multiple
+        /// of the vector's width.
+        ///
+        /// SAFETY: `weights` holds `factors.len() × stride` values with `stride >= slots`, `values` `slots × d`, `out`
+        /// `factors.len() × d`.
+        #[target_feature(enable = $features)]
+        pub unsafe fn weighted_sum(
+            weights: &[f32],
+            stride: usize,
+            values: &[f32],
+            slots: usize,
+            factors: &[f32],
+            d: usize,
+            out: &mut [f32],
+        ) {
+            let mut n = 0;
+            while n < factors.len() {
+                let taken = (factors.len() - n).min(*[$($wn),+].last().unwrap_or(&1));
+                let (w, f, o) = (&weights[n * stride..], &factors[n..], &mut out[n * d..]);
+                let mut at = 0;
+                while at < d {
+                    // SAFETY: the tile's queries and columns lie within what the caller vouches for.
+                    at += unsafe {
+                        match (taken, (d - at) / $width) {
+                            $(
+                                ($wn, 0 | 1) => sum_tile::<$wn, 1>(w, stride, values, slots, f, d, o, at),
+                                ($wn, 2 | 3) => sum_tile::<$wn, 2>(w, stride, values, slots, f, d, o, at),
+                                ($wn, _) => sum_tile::<$wn, 4>(w, stride, values, slots, f, d, o, at),
+                            )+
+                            _ => d,
+                        }
+                    };
+                }
+                n += taken;
+            }
+        }
+
+        /// Columns `at..at + C * width` of `N` sums; returns their number.
+        ///
+        /// SAFETY: as of [`weighted_sum`].
+        #[inline]
+        #[target_feature(enable = $features)]
+        #[expect(clippy::too_many_arguments, reason = "the operands of one product")]
+        unsafe fn sum_tile<const N: usize, const C: usize>(
+            weights: &[f32],
+            stride: usize,
+            values: &[f32],
+            slots: usize,
+            factors: &[f32],
+            d: usize,
+            out: &mut [f32],
+            at: usize,
+        ) -> usize {
+            let mut acc = [[$zero(); C]; N];
+            for j in 0..slots {
+                // SAFETY: row j and columns at..at + C * width.
+                unsafe {
+                    let value: [$vector; C] =
+                        std::array::from_fn(|c| $load(values.as_ptr().add(j * d + at + c * $width)));
+                    for (n, acc) in acc.iter_mut().enumerate() {
+                        let weight = $splat(*weights.as_ptr().add(n * stride + j));
+                        for (acc, value) in acc.iter_mut().zip(value) {
+                            *acc = $fma(weight, value, *acc);
+                        }
+                    }
+                }
+            }
+            for (n, acc) in acc.into_iter().enumerate() {
+                let factor = $splat(factors[n]);
+                for (c, acc) in acc.into_iter().enumerate() {
+                    // SAFETY: as above.
+                    unsafe { $store(out.as_mut_ptr().add(n * d + at + c * $width), $mul(acc, factor)) };
+                }
+            }
+            C * $width
+        }
+    };
+}
+pub(super) use attention_tiles;
