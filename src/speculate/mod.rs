@@ -5,6 +5,7 @@ pub mod context;
 pub mod draft;
 pub mod method;
 pub mod sampling;
+pub mod schedule;
 pub mod session;
 
 pub use accept::relevance::VisualStates;

@@ -1,0 +1,113 @@
+//! What passes. The machine knows when a draft is judged; a [`Judge`] knows how.
+//!
+//! The machine asks for the accepted prefix first, and for the target's own token only where there is one to take. So a judge
+//! can give the target's token (greedy), or draw it from the residual (sampled), and is never asked for a bonus that the
+//! schedule does not use.
+
+use rand::RngExt;
+
+use crate::{
+    record::Verdict,
+    speculate::sampling::{Purpose, Sampler, draw, residual},
+};
+
+/// One drafted token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft<E = ()> {
+    /// Its id.
+    pub id: u32,
+    /// What the judge needs to know of the drafter here, for example its distribution. The machine only carries it along.
+    pub evidence: E,
+}
+
+impl From<u32> for Draft {
+    fn from(id: u32) -> Self {
+        Draft { id, evidence: () }
+    }
+}
+
+/// What is judged in one tick: draft i by row i of the verify pass, as output position `position + i`.
+#[derive(Debug)]
+pub struct Case<'a, E> {
+    /// Output position of the first draft; 0 is the first token after the prompt.
+    pub position: usize,
+    /// The drafts, in order; empty where the drafter had nothing to offer.
+    pub drafts: &'a [Draft<E>],
+    /// Rows of the verify pass: as many as drafts, or one more where the drafter had nothing to offer after them.
+    pub rows: usize,
+}
+
+impl<E> Case<'_, E> {
+    /// The row that draft `i` was fed as, where it was. The last draft of a tick has none as a rule: it was written while the
+    /// pass ran. A rule that needs the target's state at the draft itself must be strict there.
+    pub fn own_row(&self, i: usize) -> Option<usize> {
+        (i + 1 < self.rows).then_some(i + 1)
+    }
+}
+
+/// Decides over drafts by the rows of the target's last verify pass.
+///
+/// The schedule asks about each output position once. A draft that was thrown away unjudged may be followed by another one for
+/// the same position. With random numbers that depend on seed and position alone (`Sampler::rng`), and not on the tick, the
+/// output is the same whatever the windows were, and its distribution is the target's.
+pub trait Judge<E> {
+    /// The verdicts of the longest accepted prefix.
+    fn accept(&mut self, case: &Case<'_, E>) -> Vec<Verdict>;
+
+    /// The target's token in row `row`. Where the case has a draft of that number, it was just rejected, and a sampled token
+    /// has to come from norm(max(p - q, 0)); where it has none, from p.
+    fn instead(&mut self, case: &Case<'_, E>, row: usize) -> u32;
+}
+
+/// Accepts what the target wants itself.
+#[derive(Clone, Debug)]
+pub struct Exact<'a> {
+    /// The target's token of each row.
+    pub wanted: &'a [u32],
+}
+
+impl<E> Judge<E> for Exact<'_> {
+    fn accept(&mut self, case: &Case<'_, E>) -> Vec<Verdict> {
+        let same = case.drafts.iter().zip(self.wanted).take_while(|(draft, wanted)| draft.id == **wanted);
+        same.map(|_| Verdict::Exact).collect()
+    }
+
+    fn instead(&mut self, _: &Case<'_, E>, row: usize) -> u32 {
+        self.wanted[row]
+    }
+}
+
+/// Accepts with min(1, p/q) and replaces from the residual: what comes out has the target's distribution (ParallelVLM, 2.2).
+/// The evidence of a draft is the drafter's distribution that it was drawn from.
+#[derive(Clone, Debug)]
+pub struct Sampled<'a> {
+    /// The target's distribution in each row.
+    pub rows: &'a [Vec<f32>],
+    /// Gives the randomness of each position.
+    pub sampler: Sampler,
+}
+
+impl<E: AsRef<[f32]>> Judge<E> for Sampled<'_> {
+    fn accept(&mut self, case: &Case<'_, E>) -> Vec<Verdict> {
+        let passes = |(i, draft): (usize, &Draft<E>)| {
+            let at = |distribution: &[f32]| distribution.get(draft.id as usize).copied().unwrap_or(0.0);
+            let (p, q) = (at(&self.rows[i]), at(draft.evidence.as_ref()));
+            let u: f32 = self.sampler.rng(case.position + i, Purpose::Accept).random();
+            q > 0.0 && u * q < p
+        };
+        let prefix = case.drafts.iter().enumerate().map(passes).take_while(|passed| *passed);
+        prefix.map(|_| Verdict::Sampled).collect()
+    }
+
+    fn instead(&mut self, case: &Case<'_, E>, row: usize) -> u32 {
+        let p = &self.rows[row];
+        let position = case.position + row;
+        let Some(draft) = case.drafts.get(row) else {
+            return draw(p, self.sampler.rng(position, Purpose::Token).random());
+        };
+        let mut rng = self.sampler.rng(position, Purpose::Accept);
+        // The first number of this stream rejected the draft.
+        let _: f32 = rng.random();
+        draw(&residual(p, draft.evidence.as_ref()), rng.random())
+    }
+}

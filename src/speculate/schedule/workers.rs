@@ -1,0 +1,216 @@
+//! The parallel schedule on two threads.
+//!
+//! The target works on the calling thread, the drafter on one thread of its own that lives as long as the generation. Orders go
+//! to it and windows come back, one at a time; no tensor crosses. What is emitted does not depend on who is faster, unless the
+//! window does ([`Window::auto`]) and the judge looks at the window (loosened rules).
+//!
+//! A worker that fails or panics ends the generation with a [`Failure`]. Nobody waits for a thread that will not answer: the
+//! drafter's thread answers or closes its channel, and ends when its [`Companion`] is dropped.
+
+use std::{
+    fmt,
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    thread::{Builder, Scope},
+    time::Instant,
+};
+
+use super::{
+    judge::{Draft, Judge},
+    parallel::Parallel,
+    tick::{DrafterOrder, Outcome, TargetOrder},
+    window::Window,
+};
+
+/// Owns the drafter's sequence.
+pub trait DrafterWorker<E>: Send {
+    /// What can go wrong.
+    type Error;
+
+    /// Carry out an order.
+    ///
+    /// # Errors
+    /// If a pass fails.
+    fn draft(&mut self, order: &DrafterOrder) -> Result<Vec<Draft<E>>, Self::Error>;
+}
+
+/// Owns the target's sequence, and judges by the rows of its last pass.
+pub trait TargetWorker<E>: Judge<E> {
+    /// What can go wrong.
+    type Error;
+
+    /// Carry out an order, and keep what its rows predict.
+    ///
+    /// # Errors
+    /// If the pass fails.
+    fn verify(&mut self, order: &TargetOrder) -> Result<(), Self::Error>;
+}
+
+/// One of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The target's worker.
+    Target,
+    /// The drafter's worker.
+    Drafter,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Target => "target",
+            Side::Drafter => "drafter",
+        })
+    }
+}
+
+/// Why a generation could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure<X> {
+    /// A worker's own error.
+    #[error("the {0} failed: {1}")]
+    Worker(Side, X),
+    /// A worker panicked.
+    #[error("the {0} panicked: {1}")]
+    Panicked(Side, String),
+    /// The drafter's thread ended after an earlier failure.
+    #[error("the drafter's thread has ended; start the generation anew")]
+    Gone,
+    /// The drafter's thread could not be started.
+    #[error("no thread for the drafter: {0}")]
+    Spawn(std::io::Error),
+}
+
+/// One settled tick with its times. Where both sides really overlap, `wall_ms` is near the larger of the two.
+#[derive(Clone, Debug)]
+pub struct Ticked {
+    /// What came out.
+    pub outcome: Outcome,
+    /// Time of the verify pass.
+    pub target_ms: f64,
+    /// Time of drafting; 0 where nothing was to be drafted.
+    pub drafter_ms: f64,
+    /// Time of the whole tick, judging included.
+    pub wall_ms: f64,
+}
+
+/// A window, or why there is none, and the time it took in milliseconds.
+type Answer<E, X> = (Result<Vec<Draft<E>>, Failure<X>>, f64);
+
+/// The drafter on its thread.
+pub struct Companion<E, X> {
+    orders: SyncSender<DrafterOrder>,
+    answers: Receiver<Answer<E, X>>,
+}
+
+impl<E: Send, X: Send> Companion<E, X> {
+    /// Start the drafter's thread. It ends when the companion is dropped, at the latest after the window in work.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn spawn<'scope, D>(
+        scope: &'scope Scope<'scope, '_>,
+        drafter: &'scope mut D,
+    ) -> Result<Self, Failure<X>>
+    where
+        D: DrafterWorker<E, Error = X>,
+        E: 'scope,
+        X: 'scope,
+    {
+        let (orders, inbox) = sync_channel::<DrafterOrder>(1);
+        let (outbox, answers) = sync_channel(1);
+        let work = move || {
+            for order in inbox {
+                let (window, ms) = timed(|| guarded(Side::Drafter, || drafter.draft(&order)));
+                let failed = window.is_err();
+                if outbox.send((window, ms)).is_err() || failed {
+                    break;
+                }
+            }
+        };
+        Builder::new().name("drafter".into()).spawn_scoped(scope, work).map_err(Failure::Spawn)?;
+        Ok(Self { orders, answers })
+    }
+
+    /// Run one tick of the machine; none once its generation has ended.
+    ///
+    /// # Errors
+    /// If a worker fails or panics. The generation cannot go on after that.
+    pub fn tick<T>(
+        &self,
+        machine: &mut Parallel<E>,
+        window: &mut Window,
+        target: &mut T,
+    ) -> Result<Option<Ticked>, Failure<X>>
+    where
+        T: TargetWorker<E, Error = X>,
+    {
+        let started = Instant::now();
+        let Some(tick) = machine.tick(window.length()) else { return Ok(None) };
+        if let Some(order) = &tick.drafter {
+            self.orders.send(order.clone()).map_err(|_| Failure::Gone)?;
+        }
+        let (verified, target_ms) = timed(|| guarded(Side::Target, || target.verify(&tick.target)));
+        // The window is taken in even if the target failed, so that no answer is left over for a later tick.
+        let (drafts, drafter_ms) = match &tick.drafter {
+            Some(_) => self.answers.recv().unwrap_or((Err(Failure::Gone), 0.0)),
+            None => (Ok(Vec::new()), 0.0),
+        };
+        verified?;
+        let drafts = drafts?;
+        window.saw(target_ms, drafter_ms, drafts.len());
+        let outcome = guarded(Side::Target, || Ok(machine.settle(tick, drafts, target)))?;
+        let wall_ms = started.elapsed().as_secs_f64() * 1e3;
+        Ok(Some(Ticked { outcome, target_ms, drafter_ms, wall_ms }))
+    }
+}
+
+/// Run a generation to its end, or until `on` asks to stop.
+///
+/// # Errors
+/// If a worker fails or panics. What was emitted before stands.
+pub fn run<E, X, T, D>(
+    machine: &mut Parallel<E>,
+    window: &mut Window,
+    target: &mut T,
+    drafter: &mut D,
+    mut on: impl FnMut(Ticked) -> ControlFlow<()>,
+) -> Result<(), Failure<X>>
+where
+    E: Send,
+    X: Send,
+    T: TargetWorker<E, Error = X>,
+    D: DrafterWorker<E, Error = X>,
+{
+    std::thread::scope(|scope| {
+        let companion = Companion::spawn(scope, drafter)?;
+        while let Some(ticked) = companion.tick(machine, window, target)? {
+            if on(ticked).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Turn a panic into a failure. A worker that panicked is not used again, so what it left behind is not seen.
+fn guarded<R, X>(side: Side, work: impl FnOnce() -> Result<R, X>) -> Result<R, Failure<X>> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(|error| Failure::Worker(side, error)),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(Failure::Panicked(side, text.unwrap_or_else(|| "no message".into())))
+        }
+    }
+}
+
+fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
+    let started = Instant::now();
+    let result = work();
+    (result, started.elapsed().as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests;
