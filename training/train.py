@@ -34,7 +34,7 @@ PHASES = [
 ]
 # A tower that has learnt to see (tower.py) rests for this share of the run; then it goes on with its own lessons while it
 # hears of the text's.
-RESTING = 1.0
+RESTING = 0.3
 LESSONS = 0.5  # weight of the tower's own loss
 WARM_UP = 200
 FLOOR = 0.03

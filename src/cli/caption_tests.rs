@@ -40,6 +40,8 @@ fn step(text: &str) -> EventKind {
         target_id: 7,
         relevance: None,
         relevance_rank: None,
+        gaze: None,
+        divergence: None,
         entropy: None,
         probability: None,
         drafter_probability: None,
@@ -48,6 +50,8 @@ fn step(text: &str) -> EventKind {
     EventKind::Step(Step {
         index: 0,
         drafted: vec![7],
+        parents: vec![],
+        path: vec![],
         drafted_text: vec![],
         judged: 1,
         accepted: 1,

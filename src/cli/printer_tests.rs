@@ -9,6 +9,8 @@ fn token(text: &str, verdict: Verdict) -> Token {
         target_id: 1,
         relevance: None,
         relevance_rank: None,
+        gaze: None,
+        divergence: None,
         entropy: None,
         probability: None,
         drafter_probability: None,
@@ -20,6 +22,8 @@ fn script(tokens: &[(&str, Verdict)], reason: StopReason) -> Vec<Event> {
     let step = Step {
         index: 0,
         drafted: vec![1; tokens.len()],
+        parents: vec![],
+        path: vec![],
         drafted_text: vec![],
         judged: tokens.len(),
         accepted: tokens.len() - 1,

@@ -101,7 +101,10 @@ pub struct StreamArgs {
 impl ScenesArgs {
     /// True if stdout is JSON.
     pub fn json(&self) -> bool {
-        matches!(self.command, ScenesCommand::Score { json: true, .. } | ScenesCommand::Score { lines: true, .. })
+        matches!(
+            self.command,
+            ScenesCommand::Score { json: true, .. } | ScenesCommand::Score { lines: true, .. }
+        )
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
         processor::{Patches, layout::VisualGrid},
     },
     record::Baseline,
-    speculate::{Sampler, VisualStates},
+    speculate::{Drafter, Parts, Placing, Sampler, VisualStates, context::Signals},
     video::Sampling,
 };
 
@@ -42,6 +42,12 @@ impl<K: PartialEq, V> Recent<K, V> {
         let at = self.items.iter().position(|(k, _)| k == key)?;
         self.items[..=at].rotate_right(1);
         self.items.first_mut().map(|(_, v)| v)
+    }
+
+    /// Take the value of a key out.
+    pub fn take(&mut self, key: &K) -> Option<V> {
+        let at = self.items.iter().position(|(k, _)| k == key)?;
+        Some(self.items.remove(at).1)
     }
 
     /// Put a value in front, in place of an older one of the same key; the last one goes where there is no room.
@@ -99,10 +105,14 @@ pub struct Clip {
 /// What a drafter's context depends on, beside clip and prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrafterKey {
-    /// The target drafts for itself.
-    pub own: bool,
+    /// Who drafts.
+    pub drafter: Drafter,
     /// The visual tokens it sees; none = all.
     pub kept: Option<Vec<usize>>,
+    /// Those by layer and key head, where they differ.
+    pub by_head: Option<Vec<Vec<usize>>>,
+    /// Their positions.
+    pub placing: Placing,
 }
 
 /// A drafter's prefilled sequence and what it cost, in milliseconds.
@@ -131,6 +141,8 @@ pub struct Context {
     pub target: Sequence,
     /// The target's final states at the visual tokens.
     pub visual: VisualStates,
+    /// What methods asked to know about the prefill.
+    pub signals: Signals,
     /// Time of the prefill, in milliseconds.
     pub prefill_ms: f64,
     /// Drafter contexts.
@@ -150,11 +162,23 @@ impl Context {
             prompt,
             target,
             visual,
+            signals: Signals::default(),
             prefill_ms,
             drafters: Recent::new(DRAFTER_CONTEXTS),
             baseline: None,
             t1_ms: 0.0,
             reference: None,
+        }
+    }
+
+    /// What a generation borrows.
+    pub fn parts<'a>(&'a mut self, drafter: Option<&'a mut Sequence>) -> Parts<'a> {
+        Parts {
+            target: &mut self.target,
+            drafter,
+            visual: &self.visual,
+            span: self.prompt.visual.clone(),
+            prompt: &self.prompt.ids,
         }
     }
 }

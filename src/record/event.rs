@@ -143,6 +143,9 @@ pub enum EventKind {
         /// Indices of the visual tokens that the drafter sees; none if it sees all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<Vec<u32>>,
+        /// The score of every visual token, where the drafter's were chosen by score.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scores: Option<Vec<f32>>,
         /// True if the target's prefill was kept from an earlier run.
         #[serde(default)]
         reused: bool,

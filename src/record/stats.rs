@@ -142,6 +142,11 @@ pub struct Stats {
     pub judged: u64,
     /// Drafts that passed.
     pub accepted: u64,
+    /// Drafts that no verify pass looked at, or that followed a rejected one: only where drafting and verifying overlap.
+    pub discarded: u64,
+    /// Accepted drafts between two rejects, as PEARL and ParallelVLM count; only where drafting and verifying overlap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_run: Option<f64>,
     /// Emitted tokens, the end token not counted.
     pub emitted: u64,
     /// Emitted tokens by verdict.
@@ -242,6 +247,8 @@ mod tests {
             target_id: 1,
             relevance: None,
             relevance_rank: None,
+            gaze: None,
+            divergence: None,
             entropy: None,
             probability: None,
             drafter_probability: None,
@@ -255,6 +262,8 @@ mod tests {
         let step = Step {
             index: 0,
             drafted: vec![1, 2, 3],
+            parents: vec![],
+            path: vec![],
             drafted_text: vec![],
             judged: 3,
             accepted: 2,

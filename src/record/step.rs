@@ -21,6 +21,12 @@ pub struct Token {
     /// Rank of the relevance within the step, 0 = least visual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relevance_rank: Option<u32>,
+    /// The largest attention weight on one visual token in the target's row before, mean over layers and heads (glance).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaze: Option<f32>,
+    /// KL(target, drafter) here, in nats (divergence).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divergence: Option<f32>,
     /// Entropy of the target's distribution here, in nats, over the top three probabilities or all (the method says which).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entropy: Option<f32>,
@@ -42,6 +48,12 @@ pub struct Step {
     pub index: usize,
     /// Every drafted id, accepted or not, in draft order.
     pub drafted: Vec<u32>,
+    /// Where a tree was drafted: for each drafted id the place of the one before it, none = the root. Empty for a chain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<Option<usize>>,
+    /// Where a tree was drafted: the places of the accepted drafts, in order. Of a chain the first ones are accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<usize>,
     /// The drafts' texts one by one (for the inspector; same length as `drafted`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drafted_text: Vec<String>,

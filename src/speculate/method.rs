@@ -31,6 +31,56 @@ pub enum Drafter {
     /// The target itself, with a reduced visual context; weights are shared.
     #[serde(rename = "self")]
     Target {},
+    /// The target's first layers, then its norm and head (LayerSkip); weights are shared.
+    EarlyExit {
+        /// Share of the layers that run, above 0, below 1; at least one does.
+        depth: f64,
+    },
+    /// Nobody thinks: what followed the last words where they occurred before, in the prompt or the caption.
+    Lookup {
+        /// Longest run of tokens that is looked for.
+        ngram: usize,
+    },
+}
+
+/// Which positions the kept visual tokens have for the drafter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placing {
+    /// Those that they have in the whole video.
+    #[default]
+    Original,
+    /// Numbered anew without gaps, like text (SpecVLM's code).
+    Compact,
+}
+
+impl Placing {
+    fn is_original(&self) -> bool {
+        *self == Placing::Original
+    }
+}
+
+/// A part of the flattened order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The first tokens.
+    Front,
+    /// Those around the middle.
+    Middle,
+    /// The last.
+    End,
+}
+
+/// Whose keys and values stand in the drafter's cache for accepted tokens, where drafter and target are one model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AcceptedRows {
+    /// Those of the verify pass, which saw everything.
+    #[default]
+    Dense,
+    /// Those that the drafter wrote itself.
+    Sparse,
 }
 
 /// Which visual tokens the drafter sees. Budget of kept tokens: floor(n · keep + 1e-9).
@@ -48,17 +98,127 @@ pub enum Context {
         /// Seed of the choice.
         #[serde(default)]
         seed: u64,
+        /// Positions of the kept tokens.
+        #[serde(default, skip_serializing_if = "Placing::is_original")]
+        positions: Placing,
     },
     /// Evenly spaced in the flattened order.
     Uniform {
         /// Share kept, 0 to 1.
         keep: f64,
+        /// Positions of the kept tokens.
+        #[serde(default, skip_serializing_if = "Placing::is_original")]
+        positions: Placing,
     },
     /// Whole frames at even intervals.
     Frames {
         /// Share of frames kept, 0 to 1; at least one frame where any token is kept.
         keep: f64,
+        /// Positions of the kept tokens.
+        #[serde(default, skip_serializing_if = "Placing::is_original")]
+        positions: Placing,
     },
+    /// One run of neighbours in the flattened order.
+    Window {
+        /// Which run.
+        part: Part,
+        /// Share kept, 0 to 1.
+        keep: f64,
+        /// Positions of the kept tokens.
+        #[serde(default, skip_serializing_if = "Placing::is_original")]
+        positions: Placing,
+    },
+    /// The first and the last tokens (StreamingLLM's sinks and window).
+    Streaming {
+        /// Tokens kept at the start.
+        first: usize,
+        /// Tokens kept at the end.
+        last: usize,
+        /// Positions of the kept tokens.
+        #[serde(default, skip_serializing_if = "Placing::is_original")]
+        positions: Placing,
+    },
+    /// Those that the target's text looks at, and an even spread of the rest (SpecVLM's two stages).
+    Attention {
+        /// Share kept, 0 to 1.
+        keep: f64,
+        /// Stage one keeps the fewest tokens that hold this share of all attention, as far as the budget goes.
+        mass: f64,
+        /// Positions of the kept tokens.
+        #[serde(default, skip_serializing_if = "Placing::is_original")]
+        positions: Placing,
+    },
+    /// Those whose likeness to the text grows most through the target's layers (ParallelVLM's UV-Prune).
+    Variation {
+        /// Share kept, 0 to 1.
+        keep: f64,
+        /// Share of the target's layers after which likeness is taken, above 0, up to 1.
+        #[serde(default = "half")]
+        depth: f64,
+        /// Positions of the kept tokens.
+        #[serde(default, skip_serializing_if = "Placing::is_original")]
+        positions: Placing,
+    },
+    /// In each layer and key head the visual tokens that the text looks at most (STD); the drafter is the target itself.
+    TopKKv {
+        /// Share kept in each head, 0 to 1.
+        keep: f64,
+        /// Whose rows accepted tokens leave.
+        #[serde(default)]
+        rows: AcceptedRows,
+    },
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+impl Context {
+    /// Which positions the kept tokens have.
+    pub fn placing(&self) -> Placing {
+        match self {
+            Context::Full {} | Context::None {} | Context::TopKKv { .. } => Placing::Original,
+            Context::Random { positions, .. }
+            | Context::Uniform { positions, .. }
+            | Context::Frames { positions, .. }
+            | Context::Window { positions, .. }
+            | Context::Streaming { positions, .. }
+            | Context::Attention { positions, .. }
+            | Context::Variation { positions, .. } => *positions,
+        }
+    }
+}
+
+/// How many tokens a chain has at most, or a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Length {
+    /// This many.
+    Fixed(usize),
+    /// As many as pay off, by measured times and acceptance.
+    Auto(Auto),
+}
+
+/// The word `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Auto {
+    /// As written.
+    Auto,
+}
+
+impl Length {
+    /// Chosen while it runs.
+    pub const AUTO: Length = Length::Auto(Auto::Auto);
+}
+
+impl std::fmt::Display for Length {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Length::Fixed(n) => write!(f, "{n}"),
+            Length::Auto(_) => f.write_str("automatic length"),
+        }
+    }
 }
 
 /// What is proposed in one step.
@@ -67,8 +227,28 @@ pub enum Context {
 pub enum Shape {
     /// A chain of at most `length` tokens.
     Chain {
-        /// K, at least 1.
+        /// K, at least 1, or `auto`.
+        length: Length,
+    },
+    /// A tree of fixed form: nodes named by the rank of each choice on the way to them.
+    StaticTree {
+        /// Such as "0", "1", "00", "01"; without, SpecVLM's 25 nodes.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        nodes: Vec<String>,
+    },
+    /// Two chains that begin with the drafter's two best tokens (LVSpec, appendix E).
+    TwoBranch {
+        /// Tokens of each, at least 1.
         length: usize,
+    },
+    /// The drafter's most likely continuations (EAGLE-2).
+    DynamicTree {
+        /// Nodes that are kept, the root counted.
+        total: usize,
+        /// Levels that are drafted.
+        depth: usize,
+        /// Nodes that are expanded on each level, and choices of each.
+        width: usize,
     },
 }
 
@@ -127,6 +307,23 @@ pub enum Acceptance {
         /// 0 to 1.
         rho: f32,
     },
+    /// A mismatch passes where the Kullback-Leibler divergence of the drafter's distribution from the target's is below
+    /// `threshold` nats.
+    Divergence {
+        /// In nats.
+        threshold: f32,
+    },
+    /// Strict where the target stares at one visual token, loose on the rest: relevance is the largest attention weight on one
+    /// visual token in the row that predicts the draft, mean over layers and heads.
+    Glance {
+        /// Share of the drafted tokens that is loosened, 0 to 1.
+        lambda: f64,
+    },
+    /// A mismatch passes where every one of these rules passes it.
+    AllOf {
+        /// The rules, two or more.
+        rules: Vec<Acceptance>,
+    },
     /// A mismatch passes with this probability.
     Random {
         /// 0 to 1.
@@ -137,12 +334,32 @@ pub enum Acceptance {
     },
 }
 
+impl Acceptance {
+    /// Words that are never loosened.
+    pub fn always_strict(&self) -> &[String] {
+        match self {
+            Acceptance::Visual { always_strict, .. } => always_strict,
+            Acceptance::AllOf { rules } => rules
+                .iter()
+                .map(Acceptance::always_strict)
+                .find(|words| !words.is_empty())
+                .unwrap_or_default(),
+            _ => &[],
+        }
+    }
+}
+
 /// When drafting and verifying happen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Schedule {
     /// One after the other.
     Sequential {},
+    /// Side by side: while the target verifies one window, the drafter writes the next (ParallelVLM on PEARL).
+    Parallel {
+        /// Tokens of a window, or `auto`: as many as the drafter writes while the target makes one pass.
+        window: Length,
+    },
 }
 
 /// A decoding method.

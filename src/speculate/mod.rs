@@ -1,14 +1,26 @@
 //! How tokens are drafted, verified and accepted; methods as data.
 
 pub mod accept;
+pub mod auto;
 pub mod context;
 pub mod draft;
+pub mod generate;
 pub mod method;
 pub mod sampling;
 pub mod schedule;
 pub mod session;
+pub mod tree;
+
+mod overlap;
+mod rules;
+mod verify;
 
 pub use accept::relevance::VisualStates;
-pub use method::{Acceptance, Context, Drafter, EntropyOver, Method, MethodError, Schedule, Shape};
+pub use generate::{Finished, generate};
+pub use method::{
+    Acceptance, AcceptedRows, Context, Drafter, EntropyOver, Length, Method, MethodError, Part, Placing,
+    Schedule, Shape,
+};
+pub use rules::{Parts, Rules};
 pub use sampling::Sampler;
-pub use session::{Rules, Session};
+pub use session::Session;

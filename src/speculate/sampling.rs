@@ -71,6 +71,19 @@ pub fn entropy_full(logits: &[f32], facts: &RowFacts) -> f32 {
     sum as f32
 }
 
+/// KL(p, q) in nats, `p` being the distribution of a row of logits and `q` another's; infinite where `q` rules out what `p`
+/// does not.
+pub fn divergence(logits: &[f32], facts: &RowFacts, q: &[f32]) -> f32 {
+    let sum: f64 = logits
+        .iter()
+        .zip(q)
+        .map(|(&l, &q)| (f64::from(facts.log_probability(l)), f64::from(q)))
+        .filter(|(log_p, _)| *log_p > -40.0)
+        .map(|(log_p, q)| log_p.exp() * (log_p - q.ln()))
+        .sum();
+    sum.max(0.0) as f32
+}
+
 /// The `count` most likely ids with natural-log probabilities, best first, lowest id first where tied.
 pub fn top_log_probabilities(logits: &[f32], facts: &RowFacts, count: usize) -> Vec<(u32, f32)> {
     let count = count.min(logits.len());
@@ -222,6 +235,16 @@ mod tests {
         assert!((facts.entropy_top3() - 0.0207).abs() < 1e-4);
         assert!((entropy_full(&uniform, &facts) - 1000f32.ln()).abs() < 1e-3);
         assert_eq!(RowFacts::of(&[0.0]).entropy_top3(), 0.0);
+    }
+
+    #[test]
+    fn divergence_is_that_of_the_textbook() {
+        let row = logits(&[0.5, 0.25, 0.25]);
+        let facts = RowFacts::of(&row);
+        assert!(divergence(&row, &facts, &[0.5, 0.25, 0.25]) < 1e-6);
+        let exact = 0.5 * (0.5f64 / 0.25).ln() + 0.25 * (0.25f64 / 0.25).ln() + 0.25 * (0.25f64 / 0.5).ln();
+        assert!((f64::from(divergence(&row, &facts, &[0.25, 0.25, 0.5])) - exact).abs() < 1e-6);
+        assert!(divergence(&row, &facts, &[1.0, 0.0, 0.0]).is_infinite());
     }
 
     #[test]

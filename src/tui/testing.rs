@@ -97,6 +97,8 @@ pub(crate) fn token(text: &str, verdict: Verdict) -> Token {
         target_id: 1,
         relevance: None,
         relevance_rank: None,
+        gaze: None,
+        divergence: None,
         entropy: None,
         probability: None,
         drafter_probability: None,
@@ -109,6 +111,8 @@ pub(crate) fn step(run: u64, tokens: &[(&str, Verdict)], judged: usize) -> Msg {
     let step = Step {
         index: 0,
         drafted: vec![1; judged],
+        parents: vec![],
+        path: vec![],
         drafted_text: Vec::new(),
         judged,
         accepted,

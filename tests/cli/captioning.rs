@@ -99,8 +99,12 @@ fn agree(events: &[Event], method: &Method) {
                 let passed = step.tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count();
                 let own = step.tokens.len() - passed;
                 assert!(own <= 1 && passed <= step.accepted, "{name}: {step:?}");
-                for (token, drafted) in step.tokens.iter().zip(&step.drafted).take(passed) {
-                    assert_eq!(token.id, *drafted, "{name}: accepted drafts come first, in order");
+                let chain: Vec<usize> = (0..passed).collect();
+                let path = if step.parents.is_empty() { &chain } else { &step.path };
+                for (i, (token, node)) in step.tokens.iter().zip(path).take(passed).enumerate() {
+                    assert_eq!(token.id, step.drafted[*node], "{name}: accepted drafts come first, in order");
+                    let before = i.checked_sub(1).map(|before| path[before]);
+                    assert!(step.parents.is_empty() || step.parents[*node] == before, "{name}: one branch");
                 }
                 for token in &step.tokens {
                     assert_eq!(token.logprobs.len(), 3, "{name}");

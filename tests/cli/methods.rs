@@ -83,7 +83,7 @@ fn a_file_with_a_mistake_is_refused_with_what_is_allowed() {
         (
             "\"chain\"",
             "\"tree\"",
-            "error: method file mine.toml: unknown kind \"tree\" of `shape`\nhint: there are: chain\n",
+            "error: method file mine.toml: unknown kind \"tree\" of `shape`\nhint: there are: chain, static_tree, two_branch, dynamic_tree\n",
         ),
         ("drafter = {", "drafter = ", "error: method file mine.toml: not valid TOML: "),
     ] {
@@ -102,7 +102,7 @@ fn a_file_with_a_mistake_is_refused_with_what_is_allowed() {
 fn json_has_the_five_choices_and_the_mark() {
     let program = Program::new();
     let list: serde_json::Value = serde_json::from_str(&program.run(&["methods", "--json"]).stdout).unwrap();
-    assert_eq!(list.as_array().unwrap().len(), 12);
+    assert_eq!(list.as_array().unwrap().len(), 25);
     let one: serde_json::Value =
         serde_json::from_str(&program.run(&["methods", "show", "fly", "--json"]).stdout).unwrap();
     assert_eq!(one["lossless"], false);

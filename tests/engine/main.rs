@@ -228,7 +228,7 @@ fn failures_leave_the_engine_usable() {
     assert_eq!(failure.class, FailureClass::Input);
 
     let mut mad = rig.request("naive", "x");
-    mad.method.shape = specreel::speculate::Shape::Chain { length: 0 };
+    mad.method.shape = specreel::speculate::Shape::Chain { length: specreel::speculate::Length::Fixed(0) };
     let run = mad.run;
     rig.send(mad);
     assert!(matches!(rig.finish(run).last(), Some(EventKind::Failed(_))));

@@ -6,7 +6,9 @@ mod support;
 
 use specreel::{
     model::WeightType,
-    speculate::{Acceptance, Context, Drafter, Method, Sampler, Shape},
+    speculate::{
+        Acceptance, AcceptedRows, Context, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
+    },
 };
 use support::{Bench, Written};
 
@@ -16,7 +18,7 @@ fn method(drafter: Drafter, context: Context, length: usize, acceptance: Accepta
     let mut method = Method::preset("naive").unwrap();
     method.drafter = drafter;
     method.context = context;
-    method.shape = Shape::Chain { length };
+    method.shape = Shape::Chain { length: Length::Fixed(length) };
     method.acceptance = acceptance;
     method.validate().unwrap();
     method
@@ -31,9 +33,9 @@ fn exact_acceptance_is_autoregressive_decoding() {
     let contexts = [
         Context::Full {},
         Context::None {},
-        Context::Random { keep: 0.3, seed: 3 },
-        Context::Uniform { keep: 0.5 },
-        Context::Frames { keep: 0.5 },
+        Context::Random { keep: 0.3, seed: 3, positions: Placing::Original },
+        Context::Uniform { keep: 0.5, positions: Placing::Compact },
+        Context::Frames { keep: 0.5, positions: Placing::Original },
     ];
     let (mut combinations, mut accepted, mut rejected) = (0, 0, 0);
     for (m, model) in MODELS.iter().enumerate() {
@@ -67,6 +69,99 @@ fn exact_acceptance_is_autoregressive_decoding() {
     );
 }
 
+/// All that can propose, under every shape and schedule that goes with it.
+fn speculative() -> Vec<Method> {
+    let positions = Placing::Original;
+    let (model, own) = (Drafter::Model {}, Drafter::Target {});
+    let drafters = [
+        (model.clone(), Context::Full {}),
+        (own.clone(), Context::Attention { keep: 0.4, mass: 0.5, positions }),
+        (model.clone(), Context::Attention { keep: 0.2, mass: 0.5, positions: Placing::Compact }),
+        (own.clone(), Context::Variation { keep: 0.4, depth: 0.5, positions }),
+        (own.clone(), Context::Streaming { first: 1, last: 2, positions }),
+        (model, Context::Window { part: Part::Middle, keep: 0.5, positions }),
+        (own.clone(), Context::TopKKv { keep: 0.5, rows: AcceptedRows::Dense }),
+        (own, Context::TopKKv { keep: 0.25, rows: AcceptedRows::Sparse }),
+        (Drafter::EarlyExit { depth: 0.5 }, Context::Full {}),
+        (Drafter::Lookup { ngram: 3 }, Context::None {}),
+    ];
+    let nodes = ["0", "1", "00", "01", "10", "000", "100"].map(String::from).to_vec();
+    let shapes = [
+        Shape::Chain { length: Length::Fixed(4) },
+        Shape::Chain { length: Length::AUTO },
+        Shape::StaticTree { nodes: vec![] },
+        Shape::StaticTree { nodes },
+        Shape::TwoBranch { length: 6 },
+        Shape::DynamicTree { total: 12, depth: 4, width: 3 },
+        Shape::DynamicTree { total: 2, depth: 1, width: 1 },
+    ];
+    let schedules = [
+        Schedule::Sequential {},
+        Schedule::Parallel { window: Length::Fixed(3) },
+        Schedule::Parallel { window: Length::AUTO },
+    ];
+    let base = Method::preset("naive").unwrap();
+    let mut methods = Vec::new();
+    for (drafter, context) in &drafters {
+        for shape in &shapes {
+            for schedule in &schedules {
+                let (drafter, context) = (drafter.clone(), context.clone());
+                let (shape, schedule) = (shape.clone(), schedule.clone());
+                methods.push(Method { drafter, context, shape, schedule, ..base.clone() });
+            }
+        }
+    }
+    methods.retain(|method| method.validate().is_ok());
+    methods
+}
+
+#[test]
+fn every_drafter_shape_and_schedule_is_lossless() {
+    let methods = speculative();
+    assert!(methods.len() >= 100, "{}", methods.len());
+    let plain = Method::preset("autoregressive").unwrap();
+    let (mut accepted, mut rejected) = (0, 0);
+    for (clip, (model, small, dtype)) in
+        [("gqa_tied", "nested_bf16", WeightType::Q8_0), ("sharded_untied", "gqa_tied", WeightType::F32)]
+            .into_iter()
+            .enumerate()
+    {
+        let mut bench = Bench::new(model, small, dtype, clip as u64);
+        for temperature in [0.0, 0.9] {
+            let sampler = Sampler { temperature, top_p: 1.0, seed: 3 };
+            let slow = bench.write(&plain, sampler, 33);
+            for method in &methods {
+                let fast = bench.write(method, sampler, 33);
+                assert_eq!(fast.ids, slow.ids, "{model} {}", method.describe());
+                assert_eq!(fast.bits, slow.bits, "{model} {}", method.describe());
+                assert_eq!(fast.finished, slow.finished, "{model} {}", method.describe());
+                accepted += fast.accepted;
+                rejected += fast.judged - fast.accepted;
+            }
+        }
+    }
+    assert!(accepted > 3000 && rejected > 3000, "{accepted} accepted, {rejected} rejected");
+}
+
+/// What the target drafts for itself with nothing taken away is what it wants.
+#[test]
+fn a_drafter_that_sees_everything_is_always_right() {
+    let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 2);
+    let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
+    let whole = [
+        Context::Full {},
+        Context::Attention { keep: 1.0, mass: 0.5, positions: Placing::Original },
+        Context::TopKKv { keep: 1.0, rows: AcceptedRows::Dense },
+        Context::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse },
+    ];
+    for context in whole {
+        let written =
+            bench.write(&method(Drafter::Target {}, context.clone(), 5, Acceptance::Exact {}), greedy, 36);
+        assert_eq!(written.accepted, written.judged, "{context:?}");
+        assert!(written.accepted >= 25, "{context:?}: {}", written.accepted);
+    }
+}
+
 #[test]
 fn every_length_of_chain_is_lossless_and_never_overshoots() {
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
@@ -76,7 +171,12 @@ fn every_length_of_chain_is_lossless_and_never_overshoots() {
         for length in 1..=12 {
             for drafter in [Drafter::Model {}, Drafter::Target {}] {
                 let fast = bench.write(
-                    &method(drafter, Context::Uniform { keep: 0.4 }, length, Acceptance::Exact {}),
+                    &method(
+                        drafter,
+                        Context::Uniform { keep: 0.4, positions: Placing::Original },
+                        length,
+                        Acceptance::Exact {},
+                    ),
                     greedy,
                     limit,
                 );
@@ -94,14 +194,18 @@ fn sampled_acceptance_keeps_the_distribution() {
     const RUNS: usize = 4000;
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 1);
     bench.restrict(VOCAB);
-    let sampled = method(Drafter::Target {}, Context::None {}, 2, Acceptance::Sampled {});
-    for temperature in [0.7f32, 1.5] {
+    let chain = method(Drafter::Target {}, Context::None {}, 2, Acceptance::Sampled {});
+    let mut parallel = chain.clone();
+    parallel.schedule = Schedule::Parallel { window: Length::Fixed(2) };
+    let mut tree = chain.clone();
+    tree.shape = Shape::DynamicTree { total: 5, depth: 2, width: 2 };
+    for (temperature, sampled) in [(0.7f32, &chain), (1.5, &chain), (1.0, &parallel), (1.0, &tree)] {
         let sampler = |seed| Sampler { temperature, top_p: 1.0, seed };
         let expected = bench.joint(sampler(0));
         let mut counts = vec![0f64; VOCAB * VOCAB];
         let mut accepted = 0;
         for seed in 0..RUNS as u64 {
-            let Written { ids, accepted: a, .. } = bench.write(&sampled, sampler(seed), 2);
+            let Written { ids, accepted: a, .. } = bench.write(sampled, sampler(seed), 2);
             counts[ids[0] as usize * VOCAB + ids[1] as usize] += 1.0;
             accepted += a;
         }
@@ -114,7 +218,7 @@ fn sampled_acceptance_keeps_the_distribution() {
             })
             .sum();
         // 35 degrees of freedom: 78 is passed by chance once in 40,000.
-        assert!(chi < 78.0, "temperature {temperature}: chi-square {chi}");
+        assert!(chi < 78.0, "{} at {temperature}: chi-square {chi}", sampled.describe());
         assert!(accepted > RUNS / 4, "drafts are accepted: {accepted}");
     }
 }
@@ -124,7 +228,17 @@ fn loose_rules_accept_at_least_what_exact_accepts_and_keep_the_account() {
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let mut bench = Bench::new("sharded_untied", "gqa_tied", WeightType::Q8_0, 4);
     let exact = bench.write(&Method::preset("naive").unwrap(), greedy, 40);
-    for name in ["fly", "fly-entropy", "lenient", "lvspec", "lvspec-self", "random-loose"] {
+    for name in [
+        "fly",
+        "fly-entropy",
+        "lenient",
+        "lvspec",
+        "lvspec-self",
+        "lvspec-tree",
+        "random-loose",
+        "divergence",
+        "glance",
+    ] {
         let loose = bench.write(&Method::preset(name).unwrap(), greedy, 40);
         assert!(loose.ids.len() <= 40, "{name}");
         assert!(loose.accepted <= loose.judged, "{name}");

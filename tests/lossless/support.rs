@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, ops::ControlFlow, path::PathBuf};
 
+use candle_core::Tensor;
 use specreel::{
     model::{
         WeightType,
@@ -13,7 +14,11 @@ use specreel::{
         },
     },
     record::StopReason,
-    speculate::{Drafter, Method, Rules, Sampler, Session, VisualStates, context},
+    speculate::{
+        Context, Drafter, Method, Parts, Rules, Sampler, VisualStates,
+        context::{self, Preparation, Signals},
+        generate,
+    },
 };
 
 /// What a session wrote.
@@ -32,10 +37,14 @@ pub struct Bench {
     small: QwenVl,
     prompt: Prompt,
     grid: VisualGrid,
-    patches: Patches,
     vocab: usize,
-    /// Prefilled sequences by (small model?, visual tokens kept); each run rolls back what it added.
-    kept: HashMap<(bool, Option<Vec<usize>>), Sequence>,
+    /// Visual embeddings of the target and of the small model.
+    embeddings: [Tensor; 2],
+    /// The target's prompt; each run rolls back what it added.
+    sequence: Option<Sequence>,
+    /// The drafters', by drafter and context in words.
+    drafters: HashMap<String, Sequence>,
+    signals: Signals,
     visual: VisualStates,
 }
 
@@ -64,18 +73,22 @@ impl Bench {
         let prompt =
             target.prompt(["Describe it.", "What moves?", "x"][seed as usize % 3], grid, 2.0).unwrap();
         let vocab = target.tokenizer().vocabulary().min(small.tokenizer().vocabulary());
+        let encode = |model: &QwenVl| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let embeddings = [encode(&target), encode(&small)];
         let mut bench = Self {
             target,
             small,
             prompt,
             grid,
-            patches,
             vocab,
-            kept: HashMap::new(),
+            embeddings,
+            sequence: None,
+            drafters: HashMap::new(),
+            signals: Signals::default(),
             visual: VisualStates::default(),
         };
-        let (sequence, visual) = bench.prefill(&bench.target, None);
-        bench.kept.insert((false, None), sequence);
+        let (sequence, visual) = bench.prefill();
+        bench.sequence = Some(sequence);
         bench.visual = visual;
         bench
     }
@@ -85,35 +98,59 @@ impl Bench {
         self.vocab = vocab;
     }
 
-    fn prefill(&self, model: &QwenVl, kept: Option<Vec<usize>>) -> (Sequence, VisualStates) {
-        let visual = model.encode(&self.patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
-        let prompt = &self.prompt;
-        let keeps = |row: &usize| {
-            let visual = prompt.visual.contains(row).then(|| row - prompt.visual.start);
-            visual.is_none_or(|v| kept.as_ref().is_none_or(|kept| kept.contains(&v)))
-        };
-        let rows: Vec<usize> = (0..prompt.ids.len() - 1).filter(keeps).collect();
-        let embeddings = model.embed(prompt, Some(&visual), &rows).unwrap();
-        let mut sequence = Sequence::new(model.decoder().clone(), 8);
-        let width = model.decoder().config().hidden;
+    fn prefill(&self) -> (Sequence, VisualStates) {
+        let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
+        let width = self.target.decoder().config().hidden;
         let mut seen = Vec::new();
-        let whole = sequence
-            .prefill(
-                &embeddings,
-                &prompt.positions.select(&rows),
-                prompt.next - 1,
-                &mut |first, states| {
-                    for (i, state) in states.chunks_exact(width).enumerate() {
-                        if prompt.visual.contains(&rows[first + i]) {
-                            seen.extend_from_slice(state);
-                        }
+        let sequence = context::prefill(
+            &self.target,
+            &self.prompt,
+            Some(&self.embeddings[0]),
+            &rows,
+            &Context::Full {},
+            8,
+            &mut |first, states| {
+                for (row, state) in (first..).zip(states.chunks_exact(width)) {
+                    if self.prompt.visual.contains(&row) {
+                        seen.extend_from_slice(state);
                     }
-                },
-                &mut |_, _| ControlFlow::Continue(()),
-            )
-            .unwrap();
-        assert!(whole);
-        (sequence, VisualStates::new(seen, width))
+                }
+            },
+            &mut |_, _| ControlFlow::Continue(()),
+        );
+        (sequence.unwrap().unwrap(), VisualStates::new(seen, width))
+    }
+
+    /// A drafter's sequence, made as the engine makes it.
+    fn drafter(&mut self, method: &Method, target: &mut Sequence) -> Option<Sequence> {
+        let (model, embeddings) = match method.drafter {
+            Drafter::None {} | Drafter::Lookup { .. } => return None,
+            Drafter::Model {} => (&self.small, &self.embeddings[1]),
+            Drafter::Target {} | Drafter::EarlyExit { .. } => (&self.target, &self.embeddings[0]),
+        };
+        let preparation =
+            Preparation { target: &self.target, prompt: &self.prompt, visual: Some(&self.embeddings[0]) };
+        let go_on = &mut |_, _| ControlFlow::Continue(());
+        let needs = context::Needs::of(&method.context);
+        assert!(preparation.signals(needs, target, &mut self.signals, go_on).unwrap());
+        let grid = [self.grid.t, self.grid.h, self.grid.w];
+        let selection = context::select(&method.context, grid, &self.signals);
+        if let Some(shared) = preparation.shared(&method.drafter, &selection, target, 8) {
+            return Some(shared);
+        }
+        let rows = preparation.rows(&selection);
+        let prompt = &self.prompt;
+        let made = context::prefill(
+            model,
+            prompt,
+            Some(embeddings),
+            &rows,
+            &method.context,
+            8,
+            &mut |_, _| {},
+            &mut |_, _| ControlFlow::Continue(()),
+        );
+        made.unwrap()
     }
 
     fn root(&self) -> u32 {
@@ -122,55 +159,54 @@ impl Bench {
 
     /// Run a method to its end.
     pub fn write(&mut self, method: &Method, sampler: Sampler, limit: usize) -> Written {
-        let mut target = self.kept.remove(&(false, None)).unwrap();
+        let mut target = self.sequence.take().unwrap();
         let base = target.len();
-        let kept = context::select(&method.context, [self.grid.t, self.grid.h, self.grid.w]);
-        // All tokens of the target itself: a second sequence, told apart by naming them.
-        let kept = kept.or(Some((0..self.grid.len()).collect()));
-        let key = match method.drafter {
-            Drafter::None {} => None,
-            Drafter::Model {} => Some((true, kept)),
-            Drafter::Target {} => Some((false, kept)),
-        };
-        let mut drafter = key.as_ref().map(|key| {
-            let model = if key.0 { &self.small } else { &self.target };
-            self.kept.remove(key).unwrap_or_else(|| self.prefill(model, key.1.clone()).0)
-        });
+        let key = format!("{:?} {:?}", method.drafter, method.context);
+        let mut drafter = self.drafters.remove(&key).or_else(|| self.drafter(method, &mut target));
+        assert_eq!(target.len(), base, "signals leave the target's cache as it was");
         let drafter_base = drafter.as_ref().map_or(0, Sequence::len);
-        let ends = self.target.tokenizer().end_ids();
         let rules = Rules {
             method,
             sampler,
             max_new_tokens: limit,
             vocab: self.vocab,
-            ends,
+            ends: self.target.tokenizer().end_ids(),
             protected: &|_| false,
             logprobs: 0,
+            row_ms: None,
         };
-        let mut session = Session::new(rules, &mut target, drafter.as_mut(), &self.visual, self.root());
+        let parts = Parts {
+            target: &mut target,
+            drafter: drafter.as_mut(),
+            visual: &self.visual,
+            span: self.prompt.visual.clone(),
+            prompt: &self.prompt.ids,
+        };
         let mut written = Written { ids: vec![], bits: vec![], judged: 0, accepted: 0, finished: None };
-        while let Some(step) = session.step().unwrap() {
+        let finished = generate(rules, parts, &mut |step| {
             written.judged += step.judged;
             written.accepted += step.accepted;
             assert_eq!(step.accepted, step.tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count());
+            assert!(step.parents.is_empty() || step.parents.len() == step.drafted.len());
             for token in step.tokens {
                 written.ids.push(token.id);
                 written.bits.push(token.probability.unwrap().to_bits());
             }
-        }
-        written.finished = session.finished();
+            ControlFlow::Continue(())
+        });
+        written.finished = finished.unwrap().reason;
         target.truncate(base);
-        self.kept.insert((false, None), target);
-        if let (Some(key), Some(mut drafter)) = (key, drafter) {
+        self.sequence = Some(target);
+        if let Some(mut drafter) = drafter {
             drafter.truncate(drafter_base);
-            self.kept.insert(key, drafter);
+            self.drafters.insert(key, drafter);
         }
         written
     }
 
     /// The target's joint distribution of the first two tokens.
     pub fn joint(&self, sampler: Sampler) -> Vec<f64> {
-        let (mut target, _) = self.prefill(&self.target, None);
+        let (mut target, _) = self.prefill();
         let row = |target: &mut Sequence, id: u32| {
             let pass = target.feed(&[id], &Taps::default()).unwrap();
             let logits =

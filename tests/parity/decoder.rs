@@ -125,7 +125,13 @@ fn paths_of_a_tree_are_chains_to_the_last_bit() {
         let depth: Vec<u32> = paths.iter().map(|p| n + p.len() as u32 - 1).collect();
         let mut cache = decoder.cache(64);
         feed(&prompt, &at, &Mask::Causal, &mut cache, &mut ws);
-        let tree = feed(&ids, &depth, &Mask::Paths(paths.clone()), &mut cache, &mut ws);
+        let tree = feed(
+            &ids,
+            &depth,
+            &Mask::Paths { shared: prompt.len(), paths: paths.clone() },
+            &mut cache,
+            &mut ws,
+        );
         for path in &paths {
             let mut chain = decoder.cache(64);
             feed(&prompt, &at, &Mask::Causal, &mut chain, &mut ws);

@@ -109,6 +109,8 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
                 target_id: 1,
                 relevance: None,
                 relevance_rank: None,
+                gaze: None,
+                divergence: None,
                 entropy: None,
                 probability: None,
                 drafter_probability: None,
@@ -120,6 +122,8 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
     Step {
         index: 0,
         drafted: vec![1; judged],
+        parents: vec![],
+        path: vec![],
         drafted_text: Vec::new(),
         judged,
         accepted,
@@ -173,6 +177,7 @@ pub fn begin(studio: &mut Studio, run: u64, kept: Option<usize>, reused: bool) {
             visual_tokens: 96,
             prompt_ids: vec![],
             kept: kept.map(|n| (0..n as u32).collect()),
+            scores: None,
             reused,
         },
     );

@@ -9,13 +9,19 @@ use super::{
 /// Multiply-adds below which one thread is faster than several.
 const ALONE: usize = 60_000;
 
-/// Which of the new rows a new row sees; all earlier slots are visible to every row.
+/// Which slots a new row sees.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mask {
-    /// Each row sees the rows before it and itself.
+    /// Each row sees every slot before it and itself.
     Causal,
-    /// Row `r` sees the new rows `paths[r]`, ascending, itself last: the path from a tree's root to a node.
-    Paths(Vec<Vec<usize>>),
+    /// Rows of a tree.
+    Paths {
+        /// Every row sees the slots before this one.
+        shared: usize,
+        /// What row `r` sees beyond: slots counted from `shared`, ascending, its own last. That is the path from the tree's
+        /// root to its node; nodes fed earlier may be on it.
+        paths: Vec<Vec<usize>>,
+    },
 }
 
 impl Mask {
@@ -23,7 +29,59 @@ impl Mask {
     pub fn rows(&self) -> Option<usize> {
         match self {
             Mask::Causal => None,
-            Mask::Paths(paths) => Some(paths.len()),
+            Mask::Paths { paths, .. } => Some(paths.len()),
+        }
+    }
+}
+
+/// What is asked about where rows look.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watch {
+    /// The slots that are watched: the visual tokens.
+    pub span: std::ops::Range<usize>,
+    /// Also sum the weights by layer and key head.
+    pub by_head: bool,
+}
+
+/// Where rows look: attention weights on the watched slots, each a share of all that a row's head sees.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gaze {
+    /// For each row the largest weight on one watched slot, mean over layers and heads.
+    pub peaks: Vec<f32>,
+    /// For each layer, key head and watched slot the weights, summed over the rows and the heads of the group.
+    pub by_head: Vec<f32>,
+}
+
+/// One layer's weights on the watched slots while it runs.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// `rows × heads`.
+    peaks: Vec<f32>,
+    /// `rows × heads × slots`, where asked.
+    weights: Vec<f32>,
+}
+
+impl Seen {
+    fn prepare(&mut self, watch: &Watch, rows: usize, heads: usize) {
+        self.peaks.resize(rows * heads, 0.0);
+        self.weights.resize(if watch.by_head { rows * heads * watch.span.len() } else { 0 }, 0.0);
+    }
+
+    /// Add one layer to the whole; `layers` in all.
+    pub fn add_to(&self, gaze: &mut Gaze, watch: &Watch, shape: Shape, layers: usize) {
+        let (heads, n) = (shape.heads, watch.span.len());
+        gaze.peaks.resize(self.peaks.len() / heads, 0.0);
+        for (sum, peaks) in gaze.peaks.iter_mut().zip(self.peaks.chunks_exact(heads)) {
+            *sum += peaks.iter().sum::<f32>() / (heads * layers) as f32;
+        }
+        if watch.by_head {
+            let start = gaze.by_head.len();
+            gaze.by_head.resize(start + shape.kv_heads * n, 0.0);
+            let group = heads / shape.kv_heads;
+            for (index, weights) in self.weights.chunks_exact(n.max(1)).enumerate() {
+                let at = start + (index % heads / group) * n;
+                gaze.by_head[at..at + n].iter_mut().zip(weights).for_each(|(sum, w)| *sum += w);
+            }
         }
     }
 }
@@ -55,15 +113,24 @@ pub(super) fn attend<'a>(
     mask: &Mask,
     q: &(dyn Fn(usize) -> &'a [f32] + Sync),
     out: &mut [f32],
+    watch: Option<(&Watch, &mut Seen)>,
 ) {
     let Shape { heads, kv_heads, head_dim: d } = shape;
-    let (group, prefix) = (heads / kv_heads, cache.len());
+    let group = heads / kv_heads;
+    let prefix = match mask {
+        Mask::Causal => cache.len(),
+        Mask::Paths { shared, .. } => *shared,
+    };
     let scale = 1.0 / (d as f32).sqrt();
     let shards = Shards::new(out);
+    let watch = watch.map(|(watch, seen)| {
+        seen.prepare(watch, rows, heads);
+        (watch, Shards::new(&mut seen.peaks), Shards::new(&mut seen.weights))
+    });
     // The queries of a key head are its rows times the heads of its group; a unit takes some of them.
     let queries = rows * group;
     let team = Team::global();
-    let alone = rows * heads * d * (prefix + rows) < ALONE;
+    let alone = rows * heads * d * (cache.len() + rows) < ALONE;
     let taken =
         if alone { QUERIES } else { (queries * kv_heads).div_ceil(2 * team.members()).clamp(1, QUERIES) };
     let units = queries.div_ceil(taken);
@@ -74,7 +141,7 @@ pub(super) fn attend<'a>(
         let last_row = place(queries.end - 1).0;
         let slots = match mask {
             Mask::Causal => prefix + last_row + 1,
-            Mask::Paths(_) => prefix + rows,
+            Mask::Paths { .. } => cache.len() + rows,
         };
         let head = cache.head(layer, kv);
         let stride = slots.next_multiple_of(SLOTS);
@@ -97,7 +164,7 @@ pub(super) fn attend<'a>(
                         unseen.fill(0.0);
                         kernels::softmax_unnormalized(seen)
                     }
-                    Mask::Paths(paths) => {
+                    Mask::Paths { paths, .. } => {
                         let path = &paths[r];
                         // Scores of a path move next to the prefix for the softmax, as a chain's would lie.
                         for (to, row) in path.iter().enumerate() {
@@ -114,6 +181,19 @@ pub(super) fn attend<'a>(
                     }
                 };
                 factors.push(1.0 / sum);
+                if let Some((watch, peaks, shares)) = &watch {
+                    let at = r * heads + place(n).1;
+                    let seen = &weights[watch.span.start.min(slots)..watch.span.end.min(slots)];
+                    let peak = seen.iter().copied().fold(0f32, f32::max);
+                    // SAFETY: each row's head belongs to one unit.
+                    unsafe { peaks.set(at, peak / sum) };
+                    if watch.by_head {
+                        let width = watch.span.len();
+                        // SAFETY: as above.
+                        let shares = unsafe { shares.slice(at * width, width) };
+                        shares.iter_mut().zip(seen).for_each(|(share, w)| *share = w / sum);
+                    }
+                }
             }
             sums.resize(queries.len() * d, 0.0);
             kernels::weighted_sum(weights, stride, head.values, slots, factors, d, sums);

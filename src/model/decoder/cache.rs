@@ -72,6 +72,56 @@ impl Cache {
         self.len = base + rows.len();
     }
 
+    /// The cache of the first `layers` layers: what a model that ends there would hold.
+    pub fn first_layers(&self, layers: usize) -> Cache {
+        Cache { layers: self.layers[..layers.min(self.layers.len())].to_vec(), ..*self }
+    }
+
+    /// A cache that holds some of this one's slots, in each layer and head its own: `kept(layer, head)`, each of `len` slots.
+    pub fn gather<'a>(
+        &self,
+        len: usize,
+        capacity: usize,
+        kept: impl Fn(usize, usize) -> &'a [usize],
+    ) -> Cache {
+        let d = self.head_dim;
+        let mut cache = Cache::new(self.layers.len(), self.heads, d, capacity.max(len));
+        for index in 0..self.layers.len() {
+            for head in 0..self.heads {
+                for (to, &from) in kept(index, head).iter().enumerate().take(len) {
+                    self.copy_to(&mut cache, index, head, from, to);
+                }
+            }
+        }
+        cache.len = len;
+        cache
+    }
+
+    /// Append the slots `range` of a cache of the same shape.
+    pub fn append(&mut self, other: &Cache, range: std::ops::Range<usize>) {
+        debug_assert!(range.end <= other.len && other.layers.len() == self.layers.len());
+        self.reserve(range.len());
+        for index in 0..self.layers.len() {
+            for head in 0..self.heads {
+                for (to, from) in (self.len..).zip(range.clone()) {
+                    other.copy_to(self, index, head, from, to);
+                }
+            }
+        }
+        self.len += range.len();
+    }
+
+    fn copy_to(&self, to: &mut Cache, layer: usize, head: usize, from_slot: usize, to_slot: usize) {
+        let d = self.head_dim;
+        let (ours, theirs) = (head * self.capacity * d, head * to.capacity * d);
+        let (source, target) = (&self.layers[layer], &mut to.layers[layer]);
+        for i in 0..d {
+            target.keys[theirs + key_at(to_slot, i, d)] = source.keys[ours + key_at(from_slot, i, d)];
+        }
+        target.values[theirs + to_slot * d..][..d]
+            .copy_from_slice(&source.values[ours + from_slot * d..][..d]);
+    }
+
     fn copy_slot(&mut self, from: usize, to: usize) {
         let (d, capacity) = (self.head_dim, self.capacity);
         for layer in &mut self.layers {
@@ -178,6 +228,18 @@ mod tests {
             assert_eq!(slot(&small, s), slot(&large, s));
             assert_eq!(slot(&small, s)[0], (s * 100 + 4) as f32);
         }
+    }
+
+    #[test]
+    fn slots_are_gathered_appended_and_cut_by_layer() {
+        let cache = filled(40, 64);
+        let (even, odd): (Vec<usize>, Vec<usize>) = (0..40).partition(|s| s % 2 == 0);
+        let mut some = cache.gather(20, 24, |_, head| if head == 1 { &odd } else { &even });
+        assert_eq!((some.len(), slot(&some, 3)[0]), (20, 704.0));
+        some.append(&cache, 30..40);
+        assert_eq!((some.len(), slot(&some, 29)), (30, slot(&cache, 39)));
+        assert_eq!(slot(&some, 0), slot(&cache, 1));
+        assert_eq!(cache.first_layers(1).bytes() * 2, cache.bytes());
     }
 
     #[test]

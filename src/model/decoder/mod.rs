@@ -16,15 +16,17 @@ pub mod rope;
 pub mod sequence;
 pub mod team;
 
+use std::sync::Arc;
+
 use candle_core::{Device, Result, Tensor};
 
-pub use attention::Mask;
+pub use attention::{Gaze, Mask, Watch};
 pub use cache::Cache;
 pub use rope::Positions;
 pub use sequence::Sequence;
 
 use self::{
-    attention::Shape,
+    attention::{Seen, Shape},
     kernels::Rows8,
     linear::Linear,
     rope::{Rope, rotate},
@@ -39,10 +41,10 @@ use super::{
 pub struct Decoder {
     config: TextConfig,
     /// `vocab × hidden`, in f32: rows are looked up, not multiplied.
-    embeddings: Vec<f32>,
-    layers: Vec<Layer>,
+    embeddings: Arc<Vec<f32>>,
+    layers: Vec<Arc<Layer>>,
     norm: Vec<f32>,
-    head: Linear,
+    head: Arc<Linear>,
     rope: Rope,
 }
 
@@ -62,6 +64,8 @@ pub struct Taps {
     pub before_norm: bool,
     /// Layers after which the states are wanted (0 = after the first).
     pub after_layers: Vec<usize>,
+    /// Where the rows look, where asked.
+    pub watch: Option<Watch>,
 }
 
 /// The result of a pass: rows in the order of the input.
@@ -72,6 +76,8 @@ pub struct Pass {
     pub before_norm: Option<Tensor>,
     /// States after the asked layers, in the asked order.
     pub after_layers: Vec<Tensor>,
+    /// Where the rows looked, where asked.
+    pub gaze: Option<Gaze>,
 }
 
 /// Buffers of a pass, kept by the caller between passes so that nothing is allocated in the loop.
@@ -85,6 +91,7 @@ pub struct Workspace {
     gate_up: Vec<f32>,
     gated: Vec<f32>,
     quantized: Rows8,
+    seen: Seen,
 }
 
 impl Decoder {
@@ -118,7 +125,7 @@ impl Decoder {
         let mut layers = Vec::with_capacity(c.layers);
         for i in 0..c.layers {
             let p = |name: &str| format!("model.layers.{i}.{name}");
-            layers.push(Layer {
+            layers.push(Arc::new(Layer {
                 input_norm: checkpoint.f32(&p("input_layernorm.weight"), &[d])?,
                 qkv: matrix(
                     &[(p("self_attn.q_proj"), q), (p("self_attn.k_proj"), kv), (p("self_attn.v_proj"), kv)],
@@ -133,7 +140,7 @@ impl Decoder {
                     false,
                 )?,
                 down: matrix(&[(p("mlp.down_proj"), d)], c.intermediate, false)?,
-            });
+            }));
             progress(i + 1, total);
         }
         let table = checkpoint.f32("model.embed_tokens.weight", &[c.vocab, d])?;
@@ -143,13 +150,26 @@ impl Decoder {
             .map_err(|e| CheckpointError::tensor("lm_head", &e.to_string()))?;
         progress(total, total);
         Ok(Self {
-            embeddings: table,
+            embeddings: Arc::new(table),
             layers,
             norm: checkpoint.f32("model.norm.weight", &[d])?,
-            head,
+            head: Arc::new(head),
             rope: Rope::new(c.head_dim, c.rope_theta, c.mrope_section),
             config: c.clone(),
         })
+    }
+
+    /// The same model ending after its first `layers` layers (LayerSkip): norm and head follow at once. All weights are shared.
+    pub fn first_layers(&self, layers: usize) -> Self {
+        let layers = layers.clamp(1, self.layers.len());
+        Self {
+            config: TextConfig { layers, ..self.config.clone() },
+            embeddings: self.embeddings.clone(),
+            layers: self.layers[..layers].to_vec(),
+            norm: self.norm.clone(),
+            head: self.head.clone(),
+            rope: self.rope.clone(),
+        }
     }
 
     /// The resolved configuration.
@@ -229,6 +249,7 @@ impl Decoder {
         ws.gated.resize(rows * c.intermediate, 0.0);
         cache.reserve(rows);
         let mut tapped = vec![None; taps.after_layers.len()];
+        let mut gaze = taps.watch.as_ref().map(|_| Gaze::default());
 
         for (index, layer) in self.layers.iter().enumerate() {
             norm_rows(&ws.x, &layer.input_norm, c.norm_eps, &mut ws.normed);
@@ -250,7 +271,11 @@ impl Decoder {
                 mask,
                 &|r| &qkv[r * line..r * line + q],
                 &mut ws.attended,
+                taps.watch.as_ref().map(|watch| (watch, &mut ws.seen)),
             );
+            if let (Some(gaze), Some(watch)) = (&mut gaze, &taps.watch) {
+                ws.seen.add_to(gaze, watch, shape, c.layers);
+            }
             layer.output.forward(&ws.attended, rows, &mut ws.projected, &mut ws.quantized)?;
             add(&mut ws.x, &ws.projected);
 
@@ -277,6 +302,7 @@ impl Decoder {
         let after_layers: Option<Vec<Tensor>> = tapped.into_iter().collect();
         Ok(Pass {
             states: tensor(&ws.normed)?,
+            gaze,
             before_norm: taps.before_norm.then(|| tensor(&ws.x)).transpose()?,
             after_layers: after_layers.ok_or_else(|| {
                 candle_core::Error::Msg(format!("the model has {} layers", self.layers.len()))

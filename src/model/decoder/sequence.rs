@@ -59,6 +59,21 @@ impl Sequence {
         states: &mut dyn FnMut(usize, &[f32]),
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<bool> {
+        let whole = self.chunks(embeddings, positions, &Taps::default(), progress, &mut |done, pass| {
+            with_slice(&pass.states, |s| states(done, s))
+        })?;
+        self.offset = i64::from(next) - self.cache.len() as i64;
+        Ok(whole)
+    }
+
+    fn chunks(
+        &mut self,
+        embeddings: &Tensor,
+        positions: &Positions,
+        taps: &Taps,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+        then: &mut dyn FnMut(usize, &Pass) -> Result<()>,
+    ) -> Result<bool> {
         let rows = embeddings.dim(0)?;
         let mut done = 0;
         while done < rows {
@@ -74,15 +89,32 @@ impl Sequence {
                 &at,
                 &Mask::Causal,
                 &mut self.cache,
-                &Taps::default(),
+                taps,
                 &mut self.workspace,
             )?;
-            with_slice(&pass.states, |s| states(done, s))?;
+            then(done, &pass)?;
             done += n;
         }
-        self.offset = i64::from(next) - self.cache.len() as i64;
         let _ = progress(rows, rows);
         Ok(true)
+    }
+
+    /// Feed a prompt's embeddings and give the last layer's states, before the norm, chunk by chunk. Nothing follows: the
+    /// sequence is of no use for text.
+    ///
+    /// # Errors
+    /// As [`Sequence::prefill`].
+    pub fn prefill_before_norm(
+        &mut self,
+        embeddings: &Tensor,
+        positions: &Positions,
+        states: &mut dyn FnMut(&[f32]),
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        let taps = Taps { before_norm: true, ..Taps::default() };
+        self.chunks(embeddings, positions, &taps, progress, &mut |_, pass| {
+            pass.before_norm.as_ref().map_or(Ok(()), |tensor| with_slice(tensor, &mut *states))
+        })
     }
 
     /// Feed text ids as a chain after what is there.
@@ -90,10 +122,67 @@ impl Sequence {
     /// # Errors
     /// If an id is outside of the embeddings.
     pub fn feed(&mut self, ids: &[u32], taps: &Taps) -> Result<Pass> {
+        let positions = Positions::text(self.position(self.cache.len()), ids.len());
+        self.feed_at(ids, &positions, &Mask::Causal, taps)
+    }
+
+    /// Feed text ids as nodes of a tree whose root stands after the first `base` slots: node `r` at `depths[r]` below it (the
+    /// root's own is 0), seeing those slots and `paths[r]`, counted from `base`.
+    ///
+    /// # Errors
+    /// As [`Sequence::feed`].
+    pub fn feed_tree(
+        &mut self,
+        ids: &[u32],
+        base: usize,
+        depths: &[usize],
+        paths: Vec<Vec<usize>>,
+        taps: &Taps,
+    ) -> Result<Pass> {
+        let root = self.position(base);
+        let line: Vec<u32> = depths.iter().map(|&depth| root + depth as u32).collect();
+        let positions = Positions { axes: [line.clone(), line.clone(), line] };
+        self.feed_at(ids, &positions, &Mask::Paths { shared: base, paths }, taps)
+    }
+
+    fn feed_at(&mut self, ids: &[u32], positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
         let input = self.decoder.embed(ids)?;
-        let start = (self.cache.len() as i64 + self.offset).max(0) as u32;
-        let positions = Positions::text(start, ids.len());
-        self.decoder.forward(&input, &positions, &Mask::Causal, &mut self.cache, taps, &mut self.workspace)
+        self.decoder.forward(&input, positions, mask, &mut self.cache, taps, &mut self.workspace)
+    }
+
+    /// Position of a text row in this slot.
+    fn position(&self, slot: usize) -> u32 {
+        (slot as i64 + self.offset).max(0) as u32
+    }
+
+    /// A sequence of the same model's first layers, holding what this one holds; the weights are shared.
+    pub fn first_layers(&self, layers: usize) -> Self {
+        let decoder = Arc::new(self.decoder.first_layers(layers));
+        let cache = self.cache.first_layers(decoder.config().layers);
+        Self { decoder, cache, workspace: Workspace::default(), offset: self.offset }
+    }
+
+    /// A sequence of the same model that holds a part of this one's slots, in each layer and key head its own: see
+    /// [`Cache::gather`]. Text goes on at the same position.
+    pub fn gather<'a>(
+        &self,
+        len: usize,
+        capacity: usize,
+        kept: impl Fn(usize, usize) -> &'a [usize],
+    ) -> Self {
+        let cache = self.cache.gather(len, capacity, kept);
+        let offset = self.offset + self.cache.len() as i64 - len as i64;
+        Self { decoder: self.decoder.clone(), cache, workspace: Workspace::default(), offset }
+    }
+
+    /// Take over the slots `range` of another sequence of the same model, keys, values and all.
+    pub fn append(&mut self, other: &Sequence, range: std::ops::Range<usize>) {
+        self.cache.append(&other.cache, range);
+    }
+
+    /// Of the slots from `base` on keep `rows`: see [`Cache::keep`].
+    pub fn keep(&mut self, base: usize, rows: &[usize]) {
+        self.cache.keep(base, rows);
     }
 
     /// Logits (`rows × vocab`) of final states.

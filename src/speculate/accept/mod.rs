@@ -26,8 +26,13 @@ pub struct Row {
     pub entropy_top3: f32,
     /// Entropy of the whole distribution, in nats; computed only where a rule asks for it.
     pub entropy_full: f32,
-    /// Visual relevance of the draft; none where no rule asked.
+    /// Visual relevance of the draft (LVSpec); none where no rule asked.
     pub relevance: Option<f32>,
+    /// The largest attention weight on one visual token in the row before, mean over layers and heads; none where no rule
+    /// asked.
+    pub gaze: Option<f32>,
+    /// KL(target, drafter) at this position, in nats; none where no rule asked, or the drafter has no distribution.
+    pub divergence: Option<f32>,
     /// Draft or wanted token is an end or special token, or a word that must stay strict: never loosened.
     pub protected: bool,
 }
@@ -45,53 +50,100 @@ impl Row {
     }
 }
 
+/// What a rule asks to know about rows beside the target's logits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// N of the visual relevance.
+    pub relevance: Option<usize>,
+    /// Where the rows look.
+    pub gaze: bool,
+    /// The drafter's distributions.
+    pub divergence: bool,
+    /// The entropy of whole distributions.
+    pub entropy_full: bool,
+}
+
+impl Needs {
+    /// What this rule asks for.
+    pub fn of(rule: &Acceptance) -> Self {
+        match rule {
+            Acceptance::Visual { top_n, .. } => Self { relevance: Some(*top_n), ..Self::default() },
+            Acceptance::Glance { .. } => Self { gaze: true, ..Self::default() },
+            Acceptance::Divergence { .. } => Self { divergence: true, ..Self::default() },
+            Acceptance::Entropy { entropy: EntropyOver::Full, .. }
+            | Acceptance::Window { entropy: EntropyOver::Full, .. } => {
+                Self { entropy_full: true, ..Self::default() }
+            }
+            Acceptance::AllOf { rules } => rules.iter().map(Needs::of).fold(Self::default(), |a, b| Self {
+                relevance: a.relevance.or(b.relevance),
+                gaze: a.gaze || b.gaze,
+                divergence: a.divergence || b.divergence,
+                entropy_full: a.entropy_full || b.entropy_full,
+            }),
+            _ => Self::default(),
+        }
+    }
+}
+
 /// A verdict for each draft that passes, none for each that is rejected, each judged on its own (the prefix rule is the
 /// caller's). `sampled` acceptance is not judged here when sampling: it needs both distributions (see the session).
 ///
 /// Greedy matches are always `exact`. A protected row passes only by matching.
 pub fn judge(rule: &Acceptance, rows: &[Row], rng: &mut ChaCha8Rng) -> Vec<Option<Verdict>> {
-    let loosened = match rule {
-        Acceptance::Visual { lambda, .. } => relevance::least_visual(rows, *lambda),
-        _ => Vec::new(),
-    };
     let chances: Vec<f64> = rows.iter().map(|_| rng.random()).collect();
-    (0..rows.len())
-        .map(|i| {
-            let row = &rows[i];
-            if row.matches() {
-                return Some(Verdict::Exact);
-            }
-            if row.protected {
-                return None;
-            }
-            match rule {
-                Acceptance::Exact {} | Acceptance::Sampled {} => None,
-                Acceptance::Entropy { threshold, entropy } => {
-                    (row.entropy(*entropy) >= *threshold).then_some(Verdict::Entropy)
-                }
-                Acceptance::Window { length, threshold, entropy } => {
-                    let window = rows.get(i + 1..i + length);
-                    let followed = window.is_some_and(|w| w.iter().all(Row::matches));
-                    (followed && row.entropy(*entropy) >= *threshold).then_some(Verdict::Window)
-                }
-                Acceptance::Visual { shift_tolerant, .. } => {
-                    if loosened[i] {
-                        Some(Verdict::Loosened)
-                    } else if *shift_tolerant && rows.iter().any(|r| r.draft == row.wanted) {
-                        Some(Verdict::Shifted)
-                    } else {
-                        None
-                    }
-                }
-                Acceptance::Lenient { rho } => {
-                    (row.log_p_draft >= rho.ln() + row.log_p_max).then_some(Verdict::Lenient)
-                }
-                Acceptance::Random { probability, .. } => {
-                    (chances[i] < *probability).then_some(Verdict::Chance)
-                }
-            }
+    let passes = mismatches(rule, rows, &chances);
+    rows.iter()
+        .zip(passes)
+        .map(|(row, passes)| match row.matches() {
+            true => Some(Verdict::Exact),
+            false => passes.filter(|_| !row.protected),
         })
         .collect()
+}
+
+/// For each row the verdict with which the rule would pass it as a mismatch.
+fn mismatches(rule: &Acceptance, rows: &[Row], chances: &[f64]) -> Vec<Option<Verdict>> {
+    let each = |passes: &dyn Fn(usize, &Row) -> Option<Verdict>| {
+        rows.iter().enumerate().map(|(i, row)| passes(i, row)).collect()
+    };
+    match rule {
+        Acceptance::Exact {} | Acceptance::Sampled {} => vec![None; rows.len()],
+        Acceptance::Entropy { threshold, entropy } => {
+            each(&|_, row| (row.entropy(*entropy) >= *threshold).then_some(Verdict::Entropy))
+        }
+        Acceptance::Window { length, threshold, entropy } => each(&|i, row| {
+            let followed = rows.get(i + 1..i + length).is_some_and(|w| w.iter().all(Row::matches));
+            (followed && row.entropy(*entropy) >= *threshold).then_some(Verdict::Window)
+        }),
+        Acceptance::Visual { lambda, shift_tolerant, .. } => {
+            let loosened = relevance::lowest(rows, *lambda, |row| row.relevance);
+            each(&|i, row| {
+                if loosened[i] {
+                    return Some(Verdict::Loosened);
+                }
+                let elsewhere = *shift_tolerant && rows.iter().any(|other| other.draft == row.wanted);
+                elsewhere.then_some(Verdict::Shifted)
+            })
+        }
+        Acceptance::Glance { lambda } => {
+            let loosened = relevance::lowest(rows, *lambda, |row| row.gaze);
+            each(&|i, _| loosened[i].then_some(Verdict::Loosened))
+        }
+        Acceptance::Lenient { rho } => {
+            each(&|_, row| (row.log_p_draft >= rho.ln() + row.log_p_max).then_some(Verdict::Lenient))
+        }
+        Acceptance::Divergence { threshold } => {
+            each(&|_, row| row.divergence.is_some_and(|kl| kl < *threshold).then_some(Verdict::Divergence))
+        }
+        Acceptance::Random { probability, .. } => {
+            each(&|i, _| (chances[i] < *probability).then_some(Verdict::Chance))
+        }
+        Acceptance::AllOf { rules } => {
+            let all: Vec<_> = rules.iter().map(|rule| mismatches(rule, rows, chances)).collect();
+            // The first rule names the reason.
+            each(&|i, _| all.iter().all(|verdicts| verdicts[i].is_some()).then(|| all.first()?[i]).flatten())
+        }
+    }
 }
 
 /// Length of the accepted prefix.

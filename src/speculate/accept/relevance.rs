@@ -71,22 +71,22 @@ fn normalize(state: &mut [f32]) {
     }
 }
 
-/// LVSpec eq. 9: which of the rows are loosened, the floor(lambda · K + 1e-9) of lowest relevance (the earlier first where
+/// LVSpec eq. 9: which of the rows are loosened, the floor(lambda · K + 1e-9) lowest by `signal` (the earlier first where
 /// tied), K being the number really drafted.
-pub fn least_visual(rows: &[Row], lambda: f64) -> Vec<bool> {
+pub fn lowest(rows: &[Row], lambda: f64, signal: impl Fn(&Row) -> Option<f32>) -> Vec<bool> {
     let count = ((lambda * rows.len() as f64 + 1e-9).floor() as usize).min(rows.len());
     let mut loosened = vec![false; rows.len()];
-    for (rank, &row) in ascending(rows).iter().enumerate() {
+    for (rank, &row) in ascending(rows, signal).iter().enumerate() {
         loosened[row] = rank < count;
     }
     loosened
 }
 
-/// Row indices by ascending relevance, stable.
-pub fn ascending(rows: &[Row]) -> Vec<usize> {
+/// Row indices by ascending signal, stable.
+pub fn ascending(rows: &[Row], signal: impl Fn(&Row) -> Option<f32>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
-    let relevance = |i: usize| rows[i].relevance.unwrap_or(0.0);
-    order.sort_by(|&a, &b| relevance(a).total_cmp(&relevance(b)));
+    let signal = |i: usize| signal(&rows[i]).unwrap_or(0.0);
+    order.sort_by(|&a, &b| signal(a).total_cmp(&signal(b)));
     order
 }
 
@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn the_number_loosened_is_floored_without_gaps() {
         let rows = vec![Row { relevance: Some(1.0), ..Row::default() }; 100];
-        let count = |lambda| least_visual(&rows, lambda).iter().filter(|l| **l).count();
+        let count = |lambda| lowest(&rows, lambda, |row| row.relevance).iter().filter(|l| **l).count();
         assert_eq!((count(0.29), count(0.7), count(0.0), count(1.0)), (29, 70, 0, 100));
         // Ties are resolved in draft order.
-        assert!(least_visual(&rows, 0.5)[..50].iter().all(|l| *l));
+        assert!(lowest(&rows, 0.5, |row| row.relevance)[..50].iter().all(|l| *l));
     }
 }

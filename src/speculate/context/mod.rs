@@ -3,36 +3,116 @@
 use rand::{SeedableRng, seq::index};
 use rand_chacha::ChaCha8Rng;
 
-use super::method::Context;
+mod attention;
+mod prepare;
+mod signals;
+
+pub use prepare::{Preparation, prefill};
+pub use signals::{Attention, Signals};
+
+use super::method::{Context, Part};
 
 /// The number of tokens a keep ratio leaves of `n`: floor(n · keep + 1e-9), so that 0.1 of 1000 is 100.
 pub fn budget(n: usize, keep: f64) -> usize {
     ((n as f64 * keep + 1e-9).floor() as usize).min(n)
 }
 
-/// The kept visual tokens, ascending, as indices into the flattened order (time, row, column); none = all of them.
-///
-/// `grid` is time × rows × columns of the visual tokens.
-pub fn select(context: &Context, grid: [usize; 3]) -> Option<Vec<usize>> {
+/// What a context asks of the target's prefill.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Needs {
+    /// Where the text looks.
+    pub attention: bool,
+    /// The share of the layers after which likeness to the text is compared.
+    pub variation: Option<f64>,
+}
+
+impl Needs {
+    /// What this context asks for.
+    pub fn of(context: &Context) -> Self {
+        match context {
+            Context::Attention { .. } | Context::TopKKv { .. } => Self { attention: true, variation: None },
+            Context::Variation { depth, .. } => Self { attention: false, variation: Some(*depth) },
+            _ => Self::default(),
+        }
+    }
+}
+
+/// The drafter's share of the visual tokens.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selection {
+    /// Kept tokens, ascending, as indices into the flattened order (time, row, column); none = all of them. Where heads keep
+    /// their own, what any of them keeps.
+    pub kept: Option<Vec<usize>>,
+    /// The score of every visual token, where the context has scores.
+    pub scores: Option<Vec<f32>>,
+    /// Kept tokens by layer and key head, where they differ.
+    pub by_head: Option<Vec<Vec<usize>>>,
+}
+
+/// The drafter's visual tokens. `grid` is time × rows × columns of the visual tokens. A signal that is not there counts as
+/// zero everywhere.
+pub fn select(context: &Context, grid: [usize; 3], signals: &Signals) -> Selection {
     let n: usize = grid.iter().product();
+    let plain = |kept: Vec<usize>| Selection { kept: Some(kept), ..Selection::default() };
     match *context {
-        Context::Full {} => None,
-        Context::None {} => Some(Vec::new()),
-        Context::Random { keep, seed } => {
+        Context::Full {} => Selection::default(),
+        Context::None {} => plain(Vec::new()),
+        Context::Random { keep, seed, .. } => {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let mut kept = index::sample(&mut rng, n, budget(n, keep)).into_vec();
             kept.sort_unstable();
-            Some(kept)
+            plain(kept)
         }
-        Context::Uniform { keep } => Some(evenly(n, budget(n, keep))),
-        Context::Frames { keep } => {
+        Context::Uniform { keep, .. } => plain(evenly(n, budget(n, keep))),
+        Context::Frames { keep, .. } => {
             let [frames, rows, columns] = grid;
             let cells = rows * columns;
             let wanted = if keep > 0.0 { budget(frames, keep).max(1) } else { 0 };
             let frames = evenly(frames, wanted.min(frames));
-            Some(frames.into_iter().flat_map(|f| f * cells..(f + 1) * cells).collect())
+            plain(frames.into_iter().flat_map(|f| f * cells..(f + 1) * cells).collect())
+        }
+        Context::Window { part, keep, .. } => {
+            let kept = budget(n, keep);
+            let start = match part {
+                Part::Front => 0,
+                Part::Middle => (n - kept) / 2,
+                Part::End => n - kept,
+            };
+            plain((start..start + kept).collect())
+        }
+        Context::Streaming { first, last, .. } => {
+            let first = first.min(n);
+            plain((0..first).chain(n.saturating_sub(last).max(first)..n).collect())
+        }
+        Context::Attention { keep, mass, .. } => {
+            let scores = signals.attention.as_ref().map_or_else(|| vec![0.0; n], Attention::scores);
+            let kept = attention::two_stage(&scores, budget(n, keep), mass);
+            Selection { kept: Some(kept), scores: Some(scores), by_head: None }
+        }
+        Context::Variation { keep, depth, .. } => {
+            let scores = signals.variation(depth).map_or_else(|| vec![0.0; n], <[f32]>::to_vec);
+            let kept = largest(&scores, budget(n, keep));
+            Selection { kept: Some(kept), scores: Some(scores), by_head: None }
+        }
+        Context::TopKKv { keep, .. } => {
+            let Some(seen) = &signals.attention else { return Selection::default() };
+            let by_head: Vec<Vec<usize>> =
+                seen.by_head.chunks_exact(n.max(1)).map(|head| largest(head, budget(n, keep))).collect();
+            let mut kept: Vec<usize> = by_head.iter().flatten().copied().collect();
+            kept.sort_unstable();
+            kept.dedup();
+            Selection { kept: Some(kept), scores: Some(seen.scores()), by_head: Some(by_head) }
         }
     }
+}
+
+/// The `count` indices of the largest values (the earlier first where tied), ascending.
+pub fn largest(values: &[f32], count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    order.truncate(count);
+    order.sort_unstable();
+    order
 }
 
 /// `count` of `0..n` at even distances, first and last included: linspace(0, n - 1, count), truncated.
@@ -47,6 +127,11 @@ pub fn evenly(n: usize, count: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::speculate::method::{AcceptedRows, Placing};
+
+    fn kept(context: &Context, grid: [usize; 3]) -> Option<Vec<usize>> {
+        select(context, grid, &Signals::default()).kept
+    }
 
     #[test]
     fn budgets_do_not_fall_into_the_floating_point_gap() {
@@ -70,10 +155,24 @@ mod tests {
         for grid in [[1, 1, 1], [4, 4, 4], [3, 5, 7]] {
             let n: usize = grid.iter().product();
             for keep in [0.0, 0.1, 0.37, 1.0] {
-                for context in
-                    [Context::Random { keep, seed: 7 }, Context::Uniform { keep }, Context::Frames { keep }]
-                {
-                    let kept = select(&context, grid).unwrap();
+                let positions = Placing::Original;
+                let attention = Attention {
+                    by_head: (0..2 * n).map(|i| (i as f32).sin()).collect(),
+                    weight: 1.0,
+                    tokens: n,
+                };
+                let signals = Signals { attention: Some(attention), ..Signals::default() };
+                for context in [
+                    Context::Random { keep, seed: 7, positions },
+                    Context::Uniform { keep, positions },
+                    Context::Frames { keep, positions },
+                    Context::Window { part: Part::Front, keep, positions },
+                    Context::Window { part: Part::Middle, keep, positions },
+                    Context::Window { part: Part::End, keep, positions },
+                    Context::Attention { keep, mass: 0.5, positions },
+                    Context::Variation { keep, depth: 0.5, positions },
+                ] {
+                    let kept = select(&context, grid, &signals).kept.unwrap();
                     assert!(kept.windows(2).all(|w| w[0] < w[1]), "{context:?} {grid:?} {kept:?}");
                     assert!(kept.iter().all(|&i| i < n));
                     if !matches!(context, Context::Frames { .. }) {
@@ -85,15 +184,42 @@ mod tests {
                 }
             }
         }
-        assert_eq!(select(&Context::Full {}, [2, 2, 2]), None);
-        assert_eq!(select(&Context::None {}, [2, 2, 2]), Some(vec![]));
+        assert_eq!(kept(&Context::Full {}, [2, 2, 2]), None);
+        assert_eq!(kept(&Context::None {}, [2, 2, 2]), Some(vec![]));
+    }
+
+    #[test]
+    fn windows_and_streams_keep_their_ends() {
+        let positions = Placing::Original;
+        let window = |part| kept(&Context::Window { part, keep: 0.5, positions }, [1, 2, 4]).unwrap();
+        assert_eq!(window(Part::Front), [0, 1, 2, 3]);
+        assert_eq!(window(Part::Middle), [2, 3, 4, 5]);
+        assert_eq!(window(Part::End), [4, 5, 6, 7]);
+        let stream = |first, last| kept(&Context::Streaming { first, last, positions }, [1, 2, 4]).unwrap();
+        assert_eq!(stream(2, 3), [0, 1, 5, 6, 7]);
+        assert_eq!(stream(6, 6), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(stream(99, 0).len(), 8);
+        assert!(stream(0, 0).is_empty());
+    }
+
+    #[test]
+    fn every_head_keeps_its_own() {
+        let by_head = vec![0.1, 0.9, 0.3, 0.0, 0.5, 0.1, 0.1, 0.6];
+        let signals =
+            Signals { attention: Some(Attention { by_head, weight: 1.0, tokens: 4 }), ..Signals::default() };
+        let context = Context::TopKKv { keep: 0.5, rows: AcceptedRows::Dense };
+        let selection = select(&context, [1, 2, 2], &signals);
+        assert_eq!(selection.by_head.unwrap(), [vec![1, 2], vec![0, 3]]);
+        assert_eq!(selection.kept.unwrap(), [0, 1, 2, 3]);
+        assert_eq!(largest(&[1.0, 2.0, 2.0, 0.0], 2), [1, 2]);
     }
 
     #[test]
     fn frames_are_whole_and_random_is_seeded() {
-        let kept = select(&Context::Frames { keep: 0.5 }, [4, 2, 2]).unwrap();
-        assert_eq!(kept, [0, 1, 2, 3, 12, 13, 14, 15]);
-        let of = |seed| select(&Context::Random { keep: 0.3, seed }, [4, 4, 4]);
+        let positions = Placing::Original;
+        let frames = kept(&Context::Frames { keep: 0.5, positions }, [4, 2, 2]).unwrap();
+        assert_eq!(frames, [0, 1, 2, 3, 12, 13, 14, 15]);
+        let of = |seed| kept(&Context::Random { keep: 0.3, seed, positions }, [4, 4, 4]);
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
     }

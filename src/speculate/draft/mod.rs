@@ -1,108 +1,72 @@
-//! Who proposes: a decoder over its own context, drafting a chain.
+//! Who proposes: a drafter is asked for a tree, and told what became of it.
+
+mod lookup;
+mod model;
+
+pub use lookup::Lookup;
+pub use model::ModelDrafter;
 
 use candle_core::Result;
 
-use super::sampling::{Purpose, RowFacts, Sampler, draw};
-use crate::model::decoder::{Sequence, Taps, with_slice};
+use super::{sampling::Sampler, tree::Tree};
+use crate::model::decoder::Sequence;
 
-/// A drafted chain.
+/// What a step proposes.
 #[derive(Clone, Debug, Default)]
-pub struct Chain {
-    /// The drafted ids.
-    pub ids: Vec<u32>,
-    /// Probability of each under the drafter.
-    pub probabilities: Vec<f32>,
-    /// The drafter's whole distribution at each, where sampling asks for it.
+pub struct Proposal {
+    /// The drafted tokens.
+    pub tree: Tree,
+    /// The drafter's distribution from which each node was taken, where it was asked for.
     pub distributions: Vec<Vec<f32>>,
     /// Time of each drafter pass of one row, in milliseconds.
     pub pass_ms: Vec<f64>,
 }
 
+/// The form of the tree that a step asks for.
+#[derive(Clone, Debug)]
+pub enum Form<'a> {
+    /// A chain.
+    Chain,
+    /// A tree of fixed form.
+    Static(&'a super::tree::Template),
+    /// Two chains.
+    TwoBranch,
+    /// The likeliest continuations: nodes kept without the root, and nodes expanded on each level.
+    Dynamic {
+        /// Nodes kept.
+        nodes: usize,
+        /// Nodes expanded on each level, and choices of each.
+        width: usize,
+    },
+}
+
 /// What one step asks of a drafter.
 pub struct Order<'a> {
-    /// At most this many tokens.
-    pub length: usize,
-    /// Ids at which the chain stops.
+    /// The form.
+    pub form: Form<'a>,
+    /// No branch longer than this.
+    pub depth: usize,
+    /// Ids at which a branch stops.
     pub ends: &'a [u32],
     /// Logits from here on are padding.
     pub vocab: usize,
-    /// Draw from the drafter's distribution (and keep it) instead of taking its best token.
+    /// Draw a chain from the drafter's distribution instead of taking its best tokens.
     pub sampler: Option<Sampler>,
+    /// Keep the distributions.
+    pub distributions: bool,
     /// Output position of the first drafted token.
     pub position: usize,
 }
 
-/// A drafter that is a decoder: a smaller model, or the target itself with fewer visual tokens.
-///
-/// Its cache holds the prompt (as its context shows it) and the accepted tokens. After a step in which all drafts passed it has
-/// not seen the last of them; that one waits in `unseen` and is fed together with the next root.
-pub struct ModelDrafter<'a> {
-    sequence: &'a mut Sequence,
-    /// Accepted tokens that are not in the cache yet; the root comes last.
-    unseen: Vec<u32>,
-    /// Slots of prompt and accepted tokens.
-    base: usize,
-    /// Ids beyond this do not exist for the drafter.
-    embeddable: usize,
-}
-
-impl<'a> ModelDrafter<'a> {
-    /// A drafter whose sequence holds the prompt without its last token, `root`.
-    pub fn new(sequence: &'a mut Sequence, root: u32) -> Self {
-        let base = sequence.len();
-        let embeddable = sequence.decoder().config().vocab;
-        Self { sequence, unseen: vec![root], base, embeddable }
-    }
-
-    /// Draft a chain after the root.
+/// Somebody who proposes.
+pub trait Draft {
+    /// Draft after the root.
     ///
     /// # Errors
-    /// If a pass fails.
-    pub fn chain(&mut self, order: &Order<'_>) -> Result<Chain> {
-        let mut chain = Chain::default();
-        self.base = self.sequence.len();
-        let mut feed = std::mem::take(&mut self.unseen);
-        self.base += feed.len();
-        while chain.ids.len() < order.length && feed.iter().all(|&id| (id as usize) < self.embeddable) {
-            let started = std::time::Instant::now();
-            let pass = self.sequence.feed(&feed, &Taps::default())?;
-            let last = pass.states.narrow(0, feed.len() - 1, 1)?;
-            let logits = self.sequence.logits(&last)?;
-            let (id, probability, distribution) = with_slice(&logits, |logits| {
-                let logits = &logits[..order.vocab.min(logits.len())];
-                match &order.sampler {
-                    None => {
-                        let facts = RowFacts::of(logits);
-                        (facts.argmax, facts.log_probability(facts.max).exp(), None)
-                    }
-                    Some(sampler) => {
-                        let q = sampler.distribution(logits);
-                        let mut rng = sampler.rng(order.position + chain.ids.len(), Purpose::Draft);
-                        let id = draw(&q, rand::RngExt::random(&mut rng));
-                        (id, q.get(id as usize).copied().unwrap_or(0.0), Some(q))
-                    }
-                }
-            })?;
-            if feed.len() == 1 {
-                chain.pass_ms.push(started.elapsed().as_secs_f64() * 1e3);
-            }
-            chain.ids.push(id);
-            chain.probabilities.push(probability);
-            chain.distributions.extend(distribution);
-            if order.ends.contains(&id) {
-                break;
-            }
-            feed = vec![id];
-        }
-        Ok(chain)
-    }
+    /// If a forward pass fails.
+    fn draft(&mut self, order: &Order<'_>) -> Result<Proposal>;
 
-    /// The verdict: the first `accepted` of `drafted` stand, and `root` follows them.
-    pub fn commit(&mut self, drafted: &[u32], accepted: usize, root: u32) {
-        // The last drafted token was never fed, so the cache holds the drafts before it.
-        let seen = drafted.len().saturating_sub(1).min(accepted);
-        self.sequence.truncate(self.base + seen);
-        self.unseen = drafted[seen..accepted].to_vec();
-        self.unseen.push(root);
-    }
+    /// The verdict: of the last proposal the nodes of `path` stand, and `root` follows them. `target` has rolled back to what
+    /// stands already, `base` being the slot of the step's root.
+    fn commit(&mut self, proposal: &Proposal, path: &[usize], root: u32, target: &Sequence, base: usize);
 }

@@ -18,6 +18,7 @@ fn lossless_truth_table() {
         always_strict: vec![],
     };
     let window = |length| Acceptance::Window { length, threshold: 0.2, entropy: EntropyOver::Top3 };
+    let both = |a, b| Acceptance::AllOf { rules: vec![a, b] };
     // The chain is 5 long.
     let table = [
         (Acceptance::Exact {}, true),
@@ -35,6 +36,11 @@ fn lossless_truth_table() {
         (Acceptance::Lenient { rho: 1.0 }, false),
         (Acceptance::Lenient { rho: 0.0 }, false),
         (Acceptance::Entropy { threshold: 9.0, entropy: EntropyOver::Top3 }, false),
+        (Acceptance::Divergence { threshold: 0.0 }, false),
+        (Acceptance::Glance { lambda: 0.19 }, true),
+        (Acceptance::Glance { lambda: 0.2 }, false),
+        (both(Acceptance::Lenient { rho: 0.1 }, Acceptance::Glance { lambda: 0.19 }), true),
+        (both(Acceptance::Lenient { rho: 0.1 }, Acceptance::Glance { lambda: 0.5 }), false),
     ];
     for (acceptance, lossless) in table {
         assert_eq!(base(acceptance.clone()).lossless(), lossless, "{acceptance:?}");
@@ -45,7 +51,27 @@ fn lossless_truth_table() {
 fn presets_are_marked_as_documented() {
     let lossless: Vec<&str> =
         Method::presets().iter().filter(|m| m.lossless()).map(|m| m.name.as_str()).collect();
-    assert_eq!(lossless, ["autoregressive", "naive", "sd-random", "sd-uniform", "sd-frames", "text-only"]);
+    assert_eq!(
+        lossless,
+        [
+            "autoregressive",
+            "naive",
+            "naive-auto",
+            "naive-tree",
+            "sd-random",
+            "sd-uniform",
+            "sd-frames",
+            "text-only",
+            "lookup",
+            "streaming",
+            "layerskip",
+            "specvlm",
+            "specvlm-self",
+            "parallelvlm",
+            "parallelvlm-self",
+            "std"
+        ]
+    );
 }
 
 #[test]
@@ -72,6 +98,40 @@ fn values_out_of_range_are_refused() {
         (
             &["acceptance.kind=random", "acceptance.probability=-1"],
             "`acceptance.probability` is -1, but must be 0 to 1",
+        ),
+        (
+            &["drafter.kind=early_exit", "drafter.depth=1"],
+            "`drafter.depth` is 1, but must be above 0, below 1",
+        ),
+        (&["drafter.kind=lookup", "drafter.ngram=0"], "`drafter.ngram` is 0, but must be 1 to 16"),
+        (&["context.kind=attention", "context.keep=0.1", "context.mass=2"], "`context.mass` is 2"),
+        (&["context.kind=variation", "context.keep=0.1", "context.depth=0"], "`context.depth` is 0"),
+        (&["shape.kind=two_branch", "shape.length=33"], "`shape.length` is 33, but must be 1 to 32"),
+        (
+            &["shape.kind=static_tree", "shape.nodes=[\"00\"]"],
+            "`shape.nodes` is \"00\", but must be 1 to 63 nodes",
+        ),
+        (
+            &["shape.kind=dynamic_tree", "shape.total=1", "shape.depth=1", "shape.width=1"],
+            "`shape.total` is 1",
+        ),
+        (
+            &["shape.kind=dynamic_tree", "shape.total=9", "shape.depth=0", "shape.width=1"],
+            "`shape.depth` is 0",
+        ),
+        (
+            &["shape.kind=dynamic_tree", "shape.total=9", "shape.depth=1", "shape.width=17"],
+            "`shape.width` is 17",
+        ),
+        (&["acceptance.kind=divergence", "acceptance.threshold=-1"], "`acceptance.threshold` is -1"),
+        (&["acceptance.kind=glance", "acceptance.lambda=1.5"], "`acceptance.lambda` is 1.5"),
+        (
+            &["acceptance.kind=all_of", "acceptance.rules=[]"],
+            "`acceptance.rules` is [], but must be two to four",
+        ),
+        (
+            &["acceptance.kind=all_of", "acceptance.rules=[{kind=\"exact\"},{kind=\"lenient\",rho=0.1}]"],
+            "`acceptance.rules` is [exact, lenient], but must be two to four loosening rules",
         ),
         (&["acceptance.always_strict=[\"Not\"]"], "`acceptance.always_strict` is \"Not\""),
     ];
@@ -118,6 +178,76 @@ fn clashes_name_both_choices_and_the_way_out() {
         let error = with(sets).unwrap_err();
         assert!(error.to_string().ends_with(sentence), "{error}");
         assert_eq!(error.hint(), *hint);
+    }
+    let exact = "acceptance.kind=exact";
+    let table: &[(&[&str], &str)] = &[
+        (&["context.kind=top_k_kv", "context.keep=0.5"], "`drafter = model` and `context = top_k_kv` clash"),
+        (
+            &["drafter.kind=early_exit", "drafter.depth=0.5"],
+            "`drafter = early_exit` and `context = uniform` clash",
+        ),
+        (&["drafter.kind=lookup", "drafter.ngram=3"], "`drafter = lookup` and `context = uniform` clash"),
+        (
+            &[
+                "drafter.kind=lookup",
+                "drafter.ngram=3",
+                "context.kind=none",
+                "shape.kind=two_branch",
+                "shape.length=4",
+            ],
+            "`drafter = lookup` and `shape = two_branch` clash",
+        ),
+        (
+            &[
+                "drafter.kind=lookup",
+                "drafter.ngram=3",
+                "context.kind=none",
+                "acceptance.kind=divergence",
+                "acceptance.threshold=1",
+            ],
+            "`drafter = lookup` and `acceptance = divergence` clash",
+        ),
+        (&["shape.length=auto"], "`shape = chain` and `acceptance = visual` clash"),
+        (
+            &["schedule.kind=parallel", "schedule.window=4"],
+            "`acceptance = visual` and `schedule = parallel` clash",
+        ),
+        (
+            &[
+                exact,
+                "schedule.kind=parallel",
+                "schedule.window=4",
+                "shape.kind=two_branch",
+                "shape.length=4",
+            ],
+            "`shape = two_branch` and `schedule = parallel` clash",
+        ),
+        (
+            &[
+                exact,
+                "context.kind=full",
+                "drafter.kind=none",
+                "schedule.kind=parallel",
+                "schedule.window=auto",
+            ],
+            "`drafter = none` and `schedule = parallel` clash",
+        ),
+        (
+            &[
+                exact,
+                "context.kind=none",
+                "drafter.kind=lookup",
+                "drafter.ngram=3",
+                "schedule.kind=parallel",
+                "schedule.window=auto",
+            ],
+            "`drafter = lookup` and `schedule = parallel` clash",
+        ),
+    ];
+    for (sets, sentence) in table {
+        let error = with(sets).unwrap_err();
+        assert!(error.to_string().contains(sentence), "{sets:?}: {error}");
+        assert!(error.hint().starts_with("pick "), "{}", error.hint());
     }
     with(&["drafter.kind=none", "acceptance.kind=exact", "context.kind=none"]).unwrap();
     with(&["drafter.kind=none", "acceptance.kind=sampled", "context.kind=full"]).unwrap();

@@ -1,6 +1,9 @@
 //! Methods in words.
 
-use super::{Acceptance, Context, Drafter, EntropyOver, Method, Schedule, Shape};
+use super::{
+    Acceptance, AcceptedRows, Context, Drafter, EntropyOver, Length, Method, Part, Placing, Schedule, Shape,
+};
+use crate::speculate::{auto, tree};
 
 impl Method {
     /// The five choices in one line, for example
@@ -22,10 +25,16 @@ impl Method {
 }
 
 impl Method {
-    /// Drafts of a full step; none without a drafter.
+    /// Drafts of a full step; none without a drafter, and where the number changes from step to step.
     pub fn draft_length(&self) -> Option<usize> {
-        let Shape::Chain { length } = self.shape;
-        (!matches!(self.drafter, Drafter::None {})).then_some(length)
+        if matches!(self.drafter, Drafter::None {}) {
+            return None;
+        }
+        match (&self.shape, &self.schedule) {
+            (_, Schedule::Parallel { window: Length::Fixed(n) }) => Some(*n),
+            (_, Schedule::Parallel { .. }) => None,
+            (shape, Schedule::Sequential {}) => shape.drafts(),
+        }
     }
 }
 
@@ -36,17 +45,20 @@ impl Drafter {
             Drafter::None {} => "none",
             Drafter::Model {} => "model",
             Drafter::Target {} => "self",
+            Drafter::EarlyExit { .. } => "early_exit",
+            Drafter::Lookup { .. } => "lookup",
         }
     }
 
     /// In words.
     pub fn describe(&self) -> String {
         match self {
-            Drafter::None {} => "no drafter",
-            Drafter::Model {} => "small model drafts",
-            Drafter::Target {} => "target drafts for itself",
+            Drafter::None {} => "no drafter".into(),
+            Drafter::Model {} => "small model drafts".into(),
+            Drafter::Target {} => "target drafts for itself".into(),
+            Drafter::EarlyExit { depth } => format!("target's first {} of layers draft", percent(*depth)),
+            Drafter::Lookup { ngram } => format!("repeats what followed the last {ngram} tokens before"),
         }
-        .into()
     }
 }
 
@@ -59,17 +71,43 @@ impl Context {
             Context::Random { .. } => "random",
             Context::Uniform { .. } => "uniform",
             Context::Frames { .. } => "frames",
+            Context::Window { .. } => "window",
+            Context::Streaming { .. } => "streaming",
+            Context::Attention { .. } => "attention",
+            Context::Variation { .. } => "variation",
+            Context::TopKKv { .. } => "top_k_kv",
         }
     }
 
     /// In words.
     pub fn describe(&self) -> String {
-        match self {
+        let words = match self {
             Context::Full {} => "sees all visual tokens".into(),
             Context::None {} => "sees no visual tokens".into(),
             Context::Random { keep, .. } => format!("sees {} at random", percent(*keep)),
-            Context::Uniform { keep } => format!("sees {} evenly spaced", percent(*keep)),
-            Context::Frames { keep } => format!("sees {} of the frames", percent(*keep)),
+            Context::Uniform { keep, .. } => format!("sees {} evenly spaced", percent(*keep)),
+            Context::Frames { keep, .. } => format!("sees {} of the frames", percent(*keep)),
+            Context::Window { part, keep, .. } => {
+                let part = match part {
+                    Part::Front => "at the front",
+                    Part::Middle => "in the middle",
+                    Part::End => "at the end",
+                };
+                format!("sees {} {part}", percent(*keep))
+            }
+            Context::Streaming { first, last, .. } => format!("sees the first {first} and last {last}"),
+            Context::Attention { keep, mass, .. } => {
+                format!("sees {} by attention (mass {mass})", percent(*keep))
+            }
+            Context::Variation { keep, .. } => format!("sees {} by variation", percent(*keep)),
+            Context::TopKKv { keep, rows } => {
+                let rows = if *rows == AcceptedRows::Sparse { ", its own rows" } else { "" };
+                format!("sees {} in each head{rows}", percent(*keep))
+            }
+        };
+        match self.placing() {
+            Placing::Original => words,
+            Placing::Compact => words + ", renumbered",
         }
     }
 }
@@ -79,6 +117,9 @@ impl Shape {
     pub fn kind(&self) -> &'static str {
         match self {
             Shape::Chain { .. } => "chain",
+            Shape::StaticTree { .. } => "static_tree",
+            Shape::TwoBranch { .. } => "two_branch",
+            Shape::DynamicTree { .. } => "dynamic_tree",
         }
     }
 
@@ -86,6 +127,37 @@ impl Shape {
     pub fn describe(&self) -> String {
         match self {
             Shape::Chain { length } => format!("chain of {length}"),
+            Shape::StaticTree { nodes } => {
+                let count = if nodes.is_empty() { tree::SPECVLM.len() } else { nodes.len() };
+                format!("tree of {count}")
+            }
+            Shape::TwoBranch { length } => format!("two branches of {length}"),
+            Shape::DynamicTree { total, depth, width } => format!("dynamic tree {total}-{depth}-{width}"),
+        }
+    }
+}
+
+impl Shape {
+    /// Drafts of a full step; none where the number changes from step to step.
+    pub fn drafts(&self) -> Option<usize> {
+        match self {
+            Shape::Chain { length: Length::Fixed(length) } => Some(*length),
+            Shape::Chain { length: Length::Auto(_) } => None,
+            Shape::StaticTree { nodes } if nodes.is_empty() => Some(tree::SPECVLM.len()),
+            Shape::StaticTree { nodes } => Some(nodes.len()),
+            Shape::TwoBranch { length } => Some(2 * length),
+            Shape::DynamicTree { total, .. } => Some(total.saturating_sub(1)),
+        }
+    }
+
+    /// Most drafts that one branch can have.
+    pub fn longest(&self) -> usize {
+        match self {
+            Shape::Chain { length: Length::Fixed(length) } | Shape::TwoBranch { length } => *length,
+            Shape::Chain { length: Length::Auto(_) } => auto::LONGEST,
+            Shape::StaticTree { nodes } if nodes.is_empty() => 5,
+            Shape::StaticTree { nodes } => nodes.iter().map(String::len).max().unwrap_or(0),
+            Shape::DynamicTree { depth, .. } => *depth,
         }
     }
 }
@@ -100,6 +172,9 @@ impl Acceptance {
             Acceptance::Window { .. } => "window",
             Acceptance::Visual { .. } => "visual",
             Acceptance::Lenient { .. } => "lenient",
+            Acceptance::Divergence { .. } => "divergence",
+            Acceptance::Glance { .. } => "glance",
+            Acceptance::AllOf { .. } => "all_of",
             Acceptance::Random { .. } => "random",
         }
     }
@@ -123,6 +198,11 @@ impl Acceptance {
                 format!("visual λ {lambda}, N {top_n}{shifts}{strict}")
             }
             Acceptance::Lenient { rho } => format!("lenient ρ {rho}"),
+            Acceptance::Divergence { threshold } => format!("divergence < {threshold}"),
+            Acceptance::Glance { lambda } => format!("glance λ {lambda}"),
+            Acceptance::AllOf { rules } => {
+                rules.iter().map(Acceptance::describe).collect::<Vec<_>>().join(" and ")
+            }
             Acceptance::Random { probability, .. } => format!("mismatch passes {}", percent(*probability)),
         }
     }
@@ -133,12 +213,17 @@ impl Schedule {
     pub fn kind(&self) -> &'static str {
         match self {
             Schedule::Sequential {} => "sequential",
+            Schedule::Parallel { .. } => "parallel",
         }
     }
 
     /// In words.
     pub fn describe(&self) -> String {
-        self.kind().into()
+        match self {
+            Schedule::Sequential {} => "sequential".into(),
+            Schedule::Parallel { window: Length::Fixed(n) } => format!("parallel, window of {n}"),
+            Schedule::Parallel { window: Length::Auto(_) } => "parallel, window by measured times".into(),
+        }
     }
 }
 

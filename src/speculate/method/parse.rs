@@ -90,14 +90,20 @@ impl Method {
     /// The method as a TOML table. Floats of 32 bits are written with the digits that tell them apart.
     fn table(&self) -> Table {
         let mut table = Table::try_from(self).unwrap_or_default();
-        for choice in table.iter_mut().filter_map(|(_, v)| v.as_table_mut()) {
-            for key in ["threshold", "rho"] {
-                if let Some(Toml::Float(x)) = choice.get_mut(key) {
-                    *x = (*x as f32).to_string().parse().unwrap_or(*x);
-                }
-            }
-        }
+        table.iter_mut().filter_map(|(_, v)| v.as_table_mut()).for_each(shorten);
         table
+    }
+}
+
+/// Write floats of 32 bits with the digits that tell them apart, in lists of choices too.
+fn shorten(choice: &mut Table) {
+    for key in ["threshold", "rho"] {
+        if let Some(Toml::Float(x)) = choice.get_mut(key) {
+            *x = (*x as f32).to_string().parse().unwrap_or(*x);
+        }
+    }
+    if let Some(Toml::Array(rules)) = choice.get_mut("rules") {
+        rules.iter_mut().filter_map(Toml::as_table_mut).for_each(shorten);
     }
 }
 
@@ -156,6 +162,9 @@ fn check_axis(axis: &schema::Axis, value: Option<&Toml>) -> Result<(), Problem> 
         };
         if !key.value.admits(value) {
             return Err(wrong_type(&place, value, key.value.words()));
+        }
+        if let (schema::Value::Choices, Toml::Array(inner)) = (key.value, value) {
+            inner.iter().try_for_each(|choice| check_axis(axis, Some(choice)))?;
         }
     }
     match known.keys.iter().find(|k| k.required && !choice.contains_key(k.name)) {

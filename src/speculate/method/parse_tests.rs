@@ -52,7 +52,7 @@ fn mistakes_are_answered_with_what_is_allowed() {
             "\"visual\"",
             "\"visula\"",
             "unknown kind \"visula\" of `acceptance`",
-            "did you mean `visual`? there are: exact, sampled, entropy, window, visual, lenient, random",
+            "did you mean `visual`? there are: exact, sampled, entropy, window, visual, lenient, divergence, glance, all_of, random",
         ),
         (
             "lambda = 0.7, ",
@@ -69,8 +69,8 @@ fn mistakes_are_answered_with_what_is_allowed() {
         (
             "length = 10",
             "length = -1",
-            "`shape.length` is -1, but takes a whole number from 0",
-            "write a whole number from 0",
+            "`shape.length` is -1, but takes a whole number from 0, or one of \"auto\"",
+            "write a whole number from 0, or one of \"auto\"",
         ),
         (
             "kind = \"model\"",
@@ -166,7 +166,7 @@ fn sets_that_make_no_sense_say_why() {
         ),
         (
             "shape.length=1.5",
-            "--set shape.length=1.5: `shape.length` is 1.5, but takes a whole number from 0",
+            "--set shape.length=1.5: `shape.length` is 1.5, but takes a whole number from 0, or one of \"auto\"",
         ),
         ("acceptance.kind=window", "--set acceptance.kind=window: `acceptance.length` is missing"),
     ];

@@ -5,18 +5,31 @@ use std::{path::Path, sync::OnceLock};
 use super::{Method, MethodError};
 
 /// Embedded files in the order in which people see them: baselines, lossless, loosened.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 25] = [
     ("autoregressive", include_str!("../../../assets/methods/autoregressive.toml")),
     ("naive", include_str!("../../../assets/methods/naive.toml")),
+    ("naive-auto", include_str!("../../../assets/methods/naive-auto.toml")),
+    ("naive-tree", include_str!("../../../assets/methods/naive-tree.toml")),
     ("sd-random", include_str!("../../../assets/methods/sd-random.toml")),
     ("sd-uniform", include_str!("../../../assets/methods/sd-uniform.toml")),
     ("sd-frames", include_str!("../../../assets/methods/sd-frames.toml")),
     ("text-only", include_str!("../../../assets/methods/text-only.toml")),
+    ("lookup", include_str!("../../../assets/methods/lookup.toml")),
+    ("streaming", include_str!("../../../assets/methods/streaming.toml")),
+    ("layerskip", include_str!("../../../assets/methods/layerskip.toml")),
+    ("specvlm", include_str!("../../../assets/methods/specvlm.toml")),
+    ("specvlm-self", include_str!("../../../assets/methods/specvlm-self.toml")),
+    ("parallelvlm", include_str!("../../../assets/methods/parallelvlm.toml")),
+    ("parallelvlm-self", include_str!("../../../assets/methods/parallelvlm-self.toml")),
+    ("std", include_str!("../../../assets/methods/std.toml")),
     ("lvspec", include_str!("../../../assets/methods/lvspec.toml")),
+    ("lvspec-tree", include_str!("../../../assets/methods/lvspec-tree.toml")),
     ("lvspec-self", include_str!("../../../assets/methods/lvspec-self.toml")),
     ("fly", include_str!("../../../assets/methods/fly.toml")),
     ("fly-entropy", include_str!("../../../assets/methods/fly-entropy.toml")),
     ("lenient", include_str!("../../../assets/methods/lenient.toml")),
+    ("divergence", include_str!("../../../assets/methods/divergence.toml")),
+    ("glance", include_str!("../../../assets/methods/glance.toml")),
     ("random-loose", include_str!("../../../assets/methods/random-loose.toml")),
 ];
 

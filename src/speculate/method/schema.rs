@@ -14,8 +14,12 @@ pub enum Value {
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// A whole number from 0, or one of these words.
+    CountOr(&'static [&'static str]),
     /// A list of strings.
     Words,
+    /// A list of choices of the axis itself.
+    Choices,
 }
 
 impl Value {
@@ -28,7 +32,9 @@ impl Value {
             Value::Word(words) => {
                 format!("one of {}", words.iter().map(|w| format!("\"{w}\"")).collect::<Vec<_>>().join(", "))
             }
+            Value::CountOr(words) => format!("a whole number from 0, or {}", Value::Word(words).words()),
             Value::Words => "a list of strings".into(),
+            Value::Choices => "a list of tables, each with its own `kind`".into(),
         }
     }
 
@@ -39,6 +45,8 @@ impl Value {
             (Value::Count, toml::Value::Integer(n)) => *n >= 0,
             (Value::Flag, toml::Value::Boolean(_)) => true,
             (Value::Word(words), toml::Value::String(s)) => words.contains(&s.as_str()),
+            (Value::CountOr(words), value) => Value::Count.admits(value) || Value::Word(words).admits(value),
+            (Value::Choices, toml::Value::Array(items)) => items.iter().all(toml::Value::is_table),
             (Value::Words, toml::Value::Array(items)) => items.iter().all(toml::Value::is_str),
             _ => false,
         }
@@ -104,6 +112,9 @@ const fn plain(name: &'static str) -> Kind {
 
 const ENTROPY: Key = may("entropy", Value::Word(&["top3", "full"]), "\"top3\"");
 const KEEP: Key = must("keep", Value::Number, "0.1");
+const POSITIONS: Key = may("positions", Value::Word(&["original", "compact"]), "\"compact\"");
+const DEPTH: Key = must("depth", Value::Number, "0.5");
+const AUTO: &[&str] = &["auto"];
 const SEED: Key = may("seed", Value::Count, "0");
 
 /// The five choices in the order of the files.
@@ -111,7 +122,13 @@ pub const AXES: [Axis; 5] = [
     Axis {
         name: "drafter",
         question: "who proposes?",
-        kinds: &[plain("none"), plain("model"), plain("self")],
+        kinds: &[
+            plain("none"),
+            plain("model"),
+            plain("self"),
+            Kind { name: "early_exit", keys: &[DEPTH] },
+            Kind { name: "lookup", keys: &[must("ngram", Value::Count, "3")] },
+        ],
     },
     Axis {
         name: "context",
@@ -119,15 +136,48 @@ pub const AXES: [Axis; 5] = [
         kinds: &[
             plain("full"),
             plain("none"),
-            Kind { name: "random", keys: &[KEEP, SEED] },
-            Kind { name: "uniform", keys: &[KEEP] },
-            Kind { name: "frames", keys: &[KEEP] },
+            Kind { name: "random", keys: &[KEEP, SEED, POSITIONS] },
+            Kind { name: "uniform", keys: &[KEEP, POSITIONS] },
+            Kind { name: "frames", keys: &[KEEP, POSITIONS] },
+            Kind {
+                name: "window",
+                keys: &[
+                    must("part", Value::Word(&["front", "middle", "end"]), "\"middle\""),
+                    KEEP,
+                    POSITIONS,
+                ],
+            },
+            Kind {
+                name: "streaming",
+                keys: &[must("first", Value::Count, "4"), must("last", Value::Count, "32"), POSITIONS],
+            },
+            Kind { name: "attention", keys: &[KEEP, must("mass", Value::Number, "0.5"), POSITIONS] },
+            Kind { name: "variation", keys: &[KEEP, may("depth", Value::Number, "0.5"), POSITIONS] },
+            Kind {
+                name: "top_k_kv",
+                keys: &[KEEP, may("rows", Value::Word(&["dense", "sparse"]), "\"dense\"")],
+            },
         ],
     },
     Axis {
         name: "shape",
         question: "what does it propose?",
-        kinds: &[Kind { name: "chain", keys: &[must("length", Value::Count, "5")] }],
+        kinds: &[
+            Kind { name: "chain", keys: &[must("length", Value::CountOr(AUTO), "5")] },
+            Kind {
+                name: "static_tree",
+                keys: &[may("nodes", Value::Words, "[\"0\", \"1\", \"00\", \"01\", \"10\", \"000\"]")],
+            },
+            Kind { name: "two_branch", keys: &[must("length", Value::Count, "10")] },
+            Kind {
+                name: "dynamic_tree",
+                keys: &[
+                    must("total", Value::Count, "25"),
+                    must("depth", Value::Count, "5"),
+                    must("width", Value::Count, "8"),
+                ],
+            },
+        ],
     },
     Axis {
         name: "acceptance",
@@ -150,8 +200,25 @@ pub const AXES: [Axis; 5] = [
                 ],
             },
             Kind { name: "lenient", keys: &[must("rho", Value::Number, "0.2")] },
+            Kind { name: "divergence", keys: &[must("threshold", Value::Number, "0.3")] },
+            Kind { name: "glance", keys: &[must("lambda", Value::Number, "0.7")] },
+            Kind {
+                name: "all_of",
+                keys: &[must(
+                    "rules",
+                    Value::Choices,
+                    "[{ kind = \"lenient\", rho = 0.2 }, { kind = \"divergence\", threshold = 0.3 }]",
+                )],
+            },
             Kind { name: "random", keys: &[must("probability", Value::Number, "0.5"), SEED] },
         ],
     },
-    Axis { name: "schedule", question: "when?", kinds: &[plain("sequential")] },
+    Axis {
+        name: "schedule",
+        question: "when?",
+        kinds: &[
+            plain("sequential"),
+            Kind { name: "parallel", keys: &[must("window", Value::CountOr(AUTO), "\"auto\"")] },
+        ],
+    },
 ];

@@ -1,0 +1,212 @@
+//! How long a chain pays off, from measured times and acceptance.
+//!
+//! A step with K drafts costs `K · Td + T(K + 1)` and gives `1 + a + a² + … + a^K` tokens on average, where `a` is the chance
+//! that a draft passes once those before it have. T(rows) is fitted as a line to the passes of this run; the chance is counted
+//! over its latest drafts. K = 0, plain decoding, is among the choices: where drafting does not pay, it stops, and tries again
+//! now and then.
+
+/// Longest chain that is considered.
+pub const LONGEST: usize = 24;
+/// Share by which older observations count less at each new one.
+const MEMORY: f64 = 0.96;
+/// Plain steps before a try; after a try that did not pay, twice as many as before.
+const REST: usize = 16;
+/// Most plain steps between two tries.
+const LONG_REST: usize = 256;
+/// Chain of a try.
+const TRY: usize = 2;
+/// Chain of the first step.
+const FIRST: usize = 4;
+
+/// Chooses the length of the next chain.
+#[derive(Clone, Debug)]
+pub struct AutoLength {
+    line: Line,
+    drafter_ms: Mean,
+    /// Drafts that passed, and drafts whose turn to be judged came.
+    passed: f64,
+    judged: f64,
+    /// Plain steps since the last try, and those to be taken before the next.
+    plain: usize,
+    rest: usize,
+}
+
+impl AutoLength {
+    /// Begin; `row_ms` is the time of one target row, where known.
+    pub fn new(row_ms: Option<f64>) -> Self {
+        let mut line = Line::default();
+        if let Some(ms) = row_ms.filter(|ms| *ms > 0.0) {
+            // A first guess that one real pass outweighs: each further row a quarter of the first.
+            line.add(1.0, ms, 0.2);
+            line.add(5.0, 2.0 * ms, 0.2);
+        }
+        Self { line, drafter_ms: Mean::default(), passed: 1.5, judged: 2.0, plain: 0, rest: REST }
+    }
+
+    /// The length for the next step.
+    pub fn choose(&mut self) -> usize {
+        let best = self.best();
+        if best > 0 {
+            (self.plain, self.rest) = (0, REST);
+            return best;
+        }
+        self.plain += 1;
+        if self.plain > self.rest {
+            (self.plain, self.rest) = (0, (2 * self.rest).min(LONG_REST));
+            return TRY;
+        }
+        0
+    }
+
+    fn best(&self) -> usize {
+        let (Some((first, more)), Some(drafter)) = (self.line.fit(), self.drafter_ms.value()) else {
+            return FIRST;
+        };
+        let chance = (self.passed / self.judged).clamp(0.0, 0.995);
+        let (mut emitted, mut term) = (0.0, 1.0);
+        let mut best = (0, f64::NEG_INFINITY);
+        for k in 0..=LONGEST {
+            emitted += term;
+            term *= chance;
+            let rate = emitted / (k as f64 * drafter + first + more * k as f64).max(1e-9);
+            if rate > best.1 {
+                best = (k, rate);
+            }
+        }
+        best.0
+    }
+
+    /// Note a step: how many drafts were judged and passed, the times of the verify pass and of drafting.
+    pub fn note(&mut self, drafts: usize, accepted: usize, verify_ms: f64, draft_ms: f64) {
+        self.line.add((drafts + 1) as f64, verify_ms, 1.0);
+        if drafts > 0 {
+            self.drafter_ms.add(draft_ms / drafts as f64);
+            // The draft after the accepted ones was judged and failed; those behind it never had their turn.
+            let turns = (accepted + 1).min(drafts) as f64;
+            self.passed = self.passed * MEMORY + accepted as f64;
+            self.judged = self.judged * MEMORY + turns;
+        }
+    }
+}
+
+/// A fading mean.
+#[derive(Clone, Debug, Default)]
+struct Mean {
+    sum: f64,
+    weight: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        self.sum = self.sum * MEMORY + value;
+        self.weight = self.weight * MEMORY + 1.0;
+    }
+
+    fn value(&self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.sum / self.weight)
+    }
+}
+
+/// Least squares of time over rows, older points fading.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    n: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    xy: f64,
+}
+
+impl Line {
+    fn add(&mut self, x: f64, y: f64, weight: f64) {
+        for sum in [&mut self.n, &mut self.x, &mut self.y, &mut self.xx, &mut self.xy] {
+            *sum *= MEMORY;
+        }
+        self.n += weight;
+        self.x += weight * x;
+        self.y += weight * y;
+        self.xx += weight * x * x;
+        self.xy += weight * x * y;
+    }
+
+    /// Time of the first row, and of each further one; neither below a hundredth of the mean row.
+    fn fit(&self) -> Option<(f64, f64)> {
+        if self.n <= 0.0 {
+            return None;
+        }
+        let (mx, my) = (self.x / self.n, self.y / self.n);
+        let spread = self.xx / self.n - mx * mx;
+        let least = 0.01 * my / mx.max(1.0);
+        // All points at one number of rows: a further row is taken to cost a quarter of the mean one.
+        let slope = if spread > 1e-6 { (self.xy / self.n - mx * my) / spread } else { 0.25 * my / mx };
+        let slope = slope.max(least);
+        Some(((my + slope * (1.0 - mx)).max(least), slope))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    /// Tokens per millisecond of a made-up pair, with K from `choose`.
+    fn rate(
+        chance: f64,
+        first: f64,
+        more: f64,
+        drafter: f64,
+        mut choose: impl FnMut() -> Option<usize>,
+    ) -> f64 {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let mut auto = AutoLength::new(Some(first));
+        let (mut tokens, mut time) = (0.0, 0.0);
+        for _ in 0..400 {
+            let k = choose().unwrap_or_else(|| auto.choose());
+            let accepted = (0..k).take_while(|_| rng.random::<f64>() < chance).count();
+            let noise = rng.random_range(0.9..1.1);
+            let (verify, draft) = ((first + more * k as f64) * noise, drafter * k as f64);
+            auto.note(k, accepted, verify, draft);
+            tokens += accepted as f64 + 1.0;
+            time += verify + draft;
+        }
+        tokens / time
+    }
+
+    #[test]
+    fn it_comes_near_the_best_fixed_length() {
+        for (chance, first, more, drafter) in
+            [(0.8, 1.0, 0.1, 0.1), (0.6, 1.0, 0.4, 0.15), (0.9, 5.0, 0.1, 0.5), (0.3, 1.0, 0.9, 0.5)]
+        {
+            let fixed = |k| rate(chance, first, more, drafter, || Some(k));
+            let best = (0..=LONGEST).map(fixed).fold(0.0, f64::max);
+            let auto = rate(chance, first, more, drafter, || None);
+            assert!(auto > 0.9 * best, "{chance} {first} {more} {drafter}: {auto} of {best}");
+        }
+    }
+
+    #[test]
+    fn where_drafting_never_pays_it_rests() {
+        let mut auto = AutoLength::new(Some(1.0));
+        let lengths: Vec<usize> = (0..200)
+            .map(|_| {
+                let k = auto.choose();
+                auto.note(k, 0, 1.0 + k as f64, 0.5 * k as f64);
+                k
+            })
+            .collect();
+        assert!(lengths[20..].iter().filter(|&&k| k > 0).count() <= 200 / REST + 1, "{lengths:?}");
+        assert!(lengths[20..].iter().any(|&k| k > 0));
+    }
+
+    #[test]
+    fn strange_times_do_no_harm() {
+        let mut auto = AutoLength::new(None);
+        for ms in [0.0, f64::MAX / 1e10, 1e-300] {
+            let k = auto.choose();
+            assert!(k <= LONGEST);
+            auto.note(k, k, ms, ms);
+        }
+    }
+}

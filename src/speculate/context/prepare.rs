@@ -1,0 +1,166 @@
+//! From a target that has read the prompt to a drafter that has read its share.
+
+use std::ops::ControlFlow;
+
+use candle_core::{Result, Tensor};
+
+use super::{Attention, Needs, Selection, Signals, signals::likeness};
+use crate::{
+    model::{
+        decoder::{Positions, Sequence, Taps, Watch, with_slice},
+        family::{ModelError, Prompt, QwenVl},
+    },
+    speculate::method::{Context, Drafter, Placing},
+};
+
+/// Rows of text that are watched in one pass.
+const CHUNK: usize = 16;
+
+/// Tells how far a prefill is; may stop it.
+type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
+
+/// A target, its prompt and video.
+pub struct Preparation<'a> {
+    /// The target.
+    pub target: &'a QwenVl,
+    /// The prompt as laid out.
+    pub prompt: &'a Prompt,
+    /// The target's visual embeddings.
+    pub visual: Option<&'a Tensor>,
+}
+
+impl Preparation<'_> {
+    /// Compute the signals that are asked for and not there yet. `sequence` holds the prompt without its last token, and does
+    /// again afterwards. False if `progress` stopped the work.
+    ///
+    /// # Errors
+    /// If a forward pass fails.
+    pub fn signals(
+        &self,
+        needs: Needs,
+        sequence: &mut Sequence,
+        signals: &mut Signals,
+        progress: Progress<'_>,
+    ) -> std::result::Result<bool, ModelError> {
+        if needs.attention && signals.attention.is_none() {
+            signals.attention = Some(self.attention(sequence)?);
+        }
+        if let Some(depth) = needs.variation.filter(|depth| signals.variation(*depth).is_none()) {
+            let Some(scores) = self.variation(depth, progress)? else { return Ok(false) };
+            signals.variations.push((depth, scores));
+        }
+        Ok(true)
+    }
+
+    /// SpecVLM: feed the text after the video once more, watching where it looks. Rows are computed alike however they are
+    /// fed, so the cache holds the same afterwards.
+    fn attention(&self, sequence: &mut Sequence) -> Result<Attention> {
+        let (ids, span) = (&self.prompt.ids, self.prompt.visual.clone());
+        let config = sequence.decoder().config().clone();
+        let mut by_head = vec![0f32; config.layers * config.kv_heads * span.len()];
+        sequence.truncate(span.end);
+        let taps = Taps { watch: Some(Watch { span: span.clone(), by_head: true }), ..Taps::default() };
+        for rows in ids[span.end..].chunks(CHUNK) {
+            if let Some(gaze) = sequence.feed(rows, &taps)?.gaze {
+                by_head.iter_mut().zip(gaze.by_head).for_each(|(sum, w)| *sum += w);
+            }
+        }
+        sequence.truncate(ids.len() - 1);
+        let weight = (config.layers * config.heads * (ids.len() - span.end)) as f32;
+        Ok(Attention { by_head, weight, tokens: span.len() })
+    }
+
+    /// ParallelVLM: likeness to the text after a share of the layers, less that of the embeddings.
+    fn variation(
+        &self,
+        depth: f64,
+        progress: Progress<'_>,
+    ) -> std::result::Result<Option<Vec<f32>>, ModelError> {
+        let decoder = self.target.decoder();
+        let layers = (decoder.config().layers as f64 * depth).round() as usize;
+        let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
+        let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
+        let mut sequence = Sequence::new(std::sync::Arc::new(decoder.first_layers(layers)), rows.len());
+        let mut states: Vec<f32> = Vec::new();
+        let whole = sequence.prefill_before_norm(
+            &embeddings,
+            &self.prompt.positions.select(&rows),
+            &mut |chunk| states.extend_from_slice(chunk),
+            progress,
+        )?;
+        if !whole {
+            return Ok(None);
+        }
+        let width = decoder.config().hidden;
+        let visual = |row: usize| self.prompt.visual.contains(&row);
+        let before = with_slice(&embeddings, |embeddings| likeness(embeddings, width, visual))?;
+        let after = likeness(&states, width, visual);
+        Ok(Some(after.iter().zip(&before).map(|(after, before)| after - before).collect()))
+    }
+
+    /// The drafter's sequence where it is the target itself and its cache can be taken from the target's: early exit, and heads
+    /// with a choice of their own. None where it has to read by itself.
+    pub fn shared(
+        &self,
+        drafter: &Drafter,
+        selection: &Selection,
+        sequence: &Sequence,
+        room: usize,
+    ) -> Option<Sequence> {
+        if let Drafter::EarlyExit { depth } = *drafter {
+            let layers = (sequence.decoder().config().layers as f64 * depth).round() as usize;
+            return Some(sequence.first_layers(layers));
+        }
+        let by_head = selection.by_head.as_ref()?;
+        let (span, end) = (self.prompt.visual.clone(), sequence.len());
+        let slots: Vec<Vec<usize>> = by_head
+            .iter()
+            .map(|kept| {
+                (0..span.start).chain(kept.iter().map(|k| span.start + k)).chain(span.end..end).collect()
+            })
+            .collect();
+        let heads = sequence.decoder().config().kv_heads;
+        let len = slots.first().map_or(0, Vec::len);
+        Some(sequence.gather(len, len + room, |layer, head| &slots[layer * heads + head]))
+    }
+
+    /// The prompt's rows that a drafter reads, its last token left out.
+    pub fn rows(&self, selection: &Selection) -> Vec<usize> {
+        let (span, last) = (&self.prompt.visual, self.prompt.ids.len() - 1);
+        match &selection.kept {
+            None => (0..last).collect(),
+            Some(kept) => {
+                (0..span.start).chain(kept.iter().map(|k| span.start + k)).chain(span.end..last).collect()
+            }
+        }
+    }
+}
+
+/// Let a model read some rows of a prompt, at their own positions or numbered anew; `visual` are the model's own embeddings.
+/// `states` receives each chunk's first row number and final states. None if `progress` stopped the work.
+///
+/// # Errors
+/// If a forward pass fails.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one reading: model, text, video, share, place, room, two listeners"
+)]
+pub fn prefill(
+    model: &QwenVl,
+    prompt: &Prompt,
+    visual: Option<&Tensor>,
+    rows: &[usize],
+    context: &Context,
+    room: usize,
+    states: &mut dyn FnMut(usize, &[f32]),
+    progress: Progress<'_>,
+) -> std::result::Result<Option<Sequence>, ModelError> {
+    let embeddings = model.embed(prompt, visual, rows)?;
+    let mut sequence = Sequence::new(model.decoder().clone(), rows.len() + room);
+    let (positions, next) = match context.placing() {
+        Placing::Original => (prompt.positions.select(rows), prompt.next - 1),
+        Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
+    };
+    let whole = sequence.prefill(&embeddings, &positions, next, states, progress)?;
+    Ok(whole.then_some(sequence))
+}

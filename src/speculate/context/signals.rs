@@ -1,0 +1,81 @@
+//! What a prefill leaves behind for the choice of visual tokens.
+
+/// Where the text after the video looks, in the target's layers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attention {
+    /// For each layer, key head and visual token the attention weights, summed over the rows of text and the group's heads.
+    pub by_head: Vec<f32>,
+    /// What to divide a sum over layers and key heads by: layers × heads × rows.
+    pub weight: f32,
+    /// Number of visual tokens.
+    pub tokens: usize,
+}
+
+impl Attention {
+    /// For each visual token the mean weight over layers, heads and rows (SpecVLM).
+    pub fn scores(&self) -> Vec<f32> {
+        let mut scores = vec![0f32; self.tokens];
+        for head in self.by_head.chunks_exact(self.tokens.max(1)) {
+            scores.iter_mut().zip(head).for_each(|(score, weight)| *score += weight);
+        }
+        scores.iter_mut().for_each(|score| *score /= self.weight.max(1.0));
+        scores
+    }
+}
+
+/// The signals of one context; only what some method asked for is there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Signals {
+    /// Where the text looks.
+    pub attention: Option<Attention>,
+    /// By share of the layers: how much each visual token's likeness to the text has grown there.
+    pub variations: Vec<(f64, Vec<f32>)>,
+}
+
+impl Signals {
+    /// The variation after this share of the layers.
+    pub fn variation(&self, depth: f64) -> Option<&[f32]> {
+        self.variations.iter().find(|(d, _)| *d == depth).map(|(_, scores)| scores.as_slice())
+    }
+}
+
+/// ParallelVLM's likeness: for each visual token the sum over text tokens of the cosine between their states.
+///
+/// `states` are rows of `width`; `is_visual(row)` tells which are visual.
+pub fn likeness(states: &[f32], width: usize, is_visual: impl Fn(usize) -> bool) -> Vec<f32> {
+    let unit = |row: &[f32]| {
+        let length = row.iter().map(|v| v * v).sum::<f32>().sqrt();
+        let scale = if length > 0.0 { 1.0 / length } else { 0.0 };
+        row.iter().map(|v| v * scale).collect::<Vec<f32>>()
+    };
+    // The sum of cosines with many vectors is the product with the sum of their unit vectors.
+    let mut text = vec![0f32; width];
+    for (_, state) in states.chunks_exact(width).enumerate().filter(|(row, _)| !is_visual(*row)) {
+        text.iter_mut().zip(unit(state)).for_each(|(sum, v)| *sum += v);
+    }
+    states
+        .chunks_exact(width)
+        .enumerate()
+        .filter(|(row, _)| is_visual(*row))
+        .map(|(_, state)| unit(state).iter().zip(&text).map(|(a, b)| a * b).sum())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_means_over_everything() {
+        let attention = Attention { by_head: vec![1.0, 2.0, 3.0, 0.0], weight: 4.0, tokens: 2 };
+        assert_eq!(attention.scores(), [1.0, 0.5]);
+    }
+
+    #[test]
+    fn likeness_is_a_sum_of_cosines() {
+        let states = [3.0, 0.0, 0.0, 2.0, 1.0, 1.0, 0.0, 0.0];
+        let got = likeness(&states, 2, |row| row >= 2);
+        assert!((got[0] - 2f32.sqrt()).abs() < 1e-6);
+        assert_eq!(got[1], 0.0);
+    }
+}

@@ -1,0 +1,70 @@
+//! Prompt lookup: what followed the last words where they stood before.
+
+use candle_core::Result;
+
+use super::{Draft, Order, Proposal};
+use crate::model::decoder::Sequence;
+
+/// Drafts from the prompt and the text so far, without a model.
+pub struct Lookup {
+    ids: Vec<u32>,
+    ngram: usize,
+}
+
+impl Lookup {
+    /// `ids` are the prompt's, its last the root; runs of at most `ngram` tokens are looked for.
+    pub fn new(ids: Vec<u32>, ngram: usize) -> Self {
+        Self { ids, ngram }
+    }
+
+    /// What followed the latest earlier occurrence of the longest run that occurs.
+    fn continuation(&self, length: usize) -> &[u32] {
+        let n = self.ids.len();
+        for run in (1..=self.ngram.min(n.saturating_sub(1))).rev() {
+            let last = &self.ids[n - run..];
+            if let Some(at) = (0..n - run).rev().find(|&at| &self.ids[at..at + run] == last) {
+                let start = at + run;
+                return &self.ids[start..(start + length).min(n)];
+            }
+        }
+        &[]
+    }
+}
+
+impl Draft for Lookup {
+    fn draft(&mut self, order: &Order<'_>) -> Result<Proposal> {
+        let mut proposal = Proposal::default();
+        let mut parent = None;
+        for &id in self.continuation(order.depth) {
+            // Special tokens of the prompt's frame are no words.
+            if id as usize >= order.vocab {
+                break;
+            }
+            parent = Some(proposal.tree.push(parent, id, None));
+            if order.ends.contains(&id) {
+                break;
+            }
+        }
+        Ok(proposal)
+    }
+
+    fn commit(&mut self, proposal: &Proposal, path: &[usize], root: u32, _: &Sequence, _: usize) {
+        let nodes = proposal.tree.nodes();
+        self.ids.extend(path.iter().map(|&node| nodes[node].id));
+        self.ids.push(root);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_and_latest_run_is_continued() {
+        let of = |ids: &[u32], ngram, length| Lookup::new(ids.into(), ngram).continuation(length).to_vec();
+        assert_eq!(of(&[1, 2, 3, 9, 1, 2, 4, 8, 1, 2], 3, 2), [4, 8]);
+        assert_eq!(of(&[7, 1, 2, 3, 5, 1, 2, 4, 7, 1, 2], 3, 9), [3, 5, 1, 2, 4, 7, 1, 2]);
+        assert_eq!(of(&[5, 5, 5], 2, 4), [5]);
+        assert!(of(&[1, 2, 3], 3, 4).is_empty() && of(&[1], 3, 4).is_empty() && of(&[], 3, 4).is_empty());
+    }
+}

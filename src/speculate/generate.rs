@@ -1,0 +1,54 @@
+//! One generation under any method.
+
+use std::ops::ControlFlow;
+
+use candle_core::Result;
+
+use super::{
+    method::Schedule,
+    overlap,
+    rules::{Parts, Rules},
+    schedule::Tally,
+    session::Session,
+};
+use crate::record::{Step, StopReason};
+
+/// How a generation ended, and what it measured of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// Why it ended; none where it was stopped.
+    pub reason: Option<StopReason>,
+    /// Time spent on visual relevance, in milliseconds.
+    pub relevance_ms: f64,
+    /// Times of single drafter rows, in milliseconds.
+    pub drafter_row_ms: Vec<f64>,
+    /// What the parallel schedule counted.
+    pub tally: Option<Tally>,
+}
+
+/// Generate to an end token or the asked length, under the method's schedule. `on` gets every step as it is done, and may stop.
+/// Afterwards the sequences hold more than they did: who keeps them truncates them.
+///
+/// # Errors
+/// If a forward pass fails. What was given to `on` before stands.
+pub fn generate(
+    rules: Rules<'_>,
+    parts: Parts<'_>,
+    on: &mut dyn FnMut(Step) -> ControlFlow<()>,
+) -> Result<Finished> {
+    if let Schedule::Parallel { .. } = rules.method.schedule {
+        return overlap::generate(rules, parts, on);
+    }
+    let mut session = Session::new(rules, parts);
+    while let Some(step) = session.step()? {
+        if on(step).is_break() {
+            break;
+        }
+    }
+    Ok(Finished {
+        reason: session.finished(),
+        relevance_ms: session.relevance_ms,
+        drafter_row_ms: session.drafter_row_ms,
+        tally: None,
+    })
+}

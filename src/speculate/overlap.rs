@@ -1,0 +1,262 @@
+//! The parallel schedule on two sequences: the workers that [`schedule`](super::schedule) drives.
+
+use std::{ops::ControlFlow, time::Instant};
+
+use candle_core::{Error, Result};
+
+use super::{
+    generate::Finished,
+    method::{Acceptance, Length, Schedule, Shape},
+    rules::{Parts, Rules},
+    sampling::{Purpose, RowFacts, Sampler, draw, top_log_probabilities},
+    schedule::{
+        Case, Draft, DrafterOrder, Exact, Judge, Limits, Parallel, Sampled, TargetOrder, Window,
+        workers::{Companion, DrafterWorker, Failure, TargetWorker, Ticked},
+    },
+};
+use crate::{
+    model::decoder::{Sequence, Taps, with_slice},
+    record::{Step, Token, Verdict},
+};
+
+/// Longest window.
+const LONGEST: usize = 32;
+/// Window of the first ticks, before times are known.
+const START: usize = 4;
+
+/// What the drafter knows of a token it drafted.
+#[derive(Debug)]
+struct Evidence {
+    probability: f32,
+    /// Its distribution, where sampling asks for it.
+    distribution: Vec<f32>,
+}
+
+impl AsRef<[f32]> for Evidence {
+    fn as_ref(&self) -> &[f32] {
+        &self.distribution
+    }
+}
+
+struct DrafterSide<'a> {
+    sequence: &'a mut Sequence,
+    base: usize,
+    ends: &'a [u32],
+    vocab: usize,
+    sampler: Option<Sampler>,
+}
+
+impl DrafterWorker<Evidence> for DrafterSide<'_> {
+    type Error = Error;
+
+    fn draft(&mut self, order: &DrafterOrder) -> Result<Vec<Draft<Evidence>>> {
+        let embeddable = self.sequence.decoder().config().vocab;
+        let exists = |id: &u32| (*id as usize) < embeddable;
+        self.sequence.truncate(self.base + order.truncate_to);
+        let mut feed = order.feed.clone();
+        let mut window: Vec<Draft<Evidence>> = Vec::new();
+        while window.len() < order.draft && feed.iter().all(exists) {
+            let pass = self.sequence.feed(&feed, &Taps::default())?;
+            let logits = self.sequence.logits(&pass.states.narrow(0, feed.len() - 1, 1)?)?;
+            let draft = with_slice(&logits, |row| {
+                let row = &row[..self.vocab.min(row.len())];
+                let Some(sampler) = &self.sampler else {
+                    let facts = RowFacts::of(row);
+                    let probability = facts.log_probability(facts.max).exp();
+                    return Draft {
+                        id: facts.argmax,
+                        evidence: Evidence { probability, distribution: Vec::new() },
+                    };
+                };
+                let distribution = sampler.distribution(row);
+                let mut rng = sampler.rng(order.position + window.len(), Purpose::Draft);
+                let id = draw(&distribution, rand::RngExt::random(&mut rng));
+                let probability = distribution.get(id as usize).copied().unwrap_or(0.0);
+                Draft { id, evidence: Evidence { probability, distribution } }
+            })?;
+            let id = draft.id;
+            window.push(draft);
+            if self.ends.contains(&id) {
+                break;
+            }
+            feed = vec![id];
+        }
+        Ok(window)
+    }
+}
+
+struct TargetSide<'a> {
+    rules: Rules<'a>,
+    sequence: &'a mut Sequence,
+    base: usize,
+    /// Logits and facts of the last pass's rows.
+    rows: Vec<(Vec<f32>, RowFacts)>,
+    /// The drafter's probabilities of the drafts that were judged last.
+    probabilities: Vec<f32>,
+}
+
+impl TargetWorker<Evidence> for TargetSide<'_> {
+    type Error = Error;
+
+    fn verify(&mut self, order: &TargetOrder) -> Result<()> {
+        self.sequence.truncate(self.base + order.truncate_to);
+        let pass = self.sequence.feed(&order.rows, &Taps::default())?;
+        let logits = self.sequence.logits(&pass.states)?;
+        let width = logits.dim(1)?;
+        let vocab = self.rules.vocab.min(width);
+        self.rows = with_slice(&logits, |logits| {
+            logits
+                .chunks_exact(width)
+                .map(|row| (row[..vocab].to_vec(), RowFacts::of(&row[..vocab])))
+                .collect()
+        })?;
+        Ok(())
+    }
+}
+
+impl TargetSide<'_> {
+    fn samples(&self) -> bool {
+        self.rules.method.acceptance == (Acceptance::Sampled {}) && !self.rules.sampler.is_greedy()
+    }
+
+    fn distributions(&self) -> Vec<Vec<f32>> {
+        self.rows.iter().map(|(logits, _)| self.rules.sampler.distribution(logits)).collect()
+    }
+
+    /// The target's own token of each row.
+    fn wanted(&self, position: usize) -> Vec<u32> {
+        let sampler = self.rules.sampler;
+        let token = |(i, (logits, facts)): (usize, &(Vec<f32>, RowFacts))| match sampler.is_greedy() {
+            true => facts.argmax,
+            false => sampler.token(logits, position + i),
+        };
+        self.rows.iter().enumerate().map(token).collect()
+    }
+
+    fn token(&self, row: usize, id: u32, verdict: Verdict, wanted: u32) -> Token {
+        let (logits, facts) = &self.rows[row];
+        let logit = logits.get(id as usize).copied().unwrap_or(f32::NEG_INFINITY);
+        let drafted = verdict.is_accepted_draft();
+        Token {
+            id,
+            text: String::new(),
+            verdict,
+            target_id: wanted,
+            relevance: None,
+            relevance_rank: None,
+            gaze: None,
+            divergence: None,
+            entropy: Some(facts.entropy_top3()),
+            probability: Some(facts.log_probability(logit).exp()),
+            drafter_probability: self.probabilities.get(row).copied().filter(|_| drafted),
+            logprobs: top_log_probabilities(logits, facts, self.rules.logprobs),
+        }
+    }
+
+    fn step(&self, index: usize, ticked: &Ticked, started: Instant) -> Step {
+        let outcome = &ticked.outcome;
+        let wanted = self.wanted(outcome.position);
+        let tokens = outcome.tokens.iter().enumerate();
+        let tokens = tokens.map(|(i, t)| self.token(i, t.id, t.verdict, wanted[i])).collect();
+        // Of drafting, what the verify pass did not hide.
+        let draft_ms = (ticked.drafter_ms - ticked.target_ms).max(0.0);
+        Step {
+            index,
+            drafted: outcome.judged.clone(),
+            parents: Vec::new(),
+            path: Vec::new(),
+            drafted_text: Vec::new(),
+            judged: outcome.judged.len(),
+            accepted: outcome.accepted,
+            tokens,
+            draft_ms,
+            verify_ms: ticked.target_ms,
+            other_ms: (started.elapsed().as_secs_f64() * 1e3 - draft_ms - ticked.target_ms).max(0.0),
+        }
+    }
+}
+
+impl Judge<Evidence> for TargetSide<'_> {
+    fn accept(&mut self, case: &Case<'_, Evidence>) -> Vec<Verdict> {
+        self.probabilities = case.drafts.iter().map(|draft| draft.evidence.probability).collect();
+        match self.samples() {
+            true => Sampled { rows: &self.distributions(), sampler: self.rules.sampler }.accept(case),
+            false => Exact { wanted: &self.wanted(case.position) }.accept(case),
+        }
+    }
+
+    fn instead(&mut self, case: &Case<'_, Evidence>, row: usize) -> u32 {
+        match self.samples() {
+            true => Sampled { rows: &self.distributions(), sampler: self.rules.sampler }.instead(case, row),
+            false => Exact { wanted: &self.wanted(case.position) }.instead(case, row),
+        }
+    }
+}
+
+/// Generate side by side. `on` gets every step, and may stop.
+pub(super) fn generate(
+    rules: Rules<'_>,
+    parts: Parts<'_>,
+    on: &mut dyn FnMut(Step) -> ControlFlow<()>,
+) -> Result<Finished> {
+    let root = parts.root();
+    let Some(sequence) = parts.drafter else {
+        return Err(Error::Msg("the parallel schedule needs a drafter that is a model".into()));
+    };
+    let most = match rules.method.shape {
+        Shape::Chain { length: Length::Fixed(length) } => length.min(LONGEST),
+        _ => LONGEST,
+    };
+    let mut window = match rules.method.schedule {
+        Schedule::Parallel { window: Length::Fixed(length) } => Window::fixed(length),
+        _ => Window::auto(START, most),
+    };
+    let samples = rules.method.acceptance == (Acceptance::Sampled {}) && !rules.sampler.is_greedy();
+    let mut drafter = DrafterSide {
+        base: sequence.len(),
+        sequence,
+        ends: rules.ends,
+        vocab: rules.vocab,
+        sampler: samples.then_some(rules.sampler),
+    };
+    let mut target = TargetSide {
+        rules,
+        base: parts.target.len(),
+        sequence: parts.target,
+        rows: Vec::new(),
+        probabilities: Vec::new(),
+    };
+    let limits = Limits { max_new_tokens: rules.max_new_tokens, ends: rules.ends.to_vec() };
+    let mut machine = Parallel::new(root, limits);
+    let mut drafter_row_ms = Vec::new();
+    std::thread::scope(|scope| -> Result<()> {
+        let companion = Companion::spawn(scope, &mut drafter).map_err(failed)?;
+        for index in 0.. {
+            let started = Instant::now();
+            let Some(ticked) = companion.tick(&mut machine, &mut window, &mut target).map_err(failed)? else {
+                break;
+            };
+            let drafted = ticked.outcome.drafted.len();
+            if drafted > 0 {
+                drafter_row_ms.push(ticked.drafter_ms / drafted as f64);
+            }
+            if on(target.step(index, &ticked, started)).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Finished {
+        reason: machine.finished(),
+        relevance_ms: 0.0,
+        drafter_row_ms,
+        tally: Some(machine.tally().clone()),
+    })
+}
+
+fn failed(failure: Failure<Error>) -> Error {
+    match failure {
+        Failure::Worker(_, error) => error,
+        other => Error::Msg(other.to_string()),
+    }
+}

@@ -1,0 +1,73 @@
+//! What a generation needs beside its method: the models' sequences and the rules of the text.
+
+use std::ops::Range;
+
+use super::{
+    accept::{Needs, relevance::VisualStates},
+    draft::{Draft, Lookup, ModelDrafter},
+    method::{AcceptedRows, Context, Drafter, Method},
+    sampling::Sampler,
+};
+use crate::model::decoder::{Sequence, Taps, Watch};
+
+/// What a session needs to know about the text.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// Temperature, nucleus, seed.
+    pub sampler: Sampler,
+    /// Stop after this many tokens.
+    pub max_new_tokens: usize,
+    /// Logits from here on are padding (the smaller real vocabulary of target and drafter).
+    pub vocab: usize,
+    /// End tokens.
+    pub ends: &'a [u32],
+    /// True for tokens that are never loosened beside the end tokens: special tokens, words that must stay strict.
+    pub protected: &'a dyn Fn(u32) -> bool,
+    /// How many of the target's most likely tokens to report.
+    pub logprobs: usize,
+    /// Time of one target row in milliseconds, where known: an automatic length starts from it.
+    pub row_ms: Option<f64>,
+}
+
+/// The sequences of a generation, each holding the prompt without its last token.
+pub struct Parts<'a> {
+    /// The target's.
+    pub target: &'a mut Sequence,
+    /// The drafter's, where it is a decoder.
+    pub drafter: Option<&'a mut Sequence>,
+    /// The target's final states at the visual tokens.
+    pub visual: &'a VisualStates,
+    /// The slots of the visual tokens in the target's cache.
+    pub span: Range<usize>,
+    /// The prompt's ids; the last is the first root.
+    pub prompt: &'a [u32],
+}
+
+impl<'a> Parts<'a> {
+    /// The first root.
+    pub fn root(&self) -> u32 {
+        self.prompt.last().copied().unwrap_or_default()
+    }
+
+    /// What a verify pass has to tap for this rule.
+    pub(super) fn taps(&self, needs: Needs) -> Taps {
+        let watch = needs.gaze.then(|| Watch { span: self.span.clone(), by_head: false });
+        Taps { watch, ..Taps::default() }
+    }
+}
+
+/// The drafter that a method asks for, if any.
+pub(super) fn drafter<'a>(
+    method: &Method,
+    sequence: Option<&'a mut Sequence>,
+    prompt: &[u32],
+) -> Option<Box<dyn Draft + 'a>> {
+    if let Drafter::Lookup { ngram } = method.drafter {
+        return Some(Box::new(Lookup::new(prompt.to_vec(), ngram)));
+    }
+    let dense = matches!(method.context, Context::TopKKv { rows: AcceptedRows::Dense, .. });
+    let root = prompt.last().copied().unwrap_or_default();
+    sequence.map(|sequence| Box::new(ModelDrafter::new(sequence, root, dense)) as Box<dyn Draft + 'a>)
+}

@@ -1,0 +1,184 @@
+//! From a proposal and the target's rows to the tokens that come out of a step.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::{
+    accept::{self, Needs, Row, relevance},
+    draft::Proposal,
+    method::{Acceptance, Method},
+    rules::Rules,
+    sampling::{Purpose, RowFacts, Sampler, divergence, draw, entropy_full, residual, top_log_probabilities},
+};
+use crate::record::{Token, Verdict};
+
+/// The rows of one verify pass: row 0 is the root's, row `i + 1` node `i`'s.
+pub(super) struct Verified<'a> {
+    /// Logits without padding.
+    pub logits: Vec<&'a [f32]>,
+    /// What is known of each row.
+    pub facts: Vec<RowFacts>,
+    /// The target's own token after each row.
+    pub wanted: Vec<u32>,
+    /// Relevance of each node, where asked.
+    pub relevance: Option<Vec<f32>>,
+    /// Where each row looks, where asked.
+    pub gaze: Option<Vec<f32>>,
+}
+
+impl<'a> Verified<'a> {
+    /// Take the logits of a pass; `depths` are the rows' distances from the root, `position` is the output position after it.
+    pub fn new(rules: &Rules<'_>, logits: Vec<&'a [f32]>, depths: &[usize], position: usize) -> Self {
+        let facts: Vec<RowFacts> = logits.iter().map(|row| RowFacts::of(row)).collect();
+        let wanted = match rules.sampler.is_greedy() {
+            true => facts.iter().map(|facts| facts.argmax).collect(),
+            // A tree's siblings, judged in order with what is left of the distribution (EAGLE), come to the same as drawing
+            // the target's token and looking whether it was drafted. Drawn by position, it is also that of plain decoding.
+            false => {
+                let token = |(row, depth): (&&[f32], &usize)| rules.sampler.token(row, position + depth);
+                logits.iter().zip(depths).map(token).collect()
+            }
+        };
+        Self { logits, facts, wanted, relevance: None, gaze: None }
+    }
+
+    /// The tokens that a step emits and the accepted nodes: the longest accepted branch, with the fewest loosened among those
+    /// of one length, and the target's own token after it.
+    pub fn judge(&self, rules: &Rules<'_>, proposal: &Proposal, position: usize) -> (Vec<Token>, Vec<usize>) {
+        let (tree, method) = (&proposal.tree, rules.method);
+        let mut best: Option<(usize, usize, Judged)> = None;
+        for leaf in tree.leaves() {
+            let judged = self.branch(rules, proposal, tree.path(leaf), position);
+            let accepted = accept::accepted(&judged.verdicts);
+            let loosened =
+                judged.verdicts[..accepted].iter().flatten().filter(|verdict| !verdict.is_strict()).count();
+            let better = best.as_ref().is_none_or(|(most, fewest, _)| {
+                accepted > *most || (accepted == *most && loosened < *fewest)
+            });
+            if better {
+                best = Some((accepted, loosened, judged));
+            }
+        }
+        let (accepted, judged) = best.map(|(n, _, judged)| (n, judged)).unwrap_or_default();
+        let full = Needs::of(&method.acceptance).entropy_full;
+        let ranks = relevance::ascending(&judged.rows, |row| row.relevance);
+        let mut tokens = Vec::with_capacity(accepted + 1);
+        for i in 0..=accepted {
+            let drafted = i < accepted;
+            let node = judged.path.get(i).copied().filter(|_| drafted);
+            let row = i.checked_sub(1).map_or(0, |before| judged.path[before] + 1);
+            let id = match node {
+                Some(node) => tree.nodes()[node].id,
+                None => judged.replacement.unwrap_or(self.wanted[row]),
+            };
+            let verdict = match judged.verdicts.get(i) {
+                Some(Some(verdict)) => *verdict,
+                Some(None) => Verdict::Corrected,
+                None if tree.is_empty() => Verdict::Plain,
+                None => Verdict::Bonus,
+            };
+            let known = judged.rows.get(i).filter(|_| drafted);
+            let relevance = known.and_then(|row| row.relevance);
+            let (logits, facts) = (self.logits[row], &self.facts[row]);
+            let logit = logits.get(id as usize).copied().unwrap_or(f32::NEG_INFINITY);
+            tokens.push(Token {
+                id,
+                text: String::new(),
+                verdict,
+                target_id: self.wanted[row],
+                relevance,
+                relevance_rank: relevance.and_then(|_| ranks.iter().position(|&r| r == i)).map(|r| r as u32),
+                gaze: known.and_then(|row| row.gaze),
+                divergence: known.and_then(|row| row.divergence),
+                entropy: Some(if full { entropy_full(logits, facts) } else { facts.entropy_top3() }),
+                probability: Some(facts.log_probability(logit).exp()),
+                drafter_probability: node.and_then(|node| tree.nodes()[node].probability),
+                logprobs: top_log_probabilities(logits, facts, rules.logprobs),
+            });
+        }
+        let path = judged.path[..accepted].to_vec();
+        (tokens, path)
+    }
+
+    fn branch(&self, rules: &Rules<'_>, proposal: &Proposal, path: Vec<usize>, position: usize) -> Judged {
+        let rows = self.rows(rules, proposal, &path);
+        let method = rules.method;
+        if method.acceptance == (Acceptance::Sampled {}) && !proposal.distributions.is_empty() {
+            let (verdicts, replacement) = self.sampled(rules.sampler, proposal, &path, position);
+            return Judged { path, rows, verdicts, replacement };
+        }
+        let mut rng = chance(method, rules.sampler).rng(position, Purpose::Accept);
+        let verdicts = accept::judge(&method.acceptance, &rows, &mut rng);
+        Judged { path, rows, verdicts, replacement: None }
+    }
+
+    fn rows(&self, rules: &Rules<'_>, proposal: &Proposal, path: &[usize]) -> Vec<Row> {
+        let needs = Needs::of(&rules.method.acceptance);
+        let protected = |id: u32| rules.ends.contains(&id) || (rules.protected)(id);
+        let before = std::iter::once(0).chain(path.iter().map(|node| node + 1));
+        path.iter()
+            .zip(before)
+            .map(|(&node, row)| {
+                let (draft, wanted) = (proposal.tree.nodes()[node].id, self.wanted[row]);
+                let (logits, facts) = (self.logits[row], &self.facts[row]);
+                let logit = logits.get(draft as usize).copied().unwrap_or(f32::NEG_INFINITY);
+                let q = proposal.distributions.get(node).filter(|_| needs.divergence);
+                Row {
+                    draft,
+                    wanted,
+                    log_p_draft: facts.log_probability(logit),
+                    log_p_max: facts.log_probability(facts.max),
+                    entropy_top3: facts.entropy_top3(),
+                    entropy_full: if needs.entropy_full { entropy_full(logits, facts) } else { 0.0 },
+                    relevance: self.relevance.as_ref().map(|relevance| relevance[node]),
+                    gaze: self.gaze.as_ref().map(|gaze| gaze[row]),
+                    divergence: q.map(|q| divergence(logits, facts, q)),
+                    protected: protected(draft) || protected(wanted),
+                }
+            })
+            .collect()
+    }
+
+    /// Accept draft i with min(1, p/q); in place of the first rejected one a token from norm(max(p - q, 0)). What comes out
+    /// has the target's distribution. The bonus is the target's own token.
+    fn sampled(
+        &self,
+        sampler: Sampler,
+        proposal: &Proposal,
+        path: &[usize],
+        position: usize,
+    ) -> (Vec<Option<Verdict>>, Option<u32>) {
+        let mut verdicts = Vec::with_capacity(path.len());
+        for (i, &node) in path.iter().enumerate() {
+            let (id, q) = (proposal.tree.nodes()[node].id as usize, &proposal.distributions[node]);
+            let row = i.checked_sub(1).map_or(0, |before| path[before] + 1);
+            let p = sampler.distribution(self.logits[row]);
+            let at = |d: &[f32]| d.get(id).copied().unwrap_or(0.0);
+            let mut rng: ChaCha8Rng = sampler.rng(position + i, Purpose::Accept);
+            if at(q) > 0.0 && rng.random::<f32>() * at(q) < at(&p) {
+                verdicts.push(Some(Verdict::Sampled));
+            } else {
+                verdicts.resize(path.len(), None);
+                return (verdicts, Some(draw(&residual(&p, q), rng.random::<f64>())));
+            }
+        }
+        (verdicts, None)
+    }
+}
+
+/// One branch with its verdicts.
+#[derive(Default)]
+struct Judged {
+    path: Vec<usize>,
+    rows: Vec<Row>,
+    verdicts: Vec<Option<Verdict>>,
+    replacement: Option<u32>,
+}
+
+/// The random baseline has a seed of its own on top of the text's.
+fn chance(method: &Method, sampler: Sampler) -> Sampler {
+    match method.acceptance {
+        Acceptance::Random { seed, .. } => Sampler { seed: sampler.seed ^ seed, ..sampler },
+        _ => sampler,
+    }
+}
