@@ -23,10 +23,8 @@ pub fn differences(comparison: &Comparison, runs: &[RunRecord], look: &Look) -> 
         let first = row.figures.as_ref().and_then(|f| f.equality.as_ref()?.first_difference);
         let (Some(first), Some(run)) = (first, comparison.run(row, runs)) else { continue };
         if out.is_empty() {
-            let mut legend = marked("only in", DELETED, true);
-            legend.extend(sentence(&plain.method));
-            legend.extend(marked("only in", INSERTED, true));
-            legend.extend(sentence("the other method"));
+            let mut legend = marked(&format!("only {}", plain.method), DELETED, true);
+            legend.extend(marked("only the other method", INSERTED, true));
             out = format!("\n{}", wrap(&legend, 0, look));
         }
         let head = format!("{} from token {} on, against {}:", row.method, first + 1, plain.method);
@@ -94,7 +92,7 @@ mod tests {
         ];
         assert_eq!(
             shown(&runs, &WIDE),
-            "\n[-only in-] plain {+only in+} the other method\n\n\
+            "\n[-only plain-] {+only the other method+}\n\n\
              lvspec from token 2 on, against plain:\n  A [-red-] {+dark blue+} disc moves.\n"
         );
         assert_eq!(shown(&runs[..2], &WIDE), "");

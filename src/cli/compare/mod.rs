@@ -110,7 +110,7 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
     {
         let video = video.to_string_lossy();
         let temperature = request.text.temperature;
-        let about = page::About { video: &video, prompt: &request.prompt, passes: repeat, temperature };
+        let about = page::About { video: &video, prompt: &request.prompt, temperature };
         page.write(&page::page(&about, &comparison, &runs))?;
     }
     let mut stdout = io::stdout().lock();
@@ -125,7 +125,7 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
         stdout.write_all(&[&line[..], b"\n"].concat())?;
     } else if comparison.has_figures() {
         let look = text::Look { width: terminal::columns(), color: terminal::color_stdout(output.color) };
-        let whole = text::text(&comparison, &runs, repeat, request.text.temperature, &look);
+        let whole = text::text(&comparison, &runs, request.text.temperature, &look);
         stdout.write_all(whole.as_bytes())?;
     }
     stdout.flush()?;

@@ -24,15 +24,9 @@ impl Look {
 }
 
 /// All of it.
-pub fn text(
-    comparison: &Comparison,
-    runs: &[RunRecord],
-    passes: u32,
-    temperature: f32,
-    look: &Look,
-) -> String {
+pub fn text(comparison: &Comparison, runs: &[RunRecord], temperature: f32, look: &Look) -> String {
     let (table, left_out) = table(comparison, look);
-    let mut notes = notes(comparison, passes, temperature);
+    let mut notes = notes(comparison, temperature);
     if !left_out.is_empty() {
         notes.push(format!("Left out for lack of room: {}.", left_out.join(", ")));
     }
@@ -41,7 +35,9 @@ pub fn text(
 }
 
 /// What the figures mean, in sentences.
-pub fn notes(comparison: &Comparison, passes: u32, temperature: f32) -> Vec<String> {
+pub fn notes(comparison: &Comparison, temperature: f32) -> Vec<String> {
+    // Not what was asked for: an interrupt may have come before.
+    let passes = comparison.rows.iter().map(|row| row.runs.len()).max().unwrap_or(0);
     let baseline = &comparison.baseline;
     let measured = comparison.rows.iter().any(|row| row.method == *baseline && row.figures.is_some());
     let mut notes = vec![if measured {
@@ -68,15 +64,15 @@ mod tests {
 
     #[test]
     fn the_notes_say_what_the_figures_are() {
-        let done = RunRecord { state: RunState::Done(StopReason::Eos), ..RunRecord::new(1, "plain", true) };
-        let comparison = Comparison::of(&[done], "plain");
-        assert_eq!(notes(&comparison, 1, 0.0).len(), 1);
-        let all = notes(&comparison, 3, 0.5).join(" ");
-        assert!(
-            all.contains("against plain") && all.contains("out of 3") && all.contains("sampling"),
-            "{all}"
-        );
+        let done =
+            |run| RunRecord { state: RunState::Done(StopReason::Eos), ..RunRecord::new(run, "plain", true) };
+        assert_eq!(notes(&Comparison::of(&[done(1)], "plain"), 0.0).len(), 1);
+        let waiting = RunRecord::new(3, "plain", true);
+        let all = notes(&Comparison::of(&[done(1), done(2), waiting], "plain"), 0.5).join(" ");
+        for part in ["against plain", "out of 2", "sampling"] {
+            assert!(all.contains(part), "{all}");
+        }
         let comparison = Comparison::of(&[RunRecord::new(1, "plain", true)], "plain");
-        assert_eq!(notes(&comparison, 1, 0.0), ["There are no speedups: plain did not finish."]);
+        assert_eq!(notes(&comparison, 0.0), ["There are no speedups: plain did not finish."]);
     }
 }
