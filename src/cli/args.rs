@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::scenes::ScenesArgs;
+use super::{compare::CompareArgs, scenes::ScenesArgs};
 use crate::model::{DeviceChoice, WeightType};
 
 /// Version line with what this build can use.
@@ -17,6 +17,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREE
 #[command(after_help = "Start here:
   specreel                 the studio
   specreel caption demo    a caption of an embedded clip
+  specreel compare demo    the same clip under several methods
   specreel methods         the ways of decoding
   specreel doctor          what this machine can do, and what is wrong
 
@@ -35,6 +36,7 @@ impl Cli {
     pub fn json(&self) -> bool {
         match &self.command {
             Some(Command::Caption(args)) => args.output.json,
+            Some(Command::Compare(args)) => args.output.json,
             Some(Command::Methods(args)) => args.json,
             Some(Command::Scenes(args)) => args.json(),
             Some(Command::Doctor(args)) => args.json,
@@ -48,6 +50,8 @@ impl Cli {
 pub enum Command {
     /// Write a caption of a video to stdout
     Caption(CaptionArgs),
+    /// Run one clip and prompt under several methods and compare them
+    Compare(CompareArgs),
     /// List, show or check decoding methods
     Methods(MethodsArgs),
     /// Synthetic clips with known facts: render one, score a text about one
@@ -92,7 +96,7 @@ pub struct CaptionArgs {
     pub output: OutputArgs,
 }
 
-/// How to run a generation; shared by the studio and `caption`.
+/// How to run a generation; shared by the studio, `caption` and `compare`.
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
     /// What to ask about the video; `-` reads it from stdin
@@ -141,6 +145,7 @@ pub struct RunArgs {
 
 /// What to print and keep.
 #[derive(Debug, Default, Args)]
+#[command(group(ArgGroup::new("kept").args(["save"]).multiple(true)))]
 pub struct OutputArgs {
     /// Print events instead, one JSON object a line
     #[arg(long)]
@@ -155,7 +160,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Let --save overwrite an existing file
-    #[arg(long, requires = "save")]
+    #[arg(long, requires = "kept")]
     pub force: bool,
     /// Report the target's K most likely tokens with each token (in --json and --save)
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]

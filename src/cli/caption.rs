@@ -6,19 +6,17 @@
 use std::{
     io::{IsTerminal, Write},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use super::{
     End, EnginePort, INTERRUPTED, Ports,
     args::{OutputArgs, RunArgs},
     config::Config,
+    interrupt::Interrupt,
     printer::{Flow, PrintError, Printer, Style},
     progress::Progress,
     report, resolve,
@@ -31,7 +29,7 @@ use crate::{
 };
 
 /// How long a cancelled run may take to say that it is done.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// Caption a video.
 pub fn run(
@@ -50,7 +48,8 @@ pub fn run(
     let interrupt = Interrupt::default();
     let (engine, events) = (ports.engine)()?;
     let id = caption.request.run;
-    interrupt.listen(Arc::clone(&engine), id)?;
+    let cancelling = Arc::clone(&engine);
+    interrupt.listen(move || cancelling.cancel(id))?;
 
     let out_terminal = std::io::stdout().is_terminal();
     let style = Style {
@@ -104,11 +103,7 @@ pub async fn follow<O: Write, E: Write>(
         };
         let Some(event) = event else {
             printer.close().map_err(ended)?;
-            return Err(End::Failed(Failure {
-                class: FailureClass::Internal,
-                error: "the engine ended without an answer".into(),
-                hint: Some("its log file may say why: see specreel doctor".into()),
-            }));
+            return Err(End::Failed(silence()));
         };
         if event.run != run && event.run != 0 {
             continue;
@@ -128,15 +123,24 @@ pub async fn follow<O: Write, E: Write>(
     }
 }
 
-fn ended(error: PrintError) -> End {
+pub(super) fn ended(error: PrintError) -> End {
     match error {
         PrintError::Io(e) => e.into(),
         PrintError::Session(failure) => End::Failed(failure),
     }
 }
 
+/// The failure of an engine that is gone.
+pub(super) fn silence() -> Failure {
+    Failure {
+        class: FailureClass::Internal,
+        error: "the engine ended without an answer".into(),
+        hint: Some("its log file may say why: see specreel doctor".into()),
+    }
+}
+
 /// What a run that had not started would have said.
-fn cancelled(run: u64) -> Event {
+pub(super) fn cancelled(run: u64) -> Event {
     Event::new(
         run,
         EventKind::Done {
@@ -146,49 +150,6 @@ fn cancelled(run: u64) -> Event {
             stats: Box::new(Stats::default()),
         },
     )
-}
-
-/// Whether somebody pressed Ctrl-C.
-#[derive(Clone, Debug, Default)]
-pub struct Interrupt {
-    asked: Arc<AtomicBool>,
-    woken: Arc<Notify>,
-}
-
-impl Interrupt {
-    /// Somebody did.
-    pub fn ask(&self) {
-        self.asked.store(true, Ordering::SeqCst);
-        self.woken.notify_one();
-    }
-
-    /// Wait until somebody did, and then this long.
-    async fn waited(&self, grace: Duration) {
-        while !self.asked.load(Ordering::SeqCst) {
-            self.woken.notified().await;
-        }
-        tokio::time::sleep(grace).await;
-    }
-
-    /// Listen on a thread of its own, so that a blocked write cannot make us deaf.
-    fn listen(&self, engine: Arc<dyn EnginePort>, run: u64) -> Result<(), End> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-        // Registered here: an interrupt from now on is ours.
-        let guard = runtime.enter();
-        let mut interrupts = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
-        drop(guard);
-        let this = self.clone();
-        std::thread::Builder::new().name("interrupts".into()).spawn(move || {
-            runtime.block_on(async move {
-                interrupts.recv().await;
-                engine.cancel(run);
-                this.ask();
-                interrupts.recv().await;
-                std::process::exit(INTERRUPTED);
-            });
-        })?;
-        Ok(())
-    }
 }
 
 #[cfg(test)]

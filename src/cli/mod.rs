@@ -7,10 +7,12 @@
 pub mod args;
 pub mod caption;
 mod color;
+mod compare;
 mod complete;
 pub mod config;
 pub mod dirs;
 mod doctor;
+mod interrupt;
 mod log;
 mod methods;
 pub mod ports;
@@ -58,6 +60,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
     match cli.command {
         None => studio(cli.studio, &config, ports),
         Some(Command::Caption(args)) => caption::run(&args.video, &args.run, &args.output, &config, ports),
+        Some(Command::Compare(args)) => compare::run(args, &config, ports),
         Some(Command::Methods(args)) => methods::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
         Some(Command::Scenes(args)) => scenes::run(&args),

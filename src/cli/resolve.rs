@@ -202,17 +202,26 @@ fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method,
     let default = if models.drafter.is_some() { "naive" } else { "autoregressive" };
     let base = Method::find(named.unwrap_or(default))?;
     let method = base.with_sets(args.set.iter().map(String::as_str))?;
-    if method.drafter == (Drafter::Model {}) && models.drafter.is_none() {
-        return Err(Failure {
-            class: FailureClass::Usage,
-            error: format!(
-                "method `{}` drafts with a small model, but --target came without --drafter",
-                method.name
-            ),
-            hint: Some("add --drafter DIR, or use --method lvspec-self or autoregressive".into()),
-        });
-    }
+    has_drafter(&method, models)?;
     Ok(method)
+}
+
+/// Refuse a method whose drafter is a model where there is none.
+///
+/// # Errors
+/// That (class usage).
+pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
+    if method.drafter != (Drafter::Model {}) || models.drafter.is_some() {
+        return Ok(());
+    }
+    Err(Failure {
+        class: FailureClass::Usage,
+        error: format!(
+            "method `{}` drafts with a small model, but --target came without --drafter",
+            method.name
+        ),
+        hint: Some("add --drafter DIR, or use the method lvspec-self or autoregressive".into()),
+    })
 }
 
 fn prompt(given: Option<&str>, stdin: &mut dyn Read) -> Result<String, Failure> {

@@ -28,3 +28,11 @@ fn color(choice: ColorChoice, stream: supports_color::Stream) -> bool {
         ColorChoice::Auto => supports_color::on(stream).is_some(),
     }
 }
+
+/// Columns of the terminal that stdout goes to; none where it goes elsewhere.
+pub fn columns() -> Option<usize> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    crossterm::terminal::size().ok().map(|(columns, _)| columns.into()).filter(|&columns| columns > 0)
+}

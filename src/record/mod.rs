@@ -1,14 +1,20 @@
-//! What happened, as data: verdicts, steps, statistics and the one event schema.
+//! What happened, as data: verdicts, steps, statistics, comparisons and the one event schema.
 //!
 //! Nothing here knows tensors or screens. The same [`event::Event`] is the engine's message, a `--json` line, a line of a
 //! saved session and the input of a replay.
 
+pub mod comparison;
+pub mod difference;
 pub mod event;
+pub mod run;
 pub mod stats;
 pub mod step;
 pub mod verdict;
 
+pub use comparison::{Comparison, Figures, Row, RowState};
+pub use difference::{Change, Piece, difference};
 pub use event::{Event, EventKind, Failure, FailureClass, Stage};
+pub use run::{RunRecord, RunState};
 pub use stats::{Baseline, BaselineKind, Speedup, Stats, StopReason, Timings, VerdictCounts};
 pub use step::{Step, Token};
 pub use verdict::Verdict;

@@ -5,6 +5,7 @@
 mod arguments;
 mod broken;
 mod captioning;
+mod comparing;
 mod interrupts;
 #[path = "../video/make.rs"]
 #[expect(dead_code, reason = "the tests of the video room use the rest")]

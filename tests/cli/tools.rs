@@ -18,7 +18,13 @@ fn version_says_what_is_built_in() {
 #[test]
 fn help_goes_to_stdout() {
     let program = Program::new();
-    for args in [&["--help"][..], &["caption", "--help"], &["methods", "--help"], &["doctor", "--help"]] {
+    for args in [
+        &["--help"][..],
+        &["caption", "--help"],
+        &["compare", "--help"],
+        &["methods", "--help"],
+        &["doctor", "--help"],
+    ] {
         let run = program.run(args);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args:?}");
         assert!(run.stdout.contains("Usage: specreel"), "{}", run.stdout);

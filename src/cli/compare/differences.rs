@@ -1,0 +1,128 @@
+//! Which words of a method differ from autoregressive decoding, marked with and without colour.
+
+use super::{
+    text::Look,
+    wrap::{Word, sentence, wrap},
+};
+use crate::{
+    cli::color,
+    record::{Change, Comparison, Piece, RunRecord, difference},
+};
+
+/// What only the baseline wrote.
+const DELETED: (&str, &str, &str) = ("[-", "-]", "31");
+/// What only the other method wrote.
+const INSERTED: (&str, &str, &str) = ("{+", "+}", "32");
+
+/// One paragraph for every method whose output is not the baseline's; empty if there is none.
+pub fn differences(comparison: &Comparison, runs: &[RunRecord], look: &Look) -> String {
+    let baseline = comparison.rows.iter().find(|row| row.method == comparison.baseline);
+    let Some(plain) = baseline.and_then(|row| comparison.run(row, runs)) else { return String::new() };
+    let mut out = String::new();
+    for row in &comparison.rows {
+        let first = row.figures.as_ref().and_then(|f| f.equality.as_ref()?.first_difference);
+        let (Some(first), Some(run)) = (first, comparison.run(row, runs)) else { continue };
+        if out.is_empty() {
+            let mut legend = marked(&format!("only {}", plain.method), DELETED, true);
+            legend.extend(marked("only the other method", INSERTED, true));
+            out = format!("\n{}", wrap(&legend, 0, look));
+        }
+        let head = format!("{} from token {} on, against {}:", row.method, first + 1, plain.method);
+        out += &format!("\n{}", wrap(&sentence(&head), 0, look));
+        out += &wrap(&body(&plain.text, &run.text), 2, look);
+    }
+    out
+}
+
+fn body(plain: &str, other: &str) -> Vec<Word> {
+    let pieces = difference(&color::plain(plain), &color::plain(other));
+    if pieces.iter().all(|piece| piece.change == Change::Same) {
+        return sentence("the words are the same, the tokens are not");
+    }
+    pieces.iter().flat_map(words).collect()
+}
+
+fn words(piece: &Piece) -> Vec<Word> {
+    match piece.change {
+        Change::Same => marked(&piece.text, ("", "", ""), piece.spaced),
+        Change::Deleted => marked(&piece.text, DELETED, piece.spaced),
+        Change::Inserted => marked(&piece.text, INSERTED, piece.spaced),
+    }
+}
+
+/// The words of a text between marks.
+fn marked(text: &str, (open, close, sgr): (&str, &str, &'static str), spaced: bool) -> Vec<Word> {
+    let text = format!("{open}{text}{close}");
+    let mut words: Vec<Word> = sentence(&text).into_iter().map(|word| Word { sgr, ..word }).collect();
+    if let Some(first) = words.first_mut() {
+        first.spaced = spaced;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{RunState, StopReason};
+
+    fn run(number: u64, method: &str, ids: &[u32], text: &str) -> RunRecord {
+        RunRecord {
+            run: number,
+            method: method.into(),
+            drafter: (number > 1).then(|| "small".into()),
+            ids: ids.to_vec(),
+            text: text.into(),
+            state: RunState::Done(StopReason::Eos),
+            ..RunRecord::default()
+        }
+    }
+
+    fn shown(runs: &[RunRecord], look: &Look) -> String {
+        differences(&Comparison::of(runs, "plain"), runs, look)
+    }
+
+    const WIDE: Look = Look { width: None, color: false };
+
+    #[test]
+    fn only_methods_that_differ_are_shown() {
+        let runs = [
+            run(1, "plain", &[1, 2, 3], "A red disc moves."),
+            run(2, "naive", &[1, 2, 3], "A red disc moves."),
+            run(3, "lvspec", &[1, 9, 3], "A dark blue disc moves."),
+        ];
+        assert_eq!(
+            shown(&runs, &WIDE),
+            "\n[-only plain-] {+only the other method+}\n\n\
+             lvspec from token 2 on, against plain:\n  A [-red-] {+dark blue+} disc moves.\n"
+        );
+        assert_eq!(shown(&runs[..2], &WIDE), "");
+        assert_eq!(shown(&runs[1..], &WIDE), "", "nothing to compare with");
+    }
+
+    #[test]
+    fn colour_comes_on_top_of_the_marks() {
+        let runs = [run(1, "plain", &[1], "red disc"), run(2, "fly", &[2], "blue disc")];
+        let text = shown(&runs, &Look { width: None, color: true });
+        assert!(text.contains("  \x1b[31m[-red-]\x1b[0m\x1b[32m{+blue+}\x1b[0m disc\n"), "{text:?}");
+    }
+
+    #[test]
+    fn equal_words_of_other_tokens_are_said() {
+        let runs = [run(1, "plain", &[1], "a disc"), run(2, "fly", &[2], "a\ndisc")];
+        assert!(shown(&runs, &WIDE).ends_with("  the words are the same, the tokens are not\n"));
+    }
+
+    #[test]
+    fn a_model_cannot_drive_the_terminal() {
+        let runs = [run(1, "plain", &[1], "a\x1b[2J"), run(2, "fly", &[2], "b\x07")];
+        let text = shown(&runs, &WIDE);
+        assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
+    }
+
+    #[test]
+    fn narrow_terminals_break_between_words() {
+        let runs = [run(1, "plain", &[1], "one two three"), run(2, "fly", &[2], "one four five three")];
+        let text = shown(&runs, &Look { width: Some(16), color: false });
+        assert!(text.ends_with("\n  one [-two-]\n  {+four five+}\n  three\n"), "{text}");
+    }
+}

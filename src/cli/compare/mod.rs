@@ -1,0 +1,175 @@
+//! `specreel compare`: the same clip and prompt under several methods, over one prefilled context.
+//!
+//! The runs go to one engine one after another, so that all but the first start from the kept context. Which methods run is
+//! `choose` and `sets`; watching the runs is `follow` and `teller`; the outcome is [`Comparison`], shown by `text` (table and
+//! differences) and `page` (HTML).
+
+mod args;
+mod choose;
+mod columns;
+mod differences;
+mod follow;
+mod page;
+mod page_file;
+mod sets;
+mod table;
+mod teller;
+mod text;
+mod tokens;
+mod wrap;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use serde::Serialize;
+
+pub use args::CompareArgs;
+use follow::{Ending, Follower};
+use page_file::PageFile;
+use teller::Teller;
+
+use super::{
+    End, INTERRUPTED, Ports, caption, config::Config, interrupt::Interrupt, progress::Progress, report,
+    resolve, session::SessionFile, terminal,
+};
+use crate::{
+    engine::{Command, RunRequest},
+    record::{Comparison, Failure, RunRecord},
+};
+
+/// Compare methods on one video.
+pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+    let CompareArgs { video, methods, repeat, mut run, output, html } = args;
+    if let Some(method) = &run.method {
+        let hint = format!("write --methods {method}");
+        return Err(choose::usage("compare takes --methods, not --method".into(), &hint).into());
+    }
+    let models = resolve::models(run.target.as_deref(), run.drafter.as_deref(), &run, config)?;
+    let chosen = choose::methods(methods.as_deref(), &mem::take(&mut run.set), &models)?;
+    // The request but for its method, which is another one in every run.
+    run.method = Some("autoregressive".into());
+    let request = resolve::caption(&video, &run, config)?.request;
+    let page = html.as_deref().map(|path| PageFile::claim(path, output.force)).transpose()?;
+    let session = output.save.as_deref().map(|path| SessionFile::create(path, output.force)).transpose()?;
+    let quiet = output.quiet || output.json;
+    if !quiet {
+        chosen.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    }
+
+    let baseline = chosen.methods[0].name.clone();
+    let in_turn = (0..repeat).flat_map(|_| &chosen.methods);
+    let requests: Vec<RunRequest> = (1..)
+        .zip(in_turn)
+        .map(|(run, method)| RunRequest {
+            run,
+            method: method.clone(),
+            logprobs: output.logprobs as usize,
+            ..request.clone()
+        })
+        .collect();
+    let mut runs: Vec<RunRecord> =
+        requests.iter().map(|r| RunRecord::new(r.run, &r.method.name, r.method.lossless())).collect();
+
+    let interrupt = Interrupt::default();
+    let current = Arc::new(AtomicU64::new(1));
+    let (engine, events) = (ports.engine)()?;
+    let (cancelling, which) = (Arc::clone(&engine), Arc::clone(&current));
+    interrupt.listen(move || cancelling.cancel(which.load(Ordering::SeqCst)))?;
+    let lines_on_screen = output.json && io::stdout().is_terminal();
+    let teller = Teller {
+        out: output.json.then(|| io::stdout().lock()),
+        talk: (!quiet).then(io::stderr),
+        progress: Progress::new(!output.quiet && !lines_on_screen),
+        session,
+        limit: request.max_new_tokens,
+        written: 0,
+    };
+    engine.send(Command::Load(models))?;
+    let mut follower = Follower {
+        events,
+        engine: engine.as_ref(),
+        teller,
+        interrupt: &interrupt,
+        current: &current,
+        grace: caption::GRACE,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let ending = runtime.block_on(follower.all(requests, &mut runs))?;
+    drop(follower);
+
+    let comparison = Comparison::of(&runs, &baseline);
+    // The page first: whoever reads stdout may have had enough.
+    if let Some(mut page) = page
+        && comparison.has_figures()
+    {
+        let video = video.to_string_lossy();
+        let temperature = request.text.temperature;
+        let about = page::About { video: &video, prompt: &request.prompt, temperature };
+        page.write(&page::page(&about, &comparison, &runs))?;
+    }
+    let mut stdout = io::stdout().lock();
+    if output.json {
+        let line = serde_json::to_vec(&Summary {
+            run: 0,
+            event: "comparison",
+            passes: repeat,
+            comparison: &comparison,
+        })
+        .map_err(io::Error::from)?;
+        stdout.write_all(&[&line[..], b"\n"].concat())?;
+    } else if comparison.has_figures() {
+        let look = text::Look { width: terminal::columns(), color: terminal::color_stdout(output.color) };
+        let whole = text::text(&comparison, &runs, request.text.temperature, &look);
+        stdout.write_all(whole.as_bytes())?;
+    }
+    stdout.flush()?;
+    let failed = tell_failures(&comparison);
+    match ending {
+        Ending::Broken(failure) => Err(failure.into()),
+        Ending::Interrupted => {
+            if !quiet {
+                eprintln!("interrupted");
+            }
+            Ok(INTERRUPTED)
+        }
+        Ending::Whole => Ok(failed.unwrap_or(0)),
+    }
+}
+
+/// The last line of `--json`.
+#[derive(Serialize)]
+struct Summary<'a> {
+    run: u64,
+    event: &'static str,
+    passes: u32,
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+}
+
+/// Say on stderr why methods failed, the same reason once, and give the exit code of the first failure.
+fn tell_failures(comparison: &Comparison) -> Option<i32> {
+    let mut told: Vec<&Failure> = Vec::new();
+    let mut code = None;
+    for failure in comparison.rows.iter().filter_map(|row| row.failure.as_ref()) {
+        if told.contains(&failure) {
+            continue;
+        }
+        told.push(failure);
+        let same = comparison.rows.iter().filter(|row| row.failure.as_ref() == Some(failure));
+        let names: Vec<&str> = same.map(|row| row.method.as_str()).collect();
+        let mut failure = failure.clone();
+        if names.len() < comparison.rows.len() {
+            failure.error = format!("{}: {}", names.join(", "), failure.error);
+        }
+        // The event itself is a line of --json already.
+        let this = report::failure(&failure, false);
+        code = code.or(Some(this));
+    }
+    code
+}

@@ -1,0 +1,143 @@
+//! `--set` over several methods: each takes the changes that its choices have a place for.
+
+use super::choose::usage;
+use crate::{
+    record::Failure,
+    speculate::{Drafter, Method, method::Axis},
+};
+
+/// Change every method that has the key, and say which ones where it is not all. The baseline stays what it is.
+///
+/// # Errors
+/// Not of the form axis.key=value; no method has the key; what comes out cannot be.
+pub fn apply(methods: &mut [Method], sets: &[String]) -> Result<Vec<String>, Failure> {
+    let mut taken: Vec<Vec<&str>> = vec![Vec::new(); methods.len()];
+    let mut notes = Vec::new();
+    for set in sets {
+        let takers = takers(methods, set)?;
+        let changeable = methods.iter().filter(|m| drafts(m)).count();
+        if takers.len() < changeable {
+            let names: Vec<&str> = takers.iter().map(|&i| methods[i].name.as_str()).collect();
+            notes.push(format!("--set {set} changes only {}", names.join(", ")));
+        }
+        for i in takers {
+            taken[i].push(set);
+        }
+    }
+    // All at once: only what comes out in the end has to make sense.
+    for (method, sets) in methods.iter_mut().zip(taken) {
+        *method = method.with_sets(sets)?;
+    }
+    Ok(notes)
+}
+
+/// Places of the methods that have the key of this change.
+fn takers(methods: &[Method], set: &str) -> Result<Vec<usize>, Failure> {
+    let place = set.split_once('=').and_then(|(place, _)| place.trim().split_once('.'));
+    let known = place.and_then(|(axis, key)| Some((Axis::find(axis.trim())?, key.trim())));
+    let Some((axis, key)) = known.filter(|(_, key)| !key.is_empty()) else {
+        // The method room says what is wrong with the form, or which axes there are.
+        if let Some(method) = methods.first() {
+            method.with_set(set)?;
+        }
+        return Err(usage(format!("--set {set} cannot be read"), "write for example --set shape.length=3"));
+    };
+    if key == "kind" {
+        return Err(usage(
+            format!("--set {set} would make the compared methods alike"),
+            "a method of another kind is a file of its own: `specreel methods show NAME` prints one to start from",
+        ));
+    }
+    let has = |m: &Method| axis.kind(kind(m, axis)).is_some_and(|k| k.keys.iter().any(|k| k.name == key));
+    let takers: Vec<usize> =
+        (0..methods.len()).filter(|&i| drafts(&methods[i]) && has(&methods[i])).collect();
+    if takers.is_empty() {
+        return Err(usage(format!("--set {set} fits none of the compared methods"), &whose(axis, key)));
+    }
+    Ok(takers)
+}
+
+fn drafts(method: &Method) -> bool {
+    method.drafter != Drafter::None {}
+}
+
+fn kind(method: &Method, axis: &Axis) -> &'static str {
+    match axis.name {
+        "drafter" => method.drafter.kind(),
+        "context" => method.context.kind(),
+        "shape" => method.shape.kind(),
+        "acceptance" => method.acceptance.kind(),
+        _ => method.schedule.kind(),
+    }
+}
+
+/// Which kinds have this key; where none has, which keys there are.
+fn whose(axis: &Axis, key: &str) -> String {
+    let owners: Vec<&str> = axis
+        .kinds
+        .iter()
+        .filter(|kind| kind.keys.iter().any(|k| k.name == key))
+        .map(|kind| kind.name)
+        .collect();
+    if !owners.is_empty() {
+        return format!("`{}.{key}` belongs to {} = {}", axis.name, axis.name, owners.join(" or "));
+    }
+    let mut keys: Vec<&str> = axis.kinds.iter().flat_map(|kind| kind.keys).map(|key| key.name).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    match keys.is_empty() {
+        true => format!("`{}` takes no keys beside `kind`", axis.name),
+        false => format!("`{}` has {}", axis.name, keys.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::FailureClass;
+
+    fn changed(names: &[&str], sets: &[&str]) -> Result<(Vec<Method>, Vec<String>), Failure> {
+        let mut methods: Vec<Method> = names.iter().map(|name| Method::preset(name).unwrap()).collect();
+        let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
+        let notes = apply(&mut methods, &sets)?;
+        Ok((methods, notes))
+    }
+
+    #[test]
+    fn all_that_have_the_key_are_changed_but_not_the_baseline() {
+        let (methods, notes) = changed(&["autoregressive", "naive", "lvspec"], &["shape.length=3"]).unwrap();
+        assert_eq!(methods[0], Method::preset("autoregressive").unwrap());
+        assert_eq!((methods[1].draft_length(), methods[2].draft_length()), (Some(3), Some(3)));
+        assert!(notes.is_empty());
+    }
+
+    #[test]
+    fn those_without_the_key_stay_and_the_others_are_named() {
+        let names = ["autoregressive", "naive", "lvspec", "lvspec-self"];
+        let (methods, notes) = changed(&names, &["acceptance.lambda=0.5", "shape.length=4"]).unwrap();
+        assert_eq!(methods[1].acceptance, Method::preset("naive").unwrap().acceptance);
+        assert!(methods[2].describe().contains("chain of 4 · visual λ 0.5"), "{}", methods[2].describe());
+        assert_eq!(notes, ["--set acceptance.lambda=0.5 changes only lvspec, lvspec-self"]);
+    }
+
+    #[test]
+    fn a_change_that_fits_nothing_is_refused_with_the_way_out() {
+        for (set, error, hint) in [
+            ("acceptance.rho=0.3", "fits none", "`acceptance.rho` belongs to acceptance = lenient"),
+            ("acceptance.lamda=1", "fits none", "lambda"),
+            ("schedule.length=1", "fits none", "takes no keys"),
+            ("acceptance.kind=exact", "alike", "a file of its own"),
+            ("lambda=1", "has not the form", "--set acceptance.lambda=0.5"),
+            ("shape.=1", "has not the form", "--set"),
+            ("colour.red=1", "unknown key `colour`", "acceptance"),
+            ("shape.length=0", "must be 1 to 64", ""),
+        ] {
+            let failure = changed(&["autoregressive", "naive", "lvspec"], &[set]).unwrap_err();
+            assert_eq!(failure.class, FailureClass::Usage, "{set}");
+            assert!(failure.error.contains(error), "{set}: {}", failure.error);
+            assert!(failure.hint.as_deref().unwrap_or_default().contains(hint), "{set}: {:?}", failure.hint);
+        }
+        let failure = changed(&["autoregressive"], &["shape.length=3"]).unwrap_err();
+        assert!(failure.error.contains("fits none"), "{}", failure.error);
+    }
+}

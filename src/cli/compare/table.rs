@@ -1,0 +1,216 @@
+//! The comparison as a table of text. Where the terminal is narrow, long names are cut and the least important columns left
+//! out, never the mark of a lossy method.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::{
+    columns::{COLUMNS, Column},
+    text::Look,
+};
+use crate::record::Comparison;
+
+/// Between two columns.
+const GAP: usize = 2;
+/// A method's name keeps this much before a column goes.
+const NAME: usize = 24;
+/// And this much at the very end.
+const NAME_LEAST: usize = 6;
+
+/// A column with its cells, the title first.
+struct Filled {
+    column: &'static Column,
+    cells: Vec<String>,
+}
+
+impl Filled {
+    fn width(&self) -> usize {
+        self.cells.iter().map(|cell| cell.width()).max().unwrap_or(0)
+    }
+
+    fn cut(&mut self, width: usize) {
+        self.cells.iter_mut().for_each(|cell| *cell = fit(cell, width));
+    }
+}
+
+/// The table, and the titles of the columns that were left out.
+pub fn table(comparison: &Comparison, look: &Look) -> (String, Vec<&'static str>) {
+    let mut columns: Vec<Filled> = COLUMNS
+        .iter()
+        .map(|column| {
+            let cells = comparison.rows.iter().map(|row| (column.cell)(comparison, row));
+            Filled { column, cells: std::iter::once(column.title.to_owned()).chain(cells).collect() }
+        })
+        .collect();
+    let left_out = look.width.map(|width| narrow(&mut columns, width)).unwrap_or_default();
+    let widths: Vec<usize> = columns.iter().map(Filled::width).collect();
+    let mut out = String::new();
+    for line in 0..=comparison.rows.len() {
+        let mut text = String::new();
+        for (at, (filled, width)) in columns.iter().zip(&widths).enumerate() {
+            let cell = &filled.cells[line];
+            let room = " ".repeat(width - cell.width());
+            let sgr = match (look.color, line, at) {
+                (false, ..) => "",
+                (true, 0, _) => "1",
+                (true, _, 0) => "",
+                (true, ..) => tone(cell),
+            };
+            let cell = look.paint(sgr, cell);
+            text += &if filled.column.right { room + &cell } else { cell + &room };
+            text += &" ".repeat(GAP);
+        }
+        out += text.trim_end();
+        out.push('\n');
+    }
+    (out, left_out)
+}
+
+/// Make the columns fit, as far as that goes.
+fn narrow(columns: &mut Vec<Filled>, width: usize) -> Vec<&'static str> {
+    let total =
+        |columns: &[Filled]| columns.iter().map(|c| c.width() + GAP).sum::<usize>().saturating_sub(GAP);
+    let mut left_out = Vec::new();
+    if total(columns) > width {
+        columns[0].cut(NAME);
+    }
+    while total(columns) > width {
+        let ranks = columns.iter().enumerate().map(|(at, c)| (c.column.rank, at));
+        let Some((_, at)) = ranks.max().filter(|(rank, _)| *rank > 0) else { break };
+        left_out.push(columns.remove(at).column.title);
+    }
+    let over = total(columns).saturating_sub(width);
+    let name = columns[0].width().saturating_sub(over).max(NAME_LEAST);
+    columns[0].cut(name);
+    left_out
+}
+
+/// The colour of a cell. Its word says the same.
+fn tone(cell: &str) -> &'static str {
+    match cell {
+        "lossy" => "33",
+        "failed" => "31",
+        "interrupted" | "not run" | "–" => "2",
+        _ => "",
+    }
+}
+
+/// The longest beginning that fits, with `…` where something was cut off.
+fn fit(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Figures, Row, RowState, stats::Equality};
+
+    fn comparison() -> Comparison {
+        let row = |method: &str, figures| Row {
+            method: method.into(),
+            lossless: !method.starts_with("lv"),
+            state: RowState::Done,
+            runs: vec![1],
+            figures,
+            failure: None,
+        };
+        let plain = Figures {
+            run: 1,
+            emitted: 9,
+            tokens_per_second: 100.0,
+            decode_speedup: Some(1.0),
+            end_to_end_speedup: Some(1.0),
+            tau: None,
+            emitted_per_step: None,
+            loosened_share: None,
+            equality: None,
+        };
+        let loose = Figures {
+            tokens_per_second: 1234.56,
+            tau: Some(8.5),
+            emitted_per_step: Some(9.5),
+            loosened_share: Some(0.132),
+            equality: Some(Equality { equal: false, first_difference: Some(0) }),
+            ..plain.clone()
+        };
+        let failed = Row { state: RowState::Failed, ..row("naive", None) };
+        Comparison {
+            baseline: "autoregressive".into(),
+            rows: vec![row("autoregressive", Some(plain)), row("lvspec", Some(loose)), failed],
+        }
+    }
+
+    fn lines(width: Option<usize>) -> (Vec<String>, Vec<&'static str>) {
+        let (text, left_out) = table(&comparison(), &Look { width, color: false });
+        (text.lines().map(String::from).collect(), left_out)
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let (lines, left_out) = lines(None);
+        assert_eq!(
+            lines,
+            [
+                "method          kind      tokens/s  decode  end to end   tau  per step  loosened  output",
+                "autoregressive  lossless     100.0   1.00x       1.00x     –         –         –  baseline",
+                "lvspec          lossy       1234.6   1.00x       1.00x  8.50      9.50    13.2 %  differs at 1",
+                "naive           lossless         –       –           –     –         –         –  failed",
+            ]
+        );
+        assert!(left_out.is_empty());
+    }
+
+    #[test]
+    fn the_least_important_columns_go_first() {
+        assert_eq!(lines(Some(94)).1, [""; 0]);
+        assert_eq!(lines(Some(80)).1, ["per step", "end to end"]);
+        let (narrow, left_out) = lines(Some(40));
+        assert_eq!(left_out, ["per step", "end to end", "tau", "loosened", "tokens/s", "output"]);
+        assert_eq!(narrow[2], "lvspec          lossy      1.00x");
+    }
+
+    #[test]
+    fn no_width_breaks_the_table() {
+        for width in 0..100 {
+            let (lines, _) = lines(Some(width));
+            let widest = lines.iter().map(|line| line.as_str().width()).max().unwrap();
+            assert!(widest <= width.max(NAME_LEAST + GAP + 8), "{width}: {lines:#?}");
+            assert!(lines[2].contains("lossy"), "{width}: {lines:#?}");
+        }
+        assert_eq!(lines(Some(18)).0[1], "autoreg…  lossless");
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        assert_eq!(fit("日本語", 6), "日本語");
+        assert_eq!(fit("日本語", 5), "日本…");
+        assert_eq!(fit("日本語", 4), "日…");
+        let mut comparison = comparison();
+        comparison.rows[1].method = "日本".into();
+        let (text, _) = table(&comparison, &Look { width: None, color: false });
+        assert!(text.contains("\n日本            lossy "), "{text}");
+    }
+
+    #[test]
+    fn colour_changes_no_letter() {
+        let (colored, _) = table(&comparison(), &Look { width: None, color: true });
+        assert!(colored.contains("\x1b[33mlossy\x1b[0m") && colored.contains("\x1b[31mfailed\x1b[0m"));
+        let mut plain = colored;
+        for sgr in ["1", "2", "31", "33", "0"] {
+            plain = plain.replace(&format!("\x1b[{sgr}m"), "");
+        }
+        assert_eq!(plain.lines().map(str::trim_end).collect::<Vec<_>>(), lines(None).0);
+    }
+}

@@ -1,0 +1,110 @@
+use super::*;
+use crate::record::{FailureClass, Stats, Timings};
+
+/// A finished run: so many tokens in so many milliseconds.
+fn finished(run: u64, method: &str, ids: &[u32], ms: f64) -> RunRecord {
+    let emitted = ids.len() as u64;
+    RunRecord {
+        run,
+        method: method.into(),
+        lossless: method != "lvspec",
+        drafter: (method != "plain").then(|| "small".into()),
+        ids: ids.to_vec(),
+        stats: Stats {
+            emitted,
+            tau: 2.0,
+            emitted_per_step: 3.0,
+            tokens_per_second: emitted as f64 * 1000.0 / ms,
+            timings: Timings { verify_ms: ms, ..Timings::default() },
+            ..Stats::default()
+        },
+        state: RunState::Done(StopReason::Eos),
+        ..RunRecord::default()
+    }
+}
+
+fn failed(run: u64, method: &str) -> RunRecord {
+    let failure = Failure { class: FailureClass::Memory, error: "too large".into(), hint: None };
+    RunRecord { state: RunState::Failed(failure), ..RunRecord::new(run, method, true) }
+}
+
+#[test]
+fn a_row_has_its_figures_against_the_measured_baseline() {
+    let mut plain = finished(1, "plain", &[1, 2, 3, 4], 40.0);
+    plain.stats.timings.prefill_target_ms = 60.0;
+    let mut loose = finished(2, "lvspec", &[1, 2, 9, 4], 20.0);
+    loose.stats.timings.prefill_drafter_ms = 20.0;
+    let comparison = Comparison::of(&[plain, loose], "plain");
+    assert_eq!(comparison.baseline, "plain");
+    let [plain, loose] = &comparison.rows[..] else { panic!("{comparison:?}") };
+    let figures = plain.figures.as_ref().unwrap();
+    assert_eq!((figures.decode_speedup, figures.end_to_end_speedup), (Some(1.0), Some(1.0)));
+    assert_eq!((figures.tau, &figures.equality), (None, &None));
+    let figures = loose.figures.as_ref().unwrap();
+    assert_eq!(figures.tokens_per_second, 200.0);
+    assert_eq!(figures.decode_speedup, Some(2.0));
+    assert_eq!(figures.end_to_end_speedup, Some((60.0 + 40.0) / (60.0 + 20.0 + 20.0)));
+    assert_eq!((figures.tau, figures.emitted_per_step), (Some(2.0), Some(3.0)));
+    assert_eq!(figures.equality, Some(Equality { equal: false, first_difference: Some(2) }));
+    assert!(plain.lossless && !loose.lossless);
+}
+
+#[test]
+fn the_run_of_median_speed_stands_for_its_method() {
+    let speeds = [30.0, 10.0, 20.0];
+    let runs: Vec<RunRecord> =
+        (1..).zip(speeds).map(|(run, ms)| finished(run, "plain", &[1, 2], ms)).collect();
+    let comparison = Comparison::of(&runs, "plain");
+    assert_eq!(comparison.rows.len(), 1);
+    assert_eq!(comparison.rows[0].runs, [1, 2, 3]);
+    assert_eq!(comparison.rows[0].figures.as_ref().unwrap().run, 3);
+    assert_eq!(comparison.run(&comparison.rows[0], &runs).unwrap().run, 3);
+    let comparison = Comparison::of(&runs[..2], "plain");
+    assert_eq!(comparison.rows[0].figures.as_ref().unwrap().run, 1, "the slower of two");
+}
+
+#[test]
+fn what_failed_keeps_its_place_and_its_reason() {
+    let runs = [finished(1, "plain", &[1], 10.0), failed(2, "naive"), finished(3, "lvspec", &[1], 5.0)];
+    let comparison = Comparison::of(&runs, "plain");
+    let names: Vec<&str> = comparison.rows.iter().map(|row| row.method.as_str()).collect();
+    assert_eq!(names, ["plain", "naive", "lvspec"]);
+    assert_eq!(comparison.rows[1].state, RowState::Failed);
+    assert_eq!(comparison.rows[1].failure.as_ref().unwrap().error, "too large");
+    assert!(comparison.rows[1].figures.is_none() && comparison.rows[2].figures.is_some());
+}
+
+#[test]
+fn what_was_cancelled_or_never_ran_has_no_figures() {
+    let mut cancelled = finished(2, "naive", &[1], 10.0);
+    cancelled.state = RunState::Done(StopReason::Cancelled);
+    let runs = [finished(1, "plain", &[1], 10.0), cancelled, RunRecord::new(3, "lvspec", false)];
+    let comparison = Comparison::of(&runs, "plain");
+    let states: Vec<RowState> = comparison.rows.iter().map(|row| row.state).collect();
+    assert_eq!(states, [RowState::Done, RowState::Cancelled, RowState::Waiting]);
+    assert!(comparison.rows[1].figures.is_none());
+    // Cancelled in its second run, a method has the figures of its first.
+    let mut later = runs[1].clone();
+    (later.run, later.method) = (4, "plain".into());
+    let comparison = Comparison::of(&[runs[0].clone(), later], "plain");
+    assert_eq!((comparison.rows[0].state, &comparison.rows[0].runs[..]), (RowState::Done, &[1][..]));
+}
+
+#[test]
+fn without_a_baseline_there_are_no_speedups() {
+    let runs = [failed(1, "plain"), finished(2, "naive", &[1, 2], 10.0)];
+    let comparison = Comparison::of(&runs, "plain");
+    let figures = comparison.rows[1].figures.as_ref().unwrap();
+    assert_eq!((figures.decode_speedup, figures.end_to_end_speedup, &figures.equality), (None, None, &None));
+    assert!(comparison.has_figures() && !Comparison::of(&runs[..1], "plain").has_figures());
+}
+
+#[test]
+fn the_figures_of_a_row_are_flat_json() {
+    let runs = [finished(1, "plain", &[1], 10.0), failed(2, "naive")];
+    let json = serde_json::to_value(Comparison::of(&runs, "plain")).unwrap();
+    assert_eq!(json["rows"][0]["tokens_per_second"], 100.0);
+    assert_eq!((&json["rows"][0]["state"], &json["rows"][1]["state"]), (&"done".into(), &"failed".into()));
+    assert_eq!(json["rows"][1]["failure"]["class"], "memory");
+    assert!(json["rows"][1].get("tokens_per_second").is_none());
+}
