@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::scenes::ScenesArgs;
+use super::{bench::BenchArgs, scenes::ScenesArgs};
 use crate::model::{DeviceChoice, WeightType};
 
 /// Version line with what this build can use.
@@ -35,6 +35,7 @@ impl Cli {
     pub fn json(&self) -> bool {
         match &self.command {
             Some(Command::Caption(args)) => args.output.json,
+            Some(Command::Bench(args)) => args.json,
             Some(Command::Methods(args)) => args.json,
             Some(Command::Scenes(args)) => args.json(),
             Some(Command::Doctor(args)) => args.json,
@@ -48,6 +49,8 @@ impl Cli {
 pub enum Command {
     /// Write a caption of a video to stdout
     Caption(CaptionArgs),
+    /// Measure methods on clips with known facts, or what a pass costs
+    Bench(Box<BenchArgs>),
     /// List, show or check decoding methods
     Methods(MethodsArgs),
     /// Synthetic clips with known facts: render one, score a text about one

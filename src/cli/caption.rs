@@ -163,7 +163,7 @@ impl Interrupt {
     }
 
     /// Wait until somebody did, and then this long.
-    async fn waited(&self, grace: Duration) {
+    pub(super) async fn waited(&self, grace: Duration) {
         while !self.asked.load(Ordering::SeqCst) {
             self.woken.notified().await;
         }
@@ -171,7 +171,7 @@ impl Interrupt {
     }
 
     /// Listen on a thread of its own, so that a blocked write cannot make us deaf.
-    fn listen(&self, engine: Arc<dyn EnginePort>, run: u64) -> Result<(), End> {
+    pub(super) fn listen(&self, engine: Arc<dyn EnginePort>, run: u64) -> Result<(), End> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         // Registered here: an interrupt from now on is ours.
         let guard = runtime.enter();

@@ -171,7 +171,11 @@ fn model_directory(role: &str, dir: &Path) -> Result<(), Failure> {
     })
 }
 
-fn request(
+/// The request for a video.
+///
+/// # Errors
+/// The prompt or the method cannot be.
+pub fn request(
     video: PathBuf,
     args: &RunArgs,
     config: &Config,
@@ -202,6 +206,15 @@ fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method,
     let default = if models.drafter.is_some() { "naive" } else { "autoregressive" };
     let base = Method::find(named.unwrap_or(default))?;
     let method = base.with_sets(args.set.iter().map(String::as_str))?;
+    has_drafter(&method, models)?;
+    Ok(method)
+}
+
+/// Refuse a method that drafts with a small model where none is named.
+///
+/// # Errors
+/// Says what to add or to pick instead (class usage).
+pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
     if method.drafter == (Drafter::Model {}) && models.drafter.is_none() {
         return Err(Failure {
             class: FailureClass::Usage,
@@ -212,7 +225,7 @@ fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method,
             hint: Some("add --drafter DIR, or use --method lvspec-self or autoregressive".into()),
         });
     }
-    Ok(method)
+    Ok(())
 }
 
 fn prompt(given: Option<&str>, stdin: &mut dyn Read) -> Result<String, Failure> {

@@ -4,11 +4,16 @@
 //! saved session and the input of a replay.
 
 pub mod event;
+pub mod pareto;
 pub mod stats;
 pub mod step;
+pub mod summary;
+pub mod trial;
 pub mod verdict;
 
 pub use event::{Event, EventKind, Failure, FailureClass, Stage};
 pub use stats::{Baseline, BaselineKind, Speedup, Stats, StopReason, Timings, VerdictCounts};
 pub use step::{Step, Token};
+pub use summary::Summary;
+pub use trial::{FactCount, Trial};
 pub use verdict::Verdict;
