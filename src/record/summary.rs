@@ -102,7 +102,8 @@ impl Summary {
             facts,
             facts_share: facts.share(),
             retention: (to_keep > 0).then(|| facts.right as f64 / to_keep as f64),
-            loosened_share: loosened.values().sum(),
+            // From zero: the sum of nothing would be a negative one.
+            loosened_share: loosened.values().fold(0.0, |sum, share| sum + share),
             loosened,
             equal: equalities().filter(|e| e.equal).count(),
             compared: equalities().count(),

@@ -11,6 +11,7 @@ mod grid;
 mod output;
 mod picture;
 mod plan;
+mod report;
 mod runs;
 mod scenes;
 mod step;
@@ -18,9 +19,7 @@ mod stop;
 mod sweep;
 mod tables;
 
-use std::{io::Write, ops::Range};
-
-use serde::Serialize;
+use std::ops::Range;
 
 pub use args::BenchArgs;
 
@@ -28,17 +27,15 @@ use self::{
     args::Suite,
     clips::Workshop,
     output::{Lines, ResultFile},
-    plan::{BASELINE, Plan, System},
-    runs::{Loaded, Runs},
+    plan::{BASELINE, Plan},
+    report::Report,
+    runs::Runs,
     stop::Stop,
-    tables::Row,
 };
 use super::{End, INTERRUPTED, Ports, config::Config, progress::Progress, resolve};
 use crate::{
-    chart,
-    record::{Failure, FailureClass, Summary, Trial},
+    record::{Failure, FailureClass, Trial},
     scenes::world::TRAINING_SEEDS,
-    speculate::Method,
 };
 
 const CLIPS: u32 = 20;
@@ -71,7 +68,8 @@ pub fn run(mut args: BenchArgs, config: &Config, ports: &Ports) -> Result<i32, E
     let interrupt = stop.listen()?;
     let mut clips = Workshop::open()?;
     let mut runs = Runs::new((engine, events), stop, interrupt, base);
-    let mut report = Report { lines, svg, seeds, systems: plan.systems, trials: Vec::new() };
+    let mut report =
+        Report { lines, svg, seeds, common: plan.common, systems: plan.systems, trials: Vec::new() };
     let mut progress = Progress::new(true);
     tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
         let Some(loaded) = runs.load(models, &mut progress).await? else {
@@ -86,7 +84,7 @@ pub fn run(mut args: BenchArgs, config: &Config, ports: &Ports) -> Result<i32, E
         let whole =
             scenes::measure(systems, seeds.clone(), &mut runs, &mut clips, &mut progress, &mut sink).await;
         progress.clear();
-        report.print(&loaded, !matches!(whole, Ok(true)))?;
+        report.print(&loaded, matches!(whole, Ok(true)))?;
         whole.map(|whole| if whole { 0 } else { INTERRUPTED })
     })
 }
@@ -108,103 +106,4 @@ fn seeds(args: &BenchArgs) -> Result<Range<u64>, Failure> {
         eprintln!("hint: the embedded models were trained on seeds from {} on", TRAINING_SEEDS.start);
     }
     Ok(first..end)
-}
-
-/// What has been measured so far, and where it goes.
-struct Report {
-    lines: Lines,
-    svg: Option<ResultFile>,
-    seeds: Range<u64>,
-    systems: Vec<System>,
-    trials: Vec<Trial>,
-}
-
-/// The last JSON line.
-#[derive(Serialize)]
-struct Closing<'a> {
-    suite: &'static str,
-    #[serde(flatten)]
-    loaded: &'a Loaded,
-    first_seed: u64,
-    clips: u64,
-    clips_done: usize,
-    interrupted: bool,
-    baseline: &'static str,
-    systems: Vec<ClosingRow<'a>>,
-}
-
-#[derive(Serialize)]
-struct ClosingRow<'a> {
-    #[serde(flatten)]
-    summary: &'a Summary,
-    lossless: bool,
-    front: bool,
-    method: &'a Method,
-}
-
-impl Report {
-    fn print(&mut self, loaded: &Loaded, interrupted: bool) -> Result<(), End> {
-        let summary = |system: &System| Summary::of(&system.label, BASELINE, &self.trials);
-        let (systems, summaries): (Vec<&System>, Vec<Summary>) =
-            self.systems.iter().filter_map(|s| Some((s, summary(s)?))).unzip();
-        let whole = |s: &Summary| s.clips;
-        let clips_done = if systems.len() == self.systems.len() {
-            summaries.iter().map(whole).min().unwrap_or(0)
-        } else {
-            0
-        };
-        let clips = self.seeds.end - self.seeds.start;
-        let title = format!("Facts kept against decode speed-up, {clips_done} clips");
-        let plot = picture::plot(&summaries, &title);
-        let on_front = |label: &str| plot.points().iter().any(|p| p.front && p.label == label);
-
-        let rows = systems.iter().zip(&summaries);
-        let closing = Closing {
-            suite: "scenes",
-            loaded,
-            first_seed: self.seeds.start,
-            clips,
-            clips_done,
-            interrupted,
-            baseline: BASELINE,
-            systems: rows
-                .clone()
-                .map(|(system, summary)| ClosingRow {
-                    summary,
-                    lossless: system.method.lossless(),
-                    front: on_front(&system.label),
-                    method: &system.method,
-                })
-                .collect(),
-        };
-        self.lines.write("summary", &closing)?;
-        if let Some(svg) = &mut self.svg {
-            svg.append(&chart::svg(&plot))?;
-        }
-        if self.lines.stdout {
-            return Ok(());
-        }
-        let models = match &loaded.drafter {
-            Some(drafter) => format!("{} with {drafter}", loaded.target),
-            None => loaded.target.clone(),
-        };
-        let stopped = if interrupted { format!("stopped after {clips_done} of ") } else { String::new() };
-        let mut text = format!(
-            "{stopped}{clips} clips (seeds {} to {}); {models} on {}, {}\n",
-            self.seeds.start,
-            self.seeds.end - 1,
-            loaded.device,
-            loaded.dtype
-        );
-        if !summaries.is_empty() {
-            let rows: Vec<Row<'_>> =
-                rows.map(|(system, summary)| Row { summary, lossless: system.method.lossless() }).collect();
-            text += &format!("\n{}", tables::tables(&rows));
-        }
-        if let Some(picture) = picture::text(&plot) {
-            text += &format!("\n{picture}");
-        }
-        std::io::stdout().write_all(text.as_bytes())?;
-        Ok(())
-    }
 }

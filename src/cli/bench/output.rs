@@ -14,11 +14,13 @@ use crate::{
     record::{Failure, FailureClass},
 };
 
-/// A file of results.
+/// A file of results. One that was made for nothing goes again.
 #[derive(Debug)]
 pub struct ResultFile {
     file: File,
     path: PathBuf,
+    /// It was not there before, and nothing was written.
+    unused: bool,
 }
 
 impl ResultFile {
@@ -35,7 +37,7 @@ impl ResultFile {
             options.create_new(true)
         };
         match options.open(path) {
-            Ok(file) => Ok(ResultFile { file, path: path.into() }),
+            Ok(file) => Ok(ResultFile { file, path: path.into(), unused: !force }),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Failure {
                 class: FailureClass::Usage,
                 error: format!("{} exists", path.display()),
@@ -54,11 +56,20 @@ impl ResultFile {
     /// # Errors
     /// The file cannot be written (class internal: what was written before is kept).
     pub fn append(&mut self, text: &str) -> Result<(), Failure> {
+        self.unused = false;
         self.file.write_all(text.as_bytes()).map_err(|e| Failure {
             class: FailureClass::Internal,
             error: format!("cannot write {}: {e}", self.path.display()),
             hint: Some("what was written before is kept; is the disk full?".into()),
         })
+    }
+}
+
+impl Drop for ResultFile {
+    fn drop(&mut self) {
+        if self.unused {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -105,6 +116,17 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_was_made_for_nothing_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("front.svg");
+        drop(ResultFile::create(&path, "--svg", false).unwrap());
+        assert!(!path.exists());
+        std::fs::write(&path, "old").unwrap();
+        drop(ResultFile::create(&path, "--svg", true).unwrap());
+        assert!(path.exists());
+    }
 
     #[test]
     fn lines_are_kept_and_nothing_is_overwritten_unasked() {

@@ -26,6 +26,8 @@ pub struct System {
 pub struct Plan {
     /// The systems, the baseline first.
     pub systems: Vec<System>,
+    /// What the systems beside the baseline have in common: the method of a sweep, changes of all; empty if nothing.
+    pub common: String,
     /// Methods of `all` that were left out because they need a drafter.
     pub skipped: Vec<String>,
 }
@@ -41,13 +43,17 @@ impl Plan {
         sweeps: &[String],
         models: &ModelSpec,
     ) -> Result<Plan, Failure> {
-        let mut plan = Plan { systems: Vec::new(), skipped: Vec::new() };
+        let mut plan = Plan { systems: Vec::new(), common: String::new(), skipped: Vec::new() };
         plan.add(BASELINE, Method::preset(BASELINE)?);
         let sweeps = sweeps.iter().map(|text| Sweep::parse(text)).collect::<Result<Vec<_>, _>>()?;
         if sweeps.is_empty() {
             plan.named(methods.unwrap_or("all"), sets, models)?;
         } else {
             plan.swept(methods, sets, &sweeps, models)?;
+        }
+        if !sets.is_empty() {
+            let with = if plan.common.is_empty() { "with " } else { " with " };
+            plan.common += &format!("{with}{}", sets.join(" "));
         }
         Ok(plan)
     }
@@ -89,6 +95,7 @@ impl Plan {
             return Err(usage("--sweep needs one method".into(), "name it, for example --methods lvspec"));
         };
         let base = Method::find(name)?;
+        self.common = name.into();
         for point in sweep::grid(sweeps)? {
             let method = changed(base.clone(), sets, &point)?;
             resolve::has_drafter(&method, models)?;

@@ -27,6 +27,8 @@ fn the_baseline_is_first_and_never_twice() {
     let all = plan(None, &[], &[]).unwrap();
     assert_eq!(all.systems.len(), Method::presets().len());
     assert_eq!(all, plan(Some("all"), &[], &[]).unwrap());
+    assert_eq!(all.common, "");
+    assert_eq!(plan(Some("naive"), &["shape.length=3"], &[]).unwrap().common, "with shape.length=3");
     assert_eq!(labels(&plan(Some("naive, naive"), &[], &[]).unwrap()), ["autoregressive", "naive"]);
 }
 
@@ -54,6 +56,7 @@ fn a_sweep_is_a_row_for_each_value() {
             "acceptance.lambda=0.5 acceptance.top_n=10",
         ]
     );
+    assert_eq!(swept.common, "lvspec with shape.length=6");
     assert!(swept.systems[1..].iter().all(|s| s.method.draft_length() == Some(6)));
     // The same value written in two ways is one row.
     assert_eq!(plan(Some("lvspec"), &[], &["acceptance.lambda=0.5,.5"]).unwrap().systems.len(), 2);
