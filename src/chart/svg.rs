@@ -3,12 +3,13 @@
 use super::Plot;
 
 /// Area of the points: left, top, width, height.
-const AREA: [f64; 4] = [64.0, 52.0, 440.0, 360.0];
+const AREA: [f64; 4] = [64.0, 68.0, 440.0, 360.0];
 /// Distance of two lines of the legend.
 const LINE: f64 = 18.0;
 /// Left edge of the legend.
-const LEGEND: f64 = 528.0;
-const WIDTH: f64 = 860.0;
+const LEGEND: f64 = 544.0;
+/// Width of a letter, generously; there is no font to ask.
+const LETTER: f64 = 8.0;
 
 /// The plot with its legend as a whole SVG file. Front points are solid and joined by a stair, the others hollow.
 pub fn svg(plot: &Plot) -> String {
@@ -16,6 +17,8 @@ pub fn svg(plot: &Plot) -> String {
     let (across, up) = plot.scales();
     let x = |value: f64| left + across.place(value) * width;
     let y = |value: f64| top + (1.0 - up.place(value)) * height;
+    let longest = plot.points().iter().map(|p| p.label.chars().count()).max().unwrap_or(0);
+    let wide = LEGEND + 32.0 + LETTER * longest as f64;
     let whole = (top + height + 56.0).max(top + LINE * (plot.points().len() + 2) as f64);
     let mut out = String::new();
     let mut line = |text: String| {
@@ -23,10 +26,10 @@ pub fn svg(plot: &Plot) -> String {
         out.push('\n');
     };
     line(format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {whole}" width="{WIDTH}" height="{whole}" font-family="system-ui, sans-serif" font-size="13" fill="#222">"##
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {whole}" width="{wide}" height="{whole}" font-family="system-ui, sans-serif" font-size="13" fill="#222">"##
     ));
     line(format!("<title>{}</title>", escaped(&plot.title)));
-    line(format!(r##"<rect width="{WIDTH}" height="{whole}" fill="#fff"/>"##));
+    line(format!(r##"<rect width="{wide}" height="{whole}" fill="#fff"/>"##));
     line(format!(
         r#"<text x="{left}" y="24" font-size="15" font-weight="bold">{}</text>"#,
         escaped(&plot.title)
@@ -42,7 +45,7 @@ pub fn svg(plot: &Plot) -> String {
         let below = top + height + 20.0;
         line(format!(r#"<text x="{at:.1}" y="{below:.1}" text-anchor="middle">{words}</text>"#));
     }
-    line(format!(r#"<text x="{left}" y="{:.1}">{}</text>"#, top - 8.0, escaped(&plot.y)));
+    line(format!(r#"<text x="{left}" y="{:.1}">{}</text>"#, top - 22.0, escaped(&plot.y)));
     let (middle, below) = (left + width / 2.0, top + height + 42.0);
     line(format!(r#"<text x="{middle}" y="{below}" text-anchor="middle">{}</text>"#, escaped(&plot.x)));
     let stairs: Vec<String> =
@@ -124,15 +127,21 @@ mod tests {
         assert!(!picture.contains("href") && !picture.contains("url("));
     }
 
+    /// A number of the picture as a whole.
+    fn size(picture: &str, name: &str) -> f64 {
+        let after = picture.split_once(&format!(" {name}=\"")).unwrap().1;
+        after.split('"').next().unwrap().parse().unwrap()
+    }
+
     #[test]
-    fn a_long_legend_makes_the_picture_higher() {
-        let many = |n: usize| Plot::new("", "", "", (0..n).map(|i| (i as f64, -(i as f64), i.to_string())));
-        let height = |n| {
-            let picture = svg(&many(n));
-            let end = picture.split("height=\"").nth(1).unwrap().split('"').next().unwrap();
-            end.parse::<f64>().unwrap()
-        };
-        assert!(height(60) > height(10));
+    fn a_long_legend_has_room() {
+        let many =
+            |n: usize| svg(&Plot::new("", "", "", (0..n).map(|i| (i as f64, -(i as f64), i.to_string()))));
+        let height = |n| size(&many(n), "height");
+        assert!(height(60) >= height(10) + 20.0 * LINE);
         assert_eq!(height(0), height(10));
+        let labelled = |label: &str| svg(&Plot::new("", "", "", [(1.0, 1.0, label.into())]));
+        let width = |letters| size(&labelled(&"m".repeat(letters)), "width");
+        assert_eq!(width(80), width(1) + 79.0 * LETTER);
     }
 }
