@@ -9,11 +9,12 @@
 //! | 4 | [`engine`] | the thread that owns device, models and caches; commands in, events out |
 //! | 3 | [`speculate`] | how tokens are drafted, verified and accepted; methods as data |
 //! | 2 | [`model`], [`video`], [`scenes`] | checkpoints and forward passes; files to frames; the synthetic demo world |
-//! | 1 | [`record`] | what happened, as data: verdicts, steps, statistics, comparisons, events |
+//! | 1 | [`record`], [`chart`] | what happened, as data: verdicts, steps, statistics, comparisons, events; pictures of numbers |
 //!
 //! Beside the floors stands [`assets`]: the embedded demo.
 
 pub mod assets;
+pub mod chart;
 pub mod cli;
 pub mod engine;
 pub mod model;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::{compare::CompareArgs, scenes::ScenesArgs};
+use super::{bench::BenchArgs, compare::CompareArgs, scenes::ScenesArgs};
 use crate::model::{DeviceChoice, WeightType};
 
 /// Version line with what this build can use.
@@ -37,6 +37,7 @@ impl Cli {
         match &self.command {
             Some(Command::Caption(args)) => args.output.json,
             Some(Command::Compare(args)) => args.output.json,
+            Some(Command::Bench(args)) => args.json,
             Some(Command::Methods(args)) => args.json,
             Some(Command::Scenes(args)) => args.json(),
             Some(Command::Doctor(args)) => args.json,
@@ -52,6 +53,8 @@ pub enum Command {
     Caption(CaptionArgs),
     /// Run one clip and prompt under several methods and compare them
     Compare(CompareArgs),
+    /// Measure methods on clips with known facts, or what a pass costs
+    Bench(Box<BenchArgs>),
     /// List, show or check decoding methods
     Methods(MethodsArgs),
     /// Synthetic clips with known facts: render one, score a text about one

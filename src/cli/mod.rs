@@ -5,6 +5,7 @@
 //! come back.
 
 pub mod args;
+mod bench;
 pub mod caption;
 mod color;
 mod compare;
@@ -61,6 +62,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         None => studio(cli.studio, &config, ports),
         Some(Command::Caption(args)) => caption::run(&args.video, &args.run, &args.output, &config, ports),
         Some(Command::Compare(args)) => compare::run(args, &config, ports),
+        Some(Command::Bench(args)) => bench::run(*args, &config, ports),
         Some(Command::Methods(args)) => methods::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
         Some(Command::Scenes(args)) => scenes::run(&args),

@@ -171,7 +171,11 @@ fn model_directory(role: &str, dir: &Path) -> Result<(), Failure> {
     })
 }
 
-fn request(
+/// The request for a video.
+///
+/// # Errors
+/// The prompt or the method cannot be.
+pub fn request(
     video: PathBuf,
     args: &RunArgs,
     config: &Config,

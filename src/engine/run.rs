@@ -436,6 +436,7 @@ impl Runner<'_> {
             protected,
             logprobs: self.request.logprobs,
             row_ms,
+            rule: None,
         }
     }
 

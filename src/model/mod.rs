@@ -5,6 +5,7 @@ pub mod config;
 pub mod decoder;
 pub mod family;
 pub mod processor;
+pub mod rows;
 pub mod template;
 pub mod text;
 pub mod vision;

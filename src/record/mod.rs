@@ -6,9 +6,12 @@
 pub mod comparison;
 pub mod difference;
 pub mod event;
+pub mod pareto;
 pub mod run;
 pub mod stats;
 pub mod step;
+pub mod summary;
+pub mod trial;
 pub mod verdict;
 
 pub use comparison::{Comparison, Figures, Row, RowState};
@@ -17,4 +20,6 @@ pub use event::{Event, EventKind, Failure, FailureClass, Stage};
 pub use run::{RunRecord, RunState};
 pub use stats::{Baseline, BaselineKind, Speedup, Stats, StopReason, Timings, VerdictCounts};
 pub use step::{Step, Token};
+pub use summary::Summary;
+pub use trial::{FactCount, Trial};
 pub use verdict::Verdict;

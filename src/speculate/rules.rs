@@ -3,12 +3,15 @@
 use std::ops::Range;
 
 use super::{
-    accept::{Needs, relevance::VisualStates},
+    accept::{Needs, Row, relevance::VisualStates},
     draft::{Draft, Lookup, ModelDrafter},
     method::{AcceptedRows, Context, Drafter, Method},
     sampling::Sampler,
 };
-use crate::model::decoder::{Sequence, Taps, Watch};
+use crate::{
+    model::decoder::{Sequence, Taps, Watch},
+    record::Verdict,
+};
 
 /// What a session needs to know about the text.
 #[derive(Clone, Copy)]
@@ -29,7 +32,13 @@ pub struct Rules<'a> {
     pub logprobs: usize,
     /// Time of one target row in milliseconds, where known: an automatic length starts from it.
     pub row_ms: Option<f64>,
+    /// A rule of the caller's own in place of the method's acceptance (whose signals are computed all the same): for each draft
+    /// of a branch why it passes, if it does. Measurements use it; see `benches/`.
+    pub rule: Option<&'a OwnRule<'a>>,
 }
+
+/// See [`Rules::rule`].
+pub type OwnRule<'a> = dyn Fn(&[Row]) -> Vec<Option<Verdict>> + 'a;
 
 /// The sequences of a generation, each holding the prompt without its last token.
 pub struct Parts<'a> {

@@ -107,6 +107,10 @@ impl<'a> Verified<'a> {
             let (verdicts, replacement) = self.sampled(rules.sampler, proposal, &path, position);
             return Judged { path, rows, verdicts, replacement };
         }
+        if let Some(rule) = rules.rule {
+            let verdicts = rule(&rows);
+            return Judged { path, rows, verdicts, replacement: None };
+        }
         let mut rng = chance(method, rules.sampler).rng(position, Purpose::Accept);
         let verdicts = accept::judge(&method.acceptance, &rows, &mut rng);
         Judged { path, rows, verdicts, replacement: None }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod arguments;
+mod bench;
 mod broken;
 mod captioning;
 mod comparing;

@@ -174,6 +174,7 @@ impl Bench {
             protected: &|_| false,
             logprobs: 0,
             row_ms: None,
+            rule: None,
         };
         let parts = Parts {
             target: &mut target,

@@ -65,6 +65,8 @@ pub mod tests {
             target_id: 1,
             relevance: None,
             relevance_rank: None,
+            gaze: None,
+            divergence: None,
             entropy: None,
             probability: None,
             drafter_probability: None,

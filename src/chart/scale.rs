@@ -1,0 +1,95 @@
+//! Axes: round ticks that cover the values.
+
+/// About so many steps on an axis.
+const STEPS: f64 = 5.0;
+
+/// One axis, from one round number to another in round steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    low: f64,
+    high: f64,
+    step: f64,
+}
+
+impl Scale {
+    /// The scale that covers all finite values; 0 to 1 where there are none.
+    pub fn covering(values: impl IntoIterator<Item = f64>) -> Scale {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for value in values.into_iter().filter(|v| v.is_finite()) {
+            low = low.min(value);
+            high = high.max(value);
+        }
+        if low > high {
+            (low, high) = (0.0, 1.0);
+        }
+        // Values that are all but equal still need an axis.
+        let largest = low.abs().max(high.abs());
+        let least = if largest > 0.0 { largest * 0.02 } else { 1.0 };
+        if high - low < least {
+            (low, high) = (low - least, high + least);
+        }
+        let rough = (high - low) / STEPS;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = power * [1.0, 2.0, 5.0].into_iter().find(|m| m * power >= rough * 0.999).unwrap_or(10.0);
+        // A value that stands on a tick by all but rounding stands on it.
+        let low = (low / step + 1e-9).floor() * step;
+        let high = (high / step - 1e-9).ceil() * step;
+        Scale { low, high, step }
+    }
+
+    /// The ticks, ascending; the first and the last are the ends.
+    pub fn ticks(&self) -> Vec<f64> {
+        let count = ((self.high - self.low) / self.step).round() as usize;
+        (0..=count).map(|i| self.low + i as f64 * self.step).collect()
+    }
+
+    /// Where a value stands, from 0 at the low end to 1 at the high one.
+    pub fn place(&self, value: f64) -> f64 {
+        ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+    }
+
+    /// A tick in as few digits as tell the ticks apart.
+    pub fn words(&self, tick: f64) -> String {
+        let decimals = (-self.step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
+        // No negative zero.
+        format!("{:.decimals$}", if tick.abs() < self.step * 1e-6 { 0.0 } else { tick })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(values: &[f64]) -> Vec<String> {
+        let scale = Scale::covering(values.iter().copied());
+        scale.ticks().iter().map(|t| scale.words(*t)).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_and_cover_all() {
+        assert_eq!(words(&[0.74, 1.29]), ["0.6", "0.8", "1.0", "1.2", "1.4"]);
+        assert_eq!(words(&[80.0, 100.0]), ["80", "85", "90", "95", "100"]);
+        assert_eq!(words(&[-0.1, 0.3]), ["-0.1", "0.0", "0.1", "0.2", "0.3"]);
+        assert_eq!(words(&[1.0, 40.0]), ["0", "10", "20", "30", "40"]);
+    }
+
+    #[test]
+    fn one_value_and_none_have_an_axis_too() {
+        for values in [&[100.0][..], &[0.0], &[], &[f64::NAN], &[5.0, 5.0 + 1e-12]] {
+            let scale = Scale::covering(values.iter().copied());
+            let ticks = scale.ticks();
+            assert!((2..=12).contains(&ticks.len()), "{values:?}: {ticks:?}");
+            for value in values.iter().filter(|v| !v.is_nan()) {
+                let place = scale.place(*value);
+                assert!(place > 0.0 && place < 1.0, "{values:?}: {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn places_go_from_end_to_end() {
+        let scale = Scale::covering([1.0, 3.0]);
+        assert_eq!((scale.place(1.0), scale.place(2.0), scale.place(3.0)), (0.0, 0.5, 1.0));
+        assert_eq!((scale.place(-9.0), scale.place(9.0)), (0.0, 1.0));
+    }
+}

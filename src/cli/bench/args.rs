@@ -1,0 +1,119 @@
+//! What can be typed after `specreel bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, value_parser};
+
+use crate::{
+    cli::args::RunArgs,
+    record::{Failure, FailureClass},
+};
+
+/// Arguments of `bench`.
+#[derive(Debug, Default, Args)]
+pub struct BenchArgs {
+    /// What to measure
+    #[arg(long, value_name = "SUITE", value_enum, default_value_t)]
+    pub suite: Suite,
+    /// How to run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// scenes: the methods, by name or file, with commas between them; `all` is every one that comes along [default: all]
+    #[arg(long, value_name = "A,B,…", conflicts_with = "method")]
+    pub methods: Option<String>,
+    /// scenes: number of clips [default: 20]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
+    pub clips: Option<u32>,
+    /// scenes: seed of the first clip; the following ones count up [default: 1000]
+    #[arg(long, allow_negative_numbers = true, value_name = "S")]
+    pub first_seed: Option<u64>,
+    /// scenes: try each of these values on one method; repeated, every combination
+    #[arg(long, value_name = "AXIS.KEY=V,V,…")]
+    pub sweep: Vec<String>,
+    /// scenes: draw facts kept against speed-up into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// step: tokens before the pass [default: 100,300,1000]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub slots: Vec<u32>,
+    /// step: rows of the pass [default: 1,2,3,4,6,8,11,16,26,32]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1024))]
+    pub rows: Vec<u32>,
+    /// Print JSON lines instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write the JSON lines to this file, too
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Let --out and --svg overwrite existing files
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// Methods on clips with known facts: speed, and what it costs
+    #[default]
+    Scenes,
+    /// What one pass costs by the number of its rows
+    Step,
+}
+
+impl BenchArgs {
+    /// Refuse what belongs to the other suite.
+    ///
+    /// # Errors
+    /// Names the first such argument.
+    pub fn check(&self) -> Result<(), Failure> {
+        let run = &self.run;
+        let (suite, other, strangers) = match self.suite {
+            Suite::Scenes => (
+                "scenes",
+                "step",
+                vec![("--slots", !self.slots.is_empty()), ("--rows", !self.rows.is_empty())],
+            ),
+            Suite::Step => (
+                "step",
+                "scenes",
+                vec![
+                    ("--methods", self.methods.is_some()),
+                    ("--method", run.method.is_some()),
+                    ("--set", !run.set.is_empty()),
+                    ("--sweep", !self.sweep.is_empty()),
+                    ("--clips", self.clips.is_some()),
+                    ("--first-seed", self.first_seed.is_some()),
+                    ("--svg", self.svg.is_some()),
+                    ("--prompt", run.prompt.is_some()),
+                    ("--frames", run.frames.is_some()),
+                    ("--fps", run.fps.is_some()),
+                    ("--max-pixels", run.max_pixels.is_some()),
+                    ("--max-new-tokens", run.max_new_tokens.is_some()),
+                ],
+            ),
+        };
+        match strangers.into_iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((flag, _)) => Err(Failure {
+                class: FailureClass::Usage,
+                error: format!("{flag} has no meaning for --suite {suite}"),
+                hint: Some(format!("leave it out, or measure --suite {other}")),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_the_other_suite_is_refused() {
+        let step = BenchArgs { suite: Suite::Step, clips: Some(3), ..BenchArgs::default() };
+        let failure = step.check().unwrap_err();
+        assert_eq!(failure.error, "--clips has no meaning for --suite step");
+        let scenes = BenchArgs { rows: vec![1], ..BenchArgs::default() };
+        assert!(scenes.check().unwrap_err().error.starts_with("--rows"));
+        assert!(BenchArgs { clips: Some(3), ..BenchArgs::default() }.check().is_ok());
+    }
+}

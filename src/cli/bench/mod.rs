@@ -1,0 +1,109 @@
+//! `specreel bench`: measured tables.
+//!
+//! `--suite scenes` runs methods on clips whose facts are known and says how fast they are and what that costs; `--suite
+//! step` times single passes. stdout is the tables, or JSON lines; what is done when it is interrupted is printed all the
+//! same. Nothing here decodes: runs go through the engine like any other.
+
+pub mod args;
+mod clips;
+mod fronts;
+mod grid;
+mod output;
+mod picture;
+mod plan;
+mod report;
+mod runs;
+mod scenes;
+mod step;
+mod stop;
+mod sweep;
+mod tables;
+
+use std::ops::Range;
+
+pub use args::BenchArgs;
+
+use self::{
+    args::Suite,
+    clips::Workshop,
+    output::{Lines, ResultFile},
+    plan::{BASELINE, Plan},
+    report::Report,
+    runs::Runs,
+    stop::Stop,
+};
+use super::{End, INTERRUPTED, Ports, config::Config, progress::Progress, resolve};
+use crate::{
+    record::{Failure, FailureClass, Trial},
+    scenes::world::TRAINING_SEEDS,
+};
+
+const CLIPS: u32 = 20;
+const FIRST_SEED: u64 = 1000;
+
+/// Measure.
+pub fn run(mut args: BenchArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+    args.check()?;
+    let run = &args.run;
+    let models = resolve::models(run.target.as_deref(), run.drafter.as_deref(), run, config)?;
+    if args.suite == Suite::Step {
+        let mut lines = lines(&args)?;
+        return step::run(&args, &models, &mut lines);
+    }
+    let methods = args.methods.take().or(args.run.method.take());
+    let plan = Plan::new(methods.as_deref(), &args.run.set, &args.sweep, &models)?;
+    let seeds = seeds(&args)?;
+    // The request of the baseline; every run has its own clip and method.
+    args.run.method = Some(BASELINE.into());
+    args.run.set.clear();
+    let base = resolve::request(Default::default(), &args.run, config, &models)?;
+    let svg = args.svg.as_deref().map(|path| ResultFile::create(path, "--svg", args.force)).transpose()?;
+    let lines = lines(&args)?;
+    if !plan.skipped.is_empty() {
+        eprintln!("hint: without a drafter these are left out: {}", plan.skipped.join(", "));
+    }
+
+    let (engine, events) = (ports.engine)()?;
+    let stop = Stop::new(Some(engine.clone()));
+    let interrupt = stop.listen()?;
+    let mut clips = Workshop::open()?;
+    let mut runs = Runs::new((engine, events), stop, interrupt, base);
+    let mut report =
+        Report { lines, svg, seeds, common: plan.common, systems: plan.systems, trials: Vec::new() };
+    let mut progress = Progress::new(true);
+    tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+        let Some(loaded) = runs.load(models, &mut progress).await? else {
+            return Err(End::Reported(INTERRUPTED));
+        };
+        let Report { lines, systems, trials, seeds, .. } = &mut report;
+        let mut sink = |trial: Trial| {
+            lines.write("trial", &trial)?;
+            trials.push(trial);
+            Ok(())
+        };
+        let whole =
+            scenes::measure(systems, seeds.clone(), &mut runs, &mut clips, &mut progress, &mut sink).await;
+        progress.clear();
+        report.print(&loaded, matches!(whole, Ok(true)))?;
+        whole.map(|whole| if whole { 0 } else { INTERRUPTED })
+    })
+}
+
+fn lines(args: &BenchArgs) -> Result<Lines, Failure> {
+    let file = args.out.as_deref().map(|path| ResultFile::create(path, "--out", args.force)).transpose()?;
+    Ok(Lines { stdout: args.json, file })
+}
+
+/// The seeds of the clips.
+fn seeds(args: &BenchArgs) -> Result<Range<u64>, Failure> {
+    let (first, clips) = (args.first_seed.unwrap_or(FIRST_SEED), u64::from(args.clips.unwrap_or(CLIPS)));
+    let end = first.checked_add(clips).ok_or_else(|| Failure {
+        class: FailureClass::Usage,
+        error: format!("--first-seed {first} leaves no room for {clips} clips"),
+        hint: Some(format!("the default is {FIRST_SEED}")),
+    })?;
+    if end > TRAINING_SEEDS.start {
+        eprintln!("hint: the embedded models were trained on seeds from {} on", TRAINING_SEEDS.start);
+    }
+    Ok(first..end)
+}

@@ -1,0 +1,149 @@
+//! Where results go: JSON lines on stdout and in `--out`, the picture in `--svg`. Files are made before the work begins, so
+//! that a place that cannot be written is known at once.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use crate::{
+    cli::End,
+    record::{Failure, FailureClass},
+};
+
+/// A file of results. One that was made for nothing goes again.
+#[derive(Debug)]
+pub struct ResultFile {
+    file: File,
+    path: PathBuf,
+    /// It was not there before, and nothing was written.
+    unused: bool,
+}
+
+impl ResultFile {
+    /// Create the file that was named after `flag`; with `force`, replace what is there.
+    ///
+    /// # Errors
+    /// It exists (class usage), or cannot be created (class input).
+    pub fn create(path: &Path, flag: &str, force: bool) -> Result<ResultFile, Failure> {
+        let mut options = File::options();
+        options.write(true);
+        if force {
+            options.create(true).truncate(true)
+        } else {
+            options.create_new(true)
+        };
+        match options.open(path) {
+            Ok(file) => Ok(ResultFile { file, path: path.into(), unused: !force }),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Failure {
+                class: FailureClass::Usage,
+                error: format!("{} exists", path.display()),
+                hint: Some(format!("choose another name for {flag}, or add --force to overwrite it")),
+            }),
+            Err(e) => Err(Failure {
+                class: FailureClass::Input,
+                error: format!("cannot write {}: {e}", path.display()),
+                hint: Some(format!("choose a writable place for {flag}")),
+            }),
+        }
+    }
+
+    /// Append text.
+    ///
+    /// # Errors
+    /// The file cannot be written (class internal: what was written before is kept).
+    pub fn append(&mut self, text: &str) -> Result<(), Failure> {
+        self.unused = false;
+        self.file.write_all(text.as_bytes()).map_err(|e| Failure {
+            class: FailureClass::Internal,
+            error: format!("cannot write {}: {e}", self.path.display()),
+            hint: Some("what was written before is kept; is the disk full?".into()),
+        })
+    }
+}
+
+impl Drop for ResultFile {
+    fn drop(&mut self) {
+        if self.unused {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// JSON lines to where they are wanted.
+#[derive(Debug)]
+pub struct Lines {
+    /// Print them.
+    pub stdout: bool,
+    /// Keep them.
+    pub file: Option<ResultFile>,
+}
+
+/// A result with the name that tells its line from others.
+#[derive(Serialize)]
+struct Named<'a, T> {
+    event: &'a str,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+impl Lines {
+    /// Write one line: the fields of `body` after its name as `event`.
+    ///
+    /// # Errors
+    /// stdout or the file cannot be written.
+    pub fn write<T: Serialize>(&mut self, event: &str, body: &T) -> Result<(), End> {
+        if !self.stdout && self.file.is_none() {
+            return Ok(());
+        }
+        let mut line = serde_json::to_string(&Named { event, body }).map_err(io::Error::from)?;
+        line.push('\n');
+        if let Some(file) = &mut self.file {
+            file.append(&line)?;
+        }
+        if self.stdout {
+            let mut out = io::stdout().lock();
+            out.write_all(line.as_bytes())?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_made_for_nothing_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("front.svg");
+        drop(ResultFile::create(&path, "--svg", false).unwrap());
+        assert!(!path.exists());
+        std::fs::write(&path, "old").unwrap();
+        drop(ResultFile::create(&path, "--svg", true).unwrap());
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn lines_are_kept_and_nothing_is_overwritten_unasked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("bench.jsonl");
+        let file = ResultFile::create(&path, "--out", false).unwrap();
+        let mut lines = Lines { stdout: false, file: Some(file) };
+        lines.write("trial", &serde_json::json!({ "clip": 7 })).unwrap();
+        lines.write("summary", &serde_json::json!({})).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "{\"event\":\"trial\",\"clip\":7}\n{\"event\":\"summary\"}\n");
+
+        let failure = ResultFile::create(&path, "--out", false).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Usage);
+        assert!(failure.hint.unwrap().contains("--out"));
+        ResultFile::create(&path, "--out", true).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+        assert_eq!(ResultFile::create(dir.path(), "--svg", true).unwrap_err().class, FailureClass::Input);
+    }
+}

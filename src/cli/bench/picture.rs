@@ -1,0 +1,74 @@
+//! What loosening costs, as a picture: facts kept against decode speed-up.
+
+use super::grid::grid;
+use crate::{
+    chart::{self, Plot},
+    cli::color,
+    record::Summary,
+};
+
+/// Cells of the chart.
+const SIZE: (usize, usize) = (60, 15);
+/// Points from which on a chart shows more than the table.
+const LEAST: usize = 3;
+
+/// The plot of all summaries that have both numbers.
+pub fn plot(summaries: &[Summary], title: &str) -> Plot {
+    let point = |s: &Summary| Some((s.decode?, s.retention? * 100.0, color::plain(&s.system).into_owned()));
+    Plot::new(title, "decode speed-up (x)", "facts kept (%)", summaries.iter().filter_map(point))
+}
+
+/// The plot as text with a legend; none where it would show too little.
+pub fn text(plot: &Plot) -> Option<String> {
+    if plot.points().len() < LEAST {
+        return None;
+    }
+    let legend: Vec<Vec<String>> = plot
+        .symbols()
+        .map(|(symbol, p)| {
+            let front = if p.front { "front" } else { "" };
+            vec![
+                format!("{symbol} {}", p.label),
+                format!("{:.2}x", p.x),
+                format!("{:.1}%", p.y),
+                front.into(),
+            ]
+        })
+        .collect();
+    let front = "CAPITALS are on the front: no other is both as fast and as faithful.\n";
+    Some(chart::text(plot, SIZE.0, SIZE.1) + "\n" + &grid(&legend) + front)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(system: &str, decode: Option<f64>, retention: Option<f64>) -> Summary {
+        Summary { system: system.into(), decode, retention, ..Summary::default() }
+    }
+
+    #[test]
+    fn the_front_is_marked_in_words() {
+        let all = [
+            summary("plain", Some(1.0), Some(1.0)),
+            summary("slow", Some(0.8), Some(0.9)),
+            summary("fast", Some(1.5), Some(0.95)),
+            summary("unknown", None, Some(1.0)),
+        ];
+        let plot = plot(&all, "title");
+        assert_eq!(plot.points().len(), 3);
+        let text = text(&plot).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for line in
+            ["A plain  1.00x  100.0%  front", "b slow   0.80x   90.0%", "C fast   1.50x   95.0%  front"]
+        {
+            assert!(lines.contains(&line), "{text}");
+        }
+    }
+
+    #[test]
+    fn two_points_are_no_picture() {
+        let all = [summary("a", Some(1.0), Some(1.0)), summary("b", Some(1.0), Some(1.0))];
+        assert_eq!(text(&plot(&all, "")), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Which systems are measured: the baseline, and methods by name, file or sweep. Everything that cannot be is refused here,
+//! before any work begins.
+
+use super::sweep::{self, Sweep};
+use crate::{
+    cli::resolve,
+    model::ModelSpec,
+    record::{Failure, FailureClass},
+    speculate::{Method, MethodError},
+};
+
+/// Name of the method that all others are measured against.
+pub const BASELINE: &str = "autoregressive";
+
+/// A row of the tables.
+#[derive(Clone, Debug, PartialEq)]
+pub struct System {
+    /// How the row is called; no two rows share a name.
+    pub label: String,
+    /// The method.
+    pub method: Method,
+}
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The systems, the baseline first.
+    pub systems: Vec<System>,
+    /// What the systems beside the baseline have in common: the method of a sweep, changes of all; empty if nothing.
+    pub common: String,
+    /// Methods of `all` that were left out because they need a drafter.
+    pub skipped: Vec<String>,
+}
+
+impl Plan {
+    /// The systems of `--methods`, `--set` and `--sweep` for these models.
+    ///
+    /// # Errors
+    /// A method is unknown, cannot be, or needs a drafter that is not there; a sweep has no list, or not one method.
+    pub fn new(
+        methods: Option<&str>,
+        sets: &[String],
+        sweeps: &[String],
+        models: &ModelSpec,
+    ) -> Result<Plan, Failure> {
+        let mut plan = Plan { systems: Vec::new(), common: String::new(), skipped: Vec::new() };
+        plan.add(BASELINE, Method::preset(BASELINE)?);
+        let sweeps = sweeps.iter().map(|text| Sweep::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        if sweeps.is_empty() {
+            plan.named(methods.unwrap_or("all"), sets, models)?;
+        } else {
+            plan.swept(methods, sets, &sweeps, models)?;
+        }
+        if !sets.is_empty() {
+            let with = if plan.common.is_empty() { "with " } else { " with " };
+            plan.common += &format!("{with}{}", sets.join(" "));
+        }
+        Ok(plan)
+    }
+
+    fn named(&mut self, methods: &str, sets: &[String], models: &ModelSpec) -> Result<(), Failure> {
+        for name in methods.split(',').map(str::trim) {
+            if name.is_empty() {
+                return Err(usage(
+                    format!("--methods \"{methods}\" has an empty name"),
+                    "write for example --methods naive,lvspec, or --methods all",
+                ));
+            }
+            if name != "all" {
+                let method = changed(Method::find(name)?, sets, &[])?;
+                resolve::has_drafter(&method, models)?;
+                self.add(name, method);
+                continue;
+            }
+            for preset in Method::presets().iter().filter(|m| m.name != BASELINE) {
+                let method = changed(preset.clone(), sets, &[])?;
+                match resolve::has_drafter(&method, models) {
+                    Ok(()) => self.add(&preset.name, method),
+                    Err(_) => self.skipped.push(preset.name.clone()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn swept(
+        &mut self,
+        methods: Option<&str>,
+        sets: &[String],
+        sweeps: &[Sweep],
+        models: &ModelSpec,
+    ) -> Result<(), Failure> {
+        let one = methods.map(str::trim).filter(|m| !m.is_empty() && *m != "all" && !m.contains(','));
+        let Some(name) = one else {
+            return Err(usage("--sweep needs one method".into(), "name it, for example --methods lvspec"));
+        };
+        let base = Method::find(name)?;
+        self.common = name.into();
+        for point in sweep::grid(sweeps)? {
+            let method = changed(base.clone(), sets, &point)?;
+            resolve::has_drafter(&method, models)?;
+            self.add(&point.join(" "), method);
+        }
+        Ok(())
+    }
+
+    /// Add a system that is not there yet. A name that another method has gets a number.
+    fn add(&mut self, name: &str, method: Method) {
+        if self.systems.iter().any(|s| s.method == method) {
+            return;
+        }
+        let taken = |label: &str| self.systems.iter().any(|s| s.label == label);
+        let mut names = (2..).map(|n| format!("{name} ({n})"));
+        let label = if taken(name) { names.find(|label| !taken(label)) } else { None };
+        self.systems.push(System { label: label.unwrap_or_else(|| name.into()), method });
+    }
+}
+
+/// A method with the changes of all (`--set`) and of one point of the sweeps.
+fn changed(method: Method, sets: &[String], point: &[String]) -> Result<Method, Failure> {
+    let both = || sets.iter().chain(point).map(String::as_str);
+    method.with_sets(both()).map_err(|error| {
+        let hint = error.hint();
+        let class = error.class();
+        let error = match error {
+            // What was typed, with the flag that it was typed after.
+            MethodError::Invalid { problem, .. } => {
+                let typed = |flag: &str, texts: &[String]| -> String {
+                    texts.iter().map(|text| format!("{flag} {text} ")).collect()
+                };
+                let typed = typed("--set", sets) + &typed("--sweep", point);
+                format!("{}for method `{}`: {problem}", typed, method.name)
+            }
+            other => other.to_string(),
+        };
+        Failure { class, error, hint: Some(hint) }
+    })
+}
+
+fn usage(error: String, hint: &str) -> Failure {
+    Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

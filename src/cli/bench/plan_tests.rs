@@ -1,0 +1,106 @@
+use super::*;
+
+fn spec(drafter: bool) -> ModelSpec {
+    ModelSpec {
+        target: "t".into(),
+        drafter: drafter.then(|| "d".into()),
+        device: Default::default(),
+        dtype: Default::default(),
+    }
+}
+
+fn plan(methods: Option<&str>, sets: &[&str], sweeps: &[&str]) -> Result<Plan, Failure> {
+    let texts = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+    Plan::new(methods, &texts(sets), &texts(sweeps), &spec(true))
+}
+
+fn labels(plan: &Plan) -> Vec<&str> {
+    plan.systems.iter().map(|s| s.label.as_str()).collect()
+}
+
+#[test]
+fn the_baseline_is_first_and_never_twice() {
+    assert_eq!(
+        labels(&plan(Some("fly,autoregressive,naive"), &[], &[]).unwrap()),
+        ["autoregressive", "fly", "naive"]
+    );
+    let all = plan(None, &[], &[]).unwrap();
+    assert_eq!(all.systems.len(), Method::presets().len());
+    assert_eq!(all, plan(Some("all"), &[], &[]).unwrap());
+    assert_eq!(all.common, "");
+    assert_eq!(plan(Some("naive"), &["shape.length=3"], &[]).unwrap().common, "with shape.length=3");
+    assert_eq!(labels(&plan(Some("naive, naive"), &[], &[]).unwrap()), ["autoregressive", "naive"]);
+}
+
+#[test]
+fn without_a_drafter_all_are_those_that_need_none() {
+    let all = Plan::new(None, &[], &[], &spec(false)).unwrap();
+    assert_eq!(all.systems.len() + all.skipped.len(), Method::presets().len());
+    assert!(all.skipped.contains(&"naive".into()) && labels(&all).contains(&"lvspec-self"));
+    let failure = Plan::new(Some("naive"), &[], &[], &spec(false)).unwrap_err();
+    assert_eq!(failure.class, FailureClass::Usage);
+    assert!(failure.hint.unwrap().contains("--drafter DIR"));
+}
+
+#[test]
+fn a_sweep_is_a_row_for_each_value() {
+    let swept =
+        plan(Some("lvspec"), &["shape.length=6"], &["acceptance.lambda=0,0.5", "acceptance.top_n=1,10"]);
+    let swept = swept.unwrap();
+    assert_eq!(
+        labels(&swept)[1..],
+        [
+            "acceptance.lambda=0 acceptance.top_n=1",
+            "acceptance.lambda=0 acceptance.top_n=10",
+            "acceptance.lambda=0.5 acceptance.top_n=1",
+            "acceptance.lambda=0.5 acceptance.top_n=10",
+        ]
+    );
+    assert_eq!(swept.common, "lvspec with shape.length=6");
+    assert!(swept.systems[1..].iter().all(|s| s.method.draft_length() == Some(6)));
+    // The same value written in two ways is one row.
+    assert_eq!(plan(Some("lvspec"), &[], &["acceptance.lambda=0.5,.5"]).unwrap().systems.len(), 2);
+}
+
+#[test]
+fn a_file_that_shares_a_name_gets_a_number() {
+    let mut plan = plan(Some("naive"), &[], &[]).unwrap();
+    plan.add("naive", Method::preset("fly").unwrap());
+    plan.add("naive", Method::preset("lenient").unwrap());
+    assert_eq!(labels(&plan), ["autoregressive", "naive", "naive (2)", "naive (3)"]);
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_runs() {
+    for (methods, sets, sweeps, part) in [
+        (Some(""), &[][..], &[][..], "--methods \"\" has an empty name"),
+        (Some("naive,,fly"), &[], &[], "has an empty name"),
+        (Some("lvspce"), &[], &[], "unknown method `lvspce`"),
+        (None, &[], &["acceptance.lambda=1"], "--sweep needs one method"),
+        (Some("fly,lvspec"), &[], &["acceptance.lambda=1"], "--sweep needs one method"),
+        (
+            Some("lvspec"),
+            &[],
+            &["acceptance.lamda=1"],
+            "--sweep acceptance.lamda=1 for method `lvspec`: unknown key",
+        ),
+        (
+            Some("lvspec"),
+            &[],
+            &["acceptance.lambda=0.1,abc"],
+            "--sweep acceptance.lambda=abc for method `lvspec`: ",
+        ),
+        (Some("lvspec"), &[], &["acceptance.lambda=2"], "must be 0 to 1"),
+        (
+            Some("naive"),
+            &["acceptance.lambda=1"],
+            &[],
+            "--set acceptance.lambda=1 for method `naive`: unknown key",
+        ),
+    ] {
+        let failure = plan(methods, sets, sweeps).unwrap_err();
+        assert!(failure.error.contains(part), "{}", failure.error);
+        assert_eq!(failure.class, FailureClass::Usage, "{}", failure.error);
+        assert!(failure.hint.is_some());
+    }
+}

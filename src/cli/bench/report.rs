@@ -1,0 +1,131 @@
+//! What comes out of `--suite scenes`: the last JSON line, tables, charts.
+
+use std::{io::Write, ops::Range};
+
+use serde::Serialize;
+
+use super::{
+    output::{Lines, ResultFile},
+    picture,
+    plan::{BASELINE, System},
+    runs::Loaded,
+    tables::{self, Row},
+};
+use crate::{
+    chart,
+    cli::{End, color},
+    record::{Summary, Trial},
+    speculate::Method,
+};
+
+/// What has been measured so far, and where it goes.
+pub struct Report {
+    /// JSON lines.
+    pub lines: Lines,
+    /// The picture.
+    pub svg: Option<ResultFile>,
+    /// Seeds of the clips asked for.
+    pub seeds: Range<u64>,
+    /// What the systems beside the baseline have in common.
+    pub common: String,
+    /// The systems, the baseline first.
+    pub systems: Vec<System>,
+    /// What is done.
+    pub trials: Vec<Trial>,
+}
+
+/// The last JSON line.
+#[derive(Serialize)]
+struct Closing<'a> {
+    suite: &'static str,
+    #[serde(flatten)]
+    loaded: &'a Loaded,
+    first_seed: u64,
+    clips: u64,
+    clips_done: usize,
+    /// False if it was interrupted or failed.
+    complete: bool,
+    baseline: &'static str,
+    systems: Vec<ClosingRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct ClosingRow<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    lossless: bool,
+    front: bool,
+    method: &'a Method,
+}
+
+impl Report {
+    /// Tables and charts, or the last JSON line, and the picture.
+    ///
+    /// # Errors
+    /// stdout or a file cannot be written.
+    pub fn print(&mut self, loaded: &Loaded, complete: bool) -> Result<(), End> {
+        let summary = |system: &System| Summary::of(&system.label, BASELINE, &self.trials);
+        let (systems, summaries): (Vec<&System>, Vec<Summary>) =
+            self.systems.iter().filter_map(|s| Some((s, summary(s)?))).unzip();
+        // A clip is done when every system has written about it.
+        let all = systems.len() == self.systems.len();
+        let clips_done = summaries.iter().map(|s| s.clips).min().filter(|_| all).unwrap_or(0);
+        let clips = self.seeds.end - self.seeds.start;
+        let title = format!("Facts kept against decode speed-up, {clips_done} clips");
+        let plot = picture::plot(&summaries, &title);
+        let on_front = |label: &str| plot.points().iter().any(|p| p.front && p.label == color::plain(label));
+
+        let rows = systems.iter().zip(&summaries);
+        let closing = Closing {
+            suite: "scenes",
+            loaded,
+            first_seed: self.seeds.start,
+            clips,
+            clips_done,
+            complete,
+            baseline: BASELINE,
+            systems: rows
+                .clone()
+                .map(|(system, summary)| ClosingRow {
+                    summary,
+                    lossless: system.method.lossless(),
+                    front: on_front(&system.label),
+                    method: &system.method,
+                })
+                .collect(),
+        };
+        self.lines.write("summary", &closing)?;
+        if let Some(svg) = &mut self.svg {
+            svg.append(&chart::svg(&plot))?;
+        }
+        if self.lines.stdout {
+            return Ok(());
+        }
+        let mut text = self.heading(loaded, (!complete).then_some(clips_done));
+        if !summaries.is_empty() {
+            let rows: Vec<Row<'_>> =
+                rows.map(|(system, summary)| Row { summary, lossless: system.method.lossless() }).collect();
+            text += &format!("\n{}", tables::tables(&rows));
+        }
+        if let Some(picture) = picture::text(&plot) {
+            text += &format!("\n{picture}");
+        }
+        std::io::stdout().write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    /// What was measured with what; with the number of clips done where it was stopped.
+    fn heading(&self, loaded: &Loaded, stopped: Option<usize>) -> String {
+        let Range { start, end } = self.seeds;
+        let clips = match end - start {
+            1 => format!("1 clip (seed {start})"),
+            n => format!("{n} clips (seeds {start} to {})", end - 1),
+        };
+        let stopped = stopped.map(|done| format!("stopped after {done} of ")).unwrap_or_default();
+        let drafter = loaded.drafter.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
+        let common = if self.common.is_empty() { String::new() } else { format!("; {}", self.common) };
+        let Loaded { target, device, dtype, .. } = loaded;
+        let line = format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}{common}\n");
+        color::plain(&line).into_owned()
+    }
+}

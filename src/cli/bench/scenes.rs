@@ -1,0 +1,155 @@
+//! `--suite scenes`: every system on every clip, the baseline first, over one kept context a clip.
+
+use super::{
+    clips::Clip,
+    fronts::Fronts,
+    plan::{BASELINE, System},
+    runs::{Runs, Written},
+};
+use crate::{
+    cli::{End, progress::Progress},
+    record::{Baseline, BaselineKind, FactCount, Failure, Stage, StopReason, Trial, stats::Equality},
+    scenes::facts,
+    speculate::Drafter,
+};
+
+/// Tokens of a run that only warms up.
+const WARM_UP_TOKENS: usize = 32;
+
+/// Where clips come from and where they go.
+pub trait Clips {
+    /// The clip of a seed.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn take(&mut self, seed: u64) -> Result<Clip, Failure>;
+
+    /// It is done with.
+    fn give_back(&mut self, clip: &Clip);
+}
+
+impl Clips for super::clips::Workshop {
+    fn take(&mut self, seed: u64) -> Result<Clip, Failure> {
+        self.render(seed)
+    }
+
+    fn give_back(&mut self, clip: &Clip) {
+        self.discard(&clip.path);
+    }
+}
+
+/// Measure `systems` (the baseline first) on the clips of `seeds`, after a warm-up on another clip. Every trial goes to
+/// `sink` at once. False if it was interrupted.
+///
+/// # Errors
+/// A clip cannot be made, a run failed, or the sink did.
+pub async fn measure(
+    systems: &[System],
+    seeds: std::ops::Range<u64>,
+    runs: &mut Runs,
+    clips: &mut dyn Clips,
+    progress: &mut Progress,
+    sink: &mut dyn FnMut(Trial) -> Result<(), End>,
+) -> Result<bool, End> {
+    // Not one of the clips that count, or its context would be kept from the warm-up.
+    let other = seeds.end;
+    if !warm_up(systems, other, runs, clips, progress).await? {
+        return Ok(false);
+    }
+    let (mut done, all) = (0, (seeds.end - seeds.start) * systems.len() as u64);
+    for seed in seeds {
+        if runs.stopped() {
+            return Ok(false);
+        }
+        progress.stage(Stage::Generate, done, all);
+        let clip = clips.take(seed)?;
+        let mut table = Table::new(&clip);
+        for system in systems {
+            progress.stage(Stage::Generate, done, all);
+            let limit = runs.limit();
+            let Some(written) = runs.run(&clip.path, &system.method, limit).await? else {
+                return Ok(false);
+            };
+            sink(table.trial(system, written))?;
+            done += 1;
+        }
+        clips.give_back(&clip);
+    }
+    Ok(true)
+}
+
+/// Touch all weights and code once: a short run of the first system of each drafter.
+async fn warm_up(
+    systems: &[System],
+    seed: u64,
+    runs: &mut Runs,
+    clips: &mut dyn Clips,
+    progress: &mut Progress,
+) -> Result<bool, End> {
+    let mut warm: Vec<&Drafter> = Vec::new();
+    progress.stage(Stage::Calibrate, 0, 0);
+    let clip = clips.take(seed)?;
+    for system in systems {
+        if warm.contains(&&system.method.drafter) {
+            continue;
+        }
+        warm.push(&system.method.drafter);
+        let limit = runs.limit().min(WARM_UP_TOKENS);
+        if runs.run(&clip.path, &system.method, limit).await?.is_none() {
+            return Ok(false);
+        }
+    }
+    clips.give_back(&clip);
+    Ok(true)
+}
+
+/// What is known of one clip while its systems run.
+struct Table<'a> {
+    clip: &'a Clip,
+    fronts: Fronts,
+    /// The baseline's run, and what it spent before its first token.
+    baseline: Option<(Written, f64)>,
+}
+
+impl<'a> Table<'a> {
+    fn new(clip: &'a Clip) -> Self {
+        Self { clip, fronts: Fronts::default(), baseline: None }
+    }
+
+    /// Judge a run against the truth and against the baseline's run, which is the first one.
+    fn trial(&mut self, system: &System, written: Written) -> Trial {
+        let drafter_front_ms = self.fronts.drafter_ms(&system.method, &written.stats);
+        let (plain, front_ms) =
+            self.baseline.get_or_insert_with(|| (written.clone(), Fronts::target_ms(&written.stats)));
+        let mut stats = written.stats;
+        stats.speedup = None;
+        let baseline = Baseline {
+            name: BASELINE.into(),
+            kind: BaselineKind::Measured,
+            tokens_per_second: plain.stats.tokens_per_second,
+        };
+        stats.set_baseline(baseline, *front_ms, drafter_front_ms);
+        stats.equality = Some(Equality::of(&written.ids, &plain.ids));
+        let score = facts::score(&self.clip.truth, &written.text);
+        Trial {
+            clip: self.clip.seed,
+            system: system.label.clone(),
+            reason: written.reason.unwrap_or(StopReason::Length),
+            text: written.text,
+            facts: FactCount {
+                right: score.right,
+                wrong: score.wrong,
+                missing: score.missing,
+                total: score.total,
+                extra: score.extra,
+            },
+            front_ms: *front_ms,
+            drafter_front_ms,
+            stats,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "scenes_tests.rs"]
+mod tests;

@@ -1,0 +1,186 @@
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::mpsc;
+
+use super::super::{plan::Plan, stop::Stop};
+use super::*;
+use crate::{
+    cli::{EnginePort, interrupt::Interrupt},
+    engine::{Command, RunRequest, TextSampling},
+    model::ModelSpec,
+    record::{Event, EventKind, FailureClass, Stats, Timings},
+    speculate::Method,
+    video::Sampling,
+};
+
+/// An engine that answers each run from a script, and notes what it was asked.
+struct Scripted {
+    events: mpsc::Sender<Event>,
+    asked: Mutex<Vec<(String, String, usize)>>,
+    answer: fn(&RunRequest) -> EventKind,
+}
+
+impl EnginePort for Scripted {
+    fn send(&self, command: Command) -> Result<(), Failure> {
+        if let Command::Run(request) = command {
+            let clip = request.video.display().to_string();
+            self.asked.lock().unwrap().push((clip, request.method.name.clone(), request.max_new_tokens));
+            self.events.try_send(Event::new(request.run, (self.answer)(&request))).unwrap();
+        }
+        Ok(())
+    }
+
+    fn cancel(&self, _: u64) {}
+}
+
+/// Clips that are only names, all of one red circle.
+struct Named(Vec<u64>);
+
+impl Clips for Named {
+    fn take(&mut self, seed: u64) -> Result<Clip, Failure> {
+        self.0.push(seed);
+        Ok(Clip { seed, path: seed.to_string().into(), truth: facts::extract("a red circle") })
+    }
+
+    fn give_back(&mut self, clip: &Clip) {
+        self.0.retain(|seed| *seed != clip.seed);
+    }
+}
+
+fn done(text: &str, ids: &[u32], tokens_per_second: f64, timings: Timings) -> EventKind {
+    let emitted = ids.len() as u64;
+    let stats = Stats { tokens_per_second, emitted, timings, ..Stats::default() };
+    EventKind::Done { reason: StopReason::Eos, text: text.into(), ids: ids.into(), stats: Box::new(stats) }
+}
+
+/// The baseline writes four right tokens in 40 ms after 20 ms; others write three in 10 ms, one of them wrong.
+fn plain_and_fast(request: &RunRequest) -> EventKind {
+    let times = |verify_ms, decode_video_ms| Timings { verify_ms, decode_video_ms, ..Timings::default() };
+    match request.method.name.as_str() {
+        BASELINE => done("A red circle.", &[1, 2, 3, 4], 100.0, times(40.0, 20.0)),
+        _ => done("A blue circle.", &[1, 9, 3], 300.0, times(10.0, 0.0)),
+    }
+}
+
+struct Outcome {
+    whole: Result<bool, End>,
+    trials: Vec<Trial>,
+    asked: Vec<(String, String, usize)>,
+    left: Vec<u64>,
+}
+
+fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<usize>) -> Outcome {
+    let models = ModelSpec {
+        target: "t".into(),
+        drafter: Some("d".into()),
+        device: Default::default(),
+        dtype: Default::default(),
+    };
+    let plan = Plan::new(Some(methods), &[], &[], &models).unwrap();
+    let (events, receiver) = mpsc::channel(16);
+    let engine = Arc::new(Scripted { events, asked: Mutex::default(), answer });
+    let stop = Stop::new(Some(engine.clone()));
+    let base = RunRequest {
+        run: 0,
+        video: Default::default(),
+        prompt: "?".into(),
+        method: Method::preset(BASELINE).unwrap(),
+        sampling: Sampling::Auto,
+        max_pixels: None,
+        max_new_tokens: 99,
+        text: TextSampling::default(),
+        logprobs: 0,
+    };
+    let mut runs = Runs::new((engine.clone(), receiver), stop.clone(), Interrupt::default(), base);
+    let (mut clips, mut trials) = (Named(vec![]), Vec::new());
+    let mut progress = Progress::new(false);
+    let mut sink = |trial| {
+        trials.push(trial);
+        if stop_after == Some(trials.len()) {
+            stop.ask();
+        }
+        Ok(())
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let measured = measure(&plan.systems, 7..9, &mut runs, &mut clips, &mut progress, &mut sink);
+    let whole = runtime.block_on(measured);
+    let asked = engine.asked.lock().unwrap().clone();
+    Outcome { whole, trials, asked, left: clips.0 }
+}
+
+#[test]
+fn a_warm_up_on_another_clip_then_the_baseline_first_on_each() {
+    let outcome = play("naive,fly,lvspec-self", plain_and_fast, None);
+    assert!(outcome.whole.unwrap());
+    let asked: Vec<(&str, &str, usize)> =
+        outcome.asked.iter().map(|(clip, name, limit)| (clip.as_str(), name.as_str(), *limit)).collect();
+    assert_eq!(asked[..3], [("9", BASELINE, 32), ("9", "naive", 32), ("9", "lvspec-self", 32)]);
+    assert_eq!(
+        asked[3..7],
+        [("7", BASELINE, 99), ("7", "naive", 99), ("7", "fly", 99), ("7", "lvspec-self", 99)]
+    );
+    assert_eq!((asked[7], asked.len()), (("8", BASELINE, 99), 11));
+    assert_eq!((outcome.trials.len(), outcome.left), (8, vec![]));
+}
+
+#[test]
+fn a_run_is_judged_by_the_truth_and_by_the_baseline_on_its_clip() {
+    let outcome = play("naive", plain_and_fast, None);
+    let [plain, fast] = &outcome.trials[..2] else { panic!("{:?}", outcome.trials) };
+    assert_eq!((plain.facts.right, plain.facts.total), (2, 2));
+    assert_eq!((fast.facts.right, fast.facts.wrong), (1, 1));
+    let speedup = |trial: &Trial| trial.stats.speedup.clone().unwrap();
+    assert_eq!((speedup(plain).decode, speedup(plain).end_to_end), (1.0, 1.0));
+    assert_eq!(speedup(fast).baseline.kind, BaselineKind::Measured);
+    // Three tokens would have taken the baseline 20 + 30 ms.
+    assert_eq!((speedup(fast).decode, speedup(fast).end_to_end), (3.0, 50.0 / 30.0));
+    assert_eq!(fast.front_ms, 20.0);
+    let equality = |trial: &Trial| trial.stats.equality.clone().unwrap();
+    assert!(equality(plain).equal);
+    assert_eq!(equality(fast).first_difference, Some(1));
+}
+
+#[test]
+fn an_interrupt_keeps_what_is_done_and_begins_nothing() {
+    let outcome = play("naive", plain_and_fast, Some(3));
+    assert!(!outcome.whole.unwrap());
+    assert_eq!(outcome.trials.len(), 3);
+    assert_eq!(outcome.asked.last().unwrap().0, "8");
+}
+
+#[test]
+fn a_cancelled_run_is_no_trial() {
+    let outcome = play(
+        "naive",
+        |request| match request.method.name.as_str() {
+            "naive" if request.max_new_tokens == 99 => EventKind::Done {
+                reason: StopReason::Cancelled,
+                text: "A".into(),
+                ids: vec![1],
+                stats: Box::default(),
+            },
+            _ => plain_and_fast(request),
+        },
+        None,
+    );
+    assert!(!outcome.whole.unwrap());
+    assert_eq!(outcome.trials.iter().map(|t| t.system.as_str()).collect::<Vec<_>>(), [BASELINE]);
+}
+
+#[test]
+fn a_failure_ends_it() {
+    let outcome = play(
+        "naive",
+        |request| match request.video.to_str() {
+            Some("8") => EventKind::Failed(Failure {
+                class: FailureClass::Memory,
+                error: "too much".into(),
+                hint: None,
+            }),
+            _ => plain_and_fast(request),
+        },
+        None,
+    );
+    assert!(matches!(outcome.whole, Err(End::Failed(f)) if f.error == "too much"));
+    assert_eq!(outcome.trials.len(), 2);
+}

@@ -1,0 +1,215 @@
+//! Summaries as tables: systems as rows, as in the papers.
+
+use std::collections::BTreeSet;
+
+use super::grid::grid;
+use crate::record::{Summary, Verdict};
+
+/// A summary and whether its method is lossless.
+pub struct Row<'a> {
+    /// The numbers.
+    pub summary: &'a Summary,
+    /// False for methods that may differ from the target.
+    pub lossless: bool,
+}
+
+/// All tables of the rows, with what their columns mean below.
+pub fn tables(rows: &[Row<'_>]) -> String {
+    let mut out = results(rows) + "\n" + &times(rows);
+    if let Some(loosened) = loosened(rows) {
+        out += &format!("\n{loosened}");
+    }
+    out
+}
+
+/// Speed and faithfulness.
+fn results(rows: &[Row<'_>]) -> String {
+    let head = [
+        "method",
+        "tau",
+        "emitted",
+        "tokens/s",
+        "decode",
+        "to the end",
+        "facts",
+        "kept",
+        "loosened",
+        "equal",
+        "differs at",
+    ];
+    let mut cells = vec![words(&head)];
+    for row in rows {
+        let s = row.summary;
+        cells.push(vec![
+            name(row),
+            format!("{:.2}", s.tau),
+            format!("{:.2}", s.emitted_per_step),
+            format!("{:.0}", s.tokens_per_second),
+            or_dash(s.decode, |x| format!("{x:.2}x")),
+            or_dash(s.end_to_end, |x| format!("{x:.2}x")),
+            percent(s.facts_share),
+            or_dash(s.retention, percent),
+            percent(s.loosened_share),
+            format!("{} of {}", s.equal, s.compared),
+            s.first_difference.map_or_else(dash, |at| at.to_string()),
+        ]);
+    }
+    let lossy = rows.iter().any(|row| !row.lossless);
+    let mark = if lossy { "~ lossy. " } else { "" };
+    grid(&cells)
+        + &format!(
+            "{mark}decode and to the end: speed-up against autoregressive on the same clip, median over clips.\n"
+        )
+}
+
+/// Where the time goes.
+fn times(rows: &[Row<'_>]) -> String {
+    let head = ["ms", "before", "drafter's", "draft", "verify", "rest", "T(1)", "T(K+1)", "Td", "peak MB"];
+    let mut cells = vec![words(&head)];
+    for row in rows {
+        let t = &row.summary.times;
+        let [front, own, draft, verify, other] =
+            [t.front_ms, t.drafter_front_ms, t.draft_ms, t.verify_ms, t.other_ms]
+                .map(|ms| format!("{ms:.1}"));
+        let [t1, tk1, td] = [t.t1_ms, t.tk1_ms, t.td_ms].map(|ms| or_dash(ms, |ms| format!("{ms:.3}")));
+        let peak = match row.summary.peak_memory_bytes {
+            0 => dash(),
+            bytes => format!("{:.0}", bytes as f64 / 1e6),
+        };
+        cells.push(vec![name(row), front, own, draft, verify, other, t1, tk1, td, peak]);
+    }
+    grid(&cells) + "medians over clips. before: video, the target's tower and prefill, the same for all.\n"
+}
+
+/// Which verdicts loosened how much; none where nothing was.
+fn loosened(rows: &[Row<'_>]) -> Option<String> {
+    let loose = || rows.iter().filter(|row| !row.summary.loosened.is_empty());
+    let verdicts: BTreeSet<Verdict> = loose().flat_map(|row| row.summary.loosened.keys().copied()).collect();
+    if verdicts.is_empty() {
+        return None;
+    }
+    let mut cells = vec![vec!["of all tokens".to_owned()]];
+    cells[0].extend(verdicts.iter().map(ToString::to_string));
+    for row in loose() {
+        let shares = verdicts.iter().map(|v| or_dash(row.summary.loosened.get(v).copied(), percent));
+        cells.push([name(row)].into_iter().chain(shares).collect());
+    }
+    Some(grid(&cells))
+}
+
+fn name(row: &Row<'_>) -> String {
+    // Labels may be file names.
+    let label = crate::cli::color::plain(&row.summary.system).into_owned();
+    if row.lossless { label } else { label + " ~" }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|w| (*w).to_owned()).collect()
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+fn dash() -> String {
+    "-".into()
+}
+
+fn or_dash(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
+    value.map_or_else(dash, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::summary::Times;
+
+    #[test]
+    fn systems_are_rows_and_what_is_not_known_is_a_dash() {
+        let plain = Summary {
+            system: "autoregressive".into(),
+            clips: 2,
+            emitted_per_step: 1.0,
+            tokens_per_second: 100.4,
+            decode: Some(1.0),
+            end_to_end: Some(1.0),
+            facts_share: 0.8,
+            retention: Some(1.0),
+            equal: 2,
+            compared: 2,
+            ..Summary::default()
+        };
+        let loose = Summary {
+            system: "acceptance.lambda=0.5".into(),
+            clips: 2,
+            tau: 4.125,
+            emitted_per_step: 5.0,
+            tokens_per_second: 151.0,
+            decode: Some(1.5),
+            facts_share: 0.78,
+            retention: Some(0.975),
+            loosened_share: 0.25,
+            loosened: [(Verdict::Loosened, 0.2), (Verdict::Shifted, 0.05)].into(),
+            compared: 2,
+            first_difference: Some(3),
+            times: Times { front_ms: 12.0, td_ms: Some(0.03), ..Times::default() },
+            peak_memory_bytes: 50_000_000,
+            ..Summary::default()
+        };
+        let rows = [Row { summary: &plain, lossless: true }, Row { summary: &loose, lossless: false }];
+        let text = tables(&rows);
+        let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
+        assert_eq!(
+            lines[1],
+            [
+                "autoregressive",
+                "0.00",
+                "1.00",
+                "100",
+                "1.00x",
+                "1.00x",
+                "80.0%",
+                "100.0%",
+                "0.0%",
+                "2",
+                "of",
+                "2",
+                "-"
+            ]
+        );
+        assert_eq!(
+            lines[2],
+            [
+                "acceptance.lambda=0.5",
+                "~",
+                "4.12",
+                "5.00",
+                "151",
+                "1.50x",
+                "-",
+                "78.0%",
+                "97.5%",
+                "25.0%",
+                "0",
+                "of",
+                "2",
+                "3"
+            ]
+        );
+        assert_eq!(
+            lines[7],
+            ["acceptance.lambda=0.5", "~", "12.0", "0.0", "0.0", "0.0", "0.0", "-", "-", "0.030", "50"]
+        );
+        // Strict methods have no row among the loosened.
+        assert_eq!(lines[10], ["of", "all", "tokens", "loosened", "shifted"]);
+        assert_eq!(lines[11], ["acceptance.lambda=0.5", "~", "20.0%", "5.0%"]);
+        assert_eq!(lines.len(), 12);
+    }
+
+    #[test]
+    fn without_loosening_there_is_no_table_of_it() {
+        let plain = Summary { system: "a\x1b[2J".into(), ..Summary::default() };
+        let text = tables(&[Row { summary: &plain, lossless: true }]);
+        assert!(!text.contains("of all tokens") && !text.contains('~') && !text.contains('\x1b'), "{text}");
+    }
+}

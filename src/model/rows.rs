@@ -1,0 +1,215 @@
+//! T(rows): what a pass costs by the number of its rows, the number on which all speculation rests.
+//!
+//! Checking K drafts is a pass of K + 1 rows. Where that costs little more than a pass of one row (it is bound by reading
+//! the weights), drafts are nearly free to check; where it costs K + 1 times as much (it is bound by arithmetic), no lossless
+//! method can win. [`time`] measures it, [`Work`] says how near to the machine's limits a pass came.
+
+use std::{
+    ops::ControlFlow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use candle_core::Result;
+
+use super::{
+    config::TextConfig,
+    decoder::{Decoder, Sequence, Taps},
+};
+use crate::record::summary::median;
+
+/// Rows of a prompt that are fed at once while the context is filled.
+const CHUNK: usize = 128;
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Rounds that are not counted.
+    pub warm_up: usize,
+    /// Rounds that are counted; in each round every number of rows is timed once, so that all meet the same disturbances.
+    pub rounds: usize,
+    /// No new round begins after this time, but at least one is counted.
+    pub at_most: Duration,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self { warm_up: 3, rounds: 60, at_most: Duration::from_secs(30) }
+    }
+}
+
+/// Median time of one pass and of the logits of all its rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PassTime {
+    /// Rows of the pass.
+    pub rows: usize,
+    /// Median, in milliseconds.
+    pub ms: f64,
+}
+
+/// Time passes of each number of rows over a context of `slots` tokens; in the order given. None if `progress` (rounds done,
+/// rounds in all) breaks.
+///
+/// # Errors
+/// If a tensor operation fails.
+pub fn time(
+    decoder: &Arc<Decoder>,
+    slots: usize,
+    rows: &[usize],
+    effort: Effort,
+    progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+) -> Result<Option<Vec<PassTime>>> {
+    let most = rows.iter().copied().max().unwrap_or(0);
+    let vocab = decoder.config().vocab.max(1);
+    let ids: Vec<u32> = (0..slots.max(most)).map(|i| (i % vocab.min(200)) as u32).collect();
+    let mut sequence = Sequence::new(decoder.clone(), slots + most);
+    let all = effort.warm_up + effort.rounds.max(1);
+    for chunk in ids[..slots].chunks(CHUNK) {
+        if progress(0, all).is_break() {
+            return Ok(None);
+        }
+        sequence.feed(chunk, &Taps::default())?;
+    }
+    let mut times = vec![Vec::new(); rows.len()];
+    let begun = Instant::now();
+    for round in 0..all {
+        if round > effort.warm_up && begun.elapsed() > effort.at_most {
+            break;
+        }
+        for (times, &rows) in times.iter_mut().zip(rows) {
+            if progress(round, all).is_break() {
+                return Ok(None);
+            }
+            let started = Instant::now();
+            let pass = sequence.feed(&ids[..rows], &Taps::default())?;
+            sequence.logits(&pass.states)?;
+            let ms = started.elapsed().as_secs_f64() * 1e3;
+            sequence.truncate(slots);
+            if round >= effort.warm_up {
+                times.push(ms);
+            }
+        }
+    }
+    let medians = times.into_iter().map(|times| median(times).unwrap_or_default());
+    Ok(Some(rows.iter().zip(medians).map(|(&rows, ms)| PassTime { rows, ms }).collect()))
+}
+
+/// What a pass has to read and to multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes of the matrices, each read once.
+    pub weight_bytes: usize,
+    /// Bytes of keys and values, each read once.
+    pub cache_bytes: usize,
+    /// Multiplications with addition.
+    pub macs: u64,
+}
+
+impl Work {
+    /// The work of a pass of `rows` rows, and of their logits, over a context of `slots` tokens.
+    pub fn of(decoder: &Decoder, slots: usize, rows: usize) -> Work {
+        let config = decoder.config();
+        // The embedding table is looked up, not read; a tied head has its own copy.
+        let table = config.vocab * config.hidden * size_of::<f32>();
+        let weight_bytes = decoder.bytes().saturating_sub(table);
+        Work {
+            weight_bytes,
+            cache_bytes: cache_bytes(config, slots + rows),
+            macs: macs(config, slots as u64, rows as u64),
+        }
+    }
+
+    /// Bytes read a second, in GB, if the pass takes `ms`.
+    pub fn gigabytes_per_second(&self, ms: f64) -> f64 {
+        (self.weight_bytes + self.cache_bytes) as f64 / (ms * 1e6)
+    }
+
+    /// Multiplications with addition a second, in milliards, if the pass takes `ms`.
+    pub fn gigamacs_per_second(&self, ms: f64) -> f64 {
+        self.macs as f64 / (ms * 1e6)
+    }
+}
+
+/// Keys and values of `slots` slots in all layers, f32.
+fn cache_bytes(c: &TextConfig, slots: usize) -> usize {
+    c.layers * 2 * c.kv_heads * c.head_dim * slots * size_of::<f32>()
+}
+
+/// Matrices, head, and attention; norms and rotations are nothing beside them.
+fn macs(c: &TextConfig, slots: u64, rows: u64) -> u64 {
+    let [hidden, ffn, vocab] = [c.hidden, c.intermediate, c.vocab].map(|n| n as u64);
+    let [layers, queries, keys] = [c.layers, c.heads * c.head_dim, c.kv_heads * c.head_dim].map(|n| n as u64);
+    let matrices = layers * (hidden * (queries + 2 * keys) + queries * hidden + 3 * hidden * ffn);
+    // Row r sees the context, the rows before it and itself; once for scores, once for values.
+    let seen = rows * slots + rows * (rows + 1) / 2;
+    rows * (matrices + hidden * vocab) + layers * 2 * queries * seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{WeightType, family::QwenVl};
+
+    fn config() -> TextConfig {
+        TextConfig {
+            hidden: 4,
+            layers: 2,
+            heads: 2,
+            kv_heads: 1,
+            head_dim: 2,
+            intermediate: 8,
+            vocab: 10,
+            tied: true,
+            rope_theta: 1e4,
+            mrope_section: None,
+            norm_eps: 1e-6,
+            max_positions: 64,
+        }
+    }
+
+    #[test]
+    fn work_is_counted_as_by_hand() {
+        // A layer: q, k, v 4 x 8, output 4 x 4, three of 4 x 8; head 4 x 10.
+        let row = 2 * (32 + 16 + 96) + 40;
+        // A row that sees n slots: 2 layers, scores and values, 4 wide.
+        assert_eq!(macs(&config(), 0, 1), row + 2 * 2 * 4);
+        assert_eq!(macs(&config(), 5, 3), 3 * row + 2 * 2 * 4 * (6 + 7 + 8));
+        assert_eq!(cache_bytes(&config(), 3), 2 * 2 * 2 * 3 * 4);
+        let work = Work { weight_bytes: 900_000, cache_bytes: 100_000, macs: 3_000_000 };
+        assert_eq!((work.gigabytes_per_second(0.5), work.gigamacs_per_second(0.5)), (2.0, 6.0));
+    }
+
+    fn decoder() -> Arc<Decoder> {
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
+        QwenVl::load(&dir, WeightType::Q8_0, &mut |_, _| {}).unwrap().decoder().clone()
+    }
+
+    const SHORT: Effort = Effort { warm_up: 1, rounds: 2, at_most: Duration::ZERO };
+
+    #[test]
+    fn every_number_of_rows_is_timed_in_order() {
+        let decoder = decoder();
+        let mut rounds = Vec::new();
+        let times = time(&decoder, 5, &[3, 1, 40], SHORT, &mut |done, _| {
+            rounds.push(done);
+            ControlFlow::Continue(())
+        });
+        let times = times.unwrap().unwrap();
+        assert_eq!(times.iter().map(|t| t.rows).collect::<Vec<_>>(), [3, 1, 40]);
+        assert!(times.iter().all(|t| t.ms > 0.0));
+        // The context, the warm-up, and one counted round: there was time for no other.
+        assert_eq!(rounds, [0, 0, 0, 0, 1, 1, 1]);
+        let work = Work::of(&decoder, 5, 1);
+        assert!(work.weight_bytes > 0 && work.weight_bytes < decoder.bytes());
+    }
+
+    #[test]
+    fn it_can_be_stopped() {
+        let mut looks = 0;
+        let times = time(&decoder(), 300, &[1], SHORT, &mut |_, _| {
+            looks += 1;
+            if looks > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert_eq!((times.unwrap(), looks), (None, 3));
+    }
+}

@@ -1,0 +1,145 @@
+//! What many trials of one method come to: a row of the tables in the papers.
+//!
+//! Counts (drafts, tokens, facts) are added up over the clips; times and ratios of times are medians over the clips, so that
+//! one disturbed run does not move a row.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{FactCount, Stats, Trial, Verdict};
+
+/// One method over all its clips.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The method's name in this comparison.
+    pub system: String,
+    /// Clips it was tried on.
+    pub clips: usize,
+    /// Accepted drafts a step, bonus not counted.
+    pub tau: f64,
+    /// Emitted tokens a step.
+    pub emitted_per_step: f64,
+    /// Decode speed, median.
+    pub tokens_per_second: f64,
+    /// Ratio of decode speeds, median; none where no clip has one.
+    pub decode: Option<f64>,
+    /// Ratio of times from file to last token, median; none where no clip has one.
+    pub end_to_end: Option<f64>,
+    /// Facts of all texts.
+    pub facts: FactCount,
+    /// Share of the true facts stated, 0 to 1.
+    pub facts_share: f64,
+    /// Right facts over those of the baseline on the same clips; none where the baseline has none right.
+    pub retention: Option<f64>,
+    /// Share of the emitted tokens that the target would not have written itself, 0 to 1.
+    pub loosened_share: f64,
+    /// The same by verdict.
+    pub loosened: BTreeMap<Verdict, f64>,
+    /// Texts that equal the baseline's, of those that could be compared.
+    pub equal: usize,
+    /// Texts that could be compared.
+    pub compared: usize,
+    /// Earliest index of a token that differs from the baseline's, over all clips.
+    pub first_difference: Option<usize>,
+    /// Where the time goes, medians.
+    pub times: Times,
+    /// Peak resident memory of the process up to the end of this method's last run, in bytes.
+    pub peak_memory_bytes: u64,
+}
+
+/// Where a method's time goes, in milliseconds: medians over clips.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// Before the first token, as for every method: video, the target's tower and prefill.
+    pub front_ms: f64,
+    /// Before the first token, for this method's drafter alone.
+    pub drafter_front_ms: f64,
+    /// Drafting.
+    pub draft_ms: f64,
+    /// Target passes.
+    pub verify_ms: f64,
+    /// Everything else between the first and the last token.
+    pub other_ms: f64,
+    /// One target row; none where it was not timed.
+    pub t1_ms: Option<f64>,
+    /// A verify pass over a whole draft; none where there was none.
+    pub tk1_ms: Option<f64>,
+    /// One drafter row; none where there was none.
+    pub td_ms: Option<f64>,
+}
+
+impl Summary {
+    /// The row of `system` in a pile of trials, with `baseline` as the system to keep up with. None where it has no trial.
+    pub fn of(system: &str, baseline: &str, trials: &[Trial]) -> Option<Summary> {
+        let own: Vec<&Trial> = trials.iter().filter(|t| t.system == system).collect();
+        if own.is_empty() {
+            return None;
+        }
+        let reference = |clip| trials.iter().find(|t| t.system == baseline && t.clip == clip);
+        let sum = |field: fn(&Stats) -> u64| own.iter().map(|t| field(&t.stats)).sum::<u64>() as f64;
+        let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let (steps, emitted) = (sum(|s| s.steps), sum(|s| s.emitted));
+        let mut facts = FactCount::default();
+        let mut to_keep = 0;
+        let mut loosened: BTreeMap<Verdict, f64> = BTreeMap::new();
+        for trial in &own {
+            facts.add(&trial.facts);
+            to_keep += reference(trial.clip).map_or(0, |t| t.facts.right);
+            for (verdict, count) in trial.stats.verdicts.iter().filter(|(v, _)| !v.is_strict()) {
+                *loosened.entry(verdict).or_default() += ratio(count as f64, emitted);
+            }
+        }
+        let equalities = || own.iter().filter_map(|t| t.stats.equality.as_ref());
+        Some(Summary {
+            system: system.into(),
+            clips: own.len(),
+            tau: ratio(sum(|s| s.accepted), steps),
+            emitted_per_step: ratio(emitted, steps),
+            tokens_per_second: median(own.iter().map(|t| t.stats.tokens_per_second)).unwrap_or_default(),
+            decode: median(own.iter().filter_map(|t| Some(t.stats.speedup.as_ref()?.decode))),
+            end_to_end: median(own.iter().filter_map(|t| Some(t.stats.speedup.as_ref()?.end_to_end))),
+            facts,
+            facts_share: facts.share(),
+            retention: (to_keep > 0).then(|| facts.right as f64 / to_keep as f64),
+            // From zero: the sum of nothing would be a negative one.
+            loosened_share: loosened.values().fold(0.0, |sum, share| sum + share),
+            loosened,
+            equal: equalities().filter(|e| e.equal).count(),
+            compared: equalities().count(),
+            first_difference: equalities().filter_map(|e| e.first_difference).min(),
+            times: Times::of(&own),
+            peak_memory_bytes: own.iter().map(|t| t.stats.peak_memory_bytes).max().unwrap_or_default(),
+        })
+    }
+}
+
+impl Times {
+    fn of(trials: &[&Trial]) -> Times {
+        let middle = |field: fn(&Trial) -> f64| median(trials.iter().map(|t| field(t))).unwrap_or_default();
+        // A time of 0 was not measured.
+        let timed = |field: fn(&Trial) -> f64| median(trials.iter().map(|t| field(t)).filter(|ms| *ms > 0.0));
+        Times {
+            front_ms: middle(|t| t.front_ms),
+            drafter_front_ms: middle(|t| t.drafter_front_ms),
+            draft_ms: middle(|t| t.stats.timings.draft_ms),
+            verify_ms: middle(|t| t.stats.timings.verify_ms),
+            other_ms: middle(|t| t.stats.timings.other_ms),
+            t1_ms: timed(|t| t.stats.timings.t1_ms),
+            tk1_ms: timed(|t| t.stats.timings.tk1_ms),
+            td_ms: timed(|t| t.stats.timings.td_ms),
+        }
+    }
+}
+
+/// The middle value, the mean of the two middle ones where their number is even; none of nothing.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    Some(if values.len() % 2 == 1 { upper } else { (values[values.len() / 2 - 1] + upper) / 2.0 })
+}
+
+#[cfg(test)]
+#[path = "summary_tests.rs"]
+mod tests;

@@ -1,0 +1,107 @@
+use super::*;
+use crate::record::{Baseline, BaselineKind, Speedup, StopReason, Timings, VerdictCounts, stats::Equality};
+
+fn speedup(decode: f64) -> Option<Speedup> {
+    let baseline = Baseline { name: "plain".into(), kind: BaselineKind::Measured, tokens_per_second: 100.0 };
+    Some(Speedup { baseline, decode, end_to_end: decode / 2.0 })
+}
+
+/// A trial with so many right facts of ten.
+fn trial(clip: u64, system: &str, right: usize, stats: Stats) -> Trial {
+    let facts = FactCount { right, wrong: 10 - right, missing: 0, total: 10, extra: 0 };
+    let (reason, text) = (StopReason::Eos, String::new());
+    Trial { clip, system: system.into(), reason, text, facts, front_ms: 5.0, drafter_front_ms: 1.0, stats }
+}
+
+fn counts(verdicts: &[(Verdict, usize)]) -> VerdictCounts {
+    let mut counts = VerdictCounts::default();
+    for (verdict, n) in verdicts {
+        (0..*n).for_each(|_| counts.add(*verdict));
+    }
+    counts
+}
+
+#[test]
+fn counts_are_added_and_ratios_are_medians() {
+    let stats = |steps, accepted, emitted, decode| Stats {
+        steps,
+        accepted,
+        emitted,
+        speedup: speedup(decode),
+        tokens_per_second: 100.0 * decode,
+        ..Stats::default()
+    };
+    let trials = [
+        trial(1, "fast", 10, stats(1, 9, 10, 1.0)),
+        trial(2, "fast", 10, stats(9, 9, 18, 9.0)),
+        trial(3, "fast", 10, stats(10, 2, 12, 2.0)),
+        trial(1, "other", 0, stats(100, 0, 100, 0.1)),
+    ];
+    let row = Summary::of("fast", "plain", &trials).unwrap();
+    assert_eq!((row.clips, row.tau, row.emitted_per_step), (3, 1.0, 2.0));
+    assert_eq!((row.decode, row.end_to_end, row.tokens_per_second), (Some(2.0), Some(1.0), 200.0));
+    assert_eq!((row.times.front_ms, row.times.drafter_front_ms), (5.0, 1.0));
+    assert_eq!(Summary::of("absent", "plain", &trials), None);
+}
+
+#[test]
+fn facts_are_kept_against_the_baseline_on_the_same_clips() {
+    let plain = |clip, right| trial(clip, "plain", right, Stats::default());
+    let loose = |clip, right| trial(clip, "loose", right, Stats::default());
+    // The third clip was not reached by `loose`, so it does not count against it.
+    let trials = [plain(1, 8), loose(1, 6), plain(2, 2), loose(2, 2), plain(3, 10)];
+    let row = Summary::of("loose", "plain", &trials).unwrap();
+    assert_eq!((row.retention, row.facts_share), (Some(0.8), 0.4));
+    assert_eq!(Summary::of("plain", "plain", &trials).unwrap().retention, Some(1.0));
+    assert_eq!(Summary::of("loose", "nobody", &trials).unwrap().retention, None);
+}
+
+#[test]
+fn loosened_shares_are_of_all_tokens_and_by_verdict() {
+    let stats = |verdicts: &[(Verdict, usize)]| {
+        let verdicts = counts(verdicts);
+        Stats { emitted: verdicts.total(), verdicts, ..Stats::default() }
+    };
+    let trials = [
+        trial(1, "loose", 1, stats(&[(Verdict::Exact, 5), (Verdict::Loosened, 1)])),
+        trial(2, "loose", 1, stats(&[(Verdict::Bonus, 2), (Verdict::Shifted, 2)])),
+    ];
+    let row = Summary::of("loose", "plain", &trials).unwrap();
+    let shares: Vec<(Verdict, f64)> = row.loosened.into_iter().collect();
+    assert_eq!(shares, [(Verdict::Loosened, 0.1), (Verdict::Shifted, 0.2)]);
+    assert!((row.loosened_share - 0.3).abs() < 1e-12);
+}
+
+#[test]
+fn the_earliest_difference_of_all_clips_is_told() {
+    let stats = |first_difference: Option<usize>| Stats {
+        equality: Some(Equality { equal: first_difference.is_none(), first_difference }),
+        ..Stats::default()
+    };
+    let trials = [
+        trial(1, "loose", 1, stats(Some(7))),
+        trial(2, "loose", 1, stats(None)),
+        trial(3, "loose", 1, stats(Some(3))),
+        trial(4, "loose", 1, Stats::default()),
+    ];
+    let row = Summary::of("loose", "plain", &trials).unwrap();
+    assert_eq!((row.equal, row.compared, row.first_difference), (1, 3, Some(3)));
+}
+
+#[test]
+fn times_that_were_not_measured_do_not_count() {
+    let stats = |t1_ms, td_ms| Stats {
+        timings: Timings { t1_ms, td_ms, draft_ms: t1_ms, ..Timings::default() },
+        ..Stats::default()
+    };
+    let trials = [trial(1, "a", 1, stats(0.0, 0.0)), trial(2, "a", 1, stats(4.0, 0.0))];
+    let times = Summary::of("a", "plain", &trials).unwrap().times;
+    assert_eq!((times.t1_ms, times.td_ms, times.draft_ms), (Some(4.0), None, 2.0));
+}
+
+#[test]
+fn medians() {
+    assert_eq!(median([]), None);
+    assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
+    assert_eq!(median([4.0, 1.0, 2.0, 9.0]), Some(3.0));
+}
