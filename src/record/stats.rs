@@ -142,7 +142,8 @@ pub struct Stats {
     pub judged: u64,
     /// Drafts that passed.
     pub accepted: u64,
-    /// Drafts that no verify pass looked at, or that followed a rejected one: only where drafting and verifying overlap.
+    /// Drafts thrown away, the rejected ones counted, and those that no verify pass looked at; only where drafting and verifying
+    /// overlap, else 0.
     pub discarded: u64,
     /// Accepted drafts between two rejects, as PEARL and ParallelVLM count; only where drafting and verifying overlap.
     #[serde(skip_serializing_if = "Option::is_none")]

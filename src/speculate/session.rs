@@ -207,24 +207,65 @@ impl Written {
         Self { most, emitted: 0, finished: (most == 0).then_some(StopReason::Length) }
     }
 
-    /// Cut at an end token and at the asked length, and note the end.
+    /// Cut at an end token and at the asked length, and note the end. What stands beyond the asked length is not looked at: plain
+    /// decoding would not have come there.
     pub fn emit(&mut self, mut tokens: Vec<Token>, ends: &[u32]) -> Vec<Token> {
+        tokens.truncate(self.most - self.emitted);
         if let Some(end) = tokens.iter().position(|t| ends.contains(&t.id)) {
             tokens.truncate(end);
             self.finished = Some(StopReason::Eos);
         }
-        let room = self.most - self.emitted;
-        if tokens.len() >= room {
-            if tokens.len() > room || self.finished.is_none() {
-                self.finished = Some(StopReason::Length);
-            }
-            tokens.truncate(room);
-        }
         self.emitted += tokens.len();
+        if self.finished.is_none() && self.emitted == self.most {
+            self.finished = Some(StopReason::Length);
+        }
         tokens
     }
 }
 
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Verdict;
+
+    fn tokens(ids: &[u32]) -> Vec<Token> {
+        let token = |&id: &u32| Token {
+            id,
+            text: String::new(),
+            verdict: Verdict::Exact,
+            target_id: id,
+            relevance: None,
+            relevance_rank: None,
+            gaze: None,
+            divergence: None,
+            entropy: None,
+            probability: None,
+            drafter_probability: None,
+            logprobs: vec![],
+        };
+        ids.iter().map(token).collect()
+    }
+
+    #[test]
+    fn the_text_ends_where_plain_decoding_would_end_it() {
+        // The end token is 9, three tokens are asked for.
+        for (steps, written, finished) in [
+            (&[&[1u32, 2][..]][..], 2, None),
+            (&[&[1, 2], &[3]], 3, Some(StopReason::Length)),
+            (&[&[1, 2], &[3, 4, 5]], 3, Some(StopReason::Length)),
+            (&[&[1, 2, 3, 9]], 3, Some(StopReason::Length)),
+            (&[&[1, 2, 9, 3]], 2, Some(StopReason::Eos)),
+            (&[&[1, 2], &[9]], 2, Some(StopReason::Eos)),
+            (&[&[9]], 0, Some(StopReason::Eos)),
+        ] {
+            let mut text = Written::new(3);
+            let count: usize = steps.iter().map(|ids| text.emit(tokens(ids), &[9]).len()).sum();
+            assert_eq!((count, text.emitted, text.finished), (written, written, finished), "{steps:?}");
+        }
+        assert_eq!(Written::new(0).finished, Some(StopReason::Length));
+    }
 }

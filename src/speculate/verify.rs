@@ -181,8 +181,26 @@ struct Judged {
 
 /// The random baseline has a seed of its own on top of the text's.
 fn chance(method: &Method, sampler: Sampler) -> Sampler {
-    match method.acceptance {
-        Acceptance::Random { seed, .. } => Sampler { seed: sampler.seed ^ seed, ..sampler },
-        _ => sampler,
+    Sampler { seed: sampler.seed ^ own_seed(&method.acceptance), ..sampler }
+}
+
+fn own_seed(rule: &Acceptance) -> u64 {
+    match rule {
+        Acceptance::Random { seed, .. } => *seed,
+        Acceptance::AllOf { rules } => rules.iter().map(own_seed).fold(0, |a, b| a ^ b),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_random_rule_has_its_seed_inside_all_of_too() {
+        let random = Acceptance::Random { probability: 0.5, seed: 7 };
+        assert_eq!(own_seed(&random), 7);
+        assert_eq!(own_seed(&Acceptance::AllOf { rules: vec![Acceptance::Lenient { rho: 0.1 }, random] }), 7);
+        assert_eq!(own_seed(&Acceptance::Exact {}), 0);
     }
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod drafted_trees;
+mod random_methods;
 mod support;
 
 use specreel::{

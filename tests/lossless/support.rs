@@ -13,7 +13,7 @@ use specreel::{
             layout::{Grid, VisualGrid},
         },
     },
-    record::StopReason,
+    record::{Step, StopReason},
     speculate::{
         Context, Drafter, Method, Parts, Rules, Sampler, VisualStates,
         context::{self, Preparation, Signals},
@@ -29,6 +29,7 @@ pub struct Written {
     pub judged: usize,
     pub accepted: usize,
     pub finished: Option<StopReason>,
+    pub steps: Vec<Step>,
 }
 
 /// A target and a small model over one clip and prompt.
@@ -157,6 +158,24 @@ impl Bench {
         *self.prompt.ids.last().unwrap()
     }
 
+    /// The target's end tokens.
+    pub fn ends(&self) -> &[u32] {
+        self.target.tokenizer().end_ids()
+    }
+
+    /// Ids from here on are never written.
+    pub fn vocabulary(&self) -> usize {
+        self.vocab
+    }
+
+    /// The small model with the whole prompt read but for its last token, and that token.
+    pub fn reader(&mut self) -> (Sequence, u32) {
+        let mut target = self.sequence.take().unwrap();
+        let sequence = self.drafter(&Method::preset("naive").unwrap(), &mut target).unwrap();
+        self.sequence = Some(target);
+        (sequence, self.root())
+    }
+
     /// Run a method to its end.
     pub fn write(&mut self, method: &Method, sampler: Sampler, limit: usize) -> Written {
         let mut target = self.sequence.take().unwrap();
@@ -183,16 +202,18 @@ impl Bench {
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
         };
-        let mut written = Written { ids: vec![], bits: vec![], judged: 0, accepted: 0, finished: None };
+        let mut written =
+            Written { ids: vec![], bits: vec![], judged: 0, accepted: 0, finished: None, steps: vec![] };
         let finished = generate(rules, parts, &mut |step| {
             written.judged += step.judged;
             written.accepted += step.accepted;
             assert_eq!(step.accepted, step.tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count());
             assert!(step.parents.is_empty() || step.parents.len() == step.drafted.len());
-            for token in step.tokens {
+            for token in &step.tokens {
                 written.ids.push(token.id);
                 written.bits.push(token.probability.unwrap().to_bits());
             }
+            written.steps.push(step);
             ControlFlow::Continue(())
         });
         written.finished = finished.unwrap().reason;

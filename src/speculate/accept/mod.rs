@@ -152,6 +152,9 @@ pub fn accepted(verdicts: &[Option<Verdict>]) -> usize {
 }
 
 #[cfg(test)]
+mod rule_tests;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use rand::SeedableRng;

@@ -45,6 +45,7 @@ impl Method {
             .or_else(|| self.context_problem())
             .or_else(|| self.shape_problem())
             .or_else(|| self.acceptance_problem())
+            .or_else(|| self.schedule_problem())
             .or_else(|| self.clash())
     }
 
@@ -154,6 +155,19 @@ impl Method {
 
     fn acceptance_problem(&self) -> Option<Problem> {
         rule_problem(&self.acceptance)
+    }
+
+    fn schedule_problem(&self) -> Option<Problem> {
+        match self.schedule {
+            Schedule::Sequential {}
+            | Schedule::Parallel { window: Length::Auto(_) | Length::Fixed(1..=MAX_CHAIN) } => None,
+            Schedule::Parallel { window: Length::Fixed(window) } => Some(Problem::Range {
+                key: "schedule.window".into(),
+                found: window.to_string(),
+                range: "1 to 64",
+                hint: "it is the tokens that the drafter writes during one pass of the target, or \"auto\"",
+            }),
+        }
     }
 
     /// Combinations that cannot work.
@@ -339,12 +353,17 @@ fn rule_problem(rule: &Acceptance) -> Option<Problem> {
             let inside = |rule: &Acceptance| {
                 !matches!(rule, Acceptance::Exact {} | Acceptance::Sampled {} | Acceptance::AllOf { .. })
             };
-            let fits = (2..=4).contains(&rules.len()) && rules.iter().all(inside);
+            // Two rules of one kind would ask for the same signal with different numbers, and there is one signal.
+            let another =
+                |(i, rule): (usize, &Acceptance)| rules[..i].iter().all(|other| other.kind() != rule.kind());
+            let fits = (2..=4).contains(&rules.len())
+                && rules.iter().all(inside)
+                && rules.iter().enumerate().all(another);
             (!fits)
                 .then(|| Problem::Range {
                     key: "acceptance.rules".into(),
                     found: format!("[{}]", rules.iter().map(Acceptance::kind).collect::<Vec<_>>().join(", ")),
-                    range: "two to four loosening rules",
+                    range: "two to four loosening rules of different kinds",
                     hint: "write for example rules = [{ kind = \"glance\", lambda = 0.8 }, { kind = \"lenient\", rho = 0.1 }]",
                 })
                 .or_else(|| rules.iter().find_map(rule_problem))

@@ -133,6 +133,15 @@ fn values_out_of_range_are_refused() {
             &["acceptance.kind=all_of", "acceptance.rules=[{kind=\"exact\"},{kind=\"lenient\",rho=0.1}]"],
             "`acceptance.rules` is [exact, lenient], but must be two to four loosening rules",
         ),
+        (
+            &[
+                "acceptance.kind=all_of",
+                "acceptance.rules=[{kind=\"glance\",lambda=1},{kind=\"glance\",lambda=0.1}]",
+            ],
+            "`acceptance.rules` is [glance, glance], but must be two to four loosening rules of different kinds",
+        ),
+        (&["schedule.kind=parallel", "schedule.window=0"], "`schedule.window` is 0, but must be 1 to 64"),
+        (&["schedule.kind=parallel", "schedule.window=65"], "`schedule.window` is 65, but must be 1 to 64"),
         (&["acceptance.always_strict=[\"Not\"]"], "`acceptance.always_strict` is \"Not\""),
     ];
     for (sets, sentence) in table {

@@ -1,0 +1,214 @@
+//! Truth tables of divergence, glance and all_of, and what must hold for any rows.
+
+use proptest::prelude::*;
+use rand::SeedableRng;
+
+use super::*;
+
+fn verdicts(rule: &Acceptance, rows: &[Row]) -> Vec<Option<Verdict>> {
+    judge(rule, rows, &mut ChaCha8Rng::seed_from_u64(11))
+}
+
+/// A mismatch.
+fn wrong() -> Row {
+    Row { draft: 1, wanted: 2, ..Row::default() }
+}
+
+fn all_of(rules: &[Acceptance]) -> Acceptance {
+    Acceptance::AllOf { rules: rules.to_vec() }
+}
+
+#[test]
+fn divergence_passes_strictly_below_its_threshold() {
+    let rule = Acceptance::Divergence { threshold: 0.3 };
+    for (divergence, passes) in [
+        (Some(0.0), true),
+        (Some(0.299), true),
+        (Some(0.3), false),
+        (Some(0.31), false),
+        (Some(f32::INFINITY), false),
+        (Some(f32::NAN), false),
+        (None, false),
+    ] {
+        let got = verdicts(&rule, &[Row { divergence, ..wrong() }]);
+        assert_eq!(got, [passes.then_some(Verdict::Divergence)], "{divergence:?}");
+        // A match passes whatever the distributions are, and an end token never but by matching.
+        let same = Row { divergence, wanted: 1, ..wrong() };
+        assert_eq!(verdicts(&rule, &[same]), [Some(Verdict::Exact)]);
+        assert_eq!(verdicts(&rule, &[Row { divergence, protected: true, ..wrong() }]), [None]);
+    }
+    let none = Acceptance::Divergence { threshold: 0.0 };
+    assert_eq!(verdicts(&none, &[Row { divergence: Some(0.0), ..wrong() }]), [None]);
+}
+
+#[test]
+fn glance_loosens_where_the_target_stares_least() {
+    let rows =
+        |gazes: &[Option<f32>]| -> Vec<Row> { gazes.iter().map(|&gaze| Row { gaze, ..wrong() }).collect() };
+    let passed = |lambda, gazes: &[Option<f32>]| -> Vec<bool> {
+        let got = verdicts(&Acceptance::Glance { lambda }, &rows(gazes));
+        assert!(got.iter().flatten().all(|verdict| *verdict == Verdict::Loosened));
+        got.iter().map(Option::is_some).collect()
+    };
+    let gazes = [Some(0.5), Some(0.1), Some(0.9), Some(0.2)];
+    assert_eq!(passed(0.5, &gazes), [false, true, false, true]);
+    assert_eq!(passed(0.25, &gazes), [false, true, false, false]);
+    // The share is of the drafts there are, rounded down: 0.7 of 3 is 2, 0.9 of 1 is none.
+    assert_eq!(passed(0.7, &gazes[..3]), [true, true, false]);
+    assert_eq!(passed(0.9, &gazes[..1]), [false]);
+    // Ties go to the earlier draft; a gaze that is not there counts as none at all.
+    assert_eq!(passed(0.5, &[Some(0.3), Some(0.3)]), [true, false]);
+    assert_eq!(passed(0.5, &[Some(0.3), None]), [false, true]);
+    // A match keeps its place in the order and uses up its share.
+    let mut rows = rows(&gazes);
+    rows[1].wanted = 1;
+    let got = verdicts(&Acceptance::Glance { lambda: 0.5 }, &rows);
+    assert_eq!(got, [None, Some(Verdict::Exact), None, Some(Verdict::Loosened)]);
+    // Relevance is another signal, and there is no tolerance of shifts.
+    rows.iter_mut().for_each(|row| (row.wanted, row.relevance) = (1, Some(-1.0)));
+    rows[0].draft = 7;
+    assert_eq!(verdicts(&Acceptance::Glance { lambda: 0.0 }, &rows)[0], None);
+}
+
+#[test]
+fn all_of_needs_every_rule_and_the_first_names_the_reason() {
+    let lenient = Acceptance::Lenient { rho: 0.5 };
+    let entropy = Acceptance::Entropy { threshold: 1.0, entropy: EntropyOver::Full };
+    let row = |likely: bool, undecided: bool| Row {
+        log_p_max: 0.5f32.ln(),
+        log_p_draft: if likely { 0.4f32.ln() } else { 0.1f32.ln() },
+        entropy_full: if undecided { 1.5 } else { 0.5 },
+        ..wrong()
+    };
+    for (likely, undecided) in [(false, false), (false, true), (true, false), (true, true)] {
+        let row = row(likely, undecided);
+        let both = likely && undecided;
+        let one = std::slice::from_ref(&row);
+        let reason = |first: &Acceptance, second: &Acceptance| {
+            verdicts(&all_of(&[first.clone(), second.clone()]), one)[0]
+        };
+        assert_eq!(reason(&lenient, &entropy), both.then_some(Verdict::Lenient));
+        assert_eq!(reason(&entropy, &lenient), both.then_some(Verdict::Entropy));
+        let protected = [Row { protected: true, ..row.clone() }];
+        assert_eq!(verdicts(&all_of(&[lenient.clone(), entropy.clone()]), &protected), [None]);
+        let same = [Row { draft: 2, ..row }];
+        assert_eq!(verdicts(&all_of(&[lenient.clone(), entropy.clone()]), &same), [Some(Verdict::Exact)]);
+    }
+}
+
+#[test]
+fn each_rule_asks_for_its_own_signals() {
+    let visual = Acceptance::Visual { lambda: 0.5, top_n: 4, shift_tolerant: false, always_strict: vec![] };
+    let glance = Acceptance::Glance { lambda: 0.5 };
+    let divergence = Acceptance::Divergence { threshold: 0.3 };
+    let full = Acceptance::Entropy { threshold: 0.3, entropy: EntropyOver::Full };
+    let needs = Needs::of(&all_of(&[visual, glance, divergence, full]));
+    assert_eq!(needs, Needs { relevance: Some(4), gaze: true, divergence: true, entropy_full: true });
+    assert_eq!(Needs::of(&Acceptance::Lenient { rho: 0.1 }), Needs::default());
+}
+
+prop_compose! {
+    fn row()(
+        draft in 0u32..5,
+        wanted in 0u32..5,
+        protected in prop::bool::weighted(0.2),
+        log_p in (-6.0f32..0.0, -3.0f32..0.0),
+        entropy in (0.0f32..1.1, 0.0f32..4.0),
+        relevance in prop::option::of(-1.0f32..1.0),
+        gaze in prop::option::of(0.0f32..1.0),
+        divergence in prop::option::of(0.0f32..3.0),
+    ) -> Row {
+        Row {
+            draft,
+            wanted,
+            log_p_draft: log_p.0.min(log_p.1),
+            log_p_max: log_p.1,
+            entropy_top3: entropy.0,
+            entropy_full: entropy.1,
+            relevance,
+            gaze,
+            divergence,
+            protected,
+        }
+    }
+}
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    prop::collection::vec(row(), 0..14)
+}
+
+fn loosening() -> impl Strategy<Value = Acceptance> {
+    let over = || prop_oneof![Just(EntropyOver::Top3), Just(EntropyOver::Full)];
+    prop_oneof![
+        (0.0f64..=1.0).prop_map(|lambda| Acceptance::Glance { lambda }),
+        (0.0f32..3.0).prop_map(|threshold| Acceptance::Divergence { threshold }),
+        (0.0f32..=1.0).prop_map(|rho| Acceptance::Lenient { rho }),
+        (0.0f32..2.0, over()).prop_map(|(threshold, entropy)| Acceptance::Entropy { threshold, entropy }),
+        (1usize..5, 0.0f32..2.0, over()).prop_map(|(length, threshold, entropy)| Acceptance::Window {
+            length,
+            threshold,
+            entropy
+        }),
+        (0.0f64..=1.0, any::<bool>()).prop_map(|(lambda, shift_tolerant)| Acceptance::Visual {
+            lambda,
+            top_n: 3,
+            shift_tolerant,
+            always_strict: vec![]
+        }),
+        (0.0f64..=1.0).prop_map(|probability| Acceptance::Random { probability, seed: 0 }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn all_of_passes_exactly_what_each_of_its_rules_passes(
+        rows in rows(),
+        rules in prop::collection::vec(loosening(), 1..5),
+    ) {
+        let all = verdicts(&all_of(&rules), &rows);
+        let each: Vec<_> = rules.iter().map(|rule| verdicts(rule, &rows)).collect();
+        for i in 0..rows.len() {
+            prop_assert_eq!(all[i].is_some(), each.iter().all(|verdicts| verdicts[i].is_some()));
+        }
+        // So it accepts no more than the strictest of them, in whatever order they stand.
+        prop_assert!(each.iter().all(|verdicts| accepted(&all) <= accepted(verdicts)));
+        prop_assert_eq!(&all, &verdicts(&all_of(&rules), &rows));
+        prop_assert_eq!(verdicts(&all_of(&rules[..1]), &rows), each[0].clone());
+        let turned: Vec<_> = rules.iter().rev().cloned().collect();
+        let turned = verdicts(&all_of(&turned), &rows);
+        prop_assert!(all.iter().zip(&turned).all(|(a, b)| a.is_some() == b.is_some()));
+    }
+
+    #[test]
+    fn glance_zero_is_exact_and_one_accepts_all_but_protected(rows in rows()) {
+        let glance = |lambda| verdicts(&Acceptance::Glance { lambda }, &rows);
+        prop_assert_eq!(glance(0.0), verdicts(&Acceptance::Exact {}, &rows));
+        for (row, verdict) in rows.iter().zip(glance(1.0)) {
+            prop_assert_eq!(verdict.is_some(), row.matches() || !row.protected);
+        }
+    }
+
+    #[test]
+    fn looser_numbers_accept_no_less(rows in rows(), a in 0.0f64..=1.0, b in 0.0f64..=1.0) {
+        let (low, high) = (a.min(b), a.max(b));
+        let glance = |lambda| accepted(&verdicts(&Acceptance::Glance { lambda }, &rows));
+        prop_assert!(glance(low) <= glance(high));
+        let divergence =
+            |share: f64| accepted(&verdicts(&Acceptance::Divergence { threshold: 3.0 * share as f32 }, &rows));
+        prop_assert!(divergence(low) <= divergence(high));
+    }
+
+    #[test]
+    fn a_verdict_is_strict_where_the_draft_is_the_targets_token(rows in rows(), rule in loosening()) {
+        for (row, verdict) in rows.iter().zip(verdicts(&rule, &rows)) {
+            match verdict {
+                None => prop_assert!(!row.matches()),
+                Some(verdict) => {
+                    prop_assert_eq!(verdict.is_strict(), row.matches());
+                    prop_assert!(row.matches() || !row.protected);
+                    prop_assert!(verdict.is_accepted_draft());
+                }
+            }
+        }
+    }
+}
