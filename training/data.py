@@ -69,6 +69,8 @@ class Encoder:
 
     def sample(self, header):
         """(prompt ids, answer ids with the end token, 1 where an answer token touches a fact)."""
+        if "answer_ids" in header:  # written by a teacher, token by token
+            return self.prompt(header["prompt"]), header["answer_ids"] + [self.end], [False] * (len(header["answer_ids"]) + 1)
         answer = self.tokenizer.encode(header["answer"], add_special_tokens=False)
         # Offsets are in characters; answers are ASCII, so characters are bytes.
         touches = [
@@ -125,14 +127,19 @@ def collate(encoder, samples):
     }
 
 
-def batches(encoder, command, arguments, size, group=64):
-    """Batches of `size` samples of one format and of like length: each group is sorted by answer length."""
+def batches(encoder, command, arguments, size, group=64, rewrite=None):
+    """Batches of `size` samples of one format and of like length: each group is sorted by answer length.
+
+    `rewrite` may change a group's samples before.
+    """
     stream = read_samples(command, [*arguments, "--group", group])
     while True:
         samples = [sample for _, sample in zip(range(group), stream)]
         if not samples:
             return
-        samples.sort(key=lambda sample: len(sample[0]["answer"]))
+        if rewrite:
+            samples = rewrite(samples)
+        samples.sort(key=lambda sample: len(sample[0].get("answer_ids") or sample[0]["answer"]))
         chunks = [samples[i : i + size] for i in range(0, len(samples), size)]
         for index in torch.randperm(len(chunks)).tolist():
             yield collate(encoder, chunks[index])

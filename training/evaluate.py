@@ -34,6 +34,7 @@ class Cache:
 
 
 def load(folder):
+    """A model from a folder in hub layout."""
     folder = pathlib.Path(folder)
     weights = {name: value.float() for name, value in load_file(folder / "model.safetensors").items()}
     config = json.loads((folder / "config.json").read_text())

@@ -12,12 +12,14 @@ import pathlib
 import time
 
 import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from clock import Clock, Threads, precision
 from data import Encoder, batches, prefetch
 from model import Model
 from presets import PRESETS, VOCAB_SIZE
+from teacher import Teacher
 from tower import Heads, labels
 
 # (share of the run at which the phase ends, arguments of the stream): easy clips and dense facts first, then prose and many
@@ -56,6 +58,9 @@ def main():
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--lr", type=float, default=1.5e-3)
     parser.add_argument("--tower", help="folder of tower.py's run: start from its tower")
+    parser.add_argument("--init", help="folder in hub layout: start from its weights")
+    parser.add_argument("--teacher", help="folder in hub layout: learn from captions that this model writes")
+    parser.add_argument("--taught", type=float, default=0.9, help="share of the groups that the teacher rewrites")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--save-every", type=float, default=120.0, help="seconds between checkpoints")
@@ -67,6 +72,9 @@ def main():
     encoder = Encoder(Tokenizer.from_file(str(pathlib.Path(options.tokenizer) / "tokenizer.json")))
     model = Model(PRESETS[options.preset], VOCAB_SIZE)
     heads = Heads(model.size.hidden)
+    if options.init:
+        model.load_state_dict({name: value.float() for name, value in load_file(pathlib.Path(options.init) / "model.safetensors").items()})
+    teacher = Teacher(options.teacher, encoder, options.taught) if options.teacher else None
     if options.tower:
         state = torch.load(pathlib.Path(options.tower) / "tower.pt", weights_only=True)
         model.visual.load_state_dict(state["tower"])
@@ -95,6 +103,8 @@ def main():
         saved.with_suffix(".new").replace(saved)
 
     def phase():
+        if options.init:  # it has been through the easy ones
+            return len(PHASES) - 1
         return next(index for index, (end, _) in enumerate(PHASES) if min(clock.progress, 1.0) < end)
 
     last_save = last_log = time.monotonic()
@@ -102,7 +112,7 @@ def main():
     steps = 0
     while clock.progress < 1.0:
         current = phase()
-        stream = batches(encoder, options.stream, ["--seed", fresh, *PHASES[current][1]], options.batch)
+        stream = batches(encoder, options.stream, ["--seed", fresh, *PHASES[current][1]], options.batch, rewrite=teacher)
         for batch in prefetch(stream):
             begin = time.monotonic()
             resting = options.tower and clock.progress < RESTING

@@ -3,6 +3,7 @@
 pub mod command;
 pub mod memory;
 mod models;
+mod prepare;
 mod run;
 pub mod store;
 pub mod thread;

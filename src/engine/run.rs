@@ -2,42 +2,32 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use candle_core::Tensor;
-
 use super::{
     command::RunRequest,
     memory,
     models::Models,
-    store::{Clip, ClipKey, Context, DrafterContext, DrafterKey, Reference, Store},
+    store::{Context, DrafterKey, Reference, Store},
     thread::{Cancelled, Outlet, internal},
 };
 use crate::{
-    model::{
-        family::{ModelError, Prompt, QwenVl},
-        processor::{PatchBuilder, layout::VisualGrid},
-        vision::VisionError,
-    },
+    model::family::ModelError,
     record::{
         Baseline, BaselineKind, EventKind, Failure, FailureClass, Stage, Stats, Step, StopReason,
         stats::Equality,
     },
-    speculate::{
-        self, Drafter, Finished, Method, Rules, Sampler, VisualStates,
-        context::{self, Preparation, Selection},
-    },
-    video::{self, Rule},
+    speculate::{self, Drafter, Finished, Method, Rules, Sampler},
 };
 
 /// Autoregressive steps of a calibration; the first ones warm up.
 const CALIBRATION: usize = 12;
 const WARM_UP: usize = 3;
 /// Slots that a verify pass may need beyond the longest caption.
-const ROOM: usize = 96;
+pub(super) const ROOM: usize = 96;
 /// Tokens from which on an autoregressive run is a baseline.
 const BASELINE_TOKENS: usize = 16;
 
 /// Why the preparation of a run ended early.
-enum Stop {
+pub(super) enum Stop {
     Cancelled,
     Failed(Failure),
 }
@@ -134,258 +124,6 @@ impl Runner<'_> {
         self.generate(context, drafter_key.as_ref(), &mut stats, plain)
     }
 
-    fn clip_key(&self) -> Result<ClipKey, Stop> {
-        let path = &self.request.video;
-        let about = std::fs::metadata(path).ok();
-        Ok(ClipKey {
-            path: std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()),
-            bytes: about.as_ref().map_or(0, std::fs::Metadata::len),
-            modified: about.and_then(|m| m.modified().ok()),
-            sampling: self.request.sampling,
-            max_pixels: self.request.max_pixels,
-        })
-    }
-
-    fn ensure_clip(&self, store: &mut Store, key: &ClipKey, stats: &mut Stats) -> Result<(), Stop> {
-        if store.clips.touch(key).is_some() {
-            return Ok(());
-        }
-        let started = Instant::now();
-        let processor = self.models.target.processor();
-        let mut builder: Option<PatchBuilder> = None;
-        let mut problem: Option<Failure> = None;
-        let total = std::cell::Cell::new(0);
-        let decoded = {
-            let builder = std::cell::RefCell::new(&mut builder);
-            let problem = std::cell::RefCell::new(&mut problem);
-            let fail = |failure: Failure| {
-                **problem.borrow_mut() = Some(failure);
-                ControlFlow::Break(())
-            };
-            video::decode(
-                &self.request.video,
-                &Rule::QWEN_VL,
-                self.request.sampling,
-                &mut |probe, plan| {
-                    let (height, width, frames) =
-                        (probe.height as usize, probe.width as usize, plan.indices.len());
-                    let made = processor
-                        .target_size(height, width, frames, self.request.max_pixels)
-                        .and_then(|size| processor.patches(size));
-                    total.set(frames);
-                    match made {
-                        Ok(made) => **builder.borrow_mut() = Some(made),
-                        Err(error) => return fail(error.into()),
-                    }
-                    self.progress(Stage::Decode, 0, frames)
-                },
-                &mut |frame| {
-                    let mut builder = builder.borrow_mut();
-                    let Some(builder) = builder.as_mut() else { return ControlFlow::Break(()) };
-                    if let Err(error) = builder.push(&frame.rgb, frame.height as usize, frame.width as usize)
-                    {
-                        return fail(error.into());
-                    }
-                    self.progress(Stage::Decode, builder.frames(), total.get())
-                },
-            )?
-        };
-        if let Some(failure) = problem {
-            return Err(Stop::Failed(failure));
-        }
-        let (Some(builder), false) = (builder, decoded.cancelled) else { return Err(Stop::Cancelled) };
-        let patches = builder.finish()?;
-        let grid = VisualGrid::from_patches(patches.grid, processor.config().merge)?;
-        let decode_ms = since(started);
-        stats.timings.decode_video_ms = decode_ms;
-        store.clips.insert(
-            key.clone(),
-            Clip {
-                timestamps_s: decoded.plan.timestamps_s,
-                sample_fps: decoded.plan.sample_fps,
-                patches,
-                grid,
-                decode_ms,
-                target: None,
-                drafter: None,
-            },
-        );
-        Ok(())
-    }
-
-    /// True if the context was kept from an earlier run.
-    fn ensure_context(&self, store: &mut Store, key: &ClipKey, stats: &mut Stats) -> Result<bool, Stop> {
-        let target = &self.models.target;
-        let context_key = (key.clone(), self.request.prompt.clone());
-        let Some(clip) = store.clips.touch(key) else { return Err(Stop::Failed(internal("no clip".into()))) };
-        let limit = target.decoder().config().max_positions;
-        let fits = |rows: usize| {
-            if rows + self.request.max_new_tokens <= limit {
-                return Ok(());
-            }
-            Err(Stop::Failed(Failure {
-                class: FailureClass::Input,
-                error: format!(
-                    "the prompt takes {rows} tokens ({} of them visual) and the caption up to {}, but {} holds {limit}",
-                    clip.grid.len(),
-                    self.request.max_new_tokens,
-                    target.name()
-                ),
-                hint: Some("use fewer frames (--frames), smaller ones (--max-pixels), a shorter prompt or --max-new-tokens".into()),
-            }))
-        };
-        if let Some(context) = store.contexts.touch(&context_key) {
-            fits(context.prompt.ids.len())?;
-            return Ok(true);
-        }
-        let prompt = target.prompt(&self.request.prompt, clip.grid, clip.sample_fps)?;
-        fits(prompt.ids.len())?;
-        if clip.target.is_none() {
-            let (embeddings, ms) = self.encode(target, &clip.patches)?;
-            stats.timings.encode_target_ms = ms;
-            clip.target = Some((embeddings, ms));
-        }
-        let visual = clip.target.as_ref().map(|t| &t.0);
-        let started = Instant::now();
-        let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
-        let width = target.decoder().config().hidden;
-        let mut seen: Vec<f32> = Vec::with_capacity(clip.grid.len() * width);
-        let mut states = |first: usize, states: &[f32]| {
-            for (row, state) in (first..).zip(states.chunks_exact(width)) {
-                if prompt.visual.contains(&row) {
-                    seen.extend_from_slice(state);
-                }
-            }
-        };
-        let sequence = context::prefill(
-            target,
-            &prompt,
-            visual,
-            &rows,
-            &speculate::Context::Full {},
-            self.request.max_new_tokens + ROOM,
-            &mut states,
-            &mut |done, total| self.progress(Stage::Prefill, done, total),
-        )?
-        .ok_or(Stop::Cancelled)?;
-        let prefill_ms = since(started);
-        stats.timings.prefill_target_ms = prefill_ms;
-        store
-            .contexts
-            .insert(context_key, Context::new(prompt, sequence, VisualStates::new(seen, width), prefill_ms));
-        Ok(false)
-    }
-
-    /// The drafter's visual tokens, and whatever the choice needs to know of the target's prefill.
-    fn select(&self, store: &mut Store, key: &ClipKey, stats: &mut Stats) -> Result<Selection, Stop> {
-        let method = &self.request.method;
-        if matches!(method.drafter, Drafter::None {} | Drafter::Lookup { .. }) {
-            return Ok(Selection { kept: Some(Vec::new()), ..Selection::default() });
-        }
-        let Store { clips, contexts } = store;
-        let (Some(clip), Some(context)) =
-            (clips.touch(key), contexts.touch(&(key.clone(), self.request.prompt.clone())))
-        else {
-            return Err(Stop::Failed(internal("no context".into())));
-        };
-        let started = Instant::now();
-        let preparation = self.preparation(&context.prompt, clip);
-        let whole = preparation.signals(
-            context::Needs::of(&method.context),
-            &mut context.target,
-            &mut context.signals,
-            &mut |done, total| self.progress(Stage::Select, done, total),
-        )?;
-        let selection =
-            context::select(&method.context, [clip.grid.t, clip.grid.h, clip.grid.w], &context.signals);
-        stats.timings.select_ms = since(started);
-        if !whole || self.progress(Stage::Select, 1, 1).is_break() {
-            return Err(Stop::Cancelled);
-        }
-        Ok(selection)
-    }
-
-    fn preparation<'p>(&'p self, prompt: &'p Prompt, clip: &'p Clip) -> Preparation<'p> {
-        Preparation { target: &self.models.target, prompt, visual: clip.target.as_ref().map(|t| &t.0) }
-    }
-
-    fn ensure_drafter(
-        &self,
-        store: &mut Store,
-        key: &ClipKey,
-        selection: &Selection,
-        stats: &mut Stats,
-    ) -> Result<Option<DrafterKey>, Stop> {
-        let method = &self.request.method;
-        let (model, own) = match (&method.drafter, &self.models.drafter) {
-            (Drafter::None {} | Drafter::Lookup { .. }, _) => return Ok(None),
-            (Drafter::Target {} | Drafter::EarlyExit { .. }, _) => (&self.models.target, true),
-            (Drafter::Model {}, Some(drafter)) => (drafter, false),
-            (Drafter::Model {}, None) => return Err(Stop::Failed(internal("no drafter".into()))),
-        };
-        let Store { clips, contexts } = store;
-        let (Some(clip), Some(context)) =
-            (clips.touch(key), contexts.touch(&(key.clone(), self.request.prompt.clone())))
-        else {
-            return Err(Stop::Failed(internal("no context".into())));
-        };
-        let drafter_key = DrafterKey {
-            drafter: method.drafter.clone(),
-            kept: selection.kept.clone(),
-            by_head: selection.by_head.clone(),
-            placing: method.context.placing(),
-        };
-        if context.drafters.touch(&drafter_key).is_some() {
-            return Ok(Some(drafter_key));
-        }
-        let room = self.request.max_new_tokens + ROOM;
-        let started = Instant::now();
-        let shared =
-            self.preparation(&context.prompt, clip).shared(&method.drafter, selection, &context.target, room);
-        let (sequence, prefill_ms) = match shared {
-            Some(sequence) => (sequence, since(started)),
-            None => {
-                let sees_any = drafter_key.kept.as_ref().is_none_or(|kept| !kept.is_empty());
-                if !own && sees_any && clip.drafter.is_none() {
-                    let (embeddings, ms) = self.encode(model, &clip.patches)?;
-                    stats.timings.encode_drafter_ms = ms;
-                    clip.drafter = Some((embeddings, ms));
-                }
-                let rows = self.preparation(&context.prompt, clip).rows(selection);
-                let visual = if own { &clip.target } else { &clip.drafter };
-                let started = Instant::now();
-                let sequence = context::prefill(
-                    model,
-                    &context.prompt,
-                    visual.as_ref().map(|v| &v.0),
-                    &rows,
-                    &method.context,
-                    room,
-                    &mut |_, _| {},
-                    &mut |done, total| self.progress(Stage::Prefill, done, total),
-                )?;
-                (sequence.ok_or(Stop::Cancelled)?, since(started))
-            }
-        };
-        stats.timings.prefill_drafter_ms = prefill_ms;
-        context.drafters.insert(drafter_key.clone(), DrafterContext { sequence, prefill_ms });
-        Ok(Some(drafter_key))
-    }
-
-    fn encode(
-        &self,
-        model: &QwenVl,
-        patches: &crate::model::processor::Patches,
-    ) -> Result<(Tensor, f64), Stop> {
-        let started = Instant::now();
-        let embeddings = model.encode(patches, &mut |done, total| self.progress(Stage::Encode, done, total));
-        match embeddings {
-            Ok(embeddings) => Ok((embeddings, since(started))),
-            Err(ModelError::Vision(VisionError::Cancelled)) => Err(Stop::Cancelled),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Time a few autoregressive steps where no baseline is known and this run is not one.
     fn calibrate(&self, context: &mut Context) -> Result<(), Stop> {
         if context.baseline.is_some() || matches!(self.request.method.drafter, Drafter::None {}) {
@@ -463,8 +201,8 @@ impl Runner<'_> {
                 })
         };
         let mut drafter = drafter_key.and_then(|key| context.drafters.take(key));
-        let drafter_front_ms = stats.timings.encode_drafter_ms
-            + stats.timings.select_ms
+        let drafter_front_ms = stats.timings.encode_drafter_ms + stats.timings.select_ms
+            - stats.timings.overlapped_ms
             + drafter.as_ref().map_or(0.0, |d| d.prefill_ms);
         let drafter_base = drafter.as_ref().map(|d| d.sequence.len());
         let mut stream = tokenizer.stream();
@@ -549,7 +287,7 @@ impl Runner<'_> {
         debug_assert_eq!(stats.verdicts.total(), ids.len() as u64);
     }
 
-    fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
+    pub(super) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
         if self.cancelled.contains(self.request.run) {
             return ControlFlow::Break(());
         }
@@ -561,7 +299,7 @@ impl Runner<'_> {
     }
 }
 
-fn since(started: Instant) -> f64 {
+pub(super) fn since(started: Instant) -> f64 {
     started.elapsed().as_secs_f64() * 1e3
 }
 

@@ -14,7 +14,10 @@ use crate::{
         processor::{Patches, layout::VisualGrid},
     },
     record::Baseline,
-    speculate::{Drafter, Parts, Placing, Sampler, VisualStates, context::Signals},
+    speculate::{
+        Drafter, Method, Parts, Placing, Sampler, VisualStates,
+        context::{Selection, Signals},
+    },
     video::Sampling,
 };
 
@@ -113,6 +116,18 @@ pub struct DrafterKey {
     pub by_head: Option<Vec<Vec<usize>>>,
     /// Their positions.
     pub placing: Placing,
+}
+
+impl DrafterKey {
+    /// The key of a method with this choice of tokens.
+    pub fn new(method: &Method, selection: &Selection) -> Self {
+        Self {
+            drafter: method.drafter.clone(),
+            kept: selection.kept.clone(),
+            by_head: selection.by_head.clone(),
+            placing: method.context.placing(),
+        }
+    }
 }
 
 /// A drafter's prefilled sequence and what it cost, in milliseconds.

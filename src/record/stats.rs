@@ -64,6 +64,8 @@ pub struct Timings {
     pub select_ms: f64,
     /// The drafter's prefill.
     pub prefill_drafter_ms: f64,
+    /// What overlapping saved: the drafter read while the target did.
+    pub overlapped_ms: f64,
     /// All drafting after prefill.
     pub draft_ms: f64,
     /// All target passes after prefill.
@@ -95,6 +97,7 @@ impl Timings {
             + self.select_ms
             + self.prefill_drafter_ms
             + self.generate_ms()
+            - self.overlapped_ms
     }
 }
 

@@ -152,3 +152,35 @@ fn paths_of_a_tree_are_chains_to_the_last_bit() {
         assert_eq!(on_tree, feed(&[50], &[n + 3], &Mask::Causal, &mut chain, &mut ws));
     }
 }
+
+/// A prefill in two parts leaves, bit for bit, what one in one go leaves.
+#[test]
+fn a_prefill_in_two_parts_is_a_prefill() {
+    for (name, dtype) in [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)] {
+        let model = load(name, dtype);
+        let ids: Vec<u32> = (0..150).map(|i| 3 + i % 60).collect();
+        let embeddings = model.decoder().embed(&ids).unwrap();
+        let positions = Positions::text(0, ids.len());
+        let next = ids.len() as u32;
+        let mut go_on = |_: usize, _: usize| ControlFlow::Continue(());
+        let mut whole = Sequence::new(model.decoder().clone(), 8);
+        let mut states = Vec::new();
+        let mut keep = |_: usize, s: &[f32]| states.extend_from_slice(s);
+        assert!(whole.prefill(&embeddings, &positions, next, &mut keep, &mut go_on).unwrap());
+        for layers in 1..=model.decoder().config().layers {
+            let mut parts = Sequence::new(model.decoder().clone(), 8);
+            let below = parts.prefill_below(&embeddings, &positions, layers, &mut go_on).unwrap().unwrap();
+            let mut seen = Vec::new();
+            let mut keep = |_: usize, s: &[f32]| seen.extend_from_slice(s);
+            assert!(parts.prefill_above(&below, &positions, layers, next, &mut keep, &mut go_on).unwrap());
+            assert_eq!((seen.len(), parts.len()), (states.len(), ids.len()));
+            assert!(seen.iter().zip(&states).all(|(a, b)| a.to_bits() == b.to_bits()), "{name} {layers}");
+            let row = |sequence: &mut Sequence| {
+                let pass = sequence.feed(&[7], &Taps::default()).unwrap();
+                sequence.truncate(ids.len());
+                pass.states.to_vec2::<f32>().unwrap().remove(0)
+            };
+            assert_eq!(row(&mut parts), row(&mut whole), "{name} {layers}");
+        }
+    }
+}

@@ -125,7 +125,7 @@ mod tests {
         for (set, error, hint) in [
             ("acceptance.rho=0.3", "fits none", "`acceptance.rho` belongs to acceptance = lenient"),
             ("acceptance.lamda=1", "fits none", "lambda"),
-            ("schedule.length=1", "fits none", "takes no keys"),
+            ("schedule.length=1", "fits none", "`schedule` has window"),
             ("acceptance.kind=exact", "alike", "a file of its own"),
             ("lambda=1", "has not the form", "--set acceptance.lambda=0.5"),
             ("shape.=1", "has not the form", "--set"),

@@ -66,6 +66,8 @@ pub struct Taps {
     pub after_layers: Vec<usize>,
     /// Where the rows look, where asked.
     pub watch: Option<Watch>,
+    /// Run these layers only, none = all: a prefill in two parts. The input are the states before them.
+    pub layers: Option<std::ops::Range<usize>>,
 }
 
 /// The result of a pass: rows in the order of the input.
@@ -251,7 +253,8 @@ impl Decoder {
         let mut tapped = vec![None; taps.after_layers.len()];
         let mut gaze = taps.watch.as_ref().map(|_| Gaze::default());
 
-        for (index, layer) in self.layers.iter().enumerate() {
+        let part = taps.layers.clone().unwrap_or(0..self.layers.len());
+        for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
             norm_rows(&ws.x, &layer.input_norm, c.norm_eps, &mut ws.normed);
             layer.qkv.forward(&ws.normed, rows, &mut ws.qkv, &mut ws.quantized)?;
             for (r, line) in ws.qkv.chunks_exact_mut(line).enumerate() {

@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use candle_core::{Result, Tensor};
+use candle_core::{Device, Result, Tensor};
 
 use super::{Cache, Decoder, Mask, Pass, Positions, Taps, Workspace, with_slice};
 
@@ -59,7 +59,19 @@ impl Sequence {
         states: &mut dyn FnMut(usize, &[f32]),
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let whole = self.chunks(embeddings, positions, &Taps::default(), progress, &mut |done, pass| {
+        self.read(embeddings, positions, &Taps::default(), next, states, progress)
+    }
+
+    fn read(
+        &mut self,
+        input: &Tensor,
+        positions: &Positions,
+        taps: &Taps,
+        next: u32,
+        states: &mut dyn FnMut(usize, &[f32]),
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        let whole = self.chunks(input, positions, taps, progress, &mut |done, pass| {
             with_slice(&pass.states, |s| states(done, s))
         })?;
         self.offset = i64::from(next) - self.cache.len() as i64;
@@ -99,22 +111,44 @@ impl Sequence {
         Ok(true)
     }
 
-    /// Feed a prompt's embeddings and give the last layer's states, before the norm, chunk by chunk. Nothing follows: the
-    /// sequence is of no use for text.
+    /// The first of two parts of a prefill: feed a prompt's embeddings through the first `layers` layers. Gives the states
+    /// there, `rows × width`; none if `progress` stopped the work. The sequence is of no use before the second part.
     ///
     /// # Errors
     /// As [`Sequence::prefill`].
-    pub fn prefill_before_norm(
+    pub fn prefill_below(
         &mut self,
         embeddings: &Tensor,
         positions: &Positions,
-        states: &mut dyn FnMut(&[f32]),
+        layers: usize,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<Tensor>> {
+        let taps = Taps { before_norm: true, layers: Some(0..layers), ..Taps::default() };
+        let mut states = Vec::with_capacity(embeddings.elem_count());
+        let whole = self.chunks(embeddings, positions, &taps, progress, &mut |_, pass| {
+            let before = pass.before_norm.as_ref();
+            before.map_or(Ok(()), |tensor| with_slice(tensor, |s| states.extend_from_slice(s)))
+        })?;
+        self.cache.truncate(0);
+        whole.then(|| Tensor::from_vec(states, embeddings.dims(), &Device::Cpu)).transpose()
+    }
+
+    /// The second part: the layers from `layers` on, from the states that [`Sequence::prefill_below`] gave. What is in the
+    /// cache afterwards is what [`Sequence::prefill`] would have left, to the last bit.
+    ///
+    /// # Errors
+    /// As [`Sequence::prefill`].
+    pub fn prefill_above(
+        &mut self,
+        below: &Tensor,
+        positions: &Positions,
+        layers: usize,
+        next: u32,
+        states: &mut dyn FnMut(usize, &[f32]),
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let taps = Taps { before_norm: true, ..Taps::default() };
-        self.chunks(embeddings, positions, &taps, progress, &mut |_, pass| {
-            pass.before_norm.as_ref().map_or(Ok(()), |tensor| with_slice(tensor, &mut *states))
-        })
+        let taps = Taps { layers: Some(layers..self.decoder.config().layers), ..Taps::default() };
+        self.read(below, positions, &taps, next, states, progress)
     }
 
     /// Feed text ids as a chain after what is there.

@@ -7,7 +7,7 @@ mod attention;
 mod prepare;
 mod signals;
 
-pub use prepare::{Preparation, prefill};
+pub use prepare::{Preparation, layers_of, prefill};
 pub use signals::{Attention, Signals};
 
 use super::method::{Context, Part};

@@ -77,25 +77,27 @@ impl Preparation<'_> {
         progress: Progress<'_>,
     ) -> std::result::Result<Option<Vec<f32>>, ModelError> {
         let decoder = self.target.decoder();
-        let layers = (decoder.config().layers as f64 * depth).round() as usize;
+        let layers = layers_of(self.target, depth);
         let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
         let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
         let mut sequence = Sequence::new(std::sync::Arc::new(decoder.first_layers(layers)), rows.len());
-        let mut states: Vec<f32> = Vec::new();
-        let whole = sequence.prefill_before_norm(
-            &embeddings,
-            &self.prompt.positions.select(&rows),
-            &mut |chunk| states.extend_from_slice(chunk),
-            progress,
-        )?;
-        if !whole {
+        let positions = self.prompt.positions.select(&rows);
+        let Some(states) = sequence.prefill_below(&embeddings, &positions, layers, progress)? else {
             return Ok(None);
-        }
-        let width = decoder.config().hidden;
+        };
+        Ok(Some(self.growth(&embeddings, &states)?))
+    }
+
+    /// How much each visual token's likeness to the text grows from the embeddings to later states of the same rows.
+    ///
+    /// # Errors
+    /// If the tensors are not plain rows on the CPU.
+    pub fn growth(&self, embeddings: &Tensor, states: &Tensor) -> Result<Vec<f32>> {
+        let width = embeddings.dim(1)?;
         let visual = |row: usize| self.prompt.visual.contains(&row);
-        let before = with_slice(&embeddings, |embeddings| likeness(embeddings, width, visual))?;
-        let after = likeness(&states, width, visual);
-        Ok(Some(after.iter().zip(&before).map(|(after, before)| after - before).collect()))
+        let before = with_slice(embeddings, |rows| likeness(rows, width, visual))?;
+        let after = with_slice(states, |rows| likeness(rows, width, visual))?;
+        Ok(after.iter().zip(&before).map(|(after, before)| after - before).collect())
     }
 
     /// The drafter's sequence where it is the target itself and its cache can be taken from the target's: early exit, and heads
@@ -134,6 +136,12 @@ impl Preparation<'_> {
             }
         }
     }
+}
+
+/// The number of layers that a share of a model's depth stands for, at least one.
+pub fn layers_of(model: &QwenVl, depth: f64) -> usize {
+    let layers = model.decoder().config().layers;
+    ((layers as f64 * depth).round() as usize).clamp(1, layers)
 }
 
 /// Let a model read some rows of a prompt, at their own positions or numbered anew; `visual` are the model's own embeddings.

@@ -39,6 +39,11 @@ impl Method {
 }
 
 impl Drafter {
+    /// True if it is a decoder that has to have read the prompt.
+    pub fn reads(&self) -> bool {
+        !matches!(self, Drafter::None {} | Drafter::Lookup { .. })
+    }
+
     /// The kind as written in a file.
     pub fn kind(&self) -> &'static str {
         match self {
