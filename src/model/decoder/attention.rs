@@ -2,7 +2,7 @@
 
 use super::{
     cache::Cache,
-    kernels::{self, SLOTS},
+    kernels::{self, SLOTS, Shards8},
     team::{Shards, Team},
 };
 
@@ -103,6 +103,8 @@ const QUERIES: usize = 8;
 /// `out[r]` (`heads × head_dim`) = attention of the queries `q(r)` over the slots in use before the pass and the visible new
 /// ones, which are already written.
 ///
+/// With `quantized`, what goes to `out` is quantised too; the width of a head is whole blocks then.
+///
 /// A row's sums run over its visible slots in ascending order, and its softmax over them side by side. A node of a tree
 /// therefore gets, bit for bit, what it would have got as the last row of a chain.
 pub(super) fn attend<'a>(
@@ -113,6 +115,7 @@ pub(super) fn attend<'a>(
     mask: &Mask,
     q: &(dyn Fn(usize) -> &'a [f32] + Sync),
     out: &mut [f32],
+    quantized: Option<Shards8<'_>>,
     watch: Option<(&Watch, &mut Seen)>,
 ) {
     let Shape { heads, kv_heads, head_dim: d } = shape;
@@ -199,8 +202,14 @@ pub(super) fn attend<'a>(
             kernels::weighted_sum(weights, stride, head.values, slots, factors, d, sums);
             for (n, sum) in queries.zip(sums.chunks_exact(d)) {
                 let (r, h) = place(n);
+                let at = (r * heads + h) * d;
                 // SAFETY: each row's head belongs to one unit.
-                unsafe { shards.slice((r * heads + h) * d, d) }.copy_from_slice(sum);
+                unsafe {
+                    shards.slice(at, d).copy_from_slice(sum);
+                    if let Some(quantized) = &quantized {
+                        quantized.quantize(at, sum);
+                    }
+                }
             }
         });
     };

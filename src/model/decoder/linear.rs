@@ -6,7 +6,7 @@ use candle_core::{
 };
 
 use super::{
-    kernels::{self, BLOCK, Product, Rows8, Weights8},
+    kernels::{self, BLOCK, Product, Rows8, Shards8, Weights8},
     team::{Shards, Team},
 };
 use crate::model::WeightType;
@@ -72,7 +72,12 @@ impl Linear {
         }
     }
 
-    /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`.
+    /// True if it multiplies 8-bit rows.
+    pub fn takes_q8(&self) -> bool {
+        matches!(self.weight, Weight::Q8(_))
+    }
+
+    /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is for use in between.
     ///
     /// # Errors
     /// If candle fails on its own block types.
@@ -83,21 +88,39 @@ impl Linear {
         y: &mut [f32],
         quantized: &mut Rows8,
     ) -> candle_core::Result<()> {
-        debug_assert!(y.len() == rows * self.outputs);
+        if self.takes_q8() {
+            quantized.quantize(x);
+        }
+        self.forward_prepared(x, quantized, rows, y)
+    }
+
+    /// As [`Linear::forward`], of rows that were quantised already where [`Linear::takes_q8`] says that they have to be.
+    ///
+    /// # Errors
+    /// As [`Linear::forward`].
+    pub fn forward_prepared(
+        &self,
+        x: &[f32],
+        quantized: &Rows8,
+        rows: usize,
+        y: &mut [f32],
+    ) -> candle_core::Result<()> {
         self.columns(x, rows, self.outputs, y, quantized, &|_, _| {})
     }
 
-    /// A matrix whose outputs are gates and then as many values: `out[r] = silu(gate[r]) * value[r]`, computed in `y`.
+    /// A matrix whose outputs are gates and then as many values: `out[r] = silu(gate[r]) * value[r]`, computed in `y`. With
+    /// `next`, `out` is quantised too.
     ///
     /// # Errors
     /// As [`Linear::forward`].
     pub fn forward_gated(
         &self,
         x: &[f32],
+        quantized: &Rows8,
         rows: usize,
         y: &mut [f32],
         out: &mut [f32],
-        quantized: &mut Rows8,
+        next: Option<Shards8<'_>>,
     ) -> candle_core::Result<()> {
         let width = self.outputs / 2;
         debug_assert!(out.len() == rows * width);
@@ -106,10 +129,14 @@ impl Linear {
             for r in 0..rows {
                 let part = |start: usize| (r * self.outputs + start + columns.start, columns.len());
                 let ((gate, n), (up, _)) = (part(0), part(width));
-                // SAFETY: these columns are this unit's.
+                let at = r * width + columns.start;
+                // SAFETY: these columns are this unit's. Units are whole blocks where the width is.
                 unsafe {
-                    let out = out.slice(r * width + columns.start, n);
+                    let out = out.slice(at, n);
                     kernels::swiglu(y.slice(gate, n), y.slice(up, n), out);
+                    if let Some(next) = &next {
+                        next.quantize(at, out);
+                    }
                 }
             }
         })
@@ -122,7 +149,7 @@ impl Linear {
         rows: usize,
         period: usize,
         y: &mut [f32],
-        quantized: &mut Rows8,
+        quantized: &Rows8,
         then: &(dyn Fn(std::ops::Range<usize>, &Shards<'_>) + Sync),
     ) -> candle_core::Result<()> {
         debug_assert!(x.len() == rows * self.inputs && y.len() == rows * self.outputs);
@@ -131,12 +158,8 @@ impl Linear {
         let part: &(dyn Fn(&Product, &Shards<'_>) + Sync) = match &self.weight {
             // SAFETY: each unit has columns of its own.
             Weight::F32(w) => &|product, y| unsafe { kernels::product_f32(product, w, x, y) },
-            Weight::Q8(w) => {
-                quantized.quantize(x);
-                let x = &*quantized;
-                // SAFETY: as above.
-                &move |product, y| unsafe { kernels::product_q8(product, w, x, y) }
-            }
+            // SAFETY: as above.
+            Weight::Q8(w) => &|product, y| unsafe { kernels::product_q8(product, w, quantized, y) },
             Weight::Ggml(matmul) => {
                 let x = Tensor::from_slice(x, (rows, inputs), &Device::Cpu)?;
                 let out = matmul.forward(&x)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;

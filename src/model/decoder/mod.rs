@@ -27,15 +27,19 @@ pub use sequence::Sequence;
 
 use self::{
     attention::{Seen, Shape},
-    kernels::Rows8,
+    kernels::{BLOCK, Rows8},
     linear::Linear,
-    rope::{Rope, rotate},
+    rope::Rope,
+    team::{Shards, Team},
 };
 use super::{
     WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
 };
+
+/// Values in a stream of rows below which one thread is faster than several.
+const ALONE: usize = 1536;
 
 /// The decoder's weights.
 pub struct Decoder {
@@ -92,8 +96,38 @@ pub struct Workspace {
     projected: Vec<f32>,
     gate_up: Vec<f32>,
     gated: Vec<f32>,
-    quantized: Rows8,
+    normed8: Rows8,
+    attended8: Rows8,
+    gated8: Rows8,
     seen: Seen,
+}
+
+impl Workspace {
+    /// For every row: add what the last matrix gave to the stream, if anything is `pending`, and norm the stream; quantise the
+    /// outcome if asked. Rows are shared among the threads where there is enough to do.
+    fn norm(&mut self, rows: usize, width: usize, pending: bool, weight: &[f32], eps: f32, quantize: bool) {
+        let (x, normed) = (Shards::new(&mut self.x), Shards::new(&mut self.normed));
+        let (projected, normed8) = (&self.projected, quantize.then(|| self.normed8.room(rows * width)));
+        let unit = |r: usize| {
+            let at = r * width;
+            // SAFETY: each row belongs to one unit.
+            unsafe {
+                let (x, normed) = (x.slice(at, width), normed.slice(at, width));
+                if pending {
+                    kernels::add(x, &projected[at..at + width]);
+                }
+                kernels::rms_norm(x, weight, eps, normed);
+                if let Some(normed8) = &normed8 {
+                    normed8.quantize(at, normed);
+                }
+            }
+        };
+        if rows * width < ALONE {
+            (0..rows).for_each(unit);
+        } else {
+            Team::global().run(rows, &unit);
+        }
+    }
 }
 
 impl Decoder {
@@ -254,18 +288,22 @@ impl Decoder {
         let mut gaze = taps.watch.as_ref().map(|_| Gaze::default());
 
         let part = taps.layers.clone().unwrap_or(0..self.layers.len());
+        let heads_in_blocks = d.is_multiple_of(BLOCK);
+        // What the layer before left to be added to the stream.
+        let mut pending = false;
         for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
-            norm_rows(&ws.x, &layer.input_norm, c.norm_eps, &mut ws.normed);
-            layer.qkv.forward(&ws.normed, rows, &mut ws.qkv, &mut ws.quantized)?;
+            ws.norm(rows, width, pending, &layer.input_norm, c.norm_eps, layer.qkv.takes_q8());
+            layer.qkv.forward_prepared(&ws.normed, &ws.normed8, rows, &mut ws.qkv)?;
             for (r, line) in ws.qkv.chunks_exact_mut(line).enumerate() {
                 let (cos, sin) = (&cos[r * half..(r + 1) * half], &sin[r * half..(r + 1) * half]);
-                line[..q + kv].chunks_exact_mut(d).for_each(|head| rotate(head, cos, sin));
+                line[..q + kv].chunks_exact_mut(d).for_each(|head| kernels::rotate(head, cos, sin));
             }
             let qkv = &ws.qkv;
             cache.write(index, rows, |r| {
                 let line = &qkv[r * line..(r + 1) * line];
                 (&line[q..q + kv], &line[q + kv..])
             });
+            let in_place = heads_in_blocks && layer.output.takes_q8();
             attention::attend(
                 cache,
                 index,
@@ -274,33 +312,42 @@ impl Decoder {
                 mask,
                 &|r| &qkv[r * line..r * line + q],
                 &mut ws.attended,
+                in_place.then(|| ws.attended8.room(rows * q)),
                 taps.watch.as_ref().map(|watch| (watch, &mut ws.seen)),
             );
             if let (Some(gaze), Some(watch)) = (&mut gaze, &taps.watch) {
                 ws.seen.add_to(gaze, watch, shape, c.layers);
             }
-            layer.output.forward(&ws.attended, rows, &mut ws.projected, &mut ws.quantized)?;
-            add(&mut ws.x, &ws.projected);
+            if layer.output.takes_q8() && !in_place {
+                ws.attended8.quantize(&ws.attended);
+            }
+            layer.output.forward_prepared(&ws.attended, &ws.attended8, rows, &mut ws.projected)?;
 
-            norm_rows(&ws.x, &layer.post_norm, c.norm_eps, &mut ws.normed);
+            ws.norm(rows, width, true, &layer.post_norm, c.norm_eps, layer.gate_up.takes_q8());
+            let next = layer.down.takes_q8().then(|| ws.gated8.room(rows * c.intermediate));
             layer.gate_up.forward_gated(
                 &ws.normed,
+                &ws.normed8,
                 rows,
                 &mut ws.gate_up,
                 &mut ws.gated,
-                &mut ws.quantized,
+                next,
             )?;
-            layer.down.forward(&ws.gated, rows, &mut ws.projected, &mut ws.quantized)?;
-            add(&mut ws.x, &ws.projected);
+            layer.down.forward_prepared(&ws.gated, &ws.gated8, rows, &mut ws.projected)?;
+            pending = true;
 
-            for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
-                if wanted == index {
-                    *slot = Some(Tensor::from_slice(&ws.x, (rows, width), &Device::Cpu)?);
+            if taps.after_layers.contains(&index) {
+                kernels::add(&mut ws.x, &ws.projected);
+                pending = false;
+                for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
+                    if wanted == index {
+                        *slot = Some(Tensor::from_slice(&ws.x, (rows, width), &Device::Cpu)?);
+                    }
                 }
             }
         }
         cache.advance(rows);
-        norm_rows(&ws.x, &self.norm, c.norm_eps, &mut ws.normed);
+        ws.norm(rows, width, pending, &self.norm, c.norm_eps, false);
         let tensor = |rows_of: &[f32]| Tensor::from_slice(rows_of, (rows, width), &Device::Cpu);
         let after_layers: Option<Vec<Tensor>> = tapped.into_iter().collect();
         Ok(Pass {
@@ -321,7 +368,7 @@ impl Decoder {
         let (rows, _) = states.dims2()?;
         let head = &self.head;
         let mut out = vec![0f32; rows * head.outputs()];
-        with_slice(states, |x| head.forward(x, rows, &mut out, &mut ws.quantized))??;
+        with_slice(states, |x| head.forward(x, rows, &mut out, &mut ws.normed8))??;
         Tensor::from_vec(out, (rows, head.outputs()), &Device::Cpu)
     }
 }
@@ -335,18 +382,5 @@ pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Res
             Ok(f(&values.as_slice::<f32>()?[start..end]))
         }
         _ => candle_core::bail!("expected contiguous f32 values on the CPU"),
-    }
-}
-
-fn norm_rows(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
-    let width = weight.len();
-    for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-        kernels::rms_norm(x, weight, eps, out);
-    }
-}
-
-fn add(x: &mut [f32], y: &[f32]) {
-    for (x, y) in x.iter_mut().zip(y) {
-        *x += y;
     }
 }

@@ -83,15 +83,6 @@ impl Rope {
     }
 }
 
-/// Rotate one head in place: pairs are `(i, i + head_dim / 2)`.
-#[inline]
-pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
-    let (a, b) = head.split_at_mut(cos.len());
-    for (((a, b), c), s) in a.iter_mut().zip(b).zip(cos).zip(sin) {
-        (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,9 +104,9 @@ mod tests {
         let (cos, sin) = rope.tables(&Positions::text(0, 2));
         let mut head = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
         let before = head;
-        rotate(&mut head, &cos[..4], &sin[..4]);
+        crate::model::decoder::kernels::rotate(&mut head, &cos[..4], &sin[..4]);
         assert_eq!(head, before);
-        rotate(&mut head, &cos[4..], &sin[4..]);
+        crate::model::decoder::kernels::rotate(&mut head, &cos[4..], &sin[4..]);
         let norm = |h: &[f32; 8]| h.iter().map(|v| v * v).sum::<f32>();
         assert!((norm(&head) - norm(&before)).abs() < 1e-3);
     }

@@ -221,6 +221,21 @@ pub unsafe fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
 }
 
 #[target_feature(enable = "avx2,fma")]
+pub unsafe fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    portable::rms_norm(x, weight, eps, out);
+}
+
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn add(x: &mut [f32], y: &[f32]) {
+    portable::add(x, y);
+}
+
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
+    portable::rotate(head, cos, sin);
+}
+
+#[target_feature(enable = "avx2,fma")]
 pub unsafe fn sum_exp(x: &[f32], max: f32) -> f64 {
     portable::sum_exp(x, max)
 }

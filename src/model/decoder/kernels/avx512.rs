@@ -149,6 +149,29 @@ unsafe fn tile<const P: usize, const R: usize>(
     acc
 }
 
+/// As [`super::quantize_q8`], with each block's sum times -128.
+///
+/// SAFETY: the four slices hold the same number of blocks.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub unsafe fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32], offsets: &mut [i32]) {
+    for (b, (scale, offset)) in scales.iter_mut().zip(offsets).enumerate() {
+        // SAFETY: block b lies within the values.
+        let v: [__m512; 2] =
+            std::array::from_fn(|i| unsafe { _mm512_loadu_ps(x.as_ptr().add(b * BLOCK + i * 16)) });
+        let peak = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(v[0]), _mm512_abs_ps(v[1])));
+        *scale = peak / 127.0;
+        let inverse = _mm512_set1_ps(if peak > 0.0 { 127.0 / peak } else { 0.0 });
+        let q = v.map(|v| _mm512_cvtps_epi32(_mm512_mul_ps(v, inverse)));
+        *offset = -128 * _mm512_reduce_add_epi32(_mm512_add_epi32(q[0], q[1]));
+        for (i, q) in q.into_iter().enumerate() {
+            // SAFETY: block b lies within the quants.
+            unsafe {
+                _mm_storeu_si128(quants.as_mut_ptr().add(b * BLOCK + i * 16).cast(), _mm512_cvtepi32_epi8(q))
+            };
+        }
+    }
+}
+
 /// e^x as in [`super::exp`], 16 at a time.
 #[inline]
 #[target_feature(enable = "avx512f")]

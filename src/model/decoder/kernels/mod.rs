@@ -13,7 +13,7 @@ mod quantized;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 
-pub use quantized::{Rows8, Weights8, product_q8, quantize_q8};
+pub use quantized::{Rows8, Shards8, Weights8, product_q8, quantize_q8};
 
 use super::team::Shards;
 
@@ -190,19 +190,34 @@ pub fn weighted_sum(
 /// Root-mean-square norm of one row: `out = x / sqrt(mean(x²) + eps) * weight`.
 #[inline]
 pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
-    let mut lanes = [0f32; LANES];
-    let chunks = x.chunks_exact(LANES);
-    let tail: f32 = chunks.remainder().iter().map(|v| v * v).sum();
-    for chunk in chunks {
-        for (lane, v) in lanes.iter_mut().zip(chunk) {
-            *lane += v * v;
-        }
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected.
+        return unsafe { avx2::rms_norm(x, weight, eps, out) };
     }
-    let mean = (lanes.iter().sum::<f32>() + tail) / x.len() as f32;
-    let scale = 1.0 / (mean + eps).sqrt();
-    for ((o, v), w) in out.iter_mut().zip(x).zip(weight) {
-        *o = v * scale * w;
+    portable::rms_norm(x, weight, eps, out);
+}
+
+/// `x[i] += y[i]`.
+#[inline]
+pub fn add(x: &mut [f32], y: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected.
+        return unsafe { avx2::add(x, y) };
     }
+    portable::add(x, y);
+}
+
+/// Rotate one head in place by the angles of its position: pairs are `(i, i + head_dim / 2)`.
+#[inline]
+pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected.
+        return unsafe { avx2::rotate(head, cos, sin) };
+    }
+    portable::rotate(head, cos, sin);
 }
 
 /// `out[i] = silu(gate[i]) * up[i]`.

@@ -127,3 +127,35 @@ pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
         *o = *g / (1.0 + exp(-*g)) * u;
     }
 }
+
+#[inline(always)]
+pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    let mut lanes = [0f32; 2 * LANES];
+    let chunks = x.chunks_exact(2 * LANES);
+    let tail: f32 = chunks.remainder().iter().map(|v| v * v).sum();
+    for chunk in chunks {
+        for (lane, v) in lanes.iter_mut().zip(chunk) {
+            *lane += v * v;
+        }
+    }
+    let mean = (lanes.iter().sum::<f32>() + tail) / x.len() as f32;
+    let scale = 1.0 / (mean + eps).sqrt();
+    for ((o, v), w) in out.iter_mut().zip(x).zip(weight) {
+        *o = v * scale * w;
+    }
+}
+
+#[inline(always)]
+pub fn add(x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x += y;
+    }
+}
+
+#[inline(always)]
+pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
+    let (a, b) = head.split_at_mut(cos.len());
+    for (((a, b), c), s) in a.iter_mut().zip(b).zip(cos).zip(sin) {
+        (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
+    }
+}

@@ -96,14 +96,65 @@ pub struct Rows8 {
 impl Rows8 {
     /// Take these values, whole blocks of finite numbers.
     pub fn quantize(&mut self, x: &[f32]) {
-        self.quants.resize(x.len(), 0);
-        self.scales.resize(x.len() / BLOCK, 0.0);
-        quantize_q8(x, &mut self.quants, &mut self.scales);
-        if has_avx512() {
-            self.offsets.clear();
-            let sum = |block: &[i8]| block.iter().map(|&q| i32::from(q)).sum::<i32>();
-            self.offsets.extend(self.quants.chunks_exact(BLOCK).map(|block| -128 * sum(block)));
+        let shards = self.room(x.len());
+        // SAFETY: one call at a time.
+        unsafe { shards.quantize(0, x) };
+    }
+
+    /// Make room for `values` values, whole blocks, that will be put there in pieces.
+    pub fn room(&mut self, values: usize) -> Shards8<'_> {
+        assert!(values.is_multiple_of(BLOCK));
+        self.quants.resize(values, 0);
+        self.scales.resize(values / BLOCK, 0.0);
+        self.offsets.resize(values / BLOCK, 0);
+        Shards8 {
+            quants: self.quants.as_mut_ptr(),
+            scales: self.scales.as_mut_ptr(),
+            offsets: self.offsets.as_mut_ptr(),
+            values,
+            borrow: std::marker::PhantomData,
         }
+    }
+}
+
+/// Rows that several units of one job fill at disjoint places.
+#[derive(Clone, Copy)]
+pub struct Shards8<'a> {
+    quants: *mut i8,
+    scales: *mut f32,
+    offsets: *mut i32,
+    values: usize,
+    borrow: std::marker::PhantomData<&'a mut Rows8>,
+}
+
+// SAFETY: all access goes through `quantize`, whose contract makes it disjoint.
+unsafe impl Sync for Shards8<'_> {}
+// SAFETY: as above.
+unsafe impl Send for Shards8<'_> {}
+
+impl Shards8<'_> {
+    /// Quantise `x` to the place of value `at`; both are whole blocks.
+    ///
+    /// # Safety
+    /// No two units may use overlapping places at the same time.
+    pub unsafe fn quantize(&self, at: usize, x: &[f32]) {
+        assert!(at.is_multiple_of(BLOCK) && x.len().is_multiple_of(BLOCK) && at + x.len() <= self.values);
+        let (block, blocks) = (at / BLOCK, x.len() / BLOCK);
+        // SAFETY: within the borrow by the assertion, disjoint by contract.
+        let (quants, scales, offsets) = unsafe {
+            (
+                std::slice::from_raw_parts_mut(self.quants.add(at), x.len()),
+                std::slice::from_raw_parts_mut(self.scales.add(block), blocks),
+                std::slice::from_raw_parts_mut(self.offsets.add(block), blocks),
+            )
+        };
+        #[cfg(target_arch = "x86_64")]
+        if has_avx512() {
+            // SAFETY: the features were detected, and the slices hold the same number of blocks.
+            return unsafe { avx512::quantize_q8(x, quants, scales, offsets) };
+        }
+        let _ = offsets;
+        quantize_q8(x, quants, scales);
     }
 }
 
@@ -172,6 +223,30 @@ mod tests {
         portable::quantize_q8(&x, &mut want.0, &mut want.1);
         assert_eq!(got, want);
         assert_eq!((got.0[96], got.1[2]), (-127, 0.0));
+    }
+
+    #[test]
+    fn rows_in_pieces_are_rows_and_know_their_sums() {
+        let x = [wave(96, 0.3), vec![0.0; 32], vec![2.5; 32]].concat();
+        let (mut whole, mut pieces) = (Rows8::default(), Rows8::default());
+        whole.quantize(&x);
+        let shards = pieces.room(x.len());
+        for at in [64, 0, 128] {
+            // SAFETY: one call at a time.
+            unsafe { shards.quantize(at, &x[at..(at + 64).min(x.len())]) };
+        }
+        let mut plain = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
+        portable::quantize_q8(&x, &mut plain.0, &mut plain.1);
+        assert_eq!((&whole.quants, &whole.scales), (&plain.0, &plain.1));
+        assert_eq!(
+            (&whole.quants, &whole.scales, &whole.offsets),
+            (&pieces.quants, &pieces.scales, &pieces.offsets)
+        );
+        if has_avx512() {
+            let sums =
+                whole.quants.chunks(BLOCK).map(|b| -128 * b.iter().map(|&q| i32::from(q)).sum::<i32>());
+            assert_eq!(whole.offsets, sums.collect::<Vec<_>>());
+        }
     }
 
     #[test]
