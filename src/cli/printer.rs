@@ -106,7 +106,13 @@ impl<O: Write, E: Write> Printer<O, E> {
             self.out.flush()?;
         }
         match &event.kind {
-            EventKind::Ready { .. } | EventKind::Prompt { .. } => Ok(Flow::Go),
+            EventKind::Prompt { .. } => Ok(Flow::Go),
+            EventKind::Ready { notes, .. } => {
+                for note in notes {
+                    self.say(&format!("note: {note}\n"))?;
+                }
+                Ok(Flow::Go)
+            }
             EventKind::Started { method, lossless, target, drafter, device, dtype, .. } => {
                 self.lossless = *lossless;
                 let name = method.get("name").and_then(|n| n.as_str()).unwrap_or("?");

@@ -19,6 +19,19 @@ pub struct Models {
 }
 
 impl Models {
+    /// What people should know about how these checkpoints are used.
+    pub fn notes(&self) -> Vec<String> {
+        // Methods are compared on the models' own distributions; see docs/methods.md.
+        let penalty = self.target.tokenizer().repetition_penalty().filter(|penalty| *penalty != 1.0);
+        let note = |penalty| {
+            format!(
+                "{}'s generation_config.json asks for a repetition penalty of {penalty}; it is off under every method",
+                self.target.name()
+            )
+        };
+        penalty.map(note).into_iter().collect()
+    }
+
     /// Load what the spec says, checking that the drafter can draft for the target.
     ///
     /// # Errors

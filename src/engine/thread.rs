@@ -174,6 +174,7 @@ fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Models, Failure> {
         drafter: models.drafter.as_ref().map(|d| d.name().to_owned()),
         device: models.device.clone(),
         dtype: models.dtype.clone(),
+        notes: models.notes(),
     });
     Ok(models)
 }

@@ -104,6 +104,7 @@ struct Inner {
     path: PathBuf,
     vocabulary: usize,
     ends: Vec<u32>,
+    repetition_penalty: Option<f64>,
     /// Contents of all added tokens, special or not.
     added: HashMap<u32, (String, bool)>,
 }
@@ -153,6 +154,12 @@ fn end_ids(path: &Path) -> Result<Option<Vec<u32>>, TextError> {
     }))
 }
 
+/// What the file asks for, if it can be read.
+fn repetition_penalty(path: &Path) -> Option<f64> {
+    let config: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    config.get("repetition_penalty")?.as_f64()
+}
+
 impl TextTokenizer {
     /// Read `tokenizer.json` below `dir`, and the end tokens from `generation_config.json` or else `config.json`.
     ///
@@ -183,7 +190,8 @@ impl TextTokenizer {
         if let Some(id) = ends.iter().find(|id| **id as usize >= vocabulary) {
             return Err(TextError::EndOutside { id: *id, vocabulary });
         }
-        Ok(Self(Arc::new(Inner { full, plain, path, vocabulary, ends, added })))
+        let repetition_penalty = repetition_penalty(&dir.join("generation_config.json"));
+        Ok(Self(Arc::new(Inner { full, plain, path, vocabulary, ends, repetition_penalty, added })))
     }
 
     /// Ids of trusted text, in which added tokens (`<|im_start|>`) are recognised. None are put around it.
@@ -215,6 +223,11 @@ impl TextTokenizer {
     /// The ids that end a text.
     pub fn end_ids(&self) -> &[u32] {
         &self.0.ends
+    }
+
+    /// The repetition penalty that `generation_config.json` asks for; 1 is none.
+    pub fn repetition_penalty(&self) -> Option<f64> {
+        self.0.repetition_penalty
     }
 
     /// True if `id` ends a text.

@@ -101,6 +101,9 @@ pub enum EventKind {
         device: String,
         /// Weight type of the language models.
         dtype: String,
+        /// What to know about the models: settings of theirs that are not followed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
     },
     /// A run begins.
     Started {

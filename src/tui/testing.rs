@@ -78,6 +78,7 @@ pub(crate) fn ready_event() -> Msg {
         drafter: Some("drafter-5m".into()),
         device: "cpu".into(),
         dtype: "q8_0".into(),
+        notes: vec![],
     };
     Msg::Engine(Event::new(0, kind))
 }

@@ -69,6 +69,7 @@ pub fn ready(theme: &str, columns: u16, rows: u16) -> Studio {
             drafter: Some("drafter".into()),
             device: "cpu".into(),
             dtype: "q8_0".into(),
+            notes: vec![],
         },
     );
     studio

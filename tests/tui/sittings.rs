@@ -39,6 +39,7 @@ fn from_the_first_key_to_the_last() {
             drafter: None,
             device: "cpu".into(),
             dtype: "f32".into(),
+            notes: vec![],
         },
     );
     let Some(Effect::Run(request)) = effects.first() else { panic!("no run: {effects:?}") };

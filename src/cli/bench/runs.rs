@@ -91,7 +91,7 @@ impl Runs {
                 EventKind::Stage { stage: stage @ Stage::Load, done, total } => {
                     progress.stage(stage, done, total)
                 }
-                EventKind::Ready { target, drafter, device, dtype } => {
+                EventKind::Ready { target, drafter, device, dtype, .. } => {
                     return Ok(Some(Loaded { target, drafter, device, dtype }));
                 }
                 EventKind::Failed(failure) => return Err(failure),

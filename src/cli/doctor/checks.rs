@@ -201,9 +201,10 @@ fn load(spec: ModelSpec, ports: &Ports) -> Result<String, Failure> {
     engine.send(Command::Load(spec))?;
     while let Some(event) = events.blocking_recv() {
         match event.kind {
-            EventKind::Ready { target, drafter, device, dtype } => {
+            EventKind::Ready { target, drafter, device, dtype, notes } => {
                 let pair = drafter.map_or(target.clone(), |d| format!("{target} with {d}"));
-                return Ok(format!("{pair} on {device}, {dtype}"));
+                let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
+                return Ok(format!("{pair} on {device}, {dtype}{notes}"));
             }
             EventKind::Failed(failure) => return Err(failure),
             _ => {}

@@ -47,7 +47,7 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
         EventKind::Stage { stage, done, total } if !matches!(model.engine, EngineState::Ready { .. }) => {
             model.engine = EngineState::Loading { stage, done, total };
         }
-        EventKind::Ready { target, drafter, device, dtype } => {
+        EventKind::Ready { target, drafter, device, dtype, .. } => {
             model.engine = EngineState::Ready {
                 target: text::clean_line(&target),
                 drafter: drafter.map(|d| text::clean_line(&d)),
