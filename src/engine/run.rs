@@ -196,8 +196,8 @@ impl Runner<'_> {
         let protected = |id: u32| {
             tokenizer.is_special(id)
                 || (!strict_words.is_empty() && {
-                    let text = tokenizer.token_text(id);
-                    strict_words.iter().any(|word| word.eq_ignore_ascii_case(text.trim()))
+                    let text = tokenizer.token_text(id).trim().to_lowercase();
+                    strict_words.contains(&text)
                 })
         };
         let mut drafter = drafter_key.and_then(|key| context.drafters.take(key));
