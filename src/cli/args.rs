@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::{bench::BenchArgs, compare::CompareArgs, scenes::ScenesArgs};
+use super::{bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, scenes::ScenesArgs};
 use crate::model::{DeviceChoice, WeightType};
 
 /// Version line with what this build can use.
@@ -18,6 +18,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREE
   specreel                 the studio
   specreel caption demo    a caption of an embedded clip
   specreel compare demo    the same clip under several methods
+  specreel inspect demo    what the drafter sees of it
   specreel methods         the ways of decoding
   specreel doctor          what this machine can do, and what is wrong
 
@@ -37,6 +38,7 @@ impl Cli {
         match &self.command {
             Some(Command::Caption(args)) => args.output.json,
             Some(Command::Compare(args)) => args.output.json,
+            Some(Command::Inspect(args)) => args.json,
             Some(Command::Bench(args)) => args.json,
             Some(Command::Methods(args)) => args.json,
             Some(Command::Scenes(args)) => args.json(),
@@ -53,6 +55,8 @@ pub enum Command {
     Caption(CaptionArgs),
     /// Run one clip and prompt under several methods and compare them
     Compare(CompareArgs),
+    /// Show which visual tokens a method's drafter sees, and how they scored
+    Inspect(InspectArgs),
     /// Measure methods on clips with known facts, or what a pass costs
     Bench(Box<BenchArgs>),
     /// List, show or check decoding methods

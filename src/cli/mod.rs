@@ -13,6 +13,7 @@ mod complete;
 pub mod config;
 pub mod dirs;
 mod doctor;
+mod inspect;
 mod interrupt;
 mod log;
 mod methods;
@@ -62,6 +63,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         None => studio(cli.studio, &config, ports),
         Some(Command::Caption(args)) => caption::run(&args.video, &args.run, &args.output, &config, ports),
         Some(Command::Compare(args)) => compare::run(args, &config, ports),
+        Some(Command::Inspect(args)) => inspect::run(&args, &config, ports),
         Some(Command::Bench(args)) => bench::run(*args, &config, ports),
         Some(Command::Methods(args)) => methods::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),

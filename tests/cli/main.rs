@@ -7,6 +7,7 @@ mod bench;
 mod broken;
 mod captioning;
 mod comparing;
+mod inspecting;
 mod interrupts;
 #[path = "../video/make.rs"]
 #[expect(dead_code, reason = "the tests of the video room use the rest")]

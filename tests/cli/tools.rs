@@ -22,6 +22,7 @@ fn help_goes_to_stdout() {
         &["--help"][..],
         &["caption", "--help"],
         &["compare", "--help"],
+        &["inspect", "--help"],
         &["methods", "--help"],
         &["doctor", "--help"],
     ] {

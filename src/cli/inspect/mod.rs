@@ -1,0 +1,135 @@
+//! `specreel inspect`: what the drafter sees of a clip, as a picture, as text or as JSON.
+//!
+//! A run is sent to the engine as for a caption and watched (`watch`) until its `prompt` event says which visual tokens the
+//! drafter sees and how all of them scored (`sight`, `summary`). Text is `text` and `map`. The picture decodes the frames
+//! once more (`stills`) and is drawn by `picture`, with `panel` for a frame, `layout` for the places, and `colors` and `font`.
+
+mod args;
+mod colors;
+mod font;
+mod layout;
+mod map;
+mod panel;
+mod picture;
+mod png_file;
+mod sight;
+mod stills;
+mod summary;
+mod text;
+mod watch;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    path::Path,
+    sync::Arc,
+};
+
+pub use args::InspectArgs;
+use picture::Picture;
+use png_file::PngFile;
+use sight::Sight;
+use summary::{Drawn, Summary};
+
+use super::{
+    End, INTERRUPTED, Ports, config::Config, interrupt::Interrupt, progress::Progress, resolve, terminal,
+};
+use crate::{
+    engine::{Command, RunRequest},
+    record::{Failure, FailureClass},
+};
+
+/// Columns of text that goes to no terminal.
+const COLUMNS: usize = 100;
+
+/// Show what the drafter sees.
+pub fn run(args: &InspectArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+    let resolve::Caption { models, mut request } = resolve::caption(&args.video, &args.run, config)?;
+    sight::has_eyes(&request.method, &models)?;
+    request.max_new_tokens = 1;
+    let file = args.png.as_deref().map(|path| PngFile::claim(path, args.force)).transpose()?;
+
+    let interrupt = Interrupt::default();
+    let (engine, mut events) = (ports.engine)()?;
+    let id = request.run;
+    let cancelling = Arc::clone(&engine);
+    interrupt.listen(move || cancelling.cancel(id))?;
+    let lines_on_screen = args.json && io::stdout().is_terminal();
+    let mut progress = Progress::new(!lines_on_screen && !args.quiet);
+    engine.send(Command::Load(models))?;
+    engine.send(Command::Run(Box::new(request.clone())))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let watching = watch::watch(&mut events, engine.as_ref(), id, &mut progress, &interrupt);
+    let watched = runtime.block_on(watching);
+    progress.clear();
+    let Some(watched) = watched?.filter(|_| !interrupt.asked()) else { return Ok(interrupted(args)) };
+    let Some(sight) = Sight::of(&watched.prompt.kind) else {
+        return Err(internal("the engine said nothing about the prompt".into()).into());
+    };
+
+    let context = request.method.context.describe();
+    let mut summary = Summary::of(id, &request.method.name, &watched.drafter, context, &sight);
+    if let (Some(file), Some(path)) = (file, &args.png) {
+        let Some(picture) = write(file, path, &summary, &sight, &request, &interrupt, &mut progress)? else {
+            return Ok(interrupted(args));
+        };
+        if !args.quiet && !args.json {
+            let (frames, summary::Picture { width, height, .. }) = (picture.frames.len(), &picture);
+            eprintln!("wrote {}: {width} x {height} pixels, {frames} frames", path.display());
+        }
+        summary.picture = Some(picture);
+    }
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        let event = serde_json::to_string(&watched.prompt).map_err(io::Error::from)?;
+        let figures = serde_json::to_string(&summary).map_err(io::Error::from)?;
+        stdout.write_all(format!("{event}\n{figures}\n").as_bytes())?;
+    } else if args.png.is_none() {
+        let width = terminal::columns().unwrap_or(COLUMNS);
+        stdout.write_all(text::text(&summary, &sight, width).as_bytes())?;
+    }
+    stdout.flush()?;
+    Ok(0)
+}
+
+/// Draw and write the picture. None if interrupted; then nothing is written.
+fn write(
+    file: PngFile,
+    path: &Path,
+    summary: &Summary,
+    sight: &Sight,
+    request: &RunRequest,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Option<summary::Picture>, Failure> {
+    let picture = Picture::new(summary, sight);
+    let layout = picture.layout;
+    let Some(stills) = stills::stills(request, &picture.drawn, layout.panel_size(), interrupt, progress)?
+    else {
+        return Ok(None);
+    };
+    let image = picture.draw(&stills);
+    let bytes = picture::png(&image).map_err(|e| internal(format!("cannot encode the picture: {e}")))?;
+    file.write(&bytes)?;
+    let frames = picture.drawn.iter().zip(&stills).enumerate().map(|(tile, (&frame, still))| {
+        let (x, y) = layout.panel(tile, 0);
+        Drawn { frame, time_s: still.as_ref().map_or_else(|| sight.time(frame), |still| still.time_s), x, y }
+    });
+    Ok(Some(summary::Picture {
+        file: path.display().to_string(),
+        width: image.width(),
+        height: image.height(),
+        cell: layout.cell,
+        frames: frames.collect(),
+    }))
+}
+
+fn interrupted(args: &InspectArgs) -> i32 {
+    if !args.quiet && !args.json {
+        eprintln!("interrupted");
+    }
+    INTERRUPTED
+}
+
+fn internal(error: String) -> Failure {
+    Failure { class: FailureClass::Internal, error, hint: None }
+}

@@ -1,0 +1,185 @@
+//! The whole picture: title, frames, legend.
+
+use std::io::Cursor;
+
+use image::{ImageError, ImageFormat, Rgb, RgbImage};
+
+use super::{
+    colors, font,
+    layout::{Content, Layout},
+    map,
+    panel::{Panel, outline},
+    sight::Sight,
+    stills::Still,
+    summary::Summary,
+    text,
+};
+
+/// Cell of the legend's samples.
+const SAMPLE: u32 = font::HEIGHT;
+/// Width of the colour bar.
+const BAR: u32 = 160;
+/// What the legend's samples show: a frame of this grey.
+const GREY: colors::Rgb = [150, 150, 150];
+
+/// A picture that knows its words and places, and waits for its frames.
+pub struct Picture<'a> {
+    sight: &'a Sight,
+    /// The frames that are drawn.
+    pub drawn: Vec<usize>,
+    /// Where everything stands.
+    pub layout: Layout,
+    title: String,
+    notes: Vec<String>,
+}
+
+impl<'a> Picture<'a> {
+    /// Place everything.
+    pub fn new(summary: &Summary, sight: &'a Sight) -> Picture<'a> {
+        let (drawn, scored) = (sight.drawn(), sight.range().is_some());
+        let title = text::title(summary);
+        let mut notes = text::notes(sight);
+        if scored {
+            notes.push("left: what the drafter sees; right: the scores".into());
+        }
+        let samples = samples_width() + if scored { bar_width(sight) } else { 0 };
+        let lines = notes.iter().chain([&title]).map(|line| font::width(line));
+        let content = Content {
+            tiles: drawn.len(),
+            rows: sight.grid[1],
+            columns: sight.grid[2],
+            panels: if scored { 2 } else { 1 },
+            label: drawn.iter().map(|&frame| font::width(&map::label(sight, frame))).max().unwrap_or(0),
+            text: lines.max().unwrap_or(0).max(samples),
+            legend: 1 + notes.len() as u32,
+        };
+        Picture { sight, drawn, layout: Layout::of(content), title, notes }
+    }
+
+    /// Draw it, with a still for each drawn frame. A frame without one has its label, and nothing below it.
+    pub fn draw(&self, stills: &[Option<Still>]) -> RgbImage {
+        let (width, height) = self.layout.size();
+        let mut canvas = RgbImage::from_pixel(width, height, Rgb(colors::GROUND));
+        font::write(&mut canvas, self.layout.title(), &self.title);
+        for (tile, (&frame, still)) in self.drawn.iter().zip(stills).enumerate() {
+            font::write(&mut canvas, self.layout.label(tile), &map::label(self.sight, frame));
+            let Some(still) = still else { continue };
+            let panel = Panel { sight: self.sight, frame, still: &still.image, cell: self.layout.cell };
+            panel.seen(&mut canvas, self.layout.panel(tile, 0));
+            panel.heat(&mut canvas, self.layout.panel(tile, 1));
+        }
+        self.legend(&mut canvas);
+        canvas
+    }
+
+    fn legend(&self, canvas: &mut RgbImage) {
+        let (mut x, y) = self.layout.legend(0);
+        for (name, kept) in SAMPLES {
+            let color = if kept { GREY } else { colors::dim(GREY) };
+            fill(canvas, (x, y), (SAMPLE, SAMPLE), |_| color);
+            if kept {
+                outline(canvas, (x, y), SAMPLE);
+            }
+            x += SAMPLE;
+            font::write(canvas, (x, y), name);
+            x += font::width(name);
+        }
+        if let Some((low, high)) = self.sight.range() {
+            let (low, high) = bar_words(low, high);
+            font::write(canvas, (x, y), &low);
+            x += font::width(&low);
+            fill(canvas, (x, y), (BAR, SAMPLE), |dx| colors::heat(dx as f32 / (BAR - 1) as f32));
+            font::write(canvas, (x + BAR, y), &high);
+        }
+        for (line, note) in (1..).zip(&self.notes) {
+            font::write(canvas, self.layout.legend(line), note);
+        }
+    }
+}
+
+/// The legend's samples: words, and whether the sample is kept.
+const SAMPLES: [(&str, bool); 2] = [(" kept  ", true), (" dropped  ", false)];
+
+fn samples_width() -> u32 {
+    SAMPLES.iter().map(|(name, _)| SAMPLE + font::width(name)).sum()
+}
+
+/// What stands before and after the colour bar.
+fn bar_words(low: f32, high: f32) -> (String, String) {
+    (format!("score {} ", text::short(low)), format!(" {}", text::short(high)))
+}
+
+fn bar_width(sight: &Sight) -> u32 {
+    let (low, high) = sight.range().unwrap_or_default();
+    let (low, high) = bar_words(low, high);
+    font::width(&low) + BAR + font::width(&high)
+}
+
+/// Fill a rectangle; the colour may depend on the distance from its left edge.
+fn fill(canvas: &mut RgbImage, at: (u32, u32), size: (u32, u32), color: impl Fn(u32) -> colors::Rgb) {
+    for (dx, dy) in (0..size.1).flat_map(|dy| (0..size.0).map(move |dx| (dx, dy))) {
+        if let Some(pixel) = canvas.get_pixel_mut_checked(at.0 + dx, at.1 + dy) {
+            *pixel = Rgb(color(dx));
+        }
+    }
+}
+
+/// The picture as the bytes of a PNG file.
+///
+/// # Errors
+/// Only if there is no memory for it.
+pub fn png(image: &RgbImage) -> Result<Vec<u8>, ImageError> {
+    let mut bytes = Cursor::new(Vec::new());
+    image.write_to(&mut bytes, ImageFormat::Png)?;
+    Ok(bytes.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{sight::tests::sight, summary::tests::summary},
+        *,
+    };
+
+    fn drawn(sight: &Sight) -> (Layout, RgbImage) {
+        let summary = summary(sight);
+        let picture = Picture::new(&summary, sight);
+        let (width, height) = picture.layout.panel_size();
+        let still = || Still { time_s: 0.0, image: RgbImage::from_pixel(width, height, Rgb([200; 3])) };
+        let mut stills: Vec<Option<Still>> = picture.drawn.iter().map(|_| Some(still())).collect();
+        stills[2] = None;
+        (picture.layout, picture.draw(&stills))
+    }
+
+    fn pixel(image: &RgbImage, (x, y): (u32, u32), by: u32) -> colors::Rgb {
+        image.get_pixel(x + by, y + by).0
+    }
+
+    #[test]
+    fn frames_stand_where_the_layout_says() {
+        let (layout, image) = drawn(&sight());
+        assert_eq!(image.dimensions(), layout.size());
+        let cell = layout.cell;
+        let (x, y) = layout.panel(1, 0);
+        assert_eq!(pixel(&image, (x, y), cell / 2), colors::dim([200; 3]));
+        assert_eq!(pixel(&image, (x, y + cell), cell / 2), [200; 3]);
+        let (x, y) = layout.panel(1, 1);
+        assert_eq!(pixel(&image, (x, y + cell), cell / 2), colors::heat(6.0 / 11.0));
+        assert_eq!(pixel(&image, layout.panel(2, 0), cell / 2), colors::GROUND, "there was no such frame");
+    }
+
+    #[test]
+    fn without_scores_there_is_one_panel_and_no_bar() {
+        let (scored, plain) = (sight(), Sight { scores: None, ..sight() });
+        let ((_, with), (layout, without)) = (drawn(&scored), drawn(&plain));
+        let hottest = Rgb(colors::heat(1.0));
+        assert!(with.pixels().any(|p| *p == hottest) && !without.pixels().any(|p| *p == hottest));
+        assert_eq!(pixel(&without, layout.panel(0, 0), 0), colors::dim([200; 3]));
+    }
+
+    #[test]
+    fn a_png_comes_back_as_it_was() {
+        let (_, image) = drawn(&sight());
+        assert_eq!(image::load_from_memory(&png(&image).unwrap()).unwrap().to_rgb8(), image);
+    }
+}

@@ -1,0 +1,208 @@
+//! What there is to say about the drafter's share in figures; with `--json` the last line.
+
+use serde::Serialize;
+
+use super::sight::Sight;
+
+/// Cells that are named at most.
+const BEST: usize = 5;
+
+/// The figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The run that they are of.
+    pub run: u64,
+    /// `inspection`.
+    pub event: &'static str,
+    /// The method's name.
+    pub method: String,
+    /// Name of the drafter.
+    pub drafter: String,
+    /// The context in words.
+    pub context: String,
+    /// Visual tokens as frames × rows × columns.
+    pub grid: [usize; 3],
+    /// Visual tokens in all.
+    pub visual_tokens: usize,
+    /// Those that the drafter sees.
+    pub kept: usize,
+    /// Their share of all, 0 to 1.
+    pub kept_share: f64,
+    /// Those of each frame.
+    pub kept_per_frame: Vec<usize>,
+    /// About the scores, where there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scores: Option<Scores>,
+    /// The picture that was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub picture: Option<Picture>,
+}
+
+/// About the scores.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scores {
+    /// The lowest.
+    pub least: f32,
+    /// The highest.
+    pub most: f32,
+    /// What the kept tokens have of the sum of all, 0 to 1; none where a score is below 0 and shares mean nothing.
+    pub kept_mass: Option<f64>,
+    /// Mean of the kept tokens; none if there are none.
+    pub kept_mean: Option<f64>,
+    /// Mean of the dropped tokens; none if there are none.
+    pub dropped_mean: Option<f64>,
+    /// The tokens with the highest scores, highest first.
+    pub best: Vec<Best>,
+}
+
+/// A visual token with a high score. All counts begin with 0.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Best {
+    /// Its index, as in `kept` of the prompt event.
+    pub index: usize,
+    /// Its frame.
+    pub frame: usize,
+    /// Its row, from the top.
+    pub row: usize,
+    /// Its column, from the left.
+    pub column: usize,
+    /// When its frame is shown, in seconds.
+    pub time_s: f64,
+    /// Its score.
+    pub score: f32,
+    /// Whether the drafter sees it.
+    pub kept: bool,
+}
+
+/// The picture that was written.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Picture {
+    /// The file.
+    pub file: String,
+    /// Pixels from left to right.
+    pub width: u32,
+    /// Pixels from top to bottom.
+    pub height: u32,
+    /// Side of a cell in pixels.
+    pub cell: u32,
+    /// The frames that are drawn.
+    pub frames: Vec<Drawn>,
+}
+
+/// A frame in the picture.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Drawn {
+    /// Which frame.
+    pub frame: usize,
+    /// When it is shown, in seconds.
+    pub time_s: f64,
+    /// Left edge of its first cell.
+    pub x: u32,
+    /// Upper edge of its first cell.
+    pub y: u32,
+}
+
+impl Summary {
+    /// The figures of a clip.
+    pub fn of(run: u64, method: &str, drafter: &str, context: String, sight: &Sight) -> Summary {
+        let (tokens, kept) = (sight.kept.len(), sight.kept_total());
+        Summary {
+            run,
+            event: "inspection",
+            method: method.into(),
+            drafter: drafter.into(),
+            context,
+            grid: sight.grid,
+            visual_tokens: tokens,
+            kept,
+            kept_share: kept as f64 / tokens.max(1) as f64,
+            kept_per_frame: (0..sight.frames()).map(|frame| sight.kept_in(frame)).collect(),
+            scores: Scores::of(sight),
+            picture: None,
+        }
+    }
+}
+
+impl Scores {
+    fn of(sight: &Sight) -> Option<Scores> {
+        let (least, most) = sight.range()?;
+        let scores = sight.scores.as_ref()?;
+        let (mut sums, mut counts) = ([0.0; 2], [0usize; 2]);
+        for (&score, &kept) in scores.iter().zip(&sight.kept) {
+            sums[usize::from(kept)] += f64::from(score);
+            counts[usize::from(kept)] += 1;
+        }
+        let mean = |side: usize| (counts[side] > 0).then(|| sums[side] / counts[side] as f64);
+        let all = sums[0] + sums[1];
+        Some(Scores {
+            least,
+            most,
+            kept_mass: (least >= 0.0 && all > 0.0).then(|| sums[1] / all),
+            kept_mean: mean(1),
+            dropped_mean: mean(0),
+            best: best(sight, scores),
+        })
+    }
+}
+
+/// The highest scores, the earlier first where tied.
+fn best(sight: &Sight, scores: &[f32]) -> Vec<Best> {
+    let mut order: Vec<usize> = (0..scores.len()).filter(|&i| scores[i].is_finite()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    let cells = sight.cells().max(1);
+    order
+        .into_iter()
+        .take(BEST)
+        .map(|index| Best {
+            index,
+            frame: index / cells,
+            row: index % cells / sight.grid[2],
+            column: index % sight.grid[2],
+            time_s: sight.time(index / cells),
+            score: scores[index],
+            kept: sight.kept[index],
+        })
+        .collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::{super::sight::tests::sight, *};
+
+    pub fn summary(sight: &Sight) -> Summary {
+        Summary::of(1, "some", "small", "sees 50 % by attention".into(), sight)
+    }
+
+    #[test]
+    fn counts_and_shares() {
+        let summary = summary(&sight());
+        assert_eq!((summary.visual_tokens, summary.kept, summary.kept_share), (12, 6, 0.5));
+        assert_eq!(summary.kept_per_frame, [2, 2, 2]);
+        let scores = summary.scores.unwrap();
+        assert_eq!((scores.least, scores.most), (0.0, 11.0));
+        assert_eq!(scores.kept_mass, Some(39.0 / 66.0));
+        assert_eq!((scores.kept_mean, scores.dropped_mean), (Some(6.5), Some(4.5)));
+    }
+
+    #[test]
+    fn the_best_are_in_order_and_in_place() {
+        let best = summary(&sight()).scores.unwrap().best;
+        assert_eq!(best.iter().map(|b| b.index).collect::<Vec<_>>(), [11, 10, 9, 8, 7]);
+        let fourth = &best[3];
+        assert_eq!((fourth.frame, fourth.row, fourth.column), (2, 0, 0));
+        assert_eq!((fourth.time_s, fourth.score, fourth.kept), (2.0, 8.0, false));
+    }
+
+    #[test]
+    fn shares_of_what_may_be_negative_are_not_told() {
+        let mut sight = sight();
+        sight.scores = Some((0..12).map(|i| i as f32 - 3.0).collect());
+        let scores = summary(&sight).scores.unwrap();
+        assert_eq!((scores.kept_mass, scores.kept_mean), (None, Some(3.5)));
+        sight.scores = Some(vec![0.0; 12]);
+        sight.kept = vec![true; 12];
+        let scores = summary(&sight).scores.unwrap();
+        assert_eq!((scores.kept_mass, scores.kept_mean, scores.dropped_mean), (None, Some(0.0), None));
+        assert_eq!(summary(&Sight { scores: None, ..sight }).scores, None);
+    }
+}
