@@ -3,7 +3,9 @@
 //! Nothing here knows tensors or screens. The same [`event::Event`] is the engine's message, a `--json` line, a line of a
 //! saved session and the input of a replay.
 
+pub mod bootstrap;
 pub mod comparison;
+pub mod detection;
 pub mod difference;
 pub mod event;
 pub mod pareto;
@@ -15,6 +17,7 @@ pub mod trial;
 pub mod verdict;
 
 pub use comparison::{Comparison, Figures, Row, RowState};
+pub use detection::Detection;
 pub use difference::{Change, Piece, difference};
 pub use event::{Event, EventKind, Failure, FailureClass, Stage};
 pub use run::{RunRecord, RunState};

@@ -305,11 +305,11 @@ impl Reader {
     }
 }
 
-fn ordinal(word: &str) -> Option<usize> {
+pub(super) fn ordinal(word: &str) -> Option<usize> {
     ["first", "second", "third", "fourth"].iter().position(|ordinal| *ordinal == word)
 }
 
-fn number(word: &str) -> Option<usize> {
+pub(super) fn number(word: &str) -> Option<usize> {
     match word {
         "one" | "single" | "1" => Some(1),
         "two" | "2" => Some(2),
@@ -319,7 +319,7 @@ fn number(word: &str) -> Option<usize> {
     }
 }
 
-fn relation(word: &str, next: &str) -> Option<Relation> {
+pub(super) fn relation(word: &str, next: &str) -> Option<Relation> {
     match word {
         "left" | "right" if next != "of" => None,
         "under" | "beneath" | "underneath" => Some(Relation::Below),
@@ -327,7 +327,7 @@ fn relation(word: &str, next: &str) -> Option<Relation> {
     }
 }
 
-fn motion(word: &str) -> Option<Motion> {
+pub(super) fn motion(word: &str) -> Option<Motion> {
     match word {
         "rise" | "rising" => Some(Motion::Rises),
         "fall" | "falling" => Some(Motion::Falls),

@@ -14,6 +14,7 @@ pub mod facts;
 mod phrases;
 pub mod render;
 pub mod stream;
+pub mod words;
 pub mod world;
 
 pub use world::Scene;

@@ -1,0 +1,147 @@
+//! What each rule says to a chain of drafts.
+
+use std::cell::RefCell;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use specreel::{
+    record::Verdict,
+    scenes::facts::Facts,
+    speculate::{
+        Acceptance, VisualStates,
+        accept::{self, Row},
+    },
+};
+
+use crate::{
+    foresight,
+    kept::{Kept, Problem},
+    systems::Rule,
+    twin::{Look, Twin},
+    words::Words,
+};
+
+/// One verdict for each draft that passes.
+pub type Verdicts = Vec<Option<Verdict>>;
+
+/// What rules may know beside the rows.
+pub struct Judge<'a> {
+    pub words: &'a Words,
+    pub truth: &'a Facts,
+    pub ends: &'a [u32],
+    pub visual: VisualStates,
+    pub visual_before: VisualStates,
+    twin: RefCell<Twin>,
+}
+
+impl<'a> Judge<'a> {
+    pub fn new(kept: &Kept<'_>, words: &'a Words, truth: &'a Facts, ends: &'a [u32], room: usize) -> Self {
+        let (visual, visual_before) = (kept.visual.clone(), kept.visual_before.clone());
+        Self { words, truth, ends, visual, visual_before, twin: RefCell::new(kept.twin(room)) }
+    }
+
+    /// Judge the drafts after a text.
+    pub fn judge(&self, rule: &Rule, text: &[u32], rows: &[Row]) -> Result<Verdicts, Problem> {
+        match rule {
+            Rule::Plain(acceptance) => Ok(plain(acceptance, rows)),
+            Rule::All(rules) => self.join(rules, text, rows, |all| {
+                // The first rule names the reason.
+                all.iter().all(Option::is_some).then(|| all.first().copied().flatten()).flatten()
+            }),
+            Rule::Any(rules) => self.join(rules, text, rows, |all| all.iter().copied().flatten().next()),
+            Rule::WholeWord(rule) => {
+                let verdicts = self.judge(rule, text, rows)?;
+                Ok(self.whole_words(text, rows, verdicts))
+            }
+            Rule::Relevance { lambda, top_n, before_norm, predicting } => {
+                let look = self.look(text, rows)?;
+                let relevance = self.relevance(&look, *top_n, *before_norm, *predicting);
+                let mut rows = rows.to_vec();
+                rows.iter_mut().zip(relevance).for_each(|(row, relevance)| row.relevance = Some(relevance));
+                Ok(plain(&visual(*lambda, *top_n), &rows))
+            }
+            Rule::Stare { below } => Ok(each(rows, |_, row| row.gaze.is_some_and(|gaze| gaze < *below))),
+            Rule::Cost { ratio, gaze, below } => Ok(each(rows, |_, row| {
+                let short = row.log_p_max - row.log_p_draft;
+                let stare = row.gaze.unwrap_or_default();
+                row.divergence.is_some_and(|kl| kl + ratio * short + gaze * stare < *below)
+            })),
+            Rule::Words => {
+                let mut all = text.to_vec();
+                all.extend(rows.iter().map(|row| row.draft));
+                Ok(each(rows, |i, row| {
+                    let (before, after) = (&all[..text.len() + i], &all[text.len() + i + 1..]);
+                    !self.words.meaning(before, row.draft, after, row.wanted).changes()
+                }))
+            }
+            Rule::Sentences => {
+                let scene = foresight::Scene { truth: self.truth, words: self.words, ends: self.ends };
+                scene.judge(&mut self.twin.borrow_mut(), text, rows)
+            }
+        }
+    }
+
+    /// The target's states at the drafts of these rows.
+    pub fn look(&self, text: &[u32], rows: &[Row]) -> Result<Look, Problem> {
+        let drafts: Vec<u32> = rows.iter().map(|row| row.draft).collect();
+        Ok(self.twin.borrow_mut().look(text, &drafts)?)
+    }
+
+    /// LVSpec's relevance of each draft: from its own state, or from the one that predicts it.
+    pub fn relevance(&self, look: &Look, top_n: usize, before_norm: bool, predicting: bool) -> Vec<f32> {
+        let (states, visual) = match before_norm {
+            true => (&look.before_norm, &self.visual_before),
+            false => (&look.states, &self.visual),
+        };
+        let rows = match predicting {
+            true => &states[..states.len() - look.width],
+            false => &states[look.width..],
+        };
+        visual.relevance(rows, top_n)
+    }
+
+    fn join(
+        &self,
+        rules: &[Rule],
+        text: &[u32],
+        rows: &[Row],
+        one: impl Fn(&[Option<Verdict>]) -> Option<Verdict>,
+    ) -> Result<Verdicts, Problem> {
+        let all: Vec<Verdicts> =
+            rules.iter().map(|rule| self.judge(rule, text, rows)).collect::<Result<_, _>>()?;
+        let of = |i: usize| -> Verdicts { all.iter().map(|verdicts| verdicts[i]).collect() };
+        Ok((0..rows.len()).map(|i| one(&of(i))).collect())
+    }
+
+    /// A mismatch stands only where all drafts of its word passed.
+    fn whole_words(&self, text: &[u32], rows: &[Row], mut verdicts: Verdicts) -> Verdicts {
+        let drafts: Vec<u32> = rows.iter().map(|row| row.draft).collect();
+        for range in self.words.ranges(text.last().copied(), &drafts) {
+            if verdicts[range.clone()].iter().any(Option::is_none) {
+                for i in range {
+                    verdicts[i] = verdicts[i].filter(|_| rows[i].draft == rows[i].wanted);
+                }
+            }
+        }
+        verdicts
+    }
+}
+
+/// LVSpec's rule without shifts.
+fn visual(lambda: f64, top_n: usize) -> Acceptance {
+    Acceptance::Visual { lambda, top_n, shift_tolerant: false, always_strict: Vec::new() }
+}
+
+/// A rule of the program's own. None here leaves anything to chance, so any numbers will do.
+fn plain(acceptance: &Acceptance, rows: &[Row]) -> Verdicts {
+    accept::judge(acceptance, rows, &mut ChaCha8Rng::seed_from_u64(0))
+}
+
+/// A rule that looks at one draft after the other.
+fn each(rows: &[Row], passes: impl Fn(usize, &Row) -> bool) -> Verdicts {
+    let verdict = |(i, row): (usize, &Row)| match row.draft == row.wanted {
+        true => Some(Verdict::Exact),
+        false => (!row.protected && passes(i, row)).then_some(Verdict::Loosened),
+    };
+    rows.iter().enumerate().map(verdict).collect()
+}

@@ -1,0 +1,52 @@
+//! Scenes as videos: rendered to mp4, read back like any file, and ready for a model.
+
+use std::{ops::ControlFlow, path::Path};
+
+use specreel::{
+    model::processor::{Patches, VideoProcessor, layout::VisualGrid},
+    scenes::{
+        Scene, encode,
+        facts::{self, Facts},
+    },
+    video::{self, Rule, Sampling},
+};
+
+use super::kept::Problem;
+
+/// Width and height of the file in pixels.
+const SIZE: u32 = 224;
+
+/// A clip whose facts are known.
+pub struct Clip {
+    /// What is true of it.
+    pub truth: Facts,
+    /// What both towers read.
+    pub patches: Patches,
+    /// The visual tokens.
+    pub grid: VisualGrid,
+    /// Frames a second, as sampled.
+    pub sample_fps: f64,
+}
+
+impl Clip {
+    /// The clip of a seed; `dir` takes the file for a moment.
+    pub fn render(seed: u64, dir: &Path, processor: &VideoProcessor) -> Result<Self, Problem> {
+        let scene = Scene::from_seed(seed);
+        let path = dir.join("clip.mp4");
+        encode::mp4(&scene, &path, SIZE, SIZE)?;
+        let mut frames = Vec::new();
+        let start = &mut |_: &_, _: &_| ControlFlow::Continue(());
+        let decoded = video::decode(&path, &Rule::QWEN_VL, Sampling::Auto, start, &mut |frame| {
+            frames.push(frame);
+            ControlFlow::Continue(())
+        })?;
+        let (height, width) = frames.first().map_or((0, 0), |f| (f.height as usize, f.width as usize));
+        let mut builder = processor.patches(processor.target_size(height, width, frames.len(), None)?)?;
+        for frame in &frames {
+            builder.push(&frame.rgb, height, width)?;
+        }
+        let patches = builder.finish()?;
+        let grid = VisualGrid::from_patches(patches.grid, processor.config().merge)?;
+        Ok(Self { truth: facts::of(&scene), patches, grid, sample_fps: decoded.plan.sample_fps })
+    }
+}

@@ -1,0 +1,180 @@
+//! A clip that both models have read once, from which any number of generations start.
+
+use std::{cell::RefCell, ops::ControlFlow, path::Path};
+
+use specreel::{
+    model::{
+        WeightType,
+        decoder::Sequence,
+        family::{Prompt, QwenVl},
+    },
+    record::Verdict,
+    speculate::{
+        Context, Method, OwnRule, Parts, Rules, Sampler, VisualStates,
+        accept::Row,
+        context::{self, Preparation, Signals},
+        generate,
+    },
+};
+
+use super::{clip::Clip, twin::Twin};
+
+/// What went wrong.
+pub type Problem = Box<dyn std::error::Error>;
+
+/// A rule that knows the text before the drafts.
+pub type TextRule<'a> = dyn Fn(&[u32], &[Row]) -> Vec<Option<Verdict>> + 'a;
+
+/// A target and a drafter.
+pub struct Pair {
+    /// The target.
+    pub target: QwenVl,
+    /// The drafter.
+    pub drafter: QwenVl,
+}
+
+impl Pair {
+    /// Load both.
+    pub fn load(target: &Path, drafter: &Path) -> Result<Self, Problem> {
+        let load = |dir| QwenVl::load(dir, WeightType::Q8_0, &mut |_, _| {});
+        let pair = Self { target: load(target)?, drafter: load(drafter)? };
+        pair.target.tokenizer().same_vocabulary(pair.drafter.tokenizer())?;
+        Ok(pair)
+    }
+
+    /// Let both read a clip; the drafter sees what `context` shows it.
+    pub fn read(
+        &self,
+        clip: &Clip,
+        prompt: &str,
+        context: &Context,
+        room: usize,
+    ) -> Result<Kept<'_>, Problem> {
+        let go_on = &mut |_, _| ControlFlow::Continue(());
+        let target = &self.target;
+        let prompt = target.prompt(prompt, clip.grid, clip.sample_fps)?;
+        let seen = target.encode(&clip.patches, &mut |_, _| ControlFlow::Continue(()))?;
+        let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
+        let width = target.decoder().config().hidden;
+        let mut states = Vec::new();
+        let mut keep = |first: usize, chunk: &[f32]| {
+            let rows = (first..).zip(chunk.chunks_exact(width));
+            rows.filter(|(row, _)| prompt.visual.contains(row))
+                .for_each(|(_, s)| states.extend_from_slice(s));
+        };
+        let full = Context::Full {};
+        let sequence = context::prefill(target, &prompt, Some(&seen), &rows, &full, room, &mut keep, go_on)?
+            .ok_or("the target's prefill was stopped")?;
+
+        let mut before = Vec::new();
+        let embeddings = target.embed(&prompt, Some(&seen), &rows)?;
+        let positions = prompt.positions.select(&rows);
+        Sequence::new(target.decoder().clone(), rows.len()).prefill_before_norm(
+            &embeddings,
+            &positions,
+            &mut |chunk| before.extend_from_slice(chunk),
+            go_on,
+        )?;
+        let before = before[prompt.visual.start * width..prompt.visual.end * width].to_vec();
+
+        let preparation = Preparation { target, prompt: &prompt, visual: Some(&seen) };
+        let grid = [clip.grid.t, clip.grid.h, clip.grid.w];
+        let share = preparation.rows(&context::select(context, grid, &Signals::default()));
+        let own = self.drafter.encode(&clip.patches, &mut |_, _| ControlFlow::Continue(()))?;
+        let ignore = &mut |_: usize, _: &[f32]| {};
+        let drafter =
+            context::prefill(&self.drafter, &prompt, Some(&own), &share, context, room, ignore, go_on)?
+                .ok_or("the drafter's prefill was stopped")?;
+        Ok(Kept {
+            pair: self,
+            visual: VisualStates::new(states, width),
+            visual_before: VisualStates::new(before, width),
+            target: sequence,
+            drafter,
+            prompt,
+        })
+    }
+}
+
+/// A clip and a prompt that both models have read.
+pub struct Kept<'a> {
+    pair: &'a Pair,
+    prompt: Prompt,
+    target: Sequence,
+    drafter: Sequence,
+    /// The target's final states at the visual tokens.
+    pub visual: VisualStates,
+    /// The same before the norm.
+    pub visual_before: VisualStates,
+}
+
+/// What a generation wrote.
+#[derive(Default)]
+pub struct Written {
+    /// The tokens, without the end.
+    pub ids: Vec<u32>,
+    /// What the target wanted in the place of each.
+    pub wanted: Vec<u32>,
+    /// Which of them a rule let pass against the target's wish.
+    pub loosened: Vec<bool>,
+    /// Steps.
+    pub steps: usize,
+    /// Accepted drafts.
+    pub accepted: usize,
+}
+
+impl Kept<'_> {
+    /// Generate greedily under a method, `rule` judging in place of its acceptance where there is one.
+    pub fn write(
+        &mut self,
+        method: &Method,
+        rule: Option<&TextRule<'_>>,
+        limit: usize,
+    ) -> Result<Written, Problem> {
+        let tokenizer = self.pair.target.tokenizer();
+        let (target_len, drafter_len) = (self.target.len(), self.drafter.len());
+        let text = RefCell::new(Vec::new());
+        let own = |rows: &[Row]| rule.map_or_else(Vec::new, |rule| rule(&text.borrow(), rows));
+        let own: &OwnRule<'_> = &own;
+        let rules = Rules {
+            method,
+            sampler: Sampler { temperature: 0.0, top_p: 1.0, seed: 0 },
+            max_new_tokens: limit,
+            vocab: tokenizer.vocabulary(),
+            ends: tokenizer.end_ids(),
+            protected: &|id| tokenizer.is_special(id),
+            logprobs: 0,
+            row_ms: None,
+            rule: rule.is_some().then_some(own),
+        };
+        let parts = Parts {
+            target: &mut self.target,
+            drafter: Some(&mut self.drafter),
+            visual: &self.visual,
+            span: self.prompt.visual.clone(),
+            prompt: &self.prompt.ids,
+        };
+        let mut written = Written::default();
+        let finished = generate(rules, parts, &mut |step| {
+            written.steps += 1;
+            written.accepted += step.accepted;
+            for token in &step.tokens {
+                text.borrow_mut().push(token.id);
+                written.wanted.push(token.target_id);
+                written.loosened.push(!token.verdict.is_strict());
+            }
+            ControlFlow::Continue(())
+        });
+        self.target.truncate(target_len);
+        self.drafter.truncate(drafter_len);
+        finished?;
+        written.ids = text.into_inner();
+        Ok(written)
+    }
+
+    /// The target once more, to look at texts that a rule thinks about.
+    pub fn twin(&self, room: usize) -> Twin {
+        let vocab = self.pair.target.tokenizer().vocabulary();
+        Twin::new(&self.target, self.prompt.ids.last().copied().unwrap_or_default(), vocab, room)
+    }
+}
