@@ -6,8 +6,7 @@ wrote itself teach it that; it still sees less of the video, so the facts stay w
 
 import random
 
-import torch
-
+from clock import precision
 from evaluate import generate, load
 
 
@@ -22,7 +21,7 @@ class Teacher:
         if not prompts or random.random() > self.share:
             return samples
         prompt = random.choice(prompts)
-        with torch.autocast("cpu", torch.bfloat16, enabled=False):
+        with precision():
             rows = generate(self.model, self.encoder, samples, prompt, limit=224)
         taught = []
         for (header, pixels), row in zip(samples, rows):

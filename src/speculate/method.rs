@@ -169,6 +169,10 @@ pub enum Context {
     },
 }
 
+fn one() -> f32 {
+    1.0
+}
+
 fn half() -> f64 {
     0.5
 }
@@ -312,6 +316,15 @@ pub enum Acceptance {
     Divergence {
         /// In nats.
         threshold: f32,
+    },
+    /// A mismatch passes where what it may cost is below `limit` nats: how far the drafter's distribution is from the target's
+    /// (Kullback-Leibler), plus `ratio` times how much less likely the draft is to the target than its best token (ours).
+    Cost {
+        /// In nats.
+        limit: f32,
+        /// Weight of the second part, 0 or more.
+        #[serde(default = "one")]
+        ratio: f32,
     },
     /// Strict where the target stares at one visual token, loose on the rest: relevance is the largest attention weight on one
     /// visual token in the row that predicts the draft, mean over layers and heads.

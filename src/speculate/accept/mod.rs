@@ -69,7 +69,9 @@ impl Needs {
         match rule {
             Acceptance::Visual { top_n, .. } => Self { relevance: Some(*top_n), ..Self::default() },
             Acceptance::Glance { .. } => Self { gaze: true, ..Self::default() },
-            Acceptance::Divergence { .. } => Self { divergence: true, ..Self::default() },
+            Acceptance::Divergence { .. } | Acceptance::Cost { .. } => {
+                Self { divergence: true, ..Self::default() }
+            }
             Acceptance::Entropy { entropy: EntropyOver::Full, .. }
             | Acceptance::Window { entropy: EntropyOver::Full, .. } => {
                 Self { entropy_full: true, ..Self::default() }
@@ -135,6 +137,10 @@ fn mismatches(rule: &Acceptance, rows: &[Row], chances: &[f64]) -> Vec<Option<Ve
         Acceptance::Divergence { threshold } => {
             each(&|_, row| row.divergence.is_some_and(|kl| kl < *threshold).then_some(Verdict::Divergence))
         }
+        Acceptance::Cost { limit, ratio } => each(&|_, row| {
+            let cost = row.divergence? + ratio * (row.log_p_max - row.log_p_draft);
+            (cost < *limit).then_some(Verdict::Divergence)
+        }),
         Acceptance::Random { probability, .. } => {
             each(&|i, _| (chances[i] < *probability).then_some(Verdict::Chance))
         }

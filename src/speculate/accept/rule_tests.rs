@@ -42,6 +42,26 @@ fn divergence_passes_strictly_below_its_threshold() {
 }
 
 #[test]
+fn cost_adds_what_the_models_and_the_draft_differ_by() {
+    let row = |divergence, gap: f32| Row { divergence, log_p_draft: -1.0 - gap, log_p_max: -1.0, ..wrong() };
+    for (limit, ratio, divergence, gap, passes) in [
+        (0.8f32, 1.0f32, Some(0.3), 0.4f32, true),
+        (0.8, 1.0, Some(0.5), 0.4, false),
+        (0.8, 0.5, Some(0.5), 0.4, true),
+        (0.8, 0.0, Some(0.5), 9.0, true),
+        (0.0, 1.0, Some(0.0), 0.0, false),
+        (9.0, 1.0, Some(f32::INFINITY), 0.0, false),
+        (9.0, 1.0, Some(0.0), f32::INFINITY, false),
+        (9.0, 1.0, None, 0.0, false),
+    ] {
+        let rule = Acceptance::Cost { limit, ratio };
+        let got = verdicts(&rule, &[row(divergence, gap)]);
+        assert_eq!(got, [passes.then_some(Verdict::Divergence)], "{rule:?} {divergence:?} {gap}");
+        assert_eq!(verdicts(&rule, &[Row { protected: true, ..row(divergence, gap) }]), [None]);
+    }
+}
+
+#[test]
 fn glance_loosens_where_the_target_stares_least() {
     let rows =
         |gazes: &[Option<f32>]| -> Vec<Row> { gazes.iter().map(|&gaze| Row { gaze, ..wrong() }).collect() };

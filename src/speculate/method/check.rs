@@ -298,7 +298,7 @@ impl Method {
 /// True if the rule compares the drafter's distribution with the target's.
 fn needs_distributions(rule: &Acceptance) -> bool {
     match rule {
-        Acceptance::Sampled {} | Acceptance::Divergence { .. } => true,
+        Acceptance::Sampled {} | Acceptance::Divergence { .. } | Acceptance::Cost { .. } => true,
         Acceptance::AllOf { rules } => rules.iter().any(needs_distributions),
         _ => false,
     }
@@ -315,7 +315,10 @@ fn strict(rule: &Acceptance, k: usize) -> bool {
         Acceptance::Window { length, .. } => *length > k,
         Acceptance::Random { probability, .. } => *probability == 0.0,
         Acceptance::AllOf { rules } => rules.iter().any(|rule| strict(rule, k)),
-        Acceptance::Entropy { .. } | Acceptance::Lenient { .. } | Acceptance::Divergence { .. } => false,
+        Acceptance::Entropy { .. }
+        | Acceptance::Lenient { .. }
+        | Acceptance::Divergence { .. }
+        | Acceptance::Cost { .. } => false,
     }
 }
 
@@ -340,6 +343,18 @@ fn rule_problem(rule: &Acceptance) -> Option<Problem> {
             f64::from(*rho),
             "a draft passes at rho times the probability of the target's best token, for example 0.2",
         ),
+        Acceptance::Cost { limit, ratio } => {
+            let wrong = |key: &str, value: f32| {
+                let inside = value.is_finite() && value >= 0.0;
+                (!inside).then(|| Problem::Range {
+                    key: format!("acceptance.{key}"),
+                    found: value.to_string(),
+                    range: "a finite number from 0",
+                    hint: "a mismatch passes below `limit` nats of divergence and `ratio` times its log-likelihood gap, for example 0.8 and 1",
+                })
+            };
+            wrong("limit", *limit).or_else(|| wrong("ratio", *ratio))
+        }
         Acceptance::Divergence { threshold } => {
             let inside = threshold.is_finite() && *threshold >= 0.0;
             (!inside).then(|| Problem::Range {

@@ -37,6 +37,7 @@ fn lossless_truth_table() {
         (Acceptance::Lenient { rho: 0.0 }, false),
         (Acceptance::Entropy { threshold: 9.0, entropy: EntropyOver::Top3 }, false),
         (Acceptance::Divergence { threshold: 0.0 }, false),
+        (Acceptance::Cost { limit: 0.0, ratio: 1.0 }, false),
         (Acceptance::Glance { lambda: 0.19 }, true),
         (Acceptance::Glance { lambda: 0.2 }, false),
         (both(Acceptance::Lenient { rho: 0.1 }, Acceptance::Glance { lambda: 0.19 }), true),

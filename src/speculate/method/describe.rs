@@ -178,6 +178,7 @@ impl Acceptance {
             Acceptance::Visual { .. } => "visual",
             Acceptance::Lenient { .. } => "lenient",
             Acceptance::Divergence { .. } => "divergence",
+            Acceptance::Cost { .. } => "cost",
             Acceptance::Glance { .. } => "glance",
             Acceptance::AllOf { .. } => "all_of",
             Acceptance::Random { .. } => "random",
@@ -204,6 +205,8 @@ impl Acceptance {
             }
             Acceptance::Lenient { rho } => format!("lenient ρ {rho}"),
             Acceptance::Divergence { threshold } => format!("divergence < {threshold}"),
+            Acceptance::Cost { limit, ratio } if *ratio == 1.0 => format!("cost < {limit}"),
+            Acceptance::Cost { limit, ratio } => format!("cost < {limit}, ratio {ratio}"),
             Acceptance::Glance { lambda } => format!("glance λ {lambda}"),
             Acceptance::AllOf { rules } => {
                 rules.iter().map(Acceptance::describe).collect::<Vec<_>>().join(" and ")

@@ -97,7 +97,7 @@ impl Method {
 
 /// Write floats of 32 bits with the digits that tell them apart, in lists of choices too.
 fn shorten(choice: &mut Table) {
-    for key in ["threshold", "rho"] {
+    for key in ["threshold", "rho", "limit", "ratio"] {
         if let Some(Toml::Float(x)) = choice.get_mut(key) {
             *x = (*x as f32).to_string().parse().unwrap_or(*x);
         }

@@ -52,7 +52,7 @@ fn mistakes_are_answered_with_what_is_allowed() {
             "\"visual\"",
             "\"visula\"",
             "unknown kind \"visula\" of `acceptance`",
-            "did you mean `visual`? there are: exact, sampled, entropy, window, visual, lenient, divergence, glance, all_of, random",
+            "did you mean `visual`? there are: exact, sampled, entropy, window, visual, lenient, divergence, cost, glance, all_of, random",
         ),
         (
             "lambda = 0.7, ",

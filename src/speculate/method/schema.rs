@@ -201,6 +201,10 @@ pub const AXES: [Axis; 5] = [
             },
             Kind { name: "lenient", keys: &[must("rho", Value::Number, "0.2")] },
             Kind { name: "divergence", keys: &[must("threshold", Value::Number, "0.3")] },
+            Kind {
+                name: "cost",
+                keys: &[must("limit", Value::Number, "0.8"), may("ratio", Value::Number, "1.0")],
+            },
             Kind { name: "glance", keys: &[must("lambda", Value::Number, "0.7")] },
             Kind {
                 name: "all_of",
