@@ -66,15 +66,14 @@ impl Pair {
         let sequence = context::prefill(target, &prompt, Some(&seen), &rows, &full, room, &mut keep, go_on)?
             .ok_or("the target's prefill was stopped")?;
 
-        let mut before = Vec::new();
         let embeddings = target.embed(&prompt, Some(&seen), &rows)?;
         let positions = prompt.positions.select(&rows);
-        Sequence::new(target.decoder().clone(), rows.len()).prefill_before_norm(
-            &embeddings,
-            &positions,
-            &mut |chunk| before.extend_from_slice(chunk),
-            go_on,
-        )?;
+        let layers = target.decoder().config().layers;
+        let before = Sequence::new(target.decoder().clone(), rows.len())
+            .prefill_below(&embeddings, &positions, layers, go_on)?
+            .ok_or("the target's prefill was stopped")?
+            .flatten_all()?
+            .to_vec1::<f32>()?;
         let before = before[prompt.visual.start * width..prompt.visual.end * width].to_vec();
 
         let preparation = Preparation { target, prompt: &prompt, visual: Some(&seen) };

@@ -13,8 +13,8 @@ use std::sync::{
 /// Set in the state word while a job is open; the bits below count the workers inside, the bits above number the jobs.
 const OPEN: u64 = 1 << 31;
 const JOB: u64 = 1 << 32;
-/// Looks for work (a pause each) before a worker goes to sleep: about a tenth of a millisecond.
-const PATIENCE: u32 = 4000;
+/// Looks for work (a pause each) before a worker goes to sleep: about a millisecond, longer than a drafter takes for its chain.
+const PATIENCE: u32 = 40_000;
 
 type Work = *const (dyn Fn(usize) + Sync);
 
