@@ -6,7 +6,10 @@ use std::{
 };
 
 use serde_json::Value;
-use specreel::record::{Event, EventKind};
+use specreel::{
+    record::{Event, EventKind},
+    speculate::Method,
+};
 
 use crate::{Outcome, Program};
 
@@ -47,12 +50,17 @@ fn the_table_is_stdout_and_the_rest_is_stderr() {
 #[test]
 fn differences_are_marked_word_by_word() {
     let program = Program::new();
-    let args = ["--methods", "random-loose", "--set", "acceptance.probability=1"];
+    // Whatever a drafter that sees nothing says passes: it is wrong about what it cannot see.
+    let blind = Method::preset("text-only").unwrap();
+    let sets = ["acceptance.kind=random", "acceptance.probability=1", "shape.length=20"];
+    program
+        .file("blind.toml", blind.with_sets(sets).unwrap().to_toml().replace("\"text-only\"", "\"blind\""));
+    let args = ["--methods", "blind.toml"];
     let run = compare(&program, &args);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let row = cells(&run.stdout, "random-loose");
+    let row = cells(&run.stdout, "blind");
     let first: usize = row[8].strip_prefix("differs at ").unwrap().parse().unwrap();
-    assert!(run.stdout.contains(&format!("random-loose from token {first} on")), "{}", run.stdout);
+    assert!(run.stdout.contains(&format!("blind from token {first} on")), "{}", run.stdout);
     assert!(run.stdout.contains("[-") && run.stdout.contains("{+"), "{}", run.stdout);
     let colored = compare(&program, &[&args[..], &["--color", "always"]].concat());
     assert!(colored.stdout.contains("\x1b[31m[-") && colored.stdout.contains("\x1b[32m{+"));

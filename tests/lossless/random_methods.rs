@@ -88,7 +88,7 @@ fn loosening(rng: &mut ChaCha8Rng) -> Acceptance {
     let share = pick(rng, &[0.0, 0.01, 0.3, 1.0]);
     let threshold = pick(rng, &[0.0, 0.7, 9.0]);
     let entropy = pick(rng, &[EntropyOver::Top3, EntropyOver::Full]);
-    match rng.random_range(0..7) {
+    match rng.random_range(0..8) {
         0 => Acceptance::Entropy { threshold, entropy },
         1 => Acceptance::Window { length: pick(rng, &[1, 2, 4, 100]), threshold, entropy },
         2 => {
@@ -98,6 +98,7 @@ fn loosening(rng: &mut ChaCha8Rng) -> Acceptance {
         3 => Acceptance::Lenient { rho: share as f32 },
         4 => Acceptance::Divergence { threshold },
         5 => Acceptance::Glance { lambda: share },
+        6 => Acceptance::Cost { limit: threshold, ratio: pick(rng, &[0.0, 0.5, 1.0]) },
         _ => Acceptance::Random { probability: share, seed: pick(rng, &[0, 7]) },
     }
 }
@@ -294,7 +295,9 @@ impl Run {
                 assert!(matches!(first, Acceptance::Window { length, .. } if *length <= deepest));
             }
             Verdict::Lenient => assert!(matches!(first, Acceptance::Lenient { .. })),
-            Verdict::Divergence => assert!(matches!(first, Acceptance::Divergence { .. })),
+            Verdict::Divergence => {
+                assert!(matches!(first, Acceptance::Divergence { .. } | Acceptance::Cost { .. }));
+            }
             Verdict::Chance => assert!(matches!(first, Acceptance::Random { .. })),
             other => panic!("an accepted draft is never {other}"),
         }
@@ -314,7 +317,10 @@ impl Run {
         assert_eq!(token.relevance.is_some(), has(|rule| matches!(rule, Acceptance::Visual { .. })));
         assert_eq!(token.relevance_rank.is_some(), token.relevance.is_some());
         assert_eq!(token.gaze.is_some(), has(|rule| matches!(rule, Acceptance::Glance { .. })));
-        assert_eq!(token.divergence.is_some(), has(|rule| matches!(rule, Acceptance::Divergence { .. })));
+        assert_eq!(
+            token.divergence.is_some(),
+            has(|rule| matches!(rule, Acceptance::Divergence { .. } | Acceptance::Cost { .. }))
+        );
         assert!(token.relevance.is_none_or(|cosine| cosine.abs() < 1.0001));
         assert!(token.gaze.is_none_or(|gaze| (0.0..=1.0001).contains(&gaze)));
         assert!(token.divergence.is_none_or(|nats| nats >= 0.0));

@@ -228,14 +228,14 @@ fn keys_one_by_one_after_silence_are_all_answered() {
 
 #[test]
 fn a_comparison_fits_a_narrow_terminal() {
-    let mut t = Terminal::start(44, 60, &["compare", "demo", "--methods", "naive,lvspec"]);
+    let mut t = Terminal::start(44, 60, &["compare", "demo", "--methods", "naive,random-loose"]);
     assert_eq!(t.exit_code(), 0);
     let screen = t.text();
     let table = screen.find("method ").unwrap_or_else(|| panic!("no table in\n{screen}"));
-    for row in ["autoregressive  lossless   1.00x", "naive           lossless ", "lvspec          lossy "] {
+    for row in ["autoregressive  lossless   1.00x", "naive           lossless ", "random-loose    lossy "] {
         assert!(screen[table..].contains(&format!("\n{row}")), "no {row:?} in\n{screen}");
     }
     let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("Left out for lack of room: per step, end to end"), "{screen}");
-    assert!(words.contains("lvspec from token") && words.contains("{+"), "no differences in\n{screen}");
+    assert!(words.contains("random-loose from token") && words.contains("{+"), "no differences in\n{screen}");
 }

@@ -107,6 +107,7 @@ const QUERIES: usize = 8;
 ///
 /// A row's sums run over its visible slots in ascending order, and its softmax over them side by side. A node of a tree
 /// therefore gets, bit for bit, what it would have got as the last row of a chain.
+#[expect(clippy::too_many_arguments, reason = "one layer: where, what, who sees what, and what is watched")]
 pub(super) fn attend<'a>(
     cache: &Cache,
     layer: usize,

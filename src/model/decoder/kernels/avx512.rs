@@ -108,6 +108,7 @@ unsafe fn store(product: &Product, panel: usize, r: usize, sums: &[__m512], y: &
 /// SAFETY: those panels and rows exist.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+#[expect(clippy::needless_range_loop, reason = "rows and panels index several arrays and pointers at once")]
 unsafe fn tile<const P: usize, const R: usize>(
     w: &Panels,
     x: &Rows8,
