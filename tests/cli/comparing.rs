@@ -55,14 +55,14 @@ fn differences_are_marked_word_by_word() {
     let sets = ["acceptance.kind=random", "acceptance.probability=1", "shape.length=20"];
     program
         .file("blind.toml", blind.with_sets(sets).unwrap().to_toml().replace("\"text-only\"", "\"blind\""));
-    let args = ["--methods", "blind.toml"];
-    let run = compare(&program, &args);
+    let args = ["compare", "demo", "--max-new-tokens", "100", "--methods", "blind.toml"];
+    let run = program.run(&args);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let row = cells(&run.stdout, "blind");
     let first: usize = row[8].strip_prefix("differs at ").unwrap().parse().unwrap();
     assert!(run.stdout.contains(&format!("blind from token {first} on")), "{}", run.stdout);
     assert!(run.stdout.contains("[-") && run.stdout.contains("{+"), "{}", run.stdout);
-    let colored = compare(&program, &[&args[..], &["--color", "always"]].concat());
+    let colored = program.run(&[&args[..], &["--color", "always"]].concat());
     assert!(colored.stdout.contains("\x1b[31m[-") && colored.stdout.contains("\x1b[32m{+"));
 }
 
