@@ -33,20 +33,7 @@ fn send(engine: &Scripted, kind: EventKind) {
 }
 
 fn step(text: &str) -> EventKind {
-    let token = Token {
-        id: 7,
-        text: text.into(),
-        verdict: Verdict::Exact,
-        target_id: 7,
-        relevance: None,
-        relevance_rank: None,
-        gaze: None,
-        divergence: None,
-        entropy: None,
-        probability: None,
-        drafter_probability: None,
-        logprobs: vec![],
-    };
+    let token = Token::new(7, text, Verdict::Exact);
     EventKind::Step(Step {
         index: 0,
         drafted: vec![7],

@@ -17,6 +17,7 @@ mod inspect;
 mod interrupt;
 mod log;
 mod methods;
+mod new_file;
 pub mod ports;
 pub mod printer;
 mod progress;

@@ -2,20 +2,7 @@ use super::*;
 use crate::record::FailureClass;
 
 fn token(text: &str, verdict: Verdict) -> Token {
-    Token {
-        id: 1,
-        text: text.into(),
-        verdict,
-        target_id: 1,
-        relevance: None,
-        relevance_rank: None,
-        gaze: None,
-        divergence: None,
-        entropy: None,
-        probability: None,
-        drafter_probability: None,
-        logprobs: vec![],
-    }
+    Token::new(1, text, verdict)
 }
 
 fn script(tokens: &[(&str, Verdict)], reason: StopReason) -> Vec<Event> {

@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::record::{Event, Failure, FailureClass};
+use super::new_file::Named;
+use crate::record::{Event, Failure};
+
+const SESSION: Named = Named { flag: "--save", what: "the session to " };
 
 /// A session file that is being written. Every event is one write, so a crash loses at most the event it happened in.
 #[derive(Debug)]
@@ -21,26 +24,7 @@ impl SessionFile {
     /// # Errors
     /// It exists (class usage), or cannot be created (class input).
     pub fn create(path: &Path, force: bool) -> Result<SessionFile, Failure> {
-        let mut options = File::options();
-        options.write(true);
-        if force {
-            options.create(true).truncate(true)
-        } else {
-            options.create_new(true)
-        };
-        match options.open(path) {
-            Ok(file) => Ok(SessionFile { file, path: path.into() }),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Failure {
-                class: FailureClass::Usage,
-                error: format!("{} exists", path.display()),
-                hint: Some("choose another name for --save, or add --force to overwrite it".into()),
-            }),
-            Err(e) => Err(Failure {
-                class: FailureClass::Input,
-                error: format!("cannot write the session to {}: {e}", path.display()),
-                hint: Some("choose a writable place for --save".into()),
-            }),
-        }
+        Ok(SessionFile { file: SESSION.open(path, force, true)?, path: path.into() })
     }
 
     /// Append one event.
@@ -71,18 +55,14 @@ impl SessionFile {
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
-        Failure {
-            class: FailureClass::Internal,
-            error: format!("cannot write the session to {}: {error}", self.path.display()),
-            hint: Some("what was saved before is kept; is the disk full?".into()),
-        }
+        SESSION.broken(&self.path, error, "what was saved before is kept; is the disk full?")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{EventKind, Stage};
+    use crate::record::{EventKind, FailureClass, Stage};
 
     #[test]
     fn lines_are_there_at_once_and_nothing_is_overwritten_unasked() {

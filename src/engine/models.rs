@@ -2,7 +2,7 @@
 
 use super::thread::Outlet;
 use crate::{
-    model::{DeviceChoice, ModelSpec, WeightType, family::QwenVl},
+    model::{ModelSpec, family::QwenVl},
     record::{EventKind, Failure, FailureClass, Stage},
 };
 
@@ -37,28 +37,7 @@ impl Models {
     /// # Errors
     /// If a device is not there, a checkpoint cannot be used, or the two do not fit together.
     pub fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Self, Failure> {
-        match spec.device {
-            DeviceChoice::Auto | DeviceChoice::Cpu => {}
-            DeviceChoice::Cuda(_) | DeviceChoice::Metal => {
-                return Err(Failure {
-                    class: FailureClass::Usage,
-                    error: "this version computes on the CPU only".into(),
-                    hint: Some("use --device cpu (or leave it out)".into()),
-                });
-            }
-        }
-        let dtype = match spec.dtype {
-            WeightType::Auto | WeightType::Q8_0 => WeightType::Q8_0,
-            WeightType::F32 => WeightType::F32,
-            WeightType::Q4K => WeightType::Q4K,
-            WeightType::F16 | WeightType::Bf16 => {
-                return Err(Failure {
-                    class: FailureClass::Usage,
-                    error: "f16 and bf16 weights are slow and inexact on a CPU and not offered there".into(),
-                    hint: Some("use --dtype q8_0 (the default), q4_k or f32".into()),
-                });
-            }
-        };
+        let (dtype, words) = spec.weights()?;
         let mut progress = |done: usize, total: usize| {
             outlet.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
         };
@@ -79,11 +58,6 @@ impl Models {
                 return Err(refuse("it cuts frames into other patches".into()));
             }
         }
-        let dtype = match dtype {
-            WeightType::F32 => "f32",
-            WeightType::Q4K => "q4_k",
-            _ => "q8_0",
-        };
-        Ok(Self { target, drafter, device: "cpu".into(), dtype: dtype.into() })
+        Ok(Self { target, drafter, device: "cpu".into(), dtype: words.into() })
     }
 }

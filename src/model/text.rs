@@ -137,27 +137,29 @@ struct EndConfig {
     eos_token_id: Option<Ids>,
     #[serde(default)]
     text_config: Option<Box<EndConfig>>,
+    /// Any value: what is no number asks for nothing.
+    #[serde(default)]
+    repetition_penalty: serde_json::Value,
 }
 
-fn end_ids(path: &Path) -> Result<Option<Vec<u32>>, TextError> {
+impl EndConfig {
+    fn ids(self) -> Option<Vec<u32>> {
+        let ids = self.eos_token_id.or_else(|| self.text_config.and_then(|c| c.eos_token_id));
+        ids.map(|ids| match ids {
+            Ids::One(id) => vec![id],
+            Ids::Many(ids) => ids,
+        })
+    }
+}
+
+/// What a file says; one that is not there says nothing.
+fn end_config(path: &Path) -> Result<EndConfig, TextError> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(EndConfig::default()),
         Err(source) => return Err(TextError::Read { path: path.into(), source }),
     };
-    let config: EndConfig = serde_json::from_slice(&text)
-        .map_err(|e| TextError::Parse { path: path.into(), problem: e.to_string() })?;
-    let ids = config.eos_token_id.or_else(|| config.text_config.and_then(|c| c.eos_token_id));
-    Ok(ids.map(|ids| match ids {
-        Ids::One(id) => vec![id],
-        Ids::Many(ids) => ids,
-    }))
-}
-
-/// What the file asks for, if it can be read.
-fn repetition_penalty(path: &Path) -> Option<f64> {
-    let config: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-    config.get("repetition_penalty")?.as_f64()
+    serde_json::from_slice(&text).map_err(|e| TextError::Parse { path: path.into(), problem: e.to_string() })
 }
 
 impl TextTokenizer {
@@ -182,15 +184,16 @@ impl TextTokenizer {
         let added = full.get_added_tokens_decoder().into_iter();
         let added = added.map(|(id, token)| (id, (token.content, token.special))).collect();
         let vocabulary = highest as usize + 1;
-        let ends = match end_ids(&dir.join("generation_config.json"))? {
+        let generation = end_config(&dir.join("generation_config.json"))?;
+        let repetition_penalty = generation.repetition_penalty.as_f64();
+        let ends = match generation.ids() {
             Some(ids) => Some(ids),
-            None => end_ids(&dir.join("config.json"))?,
+            None => end_config(&dir.join("config.json"))?.ids(),
         };
         let ends = ends.filter(|ids| !ids.is_empty()).ok_or_else(|| TextError::NoEnd { dir: dir.into() })?;
         if let Some(id) = ends.iter().find(|id| **id as usize >= vocabulary) {
             return Err(TextError::EndOutside { id: *id, vocabulary });
         }
-        let repetition_penalty = repetition_penalty(&dir.join("generation_config.json"));
         Ok(Self(Arc::new(Inner { full, plain, path, vocabulary, ends, repetition_penalty, added })))
     }
 

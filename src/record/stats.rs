@@ -244,20 +244,7 @@ mod tests {
     use crate::record::Token;
 
     fn token(verdict: Verdict) -> Token {
-        Token {
-            id: 1,
-            text: "a".into(),
-            verdict,
-            target_id: 1,
-            relevance: None,
-            relevance_rank: None,
-            gaze: None,
-            divergence: None,
-            entropy: None,
-            probability: None,
-            drafter_probability: None,
-            logprobs: vec![],
-        }
+        Token::new(1, "a", verdict)
     }
 
     #[test]

@@ -41,6 +41,26 @@ pub struct Token {
     pub logprobs: Vec<(u32, f32)>,
 }
 
+impl Token {
+    /// A token of which nothing is known but this; the target wanted it too.
+    pub fn new(id: u32, text: impl Into<String>, verdict: Verdict) -> Self {
+        Self {
+            id,
+            text: text.into(),
+            verdict,
+            target_id: id,
+            relevance: None,
+            relevance_rank: None,
+            gaze: None,
+            divergence: None,
+            entropy: None,
+            probability: None,
+            drafter_probability: None,
+            logprobs: Vec::new(),
+        }
+    }
+}
+
 /// One step of a generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {

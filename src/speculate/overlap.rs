@@ -8,11 +8,12 @@ use super::{
     generate::Finished,
     method::{Acceptance, Length, Schedule, Shape},
     rules::{Parts, Rules},
-    sampling::{Purpose, RowFacts, Sampler, draw, top_log_probabilities},
+    sampling::{Purpose, RowFacts, Sampler, draw},
     schedule::{
         Case, Draft, DrafterOrder, Exact, Judge, Limits, Parallel, Sampled, TargetOrder, Window,
         workers::{Companion, DrafterWorker, Failure, TargetWorker, Ticked},
     },
+    verify::told,
 };
 use crate::{
     model::decoder::{Sequence, Taps, with_slice},
@@ -91,6 +92,8 @@ struct TargetSide<'a> {
     base: usize,
     /// Logits and facts of the last pass's rows.
     rows: Vec<(Vec<f32>, RowFacts)>,
+    /// The distributions that they stand for, where the text is sampled.
+    distributions: Vec<Vec<f32>>,
     /// The drafter's probabilities of the drafts that were judged last.
     probabilities: Vec<f32>,
 }
@@ -110,6 +113,10 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
                 .map(|row| (row[..vocab].to_vec(), RowFacts::of(&row[..vocab])))
                 .collect()
         })?;
+        let sampler = self.rules.sampler;
+        if !sampler.is_greedy() {
+            self.distributions = self.rows.iter().map(|(logits, _)| sampler.distribution(logits)).collect();
+        }
         Ok(())
     }
 }
@@ -119,37 +126,23 @@ impl TargetSide<'_> {
         self.rules.method.acceptance == (Acceptance::Sampled {}) && !self.rules.sampler.is_greedy()
     }
 
-    fn distributions(&self) -> Vec<Vec<f32>> {
-        self.rows.iter().map(|(logits, _)| self.rules.sampler.distribution(logits)).collect()
-    }
-
     /// The target's own token of each row.
     fn wanted(&self, position: usize) -> Vec<u32> {
         let sampler = self.rules.sampler;
-        let token = |(i, (logits, facts)): (usize, &(Vec<f32>, RowFacts))| match sampler.is_greedy() {
-            true => facts.argmax,
-            false => sampler.token(logits, position + i),
-        };
-        self.rows.iter().enumerate().map(token).collect()
+        if sampler.is_greedy() {
+            return self.rows.iter().map(|(_, facts)| facts.argmax).collect();
+        }
+        let token = |(p, at): (&Vec<f32>, usize)| sampler.draw(p, at);
+        self.distributions.iter().zip(position..).map(token).collect()
     }
 
     fn token(&self, row: usize, id: u32, verdict: Verdict, wanted: u32) -> Token {
         let (logits, facts) = &self.rows[row];
-        let logit = logits.get(id as usize).copied().unwrap_or(f32::NEG_INFINITY);
         let drafted = verdict.is_accepted_draft();
         Token {
-            id,
-            text: String::new(),
-            verdict,
             target_id: wanted,
-            relevance: None,
-            relevance_rank: None,
-            gaze: None,
-            divergence: None,
-            entropy: Some(facts.entropy_top3()),
-            probability: Some(facts.log_probability(logit).exp()),
             drafter_probability: self.probabilities.get(row).copied().filter(|_| drafted),
-            logprobs: top_log_probabilities(logits, facts, self.rules.logprobs),
+            ..told(&self.rules, id, verdict, logits, facts)
         }
     }
 
@@ -180,14 +173,14 @@ impl Judge<Evidence> for TargetSide<'_> {
     fn accept(&mut self, case: &Case<'_, Evidence>) -> Vec<Verdict> {
         self.probabilities = case.drafts.iter().map(|draft| draft.evidence.probability).collect();
         match self.samples() {
-            true => Sampled { rows: &self.distributions(), sampler: self.rules.sampler }.accept(case),
+            true => Sampled { rows: &self.distributions, sampler: self.rules.sampler }.accept(case),
             false => Exact { wanted: &self.wanted(case.position) }.accept(case),
         }
     }
 
     fn instead(&mut self, case: &Case<'_, Evidence>, row: usize) -> u32 {
         match self.samples() {
-            true => Sampled { rows: &self.distributions(), sampler: self.rules.sampler }.instead(case, row),
+            true => Sampled { rows: &self.distributions, sampler: self.rules.sampler }.instead(case, row),
             false => Exact { wanted: &self.wanted(case.position) }.instead(case, row),
         }
     }
@@ -224,6 +217,7 @@ pub(super) fn generate(
         base: parts.target.len(),
         sequence: parts.target,
         rows: Vec::new(),
+        distributions: Vec::new(),
         probabilities: Vec::new(),
     };
     let limits = Limits { max_new_tokens: rules.max_new_tokens, ends: rules.ends.to_vec() };

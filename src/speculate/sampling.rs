@@ -158,8 +158,12 @@ impl Sampler {
         if self.is_greedy() {
             return argmax(logits);
         }
-        let mut rng = self.rng(position, Purpose::Token);
-        draw(&self.distribution(logits), rng.random::<f64>())
+        self.draw(&self.distribution(logits), position)
+    }
+
+    /// The target's token at output position `position`, of a row's distribution.
+    pub fn draw(&self, distribution: &[f32], position: usize) -> u32 {
+        draw(distribution, self.rng(position, Purpose::Token).random::<f64>())
     }
 
     /// The randomness of one output position for one purpose.

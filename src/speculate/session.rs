@@ -233,20 +233,7 @@ mod tests {
     use crate::record::Verdict;
 
     fn tokens(ids: &[u32]) -> Vec<Token> {
-        let token = |&id: &u32| Token {
-            id,
-            text: String::new(),
-            verdict: Verdict::Exact,
-            target_id: id,
-            relevance: None,
-            relevance_rank: None,
-            gaze: None,
-            divergence: None,
-            entropy: None,
-            probability: None,
-            drafter_probability: None,
-            logprobs: vec![],
-        };
+        let token = |&id: &u32| Token::new(id, "", Verdict::Exact);
         ids.iter().map(token).collect()
     }
 

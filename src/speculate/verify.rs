@@ -46,9 +46,10 @@ impl<'a> Verified<'a> {
     /// of one length, and the target's own token after it.
     pub fn judge(&self, rules: &Rules<'_>, proposal: &Proposal, position: usize) -> (Vec<Token>, Vec<usize>) {
         let (tree, method) = (&proposal.tree, rules.method);
+        let rows = self.rows(rules, proposal);
         let mut best: Option<(usize, usize, Judged)> = None;
         for leaf in tree.leaves() {
-            let judged = self.branch(rules, proposal, tree.path(leaf), position);
+            let judged = self.branch(rules, proposal, &rows, tree.path(leaf), position);
             let accepted = accept::accepted(&judged.verdicts);
             let loosened =
                 judged.verdicts[..accepted].iter().flatten().filter(|verdict| !verdict.is_strict()).count();
@@ -80,28 +81,30 @@ impl<'a> Verified<'a> {
             let known = judged.rows.get(i).filter(|_| drafted);
             let relevance = known.and_then(|row| row.relevance);
             let (logits, facts) = (self.logits[row], &self.facts[row]);
-            let logit = logits.get(id as usize).copied().unwrap_or(f32::NEG_INFINITY);
             tokens.push(Token {
-                id,
-                text: String::new(),
-                verdict,
                 target_id: self.wanted[row],
                 relevance,
                 relevance_rank: relevance.and_then(|_| ranks.iter().position(|&r| r == i)).map(|r| r as u32),
                 gaze: known.and_then(|row| row.gaze),
                 divergence: known.and_then(|row| row.divergence),
                 entropy: Some(if full { entropy_full(logits, facts) } else { facts.entropy_top3() }),
-                probability: Some(facts.log_probability(logit).exp()),
                 drafter_probability: node.and_then(|node| tree.nodes()[node].probability),
-                logprobs: top_log_probabilities(logits, facts, rules.logprobs),
+                ..told(rules, id, verdict, logits, facts)
             });
         }
         let path = judged.path[..accepted].to_vec();
         (tokens, path)
     }
 
-    fn branch(&self, rules: &Rules<'_>, proposal: &Proposal, path: Vec<usize>, position: usize) -> Judged {
-        let rows = self.rows(rules, proposal, &path);
+    fn branch(
+        &self,
+        rules: &Rules<'_>,
+        proposal: &Proposal,
+        rows: &[Row],
+        path: Vec<usize>,
+        position: usize,
+    ) -> Judged {
+        let rows: Vec<Row> = path.iter().map(|&node| rows[node].clone()).collect();
         let method = rules.method;
         if method.acceptance == (Acceptance::Sampled {}) && !proposal.distributions.is_empty() {
             let (verdicts, replacement) = self.sampled(rules.sampler, proposal, &path, position);
@@ -116,14 +119,15 @@ impl<'a> Verified<'a> {
         Judged { path, rows, verdicts, replacement: None }
     }
 
-    fn rows(&self, rules: &Rules<'_>, proposal: &Proposal, path: &[usize]) -> Vec<Row> {
+    /// What is known of every node; a node's row does not depend on the branch that it is judged in.
+    fn rows(&self, rules: &Rules<'_>, proposal: &Proposal) -> Vec<Row> {
         let needs = Needs::of(&rules.method.acceptance);
         let protected = |id: u32| rules.ends.contains(&id) || (rules.protected)(id);
-        let before = std::iter::once(0).chain(path.iter().map(|node| node + 1));
-        path.iter()
-            .zip(before)
-            .map(|(&node, row)| {
-                let (draft, wanted) = (proposal.tree.nodes()[node].id, self.wanted[row]);
+        let nodes = proposal.tree.nodes().iter().enumerate();
+        nodes
+            .map(|(node, drafted)| {
+                let row = drafted.parent.map_or(0, |parent| parent + 1);
+                let (draft, wanted) = (drafted.id, self.wanted[row]);
                 let (logits, facts) = (self.logits[row], &self.facts[row]);
                 let logit = logits.get(draft as usize).copied().unwrap_or(f32::NEG_INFINITY);
                 let q = proposal.distributions.get(node).filter(|_| needs.divergence);
@@ -167,6 +171,17 @@ impl<'a> Verified<'a> {
             }
         }
         (verdicts, None)
+    }
+}
+
+/// A token with what the target's row before it says of it.
+pub(super) fn told(rules: &Rules<'_>, id: u32, verdict: Verdict, logits: &[f32], facts: &RowFacts) -> Token {
+    let logit = logits.get(id as usize).copied().unwrap_or(f32::NEG_INFINITY);
+    Token {
+        entropy: Some(facts.entropy_top3()),
+        probability: Some(facts.log_probability(logit).exp()),
+        logprobs: top_log_probabilities(logits, facts, rules.logprobs),
+        ..Token::new(id, "", verdict)
     }
 }
 

@@ -91,20 +91,7 @@ pub(crate) fn press(studio: &mut Studio, keys: &str) -> Vec<Effect> {
 }
 
 pub(crate) fn token(text: &str, verdict: Verdict) -> Token {
-    Token {
-        id: 1,
-        text: text.into(),
-        verdict,
-        target_id: 1,
-        relevance: None,
-        relevance_rank: None,
-        gaze: None,
-        divergence: None,
-        entropy: None,
-        probability: None,
-        drafter_probability: None,
-        logprobs: Vec::new(),
-    }
+    Token::new(1, text, verdict)
 }
 
 pub(crate) fn step(run: u64, tokens: &[(&str, Verdict)], judged: usize) -> Msg {

@@ -103,20 +103,7 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
                 "+" => Verdict::Bonus,
                 _ => Verdict::Plain,
             };
-            Token {
-                id: 1,
-                text: text.into(),
-                verdict,
-                target_id: 1,
-                relevance: None,
-                relevance_rank: None,
-                gaze: None,
-                divergence: None,
-                entropy: None,
-                probability: None,
-                drafter_probability: None,
-                logprobs: Vec::new(),
-            }
+            Token::new(1, text, verdict)
         })
         .collect();
     let accepted = tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count();

@@ -10,14 +10,15 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    cli::End,
-    record::{Failure, FailureClass},
+    cli::{End, new_file::Named},
+    record::Failure,
 };
 
 /// A file of results. One that was made for nothing goes again.
 #[derive(Debug)]
 pub struct ResultFile {
     file: File,
+    named: Named,
     path: PathBuf,
     /// It was not there before, and nothing was written.
     unused: bool,
@@ -28,27 +29,9 @@ impl ResultFile {
     ///
     /// # Errors
     /// It exists (class usage), or cannot be created (class input).
-    pub fn create(path: &Path, flag: &str, force: bool) -> Result<ResultFile, Failure> {
-        let mut options = File::options();
-        options.write(true);
-        if force {
-            options.create(true).truncate(true)
-        } else {
-            options.create_new(true)
-        };
-        match options.open(path) {
-            Ok(file) => Ok(ResultFile { file, path: path.into(), unused: !force }),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Failure {
-                class: FailureClass::Usage,
-                error: format!("{} exists", path.display()),
-                hint: Some(format!("choose another name for {flag}, or add --force to overwrite it")),
-            }),
-            Err(e) => Err(Failure {
-                class: FailureClass::Input,
-                error: format!("cannot write {}: {e}", path.display()),
-                hint: Some(format!("choose a writable place for {flag}")),
-            }),
-        }
+    pub fn create(path: &Path, flag: &'static str, force: bool) -> Result<ResultFile, Failure> {
+        let named = Named { flag, what: "" };
+        Ok(ResultFile { file: named.open(path, force, true)?, named, path: path.into(), unused: !force })
     }
 
     /// Append text.
@@ -57,10 +40,8 @@ impl ResultFile {
     /// The file cannot be written (class internal: what was written before is kept).
     pub fn append(&mut self, text: &str) -> Result<(), Failure> {
         self.unused = false;
-        self.file.write_all(text.as_bytes()).map_err(|e| Failure {
-            class: FailureClass::Internal,
-            error: format!("cannot write {}: {e}", self.path.display()),
-            hint: Some("what was written before is kept; is the disk full?".into()),
+        self.file.write_all(text.as_bytes()).map_err(|e| {
+            self.named.broken(&self.path, &e, "what was written before is kept; is the disk full?")
         })
     }
 }
@@ -84,7 +65,7 @@ pub struct Lines {
 
 /// A result with the name that tells its line from others.
 #[derive(Serialize)]
-struct Named<'a, T> {
+struct Line<'a, T> {
     event: &'a str,
     #[serde(flatten)]
     body: &'a T,
@@ -99,7 +80,7 @@ impl Lines {
         if !self.stdout && self.file.is_none() {
             return Ok(());
         }
-        let mut line = serde_json::to_string(&Named { event, body }).map_err(io::Error::from)?;
+        let mut line = serde_json::to_string(&Line { event, body }).map_err(io::Error::from)?;
         line.push('\n');
         if let Some(file) = &mut self.file {
             file.append(&line)?;
@@ -116,6 +97,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::FailureClass;
 
     #[test]
     fn a_file_that_was_made_for_nothing_goes() {

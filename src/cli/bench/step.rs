@@ -8,7 +8,7 @@ use super::{args::BenchArgs, grid::grid, output::Lines, stop::Stop};
 use crate::{
     cli::{End, INTERRUPTED, progress::Progress},
     model::{
-        DeviceChoice, ModelSpec, WeightType,
+        ModelSpec, WeightType,
         family::QwenVl,
         rows::{self, Effort, Work},
     },
@@ -49,7 +49,7 @@ struct Pass {
 /// # Errors
 /// The models cannot be used, or the output not be written.
 pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i32, End> {
-    let (dtype, words) = weights(models)?;
+    let (dtype, words) = models.weights()?;
     let (slots, rows) = (numbers(&args.slots, &SLOTS), numbers(&args.rows, &ROWS));
     let stop = Stop::new(None);
     stop.listen()?;
@@ -78,27 +78,6 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         target_row = curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect();
     }
     Ok(0)
-}
-
-/// The weight type that is computed in, and its name; other devices and types are not there.
-fn weights(models: &ModelSpec) -> Result<(WeightType, &'static str), Failure> {
-    let refuse = |error: &str, hint: &str| Failure {
-        class: FailureClass::Usage,
-        error: error.into(),
-        hint: Some(hint.into()),
-    };
-    if !matches!(models.device, DeviceChoice::Auto | DeviceChoice::Cpu) {
-        return Err(refuse("this version computes on the CPU only", "use --device cpu (or leave it out)"));
-    }
-    match models.dtype {
-        WeightType::Auto | WeightType::Q8_0 => Ok((WeightType::Q8_0, "q8_0")),
-        WeightType::F32 => Ok((WeightType::F32, "f32")),
-        WeightType::Q4K => Ok((WeightType::Q4K, "q4_k")),
-        WeightType::F16 | WeightType::Bf16 => Err(refuse(
-            "f16 and bf16 weights are slow and inexact on a CPU and not offered there",
-            "use --dtype q8_0 (the default), q4_k or f32",
-        )),
-    }
 }
 
 /// The numbers asked for, each once and ascending.
@@ -203,14 +182,6 @@ mod tests {
     fn numbers_are_asked_once_and_in_order() {
         assert_eq!(numbers(&[8, 1, 8, 2], &ROWS), [1, 2, 8]);
         assert_eq!(numbers(&[], &SLOTS), SLOTS);
-    }
-
-    #[test]
-    fn types_that_are_not_offered_are_refused() {
-        let spec = |device, dtype| ModelSpec { target: "t".into(), drafter: None, device, dtype };
-        assert!(weights(&spec(DeviceChoice::Cuda(0), WeightType::Auto)).is_err());
-        assert!(weights(&spec(DeviceChoice::Cpu, WeightType::Bf16)).is_err());
-        assert_eq!(weights(&spec(DeviceChoice::Auto, WeightType::Auto)), Ok((WeightType::Q8_0, "q8_0")));
     }
 
     #[test]

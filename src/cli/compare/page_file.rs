@@ -6,7 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::record::{Failure, FailureClass};
+use crate::{cli::new_file::Named, record::Failure};
+
+const PAGE: Named = Named { flag: "--html", what: "the page to " };
 
 /// A file that will hold the page. Dropped unwritten, it leaves nothing behind that was not there before.
 #[derive(Debug)]
@@ -23,27 +25,8 @@ impl PageFile {
     /// # Errors
     /// It exists (class usage), or cannot be written (class input).
     pub fn claim(path: &Path, force: bool) -> Result<PageFile, Failure> {
-        let (path, existed) = (path.to_owned(), path.exists());
-        let mut options = File::options();
-        options.write(true);
-        if force {
-            options.create(true).truncate(false)
-        } else {
-            options.create_new(true)
-        };
-        match options.open(&path) {
-            Ok(file) => Ok(PageFile { file, path, bare: !existed }),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Failure {
-                class: FailureClass::Usage,
-                error: format!("{} exists", path.display()),
-                hint: Some("choose another name for --html, or add --force to overwrite it".into()),
-            }),
-            Err(e) => Err(Failure {
-                class: FailureClass::Input,
-                error: format!("cannot write the page to {}: {e}", path.display()),
-                hint: Some("choose a writable place for --html".into()),
-            }),
-        }
+        let existed = path.exists();
+        Ok(PageFile { file: PAGE.open(path, force, false)?, path: path.to_owned(), bare: !existed })
     }
 
     /// Write the page.
@@ -58,11 +41,7 @@ impl PageFile {
             }
             (&self.file).write_all(page.as_bytes())
         };
-        write().map_err(|e| Failure {
-            class: FailureClass::Internal,
-            error: format!("cannot write the page to {}: {e}", self.path.display()),
-            hint: Some("is the disk full?".into()),
-        })?;
+        write().map_err(|e| PAGE.broken(&self.path, &e, "is the disk full?"))?;
         self.bare = false;
         Ok(())
     }
@@ -80,6 +59,7 @@ impl Drop for PageFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::FailureClass;
 
     #[test]
     fn nothing_is_overwritten_unasked_or_left_behind_empty() {

@@ -6,7 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::record::{Failure, FailureClass};
+use crate::{cli::new_file::Named, record::Failure};
+
+const PICTURE: Named = Named { flag: "--png", what: "the picture to " };
 
 /// A place for a picture. Until [`PngFile::write`] nothing is there that was not there before.
 #[derive(Debug)]
@@ -22,13 +24,13 @@ impl PngFile {
     /// # Errors
     /// It exists (class usage), is no file that can be replaced, or its folder cannot be written (class input).
     pub fn claim(path: &Path, force: bool) -> Result<PngFile, Failure> {
-        let refuse = |what: &str| Err(unwritable(path, what));
+        let refuse = |what: &str| Err(PICTURE.unwritable(path, &what));
         // A link is followed: what it points to is replaced, not the link.
         let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&whole) {
             Ok(m) if m.is_dir() => return refuse("it is a directory"),
             Ok(m) if !m.is_file() => return refuse("it is a pipe or device, not a file"),
-            Ok(_) if !force => return Err(exists(path)),
+            Ok(_) if !force => return Err(PICTURE.exists(path)),
             Ok(m) if m.permissions().readonly() => return refuse("it is write-protected"),
             _ => {}
         }
@@ -38,7 +40,7 @@ impl PngFile {
         beside.push(format!(".{}.part", std::process::id()));
         let file = PngFile { beside: whole.with_file_name(beside), path: whole, force };
         let tried = File::create_new(&file.beside).and_then(|_| fs::remove_file(&file.beside));
-        tried.map_err(|e| unwritable(path, &e.to_string()))?;
+        tried.map_err(|e| PICTURE.unwritable(path, &e))?;
         Ok(file)
     }
 
@@ -66,35 +68,16 @@ impl PngFile {
         // Gone already where it was renamed.
         let _ = fs::remove_file(&self.beside);
         outcome.map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => exists(&self.path),
-            _ => Failure {
-                class: FailureClass::Internal,
-                error: format!("cannot write the picture to {}: {e}", self.path.display()),
-                hint: Some("is the disk full?".into()),
-            },
+            io::ErrorKind::AlreadyExists => PICTURE.exists(&self.path),
+            _ => PICTURE.broken(&self.path, &e, "is the disk full?"),
         })
-    }
-}
-
-fn exists(path: &Path) -> Failure {
-    Failure {
-        class: FailureClass::Usage,
-        error: format!("{} exists", path.display()),
-        hint: Some("choose another name for --png, or add --force to overwrite it".into()),
-    }
-}
-
-fn unwritable(path: &Path, what: &str) -> Failure {
-    Failure {
-        class: FailureClass::Input,
-        error: format!("cannot write the picture to {}: {what}", path.display()),
-        hint: Some("choose a writable place for --png".into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::FailureClass;
 
     fn names(dir: &Path) -> Vec<String> {
         fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
