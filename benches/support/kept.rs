@@ -152,6 +152,7 @@ impl Kept<'_> {
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
+            opening: None,
         };
         let mut written = Written::default();
         let finished = generate(rules, parts, &mut |step| {
