@@ -197,7 +197,7 @@ impl Bench {
         };
         // Where both run side by side, the first window may have been drafted before.
         let parallel = matches!(method.schedule, Schedule::Parallel { .. });
-        let early = drafter.as_mut().filter(|_| parallel && limit % 2 == 0);
+        let early = drafter.as_mut().filter(|_| parallel && limit.is_multiple_of(2));
         let opening = early.map(|drafter| Opening::draft(&rules, drafter, self.root()).unwrap());
         let parts = Parts {
             target: &mut target,
