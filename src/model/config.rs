@@ -75,6 +75,8 @@ struct RawText {
     max_position_embeddings: Option<usize>,
     #[serde(default)]
     use_sliding_window: bool,
+    #[serde(default)]
+    hidden_act: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -146,6 +148,9 @@ impl RawText {
         }
         if self.use_sliding_window {
             return Err("`use_sliding_window` is not supported".into());
+        }
+        if let Some(act) = self.hidden_act.filter(|act| act != "silu") {
+            return Err(format!("`hidden_act` is `{act}`; supported: silu"));
         }
         let limits: [(&str, usize, usize); 6] = [
             ("hidden_size", self.hidden_size, 1 << 16),
@@ -266,6 +271,8 @@ mod tests {
             ("video_token_id", json!(320), "outside"),
             ("video_token_id", json!("video"), "no `video_token_id`"),
             ("hidden_size", json!("wide"), "invalid type"),
+            ("hidden_act", json!("relu"), "relu"),
+            ("use_sliding_window", json!(true), "use_sliding_window"),
         ] {
             let mut raw = flat();
             raw[key] = value;
