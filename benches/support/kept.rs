@@ -86,8 +86,8 @@ impl Pair {
                 .ok_or("the drafter's prefill was stopped")?;
         Ok(Kept {
             pair: self,
-            visual: VisualStates::new(states, width),
-            visual_before: VisualStates::new(before, width),
+            visual: VisualStates::new(&states, width),
+            visual_before: VisualStates::new(&before, width),
             target: sequence,
             drafter,
             prompt,

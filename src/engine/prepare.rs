@@ -203,7 +203,7 @@ impl Runner<'_> {
         };
         let prefill_ms = since(started) - read.drafter_ms;
         stats.timings.prefill_target_ms = prefill_ms;
-        let mut context = Context::new(prompt, read.target, VisualStates::new(seen, width), prefill_ms);
+        let mut context = Context::new(prompt, read.target, VisualStates::new(&seen, width), prefill_ms);
         context.signals.variations.extend(read.variation);
         if let Some((key, drafter)) = read.drafter {
             context.drafters.insert(key, drafter);

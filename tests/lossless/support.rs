@@ -126,7 +126,7 @@ impl Bench {
             },
             &mut |_, _| ControlFlow::Continue(()),
         );
-        (sequence.unwrap().unwrap(), VisualStates::new(seen, width))
+        (sequence.unwrap().unwrap(), VisualStates::new(&seen, width))
     }
 
     /// A drafter's sequence, made as the engine makes it.
