@@ -1,11 +1,13 @@
-"""Make the parity fixtures of the other families: tiny random Qwen2-VL and LLaVA-OneVision checkpoints, and whole runs from frames.
+"""Make the parity fixtures of the other families: tiny random Qwen2-VL and LLaVA-OneVision checkpoints, and runs from frames.
 
     python tests/parity/make_families.py [OUT]
 
-Runs after `make_fixtures.py` (whose helpers it uses) and needs the same packages. `fixtures/decoded.safetensors` holds two
-frames of an embedded clip as the program decodes them; `cargo nextest run --test parity --run-ignored only decoded` writes it.
+Runs after `make_fixtures.py` (whose helpers it uses) and needs the same packages. `fixtures/decoded.safetensors` holds
+two frames of an embedded clip as the program decodes them, and is written by
 
-    <checkpoint>/fixture.safetensors    as of `make_fixtures.py`; `visual_embeds` end with LLaVA-OneVision's newline
+    cargo nextest run --test parity --run-ignored only decoded
+
+    <checkpoint>/fixture.safetensors    as of `make_fixtures.py`; LLaVA-OneVision's `visual_embeds` end with the newline
     <checkpoint>/frames.safetensors     from decoded frames to greedy ids by the family's own processor, see `record_frames`
 """
 
@@ -92,7 +94,8 @@ def write_llava_text(path, tokenizer, newer):
     else:
         write_json(path / "chat_template.json", {"chat_template": LLAVA_TEMPLATE})
     ids = {t: tokenizer.token_to_id(t) for t in LLAVA_SPECIAL}
-    write_json(path / "generation_config.json", {"eos_token_id": ids["<|im_end|>"], "pad_token_id": ids["<|endoftext|>"]})
+    ends = {"eos_token_id": ids["<|im_end|>"], "pad_token_id": ids["<|endoftext|>"]}
+    write_json(path / "generation_config.json", ends)
     if not newer:
         common = {
             "do_convert_rgb": True, "do_normalize": True, "do_rescale": True, "do_resize": True, "resample": 3,
@@ -107,7 +110,7 @@ def write_llava_text(path, tokenizer, newer):
 
 
 def llava_config(spec, ids):
-    """As the published files have it: what equals a class default is left out, and `tie_word_embeddings` may be told twice."""
+    """As the published files have it: what equals a class default is left out; `tie_word_embeddings` is told twice."""
     width, heads, kv_heads, layers, ffn = spec["text"]
     tower_width, tower_heads, depth, tower_ffn = spec["tower"]
     return {
@@ -202,8 +205,8 @@ def llava_names(weights, layout):
         name = name.replace("model.vision_tower.", "model.vision_tower.vision_model.")
         if layout == "newer":
             return name
-        name = name.replace("model.language_model.", "language_model.model.").replace("lm_head", "language_model.lm_head")
-        return name.removeprefix("model.")
+        name = name.replace("model.language_model.", "language_model.model.")
+        return name.replace("lm_head", "language_model.lm_head").removeprefix("model.")
 
     return {rename(k): v for k, v in weights.items()}
 
@@ -300,9 +303,8 @@ def load(path, family):
 
 def greedy_ids(model, family, inputs, input_ids, positions, following, length=16):
     """Greedy ids after the prompt, end tokens ignored, and the smallest lead of a first over a second."""
-    out = model.model(
-        input_ids=torch.tensor([input_ids]), past_key_values=None, use_cache=True, **family.language(positions), **inputs
-    )
+    seen = dict(inputs, **family.language(positions))
+    out = model.model(input_ids=torch.tensor([input_ids]), past_key_values=None, use_cache=True, **seen)
     cache, last = out.past_key_values, model.lm_head(out.last_hidden_state[0, -1])
     greedy, margins = [], []
     for i in range(length):
