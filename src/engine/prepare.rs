@@ -5,6 +5,7 @@ use std::{ops::ControlFlow, time::Instant};
 use candle_core::Tensor;
 
 use super::{
+    models,
     run::{ROOM, Runner, Stop, since},
     store::{Clip, ClipKey, Context, DrafterContext, DrafterKey, Store},
     thread::internal,
@@ -12,8 +13,8 @@ use super::{
 use crate::{
     model::{
         decoder::Sequence,
-        family::{ModelError, Prompt, QwenVl},
-        processor::{PatchBuilder, layout::VisualGrid},
+        family::{ModelError, Prompt, VideoLlm},
+        processor::PatchBuilder,
         vision::VisionError,
     },
     record::{Failure, FailureClass, Stage, Stats},
@@ -21,7 +22,7 @@ use crate::{
         self, Drafter, Opening, Schedule, VisualStates,
         context::{self, Preparation, Selection, Signals},
     },
-    video::{self, Rule},
+    video,
 };
 
 /// What the target's prefill left.
@@ -78,7 +79,7 @@ impl Runner<'_> {
             };
             video::decode(
                 &self.request.video,
-                &Rule::QWEN_VL,
+                models::frames(self.models.target.family()),
                 self.request.sampling,
                 &mut |probe, plan| {
                     let (height, width, frames) =
@@ -109,7 +110,7 @@ impl Runner<'_> {
         }
         let (Some(builder), false) = (builder, decoded.cancelled) else { return Err(Stop::Cancelled) };
         let patches = builder.finish()?;
-        let grid = VisualGrid::from_patches(patches.grid, processor.config().merge)?;
+        let grid = processor.visual_grid(patches.grid)?;
         let decode_ms = since(started);
         stats.timings.decode_video_ms = decode_ms;
         store.clips.insert(
@@ -394,7 +395,7 @@ impl Runner<'_> {
 
     fn encode(
         &self,
-        model: &QwenVl,
+        model: &VideoLlm,
         patches: &crate::model::processor::Patches,
     ) -> Result<(Tensor, f64), Stop> {
         let started = Instant::now();
