@@ -7,6 +7,7 @@ mod bench;
 mod broken;
 mod captioning;
 mod comparing;
+mod devices;
 mod inspecting;
 mod interrupts;
 #[path = "../video/make.rs"]

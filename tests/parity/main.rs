@@ -4,6 +4,7 @@
 
 mod decoder;
 mod processor;
+mod tensors;
 mod text;
 mod tower;
 

@@ -278,7 +278,12 @@ impl QwenVit {
         let (mut done, mut parts) = (0, Vec::with_capacity(t.div_ceil(portion)));
         for start in (0..t).step_by(portion) {
             let grids = portion.min(t - start);
-            let input = patches.narrow(0, start * h * w, grids * h * w)?.to_device(&self.device)?;
+            let input = patches.narrow(0, start * h * w, grids * h * w)?;
+            // Only the portion travels, and in half the bytes where the tower computes in them.
+            let input = match self.device.is_cpu() {
+                true => input,
+                false => input.force_contiguous()?.to_dtype(self.dtype)?.to_device(&self.device)?,
+            };
             let mut x = self
                 .embed
                 .forward(&input.to_dtype(self.dtype)?)?
