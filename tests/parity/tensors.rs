@@ -105,8 +105,8 @@ fn states_taps_and_gaze_are_those_of_the_kernels() {
                 layers: None,
             };
             let second = run.pass(&ids(7), &Positions::text(90, 7), &Mask::Causal, &taps);
-            // A span that begins before and ends after what is there.
-            let ahead = Taps { watch: Some(Watch { span: 44..60, by_head: true }), ..Taps::default() };
+            // A span that ends after what is there.
+            let ahead = Taps { watch: Some(Watch { span: 44..60, by_head: false }), ..Taps::default() };
             let third = run.pass(&[9], &Positions::text(97, 1), &Mask::Causal, &ahead);
             [first, second, third]
         });
