@@ -27,7 +27,7 @@ pub enum Decoder {
     /// In this crate's kernels, whose rows do not depend on their number.
     Cpu(CpuDecoder),
     /// In candle's tensors.
-    Tensors(Box<TensorDecoder>),
+    Tensors(TensorDecoder),
 }
 
 /// The keys and values of one sequence in all layers.
@@ -53,7 +53,7 @@ impl Decoder {
             CpuDecoder::load(checkpoint, config, place.dtype(), progress).map(Self::Cpu)
         } else {
             let decoder = TensorDecoder::load(checkpoint, config, place, progress)?;
-            Ok(Self::Tensors(Box::new(decoder)))
+            Ok(Self::Tensors(decoder))
         }
     }
 
@@ -61,7 +61,7 @@ impl Decoder {
     pub fn first_layers(&self, layers: usize) -> Self {
         match self {
             Self::Cpu(decoder) => Self::Cpu(decoder.first_layers(layers)),
-            Self::Tensors(decoder) => Self::Tensors(Box::new(decoder.first_layers(layers))),
+            Self::Tensors(decoder) => Self::Tensors(decoder.first_layers(layers)),
         }
     }
 

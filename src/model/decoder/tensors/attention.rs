@@ -8,20 +8,38 @@ use crate::model::decoder::attention::{Gaze, Shape, Watch};
 /// Attention scores that are held at a time, in values (256 MiB as bf16): a prefill never holds rows × slots of all heads.
 const SCORES: usize = 1 << 27;
 
+/// Values up to which a mask is repeated for all heads; less than [`SCORES`], so that rows are not taken in portions then.
+const REPEATED: usize = 1 << 25;
+
 /// What the layers of one pass have in common.
 pub(super) struct Attended {
     /// Heads.
-    pub shape: Shape,
+    shape: Shape,
     /// Slots that are read, the new rows' included.
     pub slots: usize,
     /// True if each row sees what stands before it.
     #[cfg_attr(not(feature = "flash-attn"), expect(dead_code, reason = "fused kernels know no trees"))]
-    pub causal: bool,
-    /// `rows × slots`, see [`super::mask::hidden`].
-    pub mask: Option<Tensor>,
+    causal: bool,
+    /// `rows × slots`, see [`super::mask::hidden`]; `heads × rows × slots` where that is little.
+    mask: Option<Tensor>,
 }
 
 impl Attended {
+    /// Prepare a pass over `slots` slots. A small mask is repeated for all heads once, so that no layer has to.
+    ///
+    /// # Errors
+    /// If a tensor operation fails.
+    pub fn new(shape: Shape, slots: usize, causal: bool, mask: Option<Tensor>) -> Result<Self> {
+        let repeated = |mask: Tensor| {
+            let (rows, slots) = mask.dims2()?;
+            match shape.heads * rows * slots <= REPEATED {
+                true => mask.unsqueeze(0)?.broadcast_as((shape.heads, rows, slots))?.contiguous(),
+                false => Ok(mask),
+            }
+        };
+        Ok(Self { shape, slots, causal, mask: mask.map(repeated).transpose()? })
+    }
+
     /// `rows × heads · head_dim` of queries `heads × rows × head_dim` over keys and values `kv_heads × slots × head_dim`.
     ///
     /// # Errors
@@ -51,7 +69,11 @@ impl Attended {
                 q.narrow(1, start, n)?.contiguous()?.reshape((kv_heads, heads / kv_heads * n, head_dim))?;
             let mut scores = q.matmul(&keys)?.reshape((heads, n, self.slots))?;
             if let Some(mask) = &self.mask {
-                scores = scores.broadcast_add(&mask.narrow(0, start, n)?)?;
+                scores = if mask.rank() == 3 {
+                    (scores + mask)?
+                } else {
+                    scores.broadcast_add(&mask.narrow(0, start, n)?)?
+                };
             }
             let weights = ops::softmax_last_dim(&scores)?;
             if let Some(sight) = &mut sight {

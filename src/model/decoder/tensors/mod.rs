@@ -20,7 +20,7 @@ use candle_nn::ops;
 pub(super) use self::cache::TensorCache;
 use self::{
     attention::{Attended, Sight},
-    linear::Matrix,
+    linear::{Gated, Matrix},
 };
 use super::{Mask, Pass, Positions, Taps, attention::Shape, rope::Rope};
 use crate::model::{
@@ -46,7 +46,7 @@ struct Layer {
     qkv: Matrix,
     output: Matrix,
     post_norm: Tensor,
-    gate_up: Matrix,
+    gate_up: Gated,
     down: Matrix,
 }
 
@@ -62,6 +62,19 @@ impl Reader<'_> {
         self.place.tensor(values, &[width]).map_err(|e| CheckpointError::tensor(name, &e.to_string()))
     }
 
+    /// The rows of matrices of the same inputs, one after the other.
+    fn rows(
+        &self,
+        parts: &[(String, usize)],
+        inputs: usize,
+    ) -> std::result::Result<Vec<f32>, CheckpointError> {
+        let mut rows = Vec::new();
+        for (name, outputs) in parts {
+            rows.extend(self.checkpoint.f32(&format!("{name}.weight"), &[*outputs, inputs])?);
+        }
+        Ok(rows)
+    }
+
     /// Matrices of the same inputs, fused into one.
     fn matrix(
         &self,
@@ -69,15 +82,12 @@ impl Reader<'_> {
         inputs: usize,
         bias: bool,
     ) -> std::result::Result<Matrix, CheckpointError> {
-        let (mut weight, mut biases, mut outputs) = (Vec::new(), Vec::new(), 0);
-        for (name, rows) in parts {
-            weight.extend(self.checkpoint.f32(&format!("{name}.weight"), &[*rows, inputs])?);
-            if bias {
-                biases.extend(self.checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
-            }
-            outputs += rows;
+        let mut biases = Vec::new();
+        for (name, outputs) in parts.iter().filter(|_| bias) {
+            biases.extend(self.checkpoint.f32(&format!("{name}.bias"), &[*outputs])?);
         }
-        Matrix::new(weight, bias.then_some(biases), outputs, inputs, self.place)
+        let outputs = parts.iter().map(|(_, outputs)| outputs).sum();
+        Matrix::new(self.rows(parts, inputs)?, bias.then_some(biases), outputs, inputs, self.place)
             .map_err(|e| CheckpointError::tensor(&parts[0].0, &e.to_string()))
     }
 
@@ -93,11 +103,13 @@ impl Reader<'_> {
             )?,
             output: self.matrix(&[(p("self_attn.o_proj"), d)], q, false)?,
             post_norm: self.vector(&p("post_attention_layernorm.weight"), d)?,
-            gate_up: self.matrix(
-                &[(p("mlp.gate_proj"), c.intermediate), (p("mlp.up_proj"), c.intermediate)],
+            gate_up: Gated::new(
+                self.rows(&[(p("mlp.gate_proj"), c.intermediate), (p("mlp.up_proj"), c.intermediate)], d)?,
+                c.intermediate,
                 d,
-                false,
-            )?,
+                self.place,
+            )
+            .map_err(|e| CheckpointError::tensor(&p("mlp"), &e.to_string()))?,
             down: self.matrix(&[(p("mlp.down_proj"), d)], c.intermediate, false)?,
         })
     }
@@ -234,12 +246,8 @@ impl TensorDecoder {
         let angles =
             Tensor::from_vec(angles, (2, rows, c.head_dim / 2), self.device())?.to_dtype(self.dtype())?;
         let (cos, sin) = (angles.get(0)?, angles.get(1)?);
-        let attended = Attended {
-            shape,
-            slots: before + rows,
-            causal: *mask == Mask::Causal,
-            mask: mask::hidden(mask, before, rows, self.dtype(), self.device())?,
-        };
+        let hidden = mask::hidden(mask, before, rows, self.dtype(), self.device())?;
+        let attended = Attended::new(shape, before + rows, *mask == Mask::Causal, hidden)?;
         let mut sight = taps.watch.as_ref().map(|watch| Sight::new(watch, c.layers));
         let mut tapped = vec![None; taps.after_layers.len()];
         let part = taps.layers.clone().unwrap_or(0..self.layers.len());
@@ -252,8 +260,7 @@ impl TensorDecoder {
             let mixed = attended.run(&q, &keys, &values, sight.as_mut())?;
             x = (x + layer.output.forward(&mixed)?)?;
             let normed = ops::rms_norm(&x, &layer.post_norm, c.norm_eps)?;
-            let gated = ops::swiglu(&layer.gate_up.forward(&normed)?)?;
-            x = (x + layer.down.forward(&gated)?)?;
+            x = (x + layer.down.forward(&layer.gate_up.forward(&normed)?)?)?;
             for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
                 if wanted == index {
                     *slot = Some(x.to_dtype(DType::F32)?);
