@@ -36,8 +36,8 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
                 let times =
                     rows::time(model.decoder(), slots, &ROWS, Effort::default(), go)?.unwrap_or_default();
                 print!("  {slots:>4} slots:");
-                for time in &times {
-                    print!("  T({}) {:.3} ({:.2}x)", time.rows, time.ms, time.ms / times[0].ms);
+                for time in &times.passes {
+                    print!("  T({}) {:.3} ({:.2}x)", time.rows, time.ms, time.ms / times.passes[0].ms);
                 }
                 println!();
             }

@@ -43,6 +43,7 @@ impl Loaded {
             target: target.to_owned(),
             drafter: drafter.map(Path::to_owned),
             device: DeviceChoice::Cpu,
+            drafter_device: None,
             dtype: WeightType::Auto,
             rope: Default::default(),
         };

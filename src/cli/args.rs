@@ -121,10 +121,13 @@ pub struct RunArgs {
     /// Directory of the drafter model
     #[arg(long, value_name = "DIR")]
     pub drafter: Option<PathBuf>,
-    /// Where to compute: auto or cpu (cuda, cuda:1 and metal are not offered by this version)
+    /// Where to compute: auto (the best there is), cpu, cuda, cuda:N or metal
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub device: Option<DeviceChoice>,
-    /// Weight type of the language models: auto (q8_0), f32, q8_0, q4_k (f16 and bf16 not on a CPU)
+    /// Where the drafter computes, if not with the target: a second card, for example
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub drafter_device: Option<DeviceChoice>,
+    /// Weight type of the language models: auto (q8_0 on a CPU, else bf16), f32, q8_0, q4_k, and f16 or bf16 on an accelerator
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     pub dtype: Option<WeightType>,
     /// Positions of the prompt's tokens: auto (the model's own), mrope (time, row, column), sequential (one axis)
@@ -226,6 +229,12 @@ pub struct DoctorArgs {
     /// Directory of the drafter model to try
     #[arg(long, value_name = "DIR")]
     pub drafter: Option<PathBuf>,
+    /// Device to try them on, as for captions
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub device: Option<DeviceChoice>,
+    /// Weight type to try them in, as for captions
+    #[arg(long, value_name = "TYPE", value_parser = dtype)]
+    pub dtype: Option<WeightType>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -239,6 +248,7 @@ pub fn device(text: &str) -> Result<DeviceChoice, String> {
         ("cpu", _) => Ok(DeviceChoice::Cpu),
         ("cuda", _) => Ok(DeviceChoice::Cuda(0)),
         ("metal", _) => Ok(DeviceChoice::Metal),
+        ("cpu-tensors", _) => Ok(DeviceChoice::CpuTensors),
         (_, Some(Ok(number))) if number < 1024 => Ok(DeviceChoice::Cuda(number)),
         _ => Err("there are auto, cpu, cuda, cuda:N and metal".into()),
     }

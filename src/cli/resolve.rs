@@ -13,7 +13,7 @@ use super::{
 use crate::{
     assets::{self, Clip},
     engine::{RunRequest, TextSampling},
-    model::ModelSpec,
+    model::{DeviceChoice, ModelSpec},
     record::{Failure, FailureClass},
     speculate::{Drafter, Method},
     video::Sampling,
@@ -127,10 +127,11 @@ pub fn models(
     args: &RunArgs,
     config: &Config,
 ) -> Result<ModelSpec, Failure> {
-    let device = match (args.device, &config.device) {
-        (None, Some(text)) => args::device(text).unwrap_or_default(),
-        (device, _) => device.unwrap_or_default(),
+    let device = |asked: Option<DeviceChoice>, configured: &Option<String>| {
+        asked.or_else(|| configured.as_deref().and_then(|text| args::device(text).ok()))
     };
+    let drafter_device = device(args.drafter_device, &config.drafter_device);
+    let device = device(args.device, &config.device).unwrap_or_default();
     let dtype = match (args.dtype, &config.dtype) {
         (None, Some(text)) => args::dtype(text).unwrap_or_default(),
         (dtype, _) => dtype.unwrap_or_default(),
@@ -152,13 +153,14 @@ pub fn models(
             target: target.into(),
             drafter: drafter.map(Into::into),
             device,
+            drafter_device,
             dtype,
             rope,
         });
     }
     let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
     let drafter = drafter.map_or(demo.drafter, Into::into);
-    Ok(ModelSpec { target: demo.target, drafter: Some(drafter), device, dtype, rope })
+    Ok(ModelSpec { target: demo.target, drafter: Some(drafter), device, drafter_device, dtype, rope })
 }
 
 fn model_directory(role: &str, dir: &Path) -> Result<(), Failure> {
@@ -281,6 +283,7 @@ mod tests {
             target: "t".into(),
             drafter: drafter.then(|| "d".into()),
             device: Default::default(),
+            drafter_device: None,
             dtype: Default::default(),
             rope: Default::default(),
         }

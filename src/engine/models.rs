@@ -3,7 +3,7 @@
 use super::thread::Outlet;
 use crate::{
     model::{
-        ModelSpec,
+        ModelSpec, Place,
         family::{Family, Rope, VideoLlm},
     },
     record::{EventKind, Failure, FailureClass, Stage},
@@ -55,13 +55,15 @@ impl Models {
     /// # Errors
     /// If a device is not there, a checkpoint cannot be used, or the two do not fit together.
     pub fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Self, Failure> {
-        let (dtype, words) = spec.weights()?;
+        // Both before either model is read: a device that is not there is known at once.
+        let place = spec.target_place()?;
+        let beside = spec.drafter.as_ref().map(|_| spec.drafter_place()).transpose()?;
         let mut progress = |done: usize, total: usize| {
             outlet.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
         };
-        let target = VideoLlm::load(&spec.target, dtype, &mut progress)?.with_rope(spec.rope)?;
-        let drafter =
-            spec.drafter.as_deref().map(|dir| VideoLlm::load(dir, dtype, &mut progress)).transpose()?;
+        let target = VideoLlm::load_on(&spec.target, &place, &mut progress)?.with_rope(spec.rope)?;
+        let drafter = spec.drafter.as_deref().zip(beside.as_ref());
+        let drafter = drafter.map(|(dir, place)| VideoLlm::load_on(dir, place, &mut progress)).transpose()?;
         if let Some(drafter) = &drafter {
             let refuse = |problem: String| Failure {
                 class: FailureClass::Input,
@@ -77,6 +79,32 @@ impl Models {
                 return Err(refuse("it cuts frames into other patches".into()));
             }
         }
-        Ok(Self { target, drafter, device: "cpu".into(), dtype: words.into(), rope: spec.rope })
+        let (device, dtype) = words(&place, beside.as_ref());
+        Ok(Self { target, drafter, device, dtype, rope: spec.rope })
+    }
+}
+
+/// Device and weight type for people; the drafter's, where they are others.
+fn words(target: &Place, drafter: Option<&Place>) -> (String, String) {
+    let with = |word: fn(&Place) -> &str| match drafter.map(word).filter(|other| *other != word(target)) {
+        Some(other) => format!("{}, drafter {other}", word(target)),
+        None => word(target).to_owned(),
+    };
+    (with(Place::name), with(|place| place.dtype().name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{DeviceChoice, WeightType};
+
+    #[test]
+    fn the_drafters_device_is_named_where_it_is_another() {
+        let place = |choice| Place::open(choice, WeightType::Auto).unwrap();
+        let (cpu, tensors) = (place(DeviceChoice::Cpu), place(DeviceChoice::CpuTensors));
+        assert_eq!(words(&cpu, Some(&cpu)), ("cpu".into(), "q8_0".into()));
+        assert_eq!(words(&cpu, None).0, "cpu");
+        let both = words(&tensors, Some(&cpu));
+        assert_eq!(both, ("cpu tensors, drafter cpu".into(), "bf16, drafter q8_0".into()));
     }
 }

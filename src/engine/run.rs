@@ -8,6 +8,7 @@ use super::{
     models::Models,
     store::{Context, DrafterKey, Reference, Store},
     thread::{Cancelled, Outlet, internal},
+    tie::Parting,
 };
 use crate::{
     model::family::ModelError,
@@ -257,6 +258,7 @@ impl Runner<'_> {
         stats.timings.tk1_ms = median(full_ms);
         stats.peak_memory_bytes = memory::peak();
         self.compare(context, stats, &ids, reason);
+        self.explain(context, stats, &ids)?;
         if let Some(baseline) = &context.baseline {
             stats.set_baseline(baseline.clone(), plain_front_ms, drafter_front_ms);
         }
@@ -287,6 +289,27 @@ impl Runner<'_> {
             stats.equality = Some(Equality::of(ids, &reference.ids));
         }
         debug_assert_eq!(stats.verdicts.total(), ids.len() as u64);
+    }
+
+    /// Where a lossless method wrote something else than autoregressive decoding, look how close it was.
+    fn explain(&self, context: &mut Context, stats: &mut Stats, ids: &[u32]) -> Result<(), ModelError> {
+        let Some(at) = stats.equality.as_ref().and_then(|e| e.first_difference) else { return Ok(()) };
+        // What is drawn at random turns on more than two logits.
+        if !self.request.method.lossless() || !self.sampler().is_greedy() {
+            return Ok(());
+        }
+        let Some(reference) = &context.reference else { return Ok(()) };
+        let (target, tokenizer) = (&self.models.target, self.models.target.tokenizer());
+        let parting = Parting {
+            root: context.prompt.ids.last().copied().unwrap_or_default(),
+            common: &ids[..at],
+            plain: reference.ids.get(at).copied(),
+            other: ids.get(at).copied(),
+            ends: tokenizer.end_ids(),
+            vocab: tokenizer.vocabulary(),
+        };
+        stats.tie = parting.look(&mut context.target, target.place(), &|id| tokenizer.token_text(id))?;
+        Ok(())
     }
 
     pub(super) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {

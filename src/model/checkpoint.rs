@@ -9,11 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
 use candle_nn::VarBuilder;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorInfo};
 
-use super::{family::Family, names};
+use super::{Place, family::Family, names, shapes};
 use crate::record::{Failure, FailureClass};
 
 /// Why a checkpoint cannot be used.
@@ -51,6 +51,13 @@ impl CheckpointError {
 
 impl From<CheckpointError> for Failure {
     fn from(error: CheckpointError) -> Self {
+        if super::family::is_out_of_memory(&error.to_string()) {
+            return Failure {
+                class: FailureClass::Memory,
+                error: format!("the model does not fit into the device's memory: {error}"),
+                hint: Some("use smaller weights (--dtype q8_0 or q4_k), or --device cpu".into()),
+            };
+        }
         let hint = match &error {
             CheckpointError::File { path, .. } if path.ends_with("config.json") => {
                 let known = Family::ALL.map(Family::name).join(", ");
@@ -78,6 +85,8 @@ pub struct Checkpoint {
     shards: Vec<Shard>,
     /// Name in the file -> shard.
     names: HashMap<String, usize>,
+    /// It has no files: see [`Checkpoint::random`].
+    random: bool,
 }
 
 impl Checkpoint {
@@ -116,7 +125,13 @@ impl Checkpoint {
                 "missing (and there is no model.safetensors.index.json)",
             ));
         }
-        Ok(Self { dir: dir.to_owned(), shards, names })
+        Ok(Self { dir: dir.to_owned(), shards, names, random: false })
+    }
+
+    /// A checkpoint without files: every tensor that [`Checkpoint::f32`] is asked for has the asked shape and random values.
+    /// What a pass of a model costs depends on its shape alone.
+    pub fn random() -> Self {
+        Self { dir: PathBuf::new(), shards: Vec::new(), names: HashMap::new(), random: true }
     }
 
     /// The directory.
@@ -147,6 +162,9 @@ impl Checkpoint {
     /// # Errors
     /// If it is missing, has another shape, or an integer type.
     pub fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        if self.random {
+            return Ok(shapes::values(name, shape));
+        }
         let (shard, info) = self.find(name).ok_or_else(|| self.missing(name))?;
         let same = info.shape == shape
             || (info.shape.first() == shape.first()
@@ -185,11 +203,11 @@ impl Checkpoint {
         CheckpointError::tensor(name, &format!("not in the weight files of {}", self.dir.display()))
     }
 
-    /// All tensors under an original prefix (`visual`), as f32 on the CPU, names relative to it.
+    /// All tensors under an original prefix (`visual`), in the floats of a place, names relative to it.
     ///
     /// # Errors
     /// If there are none, or one cannot be read.
-    pub fn var_builder(&self, prefix: &str) -> Result<VarBuilder<'static>, CheckpointError> {
+    pub fn var_builder(&self, prefix: &str, place: &Place) -> Result<VarBuilder<'static>, CheckpointError> {
         let mut tensors = HashMap::new();
         for (name, &shard) in &self.names {
             let Some(relative) = names::below(name, prefix) else { continue };
@@ -203,7 +221,7 @@ impl Checkpoint {
         if tensors.is_empty() {
             return Err(self.missing(&format!("{prefix}.*")));
         }
-        Ok(VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu))
+        Ok(VarBuilder::from_tensors(tensors, place.compute_type(), place.device()))
     }
 }
 

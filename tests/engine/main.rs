@@ -52,6 +52,7 @@ impl Rig {
                 target: fixture(target),
                 drafter: drafter.map(fixture),
                 device: DeviceChoice::Cpu,
+                drafter_device: None,
                 dtype: WeightType::Auto,
                 rope: Default::default(),
             }))

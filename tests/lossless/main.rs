@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod accelerator;
 mod drafted_trees;
 mod random_methods;
 mod support;

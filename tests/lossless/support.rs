@@ -5,7 +5,7 @@ use std::{collections::HashMap, ops::ControlFlow, path::PathBuf};
 use candle_core::Tensor;
 use specreel::{
     model::{
-        WeightType,
+        Place, WeightType,
         decoder::{Sequence, Taps},
         family::{Prompt, VideoLlm},
         processor::{
@@ -55,7 +55,12 @@ fn fixture(name: &str) -> PathBuf {
 
 impl Bench {
     pub fn new(target: &str, small: &str, dtype: WeightType, seed: u64) -> Self {
-        let load = |name| VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
+        Self::on(target, small, &Place::cpu(dtype).unwrap(), seed)
+    }
+
+    /// Both models at a place.
+    pub fn on(target: &str, small: &str, place: &Place, seed: u64) -> Self {
+        let load = |name| VideoLlm::load_on(&fixture(name), place, &mut |_, _| {}).unwrap();
         let (target, small) = (load(target), load(small));
         let config = target.processor().config();
         let turn = seed as usize % 3;
@@ -163,6 +168,23 @@ impl Bench {
 
     fn root(&self) -> u32 {
         *self.prompt.ids.last().unwrap()
+    }
+
+    /// How much likelier the target finds one token than another after the prompt and some ids, in nats, in one pass. The end
+    /// of the text stands for its likeliest end token.
+    pub fn gap(&mut self, after: &[u32], [a, b]: [Option<u32>; 2]) -> f32 {
+        let ids: Vec<u32> = std::iter::once(self.root()).chain(after.iter().copied()).collect();
+        let (vocab, ends) = (self.vocab, self.ends().to_vec());
+        let target = self.sequence.as_mut().unwrap();
+        let base = target.len();
+        let pass = target.feed(&ids, &Taps::default()).unwrap();
+        let row = target.logits(&pass.states.narrow(0, after.len(), 1).unwrap()).unwrap();
+        target.truncate(base);
+        let row = row.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let end = ends.iter().filter(|id| (**id as usize) < vocab).map(|id| row[*id as usize]);
+        let end = end.fold(f32::NEG_INFINITY, f32::max);
+        let logit = |id: Option<u32>| id.map_or(end, |id| row[id as usize]);
+        logit(a) - logit(b)
     }
 
     /// The target's end tokens.

@@ -5,6 +5,7 @@ fn spec(drafter: bool) -> ModelSpec {
         target: "t".into(),
         drafter: drafter.then(|| "d".into()),
         device: Default::default(),
+        drafter_device: None,
         dtype: Default::default(),
         rope: Default::default(),
     }

@@ -74,6 +74,7 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         target: "t".into(),
         drafter: Some("d".into()),
         device: Default::default(),
+        drafter_device: None,
         dtype: Default::default(),
         rope: Default::default(),
     };

@@ -82,6 +82,7 @@ mod tests {
             target: "t".into(),
             drafter: drafter.then(|| "d".into()),
             device: Default::default(),
+            drafter_device: None,
             dtype: Default::default(),
             rope: Default::default(),
         }

@@ -187,6 +187,7 @@ pub mod tests {
                 target: "t".into(),
                 drafter: None,
                 device: Default::default(),
+                drafter_device: None,
                 dtype: Default::default(),
                 rope: Default::default(),
             },

@@ -2,11 +2,11 @@
 
 use std::{path::Path, sync::Arc};
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 
 use super::{Family, ModelError, Prompt, Rope};
 use crate::model::{
-    WeightType,
+    Place, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
     decoder::Decoder,
@@ -22,6 +22,7 @@ use crate::model::{
 /// A loaded checkpoint.
 pub struct VideoLlm {
     name: String,
+    place: Place,
     config: VlConfig,
     rope: Rope,
     decoder: Arc<Decoder>,
@@ -41,14 +42,26 @@ enum Kind {
 }
 
 impl VideoLlm {
-    /// Load a checkpoint directory; matrices of the language model become `dtype`, the tower stays f32.
+    /// Load a checkpoint directory on the CPU; matrices of the language model become `dtype`, the tower stays f32.
     /// `progress` counts decoder layers.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or does not fit the others.
+    /// If a file is missing, damaged, or does not fit the others, or a CPU takes no such weights.
     pub fn load(
         dir: &Path,
         dtype: WeightType,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, ModelError> {
+        Self::load_on(dir, &Place::cpu(dtype).map_err(ModelError::Place)?, progress)
+    }
+
+    /// Load a checkpoint directory to a device. The tower is kept in floats: those that the device computes in.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or does not fit the others, or the device's memory does not suffice.
+    pub fn load_on(
+        dir: &Path,
+        place: &Place,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
         let config = VlConfig::read(dir)?;
@@ -68,12 +81,22 @@ impl VideoLlm {
             );
             return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
-        let tower = Tower::load(&checkpoint, &tower_config)?;
-        let decoder = Arc::new(Decoder::load(&checkpoint, &config.text, dtype, progress)?);
+        let tower = Tower::load(&checkpoint, &tower_config, place)?;
+        let decoder = Arc::new(Decoder::load(&checkpoint, &config.text, place, progress)?);
         let name =
             dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let rope = Rope::Auto;
-        Ok(Self { name, config, rope, decoder, tower_config, tower, tokenizer, template, processor })
+        Ok(Self {
+            name,
+            place: place.clone(),
+            config,
+            rope: Rope::Auto,
+            decoder,
+            tower_config,
+            tower,
+            tokenizer,
+            template,
+            processor,
+        })
     }
 
     /// The same model with other positions.
@@ -92,6 +115,11 @@ impl VideoLlm {
     /// Name for people: the directory's.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Where it computes.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The family.
@@ -114,14 +142,17 @@ impl VideoLlm {
         &self.processor
     }
 
-    /// Visual embeddings, `visual tokens × width`, of a clip's patches.
+    /// Visual embeddings, `visual tokens × width`, of a clip's patches: f32, on the model's device.
     ///
     /// # Errors
     /// If the patches do not fit the tower, or `progress` breaks.
     pub fn encode(&self, patches: &Patches, progress: &mut Progress<'_>) -> Result<Tensor, ModelError> {
         let rows = patches.data.len() / patches.row.max(1);
         let tensor = Tensor::from_slice(&patches.data, (rows, patches.row), &Device::Cpu)?;
-        Ok(self.tower.encode(&tensor, patches.grid, progress)?)
+        let embeddings = self.tower.encode(&tensor, patches.grid, progress)?.to_dtype(DType::F32)?;
+        // An accelerator is waited for, so that times are those of the work.
+        self.place.device().synchronize()?;
+        Ok(embeddings)
     }
 
     /// Lay out a prompt over a clip: ids through the chat template, positions as the checkpoint has them (or as asked by

@@ -1,6 +1,6 @@
 //! What towers are built of: norms, feed-forward layers, and softmax attention in bounded memory.
 
-use candle_core::{Result as CandleResult, Tensor};
+use candle_core::{DType, Device, Result as CandleResult, Tensor};
 use candle_nn::{LayerNorm, Linear, Module, RmsNorm, VarBuilder, layer_norm, linear, ops, rms_norm};
 
 /// Patches that pass the blocks together; more at a time would only cost memory.
@@ -21,6 +21,15 @@ pub(super) fn attend(q: &Tensor, k: &Tensor, v: &Tensor) -> CandleResult<Tensor>
         parts.push(ops::softmax_last_dim(&part.matmul(&keys)?)?.matmul(v)?);
     }
     if parts.len() == 1 { Ok(parts.remove(0)) } else { Tensor::cat(&parts, 1) }
+}
+
+/// A portion of the patches as the tower computes with them. Only the portion travels, and in half the bytes where the type has
+/// half.
+pub(super) fn send(portion: &Tensor, dtype: DType, device: &Device) -> CandleResult<Tensor> {
+    match device.is_cpu() {
+        true => portion.to_dtype(dtype),
+        false => portion.force_contiguous()?.to_dtype(dtype)?.to_device(device),
+    }
 }
 
 /// A norm over the width of the states.
