@@ -1,8 +1,15 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
+use std::{path::Path, sync::Arc};
+
 use super::thread::Outlet;
 use crate::{
-    model::{ModelSpec, family::QwenVl},
+    model::{
+        ModelSpec,
+        checkpoint::CheckpointError,
+        family::QwenVl,
+        sparrow::{Recipe, Sparrow},
+    },
     record::{EventKind, Failure, FailureClass, Stage},
 };
 
@@ -12,6 +19,8 @@ pub struct Models {
     pub target: QwenVl,
     /// The small model that may draft for it.
     pub drafter: Option<QwenVl>,
+    /// Layers that may draft from the target's states.
+    pub heads: Vec<Arc<Sparrow>>,
     /// Device in words.
     pub device: String,
     /// Weight type in words.
@@ -30,6 +39,14 @@ impl Models {
             )
         };
         penalty.map(note).into_iter().collect()
+    }
+
+    /// The layer that drafts for a method: the only one, or the one of this recipe.
+    pub fn head(&self, recipe: Recipe) -> Option<&Arc<Sparrow>> {
+        match &self.heads[..] {
+            [only] => Some(only),
+            all => all.iter().find(|head| head.config().recipe == recipe),
+        }
     }
 
     /// Load what the spec says, checking that the drafter can draft for the target.
@@ -58,6 +75,21 @@ impl Models {
                 return Err(refuse("it cuts frames into other patches".into()));
             }
         }
-        Ok(Self { target, drafter, device: "cpu".into(), dtype: words.into() })
+        let head = |dir| Sparrow::load(dir, target.decoder(), dtype).map(Arc::new);
+        let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
+        let heads = heads.collect::<Result<_, _>>()?;
+        Ok(Self { target, drafter, heads, device: "cpu".into(), dtype: words.into() })
+    }
+}
+
+/// Why a layer does not draft here.
+fn refused(dir: &Path, error: CheckpointError) -> Failure {
+    let failure = Failure::from(error);
+    let again =
+        "a layer drafts for the target it was trained with; train one: specreel train sparrow --target DIR";
+    Failure {
+        error: format!("drafter {}: {}", dir.display(), failure.error),
+        hint: Some(again.into()),
+        ..failure
     }
 }

@@ -6,6 +6,7 @@ pub mod decoder;
 pub mod family;
 pub mod processor;
 pub mod rows;
+pub mod sparrow;
 pub mod template;
 pub mod text;
 pub mod vision;
@@ -21,6 +22,8 @@ pub struct ModelSpec {
     pub target: PathBuf,
     /// Directory of the drafter; none leaves only methods without a small model.
     pub drafter: Option<PathBuf>,
+    /// Directories of layers that draft from the target's states ([`sparrow`]).
+    pub heads: Vec<PathBuf>,
     /// Where to compute.
     pub device: DeviceChoice,
     /// Weight type of the language models.
@@ -94,7 +97,8 @@ mod tests {
 
     #[test]
     fn types_that_are_not_offered_are_refused() {
-        let spec = |device, dtype| ModelSpec { target: "t".into(), drafter: None, device, dtype };
+        let spec =
+            |device, dtype| ModelSpec { target: "t".into(), drafter: None, heads: Vec::new(), device, dtype };
         assert!(spec(DeviceChoice::Cuda(0), WeightType::Auto).weights().is_err());
         assert!(spec(DeviceChoice::Cpu, WeightType::Bf16).weights().is_err());
         assert_eq!(spec(DeviceChoice::Auto, WeightType::Auto).weights(), Ok((WeightType::Q8_0, "q8_0")));

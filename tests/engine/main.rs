@@ -47,6 +47,7 @@ impl Rig {
             .send(Command::Load(ModelSpec {
                 target: fixture(target),
                 drafter: drafter.map(fixture),
+                heads: Vec::new(),
                 device: DeviceChoice::Cpu,
                 dtype: WeightType::Auto,
             }))

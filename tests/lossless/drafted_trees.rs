@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use candle_core::{DType, Device, Tensor};
 use specreel::{
     model::{
         WeightType,
@@ -191,6 +192,7 @@ fn a_dynamic_tree_keeps_the_likeliest_of_what_was_expanded() {
 #[test]
 fn accepted_paths_leave_the_drafters_cache_as_reading_would() {
     let mut reader = Reader::new();
+    let states = Tensor::zeros((1, 1), DType::F32, &Device::Cpu).unwrap(); // not asked for by this drafter
     let target = reader.sequence.first_layers(1); // asked only where rows are taken over from it
     let template = Template::read(&SPECVLM).unwrap();
     let forms = [
@@ -210,7 +212,7 @@ fn accepted_paths_leave_the_drafters_cache_as_reading_would() {
             let mut drafter = reader.drafter();
             let base = 0;
             let proposal = drafter.draft(&order(form.clone(), 5, &[], vocab)).unwrap();
-            drafter.commit(&proposal, &path, own, &target, base);
+            drafter.commit(&proposal, &path, own, &target, base, &states).unwrap();
             let gone_on = drafter.draft(&order(Form::Static(&template), 5, &[], vocab)).unwrap();
 
             let ids: Vec<u32> = path.iter().map(|&node| proposal.tree.nodes()[node].id).collect();

@@ -47,7 +47,7 @@ fn context(rng: &mut ChaCha8Rng) -> Context {
     let positions = pick(rng, &[Placing::Original, Placing::Compact]);
     match rng.random_range(0..12) {
         0..=2 => Context::Full {},
-        3 => Context::None {},
+        3 => Context::None { positions },
         4 => Context::Random { keep, seed: pick(rng, &[0, 7]), positions },
         5 => Context::Uniform { keep, positions },
         6 => Context::Frames { keep, positions },

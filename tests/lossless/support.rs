@@ -125,7 +125,7 @@ impl Bench {
     /// A drafter's sequence, made as the engine makes it.
     fn drafter(&mut self, method: &Method, target: &mut Sequence) -> Option<Sequence> {
         let (model, embeddings) = match method.drafter {
-            Drafter::None {} | Drafter::Lookup { .. } => return None,
+            Drafter::None {} | Drafter::Lookup { .. } | Drafter::Sparrow { .. } => return None,
             Drafter::Model {} => (&self.small, &self.embeddings[1]),
             Drafter::Target {} | Drafter::EarlyExit { .. } => (&self.target, &self.embeddings[0]),
         };
@@ -198,6 +198,7 @@ impl Bench {
         let parts = Parts {
             target: &mut target,
             drafter: drafter.as_mut(),
+            head: None,
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,

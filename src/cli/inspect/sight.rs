@@ -183,6 +183,7 @@ pub mod tests {
             &ModelSpec {
                 target: "t".into(),
                 drafter: None,
+                heads: Vec::new(),
                 device: Default::default(),
                 dtype: Default::default(),
             },
