@@ -137,7 +137,7 @@ pub fn train(
             run.account.stage = if at < options.text_share { Stage::Text } else { Stage::Visual };
         }
         let range = run.round();
-        let mut samples = Vec::new();
+        let (mut samples, mut broken) = (Vec::new(), 0);
         for index in range.clone() {
             if stop() {
                 break;
@@ -148,11 +148,14 @@ pub fn train(
                     if samples.is_empty() && run.account.steps == 0 {
                         return Err(TrainError::NotFinite { clip: job.clips.name(index) });
                     }
-                    run.skip(index, "the target's states are not finite", tell);
+                    broken += 1;
+                    let why = "the target's states are not finite".to_owned();
+                    tell(News::Skipped { clip: job.clips.name(index), why });
                 }
                 Err(reason) => {
+                    broken += 1;
                     why.clone_from(&reason);
-                    run.skip(index, &reason, tell);
+                    tell(News::Skipped { clip: job.clips.name(index), why: reason });
                 }
             }
             tell(News::Captioned { done: index + 1 - range.start, of: range.len() });
@@ -174,6 +177,7 @@ pub fn train(
             tell(News::Saved);
             return Ok(Outcome::Stopped(run.account));
         }
+        run.account.skipped += broken;
         (run.account.clip, run.account.round_steps) = (range.end, 0);
         run.account.seconds = before + run.began.elapsed().as_secs_f64();
     }
@@ -221,14 +225,6 @@ impl Run<'_> {
     fn caption(&self, teacher: &mut Teacher, index: usize) -> Result<Option<Sample>, String> {
         let clip = self.job.clips.pixels(index, teacher.model().processor()).map_err(|e| e.error)?;
         teacher.caption(&clip, self.job.options).map_err(|e| e.to_string())
-    }
-
-    fn skip(&mut self, index: usize, why: &str, tell: &mut dyn FnMut(News)) {
-        // A round that is taken up again was counted before.
-        if self.account.round_steps == 0 {
-            self.account.skipped += 1;
-        }
-        tell(News::Skipped { clip: self.job.clips.name(index), why: why.to_owned() });
     }
 
     /// The round's steps: which samples each one takes.

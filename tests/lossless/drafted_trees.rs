@@ -246,3 +246,52 @@ fn in_trees_a_drafter_that_sees_everything_is_always_right() {
         }
     }
 }
+
+/// A layer that goes on from the target's states drafts, after each verdict, what one drafts that has just read the text and
+/// those states: nothing of its own outputs stays.
+#[test]
+fn true_states_come_back_after_every_verdict() {
+    let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 1);
+    let template = Template::read(&SPECVLM).unwrap();
+    let forms =
+        [Form::Chain, Form::Static(&template), Form::TwoBranch, Form::Dynamic { nodes: 24, width: 8 }];
+    let vocab = bench.vocabulary();
+    let own = 17;
+    for form in forms {
+        let order = |form| order(form, 5, &[], vocab);
+        let tree = bench.with_layer(|parts, _| parts.drafter().draft(&order(form.clone())).unwrap().tree);
+        let mut paths: Vec<Vec<usize>> = (0..tree.len()).map(|node| tree.path(node)).collect();
+        paths.push(vec![]);
+        for path in paths {
+            let (gone_on, read) = bench.with_layer(|parts, target| {
+                let root = parts.root;
+                let mut drafter = parts.drafter();
+                let proposal = drafter.draft(&order(form.clone())).unwrap();
+                let nodes = proposal.tree.nodes();
+                let rows: Vec<u32> = [root].into_iter().chain(nodes.iter().map(|node| node.id)).collect();
+                let (base, depths) = (target.len(), proposal.tree.depths());
+                let taps = Taps::default();
+                let pass = target.feed_tree(&rows, base, &depths, proposal.tree.rows(), &taps).unwrap();
+                let kept: Vec<usize> = [0].into_iter().chain(path.iter().map(|node| node + 1)).collect();
+                target.keep(base, &kept);
+                drafter.commit(&proposal, &path, own, target, base, &pass.states).unwrap();
+                let gone_on = drafter.draft(&order(Form::Static(&template))).unwrap();
+                drop(drafter);
+
+                // Another one reads the same text token by token, each with the state before it.
+                let ids: Vec<u32> = path.iter().map(|&node| nodes[node].id).chain([own]).collect();
+                let states: Vec<Tensor> =
+                    kept.iter().map(|&row| pass.states.narrow(0, row, 1).unwrap()).collect();
+                let mut fresh = parts.drafter();
+                for (id, state) in ids.into_iter().zip(states) {
+                    fresh.draft(&order(Form::Chain)).unwrap();
+                    fresh.commit(&Proposal::default(), &[], id, target, base, &state).unwrap();
+                }
+                let read = fresh.draft(&order(Form::Static(&template))).unwrap();
+                target.truncate(base);
+                (gone_on, read)
+            });
+            assert_eq!(gone_on.tree, read.tree, "{form:?} {path:?}");
+        }
+    }
+}

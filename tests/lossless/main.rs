@@ -7,7 +7,7 @@ mod random_methods;
 mod support;
 
 use specreel::{
-    model::WeightType,
+    model::{WeightType, sparrow::Recipe},
     speculate::{
         Acceptance, AcceptedRows, Context, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
     },
@@ -86,6 +86,14 @@ fn speculative() -> Vec<Method> {
         (own, Context::TopKKv { keep: 0.25, rows: AcceptedRows::Sparse }),
         (Drafter::EarlyExit { depth: 0.5 }, Context::Full {}),
         (Drafter::Lookup { ngram: 3 }, Context::None { positions: Placing::Original }),
+        (Drafter::Sparrow { recipe: Recipe::Sparrow }, Context::None { positions: Placing::Original }),
+        (Drafter::Sparrow { recipe: Recipe::Sparrow }, Context::None { positions: Placing::Compact }),
+        (Drafter::Sparrow { recipe: Recipe::Sparrow }, Context::Full {}),
+        (Drafter::Sparrow { recipe: Recipe::Msd }, Context::Full {}),
+        (
+            Drafter::Sparrow { recipe: Recipe::Msd },
+            Context::Uniform { keep: 0.3, positions: Placing::Compact },
+        ),
     ];
     let nodes = ["0", "1", "00", "01", "10", "000", "100"].map(String::from).to_vec();
     let shapes = [

@@ -4,6 +4,7 @@
 
 mod decoder;
 mod processor;
+mod sparrow;
 mod text;
 mod tower;
 
