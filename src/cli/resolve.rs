@@ -154,9 +154,8 @@ pub fn models(
     }
     // The embedded target has a small model and trained layers; what is named takes the place of its own kind.
     let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
-    let named = head.is_some();
     let heads = head.map_or(demo.heads, |head| vec![head]);
-    let drafter = small.or((!named).then_some(demo.drafter));
+    let drafter = Some(small.unwrap_or(demo.drafter));
     Ok(ModelSpec { target: demo.target, drafter, heads, device, dtype })
 }
 
@@ -209,10 +208,11 @@ pub fn request(
 fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method, Failure> {
     let named = args.method.as_deref().or(config.method.as_deref());
     // Lossy methods are for those who ask for them.
-    let default = match (&models.drafter, &models.heads[..]) {
-        (Some(_), _) => "naive",
-        (None, [_, ..]) => "sparrow",
-        (None, []) => "autoregressive",
+    let layer = args.drafter.as_deref().is_some_and(SparrowConfig::is_in);
+    let default = match models.drafter {
+        _ if layer => "sparrow",
+        Some(_) => "naive",
+        None => "autoregressive",
     };
     let base = Method::find(named.unwrap_or(default))?;
     let method = base.with_sets(args.set.iter().map(String::as_str))?;

@@ -1,6 +1,6 @@
-//! `--suite step`: what a pass of the target costs by the number of its rows, and one of the drafter.
+//! `--suite step`: what a pass of the target costs by the number of its rows, and one of each drafter.
 
-use std::{io::Write, ops::ControlFlow, path::Path};
+use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
 use serde::Serialize;
 
@@ -9,24 +9,32 @@ use crate::{
     cli::{End, INTERRUPTED, progress::Progress},
     model::{
         ModelSpec, WeightType,
+        decoder::Decoder,
         family::QwenVl,
         rows::{self, Effort, Work},
+        sparrow::{Recipe, Sparrow},
     },
     record::{Failure, FailureClass, Stage},
 };
 
 const SLOTS: [usize; 3] = [100, 300, 1000];
+/// Text that a layer holds which does not look at the video: a prompt and half of a caption.
+const TEXT: usize = 100;
+/// Rows of a layer's passes: a chain's, and a level of a tree of width 8.
+const LAYER_ROWS: [usize; 2] = [1, 8];
 const ROWS: [usize; 10] = [1, 2, 3, 4, 6, 8, 11, 16, 26, 32];
 
 /// Passes of one model over one context.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Curve {
     model: String,
-    /// `target` or `drafter`.
+    /// `target`, `drafter`, or `layer` (one that drafts from the target's states).
     role: &'static str,
     dtype: &'static str,
     /// Tokens before the pass.
     slots: usize,
+    /// Those of them that the model's cache holds: a layer that does not look at the video holds the text only.
+    held: usize,
     /// Bytes of the matrices that a pass reads.
     weight_bytes: usize,
     passes: Vec<Pass>,
@@ -54,28 +62,60 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
     let stop = Stop::new(None);
     stop.listen()?;
     let mut progress = Progress::new(true);
-    let roles = [("target", Some(&models.target), &rows[..]), ("drafter", models.drafter.as_ref(), &[1][..])];
-    let mut target_row = Vec::new();
-    for (role, dir, rows) in roles {
-        let Some(dir) = dir else { continue };
-        let model = load(dir, dtype, &mut progress)?;
-        fits(&model, &slots, rows)?;
+    let target = load(&models.target, dtype, &mut progress)?;
+    fits(&target, &slots, &rows)?;
+    let mut measure = |model: &Model<'_>, rows: &[usize], target_row: &[f64]| -> Result<Vec<f64>, End> {
         let mut curves = Vec::new();
         for &slots in &slots {
-            let Some(passes) = measure(&model, slots, rows, &stop, &mut progress)? else { break };
-            let weight_bytes = Work::of(model.decoder(), slots, 1).weight_bytes;
-            let curve = Curve { model: model.name().into(), role, dtype: words, slots, weight_bytes, passes };
+            let held = if model.blind { slots.min(TEXT) } else { slots };
+            let Some(passes) = timed(model, held, rows, &stop, &mut progress)? else { break };
+            let weight_bytes = model.work(held, 1).weight_bytes;
+            let curve = Curve {
+                model: model.name.into(),
+                role: model.role,
+                dtype: words,
+                slots,
+                held,
+                weight_bytes,
+                passes,
+            };
             lines.write("rows", &curve)?;
             curves.push(curve);
         }
         progress.clear();
         if !lines.stdout && !curves.is_empty() {
-            std::io::stdout().write_all(table(&curves, &target_row).as_bytes())?;
+            std::io::stdout().write_all(table(&curves, target_row).as_bytes())?;
         }
         if stop.asked() {
-            return Ok(INTERRUPTED);
+            return Err(End::Reported(INTERRUPTED));
         }
-        target_row = curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect();
+        Ok(curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect())
+    };
+    let plain = |role, model: &'_ QwenVl| (role, model.decoder().clone());
+    let target_row = {
+        let (role, decoder) = plain("target", &target);
+        measure(
+            &Model { name: target.name(), role, decoder: &decoder, layer: None, blind: false },
+            &rows,
+            &[],
+        )?
+    };
+    if let Some(dir) = &models.drafter {
+        let drafter = load(dir, dtype, &mut Progress::new(true))?;
+        fits(&drafter, &slots, &[1])?;
+        let (role, decoder) = plain("drafter", &drafter);
+        measure(
+            &Model { name: drafter.name(), role, decoder: &decoder, layer: None, blind: false },
+            &[1],
+            &target_row,
+        )?;
+    }
+    for dir in &models.heads {
+        let layer = Sparrow::load(dir, target.decoder(), dtype).map_err(Failure::from)?;
+        let blind = layer.config().recipe == Recipe::Sparrow;
+        let model =
+            Model { name: layer.name(), role: "layer", decoder: layer.decoder(), layer: Some(&layer), blind };
+        measure(&model, &LAYER_ROWS, &target_row)?;
     }
     Ok(0)
 }
@@ -112,9 +152,32 @@ fn fits(model: &QwenVl, slots: &[usize], rows: &[usize]) -> Result<(), Failure> 
     })
 }
 
+/// What is timed.
+struct Model<'a> {
+    name: &'a str,
+    role: &'static str,
+    decoder: &'a Arc<Decoder>,
+    /// Where it is a layer that drafts from the target's states.
+    layer: Option<&'a Sparrow>,
+    /// True if it never sees a visual token.
+    blind: bool,
+}
+
+impl Model<'_> {
+    fn work(&self, slots: usize, rows: usize) -> Work {
+        let mut work = Work::of(self.decoder, slots, rows);
+        if self.layer.is_some() {
+            let width = self.decoder.config().hidden;
+            work.macs += (rows * 2 * width * width) as u64;
+            work.weight_bytes += self.layer.map_or(0, Sparrow::projection_bytes);
+        }
+        work
+    }
+}
+
 /// None if it was interrupted.
-fn measure(
-    model: &QwenVl,
+fn timed(
+    model: &Model<'_>,
     slots: usize,
     rows: &[usize],
     stop: &Stop,
@@ -122,18 +185,19 @@ fn measure(
 ) -> Result<Option<Vec<Pass>>, Failure> {
     // Ratios are to one row, also where nobody asked for it.
     let timed: Vec<usize> = if rows.contains(&1) { rows.to_vec() } else { [&[1], rows].concat() };
-    let times = rows::time(model.decoder(), slots, &timed, Effort::default(), &mut |done, total| {
-        if stop.asked() {
-            return ControlFlow::Break(());
-        }
-        progress.stage(Stage::Calibrate, done as u64, total as u64);
-        ControlFlow::Continue(())
-    });
+    let times =
+        rows::time(model.decoder, model.layer, slots, &timed, Effort::default(), &mut |done, total| {
+            if stop.asked() {
+                return ControlFlow::Break(());
+            }
+            progress.stage(Stage::Calibrate, done as u64, total as u64);
+            ControlFlow::Continue(())
+        });
     let times = times.map_err(crate::model::family::ModelError::from)?;
     Ok(times.map(|times| {
         let one = times.iter().find(|t| t.rows == 1).map_or(f64::NAN, |t| t.ms);
         let pass = |t: &rows::PassTime| {
-            let work = Work::of(model.decoder(), slots, t.rows);
+            let work = model.work(slots, t.rows);
             Pass {
                 rows: t.rows,
                 ms: t.ms,
@@ -193,6 +257,7 @@ mod tests {
             role: "drafter",
             dtype: "q8_0",
             slots: 100,
+            held: 100,
             weight_bytes: 1_500_000,
             passes: vec![pass(1, 0.05, 1.0), pass(4, 0.1, 2.0)],
         };

@@ -105,6 +105,11 @@ impl Sparrow {
         Tensor::from_vec(out, (ids.len(), width), &Device::Cpu)
     }
 
+    /// Bytes of the projection that makes its rows.
+    pub fn projection_bytes(&self) -> usize {
+        self.fuse.bytes()
+    }
+
     /// Bytes of its own matrices.
     pub fn bytes(&self) -> usize {
         self.fuse.bytes() + self.decoder.bytes() - self.decoder.shared_bytes()
