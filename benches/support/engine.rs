@@ -44,7 +44,9 @@ impl Loaded {
             drafter: drafter.map(Path::to_owned),
             heads: Vec::new(),
             device: DeviceChoice::Cpu,
+            drafter_device: None,
             dtype: WeightType::Auto,
+            rope: Default::default(),
         };
         handle.send(Command::Load(spec)).map_err(|f| f.error)?;
         Ok(Self { handle, events, runs: 0 })

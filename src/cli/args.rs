@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use super::{
     bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, scenes::ScenesArgs, train::TrainArgs,
 };
-use crate::model::{DeviceChoice, WeightType};
+use crate::model::{DeviceChoice, WeightType, family::Rope};
 
 /// Version line with what this build can use.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREEL_FEATURES"), ")");
@@ -126,12 +126,18 @@ pub struct RunArgs {
     /// Directory of the drafter model
     #[arg(long, value_name = "DIR")]
     pub drafter: Option<PathBuf>,
-    /// Where to compute: auto or cpu (cuda, cuda:1 and metal are not offered by this version)
+    /// Where to compute: auto (the best there is), cpu, cuda, cuda:N or metal
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub device: Option<DeviceChoice>,
-    /// Weight type of the language models: auto (q8_0), f32, q8_0, q4_k (f16 and bf16 not on a CPU)
+    /// Where the drafter computes, if not with the target: a second card, for example
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub drafter_device: Option<DeviceChoice>,
+    /// Weight type of the language models: auto (q8_0 on a CPU, else bf16), f32, q8_0, q4_k, and f16 or bf16 on an accelerator
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     pub dtype: Option<WeightType>,
+    /// Positions of the prompt's tokens: auto (the model's own), mrope (time, row, column), sequential (one axis)
+    #[arg(long, value_name = "KIND", value_parser = rope)]
+    pub rope: Option<Rope>,
     /// Look at this many frames, evenly spaced
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "fps")]
     pub frames: Option<u32>,
@@ -228,6 +234,12 @@ pub struct DoctorArgs {
     /// Directory of the drafter model to try
     #[arg(long, value_name = "DIR")]
     pub drafter: Option<PathBuf>,
+    /// Device to try them on, as for captions
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub device: Option<DeviceChoice>,
+    /// Weight type to try them in, as for captions
+    #[arg(long, value_name = "TYPE", value_parser = dtype)]
+    pub dtype: Option<WeightType>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -241,6 +253,7 @@ pub fn device(text: &str) -> Result<DeviceChoice, String> {
         ("cpu", _) => Ok(DeviceChoice::Cpu),
         ("cuda", _) => Ok(DeviceChoice::Cuda(0)),
         ("metal", _) => Ok(DeviceChoice::Metal),
+        ("cpu-tensors", _) => Ok(DeviceChoice::CpuTensors),
         (_, Some(Ok(number))) if number < 1024 => Ok(DeviceChoice::Cuda(number)),
         _ => Err("there are auto, cpu, cuda, cuda:N and metal".into()),
     }
@@ -256,6 +269,15 @@ pub fn dtype(text: &str) -> Result<WeightType, String> {
         "q8_0" => WeightType::Q8_0,
         "q4_k" => WeightType::Q4K,
         _ => return Err("there are auto, f32, f16, bf16, q8_0 and q4_k".into()),
+    })
+}
+
+fn rope(text: &str) -> Result<Rope, String> {
+    Ok(match text.to_lowercase().as_str() {
+        "auto" => Rope::Auto,
+        "mrope" => Rope::Mrope,
+        "sequential" => Rope::Sequential,
+        _ => return Err("there are auto, mrope and sequential".into()),
     })
 }
 
@@ -292,6 +314,8 @@ mod tests {
         assert_eq!(device("cuda"), Ok(DeviceChoice::Cuda(0)));
         assert!(device("cuda:").is_err() && device("cuda:-1").is_err() && device("tpu").is_err());
         assert_eq!(dtype("Q4_K"), Ok(WeightType::Q4K));
+        assert_eq!((rope("MRoPE"), rope("sequential")), (Ok(Rope::Mrope), Ok(Rope::Sequential)));
+        assert!(rope("1d").is_err());
         for bad in ["-1", "101", "nan", "inf", "x", ""] {
             assert!(temperature(bad).is_err(), "{bad}");
         }

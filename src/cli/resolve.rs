@@ -13,7 +13,7 @@ use super::{
 use crate::{
     assets::{self, Clip},
     engine::{RunRequest, TextSampling},
-    model::{ModelSpec, sparrow::SparrowConfig},
+    model::{DeviceChoice, ModelSpec, sparrow::SparrowConfig},
     record::{Failure, FailureClass},
     speculate::{Drafter, Method},
     video::Sampling,
@@ -127,14 +127,16 @@ pub fn models(
     args: &RunArgs,
     config: &Config,
 ) -> Result<ModelSpec, Failure> {
-    let device = match (args.device, &config.device) {
-        (None, Some(text)) => args::device(text).unwrap_or_default(),
-        (device, _) => device.unwrap_or_default(),
+    let device = |asked: Option<DeviceChoice>, configured: &Option<String>| {
+        asked.or_else(|| configured.as_deref().and_then(|text| args::device(text).ok()))
     };
+    let drafter_device = device(args.drafter_device, &config.drafter_device);
+    let device = device(args.device, &config.device).unwrap_or_default();
     let dtype = match (args.dtype, &config.dtype) {
         (None, Some(text)) => args::dtype(text).unwrap_or_default(),
         (dtype, _) => dtype.unwrap_or_default(),
     };
+    let rope = args.rope.unwrap_or_default();
     // A configured drafter belongs to the configured target, not to one that was typed.
     let (target, drafter) = match (target, &config.target) {
         (Some(target), _) => (Some(target), drafter),
@@ -149,14 +151,21 @@ pub fn models(
     let head = drafter.filter(|dir| SparrowConfig::is_in(dir)).map(Path::to_owned);
     let small = drafter.filter(|_| head.is_none()).map(Path::to_owned);
     if let Some(target) = target {
-        let heads = head.into_iter().collect();
-        return Ok(ModelSpec { target: target.into(), drafter: small, heads, device, dtype });
+        return Ok(ModelSpec {
+            target: target.into(),
+            drafter: small,
+            heads: head.into_iter().collect(),
+            device,
+            drafter_device,
+            dtype,
+            rope,
+        });
     }
     // The embedded target has a small model and trained layers; what is named takes the place of its own kind.
     let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
     let heads = head.map_or(demo.heads, |head| vec![head]);
     let drafter = Some(small.unwrap_or(demo.drafter));
-    Ok(ModelSpec { target: demo.target, drafter, heads, device, dtype })
+    Ok(ModelSpec { target: demo.target, drafter, heads, device, drafter_device, dtype, rope })
 }
 
 fn model_directory(role: &str, dir: &Path) -> Result<(), Failure> {
@@ -298,7 +307,9 @@ mod tests {
             drafter: drafter.then(|| "d".into()),
             heads: Vec::new(),
             device: Default::default(),
+            drafter_device: None,
             dtype: Default::default(),
+            rope: Default::default(),
         }
     }
 

@@ -7,6 +7,8 @@ mod prepare;
 mod run;
 pub mod store;
 pub mod thread;
+mod tie;
 
 pub use command::{Command, RunRequest, TextSampling};
+pub use models::frames;
 pub use thread::{Engine, EngineHandle};

@@ -5,26 +5,37 @@ use std::{path::Path, sync::Arc};
 use super::thread::Outlet;
 use crate::{
     model::{
-        ModelSpec,
+        ModelSpec, Place,
         checkpoint::CheckpointError,
-        family::QwenVl,
+        family::{Family, Rope, VideoLlm},
         sparrow::{Recipe, Sparrow},
     },
     record::{EventKind, Failure, FailureClass, Stage},
+    video::Rule,
 };
 
 /// The loaded models.
 pub struct Models {
     /// The target.
-    pub target: QwenVl,
+    pub target: VideoLlm,
     /// The small model that may draft for it.
-    pub drafter: Option<QwenVl>,
+    pub drafter: Option<VideoLlm>,
     /// Layers that may draft from the target's states.
     pub heads: Vec<Arc<Sparrow>>,
     /// Device in words.
     pub device: String,
     /// Weight type in words.
     pub dtype: String,
+    /// Positions of a prompt's tokens, as asked.
+    pub rope: Rope,
+}
+
+/// How a family samples frames.
+pub fn frames(family: Family) -> &'static Rule {
+    match family {
+        Family::Qwen2Vl | Family::Qwen25Vl => &Rule::QWEN_VL,
+        Family::LlavaOnevision => &Rule::LLAVA_ONEVISION,
+    }
 }
 
 impl Models {
@@ -38,7 +49,11 @@ impl Models {
                 self.target.name()
             )
         };
-        penalty.map(note).into_iter().collect()
+        let rope =
+            (self.rope == Rope::Sequential && self.target.family() != Family::LlavaOnevision).then(|| {
+                "all tokens stand on one axis (--rope sequential), not on the model's own three".to_owned()
+            });
+        penalty.map(note).into_iter().chain(rope).collect()
     }
 
     /// The layer that drafts for a method: the only one, or the one of this recipe.
@@ -54,31 +69,35 @@ impl Models {
     /// # Errors
     /// If a device is not there, a checkpoint cannot be used, or the two do not fit together.
     pub fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Self, Failure> {
-        let (dtype, words) = spec.weights()?;
+        // Both before either model is read: a device that is not there is known at once.
+        let place = spec.target_place()?;
+        let beside = spec.drafter.as_ref().map(|_| spec.drafter_place()).transpose()?;
         let mut progress = |done: usize, total: usize| {
             outlet.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
         };
-        let target = QwenVl::load(&spec.target, dtype, &mut progress)?;
-        let drafter =
-            spec.drafter.as_deref().map(|dir| QwenVl::load(dir, dtype, &mut progress)).transpose()?;
+        let target = VideoLlm::load_on(&spec.target, &place, &mut progress)?.with_rope(spec.rope)?;
+        let drafter = spec.drafter.as_deref().zip(beside.as_ref());
+        let drafter = drafter.map(|(dir, place)| VideoLlm::load_on(dir, place, &mut progress)).transpose()?;
         if let Some(drafter) = &drafter {
             let refuse = |problem: String| Failure {
                 class: FailureClass::Input,
                 error: format!("{} cannot draft for {}: {problem}", drafter.name(), target.name()),
                 hint: Some("pick a smaller checkpoint of the target's own family".into()),
             };
+            if target.family() != drafter.family() {
+                let [ours, theirs] = [&target, drafter].map(|model| model.family().name());
+                return Err(refuse(format!("the one is a {theirs}, the other a {ours}")));
+            }
             target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
-            let (ours, theirs) = (target.processor().config(), drafter.processor().config());
-            let shape =
-                |c: &crate::model::processor::ProcessorConfig| (c.patch, c.temporal, c.merge, c.mean, c.std);
-            if shape(ours) != shape(theirs) {
+            if !target.processor().config().cuts_like(drafter.processor().config()) {
                 return Err(refuse("it cuts frames into other patches".into()));
             }
         }
-        let head = |dir| Sparrow::load(dir, target.decoder(), dtype).map(Arc::new);
+        let (device, dtype) = words(&place, beside.as_ref());
+        let head = |dir| Sparrow::load(dir, target.decoder(), &place).map(Arc::new);
         let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
         let heads = heads.collect::<Result<_, _>>()?;
-        Ok(Self { target, drafter, heads, device: "cpu".into(), dtype: words.into() })
+        Ok(Self { target, drafter, heads, device, dtype, rope: spec.rope })
     }
 }
 
@@ -91,5 +110,30 @@ fn refused(dir: &Path, error: CheckpointError) -> Failure {
         error: format!("drafter {}: {}", dir.display(), failure.error),
         hint: Some(again.into()),
         ..failure
+    }
+}
+
+/// Device and weight type for people; the drafter's, where they are others.
+fn words(target: &Place, drafter: Option<&Place>) -> (String, String) {
+    let with = |word: fn(&Place) -> &str| match drafter.map(word).filter(|other| *other != word(target)) {
+        Some(other) => format!("{}, drafter {other}", word(target)),
+        None => word(target).to_owned(),
+    };
+    (with(Place::name), with(|place| place.dtype().name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{DeviceChoice, WeightType};
+
+    #[test]
+    fn the_drafters_device_is_named_where_it_is_another() {
+        let place = |choice| Place::open(choice, WeightType::Auto).unwrap();
+        let (cpu, tensors) = (place(DeviceChoice::Cpu), place(DeviceChoice::CpuTensors));
+        assert_eq!(words(&cpu, Some(&cpu)), ("cpu".into(), "q8_0".into()));
+        assert_eq!(words(&cpu, None).0, "cpu");
+        let both = words(&tensors, Some(&cpu));
+        assert_eq!(both, ("cpu tensors, drafter cpu".into(), "bf16, drafter q8_0".into()));
     }
 }

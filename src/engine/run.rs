@@ -8,6 +8,7 @@ use super::{
     models::Models,
     store::{Context, DrafterKey, Reference, Store},
     thread::{Cancelled, Outlet, internal},
+    tie::Parting,
 };
 use crate::{
     model::family::ModelError,
@@ -15,7 +16,7 @@ use crate::{
         Baseline, BaselineKind, EventKind, Failure, FailureClass, Stage, Stats, Step, StopReason,
         stats::Equality,
     },
-    speculate::{self, Drafter, Finished, Method, Rules, Sampler},
+    speculate::{self, Drafter, Finished, Method, Opening, Parts, Rules, Sampler},
 };
 
 /// Autoregressive steps of a calibration; the first ones warm up.
@@ -171,7 +172,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn rules<'r>(
+    pub(super) fn rules<'r>(
         &'r self,
         method: &'r Method,
         max_new_tokens: usize,
@@ -218,12 +219,13 @@ impl Runner<'_> {
         let drafter_front_ms = stats.timings.encode_drafter_ms + stats.timings.select_ms
             - stats.timings.overlapped_ms
             + drafter.as_ref().map_or(0.0, |d| d.prefill_ms);
-        let drafter_base = drafter.as_ref().map(|d| d.sequence.len());
         let mut stream = tokenizer.stream();
         let (mut text, mut ids) = (String::new(), Vec::new());
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
         let rules = self.rules(method, self.request.max_new_tokens, &protected, row_ms);
+        let opening = drafter.as_mut().and_then(|d| d.open(&rules));
+        let drafter_base = drafter.as_ref().map(|d| opening.as_ref().map_or(d.sequence.len(), Opening::base));
         let mut on = |mut step: Step| {
             let dressing = Instant::now();
             for token in &mut step.tokens {
@@ -251,9 +253,9 @@ impl Runner<'_> {
                     Drafter::Sparrow { recipe } => self.models.head(recipe),
                     _ => None,
                 };
-                let parts =
-                    context.parts(drafter.as_mut().map(|d| &mut d.sequence), layer.map(|layer| &**layer));
-                speculate::generate(rules, parts, &mut on)
+                let layer = layer.map(|layer| &**layer);
+                let parts = context.parts(drafter.as_mut().map(|d| &mut d.sequence), layer);
+                speculate::generate(rules, Parts { opening, ..parts }, &mut on)
             }
             false => Ok(Finished::default()),
         };
@@ -275,6 +277,7 @@ impl Runner<'_> {
         stats.timings.tk1_ms = median(full_ms);
         stats.peak_memory_bytes = memory::peak();
         self.compare(context, stats, &ids, reason);
+        self.explain(context, stats, &ids)?;
         if let Some(baseline) = &context.baseline {
             stats.set_baseline(baseline.clone(), plain_front_ms, drafter_front_ms);
         }
@@ -305,6 +308,27 @@ impl Runner<'_> {
             stats.equality = Some(Equality::of(ids, &reference.ids));
         }
         debug_assert_eq!(stats.verdicts.total(), ids.len() as u64);
+    }
+
+    /// Where a lossless method wrote something else than autoregressive decoding, look how close it was.
+    fn explain(&self, context: &mut Context, stats: &mut Stats, ids: &[u32]) -> Result<(), ModelError> {
+        let Some(at) = stats.equality.as_ref().and_then(|e| e.first_difference) else { return Ok(()) };
+        // What is drawn at random turns on more than two logits.
+        if !self.request.method.lossless() || !self.sampler().is_greedy() {
+            return Ok(());
+        }
+        let Some(reference) = &context.reference else { return Ok(()) };
+        let (target, tokenizer) = (&self.models.target, self.models.target.tokenizer());
+        let parting = Parting {
+            root: context.prompt.ids.last().copied().unwrap_or_default(),
+            common: &ids[..at],
+            plain: reference.ids.get(at).copied(),
+            other: ids.get(at).copied(),
+            ends: tokenizer.end_ids(),
+            vocab: tokenizer.vocabulary(),
+        };
+        stats.tie = parting.look(&mut context.target, target.place(), &|id| tokenizer.token_text(id))?;
+        Ok(())
     }
 
     pub(super) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {

@@ -1,8 +1,7 @@
 //! A directory in Hugging Face layout: its weight files mapped into memory, every tensor checked before it is read.
 //!
-//! One file (`model.safetensors`) or shards with an index. Both name layouts are understood: names are asked for as the
-//! original checkpoints have them (`visual.…`, `model.…`, `lm_head.weight`), and found under the newer ones too
-//! (`model.visual.…`, `model.language_model.…`).
+//! One file (`model.safetensors`) or shards with an index. A tensor is asked for by one name and found under any that
+//! checkpoints have for it, see [`super::names`].
 
 use std::{
     collections::HashMap,
@@ -10,10 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
 use candle_nn::VarBuilder;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorInfo};
 
+use super::{Place, family::Family, names, shapes};
 use crate::record::{Failure, FailureClass};
 
 /// Why a checkpoint cannot be used.
@@ -51,13 +51,23 @@ impl CheckpointError {
 
 impl From<CheckpointError> for Failure {
     fn from(error: CheckpointError) -> Self {
+        if super::family::is_out_of_memory(&error.to_string()) {
+            return Failure {
+                class: FailureClass::Memory,
+                error: format!("the model does not fit into the device's memory: {error}"),
+                hint: Some("use smaller weights (--dtype q8_0 or q4_k), or --device cpu".into()),
+            };
+        }
         let hint = match &error {
             CheckpointError::File { path, .. } if path.ends_with("config.json") => {
-                "give the directory of a Qwen2.5-VL checkpoint as it is downloaded from the Hugging Face hub"
+                let known = Family::ALL.map(Family::name).join(", ");
+                format!(
+                    "give the directory of a checkpoint as it is downloaded from the Hugging Face hub: {known}"
+                )
             }
-            _ => "download the checkpoint again, all files of it: this copy is incomplete or damaged",
+            _ => "download the checkpoint again, all files of it: this copy is incomplete or damaged".into(),
         };
-        Failure { class: FailureClass::Input, error: error.to_string(), hint: Some(hint.into()) }
+        Failure { class: FailureClass::Input, error: error.to_string(), hint: Some(hint) }
     }
 }
 
@@ -75,6 +85,8 @@ pub struct Checkpoint {
     shards: Vec<Shard>,
     /// Name in the file -> shard.
     names: HashMap<String, usize>,
+    /// It has no files: see [`Checkpoint::random`].
+    random: bool,
 }
 
 impl Checkpoint {
@@ -113,7 +125,13 @@ impl Checkpoint {
                 "missing (and there is no model.safetensors.index.json)",
             ));
         }
-        Ok(Self { dir: dir.to_owned(), shards, names })
+        Ok(Self { dir: dir.to_owned(), shards, names, random: false })
+    }
+
+    /// A checkpoint without files: every tensor that [`Checkpoint::f32`] is asked for has the asked shape and random values.
+    /// What a pass of a model costs depends on its shape alone.
+    pub fn random() -> Self {
+        Self { dir: PathBuf::new(), shards: Vec::new(), names: HashMap::new(), random: true }
     }
 
     /// The directory.
@@ -132,11 +150,7 @@ impl Checkpoint {
     }
 
     fn find(&self, name: &str) -> Option<(&Shard, &TensorInfo)> {
-        let newer = match name.strip_prefix("model.") {
-            Some(rest) => format!("model.language_model.{rest}"),
-            None => format!("model.{name}"),
-        };
-        [name, newer.as_str()].into_iter().find_map(|name| {
+        names::spellings(name).iter().find_map(|name| {
             let shard = &self.shards[*self.names.get(name)?];
             Some((shard, shard.metadata.info(name)?))
         })
@@ -148,6 +162,9 @@ impl Checkpoint {
     /// # Errors
     /// If it is missing, has another shape, or an integer type.
     pub fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        if self.random {
+            return Ok(shapes::values(name, shape));
+        }
         let (shard, info) = self.find(name).ok_or_else(|| self.missing(name))?;
         let same = info.shape == shape
             || (info.shape.first() == shape.first()
@@ -186,15 +203,14 @@ impl Checkpoint {
         CheckpointError::tensor(name, &format!("not in the weight files of {}", self.dir.display()))
     }
 
-    /// All tensors under an original prefix (`visual`), as f32 on the CPU, names relative to it.
+    /// All tensors under an original prefix (`visual`), in the floats of a place, names relative to it.
     ///
     /// # Errors
     /// If there are none, or one cannot be read.
-    pub fn var_builder(&self, prefix: &str) -> Result<VarBuilder<'static>, CheckpointError> {
+    pub fn var_builder(&self, prefix: &str, place: &Place) -> Result<VarBuilder<'static>, CheckpointError> {
         let mut tensors = HashMap::new();
         for (name, &shard) in &self.names {
-            let relative = name.strip_prefix("model.").unwrap_or(name).strip_prefix(prefix);
-            let Some(relative) = relative.and_then(|n| n.strip_prefix('.')) else { continue };
+            let Some(relative) = names::below(name, prefix) else { continue };
             let shard = &self.shards[shard];
             let Some(info) = shard.metadata.info(name) else { continue };
             let tensor =
@@ -205,7 +221,7 @@ impl Checkpoint {
         if tensors.is_empty() {
             return Err(self.missing(&format!("{prefix}.*")));
         }
-        Ok(VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu))
+        Ok(VarBuilder::from_tensors(tensors, place.compute_type(), place.device()))
     }
 }
 

@@ -11,7 +11,11 @@ use rayon::prelude::*;
 
 use super::TrainError;
 use crate::{
-    model::processor::{PatchBuilder, Patches, VideoProcessor},
+    engine::frames,
+    model::{
+        family::Family,
+        processor::{PatchBuilder, Patches, VideoProcessor},
+    },
     record::Failure,
     scenes::{Scene, render, world::TRAINING_SEEDS},
     video::{self, Rule, Sampling, sampling},
@@ -105,19 +109,25 @@ impl Clips {
     ///
     /// # Errors
     /// It cannot be decoded, or does not fit the model.
-    pub fn pixels(&self, index: usize, processor: &VideoProcessor) -> Result<Pixels, Failure> {
+    pub fn pixels(
+        &self,
+        index: usize,
+        family: Family,
+        processor: &VideoProcessor,
+    ) -> Result<Pixels, Failure> {
+        let rule = frames(family);
         match self {
-            Self::Scenes { .. } => scene(index, processor),
-            Self::Folder { files, .. } => {
-                files.get(index).map_or_else(|| Err(broken("no such clip")), |file| decoded(file, processor))
-            }
+            Self::Scenes { .. } => scene(index, rule, processor),
+            Self::Folder { files, .. } => files
+                .get(index)
+                .map_or_else(|| Err(broken("no such clip")), |file| decoded(file, rule, processor)),
         }
     }
 }
 
-fn scene(index: usize, processor: &VideoProcessor) -> Result<Pixels, Failure> {
+fn scene(index: usize, rule: &Rule, processor: &VideoProcessor) -> Result<Pixels, Failure> {
     let scene = Scene::from_seed(TRAINING_SEEDS.start + index as u64);
-    let plan = sampling::plan(scene.total_frames(), scene.fps, &Rule::QWEN_VL, Sampling::Auto);
+    let plan = sampling::plan(scene.total_frames(), scene.fps, rule, Sampling::Auto);
     let plan = plan.map_err(|e| broken(&e.to_string()))?;
     let (width, height) = SIZES[index % SIZES.len()];
     let frames: Vec<Vec<u8>> =
@@ -131,11 +141,11 @@ fn scene(index: usize, processor: &VideoProcessor) -> Result<Pixels, Failure> {
     Ok(Pixels { patches: builder.finish()?, sample_fps: plan.sample_fps })
 }
 
-fn decoded(file: &Path, processor: &VideoProcessor) -> Result<Pixels, Failure> {
+fn decoded(file: &Path, rule: &Rule, processor: &VideoProcessor) -> Result<Pixels, Failure> {
     let builder: std::cell::RefCell<Option<Result<PatchBuilder, Failure>>> = std::cell::RefCell::new(None);
     let decoded = video::decode(
         file,
-        &Rule::QWEN_VL,
+        rule,
         Sampling::Auto,
         &mut |probe, plan| {
             let (height, width) = (probe.height as usize, probe.width as usize);

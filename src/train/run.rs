@@ -17,7 +17,7 @@ use super::{
     teacher::Teacher,
 };
 use crate::model::{
-    WeightType,
+    Place,
     checkpoint::Checkpoint,
     decoder::rope::Rope,
     sparrow::{self, SparrowConfig},
@@ -32,8 +32,8 @@ const NOISE_LENGTH: f32 = 512.0;
 pub struct Job<'a> {
     /// Directory of the target.
     pub target: &'a Path,
-    /// Its weights, as they will be when the layer drafts.
-    pub dtype: WeightType,
+    /// Where it captions, in which weights: best those with which the layer will draft.
+    pub place: &'a Place,
     /// The clips.
     pub clips: &'a Clips,
     /// How.
@@ -107,7 +107,7 @@ pub fn train(
     stop: &dyn Fn() -> bool,
 ) -> Result<Outcome, TrainError> {
     let options = job.options;
-    let mut teacher = Teacher::load(job.target, job.dtype)?;
+    let mut teacher = Teacher::load(job.target, job.place)?;
     let decoder = teacher.model().decoder().clone();
     let text = decoder.config().clone();
     let mark = sparrow::mark(&decoder, teacher.model().name())?;
@@ -223,7 +223,8 @@ impl Run<'_> {
     }
 
     fn caption(&self, teacher: &mut Teacher, index: usize) -> Result<Option<Sample>, String> {
-        let clip = self.job.clips.pixels(index, teacher.model().processor()).map_err(|e| e.error)?;
+        let model = teacher.model();
+        let clip = self.job.clips.pixels(index, model.family(), model.processor()).map_err(|e| e.error)?;
         teacher.caption(&clip, self.job.options).map_err(|e| e.to_string())
     }
 

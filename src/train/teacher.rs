@@ -7,10 +7,9 @@ use candle_core::Tensor;
 use super::{Options, TrainError, clips::Pixels, sample::Sample};
 use crate::{
     model::{
-        WeightType,
+        Place,
         decoder::{Cache, Mask, Pass, Positions, Taps, Workspace, with_slice},
-        family::{ModelError, QwenVl},
-        processor::layout::VisualGrid,
+        family::{ModelError, VideoLlm},
         sparrow::VisualRows,
     },
     speculate::{context::layers_of, sampling::argmax},
@@ -21,7 +20,7 @@ const CHUNK: usize = 128;
 
 /// The target as a teacher.
 pub struct Teacher {
-    model: QwenVl,
+    model: VideoLlm,
     cache: Cache,
     workspace: Workspace,
 }
@@ -31,14 +30,14 @@ impl Teacher {
     ///
     /// # Errors
     /// It cannot be used.
-    pub fn load(dir: &Path, dtype: WeightType) -> Result<Self, ModelError> {
-        let model = QwenVl::load(dir, dtype, &mut |_, _| {})?;
+    pub fn load(dir: &Path, place: &Place) -> Result<Self, ModelError> {
+        let model = VideoLlm::load_on(dir, place, &mut |_, _| {})?;
         let cache = model.decoder().cache(512);
         Ok(Self { model, cache, workspace: Workspace::default() })
     }
 
     /// The target.
-    pub fn model(&self) -> &QwenVl {
+    pub fn model(&self) -> &VideoLlm {
         &self.model
     }
 
@@ -48,8 +47,7 @@ impl Teacher {
     /// A pass fails, or the clip does not fit the model.
     pub fn caption(&mut self, clip: &Pixels, options: &Options) -> Result<Option<Sample>, TrainError> {
         let (model, decoder) = (&self.model, self.model.decoder().clone());
-        let grid = VisualGrid::from_patches(clip.patches.grid, model.processor().config().merge)
-            .map_err(ModelError::from)?;
+        let grid = model.processor().visual_grid(clip.patches.grid).map_err(ModelError::from)?;
         let prompt = model.prompt(&options.prompt, grid, clip.sample_fps)?;
         let going = &mut |_, _| std::ops::ControlFlow::Continue(());
         let embeddings = model.encode(&clip.patches, going)?;
@@ -60,7 +58,7 @@ impl Teacher {
             after_layers: if options.visual_rows == VisualRows::Middle { vec![middle] } else { vec![] },
             ..Taps::default()
         };
-        let (width, visual) = (decoder.config().hidden, prompt.visual.clone());
+        let (width, visual, end) = (decoder.config().hidden, prompt.visual.clone(), prompt.video.end);
         let mut sample = Sample {
             front: visual.start,
             visual_positions: prompt.positions.slice(visual.clone()),
@@ -78,9 +76,9 @@ impl Teacher {
             let pass = self.pass(&input.narrow(0, from, n)?, &at, &taps)?;
             with_slice(&pass.states, |states| {
                 for (row, state) in (from..).zip(states.chunks_exact(width)) {
-                    if !visual.contains(&row) {
+                    if prompt.is_text(row) {
                         sample.states.extend_from_slice(state);
-                    } else if row + 1 == visual.end {
+                    } else if row + 1 == end {
                         sample.last_visual.copy_from_slice(state);
                     }
                 }
@@ -96,7 +94,7 @@ impl Teacher {
             }
             last = Some(pass.states.narrow(0, n - 1, 1)?);
         }
-        let text: Vec<usize> = rows.iter().copied().filter(|row| !visual.contains(row)).collect();
+        let text: Vec<usize> = rows.iter().copied().filter(|row| prompt.is_text(*row)).collect();
         sample.ids = text.iter().map(|&row| prompt.ids[row]).collect();
         sample.positions = prompt.positions.select(&text);
         let first = sample.ids.len() - 1;

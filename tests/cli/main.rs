@@ -7,6 +7,8 @@ mod bench;
 mod broken;
 mod captioning;
 mod comparing;
+mod devices;
+mod families;
 mod inspecting;
 mod interrupts;
 #[path = "../video/make.rs"]

@@ -5,10 +5,10 @@ use std::{collections::HashMap, ops::ControlFlow, path::PathBuf};
 use candle_core::Tensor;
 use specreel::{
     model::{
-        WeightType,
+        Place, WeightType,
         checkpoint::Checkpoint,
         decoder::{Sequence, Taps},
-        family::{Prompt, QwenVl},
+        family::{Prompt, VideoLlm},
         processor::{
             Patches,
             layout::{Grid, VisualGrid},
@@ -17,7 +17,7 @@ use specreel::{
     },
     record::{Step, StopReason},
     speculate::{
-        Context, Drafter, Method, Parts, Rules, Sampler, VisualStates,
+        Context, Drafter, Method, Opening, Parts, Rules, Sampler, Schedule, VisualStates,
         context::{self, Preparation, Signals},
         draft::{Head, ModelDrafter},
         generate,
@@ -38,8 +38,8 @@ pub struct Written {
 
 /// A target and a small model over one clip and prompt.
 pub struct Bench {
-    target: QwenVl,
-    small: QwenVl,
+    target: VideoLlm,
+    small: VideoLlm,
     prompt: Prompt,
     grid: VisualGrid,
     vocab: usize,
@@ -80,7 +80,7 @@ impl LayerParts<'_> {
 }
 
 /// An untrained layer for a target: its last layer behind a random projection.
-fn layer(name: &str, target: &QwenVl, dtype: WeightType, recipe: Recipe, visual: VisualRows) -> Sparrow {
+fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> Sparrow {
     let (dir, decoder) = (tempfile::tempdir().unwrap(), target.decoder());
     let mark = sparrow::mark(decoder, name).unwrap();
     let options = Options::of(recipe);
@@ -88,22 +88,34 @@ fn layer(name: &str, target: &QwenVl, dtype: WeightType, recipe: Recipe, visual:
     let layer = TrainedLayer::new(&Checkpoint::open(&fixture(name)).unwrap(), decoder.config(), 5).unwrap();
     let (store, _) = Store::open(dir.path(), &options, &mark, "").unwrap();
     store.save(&layer, &config, &AdamW::default(), &Account::default()).unwrap();
-    Sparrow::load(dir.path(), decoder, dtype).unwrap()
+    Sparrow::load(dir.path(), decoder, target.place()).unwrap()
 }
 
 impl Bench {
-    pub fn new(name: &str, small: &str, dtype: WeightType, seed: u64) -> Self {
-        let load = |name| QwenVl::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
+    pub fn new(target: &str, small: &str, dtype: WeightType, seed: u64) -> Self {
+        Self::on(target, small, &Place::cpu(dtype).unwrap(), seed)
+    }
+
+    /// Both models at a place.
+    pub fn on(name: &str, small: &str, place: &Place, seed: u64) -> Self {
+        let load = |name| VideoLlm::load_on(&fixture(name), place, &mut |_, _| {}).unwrap();
         let (target, small) = (load(name), load(small));
         let layers = [
-            layer(name, &target, dtype, Recipe::Sparrow, VisualRows::Middle),
-            layer(name, &target, dtype, Recipe::Msd, VisualRows::Embeddings),
+            layer(name, &target, Recipe::Sparrow, VisualRows::Middle),
+            layer(name, &target, Recipe::Msd, VisualRows::Embeddings),
         ];
-        let grid = [Grid { t: 2, h: 4, w: 6 }, Grid { t: 4, h: 6, w: 4 }, Grid { t: 1, h: 2, w: 2 }]
-            [seed as usize % 3];
-        let rows = grid.t * grid.h * grid.w;
+        let config = target.processor().config();
+        let turn = seed as usize % 3;
+        let grid = match config.fixed {
+            // Pictures, which have a size of their own.
+            Some((height, width)) => {
+                Grid { t: [2, 4, 1][turn], h: height / config.patch, w: width / config.patch }
+            }
+            None => [Grid { t: 2, h: 4, w: 6 }, Grid { t: 4, h: 6, w: 4 }, Grid { t: 1, h: 2, w: 2 }][turn],
+        };
+        let (rows, row) = (grid.t * grid.h * grid.w, config.row());
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let data = (0..rows * 1176)
+        let data = (0..rows * row)
             .map(|_| {
                 state ^= state << 13;
                 state ^= state >> 7;
@@ -111,12 +123,12 @@ impl Bench {
                 (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
             })
             .collect();
-        let patches = Patches { data, grid, row: 1176 };
-        let grid = VisualGrid::from_patches(grid, 2).unwrap();
-        let prompt =
-            target.prompt(["Describe it.", "What moves?", "x"][seed as usize % 3], grid, 2.0).unwrap();
+        let patches = Patches { data, grid, row };
+        let grid = target.processor().visual_grid(grid).unwrap();
+        let prompt = target.prompt(["Describe it.", "What moves?", "x"][turn], grid, 2.0).unwrap();
         let vocab = target.tokenizer().vocabulary().min(small.tokenizer().vocabulary());
-        let encode = |model: &QwenVl| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let encode =
+            |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
         let embeddings = [encode(&target), encode(&small)];
         let mut bench = Self {
             target,
@@ -148,7 +160,7 @@ impl Bench {
         let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
         let width = self.target.decoder().config().hidden;
         let mut seen = Vec::new();
-        let mut before = TextStates::new(width, self.prompt.visual.clone());
+        let mut before = TextStates::new(width, self.prompt.video.clone());
         let sequence = context::prefill(
             &self.target,
             &self.prompt,
@@ -166,7 +178,7 @@ impl Bench {
             },
             &mut |_, _| ControlFlow::Continue(()),
         );
-        (sequence.unwrap().unwrap(), VisualStates::new(seen, width), before)
+        (sequence.unwrap().unwrap(), VisualStates::new(&seen, width), before)
     }
 
     /// A drafter's sequence, made as the engine makes it.
@@ -217,6 +229,23 @@ impl Bench {
 
     fn root(&self) -> u32 {
         *self.prompt.ids.last().unwrap()
+    }
+
+    /// How much likelier the target finds one token than another after the prompt and some ids, in nats, in one pass. The end
+    /// of the text stands for its likeliest end token.
+    pub fn gap(&mut self, after: &[u32], [a, b]: [Option<u32>; 2]) -> f32 {
+        let ids: Vec<u32> = std::iter::once(self.root()).chain(after.iter().copied()).collect();
+        let (vocab, ends) = (self.vocab, self.ends().to_vec());
+        let target = self.sequence.as_mut().unwrap();
+        let base = target.len();
+        let pass = target.feed(&ids, &Taps::default()).unwrap();
+        let row = target.logits(&pass.states.narrow(0, after.len(), 1).unwrap()).unwrap();
+        target.truncate(base);
+        let row = row.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let end = ends.iter().filter(|id| (**id as usize) < vocab).map(|id| row[*id as usize]);
+        let end = end.fold(f32::NEG_INFINITY, f32::max);
+        let logit = |id: Option<u32>| id.map_or(end, |id| row[id as usize]);
+        logit(a) - logit(b)
     }
 
     /// The target's end tokens.
@@ -270,6 +299,10 @@ impl Bench {
             row_ms: None,
             rule: None,
         };
+        // Where both run side by side, the first window may have been drafted before.
+        let parallel = matches!(method.schedule, Schedule::Parallel { .. });
+        let early = drafter.as_mut().filter(|_| parallel && limit.is_multiple_of(2));
+        let opening = early.map(|drafter| Opening::draft(&rules, drafter, self.root()).unwrap());
         let parts = Parts {
             target: &mut target,
             drafter: drafter.as_mut(),
@@ -277,6 +310,7 @@ impl Bench {
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
+            opening,
         };
         let mut written =
             Written { ids: vec![], bits: vec![], judged: 0, accepted: 0, finished: None, steps: vec![] };

@@ -9,7 +9,7 @@ use specreel::{
         checkpoint::Checkpoint,
         config::VlConfig,
         decoder::{Positions, Sequence, rope::Rope},
-        family::QwenVl,
+        family::VideoLlm,
         sparrow::{Sparrow, TextStates},
     },
     train::{Batch, Sample, TrainedLayer},
@@ -43,15 +43,15 @@ impl Reference {
     }
 }
 
-fn target() -> QwenVl {
-    QwenVl::load(&fixture("gqa_tied"), WeightType::F32, &mut |_, _| {}).unwrap()
+fn target() -> VideoLlm {
+    VideoLlm::load(&fixture("gqa_tied"), WeightType::F32, &mut |_, _| {}).unwrap()
 }
 
 #[test]
 fn the_layer_reads_as_torch_does() {
     let reference = Reference(tensors("sparrow/reference.safetensors"));
     let target = target();
-    let layer = Sparrow::load(&fixture("sparrow"), target.decoder(), WeightType::F32).unwrap();
+    let layer = Sparrow::load(&fixture("sparrow"), target.decoder(), target.place()).unwrap();
     let width = layer.decoder().config().hidden;
     for (i, shown) in [(0, true), (1, false)] {
         let sample = reference.sample(i);
@@ -112,10 +112,9 @@ fn loss_and_gradients_are_those_of_torch() {
 
 #[test]
 fn another_target_is_refused_in_words() {
-    let other = QwenVl::load(&fixture("nested_bf16"), WeightType::F32, &mut |_, _| {}).unwrap();
-    let error =
-        Sparrow::load(&fixture("sparrow"), other.decoder(), WeightType::F32).err().unwrap().to_string();
+    let other = VideoLlm::load(&fixture("nested_bf16"), WeightType::F32, &mut |_, _| {}).unwrap();
+    let error = Sparrow::load(&fixture("sparrow"), other.decoder(), other.place()).err().unwrap().to_string();
     assert!(error.contains("it drafts for another target"), "{error}");
-    let error = Sparrow::load(&fixture("gqa_tied"), other.decoder(), WeightType::F32).err().unwrap();
+    let error = Sparrow::load(&fixture("gqa_tied"), other.decoder(), other.place()).err().unwrap();
     assert!(error.to_string().contains("specreel_sparrow") || error.to_string().contains("missing field"));
 }

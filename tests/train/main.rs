@@ -9,8 +9,8 @@ use std::{
 
 use specreel::{
     model::{
-        WeightType,
-        family::QwenVl,
+        Place, WeightType,
+        family::VideoLlm,
         sparrow::{Recipe, Sparrow, VisualRows},
     },
     scenes::{Scene, encode},
@@ -41,7 +41,8 @@ fn run(
     stop: &dyn Fn(usize) -> bool,
 ) -> (Result<Outcome, TrainError>, Vec<News>) {
     let (told, mut news) = (Cell::new(0), Vec::new());
-    let job = Job { target: &target(), dtype: WeightType::Q8_0, clips, options, out, save_every: 0.0 };
+    let place = Place::cpu(WeightType::Q8_0).unwrap();
+    let job = Job { target: &target(), place: &place, clips, options, out, save_every: 0.0 };
     let outcome = train(
         &job,
         &mut |one| {
@@ -76,8 +77,8 @@ fn what_is_learned_lowers_the_loss_and_loads() {
         let (first, last) = (account.curve[0], account.curve[account.curve.len() - 1]);
         assert!(last.loss < 0.8 * first.loss, "{name}: {} {}", first.loss, last.loss);
         assert!(last.agreement > first.agreement, "{name}");
-        let model = QwenVl::load(&target(), WeightType::Q8_0, &mut |_, _| {}).unwrap();
-        let layer = Sparrow::load(&out, model.decoder(), WeightType::Q8_0).unwrap();
+        let model = VideoLlm::load(&target(), WeightType::Q8_0, &mut |_, _| {}).unwrap();
+        let layer = Sparrow::load(&out, model.decoder(), model.place()).unwrap();
         assert_eq!((layer.name(), layer.config().recipe), (name, recipe));
         let files: Vec<_> = std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(files.len(), 3, "{files:?}");

@@ -6,7 +6,9 @@ fn spec(drafter: bool) -> ModelSpec {
         drafter: drafter.then(|| "d".into()),
         heads: Vec::new(),
         device: Default::default(),
+        drafter_device: None,
         dtype: Default::default(),
+        rope: Default::default(),
     }
 }
 

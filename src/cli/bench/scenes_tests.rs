@@ -75,7 +75,9 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         drafter: Some("d".into()),
         heads: Vec::new(),
         device: Default::default(),
+        drafter_device: None,
         dtype: Default::default(),
+        rope: Default::default(),
     };
     let plan = Plan::new(Some(methods), &[], &[], &models).unwrap();
     let (events, receiver) = mpsc::channel(16);

@@ -8,10 +8,12 @@ use super::{args::BenchArgs, grid::grid, output::Lines, stop::Stop};
 use crate::{
     cli::{End, INTERRUPTED, progress::Progress},
     model::{
-        ModelSpec, WeightType,
+        ModelSpec, Place,
+        checkpoint::Checkpoint,
         decoder::Decoder,
-        family::QwenVl,
+        family::{ModelError, VideoLlm},
         rows::{self, Effort, Work},
+        shapes,
         sparrow::{Recipe, Sparrow},
     },
     record::{Failure, FailureClass, Stage},
@@ -31,10 +33,13 @@ struct Curve {
     /// `target`, `drafter`, or `layer` (one that drafts from the target's states).
     role: &'static str,
     dtype: &'static str,
+    device: String,
     /// Tokens before the pass.
     slots: usize,
     /// Those of them that the model's cache holds: a layer that does not look at the video holds the text only.
     held: usize,
+    /// Reading them, once.
+    fill_ms: f64,
     /// Bytes of the matrices that a pass reads.
     weight_bytes: usize,
     passes: Vec<Pass>,
@@ -52,31 +57,73 @@ struct Pass {
     gigamacs_per_second: f64,
 }
 
+/// What is measured: a checkpoint's language model, or random weights in a known shape.
+enum Source<'a> {
+    Directory(&'a Path),
+    Shape(&'a str),
+    Layer(&'a Path),
+}
+
+/// One model to measure.
+struct Loaded {
+    name: String,
+    decoder: Arc<Decoder>,
+    /// Where it is a layer that drafts from the target's states.
+    layer: Option<Sparrow>,
+}
+
+impl Loaded {
+    /// Of so many tokens before a pass those that its cache holds.
+    fn holds(&self, slots: usize) -> usize {
+        match &self.layer {
+            Some(layer) if layer.config().recipe == Recipe::Sparrow => slots.min(TEXT),
+            _ => slots,
+        }
+    }
+
+    /// Bytes of the matrices of a pass.
+    fn weight_bytes(&self) -> usize {
+        self.decoder.matrix_bytes() + self.layer.as_ref().map_or(0, Sparrow::projection_bytes)
+    }
+}
+
 /// Measure target and drafter.
 ///
 /// # Errors
 /// The models cannot be used, or the output not be written.
 pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i32, End> {
-    let (dtype, words) = models.weights()?;
     let (slots, rows) = (numbers(&args.slots, &SLOTS), numbers(&args.rows, &ROWS));
+    let (target, drafter) = match &args.shape {
+        Some(shape) => (Source::Shape(shape), args.drafter_shape.as_deref().map(Source::Shape)),
+        None => (Source::Directory(&models.target), models.drafter.as_deref().map(Source::Directory)),
+    };
+    let places = (models.target_place()?, drafter.as_ref().map(|_| models.drafter_place()).transpose()?);
     let stop = Stop::new(None);
     stop.listen()?;
     let mut progress = Progress::new(true);
-    let target = load(&models.target, dtype, &mut progress)?;
-    fits(&target, &slots, &rows)?;
-    let mut measure = |model: &Model<'_>, rows: &[usize], target_row: &[f64]| -> Result<Vec<f64>, End> {
+    let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
+    roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &[1][..])));
+    if args.shape.is_none() {
+        let layer = |dir| ("layer", Source::Layer(dir), places.0.clone(), &LAYER_ROWS[..]);
+        roles.extend(models.heads.iter().map(|dir| layer(dir)));
+    }
+    let (mut target_row, mut decoder) = (Vec::new(), None);
+    for (role, source, place, rows) in roles {
+        let model = load(&source, &place, decoder.as_ref(), &mut progress)?;
+        fits(&model, &slots, rows)?;
         let mut curves = Vec::new();
         for &slots in &slots {
-            let held = if model.blind { slots.min(TEXT) } else { slots };
-            let Some(passes) = timed(model, held, rows, &stop, &mut progress)? else { break };
-            let weight_bytes = model.work(held, 1).weight_bytes;
+            let held = model.holds(slots);
+            let Some((fill_ms, passes)) = measure(&model, held, rows, &stop, &mut progress)? else { break };
             let curve = Curve {
-                model: model.name.into(),
-                role: model.role,
-                dtype: words,
+                model: model.name.clone(),
+                role,
+                dtype: place.dtype().name(),
+                device: place.name().into(),
                 slots,
                 held,
-                weight_bytes,
+                fill_ms,
+                weight_bytes: model.weight_bytes(),
                 passes,
             };
             lines.write("rows", &curve)?;
@@ -84,38 +131,15 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         }
         progress.clear();
         if !lines.stdout && !curves.is_empty() {
-            std::io::stdout().write_all(table(&curves, target_row).as_bytes())?;
+            std::io::stdout().write_all(table(&curves, &target_row).as_bytes())?;
         }
         if stop.asked() {
-            return Err(End::Reported(INTERRUPTED));
+            return Ok(INTERRUPTED);
         }
-        Ok(curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect())
-    };
-    let plain = |role, model: &'_ QwenVl| (role, model.decoder().clone());
-    let target_row = {
-        let (role, decoder) = plain("target", &target);
-        measure(
-            &Model { name: target.name(), role, decoder: &decoder, layer: None, blind: false },
-            &rows,
-            &[],
-        )?
-    };
-    if let Some(dir) = &models.drafter {
-        let drafter = load(dir, dtype, &mut Progress::new(true))?;
-        fits(&drafter, &slots, &[1])?;
-        let (role, decoder) = plain("drafter", &drafter);
-        measure(
-            &Model { name: drafter.name(), role, decoder: &decoder, layer: None, blind: false },
-            &[1],
-            &target_row,
-        )?;
-    }
-    for dir in &models.heads {
-        let layer = Sparrow::load(dir, target.decoder(), dtype).map_err(Failure::from)?;
-        let blind = layer.config().recipe == Recipe::Sparrow;
-        let model =
-            Model { name: layer.name(), role: "layer", decoder: layer.decoder(), layer: Some(&layer), blind };
-        measure(&model, &LAYER_ROWS, &target_row)?;
+        if role == "target" {
+            target_row = curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect();
+            decoder = Some(model.decoder);
+        }
     }
     Ok(0)
 }
@@ -129,16 +153,46 @@ fn numbers(asked: &[u32], otherwise: &[usize]) -> Vec<usize> {
     numbers
 }
 
-fn load(dir: &Path, dtype: WeightType, progress: &mut Progress) -> Result<QwenVl, Failure> {
-    let model = QwenVl::load(dir, dtype, &mut |done, total| {
+/// `target` is its decoder, once it is there: a layer stands between its embeddings and head.
+fn load(
+    source: &Source<'_>,
+    place: &Place,
+    target: Option<&Arc<Decoder>>,
+    progress: &mut Progress,
+) -> Result<Loaded, Failure> {
+    let mut progress = |done: usize, total: usize| {
         progress.stage(Stage::Load, done as u64, total as u64);
-    })?;
-    Ok(model)
+    };
+    match source {
+        Source::Directory(dir) => {
+            let model = VideoLlm::load_on(dir, place, &mut progress)?;
+            Ok(Loaded { name: model.name().into(), decoder: model.decoder().clone(), layer: None })
+        }
+        Source::Layer(dir) => {
+            let target = target.ok_or_else(|| internal("a layer was loaded before its target"))?;
+            let layer = Sparrow::load(dir, target, place)?;
+            let (name, decoder) = (layer.name().into(), layer.decoder().clone());
+            Ok(Loaded { name, decoder, layer: Some(layer) })
+        }
+        Source::Shape(name) => {
+            let config = shapes::find(name).ok_or_else(|| Failure {
+                class: FailureClass::Usage,
+                error: format!("no shape is called {name}"),
+                hint: Some(format!("there are {}", shapes::names().join(", "))),
+            })?;
+            let decoder = Decoder::load(&Checkpoint::random(), &config, place, &mut progress)?;
+            Ok(Loaded { name: format!("{name} (random weights)"), decoder: Arc::new(decoder), layer: None })
+        }
+    }
 }
 
-fn fits(model: &QwenVl, slots: &[usize], rows: &[usize]) -> Result<(), Failure> {
+fn internal(what: &str) -> Failure {
+    Failure { class: FailureClass::Internal, error: what.into(), hint: None }
+}
+
+fn fits(model: &Loaded, slots: &[usize], rows: &[usize]) -> Result<(), Failure> {
     let (slots, rows) = (slots.last().copied().unwrap_or(0), rows.last().copied().unwrap_or(0));
-    let limit = model.decoder().config().max_positions;
+    let limit = model.decoder.config().max_positions;
     if slots + rows <= limit {
         return Ok(());
     }
@@ -146,58 +200,47 @@ fn fits(model: &QwenVl, slots: &[usize], rows: &[usize]) -> Result<(), Failure> 
         class: FailureClass::Input,
         error: format!(
             "{slots} slots and {rows} rows are more than the {limit} tokens that {} holds",
-            model.name()
+            model.name
         ),
         hint: Some("name smaller numbers after --slots and --rows".into()),
     })
 }
 
-/// What is timed.
-struct Model<'a> {
-    name: &'a str,
-    role: &'static str,
-    decoder: &'a Arc<Decoder>,
-    /// Where it is a layer that drafts from the target's states.
-    layer: Option<&'a Sparrow>,
-    /// True if it never sees a visual token.
-    blind: bool,
-}
-
-impl Model<'_> {
-    fn work(&self, slots: usize, rows: usize) -> Work {
-        let mut work = Work::of(self.decoder, slots, rows);
-        if self.layer.is_some() {
-            let width = self.decoder.config().hidden;
-            work.macs += (rows * 2 * width * width) as u64;
-            work.weight_bytes += self.layer.map_or(0, Sparrow::projection_bytes);
-        }
-        work
-    }
-}
-
-/// None if it was interrupted.
-fn timed(
-    model: &Model<'_>,
+/// The time of reading the context, and the passes; none if it was interrupted.
+fn measure(
+    model: &Loaded,
     slots: usize,
     rows: &[usize],
     stop: &Stop,
     progress: &mut Progress,
-) -> Result<Option<Vec<Pass>>, Failure> {
+) -> Result<Option<(f64, Vec<Pass>)>, Failure> {
     // Ratios are to one row, also where nobody asked for it.
     let timed: Vec<usize> = if rows.contains(&1) { rows.to_vec() } else { [&[1], rows].concat() };
-    let times =
-        rows::time(model.decoder, model.layer, slots, &timed, Effort::default(), &mut |done, total| {
+    let times = rows::time(
+        &model.decoder,
+        model.layer.as_ref(),
+        slots,
+        &timed,
+        Effort::default(),
+        &mut |done, total| {
             if stop.asked() {
                 return ControlFlow::Break(());
             }
             progress.stage(Stage::Calibrate, done as u64, total as u64);
             ControlFlow::Continue(())
-        });
-    let times = times.map_err(crate::model::family::ModelError::from)?;
+        },
+    );
+    let times = times.map_err(ModelError::from)?;
     Ok(times.map(|times| {
-        let one = times.iter().find(|t| t.rows == 1).map_or(f64::NAN, |t| t.ms);
+        let one = times.passes.iter().find(|t| t.rows == 1).map_or(f64::NAN, |t| t.ms);
         let pass = |t: &rows::PassTime| {
-            let work = model.work(slots, t.rows);
+            let mut work = Work::of(&model.decoder, slots, t.rows);
+            if model.layer.is_some() {
+                // The projection that makes its rows.
+                let width = model.decoder.config().hidden;
+                work.weight_bytes = model.weight_bytes();
+                work.macs += (t.rows * 2 * width * width) as u64;
+            }
             Pass {
                 rows: t.rows,
                 ms: t.ms,
@@ -206,7 +249,7 @@ fn timed(
                 gigamacs_per_second: work.gigamacs_per_second(t.ms),
             }
         };
-        times.iter().map(pass).collect()
+        (times.fill_ms, times.passes.iter().map(pass).collect())
     }))
 }
 
@@ -214,9 +257,10 @@ fn timed(
 fn table(curves: &[Curve], target_row: &[f64]) -> String {
     let Some(first) = curves.first() else { return String::new() };
     let mut out = format!(
-        "{} {} ({}), {:.1} MB of matrices\n",
+        "{} {} ({}, {}), {:.1} MB of matrices\n",
         first.role,
         first.model,
+        first.device,
         first.dtype,
         first.weight_bytes as f64 / 1e6
     );
@@ -235,7 +279,8 @@ fn table(curves: &[Curve], target_row: &[f64]) -> String {
         row("  GMAC/s".into(), &|p| format!("{:.1}", p.gigamacs_per_second));
     }
     out += &grid(&cells);
-    out
+    let fills: Vec<String> = curves.iter().map(|c| format!("{} in {:.0} ms", c.slots, c.fill_ms)).collect();
+    out + &format!("slots filled: {}\n", fills.join(", "))
 }
 
 #[cfg(test)]
@@ -256,20 +301,23 @@ mod tests {
             model: "small".into(),
             role: "drafter",
             dtype: "q8_0",
+            device: "cpu".into(),
             slots: 100,
             held: 100,
+            fill_ms: 12.4,
             weight_bytes: 1_500_000,
             passes: vec![pass(1, 0.05, 1.0), pass(4, 0.1, 2.0)],
         };
         assert_eq!(
             table(&[curve], &[0.5]),
-            "drafter small (q8_0), 1.5 MB of matrices\n\
+            "drafter small (cpu, q8_0), 1.5 MB of matrices\n\
              slots, rows             1       4\n\
              100 ms              0.050   0.100\n\
              \x20 to one row        1.00x   2.00x\n\
              \x20 to the target's  0.100x  0.200x\n\
              \x20 GB/s                2.0     2.0\n\
-             \x20 GMAC/s             40.0    40.0\n"
+             \x20 GMAC/s             40.0    40.0\n\
+             slots filled: 100 in 12 ms\n"
         );
     }
 }

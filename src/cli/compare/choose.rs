@@ -83,7 +83,9 @@ mod tests {
             drafter: drafter.then(|| "d".into()),
             heads: Vec::new(),
             device: Default::default(),
+            drafter_device: None,
             dtype: Default::default(),
+            rope: Default::default(),
         }
     }
 

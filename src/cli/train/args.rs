@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, value_parser};
 
 use crate::{
-    cli::args::dtype,
+    cli::args::{device, dtype},
     model::{
-        WeightType,
+        DeviceChoice, WeightType,
         sparrow::{Recipe, VisualRows},
     },
     record::{Failure, FailureClass},
@@ -23,6 +23,9 @@ pub struct TrainArgs {
     /// Directory of the target model in Hugging Face layout [default: the embedded target]
     #[arg(long, value_name = "DIR")]
     pub target: Option<PathBuf>,
+    /// Where the target captions; the layer always learns on the processor
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub device: Option<DeviceChoice>,
     /// Weight type of the target while it captions: auto (q8_0), f32, q8_0, q4_k
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     pub dtype: Option<WeightType>,

@@ -12,7 +12,7 @@ use self::talk::Talk;
 use super::{End, INTERRUPTED, dirs::Dirs, interrupt::Interrupt};
 use crate::{
     assets,
-    model::{DeviceChoice, ModelSpec},
+    model::ModelSpec,
     record::Failure,
     train::{Job, Outcome, train},
 };
@@ -28,16 +28,18 @@ pub fn run(args: &TrainArgs) -> Result<i32, End> {
         target,
         drafter: None,
         heads: Vec::new(),
-        device: DeviceChoice::Cpu,
+        device: args.device.unwrap_or_default(),
+        drafter_device: None,
         dtype: args.dtype.unwrap_or_default(),
+        rope: Default::default(),
     };
-    let (dtype, _) = spec.weights()?;
+    let place = spec.target_place()?;
     let interrupt = Interrupt::default();
     interrupt.listen(|| {})?;
     ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
     let job = Job {
         target: &spec.target,
-        dtype,
+        place: &place,
         clips: &clips,
         options: &options,
         out: &args.out,

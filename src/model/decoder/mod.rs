@@ -12,16 +12,18 @@ pub mod attention;
 pub mod cache;
 pub mod kernels;
 pub mod linear;
+mod placed;
 pub mod rope;
 pub mod sequence;
 pub mod team;
+mod tensors;
 
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
 
 pub use attention::{Gaze, Mask, Watch};
-pub use cache::Cache;
+pub use placed::{Cache, Decoder};
 pub use rope::Positions;
 pub use sequence::Sequence;
 
@@ -41,8 +43,8 @@ use super::{
 /// Values in a stream of rows below which one thread is faster than several.
 const ALONE: usize = 1536;
 
-/// The decoder's weights.
-pub struct Decoder {
+/// The decoder's weights on the CPU.
+pub struct CpuDecoder {
     config: TextConfig,
     /// `vocab × hidden`, in f32: rows are looked up, not multiplied.
     embeddings: Arc<Vec<f32>>,
@@ -171,7 +173,7 @@ impl Workspace {
     }
 }
 
-impl Decoder {
+impl CpuDecoder {
     /// Load from a checkpoint, quantising matrix by matrix.
     ///
     /// # Errors
@@ -219,11 +221,10 @@ impl Decoder {
         }
     }
 
-    /// A model of one layer of its own between this one's embeddings and head, which are shared: what drafts from this model's
-    /// states. `config` describes that layer; its weights and those of the norm after it are called as in a whole model.
+    /// See [`Decoder::with_layer`].
     ///
     /// # Errors
-    /// As [`Decoder::load`].
+    /// As [`CpuDecoder::load`].
     pub fn with_layer(
         &self,
         checkpoint: &Checkpoint,
@@ -250,17 +251,12 @@ impl Decoder {
         let layers = self.layers.iter();
         let matrices: usize =
             layers.map(|l| l.qkv.bytes() + l.output.bytes() + l.gate_up.bytes() + l.down.bytes()).sum();
-        matrices + self.shared_bytes()
-    }
-
-    /// Bytes of embeddings and head: what models made by [`Decoder::with_layer`] share.
-    pub fn shared_bytes(&self) -> usize {
-        self.embeddings.len() * 4 + self.head.bytes()
+        matrices + self.embeddings.len() * 4 + self.head.bytes()
     }
 
     /// An empty cache with room for `capacity` slots.
-    pub fn cache(&self, capacity: usize) -> Cache {
-        Cache::new(self.config.layers, self.config.kv_heads, self.config.head_dim, capacity)
+    pub fn cache(&self, capacity: usize) -> cache::Cache {
+        cache::Cache::new(self.config.layers, self.config.kv_heads, self.config.head_dim, capacity)
     }
 
     /// Embeddings of ids, `ids × width`.
@@ -292,20 +288,12 @@ impl Decoder {
         input: &Tensor,
         positions: &Positions,
         mask: &Mask,
-        cache: &mut Cache,
+        cache: &mut cache::Cache,
         taps: &Taps,
         ws: &mut Workspace,
     ) -> Result<Pass> {
-        let (rows, width) = input.dims2()?;
         let c = &self.config;
-        if width != c.hidden || positions.len() != rows || mask.rows().is_some_and(|m| m != rows) {
-            candle_core::bail!(
-                "a pass of {rows} rows of {width} got {} positions, a mask for {:?} rows, and a model {} wide",
-                positions.len(),
-                mask.rows(),
-                c.hidden
-            );
-        }
+        let (rows, width) = (agreed(input, positions, mask, c)?, c.hidden);
         let (q, kv, d) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.head_dim);
         let shape = Shape { heads: c.heads, kv_heads: c.kv_heads, head_dim: d };
         let (cos, sin) = self.rope.tables(positions);
@@ -410,14 +398,28 @@ impl Decoder {
     }
 }
 
-/// Call `f` with the values of a contiguous f32 tensor on the CPU, without a copy.
+/// The number of rows of a pass, if input, positions and mask agree on it and on the model's width.
+fn agreed(input: &Tensor, positions: &Positions, mask: &Mask, config: &TextConfig) -> Result<usize> {
+    let (rows, width) = input.dims2()?;
+    if width != config.hidden || positions.len() != rows || mask.rows().is_some_and(|m| m != rows) {
+        candle_core::bail!(
+            "a pass of {rows} rows of {width} got {} positions, a mask for {:?} rows, and a model {} wide",
+            positions.len(),
+            mask.rows(),
+            config.hidden
+        );
+    }
+    Ok(rows)
+}
+
+/// Call `f` with the values of an f32 tensor: without a copy if it lies contiguous on the CPU; a device's are brought down.
 pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
-    let tensor = tensor.contiguous()?;
+    let tensor = tensor.to_device(&Device::Cpu)?.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();
     match (&*storage, layout.contiguous_offsets()) {
         (candle_core::Storage::Cpu(values), Some((start, end))) => {
             Ok(f(&values.as_slice::<f32>()?[start..end]))
         }
-        _ => candle_core::bail!("expected contiguous f32 values on the CPU"),
+        _ => candle_core::bail!("expected contiguous f32 values"),
     }
 }

@@ -2,12 +2,9 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use candle_core::{Device, Result, Tensor};
+use candle_core::{Result, Tensor};
 
 use super::{Cache, Decoder, Mask, Pass, Positions, Taps, Workspace, with_slice};
-
-/// Rows of a prefill that are computed between two looks at the progress callback.
-const CHUNK: usize = 128;
 
 /// A decoder with the cache of one sequence. Weights are shared, caches are not.
 pub struct Sequence {
@@ -93,7 +90,7 @@ impl Sequence {
                 self.cache.truncate(0);
                 return Ok(false);
             }
-            let n = CHUNK.min(rows - done);
+            let n = self.decoder.chunk().min(rows - done);
             let input = embeddings.narrow(0, done, n)?;
             let at = positions.slice(done..done + n);
             let pass = self.decoder.forward(
@@ -124,13 +121,13 @@ impl Sequence {
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Option<Tensor>> {
         let taps = Taps { before_norm: true, layers: Some(0..layers), ..Taps::default() };
-        let mut states = Vec::with_capacity(embeddings.elem_count());
+        let mut states = Vec::new();
         let whole = self.chunks(embeddings, positions, &taps, progress, &mut |_, pass| {
-            let before = pass.before_norm.as_ref();
-            before.map_or(Ok(()), |tensor| with_slice(tensor, |s| states.extend_from_slice(s)))
+            states.extend(pass.before_norm.clone());
+            Ok(())
         })?;
         self.cache.truncate(0);
-        whole.then(|| Tensor::from_vec(states, embeddings.dims(), &Device::Cpu)).transpose()
+        whole.then(|| Tensor::cat(&states, 0)).transpose()
     }
 
     /// The second part: the layers from `layers` on, from the states that [`Sequence::prefill_below`] gave. What is in the

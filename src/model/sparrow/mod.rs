@@ -9,19 +9,21 @@
 //! `model.layers.0.…` and `model.norm.weight` under the names of a Qwen2 checkpoint.
 
 mod config;
+mod projection;
 mod states;
 
 use std::{path::Path, sync::Arc};
 
-use candle_core::{Device, Result, Tensor};
+use candle_core::{Result, Tensor};
 
 pub use config::{MODEL_TYPE, Recipe, SparrowConfig, TargetMark, VisualRows};
 pub use states::TextStates;
 
+use self::projection::Projection;
 use super::{
-    WeightType,
+    Place,
     checkpoint::{Checkpoint, CheckpointError},
-    decoder::{Decoder, kernels::Rows8, linear::Linear, with_slice},
+    decoder::{Decoder, with_slice},
 };
 
 /// Embeddings that a fingerprint is taken of, at most.
@@ -32,7 +34,7 @@ pub struct Sparrow {
     name: String,
     config: SparrowConfig,
     decoder: Arc<Decoder>,
-    fuse: Linear,
+    projection: Projection,
 }
 
 impl Sparrow {
@@ -40,11 +42,7 @@ impl Sparrow {
     ///
     /// # Errors
     /// A file is missing or damaged, or it was made for another target.
-    pub fn load(
-        dir: &Path,
-        target: &Decoder,
-        dtype: WeightType,
-    ) -> std::result::Result<Self, CheckpointError> {
+    pub fn load(dir: &Path, target: &Decoder, place: &Place) -> std::result::Result<Self, CheckpointError> {
         let config = SparrowConfig::read(dir)?;
         let name =
             dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
@@ -57,16 +55,9 @@ impl Sparrow {
         let checkpoint = Checkpoint::open(dir)?;
         let width = target.config().hidden;
         let layer = config.layer(target.config());
-        let fuse = Linear::new(
-            checkpoint.f32("fc.weight", &[width, 2 * width])?,
-            Some(checkpoint.f32("fc.bias", &[width])?),
-            width,
-            2 * width,
-            dtype,
-        );
-        let fuse = fuse.map_err(|e| CheckpointError::tensor("fc.weight", &e.to_string()))?;
-        let decoder = Arc::new(target.with_layer(&checkpoint, &layer, dtype)?);
-        Ok(Self { name, config, decoder, fuse })
+        let projection = Projection::load(&checkpoint, width, place)?;
+        let decoder = Arc::new(target.with_layer(&checkpoint, &layer, place)?);
+        Ok(Self { name, config, decoder, projection })
     }
 
     /// Name for people: the directory's.
@@ -93,26 +84,12 @@ impl Sparrow {
         if before.len() != ids.len() * width {
             candle_core::bail!("{} values before {} tokens of {width}", before.len(), ids.len());
         }
-        let mut input = Vec::with_capacity(2 * before.len());
-        with_slice(&self.decoder.embed(ids)?, |embeddings| {
-            for (embedding, state) in embeddings.chunks_exact(width).zip(before.chunks_exact(width)) {
-                input.extend_from_slice(embedding);
-                input.extend_from_slice(state);
-            }
-        })?;
-        let mut out = vec![0f32; ids.len() * width];
-        self.fuse.forward(&input, ids.len(), &mut out, &mut Rows8::default())?;
-        Tensor::from_vec(out, (ids.len(), width), &Device::Cpu)
+        self.projection.forward(&self.decoder.embed(ids)?, before)
     }
 
     /// Bytes of the projection that makes its rows.
     pub fn projection_bytes(&self) -> usize {
-        self.fuse.bytes()
-    }
-
-    /// Bytes of its own matrices.
-    pub fn bytes(&self) -> usize {
-        self.fuse.bytes() + self.decoder.bytes() - self.decoder.shared_bytes()
+        self.projection.bytes()
     }
 }
 

@@ -32,7 +32,10 @@ impl Preparation<'_> {
         room: usize,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Option<Sequence>, ModelError> {
-        let (prompt, rows) = (self.prompt, self.rows(selection));
+        let prompt = self.prompt;
+        // What ends a video in some families is no text, and the layer was not trained with it.
+        let known = |row: &usize| prompt.is_text(*row) || prompt.visual.contains(row);
+        let rows: Vec<usize> = self.rows(selection).into_iter().filter(known).collect();
         let sees_any = rows.iter().any(|row| prompt.visual.contains(row));
         let visual = match (sees_any, layer.config().visual_rows, self.visual) {
             (false, ..) => None,
