@@ -42,6 +42,7 @@ impl Loaded {
         let spec = ModelSpec {
             target: target.to_owned(),
             drafter: drafter.map(Path::to_owned),
+            heads: Vec::new(),
             device: DeviceChoice::Cpu,
             drafter_device: None,
             dtype: WeightType::Auto,

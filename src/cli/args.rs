@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::{bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, scenes::ScenesArgs};
+use super::{
+    bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, scenes::ScenesArgs, train::TrainArgs,
+};
 use crate::model::{DeviceChoice, WeightType, family::Rope};
 
 /// Version line with what this build can use.
@@ -43,6 +45,7 @@ impl Cli {
             Some(Command::Methods(args)) => args.json,
             Some(Command::Scenes(args)) => args.json(),
             Some(Command::Doctor(args)) => args.json,
+            Some(Command::Train(args)) => args.json,
             _ => false,
         }
     }
@@ -65,6 +68,8 @@ pub enum Command {
     Scenes(ScenesArgs),
     /// Say what this build, this machine and this terminal can do, and what is wrong
     Doctor(DoctorArgs),
+    /// Make a drafter for a target on this machine
+    Train(Box<TrainArgs>),
     /// Print a shell's completion script
     Completions {
         /// The shell

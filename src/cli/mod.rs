@@ -26,6 +26,7 @@ pub mod resolve;
 mod scenes;
 pub mod session;
 mod terminal;
+mod train;
 
 use std::ffi::OsString;
 
@@ -69,6 +70,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         Some(Command::Methods(args)) => methods::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
         Some(Command::Scenes(args)) => scenes::run(&args),
+        Some(Command::Train(args)) => train::run(&args),
         Some(Command::Completions { shell }) => complete::completions(shell),
         Some(Command::Man) => complete::man(),
     }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     assets::{self, Clip},
     engine::{RunRequest, TextSampling},
-    model::{DeviceChoice, ModelSpec},
+    model::{DeviceChoice, ModelSpec, sparrow::SparrowConfig},
     record::{Failure, FailureClass},
     speculate::{Drafter, Method},
     video::Sampling,
@@ -148,19 +148,24 @@ pub fn models(
             model_directory(role, dir)?;
         }
     }
+    let head = drafter.filter(|dir| SparrowConfig::is_in(dir)).map(Path::to_owned);
+    let small = drafter.filter(|_| head.is_none()).map(Path::to_owned);
     if let Some(target) = target {
         return Ok(ModelSpec {
             target: target.into(),
-            drafter: drafter.map(Into::into),
+            drafter: small,
+            heads: head.into_iter().collect(),
             device,
             drafter_device,
             dtype,
             rope,
         });
     }
+    // The embedded target has a small model and trained layers; what is named takes the place of its own kind.
     let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
-    let drafter = drafter.map_or(demo.drafter, Into::into);
-    Ok(ModelSpec { target: demo.target, drafter: Some(drafter), device, drafter_device, dtype, rope })
+    let heads = head.map_or(demo.heads, |head| vec![head]);
+    let drafter = Some(small.unwrap_or(demo.drafter));
+    Ok(ModelSpec { target: demo.target, drafter, heads, device, drafter_device, dtype, rope })
 }
 
 fn model_directory(role: &str, dir: &Path) -> Result<(), Failure> {
@@ -212,7 +217,12 @@ pub fn request(
 fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method, Failure> {
     let named = args.method.as_deref().or(config.method.as_deref());
     // Lossy methods are for those who ask for them.
-    let default = if models.drafter.is_some() { "naive" } else { "autoregressive" };
+    let layer = args.drafter.as_deref().is_some_and(SparrowConfig::is_in);
+    let default = match models.drafter {
+        _ if layer => "sparrow",
+        Some(_) => "naive",
+        None => "autoregressive",
+    };
     let base = Method::find(named.unwrap_or(default))?;
     let method = base.with_sets(args.set.iter().map(String::as_str))?;
     has_drafter(&method, models)?;
@@ -224,16 +234,29 @@ fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method,
 /// # Errors
 /// That (class usage).
 pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
-    if method.drafter != (Drafter::Model {}) || models.drafter.is_some() {
-        return Ok(());
-    }
+    let (what, hint) = match method.drafter {
+        Drafter::Model {} if models.drafter.is_none() => (
+            "drafts with a small model",
+            "add --drafter DIR, or use the method lvspec-self or autoregressive",
+        ),
+        Drafter::Sparrow { .. } if models.heads.is_empty() => (
+            "drafts with a layer trained on the target's states",
+            "train one for this target with `specreel train sparrow`, and add --drafter DIR",
+        ),
+        _ => return Ok(()),
+    };
     Err(Failure {
         class: FailureClass::Usage,
         error: format!(
-            "method `{}` drafts with a small model, but --target came without --drafter",
-            method.name
+            "method `{}` {what}, but {}",
+            method.name,
+            if models.drafter.is_some() || !models.heads.is_empty() {
+                "--drafter names another kind of drafter"
+            } else {
+                "--target came without --drafter"
+            }
         ),
-        hint: Some("add --drafter DIR, or use the method lvspec-self or autoregressive".into()),
+        hint: Some(hint.into()),
     })
 }
 
@@ -282,6 +305,7 @@ mod tests {
         ModelSpec {
             target: "t".into(),
             drafter: drafter.then(|| "d".into()),
+            heads: Vec::new(),
             device: Default::default(),
             drafter_device: None,
             dtype: Default::default(),

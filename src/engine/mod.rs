@@ -10,4 +10,5 @@ pub mod thread;
 mod tie;
 
 pub use command::{Command, RunRequest, TextSampling};
+pub use models::frames;
 pub use thread::{Engine, EngineHandle};

@@ -1,10 +1,14 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
+use std::{path::Path, sync::Arc};
+
 use super::thread::Outlet;
 use crate::{
     model::{
         ModelSpec, Place,
+        checkpoint::CheckpointError,
         family::{Family, Rope, VideoLlm},
+        sparrow::{Recipe, Sparrow},
     },
     record::{EventKind, Failure, FailureClass, Stage},
     video::Rule,
@@ -16,6 +20,8 @@ pub struct Models {
     pub target: VideoLlm,
     /// The small model that may draft for it.
     pub drafter: Option<VideoLlm>,
+    /// Layers that may draft from the target's states.
+    pub heads: Vec<Arc<Sparrow>>,
     /// Device in words.
     pub device: String,
     /// Weight type in words.
@@ -50,6 +56,14 @@ impl Models {
         penalty.map(note).into_iter().chain(rope).collect()
     }
 
+    /// The layer that drafts for a method: the only one, or the one of this recipe.
+    pub fn head(&self, recipe: Recipe) -> Option<&Arc<Sparrow>> {
+        match &self.heads[..] {
+            [only] => Some(only),
+            all => all.iter().find(|head| head.config().recipe == recipe),
+        }
+    }
+
     /// Load what the spec says, checking that the drafter can draft for the target.
     ///
     /// # Errors
@@ -80,7 +94,22 @@ impl Models {
             }
         }
         let (device, dtype) = words(&place, beside.as_ref());
-        Ok(Self { target, drafter, device, dtype, rope: spec.rope })
+        let head = |dir| Sparrow::load(dir, target.decoder(), &place).map(Arc::new);
+        let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
+        let heads = heads.collect::<Result<_, _>>()?;
+        Ok(Self { target, drafter, heads, device, dtype, rope: spec.rope })
+    }
+}
+
+/// Why a layer does not draft here.
+fn refused(dir: &Path, error: CheckpointError) -> Failure {
+    let failure = Failure::from(error);
+    let again =
+        "a layer drafts for the target it was trained with; train one: specreel train sparrow --target DIR";
+    Failure {
+        error: format!("drafter {}: {}", dir.display(), failure.error),
+        hint: Some(again.into()),
+        ..failure
     }
 }
 

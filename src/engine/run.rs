@@ -60,10 +60,24 @@ impl Runner<'_> {
                 hint: Some("name one with --drafter, or pick a method that drafts with the target itself (lvspec-self)".into()),
             });
         }
+        let layer = match method.drafter {
+            Drafter::Sparrow { recipe } => Some(self.models.head(recipe).ok_or_else(|| Failure {
+                class: FailureClass::Input,
+                error: format!(
+                    "the method `{}` drafts with a layer trained on the target's states, and none is loaded",
+                    method.name
+                ),
+                hint: Some(
+                    "name one with --drafter; `specreel train sparrow` makes one for any target".into(),
+                ),
+            })?),
+            _ => None,
+        };
         let drafter = match method.drafter {
             Drafter::None {} => None,
             Drafter::Model {} => self.models.drafter.as_ref().map(|d| d.name().to_owned()),
             Drafter::Target {} | Drafter::EarlyExit { .. } => Some(self.models.target.name().to_owned()),
+            Drafter::Sparrow { .. } => layer.map(|layer| layer.name().to_owned()),
             Drafter::Lookup { .. } => Some("lookup".into()),
         };
         self.outlet.send(EventKind::Started {
@@ -135,7 +149,7 @@ impl Runner<'_> {
         let mut times = Vec::new();
         let mut going = true;
         let rules = self.rules(&plain, CALIBRATION, &|_| false, None);
-        speculate::generate(rules, context.parts(None), &mut |step| {
+        speculate::generate(rules, context.parts(None, None), &mut |step| {
             times.push((step.draft_ms + step.verify_ms + step.other_ms, step.verify_ms));
             going = self.progress(Stage::Calibrate, times.len(), CALIBRATION).is_continue();
             if going { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -235,7 +249,12 @@ impl Runner<'_> {
         let begun = self.progress(Stage::Generate, 0, self.request.max_new_tokens).is_continue();
         let outcome = match begun {
             true => {
-                let parts = context.parts(drafter.as_mut().map(|d| &mut d.sequence));
+                let layer = match method.drafter {
+                    Drafter::Sparrow { recipe } => self.models.head(recipe),
+                    _ => None,
+                };
+                let layer = layer.map(|layer| &**layer);
+                let parts = context.parts(drafter.as_mut().map(|d| &mut d.sequence), layer);
                 speculate::generate(rules, Parts { opening, ..parts }, &mut on)
             }
             false => Ok(Finished::default()),

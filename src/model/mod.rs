@@ -9,6 +9,7 @@ pub mod names;
 pub mod processor;
 pub mod rows;
 pub mod shapes;
+pub mod sparrow;
 pub mod template;
 pub mod text;
 pub mod vision;
@@ -26,6 +27,8 @@ pub struct ModelSpec {
     pub target: PathBuf,
     /// Directory of the drafter; none leaves only methods without a small model.
     pub drafter: Option<PathBuf>,
+    /// Directories of layers that draft from the target's states ([`sparrow`]).
+    pub heads: Vec<PathBuf>,
     /// Where to compute.
     pub device: DeviceChoice,
     /// Where the drafter computes; none = where the target does.

@@ -15,6 +15,7 @@ use candle_core::Result;
 use super::{
     config::TextConfig,
     decoder::{Decoder, Sequence, Taps},
+    sparrow::Sparrow,
 };
 use crate::record::summary::median;
 
@@ -53,13 +54,15 @@ pub struct PassTime {
     pub ms: f64,
 }
 
-/// Time passes of each number of rows over a context of `slots` tokens, and the reading of that context. None if `progress` (rounds done,
+/// Time passes of each number of rows over a context of `slots` tokens (of a layer that drafts from states, with what makes its
+/// rows), and the reading of that context. None if `progress` (rounds done,
 /// rounds in all) breaks.
 ///
 /// # Errors
 /// If a tensor operation fails.
 pub fn time(
     decoder: &Arc<Decoder>,
+    layer: Option<&Sparrow>,
     slots: usize,
     rows: &[usize],
     effort: Effort,
@@ -69,13 +72,21 @@ pub fn time(
     let vocab = decoder.config().vocab.max(1);
     let ids: Vec<u32> = (0..slots.max(most)).map(|i| (i % vocab.min(200)) as u32).collect();
     let mut sequence = Sequence::new(decoder.clone(), slots + most);
+    let states = vec![0.5; decoder.chunk().max(most) * decoder.config().hidden];
+    let feed = |sequence: &mut Sequence, ids: &[u32]| match layer {
+        None => sequence.feed(ids, &Taps::default()),
+        Some(layer) => {
+            let before = &states[..ids.len() * decoder.config().hidden];
+            sequence.feed_input(&layer.fuse(ids, before)?, &Taps::default())
+        }
+    };
     let all = effort.warm_up + effort.rounds.max(1);
     let begun = Instant::now();
     for chunk in ids[..slots].chunks(decoder.chunk()) {
         if progress(0, all).is_break() {
             return Ok(None);
         }
-        sequence.feed(chunk, &Taps::default())?;
+        feed(&mut sequence, chunk)?;
         // What an accelerator has yet to do must neither pile up nor be forgotten.
         decoder.synchronize()?;
     }
@@ -91,7 +102,7 @@ pub fn time(
                 return Ok(None);
             }
             let started = Instant::now();
-            let pass = sequence.feed(&ids[..rows], &Taps::default())?;
+            let pass = feed(&mut sequence, &ids[..rows])?;
             sequence.logits(&pass.states)?;
             let ms = started.elapsed().as_secs_f64() * 1e3;
             sequence.truncate(slots);
@@ -191,7 +202,7 @@ mod tests {
     fn every_number_of_rows_is_timed_in_order() {
         let decoder = decoder();
         let mut rounds = Vec::new();
-        let times = time(&decoder, 5, &[3, 1, 40], SHORT, &mut |done, _| {
+        let times = time(&decoder, None, 5, &[3, 1, 40], SHORT, &mut |done, _| {
             rounds.push(done);
             ControlFlow::Continue(())
         });
@@ -210,7 +221,7 @@ mod tests {
     #[test]
     fn it_can_be_stopped() {
         let mut looks = 0;
-        let times = time(&decoder(), 300, &[1], SHORT, &mut |_, _| {
+        let times = time(&decoder(), None, 300, &[1], SHORT, &mut |_, _| {
             looks += 1;
             if looks > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

@@ -16,6 +16,7 @@ mod interrupts;
 mod make;
 mod methods;
 mod tools;
+mod training;
 
 use assert_cmd::Command;
 use tempfile::TempDir;

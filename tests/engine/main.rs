@@ -51,6 +51,7 @@ impl Rig {
             .send(Command::Load(ModelSpec {
                 target: fixture(target),
                 drafter: drafter.map(fixture),
+                heads: Vec::new(),
                 device: DeviceChoice::Cpu,
                 drafter_device: None,
                 dtype: WeightType::Auto,

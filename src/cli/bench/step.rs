@@ -1,4 +1,4 @@
-//! `--suite step`: what a pass of the target costs by the number of its rows, and one of the drafter.
+//! `--suite step`: what a pass of the target costs by the number of its rows, and one of each drafter.
 
 use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
@@ -14,23 +14,30 @@ use crate::{
         family::{ModelError, VideoLlm},
         rows::{self, Effort, Work},
         shapes,
+        sparrow::{Recipe, Sparrow},
     },
     record::{Failure, FailureClass, Stage},
 };
 
 const SLOTS: [usize; 3] = [100, 300, 1000];
+/// Text that a layer holds which does not look at the video: a prompt and half of a caption.
+const TEXT: usize = 100;
+/// Rows of a layer's passes: a chain's, and a level of a tree of width 8.
+const LAYER_ROWS: [usize; 2] = [1, 8];
 const ROWS: [usize; 10] = [1, 2, 3, 4, 6, 8, 11, 16, 26, 32];
 
 /// Passes of one model over one context.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Curve {
     model: String,
-    /// `target` or `drafter`.
+    /// `target`, `drafter`, or `layer` (one that drafts from the target's states).
     role: &'static str,
     dtype: &'static str,
     device: String,
     /// Tokens before the pass.
     slots: usize,
+    /// Those of them that the model's cache holds: a layer that does not look at the video holds the text only.
+    held: usize,
     /// Reading them, once.
     fill_ms: f64,
     /// Bytes of the matrices that a pass reads.
@@ -54,12 +61,30 @@ struct Pass {
 enum Source<'a> {
     Directory(&'a Path),
     Shape(&'a str),
+    Layer(&'a Path),
 }
 
 /// One model to measure.
 struct Loaded {
     name: String,
     decoder: Arc<Decoder>,
+    /// Where it is a layer that drafts from the target's states.
+    layer: Option<Sparrow>,
+}
+
+impl Loaded {
+    /// Of so many tokens before a pass those that its cache holds.
+    fn holds(&self, slots: usize) -> usize {
+        match &self.layer {
+            Some(layer) if layer.config().recipe == Recipe::Sparrow => slots.min(TEXT),
+            _ => slots,
+        }
+    }
+
+    /// Bytes of the matrices of a pass.
+    fn weight_bytes(&self) -> usize {
+        self.decoder.matrix_bytes() + self.layer.as_ref().map_or(0, Sparrow::projection_bytes)
+    }
 }
 
 /// Measure target and drafter.
@@ -76,24 +101,29 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
     let stop = Stop::new(None);
     stop.listen()?;
     let mut progress = Progress::new(true);
-    let roles =
-        [("target", Some((target, places.0)), &rows[..]), ("drafter", drafter.zip(places.1), &[1][..])];
-    let mut target_row = Vec::new();
-    for (role, model, rows) in roles {
-        let Some((source, place)) = model else { continue };
-        let model = load(&source, &place, &mut progress)?;
+    let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
+    roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &[1][..])));
+    if args.shape.is_none() {
+        let layer = |dir| ("layer", Source::Layer(dir), places.0.clone(), &LAYER_ROWS[..]);
+        roles.extend(models.heads.iter().map(|dir| layer(dir)));
+    }
+    let (mut target_row, mut decoder) = (Vec::new(), None);
+    for (role, source, place, rows) in roles {
+        let model = load(&source, &place, decoder.as_ref(), &mut progress)?;
         fits(&model, &slots, rows)?;
         let mut curves = Vec::new();
         for &slots in &slots {
-            let Some((fill_ms, passes)) = measure(&model, slots, rows, &stop, &mut progress)? else { break };
+            let held = model.holds(slots);
+            let Some((fill_ms, passes)) = measure(&model, held, rows, &stop, &mut progress)? else { break };
             let curve = Curve {
                 model: model.name.clone(),
                 role,
                 dtype: place.dtype().name(),
                 device: place.name().into(),
                 slots,
+                held,
                 fill_ms,
-                weight_bytes: model.decoder.matrix_bytes(),
+                weight_bytes: model.weight_bytes(),
                 passes,
             };
             lines.write("rows", &curve)?;
@@ -106,7 +136,10 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         if stop.asked() {
             return Ok(INTERRUPTED);
         }
-        target_row = curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect();
+        if role == "target" {
+            target_row = curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect();
+            decoder = Some(model.decoder);
+        }
     }
     Ok(0)
 }
@@ -120,14 +153,26 @@ fn numbers(asked: &[u32], otherwise: &[usize]) -> Vec<usize> {
     numbers
 }
 
-fn load(source: &Source<'_>, place: &Place, progress: &mut Progress) -> Result<Loaded, Failure> {
+/// `target` is its decoder, once it is there: a layer stands between its embeddings and head.
+fn load(
+    source: &Source<'_>,
+    place: &Place,
+    target: Option<&Arc<Decoder>>,
+    progress: &mut Progress,
+) -> Result<Loaded, Failure> {
     let mut progress = |done: usize, total: usize| {
         progress.stage(Stage::Load, done as u64, total as u64);
     };
     match source {
         Source::Directory(dir) => {
             let model = VideoLlm::load_on(dir, place, &mut progress)?;
-            Ok(Loaded { name: model.name().into(), decoder: model.decoder().clone() })
+            Ok(Loaded { name: model.name().into(), decoder: model.decoder().clone(), layer: None })
+        }
+        Source::Layer(dir) => {
+            let target = target.ok_or_else(|| internal("a layer was loaded before its target"))?;
+            let layer = Sparrow::load(dir, target, place)?;
+            let (name, decoder) = (layer.name().into(), layer.decoder().clone());
+            Ok(Loaded { name, decoder, layer: Some(layer) })
         }
         Source::Shape(name) => {
             let config = shapes::find(name).ok_or_else(|| Failure {
@@ -136,9 +181,13 @@ fn load(source: &Source<'_>, place: &Place, progress: &mut Progress) -> Result<L
                 hint: Some(format!("there are {}", shapes::names().join(", "))),
             })?;
             let decoder = Decoder::load(&Checkpoint::random(), &config, place, &mut progress)?;
-            Ok(Loaded { name: format!("{name} (random weights)"), decoder: Arc::new(decoder) })
+            Ok(Loaded { name: format!("{name} (random weights)"), decoder: Arc::new(decoder), layer: None })
         }
     }
+}
+
+fn internal(what: &str) -> Failure {
+    Failure { class: FailureClass::Internal, error: what.into(), hint: None }
 }
 
 fn fits(model: &Loaded, slots: &[usize], rows: &[usize]) -> Result<(), Failure> {
@@ -167,18 +216,31 @@ fn measure(
 ) -> Result<Option<(f64, Vec<Pass>)>, Failure> {
     // Ratios are to one row, also where nobody asked for it.
     let timed: Vec<usize> = if rows.contains(&1) { rows.to_vec() } else { [&[1], rows].concat() };
-    let times = rows::time(&model.decoder, slots, &timed, Effort::default(), &mut |done, total| {
-        if stop.asked() {
-            return ControlFlow::Break(());
-        }
-        progress.stage(Stage::Calibrate, done as u64, total as u64);
-        ControlFlow::Continue(())
-    });
+    let times = rows::time(
+        &model.decoder,
+        model.layer.as_ref(),
+        slots,
+        &timed,
+        Effort::default(),
+        &mut |done, total| {
+            if stop.asked() {
+                return ControlFlow::Break(());
+            }
+            progress.stage(Stage::Calibrate, done as u64, total as u64);
+            ControlFlow::Continue(())
+        },
+    );
     let times = times.map_err(ModelError::from)?;
     Ok(times.map(|times| {
         let one = times.passes.iter().find(|t| t.rows == 1).map_or(f64::NAN, |t| t.ms);
         let pass = |t: &rows::PassTime| {
-            let work = Work::of(&model.decoder, slots, t.rows);
+            let mut work = Work::of(&model.decoder, slots, t.rows);
+            if model.layer.is_some() {
+                // The projection that makes its rows.
+                let width = model.decoder.config().hidden;
+                work.weight_bytes = model.weight_bytes();
+                work.macs += (t.rows * 2 * width * width) as u64;
+            }
             Pass {
                 rows: t.rows,
                 ms: t.ms,
@@ -241,6 +303,7 @@ mod tests {
             dtype: "q8_0",
             device: "cpu".into(),
             slots: 100,
+            held: 100,
             fill_ms: 12.4,
             weight_bytes: 1_500_000,
             passes: vec![pass(1, 0.05, 1.0), pass(4, 0.1, 2.0)],

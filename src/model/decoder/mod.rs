@@ -63,6 +63,47 @@ struct Layer {
     down: Linear,
 }
 
+impl Layer {
+    fn load(
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        index: usize,
+        dtype: WeightType,
+    ) -> std::result::Result<Self, CheckpointError> {
+        let c = config;
+        let (d, q, kv) = (c.hidden, c.heads * c.head_dim, c.kv_heads * c.head_dim);
+        let matrix = |parts: &[(String, usize)], inputs: usize, bias: bool| {
+            let (mut weight, mut biases, mut outputs) = (Vec::new(), Vec::new(), 0);
+            for (name, rows) in parts {
+                weight.extend(checkpoint.f32(&format!("{name}.weight"), &[*rows, inputs])?);
+                if bias {
+                    biases.extend(checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
+                }
+                outputs += rows;
+            }
+            Linear::new(weight, bias.then_some(biases), outputs, inputs, dtype)
+                .map_err(|e| CheckpointError::tensor(&parts[0].0, &e.to_string()))
+        };
+        let p = |name: &str| format!("model.layers.{index}.{name}");
+        Ok(Self {
+            input_norm: checkpoint.f32(&p("input_layernorm.weight"), &[d])?,
+            qkv: matrix(
+                &[(p("self_attn.q_proj"), q), (p("self_attn.k_proj"), kv), (p("self_attn.v_proj"), kv)],
+                d,
+                true,
+            )?,
+            output: matrix(&[(p("self_attn.o_proj"), d)], q, false)?,
+            post_norm: checkpoint.f32(&p("post_attention_layernorm.weight"), &[d])?,
+            gate_up: matrix(
+                &[(p("mlp.gate_proj"), c.intermediate), (p("mlp.up_proj"), c.intermediate)],
+                d,
+                false,
+            )?,
+            down: matrix(&[(p("mlp.down_proj"), d)], c.intermediate, false)?,
+        })
+    }
+}
+
 /// What a pass leaves behind beside the final states, where asked.
 #[derive(Clone, Debug, Default)]
 pub struct Taps {
@@ -143,42 +184,12 @@ impl CpuDecoder {
         dtype: WeightType,
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
-        let c = config;
-        let (d, kv) = (c.hidden, c.kv_heads * c.head_dim);
-        let q = c.heads * c.head_dim;
+        let (c, d) = (config, config.hidden);
         let total = c.layers + 1;
         progress(0, total);
-        let matrix = |parts: &[(String, usize)], inputs: usize, bias: bool| {
-            let (mut weight, mut biases, mut outputs) = (Vec::new(), Vec::new(), 0);
-            for (name, rows) in parts {
-                weight.extend(checkpoint.f32(&format!("{name}.weight"), &[*rows, inputs])?);
-                if bias {
-                    biases.extend(checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
-                }
-                outputs += rows;
-            }
-            Linear::new(weight, bias.then_some(biases), outputs, inputs, dtype)
-                .map_err(|e| CheckpointError::tensor(&parts[0].0, &e.to_string()))
-        };
         let mut layers = Vec::with_capacity(c.layers);
         for i in 0..c.layers {
-            let p = |name: &str| format!("model.layers.{i}.{name}");
-            layers.push(Arc::new(Layer {
-                input_norm: checkpoint.f32(&p("input_layernorm.weight"), &[d])?,
-                qkv: matrix(
-                    &[(p("self_attn.q_proj"), q), (p("self_attn.k_proj"), kv), (p("self_attn.v_proj"), kv)],
-                    d,
-                    true,
-                )?,
-                output: matrix(&[(p("self_attn.o_proj"), d)], q, false)?,
-                post_norm: checkpoint.f32(&p("post_attention_layernorm.weight"), &[d])?,
-                gate_up: matrix(
-                    &[(p("mlp.gate_proj"), c.intermediate), (p("mlp.up_proj"), c.intermediate)],
-                    d,
-                    false,
-                )?,
-                down: matrix(&[(p("mlp.down_proj"), d)], c.intermediate, false)?,
-            }));
+            layers.push(Arc::new(Layer::load(checkpoint, config, i, dtype)?));
             progress(i + 1, total);
         }
         let table = checkpoint.f32("model.embed_tokens.weight", &[c.vocab, d])?;
@@ -208,6 +219,26 @@ impl CpuDecoder {
             head: self.head.clone(),
             rope: self.rope.clone(),
         }
+    }
+
+    /// See [`Decoder::with_layer`].
+    ///
+    /// # Errors
+    /// As [`CpuDecoder::load`].
+    pub fn with_layer(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        dtype: WeightType,
+    ) -> std::result::Result<Self, CheckpointError> {
+        Ok(Self {
+            embeddings: self.embeddings.clone(),
+            layers: vec![Arc::new(Layer::load(checkpoint, config, 0, dtype)?)],
+            norm: checkpoint.f32("model.norm.weight", &[config.hidden])?,
+            head: self.head.clone(),
+            rope: Rope::new(config.head_dim, config.rope_theta, config.mrope_section),
+            config: config.clone(),
+        })
     }
 
     /// The resolved configuration.

@@ -65,6 +65,23 @@ impl Decoder {
         }
     }
 
+    /// A model of one layer of its own between this one's embeddings and head, which are shared: what drafts from this model's
+    /// states. `config` describes that layer; its weights and those of the norm after it are called as in a whole model.
+    ///
+    /// # Errors
+    /// As [`Decoder::load`].
+    pub fn with_layer(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        place: &Place,
+    ) -> std::result::Result<Self, CheckpointError> {
+        Ok(match self {
+            Self::Cpu(decoder) => Self::Cpu(decoder.with_layer(checkpoint, config, place.dtype())?),
+            Self::Tensors(decoder) => Self::Tensors(decoder.with_layer(checkpoint, config)?),
+        })
+    }
+
     /// The resolved configuration.
     pub fn config(&self) -> &TextConfig {
         match self {

@@ -153,8 +153,17 @@ impl Sequence {
     /// # Errors
     /// If an id is outside of the embeddings.
     pub fn feed(&mut self, ids: &[u32], taps: &Taps) -> Result<Pass> {
-        let positions = Positions::text(self.position(self.cache.len()), ids.len());
-        self.feed_at(ids, &positions, &Mask::Causal, taps)
+        let input = self.decoder.embed(ids)?;
+        self.feed_input(&input, taps)
+    }
+
+    /// As [`Sequence::feed`], of input rows in place of ids: `rows × width`.
+    ///
+    /// # Errors
+    /// If the input has another width.
+    pub fn feed_input(&mut self, input: &Tensor, taps: &Taps) -> Result<Pass> {
+        let positions = Positions::text(self.position(self.cache.len()), input.dim(0)?);
+        self.feed_at(input, &positions, &Mask::Causal, taps)
     }
 
     /// Feed text ids as nodes of a tree whose root stands after the first `base` slots: node `r` at `depths[r]` below it (the
@@ -170,15 +179,30 @@ impl Sequence {
         paths: Vec<Vec<usize>>,
         taps: &Taps,
     ) -> Result<Pass> {
+        let input = self.decoder.embed(ids)?;
+        self.feed_tree_input(&input, base, depths, paths, taps)
+    }
+
+    /// As [`Sequence::feed_tree`], of input rows in place of ids: `rows × width`.
+    ///
+    /// # Errors
+    /// As [`Sequence::feed_input`].
+    pub fn feed_tree_input(
+        &mut self,
+        input: &Tensor,
+        base: usize,
+        depths: &[usize],
+        paths: Vec<Vec<usize>>,
+        taps: &Taps,
+    ) -> Result<Pass> {
         let root = self.position(base);
         let line: Vec<u32> = depths.iter().map(|&depth| root + depth as u32).collect();
         let positions = Positions { axes: [line.clone(), line.clone(), line] };
-        self.feed_at(ids, &positions, &Mask::Paths { shared: base, paths }, taps)
+        self.feed_at(input, &positions, &Mask::Paths { shared: base, paths }, taps)
     }
 
-    fn feed_at(&mut self, ids: &[u32], positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
-        let input = self.decoder.embed(ids)?;
-        self.decoder.forward(&input, positions, mask, &mut self.cache, taps, &mut self.workspace)
+    fn feed_at(&mut self, input: &Tensor, positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
+        self.decoder.forward(input, positions, mask, &mut self.cache, taps, &mut self.workspace)
     }
 
     /// Position of a text row in this slot.

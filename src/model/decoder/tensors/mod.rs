@@ -172,6 +172,27 @@ impl TensorDecoder {
         }
     }
 
+    /// See [`super::Decoder::with_layer`].
+    ///
+    /// # Errors
+    /// As [`TensorDecoder::load`].
+    pub fn with_layer(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+    ) -> std::result::Result<Self, CheckpointError> {
+        let reader = Reader { checkpoint, place: &self.place };
+        Ok(Self {
+            config: config.clone(),
+            place: self.place.clone(),
+            embeddings: self.embeddings.clone(),
+            layers: vec![Arc::new(reader.layer(config, 0)?)],
+            norm: reader.vector("model.norm.weight", config.hidden)?,
+            head: self.head.clone(),
+            rope: Rope::new(config.head_dim, config.rope_theta, config.mrope_section),
+        })
+    }
+
     /// The resolved configuration.
     pub fn config(&self) -> &TextConfig {
         &self.config
