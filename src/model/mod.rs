@@ -4,6 +4,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod decoder;
 pub mod family;
+pub mod hub;
 pub mod processor;
 pub mod rows;
 pub mod template;
