@@ -22,6 +22,8 @@ pub struct Config {
     pub target: Option<PathBuf>,
     /// Directory of the drafter.
     pub drafter: Option<PathBuf>,
+    /// Folders of models, for `specreel models` and for suggested drafters.
+    pub models: Vec<PathBuf>,
     /// Device, as `--device` takes it.
     pub device: Option<String>,
     /// Weight type, as `--dtype` takes it.
@@ -63,8 +65,7 @@ impl Config {
             }
             Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
         };
-        let known =
-            "known keys: method, prompt, target, drafter, device, dtype, max_new_tokens, theme, library";
+        let known = "known keys: method, prompt, target, drafter, models, device, dtype, max_new_tokens, theme, library";
         let config: Config =
             toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
         if let Some(device) = &config.device {

@@ -1,8 +1,15 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
-use super::thread::Outlet;
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
+use super::thread::{Cancelled, Outlet};
 use crate::{
-    model::{ModelSpec, family::QwenVl},
+    model::{
+        ModelSpec, WeightType, about,
+        checkpoint::{Checkpoint, Watch},
+        decoder::parts,
+        family::QwenVl,
+    },
     record::{EventKind, Failure, FailureClass, Stage},
 };
 
@@ -16,6 +23,8 @@ pub struct Models {
     pub device: String,
     /// Weight type in words.
     pub dtype: String,
+    /// The type that was asked for.
+    asked: WeightType,
 }
 
 impl Models {
@@ -29,21 +38,38 @@ impl Models {
                 self.target.name()
             )
         };
-        penalty.map(note).into_iter().collect()
+        let odd = |model: &QwenVl| {
+            let (held, width) = parts::fallback(model.decoder().config(), self.asked)?;
+            let (name, asked, held) = (model.name(), self.asked.name(), held.name());
+            let block = self.asked.block();
+            Some(format!(
+                "{name}: matrices {width} wide are held as {held}, as {block} values of {asked} do not divide them"
+            ))
+        };
+        let odd = [Some(&self.target), self.drafter.as_ref()].into_iter().flatten().filter_map(odd);
+        penalty.map(note).into_iter().chain(odd).collect()
     }
 
     /// Load what the spec says, checking that the drafter can draft for the target.
     ///
     /// # Errors
     /// If a device is not there, a checkpoint cannot be used, or the two do not fit together.
-    pub fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Self, Failure> {
+    pub fn load(spec: &ModelSpec, outlet: &Outlet, cancelled: &Cancelled) -> Result<Self, Failure> {
         let (dtype, words) = spec.weights()?;
-        let mut progress = |done: usize, total: usize| {
+        let (outlet, cancelled) = (outlet.clone(), cancelled.clone());
+        let watch: Watch = Arc::new(move |done, total| {
+            if cancelled.contains(0) {
+                return ControlFlow::Break(());
+            }
             outlet.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
+            ControlFlow::Continue(())
+        });
+        let read = |dir: &Path| {
+            let checkpoint = Checkpoint::open(dir)?.watched(watch.clone());
+            QwenVl::from_checkpoint(&checkpoint, dtype, &mut |_, _| {})
         };
-        let target = QwenVl::load(&spec.target, dtype, &mut progress)?;
-        let drafter =
-            spec.drafter.as_deref().map(|dir| QwenVl::load(dir, dtype, &mut progress)).transpose()?;
+        let target = read(&spec.target)?;
+        let drafter = spec.drafter.as_deref().map(read).transpose()?;
         if let Some(drafter) = &drafter {
             let refuse = |problem: String| Failure {
                 class: FailureClass::Input,
@@ -51,13 +77,10 @@ impl Models {
                 hint: Some("pick a smaller checkpoint of the target's own family".into()),
             };
             target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
-            let (ours, theirs) = (target.processor().config(), drafter.processor().config());
-            let shape =
-                |c: &crate::model::processor::ProcessorConfig| (c.patch, c.temporal, c.merge, c.mean, c.std);
-            if shape(ours) != shape(theirs) {
+            if !about::same_patches(target.processor().config(), drafter.processor().config()) {
                 return Err(refuse("it cuts frames into other patches".into()));
             }
         }
-        Ok(Self { target, drafter, device: "cpu".into(), dtype: words.into() })
+        Ok(Self { target, drafter, device: "cpu".into(), dtype: words.into(), asked: dtype })
     }
 }

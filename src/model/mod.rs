@@ -1,18 +1,22 @@
 //! Checkpoints and forward passes: what the Video-LLMs compute.
 
+pub mod about;
 pub mod checkpoint;
 pub mod config;
 pub mod decoder;
 pub mod family;
+pub mod files;
 pub mod hub;
 pub mod processor;
 pub mod rows;
 pub mod template;
 pub mod text;
 pub mod vision;
+pub mod weights;
 
 use std::path::PathBuf;
 
+pub use self::weights::WeightType;
 use crate::record::{Failure, FailureClass};
 
 /// Which models to run, on what, in which weights.
@@ -32,7 +36,7 @@ impl ModelSpec {
     /// The weight type in which the models are loaded, and its name.
     ///
     /// # Errors
-    /// If this build has no such device, or the device no such weights (class usage).
+    /// If this build has no such device (class usage).
     pub fn weights(&self) -> Result<(WeightType, &'static str), Failure> {
         let refuse = |error: &str, hint: &str| Failure {
             class: FailureClass::Usage,
@@ -45,15 +49,8 @@ impl ModelSpec {
                 "use --device cpu (or leave it out)",
             ));
         }
-        match self.dtype {
-            WeightType::Auto | WeightType::Q8_0 => Ok((WeightType::Q8_0, "q8_0")),
-            WeightType::F32 => Ok((WeightType::F32, "f32")),
-            WeightType::Q4K => Ok((WeightType::Q4K, "q4_k")),
-            WeightType::F16 | WeightType::Bf16 => Err(refuse(
-                "f16 and bf16 weights are slow and inexact on a CPU and not offered there",
-                "use --dtype q8_0 (the default), q4_k or f32",
-            )),
-        }
+        let dtype = if self.dtype == WeightType::Auto { WeightType::Q8_0 } else { self.dtype };
+        Ok((dtype, dtype.name()))
     }
 }
 
@@ -71,33 +68,15 @@ pub enum DeviceChoice {
     Metal,
 }
 
-/// Weight type of the language model's matrices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WeightType {
-    /// q8_0 on the CPU, bf16 on an accelerator.
-    #[default]
-    Auto,
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// 8-bit blocks of 32.
-    Q8_0,
-    /// 4-bit blocks of 256 (widths that do not divide fall back to q8_0).
-    Q4K,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn types_that_are_not_offered_are_refused() {
+    fn devices_that_are_not_offered_are_refused() {
         let spec = |device, dtype| ModelSpec { target: "t".into(), drafter: None, device, dtype };
         assert!(spec(DeviceChoice::Cuda(0), WeightType::Auto).weights().is_err());
-        assert!(spec(DeviceChoice::Cpu, WeightType::Bf16).weights().is_err());
+        assert_eq!(spec(DeviceChoice::Cpu, WeightType::Bf16).weights(), Ok((WeightType::Bf16, "bf16")));
         assert_eq!(spec(DeviceChoice::Auto, WeightType::Auto).weights(), Ok((WeightType::Q8_0, "q8_0")));
     }
 }

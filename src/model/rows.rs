@@ -110,8 +110,7 @@ impl Work {
     pub fn of(decoder: &Decoder, slots: usize, rows: usize) -> Work {
         let config = decoder.config();
         // The embedding table is looked up, not read; a tied head has its own copy.
-        let table = config.vocab * config.hidden * size_of::<f32>();
-        let weight_bytes = decoder.bytes().saturating_sub(table);
+        let weight_bytes = decoder.bytes().saturating_sub(decoder.table_bytes());
         Work {
             weight_bytes,
             cache_bytes: cache_bytes(config, slots + rows),

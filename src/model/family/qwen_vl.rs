@@ -7,9 +7,10 @@ use candle_core::{Device, Tensor};
 use super::ModelError;
 use crate::model::{
     WeightType,
-    checkpoint::Checkpoint,
+    checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
     decoder::{Decoder, Positions},
+    hub,
     processor::{
         Patches, VideoProcessor,
         layout::{self, PromptLayout, VisualGrid, VisualRope},
@@ -57,8 +58,20 @@ impl QwenVl {
         dtype: WeightType,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
+        Self::from_checkpoint(&Checkpoint::open(dir)?, dtype, progress)
+    }
+
+    /// As [`QwenVl::load`], from a directory that was opened already, perhaps with a watch.
+    ///
+    /// # Errors
+    /// As of [`QwenVl::load`]; [`CheckpointError::Stopped`] if the watch stopped the reading.
+    pub fn from_checkpoint(
+        checkpoint: &Checkpoint,
+        dtype: WeightType,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, ModelError> {
+        let dir = checkpoint.dir();
         let config = VlConfig::read(dir)?;
-        let checkpoint = Checkpoint::open(dir)?;
         let tokenizer = TextTokenizer::load(dir)?;
         let template = ChatTemplate::load(dir, template::QWEN)?;
         let processor = VideoProcessor::load(dir)?;
@@ -70,7 +83,7 @@ impl QwenVl {
                 return Ok(());
             }
             let problem = format!("the vision tower's {what} is {tower}, but {other} is expected beside it");
-            Err(crate::model::checkpoint::CheckpointError::file(&dir.join("config.json"), &problem))
+            Err(CheckpointError::file(&dir.join("config.json"), &problem))
         };
         fits("output width", vision.out, config.text.hidden)?;
         fits("patch size", vision.patch, frames.patch)?;
@@ -82,12 +95,15 @@ impl QwenVl {
                 tokenizer.vocabulary(),
                 config.text.vocab
             );
-            return Err(crate::model::checkpoint::CheckpointError::file(tokenizer.path(), &problem).into());
+            return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
-        let tower = QwenVit::load(checkpoint.var_builder("visual")?, &vision)?;
-        let decoder = Arc::new(Decoder::load(&checkpoint, &config.text, dtype, progress)?);
-        let name =
-            dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let tower = QwenVit::load(checkpoint.var_builder("visual")?, &vision);
+        if checkpoint.stopped() {
+            return Err(CheckpointError::Stopped.into());
+        }
+        let tower = tower?;
+        let decoder = Arc::new(Decoder::load(checkpoint, &config.text, dtype, progress)?);
+        let name = hub::name_of(dir);
         Ok(Self { name, config, decoder, tower, tokenizer, template, processor })
     }
 

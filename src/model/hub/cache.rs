@@ -93,6 +93,15 @@ impl Cache {
     }
 }
 
+/// Name for people of a model's directory: the model's own for a snapshot in a cache, else the directory's.
+pub fn name_of(dir: &Path) -> String {
+    let part =
+        |dir: Option<&Path>| dir.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let snapshots = dir.parent().filter(|parent| parent.ends_with("snapshots"));
+    let id = snapshots.and_then(|snapshots| ModelId::from_folder(&part(snapshots.parent())?, MAIN));
+    id.map(|id| id.name).or_else(|| part(Some(dir))).unwrap_or_else(|| dir.display().to_string())
+}
+
 /// True for the forty hexadecimal digits of a commit.
 pub(super) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
@@ -110,6 +119,14 @@ fn names(dir: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_snapshot_is_called_by_its_model() {
+        assert_eq!(name_of(Path::new("/c/models--a--b.c/snapshots/0123")), "b.c");
+        for plain in ["/models/b.c", "/c/snapshots/b.c", "b.c"] {
+            assert_eq!(name_of(Path::new(plain)), "b.c");
+        }
+    }
 
     #[test]
     fn models_are_found_by_ref_and_by_commit() {

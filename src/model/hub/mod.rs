@@ -14,7 +14,7 @@ mod pull;
 mod settings;
 mod transfer;
 
-pub use cache::{Cache, Cached};
+pub use cache::{Cache, Cached, name_of};
 pub use disk::free_space;
 pub use error::HubError;
 pub use id::ModelId;

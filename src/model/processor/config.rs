@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::ProcessorError;
+use crate::model::files;
 
 /// Pixels of one visual token of the family, 28 × 28, in which its limits are counted.
 const TOKEN: usize = 28 * 28;
@@ -70,7 +71,7 @@ impl Raw {
 }
 
 fn read(path: &Path) -> Result<Option<Raw>, ProcessorError> {
-    let text = match std::fs::read(path) {
+    let text = match files::read(path, files::CONFIG) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ProcessorError::Read { path: path.into(), source }),

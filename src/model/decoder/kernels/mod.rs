@@ -8,11 +8,15 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod blocks;
+mod half;
 mod portable;
 mod quantized;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 
+pub use blocks::{BlockRows, Blocks, product_blocks};
+pub use half::{HalfKind, product_half};
 pub use quantized::{Rows8, Shards8, Weights8, product_q8, quantize_q8};
 
 use super::team::Shards;

@@ -1,0 +1,48 @@
+//! Whether one checkpoint can draft for another.
+
+use std::path::Path;
+
+use crate::model::{files, processor::ProcessorConfig, text::TextTokenizer};
+
+/// True if both cut frames into the same patches.
+pub fn same_patches(a: &ProcessorConfig, b: &ProcessorConfig) -> bool {
+    let shape = |c: &ProcessorConfig| (c.patch, c.temporal, c.merge, c.mean, c.std);
+    shape(a) == shape(b)
+}
+
+/// True if the two directories hold the same `tokenizer.json`, byte for byte: quickly known, and then the vocabularies agree.
+pub fn same_tokenizer_file(a: &Path, b: &Path) -> bool {
+    let read = |dir: &Path| files::read(&dir.join("tokenizer.json"), files::TABLE).ok();
+    read(a).zip(read(b)).is_some_and(|(a, b)| a == b)
+}
+
+/// Whether the model in `drafter` can draft for the one in `target`: the same tokens, and the same patches.
+///
+/// # Errors
+/// In words, why not.
+pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
+    let patches = |dir: &Path| ProcessorConfig::load(dir).map_err(|e| e.to_string());
+    if !same_patches(&patches(target)?, &patches(drafter)?) {
+        return Err("it cuts frames into other patches".into());
+    }
+    if same_tokenizer_file(target, drafter) {
+        return Ok(());
+    }
+    let tokenizer = |dir: &Path| TextTokenizer::load(dir).map_err(|e| e.to_string());
+    tokenizer(target)?.same_vocabulary(&tokenizer(drafter)?).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_pair_fits_and_strangers_do_not() {
+        let at = |part: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
+        let (target, drafter) = (at("assets/demo/target"), at("assets/demo/drafter"));
+        assert_eq!(can_draft(&target, &drafter), Ok(()));
+        let stranger = at("tests/parity/fixtures/gqa_tied");
+        assert!(can_draft(&target, &stranger).is_err());
+        assert!(can_draft(&target, &at("no/such")).is_err());
+    }
+}
