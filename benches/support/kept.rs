@@ -86,8 +86,8 @@ impl Pair {
                 .ok_or("the drafter's prefill was stopped")?;
         Ok(Kept {
             pair: self,
-            visual: VisualStates::new(states, width),
-            visual_before: VisualStates::new(before, width),
+            visual: VisualStates::new(&states, width),
+            visual_before: VisualStates::new(&before, width),
             target: sequence,
             drafter,
             prompt,
@@ -152,6 +152,7 @@ impl Kept<'_> {
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
+            opening: None,
         };
         let mut written = Written::default();
         let finished = generate(rules, parts, &mut |step| {

@@ -15,7 +15,7 @@ use specreel::{
     },
     record::{Step, StopReason},
     speculate::{
-        Context, Drafter, Method, Parts, Rules, Sampler, VisualStates,
+        Context, Drafter, Method, Opening, Parts, Rules, Sampler, Schedule, VisualStates,
         context::{self, Preparation, Signals},
         generate,
     },
@@ -119,7 +119,7 @@ impl Bench {
             },
             &mut |_, _| ControlFlow::Continue(()),
         );
-        (sequence.unwrap().unwrap(), VisualStates::new(seen, width))
+        (sequence.unwrap().unwrap(), VisualStates::new(&seen, width))
     }
 
     /// A drafter's sequence, made as the engine makes it.
@@ -195,12 +195,17 @@ impl Bench {
             row_ms: None,
             rule: None,
         };
+        // Where both run side by side, the first window may have been drafted before.
+        let parallel = matches!(method.schedule, Schedule::Parallel { .. });
+        let early = drafter.as_mut().filter(|_| parallel && limit.is_multiple_of(2));
+        let opening = early.map(|drafter| Opening::draft(&rules, drafter, self.root()).unwrap());
         let parts = Parts {
             target: &mut target,
             drafter: drafter.as_mut(),
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
+            opening,
         };
         let mut written =
             Written { ids: vec![], bits: vec![], judged: 0, accepted: 0, finished: None, steps: vec![] };
