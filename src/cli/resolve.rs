@@ -333,7 +333,7 @@ mod tests {
     fn model_directories_that_are_none_are_named() {
         let args = RunArgs::default();
         let failure = models(Some(Path::new("no/such")), None, &args, &Config::default()).unwrap_err();
-        assert_eq!(failure.error, "target model no/such: no such directory");
+        assert_eq!(failure.error, "target model no/such: no such directory, and no such model in the cache");
         let dir = tempfile::tempdir().unwrap();
         let models = models(Some(dir.path()), None, &args, &Config::default()).unwrap();
         assert_eq!(models.drafter, None);

@@ -75,7 +75,7 @@ fn models_that_are_none() {
     let run = program.run(&["caption", &clip, "--target", "no/model"]);
     assert_eq!(run.code, 3);
     assert!(run.stderr.starts_with(
-        "error: target model no/model: no such directory\nhint: name a directory with config.json"
+        "error: target model no/model: no such directory, and no such model in the cache\nhint: specreel models pull no/model"
     ));
     let run = program.run(&["caption", &clip, "--target", "clip.mp4"]);
     assert!(run.stderr.contains("it is a file, not a directory"), "{}", run.stderr);

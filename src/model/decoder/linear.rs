@@ -126,7 +126,7 @@ impl Linear {
     /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is for use in between.
     ///
     /// # Errors
-    /// None today; products on other devices fail.
+    /// None of its own; the type is that of the passes it is part of.
     pub fn forward(&self, x: &[f32], rows: usize, y: &mut [f32], quantized: &mut Rows8) -> Result<()> {
         if self.takes_q8() {
             quantized.quantize(x);
