@@ -37,26 +37,28 @@ fn copy(name: &str) -> TempDir {
     dir
 }
 
-/// Look into a directory and load it; whether it could be loaded.
+/// Look into a directory, load it and lay out a prompt; whether that could be done.
 fn survives(dir: &Path) -> bool {
-    let (outcome, most) = peak(|| {
-        let found = Inspection::of(dir);
+    let ((problems, loaded, prompted), most) = peak(|| {
+        let problems = Inspection::of(dir).problems;
         let loaded = QwenVl::load(dir, WeightType::Auto, &mut |_, _| {});
-        let loaded = loaded.and_then(|model| model.prompt("What?", model_grid(), 2.0).map(|_| ()));
-        (found.problems, loaded.map_err(Failure::from))
+        let prompted = loaded.as_ref().ok().map(|model| model.prompt("What?", model_grid(), 2.0).map(|_| ()));
+        (problems, loaded.map(|_| ()).map_err(Failure::from), prompted.map(|p| p.map_err(Failure::from)))
     });
     assert!(most < MOST, "{most} bytes");
-    let (problems, loaded) = outcome;
-    match loaded {
-        Ok(()) => assert!(problems.is_empty(), "it can be used, but inspection says {problems:?}"),
-        Err(failure) => {
-            assert_eq!(failure.class, FailureClass::Input, "{failure:?}");
-            assert!(!failure.error.is_empty() && failure.hint.is_some(), "{failure:?}");
-            assert!(!problems.is_empty(), "inspection finds nothing, but: {}", failure.error);
-            return false;
-        }
+    let failures = [loaded.as_ref().err(), prompted.as_ref().and_then(|p| p.as_ref().err())];
+    for failure in failures.into_iter().flatten() {
+        assert_eq!(failure.class, FailureClass::Input, "{failure:?}");
+        assert!(!failure.error.is_empty() && failure.hint.is_some(), "{failure:?}");
     }
-    true
+    match (loaded, prompted) {
+        (Err(failure), _) => {
+            assert!(!problems.is_empty(), "inspection finds nothing, but: {}", failure.error)
+        }
+        (Ok(()), Some(Ok(()))) => assert!(problems.is_empty(), "it can be used, but: {problems:?}"),
+        _ => {}
+    }
+    problems.is_empty()
 }
 
 fn model_grid() -> specreel::model::processor::layout::VisualGrid {
