@@ -4,12 +4,7 @@ use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use super::thread::{Cancelled, Outlet};
 use crate::{
-    model::{
-        ModelSpec, WeightType, about,
-        checkpoint::{Checkpoint, Watch},
-        decoder::parts,
-        family::QwenVl,
-    },
+    model::{ModelSpec, WeightType, about, checkpoint::Watch, decoder::parts, family::QwenVl},
     record::{EventKind, Failure, FailureClass, Stage},
 };
 
@@ -65,7 +60,7 @@ impl Models {
             ControlFlow::Continue(())
         });
         let read = |dir: &Path| {
-            let checkpoint = Checkpoint::open(dir)?.watched(watch.clone());
+            let checkpoint = QwenVl::open(dir)?.watched(watch.clone());
             QwenVl::from_checkpoint(&checkpoint, dtype, &mut |_, _| {})
         };
         let target = read(&spec.target)?;

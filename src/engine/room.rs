@@ -69,8 +69,9 @@ impl Pair {
         Err(Failure {
             class: FailureClass::Memory,
             error: format!(
-                "{names} in {} need about {} ({} weights, {} for the video and buffers), but {} are available",
+                "{names} in {} {} about {} ({} weights, {} for the video and buffers), but {} are available",
                 asked.name(),
+                if self.drafter.is_some() { "need" } else { "needs" },
                 bytes(need.total()),
                 bytes(weights),
                 bytes(need.total() - weights),

@@ -132,7 +132,6 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancel
                 store = Store::default();
                 let outlet = Outlet { events: events.clone(), run: 0 };
                 models = guarded(&outlet, || load(&spec, &outlet, cancelled, ignore_memory));
-                cancelled.forget(0);
             }
             Command::Run(request) => {
                 let outlet = Outlet { events: events.clone(), run: request.run };
@@ -181,7 +180,10 @@ fn load(
     if !ignore_memory {
         room::check(spec, None)?;
     }
-    let models = Models::load(spec, outlet, cancelled)?;
+    let models = Models::load(spec, outlet, cancelled);
+    // Before anybody hears of the outcome: a cancel from then on means the next loading.
+    cancelled.forget(0);
+    let models = models?;
     outlet.send(EventKind::Ready {
         target: models.target.name().to_owned(),
         drafter: models.drafter.as_ref().map(|d| d.name().to_owned()),

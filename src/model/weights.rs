@@ -80,8 +80,9 @@ impl std::str::FromStr for WeightType {
         let lower = text.to_lowercase();
         let mut all = [WeightType::Auto].into_iter().chain(Self::ALL);
         all.find(|dtype| dtype.name() == lower).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|dtype| dtype.name()).collect();
-            format!("there are auto, {}", names.join(", "))
+            let names = Self::ALL.map(WeightType::name);
+            let [first @ .., last] = &names;
+            format!("there are auto, {} and {last}", first.join(", "))
         })
     }
 }

@@ -140,13 +140,14 @@ fn the_estimate_is_near_what_a_run_takes() {
                 logprobs: 0,
             };
             handle.send(Command::Run(Box::new(request))).unwrap();
-            loop {
-                match events.blocking_recv().unwrap().kind {
-                    EventKind::Done { .. } => return,
-                    EventKind::Failed(failure) => panic!("{failure:?}"),
-                    _ => {}
-                }
+            // Until the engine has ended and given everything back, so that the next turn counts its own only.
+            drop(handle);
+            let mut done = false;
+            while let Some(event) = events.blocking_recv() {
+                assert!(!matches!(event.kind, EventKind::Failed(_)), "{event:?}");
+                done |= matches!(event.kind, EventKind::Done { .. });
             }
+            assert!(done);
         });
         let ratio = most as f64 / need as f64;
         println!("{dtype:?}: {most} taken, {need} estimated");

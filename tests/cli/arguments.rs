@@ -16,7 +16,7 @@ fn values_out_of_range_are_usage_errors_that_name_the_range() {
         (&["--fps", "0"], &["--fps", "above 0"]),
         (&["--frames", "4", "--fps", "1"], &["--frames", "--fps"]),
         (&["--device", "tpu"], &["--device", "auto, cpu, cuda"]),
-        (&["--dtype", "q9"], &["--dtype", "q8_0 and q4_k"]),
+        (&["--dtype", "q9"], &["--dtype", "q4_k and q4_0"]),
         (&["--color", "sometimes"], &["--color", "auto, always, never"]),
         (&["--metod", "fly"], &["--metod", "--method"]),
         (&["--force"], &["--save"]),

@@ -98,9 +98,11 @@ fn words(found: &Inspection, dir: &Path, drafters: &[String], available: Option<
         return out + "\nit can be used\n";
     }
     let _ = write!(out, "\nit cannot be used:\n");
-    for problem in &found.problems {
+    let hints = found.problems.iter().map(|problem| problem.hint.as_deref());
+    for (problem, next) in found.problems.iter().zip(hints.skip(1).chain([None])) {
         let _ = writeln!(out, "  {}", color::plain(&problem.error));
-        if let Some(hint) = &problem.hint {
+        // Said once for problems of one kind.
+        if let Some(hint) = problem.hint.as_deref().filter(|hint| next != Some(hint)) {
             let _ = writeln!(out, "    {}", color::plain(hint));
         }
     }

@@ -8,9 +8,10 @@ use super::{Facts, Sampled};
 use crate::{
     model::{
         WeightType,
-        checkpoint::Checkpoint,
+        checkpoint::{Checkpoint, CheckpointError},
         config::{TextConfig, VlConfig},
         decoder::parts,
+        family::qwen_vl,
         hub::name_of,
         processor::VideoProcessor,
         template::{self, ChatTemplate},
@@ -115,8 +116,17 @@ impl Inspection {
         {
             check_text(&mut wrong, config, tokenizer, &template);
         }
+        let vision = config.as_ref().and_then(|config| {
+            let vision = config.raw.get("vision_config").cloned().unwrap_or(serde_json::Value::Null);
+            wrong.take(VisionConfig::from_json(&vision))
+        });
+        if let (Some(config), Some(vision), Some(processor)) = (&config, &vision, &processor)
+            && let Err(problem) = qwen_vl::fits(vision, processor.config(), config.text.hidden)
+        {
+            wrong.note(CheckpointError::file(&dir.join("config.json"), &problem).into());
+        }
         if let (Some(config), Some(checkpoint)) = (&config, Checkpoint::open(dir).ok()) {
-            check_weights(&mut wrong, config, checkpoint.rehearsing());
+            check_weights(&mut wrong, config, vision.as_ref(), checkpoint.rehearsing());
         }
         let mut notes = Vec::new();
         if let Some(penalty) =
@@ -208,15 +218,19 @@ fn check_text(wrong: &mut Collector, config: &VlConfig, tokenizer: &TextTokenize
 }
 
 /// Every tensor that loading would ask for.
-fn check_weights(wrong: &mut Collector, config: &VlConfig, checkpoint: Checkpoint) {
+fn check_weights(
+    wrong: &mut Collector,
+    config: &VlConfig,
+    vision: Option<&VisionConfig>,
+    checkpoint: Checkpoint,
+) {
     for (name, shape) in parts::tensors(&config.text) {
         wrong.take(checkpoint.verify(&name, &shape));
     }
-    let vision = config.raw.get("vision_config").cloned().unwrap_or(serde_json::Value::Null);
-    if let Some(vision) = wrong.take(VisionConfig::from_json(&vision))
+    if let Some(vision) = vision
         && let Some(builder) = wrong.take(checkpoint.var_builder("visual"))
     {
-        wrong.take(QwenVit::load(builder, &vision));
+        wrong.take(QwenVit::load(builder, vision));
     }
     for problem in checkpoint.noted() {
         wrong.note(problem.into());

@@ -12,7 +12,7 @@ use crate::model::{
     decoder::{Decoder, Positions},
     hub,
     processor::{
-        Patches, VideoProcessor,
+        Patches, ProcessorConfig, VideoProcessor,
         layout::{self, PromptLayout, VisualGrid, VisualRope},
     },
     template::{self, ChatTemplate},
@@ -47,6 +47,25 @@ pub struct Prompt {
     pub next: u32,
 }
 
+/// Whether tower, frame processor and a language model `width` wide belong together.
+///
+/// # Errors
+/// In words, what differs.
+pub fn fits(tower: &VisionConfig, frames: &ProcessorConfig, width: usize) -> Result<(), String> {
+    let pairs = [
+        ("output width", tower.out, width),
+        ("patch size", tower.patch, frames.patch),
+        ("merge size", tower.merge, frames.merge),
+        ("temporal patch size", tower.temporal, frames.temporal),
+    ];
+    match pairs.into_iter().find(|(_, tower, other)| tower != other) {
+        None => Ok(()),
+        Some((what, tower, other)) => {
+            Err(format!("the vision tower's {what} is {tower}, but {other} is expected beside it"))
+        }
+    }
+}
+
 impl QwenVl {
     /// Load a checkpoint directory; matrices of the language model become `dtype`, the tower stays f32.
     /// `progress` counts decoder layers.
@@ -58,7 +77,16 @@ impl QwenVl {
         dtype: WeightType,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
-        Self::from_checkpoint(&Checkpoint::open(dir)?, dtype, progress)
+        Self::from_checkpoint(&Self::open(dir)?, dtype, progress)
+    }
+
+    /// Open a checkpoint directory of a family that is known.
+    ///
+    /// # Errors
+    /// What is wrong with its configuration, or else with its weight files.
+    pub fn open(dir: &Path) -> Result<Checkpoint, ModelError> {
+        VlConfig::read(dir)?;
+        Ok(Checkpoint::open(dir)?)
     }
 
     /// As [`QwenVl::load`], from a directory that was opened already, perhaps with a watch.
@@ -77,18 +105,8 @@ impl QwenVl {
         let processor = VideoProcessor::load(dir)?;
         let vision = config.raw.get("vision_config").cloned().unwrap_or(serde_json::Value::Null);
         let vision = VisionConfig::from_json(&vision)?;
-        let frames = processor.config();
-        let fits = |what: &str, tower: usize, other: usize| {
-            if tower == other {
-                return Ok(());
-            }
-            let problem = format!("the vision tower's {what} is {tower}, but {other} is expected beside it");
-            Err(CheckpointError::file(&dir.join("config.json"), &problem))
-        };
-        fits("output width", vision.out, config.text.hidden)?;
-        fits("patch size", vision.patch, frames.patch)?;
-        fits("merge size", vision.merge, frames.merge)?;
-        fits("temporal patch size", vision.temporal, frames.temporal)?;
+        fits(&vision, processor.config(), config.text.hidden)
+            .map_err(|problem| CheckpointError::file(&dir.join("config.json"), &problem))?;
         if tokenizer.vocabulary() > config.text.vocab {
             let problem = format!(
                 "holds {} ids, but the model has {} embeddings",
