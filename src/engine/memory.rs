@@ -33,7 +33,7 @@ fn own_limit() -> Option<u64> {
         return None;
     }
     let pages: u64 = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
-    Some((limit.rlim_cur as u64).saturating_sub(pages * 4096))
+    Some(limit.rlim_cur.saturating_sub(pages * 4096))
 }
 
 /// The same from given mounts of `proc` and of the control groups.

@@ -85,14 +85,14 @@ impl Pair {
     fn ways_out(&self, asked: WeightType, video: Option<&Video>, available: u64) -> String {
         let mut ways = Vec::new();
         let smaller = WeightType::ALL.into_iter().skip_while(|dtype| *dtype != asked).skip(1);
-        let smaller = smaller.into_iter().map(|dtype| (dtype.name(), self.need(dtype, video).total()));
-        if let Some((dtype, needed)) = smaller.into_iter().find(|way| way.1 <= available) {
+        let mut smaller = smaller.map(|dtype| (dtype.name(), self.need(dtype, video).total()));
+        if let Some((dtype, needed)) = smaller.find(|way| way.1 <= available) {
             ways.push(format!("--dtype {dtype} needs {}", bytes(needed)));
         }
         let half = |video: &Video| Some(Video { frames: video.frames / 2, ..*video });
         let halves = std::iter::successors(video.and_then(half), half).take_while(|video| video.frames >= 4);
-        let fewer = halves.map(|video| (video.frames, self.need(asked, Some(&video)).total()));
-        if let Some((frames, needed)) = fewer.into_iter().find(|way| way.1 <= available) {
+        let mut fewer = halves.map(|video| (video.frames, self.need(asked, Some(&video)).total()));
+        if let Some((frames, needed)) = fewer.find(|way| way.1 <= available) {
             ways.push(format!("--frames {frames} needs {}", bytes(needed)));
         }
         if self.drafter.is_some() {
