@@ -45,7 +45,7 @@ pub fn run(args: &TrainArgs) -> Result<i32, End> {
         out: &args.out,
         save_every: args.save_every,
     };
-    let mut talk = Talk::new(args.json, args.quiet);
+    let mut talk = Talk::new(args.json, args.quiet, options.recursions > 0);
     let outcome = train(&job, &mut |news| talk.news(&news), &|| interrupt.asked());
     talk.clear();
     match outcome.map_err(Failure::from)? {

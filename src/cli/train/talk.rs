@@ -18,13 +18,15 @@ use crate::{
 pub struct Talk {
     json: bool,
     quiet: bool,
+    /// Whether there are passes on own outputs to tell of.
+    recursive: bool,
     captioning: Progress,
 }
 
 impl Talk {
     /// JSON lines on stdout, or plain lines on stderr unless `quiet`.
-    pub fn new(json: bool, quiet: bool) -> Self {
-        Self { json, quiet, captioning: Progress::new(!quiet) }
+    pub fn new(json: bool, quiet: bool, recursive: bool) -> Self {
+        Self { json, quiet, recursive, captioning: Progress::new(!quiet) }
     }
 
     /// Tell one thing.
@@ -52,16 +54,19 @@ impl Talk {
             News::Begun { steps: 0 } => eprintln!("the target captions, the layer learns"),
             News::Begun { steps } => eprintln!("going on after {steps} steps"),
             News::Skipped { clip, why } => eprintln!("skipped {}: {}", plain(clip), plain(why)),
-            News::Learned(p) => eprintln!(
-                "{:>6} {:<6} loss {:.3}  agreement {:.1} %, on own outputs {:.1} %  {:.0} tokens/s  {} left",
-                p.point.step,
-                stage(p.stage),
-                p.point.loss,
-                p.point.agreement * 100.0,
-                p.point.own_agreement * 100.0,
-                p.tokens_per_second,
-                time(p.seconds_left)
-            ),
+            News::Learned(p) => {
+                let own = format!(", on own outputs {:.1} %", p.point.own_agreement * 100.0);
+                eprintln!(
+                    "{:>6} {:<6} loss {:.3}  agreement {:.1} %{}  {:.0} tokens/s  {} left",
+                    p.point.step,
+                    stage(p.stage),
+                    p.point.loss,
+                    p.point.agreement * 100.0,
+                    if self.recursive { &own } else { "" },
+                    p.tokens_per_second,
+                    time(p.seconds_left)
+                );
+            }
             News::Saved | News::Captioned { .. } => {}
         }
     }
@@ -76,7 +81,7 @@ impl Talk {
     /// # Errors
     /// Nothing can be written.
     pub fn finished(&self, out: &Path, account: &Account) -> io::Result<()> {
-        let curve = curve(account);
+        let curve = curve(account, self.recursive);
         std::fs::write(out.join("curve.svg"), curve.svg())?;
         self.end("finished", account)?;
         if !self.quiet {
@@ -121,18 +126,19 @@ impl Talk {
 }
 
 /// Loss-free part of the curve: how often layer and target agree.
-fn curve(account: &Account) -> Curve {
+fn curve(account: &Account, recursive: bool) -> Curve {
     let line = |name: &str, value: fn(&crate::train::Point) -> f64| {
         (name.to_owned(), account.curve.iter().map(|p| (p.step as f64, value(p) * 100.0)).collect())
     };
+    let mut lines = vec![line("on the target's states", |p| p.agreement)];
+    if recursive {
+        lines.push(line("on own outputs", |p| p.own_agreement));
+    }
     Curve {
         title: "Agreement with the target while training".into(),
         x: "steps".into(),
         y: "% of tokens".into(),
-        lines: vec![
-            line("on the target's states", |p| p.agreement),
-            line("on own outputs", |p| p.own_agreement),
-        ],
+        lines,
     }
 }
 
@@ -171,7 +177,9 @@ mod tests {
     fn the_curve_has_both_lines() {
         let point =
             crate::train::Point { step: 10, agreement: 0.5, own_agreement: 0.25, ..Default::default() };
-        let curve = curve(&Account { curve: vec![point], ..Account::default() });
+        let account = Account { curve: vec![point], ..Account::default() };
+        assert_eq!(super::curve(&account, false).lines.len(), 1);
+        let curve = curve(&account, true);
         assert_eq!(curve.lines[0].1, [(10.0, 50.0)]);
         assert_eq!(curve.lines[1].1, [(10.0, 25.0)]);
     }
