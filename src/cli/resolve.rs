@@ -242,7 +242,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
     let (what, hint) = match method.drafter {
         Drafter::Model {} if models.drafter.is_none() => (
             "drafts with a small model",
-            "add --drafter DIR, or use the method lvspec-self or autoregressive",
+            "add --drafter DIR (specreel models inspect names what fits), or use the method lvspec-self or autoregressive",
         ),
         Drafter::Sparrow { .. } if models.heads.is_empty() => (
             "drafts with a layer trained on the target's states",

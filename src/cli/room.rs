@@ -2,10 +2,10 @@
 
 use crate::{
     engine::{
-        RunRequest, frames,
+        RunRequest,
         room::{self, Video},
     },
-    model::{ModelSpec, config::VlConfig},
+    model::ModelSpec,
     record::Failure,
     video,
 };
@@ -20,8 +20,9 @@ pub fn check(models: &ModelSpec, request: &RunRequest, ignore: bool) -> Result<(
         return Ok(());
     }
     let video = video::probe(&request.video).ok().and_then(|probe| {
-        let rule = frames(VlConfig::read(&models.target).ok()?.family);
-        let plan = video::sampling::plan(probe.frame_count.get(), probe.fps, rule, request.sampling).ok()?;
+        let plan =
+            video::sampling::plan(probe.frame_count.get(), probe.fps, room::rule(models), request.sampling)
+                .ok()?;
         Some(Video {
             frames: plan.indices.len(),
             size: (probe.height as usize, probe.width as usize),

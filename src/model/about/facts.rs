@@ -8,7 +8,7 @@ use crate::model::{
     checkpoint::Checkpoint,
     config::{TextConfig, VlConfig},
     decoder::parts,
-    family::ModelError,
+    family::{Family, ModelError},
     processor::{VideoProcessor, layout::Grid},
     vision::TowerConfig,
 };
@@ -50,6 +50,8 @@ pub struct Sample {
 /// Sizes of a checkpoint.
 #[derive(Clone)]
 pub struct Facts {
+    /// The family.
+    pub family: Family,
     /// The language model.
     pub text: TextConfig,
     /// Parameters of the language model.
@@ -79,12 +81,18 @@ impl Facts {
         let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
         let all: u64 = checkpoint.tensors().map(|(_, info)| product(&info.shape)).sum();
         let table = checkpoint.tensors().find(|(name, _)| name.ends_with("embed_tokens.weight"));
+        let heads = if config.raw.pointer("/vision_config/num_heads").is_some() {
+            "num_heads"
+        } else {
+            "num_attention_heads"
+        };
         let width = |key: &str, default: u64| {
             let value = config.raw.pointer(&format!("/vision_config/{key}"));
             value.and_then(serde_json::Value::as_u64).unwrap_or(default).min(1 << 20) as usize
         };
-        let tower = [width("hidden_size", 1280), width("intermediate_size", 3420), width("num_heads", 16)];
+        let tower = [width("hidden_size", 1280), width("intermediate_size", 3420), width(heads, 16)];
         Self {
+            family: config.family,
             text: config.text,
             text_parameters: listed,
             tower_parameters: all.saturating_sub(listed),

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use crate::model::{config::VlConfig, family::ModelError, files, text::TextTokenizer, vision::TowerConfig};
+use crate::model::{
+    config::VlConfig, family::ModelError, files, processor::VideoProcessor, text::TextTokenizer,
+    vision::TowerConfig,
+};
 
 /// True if the two directories hold the same `tokenizer.json`, byte for byte: quickly known, and then the vocabularies agree.
 pub fn same_tokenizer_file(a: &Path, b: &Path) -> bool {
@@ -10,21 +13,22 @@ pub fn same_tokenizer_file(a: &Path, b: &Path) -> bool {
     read(a).zip(read(b)).is_some_and(|(a, b)| a == b)
 }
 
-/// Whether the model in `drafter` can draft for the one in `target`: the same tokens, and the same patches.
+/// Whether the model in `drafter` can draft for the one in `target`: the same family, tokens and patches.
 ///
 /// # Errors
 /// In words, why not.
 pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
-    let about = |dir: &Path| -> Result<_, ModelError> {
+    let read = |dir: &Path| -> Result<_, ModelError> {
         let config = VlConfig::read(dir)?;
-        Ok((config.family, TowerConfig::of(&config)?.processor().load(dir)?))
+        let processor = VideoProcessor::load(dir, TowerConfig::of(&config)?.processor())?;
+        Ok((config.family, processor))
     };
-    let about = |dir: &Path| about(dir).map_err(|e| e.to_string());
-    let ((ours, cut), (theirs, other)) = (about(target)?, about(drafter)?);
+    let read = |dir: &Path| read(dir).map_err(|e| e.to_string());
+    let ((ours, eye), (theirs, other)) = (read(target)?, read(drafter)?);
     if ours != theirs {
-        return Err(format!("it is of another family ({})", theirs.name()));
+        return Err(format!("the one is a {}, the other a {}", ours.name(), theirs.name()));
     }
-    if !cut.cuts_like(&other) {
+    if !eye.config().cuts_like(other.config()) {
         return Err("it cuts frames into other patches".into());
     }
     if same_tokenizer_file(target, drafter) {
