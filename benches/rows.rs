@@ -11,7 +11,7 @@ use specreel::{
     assets,
     model::{
         WeightType,
-        family::QwenVl,
+        family::VideoLlm,
         rows::{self, Effort, Work},
     },
 };
@@ -28,16 +28,16 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
     let models = named.map_or_else(|| vec![demo.target, demo.drafter], |dir| vec![dir]);
     for dir in models {
         for dtype in [WeightType::Q8_0, WeightType::F32] {
-            let model = QwenVl::load(&dir, dtype, &mut |_, _| {})?;
+            let model = VideoLlm::load(&dir, dtype, &mut |_, _| {})?;
             let weights = Work::of(model.decoder(), 0, 1).weight_bytes as f64 / 1e6;
             println!("{} {dtype:?}: {weights:.1} MB of matrices", model.name());
             for slots in [100, 300, 1000] {
                 let go = &mut |_, _| ControlFlow::Continue(());
-                let times =
-                    rows::time(model.decoder(), slots, &ROWS, Effort::default(), go)?.unwrap_or_default();
+                let times = rows::time(model.decoder(), None, slots, &ROWS, Effort::default(), go)?
+                    .unwrap_or_default();
                 print!("  {slots:>4} slots:");
-                for time in &times {
-                    print!("  T({}) {:.3} ({:.2}x)", time.rows, time.ms, time.ms / times[0].ms);
+                for time in &times.passes {
+                    print!("  T({}) {:.3} ({:.2}x)", time.rows, time.ms, time.ms / times.passes[0].ms);
                 }
                 println!();
             }

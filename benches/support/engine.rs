@@ -42,8 +42,11 @@ impl Loaded {
         let spec = ModelSpec {
             target: target.to_owned(),
             drafter: drafter.map(Path::to_owned),
+            heads: Vec::new(),
             device: DeviceChoice::Cpu,
+            drafter_device: None,
             dtype: WeightType::Auto,
+            rope: Default::default(),
         };
         handle.send(Command::Load(spec)).map_err(|f| f.error)?;
         Ok(Self { handle, events, runs: 0 })

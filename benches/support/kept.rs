@@ -6,7 +6,7 @@ use specreel::{
     model::{
         WeightType,
         decoder::Sequence,
-        family::{Prompt, QwenVl},
+        family::{Prompt, VideoLlm},
     },
     record::Verdict,
     speculate::{
@@ -28,15 +28,15 @@ pub type TextRule<'a> = dyn Fn(&[u32], &[Row]) -> Vec<Option<Verdict>> + 'a;
 /// A target and a drafter.
 pub struct Pair {
     /// The target.
-    pub target: QwenVl,
+    pub target: VideoLlm,
     /// The drafter.
-    pub drafter: QwenVl,
+    pub drafter: VideoLlm,
 }
 
 impl Pair {
     /// Load both.
     pub fn load(target: &Path, drafter: &Path) -> Result<Self, Problem> {
-        let load = |dir| QwenVl::load(dir, WeightType::Q8_0, &mut |_, _| {});
+        let load = |dir| VideoLlm::load(dir, WeightType::Q8_0, &mut |_, _| {});
         let pair = Self { target: load(target)?, drafter: load(drafter)? };
         pair.target.tokenizer().same_vocabulary(pair.drafter.tokenizer())?;
         Ok(pair)
@@ -149,6 +149,7 @@ impl Kept<'_> {
         let parts = Parts {
             target: &mut self.target,
             drafter: Some(&mut self.drafter),
+            head: None,
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::{bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, scenes::ScenesArgs};
-use crate::model::{DeviceChoice, WeightType};
+use super::{
+    bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, scenes::ScenesArgs, train::TrainArgs,
+};
+use crate::model::{DeviceChoice, WeightType, family::Rope};
 
 /// Version line with what this build can use.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREEL_FEATURES"), ")");
@@ -45,6 +47,7 @@ impl Cli {
             Some(Command::Scenes(args)) => args.json(),
             Some(Command::Models(args)) => args.json,
             Some(Command::Doctor(args)) => args.json,
+            Some(Command::Train(args)) => args.json,
             _ => false,
         }
     }
@@ -69,6 +72,8 @@ pub enum Command {
     Scenes(ScenesArgs),
     /// Say what this build, this machine and this terminal can do, and what is wrong
     Doctor(DoctorArgs),
+    /// Make a drafter for a target on this machine
+    Train(Box<TrainArgs>),
     /// Print a shell's completion script
     Completions {
         /// The shell
@@ -125,15 +130,21 @@ pub struct RunArgs {
     /// The drafter model, likewise
     #[arg(long, value_name = "DIR|ID")]
     pub drafter: Option<PathBuf>,
-    /// Where to compute: auto or cpu (cuda, cuda:1 and metal are not offered by this version)
+    /// Where to compute: auto (the best there is), cpu, cuda, cuda:N or metal
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub device: Option<DeviceChoice>,
-    /// Weight type of the language models: auto (q8_0), f32, bf16, f16, q8_0, q6_k, q5_k, q4_k, q4_0
+    /// Where the drafter computes, if not with the target: a second card, for example
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub drafter_device: Option<DeviceChoice>,
+    /// Weight type of the language models: auto (q8_0 on a CPU, else bf16), f32, bf16, f16, q8_0, q6_k, q5_k, q4_k, q4_0
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     pub dtype: Option<WeightType>,
     /// Load and run even if the memory that is available seems not to suffice
     #[arg(long)]
     pub ignore_memory: bool,
+    /// Positions of the prompt's tokens: auto (the model's own), mrope (time, row, column), sequential (one axis)
+    #[arg(long, value_name = "KIND", value_parser = rope)]
+    pub rope: Option<Rope>,
     /// Look at this many frames, evenly spaced
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "fps")]
     pub frames: Option<u32>,
@@ -260,6 +271,12 @@ pub struct DoctorArgs {
     /// Directory of the drafter model to try
     #[arg(long, value_name = "DIR")]
     pub drafter: Option<PathBuf>,
+    /// Device to try them on, as for captions
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub device: Option<DeviceChoice>,
+    /// Weight type to try them in, as for captions
+    #[arg(long, value_name = "TYPE", value_parser = dtype)]
+    pub dtype: Option<WeightType>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -273,6 +290,7 @@ pub fn device(text: &str) -> Result<DeviceChoice, String> {
         ("cpu", _) => Ok(DeviceChoice::Cpu),
         ("cuda", _) => Ok(DeviceChoice::Cuda(0)),
         ("metal", _) => Ok(DeviceChoice::Metal),
+        ("cpu-tensors", _) => Ok(DeviceChoice::CpuTensors),
         (_, Some(Ok(number))) if number < 1024 => Ok(DeviceChoice::Cuda(number)),
         _ => Err("there are auto, cpu, cuda, cuda:N and metal".into()),
     }
@@ -281,6 +299,15 @@ pub fn device(text: &str) -> Result<DeviceChoice, String> {
 /// Read a weight type.
 pub fn dtype(text: &str) -> Result<WeightType, String> {
     text.parse()
+}
+
+fn rope(text: &str) -> Result<Rope, String> {
+    Ok(match text.to_lowercase().as_str() {
+        "auto" => Rope::Auto,
+        "mrope" => Rope::Mrope,
+        "sequential" => Rope::Sequential,
+        _ => return Err("there are auto, mrope and sequential".into()),
+    })
 }
 
 fn number<T: std::str::FromStr>(text: &str, fits: impl Fn(&T) -> bool, range: &str) -> Result<T, String> {
@@ -316,6 +343,8 @@ mod tests {
         assert_eq!(device("cuda"), Ok(DeviceChoice::Cuda(0)));
         assert!(device("cuda:").is_err() && device("cuda:-1").is_err() && device("tpu").is_err());
         assert_eq!(dtype("Q4_K"), Ok(WeightType::Q4K));
+        assert_eq!((rope("MRoPE"), rope("sequential")), (Ok(Rope::Mrope), Ok(Rope::Sequential)));
+        assert!(rope("1d").is_err());
         for bad in ["-1", "101", "nan", "inf", "x", ""] {
             assert!(temperature(bad).is_err(), "{bad}");
         }

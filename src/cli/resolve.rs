@@ -15,7 +15,7 @@ use super::{
 use crate::{
     assets::{self, Clip},
     engine::{RunRequest, TextSampling},
-    model::ModelSpec,
+    model::{DeviceChoice, ModelSpec, sparrow::SparrowConfig},
     record::{Failure, FailureClass},
     speculate::{Drafter, Method},
     video::Sampling,
@@ -133,14 +133,16 @@ pub fn models(
     args: &RunArgs,
     config: &Config,
 ) -> Result<ModelSpec, Failure> {
-    let device = match (args.device, &config.device) {
-        (None, Some(text)) => args::device(text).unwrap_or_default(),
-        (device, _) => device.unwrap_or_default(),
+    let device = |asked: Option<DeviceChoice>, configured: &Option<String>| {
+        asked.or_else(|| configured.as_deref().and_then(|text| args::device(text).ok()))
     };
+    let drafter_device = device(args.drafter_device, &config.drafter_device);
+    let device = device(args.device, &config.device).unwrap_or_default();
     let dtype = match (args.dtype, &config.dtype) {
         (None, Some(text)) => args::dtype(text).unwrap_or_default(),
         (dtype, _) => dtype.unwrap_or_default(),
     };
+    let rope = args.rope.unwrap_or_default();
     // A configured drafter belongs to the configured target, not to one that was typed.
     let (target, drafter) = match (target, &config.target) {
         (Some(target), _) => (Some(target), drafter),
@@ -149,12 +151,24 @@ pub fn models(
     };
     let target = target.map(|named| model_directory("target", named)).transpose()?;
     let drafter = drafter.map(|named| model_directory("drafter", named)).transpose()?;
+    let head = drafter.clone().filter(|dir| SparrowConfig::is_in(dir));
+    let small = drafter.filter(|_| head.is_none());
     if let Some(target) = target {
-        return Ok(ModelSpec { target, drafter, device, dtype });
+        return Ok(ModelSpec {
+            target,
+            drafter: small,
+            heads: head.into_iter().collect(),
+            device,
+            drafter_device,
+            dtype,
+            rope,
+        });
     }
+    // The embedded target has a small model and trained layers; what is named takes the place of its own kind.
     let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
-    let drafter = drafter.unwrap_or(demo.drafter);
-    Ok(ModelSpec { target: demo.target, drafter: Some(drafter), device, dtype })
+    let heads = head.map_or(demo.heads, |head| vec![head]);
+    let drafter = Some(small.unwrap_or(demo.drafter));
+    Ok(ModelSpec { target: demo.target, drafter, heads, device, drafter_device, dtype, rope })
 }
 
 /// The directory behind a name that was given: itself, or a model of the cache.
@@ -208,7 +222,12 @@ pub fn request(
 fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method, Failure> {
     let named = args.method.as_deref().or(config.method.as_deref());
     // Lossy methods are for those who ask for them.
-    let default = if models.drafter.is_some() { "naive" } else { "autoregressive" };
+    let layer = args.drafter.as_deref().is_some_and(SparrowConfig::is_in);
+    let default = match models.drafter {
+        _ if layer => "sparrow",
+        Some(_) => "naive",
+        None => "autoregressive",
+    };
     let base = Method::find(named.unwrap_or(default))?;
     let method = base.with_sets(args.set.iter().map(String::as_str))?;
     has_drafter(&method, models)?;
@@ -220,19 +239,29 @@ fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method,
 /// # Errors
 /// That (class usage).
 pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
-    if method.drafter != (Drafter::Model {}) || models.drafter.is_some() {
-        return Ok(());
-    }
+    let (what, hint) = match method.drafter {
+        Drafter::Model {} if models.drafter.is_none() => (
+            "drafts with a small model",
+            "add --drafter DIR (specreel models inspect names what fits), or use the method lvspec-self or autoregressive",
+        ),
+        Drafter::Sparrow { .. } if models.heads.is_empty() => (
+            "drafts with a layer trained on the target's states",
+            "train one for this target with `specreel train sparrow`, and add --drafter DIR",
+        ),
+        _ => return Ok(()),
+    };
     Err(Failure {
         class: FailureClass::Usage,
         error: format!(
-            "method `{}` drafts with a small model, but --target came without --drafter",
-            method.name
+            "method `{}` {what}, but {}",
+            method.name,
+            if models.drafter.is_some() || !models.heads.is_empty() {
+                "--drafter names another kind of drafter"
+            } else {
+                "--target came without --drafter"
+            }
         ),
-        hint: Some(
-            "add --drafter DIR (specreel models inspect names what fits), or use the method lvspec-self or autoregressive"
-                .into(),
-        ),
+        hint: Some(hint.into()),
     })
 }
 
@@ -281,8 +310,11 @@ mod tests {
         ModelSpec {
             target: "t".into(),
             drafter: drafter.then(|| "d".into()),
+            heads: Vec::new(),
             device: Default::default(),
+            drafter_device: None,
             dtype: Default::default(),
+            rope: Default::default(),
         }
     }
 

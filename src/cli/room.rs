@@ -7,7 +7,7 @@ use crate::{
     },
     model::ModelSpec,
     record::Failure,
-    video::{self, Rule},
+    video,
 };
 
 /// Refuse a run that will not fit, unless the user said to ignore that. A video that cannot be read is none of ours: the run
@@ -21,7 +21,7 @@ pub fn check(models: &ModelSpec, request: &RunRequest, ignore: bool) -> Result<(
     }
     let video = video::probe(&request.video).ok().and_then(|probe| {
         let plan =
-            video::sampling::plan(probe.frame_count.get(), probe.fps, &Rule::QWEN_VL, request.sampling)
+            video::sampling::plan(probe.frame_count.get(), probe.fps, room::rule(models), request.sampling)
                 .ok()?;
         Some(Video {
             frames: plan.indices.len(),

@@ -8,6 +8,8 @@ pub mod room;
 mod run;
 pub mod store;
 pub mod thread;
+mod tie;
 
 pub use command::{Command, RunRequest, TextSampling};
+pub use models::frames;
 pub use thread::{Engine, EngineHandle};

@@ -5,6 +5,7 @@ use std::{ops::ControlFlow, time::Instant};
 use candle_core::Tensor;
 
 use super::{
+    models,
     run::{ROOM, Runner, Stop, since},
     store::{Clip, ClipKey, Context, DrafterContext, DrafterKey, Store},
     thread::internal,
@@ -12,8 +13,9 @@ use super::{
 use crate::{
     model::{
         decoder::Sequence,
-        family::{ModelError, Prompt, QwenVl},
-        processor::{PatchBuilder, layout::VisualGrid},
+        family::{ModelError, Prompt, VideoLlm},
+        processor::PatchBuilder,
+        sparrow::TextStates,
         vision::VisionError,
     },
     record::{Failure, FailureClass, Stage, Stats},
@@ -21,7 +23,7 @@ use crate::{
         self, Drafter, Opening, Schedule, VisualStates,
         context::{self, Preparation, Selection, Signals},
     },
-    video::{self, Rule},
+    video,
 };
 
 /// What the target's prefill left.
@@ -78,7 +80,7 @@ impl Runner<'_> {
             };
             video::decode(
                 &self.request.video,
-                &Rule::QWEN_VL,
+                models::frames(self.models.target.family()),
                 self.request.sampling,
                 &mut |probe, plan| {
                     let (height, width, frames) =
@@ -109,7 +111,7 @@ impl Runner<'_> {
         }
         let (Some(builder), false) = (builder, decoded.cancelled) else { return Err(Stop::Cancelled) };
         let patches = builder.finish()?;
-        let grid = VisualGrid::from_patches(patches.grid, processor.config().merge)?;
+        let grid = processor.visual_grid(patches.grid)?;
         let decode_ms = since(started);
         stats.timings.decode_video_ms = decode_ms;
         store.clips.insert(
@@ -168,7 +170,9 @@ impl Runner<'_> {
         let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
         let width = target.decoder().config().hidden;
         let mut seen: Vec<f32> = Vec::with_capacity(clip.grid.len() * width);
+        let mut before = TextStates::new(width, prompt.video.clone());
         let mut states = |first: usize, states: &[f32]| {
+            before.push(first, states);
             for (row, state) in (first..).zip(states.chunks_exact(width)) {
                 if prompt.visual.contains(&row) {
                     seen.extend_from_slice(state);
@@ -202,7 +206,8 @@ impl Runner<'_> {
         };
         let prefill_ms = since(started) - read.drafter_ms;
         stats.timings.prefill_target_ms = prefill_ms;
-        let mut context = Context::new(prompt, read.target, VisualStates::new(&seen, width), prefill_ms);
+        let mut context =
+            Context::new(prompt, read.target, VisualStates::new(&seen, width), before, prefill_ms);
         context.signals.variations.extend(read.variation);
         if let Some((key, drafter)) = read.drafter {
             context.drafters.insert(key, drafter);
@@ -347,9 +352,25 @@ impl Runner<'_> {
         let started = Instant::now();
         let shared =
             self.preparation(&context.prompt, clip).shared(&method.drafter, selection, &context.target, room);
-        let drafter = match shared {
-            Some(sequence) => DrafterContext { sequence, prefill_ms: since(started), opening: None },
-            None => {
+        let layer = match method.drafter {
+            Drafter::Sparrow { recipe } => self.models.head(recipe),
+            _ => None,
+        };
+        let drafter = match (shared, layer) {
+            (Some(sequence), _) => DrafterContext { sequence, prefill_ms: since(started), opening: None },
+            (None, Some(layer)) => {
+                let sequence = self.preparation(&context.prompt, clip).prefill_layer(
+                    layer,
+                    &context.states,
+                    selection,
+                    method.context.placing(),
+                    room,
+                    &mut |done, total| self.progress(Stage::Prefill, done, total),
+                )?;
+                let sequence = sequence.ok_or(Stop::Cancelled)?;
+                DrafterContext { sequence, prefill_ms: since(started), opening: None }
+            }
+            (None, None) => {
                 let share = self.read_share(clip, &context.prompt, selection)?;
                 if let Some(encoded) = share.encoded {
                     stats.timings.encode_drafter_ms = encoded.1;
@@ -394,7 +415,7 @@ impl Runner<'_> {
 
     fn encode(
         &self,
-        model: &QwenVl,
+        model: &VideoLlm,
         patches: &crate::model::processor::Patches,
     ) -> Result<(Tensor, f64), Stop> {
         let started = Instant::now();

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use super::memory;
+use super::{memory, models::frames};
 use crate::{
     model::{
-        DeviceChoice, ModelSpec, WeightType,
+        ModelSpec, Place, WeightType,
         about::{Facts, Need},
+        config::VlConfig,
         hub::name_of,
     },
     record::{Failure, FailureClass, units::bytes},
+    video::Rule,
 };
 
 pub use crate::model::about::Sampled as Video;
@@ -23,15 +25,22 @@ const LEFT: u64 = 64 << 20;
 /// # Errors
 /// Class memory: the estimate, what is there, and what would fit.
 pub fn check(spec: &ModelSpec, video: Option<&Video>) -> Result<(), Failure> {
-    if !matches!(spec.device, DeviceChoice::Auto | DeviceChoice::Cpu) {
+    // An accelerator's memory is its own to refuse.
+    let exact = |place: Result<Place, Failure>| place.is_ok_and(|place| place.is_exact());
+    if !exact(spec.target_place()) {
         return Ok(());
     }
     let read = |dir: &Path| Facts::read(dir).ok();
     let (Some(target), Some(available)) = (read(&spec.target), memory::available()) else { return Ok(()) };
-    let drafter = spec.drafter.as_deref().and_then(read);
+    let drafter = spec.drafter.as_deref().filter(|_| exact(spec.drafter_place())).and_then(read);
     let names: Vec<String> =
         [Some(&spec.target), spec.drafter.as_ref()].into_iter().flatten().map(|d| name_of(d)).collect();
     Pair { target, drafter }.fits(&names.join(" with "), spec.dtype, video, available.saturating_sub(LEFT))
+}
+
+/// How the target of these models samples frames.
+pub fn rule(spec: &ModelSpec) -> &'static Rule {
+    VlConfig::read(&spec.target).map_or(&Rule::QWEN_VL, |config| frames(config.family))
 }
 
 /// The models of a run.

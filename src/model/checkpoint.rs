@@ -1,8 +1,7 @@
 //! A directory in Hugging Face layout: its weight files mapped into memory, every tensor checked before it is read.
 //!
-//! One file (`model.safetensors`) or shards with an index. Both name layouts are understood: names are asked for as the
-//! original checkpoints have them (`visual.…`, `model.…`, `lm_head.weight`), and found under the newer ones too
-//! (`model.visual.…`, `model.language_model.…`).
+//! One file (`model.safetensors`) or shards with an index. A tensor is asked for by one name and found under any that
+//! checkpoints have for it, see [`super::names`].
 
 mod header;
 mod parts;
@@ -20,7 +19,7 @@ use std::{
 
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorInfo};
 
-use super::files;
+use super::{family::Family, files, names, shapes};
 use crate::record::{Failure, FailureClass};
 
 /// Why a checkpoint cannot be used.
@@ -61,14 +60,24 @@ impl CheckpointError {
 
 impl From<CheckpointError> for Failure {
     fn from(error: CheckpointError) -> Self {
+        if super::family::is_out_of_memory(&error.to_string()) {
+            return Failure {
+                class: FailureClass::Memory,
+                error: format!("the model does not fit into the device's memory: {error}"),
+                hint: Some("use smaller weights (--dtype q8_0 or q4_k), or --device cpu".into()),
+            };
+        }
         let hint = match &error {
-            CheckpointError::Stopped => "load the models again",
+            CheckpointError::Stopped => "load the models again".into(),
             CheckpointError::File { path, .. } if path.ends_with("config.json") => {
-                "give the directory of a Qwen2.5-VL checkpoint as it is downloaded from the Hugging Face hub"
+                let known = Family::ALL.map(Family::name).join(", ");
+                format!(
+                    "give the directory of a checkpoint as it is downloaded from the Hugging Face hub: {known}"
+                )
             }
-            _ => "download the checkpoint again, all files of it: this copy is incomplete or damaged",
+            _ => "download the checkpoint again, all files of it: this copy is incomplete or damaged".into(),
         };
-        Failure { class: FailureClass::Input, error: error.to_string(), hint: Some(hint.into()) }
+        Failure { class: FailureClass::Input, error: error.to_string(), hint: Some(hint) }
     }
 }
 
@@ -95,6 +104,8 @@ pub struct Checkpoint {
     stopped: AtomicBool,
     /// What is missing or wrong, where nothing is read but all is asked for.
     rehearsal: Option<Mutex<Vec<CheckpointError>>>,
+    /// It has no files: see [`Checkpoint::random`].
+    random: bool,
 }
 
 impl Checkpoint {
@@ -134,15 +145,23 @@ impl Checkpoint {
                 "missing (and there is no model.safetensors.index.json)",
             ));
         }
-        Ok(Self {
-            dir: dir.to_owned(),
-            shards,
-            names,
+        let checkpoint = Self { dir: dir.to_owned(), shards, names, ..Self::random() };
+        Ok(Self { random: false, ..checkpoint })
+    }
+
+    /// A checkpoint without files: every tensor that is asked for has the asked shape and random values. What a pass of a
+    /// model costs depends on its shape alone.
+    pub fn random() -> Self {
+        Self {
+            dir: PathBuf::new(),
+            shards: Vec::new(),
+            names: HashMap::new(),
+            random: true,
             watch: None,
             read: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             rehearsal: None,
-        })
+        }
     }
 
     /// The same, telling a watch of every tensor that is read.
@@ -208,11 +227,7 @@ impl Checkpoint {
     }
 
     fn find(&self, name: &str) -> Option<(&Shard, &TensorInfo)> {
-        let newer = match name.strip_prefix("model.") {
-            Some(rest) => format!("model.language_model.{rest}"),
-            None => format!("model.{name}"),
-        };
-        [name, newer.as_str()].into_iter().find_map(|name| {
+        names::spellings(name).iter().find_map(|name| {
             let shard = &self.shards[*self.names.get(name)?];
             Some((shard, shard.metadata.info(name)?))
         })

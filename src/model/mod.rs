@@ -4,11 +4,15 @@ pub mod about;
 pub mod checkpoint;
 pub mod config;
 pub mod decoder;
+pub mod device;
 pub mod family;
 pub mod files;
 pub mod hub;
+pub mod names;
 pub mod processor;
 pub mod rows;
+pub mod shapes;
+pub mod sparrow;
 pub mod template;
 pub mod text;
 pub mod vision;
@@ -16,8 +20,10 @@ pub mod weights;
 
 use std::path::PathBuf;
 
+pub use self::device::{DeviceChoice, Place};
+use self::family::Rope;
 pub use self::weights::WeightType;
-use crate::record::{Failure, FailureClass};
+use crate::record::Failure;
 
 /// Which models to run, on what, in which weights.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,57 +32,32 @@ pub struct ModelSpec {
     pub target: PathBuf,
     /// Directory of the drafter; none leaves only methods without a small model.
     pub drafter: Option<PathBuf>,
+    /// Directories of layers that draft from the target's states ([`sparrow`]).
+    pub heads: Vec<PathBuf>,
     /// Where to compute.
     pub device: DeviceChoice,
+    /// Where the drafter computes; none = where the target does.
+    pub drafter_device: Option<DeviceChoice>,
     /// Weight type of the language models.
     pub dtype: WeightType,
+    /// Positions of a prompt's tokens, for both models.
+    pub rope: Rope,
 }
 
 impl ModelSpec {
-    /// The weight type in which the models are loaded, and its name.
+    /// Where the target computes.
     ///
     /// # Errors
-    /// If this build has no such device (class usage).
-    pub fn weights(&self) -> Result<(WeightType, &'static str), Failure> {
-        let refuse = |error: &str, hint: &str| Failure {
-            class: FailureClass::Usage,
-            error: error.into(),
-            hint: Some(hint.into()),
-        };
-        if !matches!(self.device, DeviceChoice::Auto | DeviceChoice::Cpu) {
-            return Err(refuse(
-                "this version computes on the CPU only",
-                "use --device cpu (or leave it out)",
-            ));
-        }
-        let dtype = if self.dtype == WeightType::Auto { WeightType::Q8_0 } else { self.dtype };
-        Ok((dtype, dtype.name()))
+    /// As [`Place::open`].
+    pub fn target_place(&self) -> Result<Place, Failure> {
+        Place::open(self.device, self.dtype)
     }
-}
 
-/// Where to compute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DeviceChoice {
-    /// The best device that this build and machine have.
-    #[default]
-    Auto,
-    /// The processor.
-    Cpu,
-    /// A CUDA device by number.
-    Cuda(usize),
-    /// Apple's GPU.
-    Metal,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_that_are_not_offered_are_refused() {
-        let spec = |device, dtype| ModelSpec { target: "t".into(), drafter: None, device, dtype };
-        assert!(spec(DeviceChoice::Cuda(0), WeightType::Auto).weights().is_err());
-        assert_eq!(spec(DeviceChoice::Cpu, WeightType::Bf16).weights(), Ok((WeightType::Bf16, "bf16")));
-        assert_eq!(spec(DeviceChoice::Auto, WeightType::Auto).weights(), Ok((WeightType::Q8_0, "q8_0")));
+    /// Where the drafter computes: with the target, but not in its queue.
+    ///
+    /// # Errors
+    /// As [`Place::open`].
+    pub fn drafter_place(&self) -> Result<Place, Failure> {
+        Place::open(self.drafter_device.unwrap_or(self.device), self.dtype)
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use specreel::{
-    model::{WeightType, about::Inspection, family::QwenVl},
+    model::{WeightType, about::Inspection, family::VideoLlm},
     record::{Failure, FailureClass},
 };
 use tempfile::TempDir;
@@ -44,7 +44,7 @@ fn copy(name: &str) -> TempDir {
 fn survives(dir: &Path) -> bool {
     let ((problems, loaded, prompted), most) = peak(|| {
         let problems = Inspection::of(dir).problems;
-        let loaded = QwenVl::load(dir, WeightType::Auto, &mut |_, _| {});
+        let loaded = VideoLlm::load(dir, WeightType::Auto, &mut |_, _| {});
         let prompted = loaded.as_ref().ok().map(|model| model.prompt("What?", model_grid(), 2.0).map(|_| ()));
         (problems, loaded.map(|_| ()).map_err(Failure::from), prompted.map(|p| p.map_err(Failure::from)))
     });

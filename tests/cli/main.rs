@@ -7,6 +7,8 @@ mod bench;
 mod broken;
 mod captioning;
 mod comparing;
+mod devices;
+mod families;
 mod inspecting;
 mod interrupts;
 #[path = "../video/make.rs"]
@@ -18,6 +20,7 @@ mod models;
 #[expect(dead_code, reason = "the hub's own tests use the rest")]
 mod server;
 mod tools;
+mod training;
 
 use assert_cmd::Command;
 use tempfile::TempDir;

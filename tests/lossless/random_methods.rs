@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specreel::{
-    model::WeightType,
+    model::{WeightType, sparrow::Recipe},
     record::{Step, StopReason, Token, Verdict},
     speculate::{
         Acceptance, AcceptedRows, Context, Drafter, EntropyOver, Length, Method, Part, Placing, Sampler,
@@ -17,11 +17,14 @@ use specreel::{
 use crate::support::{Bench, Written};
 
 /// Target, small model, weights, and the ids that may be written.
-const PAIRS: [(&str, &str, WeightType, Option<usize>); 4] = [
+const PAIRS: [(&str, &str, WeightType, Option<usize>); 7] = [
     ("gqa_tied", "nested_bf16", WeightType::Q8_0, None),
     ("sharded_untied", "gqa_tied", WeightType::F32, Some(3)),
     ("mha_tied_bf16", "sharded_untied", WeightType::Q8_0, None),
     ("nested_bf16", "mha_tied_bf16", WeightType::F32, Some(40)),
+    ("qwen2_vl_nested", "qwen2_vl", WeightType::F32, None),
+    ("llava_ov", "llava_ov_newer", WeightType::Q8_0, None),
+    ("llava_ov_newer", "llava_ov", WeightType::F32, Some(40)),
 ];
 /// Methods for each pair.
 const METHODS: usize = 260;
@@ -33,11 +36,12 @@ fn pick<T: Clone>(rng: &mut ChaCha8Rng, items: &[T]) -> T {
 }
 
 fn drafter(rng: &mut ChaCha8Rng) -> Drafter {
-    match rng.random_range(0..10) {
+    match rng.random_range(0..12) {
         0 => Drafter::None {},
         1..=3 => Drafter::Model {},
         4..=6 => Drafter::Target {},
         7..=8 => Drafter::EarlyExit { depth: pick(rng, &[0.01, 0.5, 0.99]) },
+        9..=10 => Drafter::Sparrow { recipe: pick(rng, &[Recipe::Sparrow, Recipe::Msd]) },
         _ => Drafter::Lookup { ngram: pick(rng, &[1, 3, 16]) },
     }
 }
@@ -47,7 +51,7 @@ fn context(rng: &mut ChaCha8Rng) -> Context {
     let positions = pick(rng, &[Placing::Original, Placing::Compact]);
     match rng.random_range(0..12) {
         0..=2 => Context::Full {},
-        3 => Context::None {},
+        3 => Context::None { positions },
         4 => Context::Random { keep, seed: pick(rng, &[0, 7]), positions },
         5 => Context::Uniform { keep, positions },
         6 => Context::Frames { keep, positions },

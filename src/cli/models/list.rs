@@ -39,11 +39,10 @@ struct Line {
 }
 
 fn line(found: &Found) -> Result<Line, Failure> {
-    let config = crate::model::config::VlConfig::read(&found.dir)?;
     let bytes = Checkpoint::open(&found.dir)?.bytes();
     let facts = Facts::read(&found.dir)?;
     let parameters = facts.text_parameters + facts.tower_parameters;
-    Ok(Line { family: config.model_type, parameters, bytes })
+    Ok(Line { family: facts.family.model_type().to_owned(), parameters, bytes })
 }
 
 fn table(models: &[(Found, Result<Line, Failure>)]) -> String {

@@ -8,11 +8,9 @@ use crate::model::{
     checkpoint::Checkpoint,
     config::{TextConfig, VlConfig},
     decoder::parts,
-    family::ModelError,
-    processor::{
-        VideoProcessor,
-        layout::{Grid, VisualGrid},
-    },
+    family::{Family, ModelError},
+    processor::{VideoProcessor, layout::Grid},
+    vision::TowerConfig,
 };
 
 /// Slots of a cache beside the prompt and the caption: the system's part of the prompt, and room for a drafted tree.
@@ -52,6 +50,8 @@ pub struct Sample {
 /// Sizes of a checkpoint.
 #[derive(Clone)]
 pub struct Facts {
+    /// The family.
+    pub family: Family,
     /// The language model.
     pub text: TextConfig,
     /// Parameters of the language model.
@@ -71,7 +71,9 @@ impl Facts {
     /// # Errors
     /// What keeps them from being known. Weights that are missing or of another shape are no error here.
     pub fn read(dir: &Path) -> Result<Self, ModelError> {
-        Ok(Self::of(&Checkpoint::open(dir)?, VlConfig::read(dir)?, VideoProcessor::load(dir)?))
+        let config = VlConfig::read(dir)?;
+        let processor = VideoProcessor::load(dir, TowerConfig::of(&config)?.processor())?;
+        Ok(Self::of(&Checkpoint::open(dir)?, config, processor))
     }
 
     /// The same of files that were read already.
@@ -79,12 +81,18 @@ impl Facts {
         let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
         let all: u64 = checkpoint.tensors().map(|(_, info)| product(&info.shape)).sum();
         let table = checkpoint.tensors().find(|(name, _)| name.ends_with("embed_tokens.weight"));
+        let heads = if config.raw.pointer("/vision_config/num_heads").is_some() {
+            "num_heads"
+        } else {
+            "num_attention_heads"
+        };
         let width = |key: &str, default: u64| {
             let value = config.raw.pointer(&format!("/vision_config/{key}"));
             value.and_then(serde_json::Value::as_u64).unwrap_or(default).min(1 << 20) as usize
         };
-        let tower = [width("hidden_size", 1280), width("intermediate_size", 3420), width("num_heads", 16)];
+        let tower = [width("hidden_size", 1280), width("intermediate_size", 3420), width(heads, 16)];
         Self {
+            family: config.family,
             text: config.text,
             text_parameters: listed,
             tower_parameters: all.saturating_sub(listed),
@@ -101,7 +109,7 @@ impl Facts {
         let (h, w) = self.processor.target_size(height, width, video.frames, video.max_pixels).ok()?;
         let grid =
             Grid { t: video.frames.div_ceil(config.temporal), h: h / config.patch, w: w / config.patch };
-        let visual = VisualGrid::from_patches(grid, config.merge).ok()?.len();
+        let visual = self.processor.visual_grid(grid).ok()?.len();
         Some(Sample {
             visual,
             patch_values: grid.t * grid.h * grid.w * config.row(),
@@ -156,7 +164,7 @@ mod tests {
         for part in ["assets/demo/target", "tests/parity/fixtures/sharded_untied"] {
             let facts = facts(part);
             let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
-            let loaded = crate::model::family::QwenVl::load(&dir, WeightType::F32, &mut |_, _| {}).unwrap();
+            let loaded = crate::model::family::VideoLlm::load(&dir, WeightType::F32, &mut |_, _| {}).unwrap();
             let need = facts.need(WeightType::F32, None, 0);
             assert_eq!(need.weights, loaded.decoder().bytes() as u64);
             assert!(facts.tower_parameters > 0 && facts.text_parameters > facts.tower_parameters / 4);

@@ -7,16 +7,15 @@ use serde::Serialize;
 use super::{Facts, Sampled};
 use crate::{
     model::{
-        WeightType,
+        Place, WeightType,
         checkpoint::{Checkpoint, CheckpointError},
         config::{TextConfig, VlConfig},
         decoder::parts,
-        family::qwen_vl,
         hub::name_of,
-        processor::VideoProcessor,
-        template::{self, ChatTemplate},
+        processor::{ProcessorConfig, VideoProcessor},
+        template::ChatTemplate,
         text::TextTokenizer,
-        vision::{QwenVit, VisionConfig},
+        vision::{Tower, TowerConfig},
     },
     record::Failure,
 };
@@ -109,19 +108,18 @@ impl Inspection {
         }
         let checkpoint = Checkpoint::open(dir).ok();
         let tokenizer = wrong.take(TextTokenizer::load(dir));
-        let template = wrong.take(ChatTemplate::load(dir, template::QWEN));
-        let processor = wrong.take(VideoProcessor::load(dir));
+        let vision = config.as_ref().and_then(|config| wrong.take(TowerConfig::of(config)));
+        // Its files are looked at even where nothing says what they are for.
+        let family = vision.as_ref().map_or_else(ProcessorConfig::default, TowerConfig::processor);
+        let processor = wrong.take(VideoProcessor::load(dir, family));
+        let template = config.as_ref().and_then(|c| wrong.take(ChatTemplate::load(dir, c.family.template())));
         if let (Some(config), Some(tokenizer)) = (&config, &tokenizer)
             && let Some(template) = template
         {
             check_text(&mut wrong, config, tokenizer, &template);
         }
-        let vision = config.as_ref().and_then(|config| {
-            let vision = config.raw.get("vision_config").cloned().unwrap_or(serde_json::Value::Null);
-            wrong.take(VisionConfig::from_json(&vision))
-        });
         if let (Some(config), Some(vision), Some(processor)) = (&config, &vision, &processor)
-            && let Err(problem) = qwen_vl::fits(vision, processor.config(), config.text.hidden)
+            && let Err(problem) = vision.fits(processor.config(), config.text.hidden)
         {
             wrong.note(CheckpointError::file(&dir.join("config.json"), &problem).into());
         }
@@ -138,7 +136,7 @@ impl Inspection {
         }
         let mut inspection = Self {
             name: name_of(dir),
-            family: config.as_ref().map(|c| c.model_type.clone()),
+            family: config.as_ref().map(|c| c.family.model_type().to_owned()),
             text: config.as_ref().map(|c| c.text.clone()),
             parameters: None,
             shares: checkpoint.as_ref().map(shares).unwrap_or_default(),
@@ -221,16 +219,14 @@ fn check_text(wrong: &mut Collector, config: &VlConfig, tokenizer: &TextTokenize
 fn check_weights(
     wrong: &mut Collector,
     config: &VlConfig,
-    vision: Option<&VisionConfig>,
+    vision: Option<&TowerConfig>,
     checkpoint: Checkpoint,
 ) {
     for (name, shape) in parts::tensors(&config.text) {
         wrong.take(checkpoint.verify(&name, &shape));
     }
-    if let Some(vision) = vision
-        && let Some(builder) = wrong.take(checkpoint.var_builder("visual"))
-    {
-        wrong.take(QwenVit::load(builder, vision));
+    if let (Some(vision), Ok(place)) = (vision, Place::cpu(WeightType::F32)) {
+        wrong.take(Tower::load(&checkpoint, vision, &place));
     }
     for problem in checkpoint.noted() {
         wrong.note(problem.into());

@@ -8,4 +8,4 @@ mod pair;
 pub use facts::{Facts, Sample, Sampled};
 pub use inspection::{EXAMPLE, Inspection, Memory, Problem, Share};
 pub use need::Need;
-pub use pair::{can_draft, same_patches, same_tokenizer_file};
+pub use pair::{can_draft, same_tokenizer_file};

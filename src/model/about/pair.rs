@@ -2,13 +2,10 @@
 
 use std::path::Path;
 
-use crate::model::{files, processor::ProcessorConfig, text::TextTokenizer};
-
-/// True if both cut frames into the same patches.
-pub fn same_patches(a: &ProcessorConfig, b: &ProcessorConfig) -> bool {
-    let shape = |c: &ProcessorConfig| (c.patch, c.temporal, c.merge, c.mean, c.std);
-    shape(a) == shape(b)
-}
+use crate::model::{
+    config::VlConfig, family::ModelError, files, processor::VideoProcessor, text::TextTokenizer,
+    vision::TowerConfig,
+};
 
 /// True if the two directories hold the same `tokenizer.json`, byte for byte: quickly known, and then the vocabularies agree.
 pub fn same_tokenizer_file(a: &Path, b: &Path) -> bool {
@@ -16,13 +13,22 @@ pub fn same_tokenizer_file(a: &Path, b: &Path) -> bool {
     read(a).zip(read(b)).is_some_and(|(a, b)| a == b)
 }
 
-/// Whether the model in `drafter` can draft for the one in `target`: the same tokens, and the same patches.
+/// Whether the model in `drafter` can draft for the one in `target`: the same family, tokens and patches.
 ///
 /// # Errors
 /// In words, why not.
 pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
-    let patches = |dir: &Path| ProcessorConfig::load(dir).map_err(|e| e.to_string());
-    if !same_patches(&patches(target)?, &patches(drafter)?) {
+    let read = |dir: &Path| -> Result<_, ModelError> {
+        let config = VlConfig::read(dir)?;
+        let processor = VideoProcessor::load(dir, TowerConfig::of(&config)?.processor())?;
+        Ok((config.family, processor))
+    };
+    let read = |dir: &Path| read(dir).map_err(|e| e.to_string());
+    let ((ours, eye), (theirs, other)) = (read(target)?, read(drafter)?);
+    if ours != theirs {
+        return Err(format!("the one is a {}, the other a {}", ours.name(), theirs.name()));
+    }
+    if !eye.config().cuts_like(other.config()) {
         return Err("it cuts frames into other patches".into());
     }
     if same_tokenizer_file(target, drafter) {

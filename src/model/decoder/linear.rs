@@ -86,6 +86,22 @@ impl Builder {
 }
 
 impl Linear {
+    /// Take `weight` (row-major `outputs × inputs`) that is whole already; see [`Builder`].
+    ///
+    /// # Errors
+    /// If a value is too large for the type.
+    pub fn new(
+        weight: Vec<f32>,
+        bias: Option<Vec<f32>>,
+        outputs: usize,
+        inputs: usize,
+        dtype: WeightType,
+    ) -> Result<Self> {
+        let mut builder = Builder::new(outputs, inputs, dtype);
+        builder.push(&weight).map_err(candle_core::Error::Msg)?;
+        Ok(builder.finish(bias))
+    }
+
     /// Bytes that such a matrix takes.
     pub fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
         let blocks = |blocks: Blocks| {

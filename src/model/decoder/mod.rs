@@ -13,18 +13,20 @@ pub mod cache;
 pub mod kernels;
 pub mod linear;
 pub mod parts;
+mod placed;
 pub mod rope;
 pub mod sequence;
 pub mod table;
 pub mod team;
+mod tensors;
 
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
 
 pub use attention::{Gaze, Mask, Watch};
-pub use cache::Cache;
 pub use kernels::HalfKind;
+pub use placed::{Cache, Decoder};
 pub use rope::Positions;
 pub use sequence::Sequence;
 pub use table::Values;
@@ -46,8 +48,8 @@ use super::{
 /// Values in a stream of rows below which one thread is faster than several.
 const ALONE: usize = 1536;
 
-/// The decoder's weights.
-pub struct Decoder {
+/// The decoder's weights on the CPU.
+pub struct CpuDecoder {
     config: TextConfig,
     /// `vocab × hidden`: rows are looked up, not multiplied.
     embeddings: Arc<Table>,
@@ -64,6 +66,27 @@ struct Layer {
     post_norm: Vec<f32>,
     gate_up: Linear,
     down: Linear,
+}
+
+impl Layer {
+    fn load(
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        index: usize,
+        dtype: WeightType,
+    ) -> std::result::Result<Self, CheckpointError> {
+        let [qkv, output, gate_up, down] = parts::layer(config, index);
+        let norm =
+            |name: &str| checkpoint.f32(&format!("model.layers.{index}.{name}.weight"), &[config.hidden]);
+        Ok(Self {
+            input_norm: norm("input_layernorm")?,
+            qkv: qkv.load(checkpoint, dtype)?,
+            output: output.load(checkpoint, dtype)?,
+            post_norm: norm("post_attention_layernorm")?,
+            gate_up: gate_up.load(checkpoint, dtype)?,
+            down: down.load(checkpoint, dtype)?,
+        })
+    }
 }
 
 /// What a pass leaves behind beside the final states, where asked.
@@ -135,7 +158,7 @@ impl Workspace {
     }
 }
 
-impl Decoder {
+impl CpuDecoder {
     /// Load from a checkpoint, quantising matrix by matrix.
     ///
     /// # Errors
@@ -149,18 +172,9 @@ impl Decoder {
         let c = config;
         let total = c.layers + 1;
         progress(0, total);
-        let norm = |name: &str| checkpoint.f32(name, &[c.hidden]);
         let mut layers = Vec::with_capacity(c.layers);
         for i in 0..c.layers {
-            let [qkv, output, gate_up, down] = parts::layer(c, i);
-            layers.push(Arc::new(Layer {
-                input_norm: norm(&format!("model.layers.{i}.input_layernorm.weight"))?,
-                qkv: qkv.load(checkpoint, dtype)?,
-                output: output.load(checkpoint, dtype)?,
-                post_norm: norm(&format!("model.layers.{i}.post_attention_layernorm.weight"))?,
-                gate_up: gate_up.load(checkpoint, dtype)?,
-                down: down.load(checkpoint, dtype)?,
-            }));
+            layers.push(Arc::new(Layer::load(checkpoint, c, i, dtype)?));
             progress(i + 1, total);
         }
         let table = checkpoint.native("model.embed_tokens.weight", &[c.vocab, c.hidden])?;
@@ -169,7 +183,7 @@ impl Decoder {
         Ok(Self {
             embeddings: Arc::new(Table::new(table, c.hidden)),
             layers,
-            norm: norm("model.norm.weight")?,
+            norm: checkpoint.f32("model.norm.weight", &[c.hidden])?,
             head: Arc::new(head),
             rope: Rope::new(c.head_dim, c.rope_theta, c.mrope_section),
             config: c.clone(),
@@ -187,6 +201,26 @@ impl Decoder {
             head: self.head.clone(),
             rope: self.rope.clone(),
         }
+    }
+
+    /// See [`Decoder::with_layer`].
+    ///
+    /// # Errors
+    /// As [`CpuDecoder::load`].
+    pub fn with_layer(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        dtype: WeightType,
+    ) -> std::result::Result<Self, CheckpointError> {
+        Ok(Self {
+            embeddings: self.embeddings.clone(),
+            layers: vec![Arc::new(Layer::load(checkpoint, config, 0, dtype)?)],
+            norm: checkpoint.f32("model.norm.weight", &[config.hidden])?,
+            head: self.head.clone(),
+            rope: Rope::new(config.head_dim, config.rope_theta, config.mrope_section),
+            config: config.clone(),
+        })
     }
 
     /// The resolved configuration.
@@ -208,8 +242,8 @@ impl Decoder {
     }
 
     /// An empty cache with room for `capacity` slots.
-    pub fn cache(&self, capacity: usize) -> Cache {
-        Cache::new(self.config.layers, self.config.kv_heads, self.config.head_dim, capacity)
+    pub fn cache(&self, capacity: usize) -> cache::Cache {
+        cache::Cache::new(self.config.layers, self.config.kv_heads, self.config.head_dim, capacity)
     }
 
     /// Embeddings of ids, `ids × width`.
@@ -236,20 +270,12 @@ impl Decoder {
         input: &Tensor,
         positions: &Positions,
         mask: &Mask,
-        cache: &mut Cache,
+        cache: &mut cache::Cache,
         taps: &Taps,
         ws: &mut Workspace,
     ) -> Result<Pass> {
-        let (rows, width) = input.dims2()?;
         let c = &self.config;
-        if width != c.hidden || positions.len() != rows || mask.rows().is_some_and(|m| m != rows) {
-            candle_core::bail!(
-                "a pass of {rows} rows of {width} got {} positions, a mask for {:?} rows, and a model {} wide",
-                positions.len(),
-                mask.rows(),
-                c.hidden
-            );
-        }
+        let (rows, width) = (agreed(input, positions, mask, c)?, c.hidden);
         let (q, kv, d) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.head_dim);
         let shape = Shape { heads: c.heads, kv_heads: c.kv_heads, head_dim: d };
         let (cos, sin) = self.rope.tables(positions);
@@ -354,14 +380,28 @@ impl Decoder {
     }
 }
 
-/// Call `f` with the values of a contiguous f32 tensor on the CPU, without a copy.
+/// The number of rows of a pass, if input, positions and mask agree on it and on the model's width.
+fn agreed(input: &Tensor, positions: &Positions, mask: &Mask, config: &TextConfig) -> Result<usize> {
+    let (rows, width) = input.dims2()?;
+    if width != config.hidden || positions.len() != rows || mask.rows().is_some_and(|m| m != rows) {
+        candle_core::bail!(
+            "a pass of {rows} rows of {width} got {} positions, a mask for {:?} rows, and a model {} wide",
+            positions.len(),
+            mask.rows(),
+            config.hidden
+        );
+    }
+    Ok(rows)
+}
+
+/// Call `f` with the values of an f32 tensor: without a copy if it lies contiguous on the CPU; a device's are brought down.
 pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
-    let tensor = tensor.contiguous()?;
+    let tensor = tensor.to_device(&Device::Cpu)?.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();
     match (&*storage, layout.contiguous_offsets()) {
         (candle_core::Storage::Cpu(values), Some((start, end))) => {
             Ok(f(&values.as_slice::<f32>()?[start..end]))
         }
-        _ => candle_core::bail!("expected contiguous f32 values on the CPU"),
+        _ => candle_core::bail!("expected contiguous f32 values"),
     }
 }

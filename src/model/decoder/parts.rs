@@ -65,7 +65,7 @@ pub(super) fn head(c: &TextConfig) -> Matrix {
     Matrix { tensors: vec![(name.to_owned(), c.vocab)], inputs: c.hidden, bias: false }
 }
 
-/// Every tensor that [`super::Decoder::load`] asks for, by its original name.
+/// Every tensor that [`super::CpuDecoder::load`] asks for, by its original name.
 pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
     let mut all = vec![("model.embed_tokens.weight".to_owned(), vec![c.vocab, c.hidden])];
     for index in 0..c.layers {
@@ -106,7 +106,7 @@ pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(WeightType, usize)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{config::VlConfig, decoder::Decoder};
+    use crate::model::{config::VlConfig, decoder::CpuDecoder};
 
     fn fixture(name: &str) -> (Checkpoint, TextConfig) {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name);
@@ -131,7 +131,7 @@ mod tests {
         for (name, table) in [("gqa_tied", 4), ("gqa_untied_f16", 2), ("mha_tied_bf16", 2)] {
             let (checkpoint, config) = fixture(name);
             for dtype in WeightType::ALL {
-                let loaded = Decoder::load(&checkpoint, &config, dtype, &mut |_, _| {}).unwrap();
+                let loaded = CpuDecoder::load(&checkpoint, &config, dtype, &mut |_, _| {}).unwrap();
                 assert_eq!(loaded.bytes() as u64, bytes(&config, dtype, table), "{name} {dtype:?}");
             }
         }

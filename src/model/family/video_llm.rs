@@ -1,0 +1,236 @@
+//! A loaded Video-LLM of any family: tokenizer, template, frame processor, tower, decoder.
+
+use std::{path::Path, sync::Arc};
+
+use candle_core::{DType, Device, Tensor};
+
+use super::{Family, ModelError, Prompt, Rope};
+use crate::model::{
+    Place, WeightType,
+    checkpoint::{Checkpoint, CheckpointError},
+    config::VlConfig,
+    decoder::Decoder,
+    hub,
+    processor::{
+        Patches, VideoProcessor,
+        layout::{self, VisualGrid, VisualRope},
+    },
+    template::ChatTemplate,
+    text::TextTokenizer,
+    vision::{Progress, Tower, TowerConfig},
+};
+
+/// A loaded checkpoint.
+pub struct VideoLlm {
+    name: String,
+    place: Place,
+    config: VlConfig,
+    rope: Rope,
+    decoder: Arc<Decoder>,
+    tower_config: TowerConfig,
+    tower: Tower,
+    tokenizer: TextTokenizer,
+    template: ChatTemplate,
+    processor: VideoProcessor,
+}
+
+/// What a prompt's row is to the model that reads it.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Text,
+    Visual,
+    Newline,
+}
+
+impl VideoLlm {
+    /// Load a checkpoint directory on the CPU; matrices of the language model become `dtype`, the tower stays f32.
+    /// `progress` counts decoder layers.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or does not fit the others, or a CPU takes no such weights.
+    pub fn load(
+        dir: &Path,
+        dtype: WeightType,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, ModelError> {
+        Self::load_on(dir, &Place::cpu(dtype).map_err(ModelError::Place)?, progress)
+    }
+
+    /// Load a checkpoint directory to a device. The tower is kept in floats: those that the device computes in.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or does not fit the others, or the device's memory does not suffice.
+    pub fn load_on(
+        dir: &Path,
+        place: &Place,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, ModelError> {
+        Self::from_checkpoint(&Self::open(dir)?, place, progress)
+    }
+
+    /// Open a checkpoint directory of a family that is known.
+    ///
+    /// # Errors
+    /// What is wrong with its configuration, or else with its weight files.
+    pub fn open(dir: &Path) -> Result<Checkpoint, ModelError> {
+        VlConfig::read(dir)?;
+        Ok(Checkpoint::open(dir)?)
+    }
+
+    /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a watch.
+    ///
+    /// # Errors
+    /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the watch stopped the reading.
+    pub fn from_checkpoint(
+        checkpoint: &Checkpoint,
+        place: &Place,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, ModelError> {
+        let dir = checkpoint.dir();
+        let config = VlConfig::read(dir)?;
+        let tokenizer = TextTokenizer::load(dir)?;
+        let template = ChatTemplate::load(dir, config.family.template())?;
+        let tower_config = TowerConfig::of(&config)?;
+        let processor = VideoProcessor::load(dir, tower_config.processor())?;
+        tower_config
+            .fits(processor.config(), config.text.hidden)
+            .map_err(|problem| CheckpointError::file(&dir.join("config.json"), &problem))?;
+        if tokenizer.vocabulary() > config.text.vocab {
+            let problem = format!(
+                "holds {} ids, but the model has {} embeddings",
+                tokenizer.vocabulary(),
+                config.text.vocab
+            );
+            return Err(CheckpointError::file(tokenizer.path(), &problem).into());
+        }
+        let tower = Tower::load(checkpoint, &tower_config, place);
+        if checkpoint.stopped() {
+            return Err(CheckpointError::Stopped.into());
+        }
+        let tower = tower?;
+        let decoder = Arc::new(Decoder::load(checkpoint, &config.text, place, progress)?);
+        let name = hub::name_of(dir);
+        Ok(Self {
+            name,
+            place: place.clone(),
+            config,
+            rope: Rope::Auto,
+            decoder,
+            tower_config,
+            tower,
+            tokenizer,
+            template,
+            processor,
+        })
+    }
+
+    /// The same model with other positions.
+    ///
+    /// # Errors
+    /// [`ModelError::Rope`] for three axes in a model that has one.
+    pub fn with_rope(mut self, rope: Rope) -> Result<Self, ModelError> {
+        if rope == Rope::Mrope && self.config.text.mrope_section.is_none() {
+            let problem = "its tokens stand on one axis";
+            return Err(ModelError::Rope { model: self.name, problem });
+        }
+        self.rope = rope;
+        Ok(self)
+    }
+
+    /// Name for people: the directory's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it computes.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The family.
+    pub fn family(&self) -> Family {
+        self.config.family
+    }
+
+    /// The language model.
+    pub fn decoder(&self) -> &Arc<Decoder> {
+        &self.decoder
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &TextTokenizer {
+        &self.tokenizer
+    }
+
+    /// The frame processor.
+    pub fn processor(&self) -> &VideoProcessor {
+        &self.processor
+    }
+
+    /// Visual embeddings, `visual tokens × width`, of a clip's patches: f32, on the model's device.
+    ///
+    /// # Errors
+    /// If the patches do not fit the tower, or `progress` breaks.
+    pub fn encode(&self, patches: &Patches, progress: &mut Progress<'_>) -> Result<Tensor, ModelError> {
+        let rows = patches.data.len() / patches.row.max(1);
+        let tensor = Tensor::from_slice(&patches.data, (rows, patches.row), &Device::Cpu)?;
+        let embeddings = self.tower.encode(&tensor, patches.grid, progress)?.to_dtype(DType::F32)?;
+        // An accelerator is waited for, so that times are those of the work.
+        self.place.device().synchronize()?;
+        Ok(embeddings)
+    }
+
+    /// Lay out a prompt over a clip: ids through the chat template, positions as the checkpoint has them (or as asked by
+    /// [`Self::with_rope`]). Qwen2.5-VL's time axis is the original one: a grid every `temporal patch / sample_fps` seconds.
+    ///
+    /// # Errors
+    /// If the template or the tokenizer fails.
+    pub fn prompt(&self, text: &str, grid: VisualGrid, sample_fps: f64) -> Result<Prompt, ModelError> {
+        let ids = self.template.ids(&self.tokenizer, text)?;
+        let axes = self.config.text.mrope_section.filter(|_| self.rope != Rope::Sequential);
+        let rope = match (axes, self.tower_config.tokens_per_second()) {
+            (None, _) => VisualRope::Sequential,
+            (Some(_), None) => VisualRope::GRIDS,
+            (Some(_), Some(tokens_per_second)) => VisualRope::Multimodal {
+                seconds_per_grid: layout::seconds_per_grid(self.processor.config().temporal, sample_fps),
+                tokens_per_second,
+            },
+        };
+        let newline = self.tower.newline().is_some();
+        Ok(Prompt::lay_out(&ids, self.config.video_token, grid, newline, rope)?)
+    }
+
+    /// Embeddings of the given prompt rows (ascending): text from the table, visual rows from `visual` (`tokens × width`), the
+    /// newline from the tower.
+    ///
+    /// # Errors
+    /// If an id is outside of the table, or a row outside of the prompt.
+    pub fn embed(
+        &self,
+        prompt: &Prompt,
+        visual: Option<&Tensor>,
+        rows: &[usize],
+    ) -> Result<Tensor, ModelError> {
+        let kind = |row: usize| match () {
+            () if prompt.is_text(row) => Kind::Text,
+            () if prompt.visual.contains(&row) => Kind::Visual,
+            () => Kind::Newline,
+        };
+        let mut parts: Vec<Tensor> = Vec::new();
+        for run in rows.chunk_by(|&a, &b| kind(a) == kind(b)) {
+            parts.push(match (kind(run[0]), visual, self.tower.newline()) {
+                (Kind::Visual, Some(visual), _) => {
+                    let index: Vec<u32> = run.iter().map(|&row| (row - prompt.visual.start) as u32).collect();
+                    let index = Tensor::from_vec(index, run.len(), visual.device())?;
+                    visual.index_select(&index, 0)?
+                }
+                (Kind::Newline, _, Some(newline)) => newline.clone(),
+                _ => {
+                    let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
+                    self.decoder.embed(&ids)?
+                }
+            });
+        }
+        Ok(Tensor::cat(&parts, 0)?)
+    }
+}
