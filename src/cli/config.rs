@@ -22,6 +22,8 @@ pub struct Config {
     pub target: Option<PathBuf>,
     /// Directory of the drafter.
     pub drafter: Option<PathBuf>,
+    /// Folders of models, for `specreel models` and for suggested drafters.
+    pub models: Vec<PathBuf>,
     /// Device, as `--device` takes it.
     pub device: Option<String>,
     /// The drafter's device, as `--drafter-device` takes it.
@@ -65,7 +67,7 @@ impl Config {
             }
             Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
         };
-        let known = "known keys: method, prompt, target, drafter, device, drafter_device, dtype, max_new_tokens, \
+        let known = "known keys: method, prompt, target, drafter, models, device, drafter_device, dtype, max_new_tokens, \
              theme, library";
         let config: Config =
             toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;

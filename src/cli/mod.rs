@@ -17,12 +17,14 @@ mod inspect;
 mod interrupt;
 mod log;
 mod methods;
+mod models;
 mod new_file;
 pub mod ports;
 pub mod printer;
 mod progress;
 mod report;
 pub mod resolve;
+mod room;
 mod scenes;
 pub mod session;
 mod terminal;
@@ -68,6 +70,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         Some(Command::Inspect(args)) => inspect::run(&args, &config, ports),
         Some(Command::Bench(args)) => bench::run(*args, &config, ports),
         Some(Command::Methods(args)) => methods::run(&args),
+        Some(Command::Models(args)) => models::run(&args, &config),
         Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
         Some(Command::Scenes(args)) => scenes::run(&args),
         Some(Command::Train(args)) => train::run(&args),

@@ -7,8 +7,10 @@ use std::{
 
 use super::{
     args::{self, RunArgs, StudioArgs},
+    color,
     config::Config,
     dirs::Dirs,
+    models as found, room,
 };
 use crate::{
     assets::{self, Clip},
@@ -45,6 +47,8 @@ pub struct Studio {
     pub theme: Option<String>,
     /// Where our files live; none where there is no home.
     pub dirs: Option<Dirs>,
+    /// Load and run even if memory seems not to suffice.
+    pub ignore_memory: bool,
 }
 
 /// One caption to write.
@@ -64,6 +68,7 @@ pub fn caption(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption,
     let video = self::video(video)?;
     let models = models(args.target.as_deref(), args.drafter.as_deref(), args, config)?;
     let request = request(video, args, config, &models)?;
+    room::check(&models, &request, args.ignore_memory)?;
     Ok(Caption { models, request })
 }
 
@@ -80,7 +85,8 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let clips = assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
     let library = if args.library.is_empty() { config.library.clone() } else { args.library.clone() };
     let theme = args.theme.clone().or_else(|| config.theme.clone());
-    Ok(Studio { video: first, clips, library, models, request, theme, dirs })
+    let ignore_memory = run.ignore_memory;
+    Ok(Studio { video: first, clips, library, models, request, theme, dirs, ignore_memory })
 }
 
 /// The file behind a video's name; `demo` and `demo:N` are embedded clips.
@@ -143,16 +149,13 @@ pub fn models(
         (None, Some(target)) => (Some(target.as_path()), drafter.or(config.drafter.as_deref())),
         (None, None) => (None, drafter),
     };
-    for (role, dir) in [("target", target), ("drafter", drafter)] {
-        if let Some(dir) = dir {
-            model_directory(role, dir)?;
-        }
-    }
-    let head = drafter.filter(|dir| SparrowConfig::is_in(dir)).map(Path::to_owned);
-    let small = drafter.filter(|_| head.is_none()).map(Path::to_owned);
+    let target = target.map(|named| model_directory("target", named)).transpose()?;
+    let drafter = drafter.map(|named| model_directory("drafter", named)).transpose()?;
+    let head = drafter.clone().filter(|dir| SparrowConfig::is_in(dir));
+    let small = drafter.filter(|_| head.is_none());
     if let Some(target) = target {
         return Ok(ModelSpec {
-            target: target.into(),
+            target,
             drafter: small,
             heads: head.into_iter().collect(),
             device,
@@ -168,21 +171,23 @@ pub fn models(
     Ok(ModelSpec { target: demo.target, drafter, heads, device, drafter_device, dtype, rope })
 }
 
-fn model_directory(role: &str, dir: &Path) -> Result<(), Failure> {
-    let what = match std::fs::metadata(dir) {
-        Ok(m) if m.is_dir() => return Ok(()),
-        Ok(_) => "it is a file, not a directory".to_owned(),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => "no such directory".into(),
-        Err(e) => e.to_string(),
-    };
-    Err(Failure {
+/// The directory behind a name that was given: itself, or a model of the cache.
+fn model_directory(role: &str, named: &Path) -> Result<PathBuf, Failure> {
+    found::directory(named).map_err(|(what, hint)| Failure {
         class: FailureClass::Input,
-        error: format!("{role} model {}: {what}", dir.display()),
-        hint: Some(
-            "name a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout)"
-                .into(),
-        ),
+        error: format!("{role} model {}: {what}", named.display()),
+        hint: Some(hint),
     })
+}
+
+/// Say on stderr which model could draft for a target that came without one.
+pub fn suggest_drafter(models: &ModelSpec, config: &Config, quiet: bool) {
+    if models.drafter.is_none()
+        && !quiet
+        && let Some(hint) = found::suggestion(&models.target, config)
+    {
+        eprintln!("hint: {}", color::plain(&hint));
+    }
 }
 
 /// The request for a video.
@@ -360,7 +365,7 @@ mod tests {
     fn model_directories_that_are_none_are_named() {
         let args = RunArgs::default();
         let failure = models(Some(Path::new("no/such")), None, &args, &Config::default()).unwrap_err();
-        assert_eq!(failure.error, "target model no/such: no such directory");
+        assert_eq!(failure.error, "target model no/such: no such directory, and no such model in the cache");
         let dir = tempfile::tempdir().unwrap();
         let models = models(Some(dir.path()), None, &args, &Config::default()).unwrap();
         assert_eq!(models.drafter, None);

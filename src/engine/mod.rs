@@ -4,6 +4,7 @@ pub mod command;
 pub mod memory;
 mod models;
 mod prepare;
+pub mod room;
 mod run;
 pub mod store;
 pub mod thread;

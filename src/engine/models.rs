@@ -1,12 +1,13 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
-use std::{path::Path, sync::Arc};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
 
-use super::thread::Outlet;
+use super::thread::{Cancelled, Outlet};
 use crate::{
     model::{
-        ModelSpec, Place,
-        checkpoint::CheckpointError,
+        ModelSpec, Place, WeightType,
+        checkpoint::{CheckpointError, Watch},
+        decoder::parts,
         family::{Family, Rope, VideoLlm},
         sparrow::{Recipe, Sparrow},
     },
@@ -26,6 +27,8 @@ pub struct Models {
     pub device: String,
     /// Weight type in words.
     pub dtype: String,
+    /// The type that was asked for.
+    asked: WeightType,
     /// Positions of a prompt's tokens, as asked.
     pub rope: Rope,
 }
@@ -53,7 +56,16 @@ impl Models {
             (self.rope == Rope::Sequential && self.target.family() != Family::LlavaOnevision).then(|| {
                 "all tokens stand on one axis (--rope sequential), not on the model's own three".to_owned()
             });
-        penalty.map(note).into_iter().chain(rope).collect()
+        let odd = |model: &VideoLlm| {
+            let (held, width) = parts::fallback(model.decoder().config(), self.asked)?;
+            let (name, asked, held) = (model.name(), self.asked.name(), held.name());
+            let block = self.asked.block();
+            Some(format!(
+                "{name}: matrices {width} wide are held as {held}, as {block} values of {asked} do not divide them"
+            ))
+        };
+        let odd = [Some(&self.target), self.drafter.as_ref()].into_iter().flatten().filter_map(odd);
+        penalty.map(note).into_iter().chain(rope).chain(odd).collect()
     }
 
     /// The layer that drafts for a method: the only one, or the one of this recipe.
@@ -68,16 +80,25 @@ impl Models {
     ///
     /// # Errors
     /// If a device is not there, a checkpoint cannot be used, or the two do not fit together.
-    pub fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Self, Failure> {
+    pub fn load(spec: &ModelSpec, outlet: &Outlet, cancelled: &Cancelled) -> Result<Self, Failure> {
         // Both before either model is read: a device that is not there is known at once.
         let place = spec.target_place()?;
         let beside = spec.drafter.as_ref().map(|_| spec.drafter_place()).transpose()?;
-        let mut progress = |done: usize, total: usize| {
+        let (outlet, cancelled) = (outlet.clone(), cancelled.clone());
+        let watch: Watch = Arc::new(move |done, total| {
+            if cancelled.contains(0) {
+                return ControlFlow::Break(());
+            }
             outlet.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
+            ControlFlow::Continue(())
+        });
+        let read = |dir: &Path, place: &Place| {
+            let checkpoint = VideoLlm::open(dir)?.watched(watch.clone());
+            VideoLlm::from_checkpoint(&checkpoint, place, &mut |_, _| {})
         };
-        let target = VideoLlm::load_on(&spec.target, &place, &mut progress)?.with_rope(spec.rope)?;
+        let target = read(&spec.target, &place)?.with_rope(spec.rope)?;
         let drafter = spec.drafter.as_deref().zip(beside.as_ref());
-        let drafter = drafter.map(|(dir, place)| VideoLlm::load_on(dir, place, &mut progress)).transpose()?;
+        let drafter = drafter.map(|(dir, place)| read(dir, place)).transpose()?;
         if let Some(drafter) = &drafter {
             let refuse = |problem: String| Failure {
                 class: FailureClass::Input,
@@ -97,7 +118,7 @@ impl Models {
         let head = |dir| Sparrow::load(dir, target.decoder(), &place).map(Arc::new);
         let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
         let heads = heads.collect::<Result<_, _>>()?;
-        Ok(Self { target, drafter, heads, device, dtype, rope: spec.rope })
+        Ok(Self { target, drafter, heads, device, dtype, asked: place.dtype(), rope: spec.rope })
     }
 }
 

@@ -1,10 +1,13 @@
 //! Checkpoints and forward passes: what the Video-LLMs compute.
 
+pub mod about;
 pub mod checkpoint;
 pub mod config;
 pub mod decoder;
 pub mod device;
 pub mod family;
+pub mod files;
+pub mod hub;
 pub mod names;
 pub mod processor;
 pub mod rows;
@@ -13,11 +16,15 @@ pub mod sparrow;
 pub mod template;
 pub mod text;
 pub mod vision;
+pub mod weights;
 
 use std::path::PathBuf;
 
-pub use self::device::{DeviceChoice, Place};
 use self::family::Rope;
+pub use self::{
+    device::{DeviceChoice, Place},
+    weights::WeightType,
+};
 use crate::record::Failure;
 
 /// Which models to run, on what, in which weights.
@@ -55,22 +62,4 @@ impl ModelSpec {
     pub fn drafter_place(&self) -> Result<Place, Failure> {
         Place::open(self.drafter_device.unwrap_or(self.device), self.dtype)
     }
-}
-
-/// Weight type of the language model's matrices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WeightType {
-    /// q8_0 on the CPU, bf16 on an accelerator.
-    #[default]
-    Auto,
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// 8-bit blocks of 32.
-    Q8_0,
-    /// 4-bit blocks of 256 (widths that do not divide fall back to q8_0).
-    Q4K,
 }

@@ -100,8 +100,7 @@ impl Teacher {
         let first = sample.ids.len() - 1;
 
         let (vocab, ends) = (self.model.tokenizer().vocabulary(), self.model.tokenizer().end_ids().to_vec());
-        let mut position = prompt.next;
-        for _ in 0..options.max_new_tokens {
+        for position in (prompt.next..).take(options.max_new_tokens) {
             let Some(state) = &last else { break };
             let logits = decoder.logits(state, &mut self.workspace)?;
             let id = with_slice(&logits, |row| argmax(&row[..vocab.min(row.len())]))?;
@@ -113,7 +112,6 @@ impl Teacher {
             with_slice(&pass.states, |state| sample.states.extend_from_slice(state))?;
             sample.ids.push(id);
             sample.positions.axes.iter_mut().for_each(|axis| axis.push(position));
-            position += 1;
             last = Some(pass.states);
         }
         sample.answer = first..sample.ids.len();

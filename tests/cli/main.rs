@@ -15,6 +15,10 @@ mod interrupts;
 #[expect(dead_code, reason = "the tests of the video room use the rest")]
 mod make;
 mod methods;
+mod models;
+#[path = "../hub/server.rs"]
+#[expect(dead_code, reason = "the hub's own tests use the rest")]
+mod server;
 mod tools;
 mod training;
 

@@ -93,7 +93,7 @@ fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> S
 
 impl Bench {
     pub fn new(target: &str, small: &str, dtype: WeightType, seed: u64) -> Self {
-        Self::on(target, small, &Place::cpu(dtype).unwrap(), seed)
+        Self::on(target, small, &Place::cpu(dtype), seed)
     }
 
     /// Both models at a place.

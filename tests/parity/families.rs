@@ -26,7 +26,7 @@ fn llava(name: &str) -> LlavaVision {
     let dir = fixture(name);
     let config = VlConfig::read(&dir).unwrap();
     let TowerConfig::Llava(config) = TowerConfig::of(&config).unwrap() else { panic!("another tower") };
-    let place = Place::cpu(WeightType::F32).unwrap();
+    let place = Place::cpu(WeightType::F32);
     LlavaVision::load(&Checkpoint::open(&dir).unwrap(), &config, &place).unwrap()
 }
 

@@ -10,7 +10,7 @@ use specreel::model::{
     family::VideoLlm,
 };
 
-use super::{CHECKPOINTS, difference, fixture};
+use super::{CHECKPOINTS, FAMILIES, difference, fixture};
 
 /// Largest difference of a value in f32.
 const CLOSE: f32 = 1e-4;
@@ -91,7 +91,7 @@ fn visual(n: usize) -> Positions {
 
 #[test]
 fn states_taps_and_gaze_are_those_of_the_kernels() {
-    for name in CHECKPOINTS {
+    for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
         let models = both(name);
         let prompt = ids(40);
         let layers = models[0].decoder().config().layers;
@@ -118,7 +118,7 @@ fn states_taps_and_gaze_are_those_of_the_kernels() {
 
 #[test]
 fn a_cache_cut_compacted_gathered_and_grown_goes_on_like_the_kernels() {
-    for name in CHECKPOINTS {
+    for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
         let models = both(name);
         let passes =
             [0, 1].map(|i| {
@@ -214,19 +214,21 @@ fn smaller_weights_are_near_the_large_ones() {
 
 #[test]
 fn towers_give_the_same_embeddings_on_a_device() {
-    let models = both("gqa_tied");
-    let processor = models[0].processor();
-    let mut builder = processor.patches(processor.target_size(56, 84, 4, None).unwrap()).unwrap();
-    for frame in 0..4u8 {
-        let rgb: Vec<u8> =
-            (0..56 * 84 * 3).map(|i| ((i * 7 + i / 84 * 13) as u8).wrapping_add(frame * 40)).collect();
-        builder.push(&rgb, 56, 84).unwrap();
+    for name in ["gqa_tied", "qwen2_vl", "llava_ov"] {
+        let models = both(name);
+        let processor = models[0].processor();
+        let mut builder = processor.patches(processor.target_size(56, 84, 4, None).unwrap()).unwrap();
+        for frame in 0..4u8 {
+            let pixel = |i: usize| ((i * 7 + i / 84 * 13) as u8).wrapping_add(frame * 40);
+            builder.push(&(0..56 * 84 * 3).map(pixel).collect::<Vec<u8>>(), 56, 84).unwrap();
+        }
+        let patches = builder.finish().unwrap();
+        let encode =
+            |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let want = encode(&models[0]);
+        assert!(difference(&encode(&models[1]), &want) <= CLOSE, "{name}");
+        assert!(cosine(&encode(&tensors(name, WeightType::Bf16)), &want) > 0.99, "{name}");
     }
-    let patches = builder.finish().unwrap();
-    let encode = |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
-    let want = encode(&models[0]);
-    assert!(difference(&encode(&models[1]), &want) <= CLOSE);
-    assert!(cosine(&encode(&tensors("gqa_tied", WeightType::Bf16)), &want) > 0.99);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn run(
     stop: &dyn Fn(usize) -> bool,
 ) -> (Result<Outcome, TrainError>, Vec<News>) {
     let (told, mut news) = (Cell::new(0), Vec::new());
-    let place = Place::cpu(WeightType::Q8_0).unwrap();
+    let place = Place::cpu(WeightType::Q8_0);
     let job = Job { target: &target(), place: &place, clips, options, out, save_every: 0.0 };
     let outcome = train(
         &job,

@@ -12,9 +12,11 @@ pub mod attention;
 pub mod cache;
 pub mod kernels;
 pub mod linear;
+pub mod parts;
 mod placed;
 pub mod rope;
 pub mod sequence;
+pub mod table;
 pub mod team;
 mod tensors;
 
@@ -23,15 +25,18 @@ use std::sync::Arc;
 use candle_core::{Device, Result, Tensor};
 
 pub use attention::{Gaze, Mask, Watch};
+pub use kernels::HalfKind;
 pub use placed::{Cache, Decoder};
 pub use rope::Positions;
 pub use sequence::Sequence;
+pub use table::Values;
 
 use self::{
     attention::{Seen, Shape},
     kernels::{BLOCK, Rows8},
     linear::Linear,
     rope::Rope,
+    table::Table,
     team::{Shards, Team},
 };
 use super::{
@@ -46,8 +51,8 @@ const ALONE: usize = 1536;
 /// The decoder's weights on the CPU.
 pub struct CpuDecoder {
     config: TextConfig,
-    /// `vocab × hidden`, in f32: rows are looked up, not multiplied.
-    embeddings: Arc<Vec<f32>>,
+    /// `vocab × hidden`: rows are looked up, not multiplied.
+    embeddings: Arc<Table>,
     layers: Vec<Arc<Layer>>,
     norm: Vec<f32>,
     head: Arc<Linear>,
@@ -70,36 +75,17 @@ impl Layer {
         index: usize,
         dtype: WeightType,
     ) -> std::result::Result<Self, CheckpointError> {
-        let c = config;
-        let (d, q, kv) = (c.hidden, c.heads * c.head_dim, c.kv_heads * c.head_dim);
-        let matrix = |parts: &[(String, usize)], inputs: usize, bias: bool| {
-            let (mut weight, mut biases, mut outputs) = (Vec::new(), Vec::new(), 0);
-            for (name, rows) in parts {
-                weight.extend(checkpoint.f32(&format!("{name}.weight"), &[*rows, inputs])?);
-                if bias {
-                    biases.extend(checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
-                }
-                outputs += rows;
-            }
-            Linear::new(weight, bias.then_some(biases), outputs, inputs, dtype)
-                .map_err(|e| CheckpointError::tensor(&parts[0].0, &e.to_string()))
+        let [qkv, output, gate_up, down] = parts::layer(config, index);
+        let norm = |name: &str| {
+            checkpoint.f32(&format!("model.layers.{index}.{name}_layernorm.weight"), &[config.hidden])
         };
-        let p = |name: &str| format!("model.layers.{index}.{name}");
         Ok(Self {
-            input_norm: checkpoint.f32(&p("input_layernorm.weight"), &[d])?,
-            qkv: matrix(
-                &[(p("self_attn.q_proj"), q), (p("self_attn.k_proj"), kv), (p("self_attn.v_proj"), kv)],
-                d,
-                true,
-            )?,
-            output: matrix(&[(p("self_attn.o_proj"), d)], q, false)?,
-            post_norm: checkpoint.f32(&p("post_attention_layernorm.weight"), &[d])?,
-            gate_up: matrix(
-                &[(p("mlp.gate_proj"), c.intermediate), (p("mlp.up_proj"), c.intermediate)],
-                d,
-                false,
-            )?,
-            down: matrix(&[(p("mlp.down_proj"), d)], c.intermediate, false)?,
+            input_norm: norm("input")?,
+            qkv: qkv.load(checkpoint, dtype)?,
+            output: output.load(checkpoint, dtype)?,
+            post_norm: norm("post_attention")?,
+            gate_up: gate_up.load(checkpoint, dtype)?,
+            down: down.load(checkpoint, dtype)?,
         })
     }
 }
@@ -184,7 +170,7 @@ impl CpuDecoder {
         dtype: WeightType,
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
-        let (c, d) = (config, config.hidden);
+        let c = config;
         let total = c.layers + 1;
         progress(0, total);
         let mut layers = Vec::with_capacity(c.layers);
@@ -192,16 +178,13 @@ impl CpuDecoder {
             layers.push(Arc::new(Layer::load(checkpoint, config, i, dtype)?));
             progress(i + 1, total);
         }
-        let table = checkpoint.f32("model.embed_tokens.weight", &[c.vocab, d])?;
-        let head_rows =
-            if c.tied { table.clone() } else { checkpoint.f32("lm_head.weight", &[c.vocab, d])? };
-        let head = Linear::new(head_rows, None, c.vocab, d, dtype)
-            .map_err(|e| CheckpointError::tensor("lm_head", &e.to_string()))?;
+        let table = checkpoint.native("model.embed_tokens.weight", &[c.vocab, c.hidden])?;
+        let head = parts::head(c).load(checkpoint, dtype)?;
         progress(total, total);
         Ok(Self {
-            embeddings: Arc::new(table),
+            embeddings: Arc::new(Table::new(table, c.hidden)),
             layers,
-            norm: checkpoint.f32("model.norm.weight", &[d])?,
+            norm: checkpoint.f32("model.norm.weight", &[c.hidden])?,
             head: Arc::new(head),
             rope: Rope::new(c.head_dim, c.rope_theta, c.mrope_section),
             config: c.clone(),
@@ -251,7 +234,12 @@ impl CpuDecoder {
         let layers = self.layers.iter();
         let matrices: usize =
             layers.map(|l| l.qkv.bytes() + l.output.bytes() + l.gate_up.bytes() + l.down.bytes()).sum();
-        matrices + self.embeddings.len() * 4 + self.head.bytes()
+        matrices + self.table_bytes() + self.head.bytes()
+    }
+
+    /// Bytes of the embedding table, of which a pass reads a few rows.
+    pub fn table_bytes(&self) -> usize {
+        self.embeddings.bytes()
     }
 
     /// An empty cache with room for `capacity` slots.
@@ -267,14 +255,9 @@ impl CpuDecoder {
         let width = self.config.hidden;
         let mut rows = Vec::with_capacity(ids.len() * width);
         for &id in ids {
-            let at = id as usize * width;
-            let row = self.embeddings.get(at..at + width).ok_or_else(|| {
-                candle_core::Error::Msg(format!(
-                    "token id {id} is outside of the {} embeddings",
-                    self.config.vocab
-                ))
-            })?;
-            rows.extend_from_slice(row);
+            if !self.embeddings.row(id, &mut rows) {
+                candle_core::bail!("token id {id} is outside of the {} embeddings", self.config.vocab);
+            }
         }
         Tensor::from_vec(rows, (ids.len(), width), &Device::Cpu)
     }

@@ -107,10 +107,7 @@ impl Decoder {
     pub fn matrix_bytes(&self) -> usize {
         match self {
             // The embedding table is looked up, not read; a tied head has its own copy.
-            Self::Cpu(decoder) => {
-                let table = decoder.config().vocab * decoder.config().hidden * size_of::<f32>();
-                decoder.bytes().saturating_sub(table)
-            }
+            Self::Cpu(decoder) => decoder.bytes().saturating_sub(decoder.table_bytes()),
             Self::Tensors(decoder) => decoder.matrix_bytes(),
         }
     }

@@ -42,38 +42,25 @@ impl Place {
     /// Find the device and settle on the weights.
     ///
     /// # Errors
-    /// If this build has no such device, or the device no such weights (class usage); if the machine has no such device
-    /// (class input).
+    /// If this build has no such device (class usage), or the machine has none (class input).
     pub fn open(choice: DeviceChoice, dtype: WeightType) -> Result<Self, Failure> {
         match choice {
-            DeviceChoice::Cpu => Self::cpu(dtype),
+            DeviceChoice::Cpu => Ok(Self::cpu(dtype)),
             DeviceChoice::CpuTensors => Ok(Self::tensors(Device::Cpu, "cpu tensors", dtype)),
             DeviceChoice::Cuda(number) => find::cuda(number, dtype),
             DeviceChoice::Metal => find::metal(dtype),
             DeviceChoice::Auto => {
                 // A device that this build lacks or that does not answer is no failure where nobody asked for it.
                 let best = [find::cuda(0, dtype), find::metal(dtype)].into_iter().find_map(Result::ok);
-                best.map_or_else(|| Self::cpu(dtype), Ok)
+                Ok(best.unwrap_or_else(|| Self::cpu(dtype)))
             }
         }
     }
 
-    /// The processor.
-    ///
-    /// # Errors
-    /// If the weights are not offered there (class usage).
-    pub fn cpu(dtype: WeightType) -> Result<Self, Failure> {
-        let dtype = match dtype {
-            WeightType::Auto => WeightType::Q8_0,
-            WeightType::F16 | WeightType::Bf16 => {
-                return Err(usage(
-                    "f16 and bf16 weights are slow and inexact on a CPU and not offered there",
-                    "use --dtype q8_0 (the default), q4_k or f32",
-                ));
-            }
-            other => other,
-        };
-        Ok(Self { device: Device::Cpu, exact: true, name: "cpu".into(), dtype, float: DType::F32 })
+    /// The processor, with any weights.
+    pub fn cpu(dtype: WeightType) -> Self {
+        let dtype = if dtype == WeightType::Auto { WeightType::Q8_0 } else { dtype };
+        Self { device: Device::Cpu, exact: true, name: "cpu".into(), dtype, float: DType::F32 }
     }
 
     /// A device of candle's. Weights are bf16 unless asked for otherwise, and what is quantised is computed in f32.
@@ -109,7 +96,7 @@ impl Place {
 
     /// True if the language model's matrices are quantised.
     pub fn quantizes(&self) -> bool {
-        matches!(self.dtype, WeightType::Q8_0 | WeightType::Q4K)
+        self.dtype.block() > 1
     }
 
     /// What is computed in between matrices, in the tower, and kept as keys and values.
@@ -121,20 +108,6 @@ impl Place {
     pub(crate) fn tensor(&self, values: Vec<f32>, shape: &[usize]) -> candle_core::Result<Tensor> {
         // Rounded first: half as much to send.
         Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.float)?.to_device(&self.device)
-    }
-}
-
-impl WeightType {
-    /// Its name, as `--dtype` takes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            WeightType::Auto => "auto",
-            WeightType::F32 => "f32",
-            WeightType::F16 => "f16",
-            WeightType::Bf16 => "bf16",
-            WeightType::Q8_0 => "q8_0",
-            WeightType::Q4K => "q4_k",
-        }
     }
 }
 
@@ -151,7 +124,7 @@ mod tests {
         let place = |choice, dtype| Place::open(choice, dtype);
         let cpu = place(DeviceChoice::Cpu, WeightType::Auto).unwrap();
         assert_eq!((cpu.dtype(), cpu.is_exact(), cpu.name()), (WeightType::Q8_0, true, "cpu"));
-        assert_eq!(place(DeviceChoice::Cpu, WeightType::Bf16).unwrap_err().class, FailureClass::Usage);
+        assert_eq!(place(DeviceChoice::Cpu, WeightType::Bf16).unwrap().compute_type(), DType::F32);
         let tensors = |dtype| place(DeviceChoice::CpuTensors, dtype).unwrap();
         assert_eq!(tensors(WeightType::Auto).dtype(), WeightType::Bf16);
         assert_eq!(tensors(WeightType::Auto).compute_type(), DType::BF16);

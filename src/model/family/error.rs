@@ -26,9 +26,6 @@ pub enum ModelError {
     /// The vision tower.
     #[error(transparent)]
     Vision(#[from] VisionError),
-    /// The device.
-    #[error("{}", .0.error)]
-    Place(Failure),
     /// Positions that the checkpoint does not have.
     #[error("{model} has no positions of this kind: {problem}")]
     Rope {
@@ -55,7 +52,6 @@ impl From<ModelError> for Failure {
                 error: error.to_string(),
                 hint: Some("leave --rope out, or use --rope sequential".into()),
             },
-            ModelError::Place(failure) => failure,
             ModelError::Tensor(e) if is_out_of_memory(&e.to_string()) => Failure {
                 class: FailureClass::Memory,
                 error: format!("the device's memory does not suffice: {e}"),

@@ -10,6 +10,7 @@ use crate::model::{
     checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
     decoder::Decoder,
+    hub,
     processor::{
         Patches, VideoProcessor,
         layout::{self, VisualGrid, VisualRope},
@@ -46,13 +47,13 @@ impl VideoLlm {
     /// `progress` counts decoder layers.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or does not fit the others, or a CPU takes no such weights.
+    /// If a file is missing, damaged, or does not fit the others.
     pub fn load(
         dir: &Path,
         dtype: WeightType,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
-        Self::load_on(dir, &Place::cpu(dtype).map_err(ModelError::Place)?, progress)
+        Self::load_on(dir, &Place::cpu(dtype), progress)
     }
 
     /// Load a checkpoint directory to a device. The tower is kept in floats: those that the device computes in.
@@ -64,8 +65,29 @@ impl VideoLlm {
         place: &Place,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
+        Self::from_checkpoint(&Self::open(dir)?, place, progress)
+    }
+
+    /// Open a checkpoint directory of a family that is known.
+    ///
+    /// # Errors
+    /// What is wrong with its configuration, or else with its weight files.
+    pub fn open(dir: &Path) -> Result<Checkpoint, ModelError> {
+        VlConfig::read(dir)?;
+        Ok(Checkpoint::open(dir)?)
+    }
+
+    /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a watch.
+    ///
+    /// # Errors
+    /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the watch stopped the reading.
+    pub fn from_checkpoint(
+        checkpoint: &Checkpoint,
+        place: &Place,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, ModelError> {
+        let dir = checkpoint.dir();
         let config = VlConfig::read(dir)?;
-        let checkpoint = Checkpoint::open(dir)?;
         let tokenizer = TextTokenizer::load(dir)?;
         let template = ChatTemplate::load(dir, config.family.template())?;
         let tower_config = TowerConfig::of(&config)?;
@@ -81,10 +103,13 @@ impl VideoLlm {
             );
             return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
-        let tower = Tower::load(&checkpoint, &tower_config, place)?;
-        let decoder = Arc::new(Decoder::load(&checkpoint, &config.text, place, progress)?);
-        let name =
-            dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let tower = Tower::load(checkpoint, &tower_config, place);
+        if checkpoint.stopped() {
+            return Err(CheckpointError::Stopped.into());
+        }
+        let tower = tower?;
+        let decoder = Arc::new(Decoder::load(checkpoint, &config.text, place, progress)?);
+        let name = hub::name_of(dir);
         Ok(Self {
             name,
             place: place.clone(),

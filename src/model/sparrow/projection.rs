@@ -5,7 +5,11 @@ use candle_core::{DType, Device, Result, Tensor};
 use crate::model::{
     Place,
     checkpoint::{Checkpoint, CheckpointError},
-    decoder::{kernels::Rows8, linear::Linear, with_slice},
+    decoder::{
+        kernels::Rows8,
+        linear::{Builder, Linear},
+        with_slice,
+    },
 };
 
 /// FC of the paper's eq. 1, `width × 2 width`.
@@ -26,18 +30,19 @@ impl Projection {
         width: usize,
         place: &Place,
     ) -> std::result::Result<Self, CheckpointError> {
-        let weight = checkpoint.f32("fc.weight", &[width, 2 * width])?;
         let bias = checkpoint.f32("fc.bias", &[width])?;
-        let made = if place.is_exact() {
-            Linear::new(weight, Some(bias), width, 2 * width, place.dtype()).map(Self::Cpu)
-        } else {
-            let tensors = || {
-                let weight = place.tensor(weight, &[width, 2 * width])?.t()?.contiguous()?;
-                Ok(Self::Tensors { weight, bias: place.tensor(bias, &[width])? })
-            };
-            tensors()
+        if place.is_exact() {
+            checkpoint.verify("fc.weight", &[width, 2 * width])?;
+            let mut builder = Builder::new(width, 2 * width, place.dtype());
+            checkpoint.rows("fc.weight", [width, 2 * width], &mut |rows| builder.push(rows))?;
+            return Ok(Self::Cpu(builder.finish(Some(bias))));
+        }
+        let weight = checkpoint.f32("fc.weight", &[width, 2 * width])?;
+        let tensors = || {
+            let weight = place.tensor(weight, &[width, 2 * width])?.t()?.contiguous()?;
+            Ok(Self::Tensors { weight, bias: place.tensor(bias, &[width])? })
         };
-        made.map_err(|e: candle_core::Error| CheckpointError::tensor("fc.weight", &e.to_string()))
+        tensors().map_err(|e: candle_core::Error| CheckpointError::tensor("fc.weight", &e.to_string()))
     }
 
     pub fn bytes(&self) -> usize {

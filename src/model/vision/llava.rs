@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::{
     Progress, VisionError,
-    parts::{PORTION, send},
+    parts::{portion, send},
     siglip::{Siglip, SiglipConfig},
 };
 use crate::model::{Place, checkpoint::Checkpoint, processor::Grid};
@@ -235,7 +235,7 @@ impl LlavaVision {
     ) -> Result<Tensor, VisionError> {
         self.check(patches, grid)?;
         let (frames, cells) = (grid.t, grid.h * grid.w);
-        let portion = (PORTION / cells).clamp(1, frames);
+        let portion = (portion(&self.device) / cells).clamp(1, frames);
         let steps = frames.div_ceil(portion) * self.tower.layers();
         let (mut done, mut parts) = (0, Vec::with_capacity(frames.div_ceil(portion)));
         for start in (0..frames).step_by(portion) {

@@ -15,7 +15,7 @@ use candle_nn::{Linear, Module, VarBuilder, linear, rotary_emb::rope};
 use super::{
     Progress, VisionConfig, VisionError,
     config::Generation,
-    parts::{Bend, Mlp, Norm, PORTION, attend, send},
+    parts::{Bend, Mlp, Norm, attend, portion, send},
     windows::{Batch, Windows},
 };
 use crate::model::processor::Grid;
@@ -256,7 +256,7 @@ impl QwenVit {
         let restore = Tensor::new(windows.restore.as_slice(), &self.device)?;
         let batches = windows.in_patches(cell);
 
-        let portion = (PORTION / (h * w)).clamp(1, t);
+        let portion = (portion(&self.device) / (h * w)).clamp(1, t);
         let steps = t.div_ceil(portion) * self.blocks.len();
         let (mut done, mut parts) = (0, Vec::with_capacity(t.div_ceil(portion)));
         for start in (0..t).step_by(portion) {

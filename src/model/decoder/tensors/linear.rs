@@ -34,14 +34,19 @@ enum Weight {
 
 impl Weight {
     /// Take `weight` (row-major `outputs × inputs`) to the place in its type, with its size in bytes. Widths that do not divide
-    /// into the type's blocks fall back: q4_k to q8_0, q8_0 to floats.
+    /// into the type's blocks fall back to q8_0, or else to floats.
     fn new(weight: Vec<f32>, outputs: usize, inputs: usize, place: &Place) -> Result<(Self, usize)> {
-        let blocks = match place.dtype() {
-            WeightType::Q4K if inputs.is_multiple_of(GgmlDType::Q4K.block_size()) => GgmlDType::Q4K,
-            WeightType::Q4K | WeightType::Q8_0 if inputs.is_multiple_of(GgmlDType::Q8_0.block_size()) => {
-                GgmlDType::Q8_0
-            }
-            _ => return Ok(Self::floats(place.tensor(weight, &[outputs, inputs])?)),
+        let blocks = match place.dtype().fitting(inputs) {
+            _ if !place.quantizes() => None,
+            WeightType::Q8_0 | WeightType::Auto => Some(GgmlDType::Q8_0),
+            WeightType::Q6K => Some(GgmlDType::Q6K),
+            WeightType::Q5K => Some(GgmlDType::Q5K),
+            WeightType::Q4K => Some(GgmlDType::Q4K),
+            WeightType::Q4_0 => Some(GgmlDType::Q4_0),
+            WeightType::F32 | WeightType::F16 | WeightType::Bf16 => None,
+        };
+        let Some(blocks) = blocks else {
+            return Ok(Self::floats(place.tensor(weight, &[outputs, inputs])?));
         };
         let weight = Tensor::from_vec(weight, (outputs, inputs), &Device::Cpu)?;
         let weight = QTensor::quantize_onto(&weight, blocks, place.device())?;
