@@ -172,7 +172,10 @@ pub fn models(
 }
 
 /// The directory behind a name that was given: itself, or a model of the cache.
-fn model_directory(role: &str, named: &Path) -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// There is none, with what there is.
+pub fn model_directory(role: &str, named: &Path) -> Result<PathBuf, Failure> {
     found::directory(named).map_err(|(what, hint)| Failure {
         class: FailureClass::Input,
         error: format!("{role} model {}: {what}", named.display()),
@@ -183,6 +186,7 @@ fn model_directory(role: &str, named: &Path) -> Result<PathBuf, Failure> {
 /// Say on stderr which model could draft for a target that came without one.
 pub fn suggest_drafter(models: &ModelSpec, config: &Config, quiet: bool) {
     if models.drafter.is_none()
+        && models.heads.is_empty()
         && !quiet
         && let Some(hint) = found::suggestion(&models.target, config)
     {

@@ -111,12 +111,15 @@ fn passes_are_timed_for_target_and_drafter() {
     let run = program.run(&["bench", "--suite", "step", "--slots", "20,10", "--rows", "3,2", "--json"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     let lines = lines(&run.stdout);
-    let curves: Vec<(&str, u64)> =
-        lines.iter().map(|l| (l["role"].as_str().unwrap(), l["slots"].as_u64().unwrap())).collect();
-    assert_eq!(curves, [("target", 10), ("target", 20), ("drafter", 10), ("drafter", 20)]);
     let rows = |line: &Value| -> Vec<u64> {
         line["passes"].as_array().unwrap().iter().map(|p| p["rows"].as_u64().unwrap()).collect()
     };
+    let curves: Vec<(&str, u64)> =
+        lines.iter().map(|l| (l["role"].as_str().unwrap(), l["slots"].as_u64().unwrap())).collect();
+    assert_eq!(curves[..4], [("target", 10), ("target", 20), ("drafter", 10), ("drafter", 20)]);
+    // Sparrow's layer and MSD's.
+    assert_eq!(curves[4..], [("layer", 10), ("layer", 20)].repeat(2));
+    assert_eq!(rows(&lines[4]), [1, 8]);
     // One row is what the others are set against.
     assert_eq!((rows(&lines[0]), rows(&lines[2])), (vec![1, 2, 3], vec![1]));
     assert_eq!(lines[0]["passes"][0]["ratio"], 1.0);

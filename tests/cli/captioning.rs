@@ -158,7 +158,7 @@ fn lossless_methods_are_lossless_on_every_clip() {
     let (engine, mut events) = Engine::start().unwrap();
     let (device, dtype) = (DeviceChoice::Cpu, WeightType::Q8_0);
     let (target, drafter, rope) = (demo.target, Some(demo.drafter), Default::default());
-    let heads = Vec::new();
+    let heads = demo.heads;
     let spec = ModelSpec { target, drafter, heads, device, drafter_device: None, dtype, rope };
     engine.send(Command::Load(spec)).unwrap();
     let mut write = |run: u64, clip: &Path, method: &Method| {

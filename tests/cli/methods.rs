@@ -30,6 +30,9 @@ fn the_list_marks_lossless_and_lossy() {
             ("layerskip", "lossless"),
             ("specvlm", "lossless"),
             ("specvlm-self", "lossless"),
+            ("sparrow", "lossless"),
+            ("sparrow-chain", "lossless"),
+            ("msd", "lossless"),
             ("parallelvlm", "lossless"),
             ("parallelvlm-self", "lossless"),
             ("std", "lossless"),
@@ -115,7 +118,7 @@ fn a_file_with_a_mistake_is_refused_with_what_is_allowed() {
 fn json_has_the_five_choices_and_the_mark() {
     let program = Program::new();
     let list: serde_json::Value = serde_json::from_str(&program.run(&["methods", "--json"]).stdout).unwrap();
-    assert_eq!(list.as_array().unwrap().len(), 25);
+    assert_eq!(list.as_array().unwrap().len(), 28);
     let one: serde_json::Value =
         serde_json::from_str(&program.run(&["methods", "show", "fly", "--json"]).stdout).unwrap();
     assert_eq!(one["lossless"], false);

@@ -16,8 +16,12 @@ fn tiny() -> PathBuf {
 
 /// A short training on a tiny random target.
 fn arguments(out: &str, more: &[&str]) -> Vec<String> {
+    on("scenes:4", out, more)
+}
+
+fn on(data: &str, out: &str, more: &[&str]) -> Vec<String> {
     let tiny = tiny().display().to_string();
-    let all = ["train", "sparrow", "--target", tiny.as_str(), "--data", "scenes:4", "--out", out];
+    let all = ["train", "sparrow", "--target", tiny.as_str(), "--data", data, "--out", out];
     let short = ["--max-new-tokens", "8", "--batch", "2", "--keep", "2", "--save-every", "0"];
     [&all[..], &short, more].concat().into_iter().map(String::from).collect()
 }
@@ -63,7 +67,9 @@ fn a_trained_layer_drafts_for_its_target_and_no_other() {
 #[test]
 fn what_cannot_be_trained_is_refused_before_any_work() {
     let program = Program::new();
-    std::fs::create_dir(program.home().join("empty")).unwrap();
+    for folder in ["empty", "full", "clips"] {
+        std::fs::create_dir(program.home().join(folder)).unwrap();
+    }
     program.file("full/photo.jpg", "x");
     program.file("clips/broken.mp4", "no video");
     for (out, more, code, words) in [
@@ -96,7 +102,7 @@ fn what_cannot_be_trained_is_refused_before_any_work() {
 /// Start a long training and wait for its first save.
 fn begun(program: &Program) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(arguments("long", &["--epochs", "500", "--json"]))
+        .args(on("scenes:9000", "long", &["--epochs", "500", "--json"]))
         .env("HOME", program.home())
         .current_dir(program.home())
         .stdout(Stdio::piped())
@@ -123,7 +129,8 @@ fn it_goes_on_after_an_interrupt_and_after_a_kill() {
         let told: Value = serde_json::from_str(&told).unwrap();
         assert!(told["account"]["steps"].as_u64().unwrap() >= 10, "{told}");
     }
-    let other = run(&program, "long", &["--epochs", "501"]);
+    let other = on("scenes:9000", "long", &["--epochs", "501"]);
+    let other = program.run(&other.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(other.code, 2);
     assert!(other.stderr.contains("has epochs 500, not 501"), "{}", other.stderr);
 }
@@ -134,7 +141,7 @@ fn begun_or_gone_on(program: &Program, signal: &str) -> Child {
         return begun(program);
     }
     let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(arguments("long", &["--epochs", "500", "--json"]))
+        .args(on("scenes:9000", "long", &["--epochs", "500", "--json"]))
         .env("HOME", program.home())
         .current_dir(program.home())
         .stdout(Stdio::piped())

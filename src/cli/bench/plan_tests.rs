@@ -4,7 +4,7 @@ fn spec(drafter: bool) -> ModelSpec {
     ModelSpec {
         target: "t".into(),
         drafter: drafter.then(|| "d".into()),
-        heads: Vec::new(),
+        heads: vec!["h".into(); usize::from(drafter)],
         device: Default::default(),
         drafter_device: None,
         dtype: Default::default(),

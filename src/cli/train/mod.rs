@@ -9,7 +9,7 @@ mod talk;
 pub use args::TrainArgs;
 
 use self::talk::Talk;
-use super::{End, INTERRUPTED, dirs::Dirs, interrupt::Interrupt};
+use super::{End, INTERRUPTED, dirs::Dirs, interrupt::Interrupt, resolve};
 use crate::{
     assets,
     model::ModelSpec,
@@ -21,7 +21,7 @@ use crate::{
 pub fn run(args: &TrainArgs) -> Result<i32, End> {
     let (options, clips) = (args.options()?, args.clips()?);
     let target = match &args.target {
-        Some(dir) => dir.clone(),
+        Some(named) => resolve::model_directory("target", named)?,
         None => assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())).map_err(Failure::from)?.target,
     };
     let spec = ModelSpec {

@@ -68,6 +68,9 @@ fn presets_are_marked_as_documented() {
             "layerskip",
             "specvlm",
             "specvlm-self",
+            "sparrow",
+            "sparrow-chain",
+            "msd",
             "parallelvlm",
             "parallelvlm-self",
             "std"
