@@ -68,7 +68,7 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         max_pixels: start.request.max_pixels,
         max_new_tokens: start.request.max_new_tokens,
         text: start.request.text,
-        logprobs: start.request.logprobs,
+        record: start.sessions,
         probe: Some(Arc::new(|path| {
             let facts = video::probe(path).ok()?;
             Some(ClipFacts { seconds: Some(facts.duration_s), size: Some((facts.width, facts.height)) })

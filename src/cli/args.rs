@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::{bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, scenes::ScenesArgs};
+use super::{
+    bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, replay::ReplayArgs, scenes::ScenesArgs,
+};
 use crate::model::{DeviceChoice, WeightType};
 
 /// Version line with what this build can use.
@@ -40,6 +42,7 @@ impl Cli {
             Some(Command::Compare(args)) => args.output.json,
             Some(Command::Inspect(args)) => args.json,
             Some(Command::Bench(args)) => args.json,
+            Some(Command::Replay(args)) => args.json,
             Some(Command::Methods(args)) => args.json,
             Some(Command::Scenes(args)) => args.json(),
             Some(Command::Doctor(args)) => args.json,
@@ -59,6 +62,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Measure methods on clips with known facts, or what a pass costs
     Bench(Box<BenchArgs>),
+    /// Play a saved session once more
+    Replay(ReplayArgs),
     /// List, show or check decoding methods
     Methods(MethodsArgs),
     /// Synthetic clips with known facts: render one, score a text about one

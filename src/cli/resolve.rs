@@ -43,6 +43,8 @@ pub struct Studio {
     pub request: RunRequest,
     /// Theme by name.
     pub theme: Option<String>,
+    /// Keep every run as a session file.
+    pub sessions: bool,
     /// Where our files live; none where there is no home.
     pub dirs: Option<Dirs>,
 }
@@ -80,7 +82,8 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let clips = assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
     let library = if args.library.is_empty() { config.library.clone() } else { args.library.clone() };
     let theme = args.theme.clone().or_else(|| config.theme.clone());
-    Ok(Studio { video: first, clips, library, models, request, theme, dirs })
+    let sessions = config.sessions.unwrap_or(true);
+    Ok(Studio { video: first, clips, library, models, request, theme, sessions, dirs })
 }
 
 /// The file behind a video's name; `demo` and `demo:N` are embedded clips.

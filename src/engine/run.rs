@@ -214,6 +214,11 @@ impl Runner<'_> {
             let dressing = Instant::now();
             for token in &mut step.tokens {
                 token.text = stream.push(token.id);
+                let texts = |of: &[(u32, f32)]| of.iter().map(|(id, _)| tokenizer.token_text(*id)).collect();
+                token.logprob_texts = texts(&token.logprobs);
+                token.drafter_texts = texts(&token.drafter_logprobs);
+                token.target_text =
+                    (token.target_id != token.id).then(|| tokenizer.token_text(token.target_id));
                 text.push_str(&token.text);
                 ids.push(token.id);
             }

@@ -12,13 +12,15 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
 use super::{
-    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, files, frames::Frames,
-    terminal::Screen,
+    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files, frames::Frames,
+    recorder::Recorder, terminal::Screen,
 };
 use crate::record::Event;
 
 /// Time between two pictures of the spinner.
 const TICK: Duration = Duration::from_millis(120);
+/// Time between two pictures of a replay.
+const PLAY: Duration = Duration::from_millis(34);
 /// Messages taken in before the screen is looked after again.
 const BATCH: usize = 512;
 
@@ -39,8 +41,11 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let screen = Screen::take(config.log.as_deref())?;
     let (messages, inbox) = mpsc::channel(64);
+    let recorder = Recorder::start(config.sessions.filter(|_| config.record), messages.clone());
     let driver = Driver {
         studio,
+        recorder,
+        played: None,
         screen,
         engine,
         frames: Frames::default(),
@@ -58,6 +63,9 @@ pub fn run(
 
 struct Driver {
     studio: Studio,
+    recorder: Recorder,
+    /// When the replay that plays was last told of the time.
+    played: Option<Instant>,
     screen: Screen,
     engine: Box<dyn EnginePort>,
     frames: Frames,
@@ -95,6 +103,9 @@ impl Driver {
                 continue;
             }
             let busy = self.studio.is_busy();
+            // While nothing plays, no time passes for it.
+            self.played = self.played.filter(|_| self.studio.is_playing());
+            let playing = self.studio.is_playing().then(|| *self.played.get_or_insert(now) + PLAY);
             tokio::select! {
                 biased;
                 signal = signals.next() => match signal {
@@ -131,11 +142,11 @@ impl Driver {
                     }
                     for _ in 0..BATCH {
                         let Some(event) = next.take() else { break };
-                        self.take_in(Msg::Engine(event))?;
+                        self.on_engine(event)?;
                         next = events.try_recv().ok();
                     }
                     if let Some(event) = next {
-                        self.take_in(Msg::Engine(event))?;
+                        self.on_engine(event)?;
                     }
                     self.frames.want();
                 }
@@ -148,6 +159,12 @@ impl Driver {
                     self.frames.want();
                 }
                 () = tokio::time::sleep_until(due.unwrap_or(now).into()), if due.is_some() => {}
+                () = tokio::time::sleep_until(playing.unwrap_or(now).into()), if playing.is_some() => {
+                    let now = Instant::now();
+                    let passed = self.played.replace(now).map_or(Duration::ZERO, |at| now - at);
+                    self.take_in(Msg::Advance(passed.as_secs_f64() * 1e3))?;
+                    self.frames.want();
+                }
                 () = tokio::time::sleep_until(next_tick.max(now).into()), if busy => {
                     next_tick = Instant::now() + TICK;
                     self.take_in(Msg::Tick)?;
@@ -159,7 +176,13 @@ impl Driver {
         if let Some(run) = self.studio.active_run() {
             self.engine.cancel(run);
         }
+        self.recorder.finish();
         Ok(())
+    }
+
+    fn on_engine(&mut self, event: crate::record::Event) -> Result<(), StudioError> {
+        self.recorder.event(&event);
+        self.take_in(Msg::Engine(event))
     }
 
     fn on_terminal(&mut self, event: TerminalEvent) -> Result<(), StudioError> {
@@ -194,6 +217,15 @@ impl Driver {
                 Effect::Probe(path) => {
                     self.probe_next = Some(path);
                     self.probe_waiting();
+                }
+                Effect::List(folder) => self.off_thread(move || Msg::Listed(archive::list(&folder))),
+                Effect::Load(path) => self.off_thread(move || Msg::Loaded(archive::load(&path))),
+                Effect::Delete(path) => self.off_thread(move || {
+                    let folder = path.parent().map(PathBuf::from).unwrap_or_default();
+                    Msg::Listed(archive::delete(&path).and_then(|()| archive::list(&folder)))
+                }),
+                Effect::SaveMethod(file, method) => {
+                    self.off_thread(move || Msg::MethodSaved(files::save_method(file, *method)));
                 }
                 Effect::Copy(text) => self.screen.copy(&text)?,
                 Effect::Suspend => {

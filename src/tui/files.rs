@@ -7,6 +7,7 @@ use super::{
     model::library::{Found, is_video},
     text,
 };
+use crate::speculate::Method;
 
 /// Folders deeper than this are not looked into.
 const MAX_DEPTH: usize = 4;
@@ -59,6 +60,26 @@ pub(crate) fn open(typed: &str) -> Msg {
     }
 }
 
+/// Keep a method as a file of its own; one that is there is left alone.
+pub(crate) fn save_method(file: PathBuf, method: Method) -> Result<(PathBuf, Method), String> {
+    use std::io::Write;
+    let shown = text::clean_line(&file.to_string_lossy());
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).map_err(|e| format!("cannot make the folder of {shown}: {e}"))?;
+    }
+    let write = || {
+        let mut new = std::fs::OpenOptions::new().write(true).create_new(true).open(&file)?;
+        new.write_all(method.to_toml().as_bytes())
+    };
+    match write() {
+        Ok(()) => Ok((file, method)),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(format!("{shown} is there already: choose another name"))
+        }
+        Err(e) => Err(format!("cannot write {shown}: {e}")),
+    }
+}
+
 /// `~` at the beginning is the user's own folder.
 fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
     match (typed.strip_prefix("~/").or((typed == "~").then_some("")), home) {
@@ -84,6 +105,16 @@ mod tests {
         assert_eq!(names, ["a.MKV", "b.mp4", "sea/c.webm"]);
         assert_eq!(found[0].bytes, Some(5));
         assert!(scan(&dir.path().join("none")).unwrap_err().contains("none"));
+    }
+
+    #[test]
+    fn a_method_is_kept_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("methods/mine.toml");
+        let method = Method { name: "mine".into(), ..Method::preset("lvspec").unwrap() };
+        assert_eq!(save_method(file.clone(), method.clone()).unwrap().0, file);
+        assert_eq!(Method::from_file(&file).unwrap(), method);
+        assert!(save_method(file, method).unwrap_err().contains("another name"));
     }
 
     #[test]

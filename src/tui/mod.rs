@@ -10,6 +10,7 @@
 
 mod action;
 mod app;
+mod archive;
 mod config;
 mod effect;
 mod error;
@@ -19,6 +20,7 @@ mod key;
 mod keymap;
 mod model;
 pub mod picture;
+mod recorder;
 mod studio;
 mod terminal;
 #[cfg(test)]
@@ -30,6 +32,7 @@ mod view;
 
 pub use action::Action;
 pub use app::run;
+pub use archive::{Ended, SessionEntry};
 pub use config::{Clip, ClipFacts, DEFAULT_PRESETS, EnginePort, Probe, PromptPreset, StudioConfig};
 pub use effect::{Effect, Msg};
 pub use error::StudioError;

@@ -13,6 +13,7 @@ mod interrupts;
 #[expect(dead_code, reason = "the tests of the video room use the rest")]
 mod make;
 mod methods;
+mod replaying;
 mod tools;
 
 use assert_cmd::Command;

@@ -195,6 +195,124 @@ fn a_stopped_studio_comes_back() {
 }
 
 #[test]
+fn a_run_is_kept_replayed_and_deleted() {
+    let mut t = studio(110, 34, &["--method", "lvspec"]);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("state     done");
+    let kept = t.sessions();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    // As the command line plays it, it is the same text.
+    let file = kept[0].to_str().unwrap().to_owned();
+    let replay =
+        Command::new(env!("CARGO_BIN_EXE_specreel")).args(["replay", "--speed", "0", &file]).output();
+    let replay = replay.unwrap();
+    let caption = String::from_utf8_lossy(&replay.stdout);
+    assert!(replay.status.success() && caption.split_whitespace().count() > 10, "{caption}");
+    // In the studio: listed, played, paused, stepped, deleted.
+    t.keys("S");
+    t.wait("Saved runs");
+    t.wait(" now ");
+    t.keys("\r");
+    t.wait("▶ ");
+    t.keys("-- ");
+    t.wait("‖ ");
+    t.wait("×0.25");
+    t.keys(". ");
+    t.wait("▶ ");
+    t.keys("++++++");
+    t.wait("■ ");
+    t.wait("state     done");
+    t.keys("\u{1b}");
+    t.gone("■ ");
+    t.keys("S");
+    t.wait("Saved runs");
+    t.wait(" now ");
+    t.keys("d");
+    t.wait("Delete this run");
+    t.keys("y");
+    t.wait("Nothing yet");
+    assert_eq!(t.sessions(), Vec::<PathBuf>::new());
+    t.keys("\u{1b}");
+    t.gone("Nothing yet");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn methods_are_turned_inspected_and_compared() {
+    let mut t = studio(120, 40, &["--method", "lvspec"]);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("state     done");
+    // A knob runs again at once on the kept context.
+    t.keys("]");
+    t.wait("lambda 0.8");
+    t.wait("run 2 of 2");
+    t.wait("context kept");
+    t.wait("state     done");
+    // Token by token, with both models' choices and where it looks.
+    t.keys("i");
+    t.wait("Inspector");
+    for words in ["target", "drafter", "entropy", "where it looks", "██", "relevance"] {
+        assert!(t.text().contains(words), "no {words:?} in\n{}", t.text());
+    }
+    let first = t.text();
+    t.keys("l");
+    t.until_other(&first);
+    t.keys("v");
+    t.wait("what the drafter sees");
+    t.keys("\u{1b}");
+    t.gone("Inspector");
+    // A method of one's own.
+    t.keys("m");
+    t.wait("schedule");
+    t.keys("e");
+    t.wait("what passes?");
+    t.keys("s");
+    t.wait("my-lvspec");
+    t.keys("\r");
+    t.wait("saved as");
+    // Three methods side by side, then the race.
+    t.keys("c");
+    t.wait("[x] autoregressive");
+    t.keys("gj \r");
+    t.wait("differs from");
+    t.wait("● my-lvspec");
+    t.wait("● naive");
+    t.keys("j");
+    t.wait("word for word");
+    t.keys("\t");
+    t.wait("tokens in");
+    t.wait("■");
+    t.keys("\t");
+    t.wait("A autoregressive");
+    t.keys("\u{1b}");
+    t.gone("differs from");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn a_killed_studio_has_kept_what_it_showed() {
+    let mut t = endless(100, 30);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("writing");
+    t.time_of_frames(20);
+    t.signal("-KILL");
+    t.wait_end();
+    let kept = t.sessions();
+    let session = specreel::record::Session::read(&kept[0]).unwrap();
+    let steps = session.lines.iter().filter(|l| matches!(l.event.kind, specreel::record::EventKind::Step(_)));
+    let steps = steps.count();
+    eprintln!("{steps} steps kept, torn: {}", session.torn);
+    assert!(steps > 10);
+}
+
+#[test]
 fn a_tiny_terminal_gets_a_polite_notice() {
     let mut t = studio(20, 5, &[]);
     t.wait("60 × 16");

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     num::NonZeroU16,
+    path::PathBuf,
     process::Command,
     sync::{Arc, Condvar, Mutex},
     time::{Duration, Instant},
@@ -26,7 +27,7 @@ pub struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     seen: Arc<(Mutex<Seen>, Condvar)>,
     begun: Instant,
-    _home: tempfile::TempDir,
+    home: tempfile::TempDir,
 }
 
 fn size(columns: u16, rows: u16) -> PtySize {
@@ -78,7 +79,7 @@ impl Terminal {
             }
         });
         let keyboard = pair.master.take_writer().unwrap();
-        Self { master: pair.master, keyboard, child, seen, begun, _home: home }
+        Self { master: pair.master, keyboard, child, seen, begun, home }
     }
 
     /// Time since the start.
@@ -178,6 +179,23 @@ impl Terminal {
             assert!(begun.elapsed() < TOO_LONG, "the program does not end:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Wait until the screen shows something else.
+    pub fn until_other(&self, before: &str) {
+        self.until("nothing changed", |s| s.parser.screen().contents() != before);
+    }
+
+    /// The files of the saved runs.
+    pub fn sessions(&self) -> Vec<PathBuf> {
+        let folder = self.home.path().join(".local/share/specreel/sessions");
+        let entries = std::fs::read_dir(folder).into_iter().flatten();
+        entries.map(|e| e.unwrap().path()).collect()
+    }
+
+    /// Wait until the program is gone, however it ended.
+    pub fn wait_end(&mut self) {
+        self.child.wait().unwrap();
     }
 
     /// The normal screen, a cursor, no bracketed paste.

@@ -43,17 +43,7 @@ impl VisualStates {
         states
             .chunks_exact(width)
             .map(|state| {
-                unit.copy_from_slice(state);
-                normalize(&mut unit);
-                let mut token = 0;
-                while token + 4 <= similarities.len() {
-                    let four = dot_f32::<4>(&unit, &self.unit[token * width..], width);
-                    similarities[token..token + 4].copy_from_slice(&four);
-                    token += 4;
-                }
-                for (token, similarity) in similarities.iter_mut().enumerate().skip(token) {
-                    [*similarity] = dot_f32::<1>(&unit, &self.unit[token * width..], width);
-                }
+                self.similarities(state, &mut unit, &mut similarities);
                 if n < similarities.len() {
                     similarities.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a));
                 }
@@ -61,6 +51,41 @@ impl VisualStates {
                 sum / n as f32
             })
             .collect()
+    }
+
+    /// For each state (`rows × width`) the `count` visual tokens that resemble it most, with the cosine similarities, best
+    /// first.
+    pub fn nearest(&self, states: &[f32], count: usize) -> Vec<Vec<(u32, f32)>> {
+        let mut similarities = vec![0f32; self.len()];
+        let mut unit = vec![0f32; self.width];
+        let nearest = |state: &[f32]| {
+            self.similarities(state, &mut unit, &mut similarities);
+            let mut order: Vec<(u32, f32)> = (0..).zip(similarities.iter().copied()).collect();
+            let by = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+            if (1..order.len()).contains(&count) {
+                order.select_nth_unstable_by(count - 1, by);
+            }
+            order.truncate(count);
+            order.sort_unstable_by(by);
+            order
+        };
+        states.chunks_exact(self.width.max(1)).map(nearest).collect()
+    }
+
+    /// The cosine of one state with every visual token; `unit` is room for a state.
+    fn similarities(&self, state: &[f32], unit: &mut [f32], out: &mut [f32]) {
+        let width = self.width;
+        unit.copy_from_slice(state);
+        normalize(unit);
+        let mut token = 0;
+        while token + 4 <= out.len() {
+            let four = dot_f32::<4>(unit, &self.unit[token * width..], width);
+            out[token..token + 4].copy_from_slice(&four);
+            token += 4;
+        }
+        for (token, similarity) in out.iter_mut().enumerate().skip(token) {
+            [*similarity] = dot_f32::<1>(unit, &self.unit[token * width..], width);
+        }
     }
 }
 
@@ -112,6 +137,17 @@ mod tests {
         for (x, y) in a.relevance(&state, 3).iter().zip(b.relevance(&state, 3)) {
             assert!((x - y).abs() < 1e-5);
         }
+    }
+
+    #[test]
+    fn the_nearest_come_best_first() {
+        let states = VisualStates::new(vec![2.0, 0.0, 0.0, 3.0, -1.0, 0.0, 1.0, 1.0, 4.0, 0.0], 2);
+        let got = states.nearest(&[5.0, 0.0, 0.0, 2.0], 3);
+        assert_eq!(got[0].iter().map(|n| n.0).collect::<Vec<_>>(), [0, 4, 3]);
+        assert!((got[0][2].1 - 0.5f32.sqrt()).abs() < 1e-6);
+        assert_eq!(got[1][0], (1, 1.0));
+        assert_eq!(states.nearest(&[1.0, 0.0], 99)[0].len(), 5);
+        assert_eq!(VisualStates::new(vec![], 2).nearest(&[1.0, 0.0], 3), [vec![]]);
     }
 
     #[test]
