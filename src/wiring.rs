@@ -49,6 +49,12 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     let (handle, events) = Engine::start()?;
     handle.send(Command::Load(start.models))?;
     let mut methods: Vec<Method> = Method::presets().to_vec();
+    for own in start.methods {
+        match methods.iter_mut().find(|m| m.name == own.name) {
+            Some(same) => *same = own,
+            None => methods.push(own),
+        }
+    }
     let first = start.request.method;
     match methods.iter_mut().find(|m| m.name == first.name) {
         Some(preset) => *preset = first.clone(),
@@ -69,6 +75,8 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         max_new_tokens: start.request.max_new_tokens,
         text: start.request.text,
         record: start.sessions,
+        notice: start.notice,
+        colors: tui::ColorDepth::detect(),
         probe: Some(Arc::new(|path| {
             let facts = video::probe(path).ok()?;
             Some(ClipFacts { seconds: Some(facts.duration_s), size: Some((facts.width, facts.height)) })

@@ -73,6 +73,9 @@ actions! {
     Faster "faster" "play faster";
     Edit "edit" "change the method choice by choice";
     Save "save" "keep it as a file";
+    Editor "editor" "edit the prompt in $VISUAL or $EDITOR";
+    Export "export" "save the shown run as text, Markdown or HTML";
+    Boundaries "boundaries" "show where steps end";
     Pick "pick" "pick it, or leave it out";
     TokenBack "token_back" "the token before";
     TokenForward "token_forward" "the next token";

@@ -21,6 +21,8 @@ use crate::record::Event;
 const TICK: Duration = Duration::from_millis(120);
 /// Time between two pictures of a replay.
 const PLAY: Duration = Duration::from_millis(34);
+/// How long a terminal may take to tell its background.
+const ASKED: Duration = Duration::from_millis(400);
 /// Messages taken in before the screen is looked after again.
 const BATCH: usize = 512;
 
@@ -29,12 +31,16 @@ const BATCH: usize = 512;
 /// # Errors
 /// There is no terminal, it refuses, or the key map or theme is wrong: see [`StudioError`].
 pub fn run(
-    config: StudioConfig,
+    mut config: StudioConfig,
     engine: Box<dyn EnginePort>,
     events: mpsc::Receiver<Event>,
 ) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() {
         return Err(StudioError::NoTerminal.into());
+    }
+    if matches!(config.theme.as_str(), "auto" | "") && std::env::var_os("COLORFGBG").is_none() {
+        // Asked before the keys are read: the answer comes the same way.
+        config.theme = background().unwrap_or("dark").into();
     }
     // Mistakes in the user's files are told on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
@@ -46,6 +52,7 @@ pub fn run(
         studio,
         recorder,
         played: None,
+        edit: None,
         screen,
         engine,
         frames: Frames::default(),
@@ -61,11 +68,23 @@ pub fn run(
     Ok(ended?)
 }
 
+/// The theme that goes with the terminal's background, where it tells.
+fn background() -> Option<&'static str> {
+    let mut options = terminal_colorsaurus::QueryOptions::default();
+    options.timeout = ASKED;
+    match terminal_colorsaurus::theme_mode(options).ok()? {
+        terminal_colorsaurus::ThemeMode::Dark => Some("dark"),
+        terminal_colorsaurus::ThemeMode::Light => Some("light"),
+    }
+}
+
 struct Driver {
     studio: Studio,
     recorder: Recorder,
     /// When the replay that plays was last told of the time.
     played: Option<Instant>,
+    /// A text that waits for the user's editor.
+    edit: Option<String>,
     screen: Screen,
     engine: Box<dyn EnginePort>,
     frames: Frames,
@@ -95,6 +114,15 @@ impl Driver {
         let mut engine_lives = true;
         let mut next_tick = Instant::now() + TICK;
         while !self.leaving {
+            if let Some(text) = self.edit.take() {
+                // Whoever reads keys here would take them from the editor; a signal meant for it is none for us.
+                drop(keys);
+                let edited = self.screen.lend(|| files::edit(&text))?;
+                keys = EventStream::new();
+                signals = Signals::new()?;
+                self.take_in(Msg::Edited(edited))?;
+                self.frames.want_now();
+            }
             let now = Instant::now();
             let due = self.frames.due(now);
             if due.is_some_and(|at| at <= now) {
@@ -224,6 +252,10 @@ impl Driver {
                     let folder = path.parent().map(PathBuf::from).unwrap_or_default();
                     Msg::Listed(archive::delete(&path).and_then(|()| archive::list(&folder)))
                 }),
+                Effect::Editor(text) => self.edit = Some(text),
+                Effect::Write(name, text) => {
+                    self.off_thread(move || Msg::Written(files::write_new(&name, &text)));
+                }
                 Effect::SaveMethod(file, method) => {
                     self.off_thread(move || Msg::MethodSaved(files::save_method(file, *method)));
                 }

@@ -100,6 +100,8 @@ pub struct StudioConfig {
     pub text: TextSampling,
     /// How many of the target's most likely tokens to ask for with each token.
     pub logprobs: usize,
+    /// What to tell at the beginning, such as a file of the user's that cannot be used.
+    pub notice: Option<String>,
     /// Looks at a clip for its length; none leaves the column empty.
     pub probe: Option<Probe>,
     /// A key map over the built-in one; it need not exist.
@@ -142,6 +144,7 @@ impl Default for StudioConfig {
             max_new_tokens: 256,
             text: TextSampling::default(),
             logprobs: 5,
+            notice: None,
             probe: None,
             keymap: config.as_ref().map(|dir| dir.join("keymap.toml")),
             themes: config.as_ref().map(|dir| dir.join("themes")),

@@ -42,6 +42,10 @@ pub enum Msg {
     Listed(Result<Vec<SessionEntry>, String>),
     /// A saved session was read, or cannot be.
     Loaded(Result<Session, String>),
+    /// The prompt comes back from the user's editor, or it could not be run.
+    Edited(Result<String, String>),
+    /// A run was written to this file, or could not be.
+    Written(Result<PathBuf, String>),
     /// A method was kept as this file, or cannot be.
     MethodSaved(Result<(PathBuf, Method), String>),
     /// Runs cannot be kept as files, for this reason.
@@ -71,6 +75,10 @@ pub enum Effect {
     Load(PathBuf),
     /// Delete a session and list its folder again; answered by [`Msg::Listed`].
     Delete(PathBuf),
+    /// Let the user edit a text in an editor of their own; answered by [`Msg::Edited`].
+    Editor(String),
+    /// Write a text to a new file of this name in the working directory; answered by [`Msg::Written`].
+    Write(String, String),
     /// Keep a method as a file that is not there yet; answered by [`Msg::MethodSaved`].
     SaveMethod(PathBuf, Box<Method>),
     /// Put a text on the clipboard.

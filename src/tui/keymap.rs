@@ -5,7 +5,10 @@
 
 use std::path::Path;
 
-use super::{Action, Key, StudioError};
+use super::{
+    Action, Key, StudioError,
+    lines::{line_of, place},
+};
 
 /// The built-in map; also what `keymap.toml` in the configuration folder may say.
 pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");
@@ -140,11 +143,12 @@ impl Keymap {
     /// # Errors
     /// Names the file, the entry, what is wrong and what to write.
     pub fn overlay(&mut self, text: &str, file: &str) -> Result<(), StudioError> {
-        let wrong = |key: String, problem: String, instead: String| StudioError::Keymap {
-            file: file.to_owned(),
-            key,
-            problem,
-            instead,
+        let wrong = |key: String, problem: String, instead: String| {
+            let line = match key.split_once('.') {
+                Some((section, action)) => line_of(text, Some(section), Some(action)),
+                None => line_of(text, Some(&key), None),
+            };
+            StudioError::Keymap { file: place(file, line), key, problem, instead }
         };
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |s| text[..s.start.min(text.len())].lines().count().max(1));
@@ -268,9 +272,9 @@ mod tests {
     #[test]
     fn mistakes_name_file_entry_and_way_out() {
         for (text, entry, instead) in [
-            ("[everywere]\n", "everywere", "[everywhere]"),
-            ("[library]\nquitt = \"q\"\n", "library.quitt", "quit"),
-            ("[library]\nquit = [\"hyper-q\"]\n", "library.quit", "ctrl-q"),
+            ("\n[everywere]\n", "keymap.toml:2: everywere", "[everywhere]"),
+            ("[library]\nquitt = \"q\"\n", "keymap.toml:2: library.quitt", "quit"),
+            ("[library]\n\nquit = [\"hyper-q\"]\n", "keymap.toml:3: library.quit", "ctrl-q"),
             ("[library]\nquit = [3]\n", "library.quit", "ctrl-q"),
             ("[library]\nquit = \"q\"\nrun = \"q\"\n", "library.", "one action"),
             ("library = 1\n", "library", "[library]"),
@@ -278,7 +282,7 @@ mod tests {
         ] {
             let error = overlaid(text).unwrap_err();
             let said = format!("{error} / {}", error.hint().unwrap_or_default());
-            assert!(said.starts_with("keymap.toml: "), "{said}");
+            assert!(said.starts_with("keymap.toml:"), "{said}");
             assert!(said.contains(entry) && said.contains(instead), "{said}");
         }
     }

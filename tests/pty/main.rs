@@ -296,6 +296,36 @@ fn methods_are_turned_inspected_and_compared() {
 }
 
 #[test]
+fn the_prompt_comes_from_an_editor_and_the_caption_goes_to_files() {
+    let home = tempfile::tempdir().unwrap();
+    let editor = home.path().join("editor");
+    std::fs::write(&editor, "#!/bin/sh\nread line\nprintf \"What $line?\" > \"$1\"\n").unwrap();
+    Command::new("chmod").arg("755").arg(&editor).status().unwrap();
+    let mut t = Terminal::start_with(100, 30, &["demo"], &[("EDITOR", editor.to_str().unwrap())]);
+    t.wait("● ready");
+    t.keys("E");
+    t.until_restored();
+    t.keys("turns\n");
+    t.wait("What turns?");
+    t.keys("\r");
+    t.wait("state     done");
+    t.keys("\u{1b}");
+    t.wait("r again");
+    for keys in ["s\r", "sj\r", "sjj\r"] {
+        t.keys(keys);
+        t.wait("saved as");
+        t.keys("b");
+        t.gone("saved as");
+    }
+    let kept = |ending: &str| t.file(ending);
+    assert!(kept("md").contains("What turns?") && kept("html").contains("<!doctype html>"));
+    assert!(kept("txt").split_whitespace().count() > 5);
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
 fn a_killed_studio_has_kept_what_it_showed() {
     let mut t = endless(100, 30);
     t.wait("● ready");

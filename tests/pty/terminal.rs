@@ -41,6 +41,11 @@ fn cells(n: u16) -> NonZeroU16 {
 impl Terminal {
     /// Start the program with these arguments in a home of its own.
     pub fn start(columns: u16, rows: u16, args: &[&str]) -> Self {
+        Self::start_with(columns, rows, args, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub fn start_with(columns: u16, rows: u16, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_specreel"));
@@ -52,8 +57,11 @@ impl Terminal {
         for name in ["CONFIG", "DATA", "STATE", "CACHE"] {
             command.env_remove(format!("XDG_{name}_HOME"));
         }
-        for name in ["NO_COLOR", "COLORFGBG"] {
+        for name in ["NO_COLOR", "COLORFGBG", "VISUAL", "EDITOR"] {
             command.env_remove(name);
+        }
+        for (name, value) in variables {
+            command.env(name, value);
         }
         let child = pair.slave.spawn_command(command).unwrap();
         let begun = Instant::now();
@@ -191,6 +199,18 @@ impl Terminal {
         let folder = self.home.path().join(".local/share/specreel/sessions");
         let entries = std::fs::read_dir(folder).into_iter().flatten();
         entries.map(|e| e.unwrap().path()).collect()
+    }
+
+    /// Wait until the program has given the screen back.
+    pub fn until_restored(&self) {
+        self.until("the screen is still taken", |s| !s.parser.screen().alternate_screen());
+    }
+
+    /// The text of the one file of this ending in the working directory.
+    pub fn file(&self, ending: &str) -> String {
+        let files = std::fs::read_dir(self.home.path()).unwrap().map(|f| f.unwrap().path());
+        let mut files = files.filter(|f| f.extension().is_some_and(|e| e == ending));
+        std::fs::read_to_string(files.next().unwrap()).unwrap()
     }
 
     /// Wait until the program is gone, however it ended.

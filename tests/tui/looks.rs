@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use specreel::{
     record::{EventKind, Failure, FailureClass},
-    tui::{Msg, Studio, picture},
+    tui::{Msg, Studio, Theme, picture},
 };
 
 use crate::script::{
@@ -95,6 +95,26 @@ fn a_method_taken_apart() {
         look("edit", &studio, size);
         press(&mut studio, "s");
         look("edit_save", &studio, size);
+    }
+}
+
+#[test]
+fn a_run_saved_as_a_file() {
+    let mut studio = streaming("dark", 100, 30);
+    press(&mut studio, "b s down");
+    look("export", &studio, (100, 30));
+}
+
+#[test]
+fn every_theme() {
+    for name in Theme::names() {
+        let mut studio = streaming(name, 120, 40);
+        press(&mut studio, "esc i");
+        look(&format!("theme_{name}"), &studio, (120, 40));
+        if let Some(folder) = std::env::var_os("SPECREEL_PICTURES") {
+            let file = std::path::Path::new(&folder).join(format!("{name}.svg"));
+            std::fs::write(file, picture::svg(&studio.picture(120, 40))).unwrap();
+        }
     }
 }
 

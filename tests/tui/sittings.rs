@@ -318,6 +318,36 @@ fn a_method_of_ones_own() {
 }
 
 #[test]
+fn what_is_shown_goes_to_files_and_the_prompt_to_an_editor() {
+    let mut studio = ready("dark", 120, 40);
+    assert_eq!(press(&mut studio, "s"), []);
+    assert!(screen(&studio, 120, 40).contains("no caption to save"));
+    let Some(Effect::Editor(text)) = press(&mut studio, "E").pop() else { panic!("no editor") };
+    assert_eq!(text, "Describe the video in detail.");
+    studio.handle(Msg::Edited(Ok("Why?\n".into())));
+    assert_eq!(studio.prompt(), "Why?");
+    studio.handle(Msg::Edited(Err("cannot run the editor vi".into())));
+    assert!(screen(&studio, 120, 40).contains("cannot run the editor") && studio.prompt() == "Why?");
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    play(&mut studio, run, &lossy(), false);
+    press(&mut studio, "esc");
+    for (keys, name, word) in [
+        ("s enter", "0-lvspec.txt", "A small green star falls"),
+        ("s down enter", "0-lvspec.md", "> Why?"),
+        ("s G enter", "0-lvspec.html", "title=\"loosened: differs"),
+    ] {
+        let effects = press(&mut studio, keys);
+        let Some(Effect::Write(file, text)) = effects.first() else { panic!("{effects:?}") };
+        assert!(file == name && text.contains(word), "{file}: {text}");
+    }
+    studio.handle(Msg::Written(Ok("0-lvspec.html".into())));
+    assert!(screen(&studio, 120, 40).contains("saved as 0-lvspec.html"));
+    assert!(!screen(&studio, 120, 40).contains("falls╎ slowly"));
+    press(&mut studio, "b");
+    assert!(screen(&studio, 120, 40).contains("falls╎ slowly"));
+}
+
+#[test]
 fn a_saved_run_is_deleted_only_when_asked_twice() {
     let mut studio = ready("dark", 100, 30);
     press(&mut studio, "S");
@@ -340,7 +370,7 @@ fn any_key(rng: &mut impl Rng) -> Key {
     const KEYS: &str = "enter esc tab shift-tab up down left right home end pageup pagedown backspace delete space ctrl-c \
                         ctrl-u ctrl-w ctrl-j ctrl-l alt-enter alt-up alt-down alt-backspace f1 f2 f3 f4 f5 f6 m m p / ? o e \
                         r r y t q [ ] \\ < > h j k l g G S d n , . + minus \
-                        i i n N v c C w x e s";
+                        i i n N v c C w x e s b E";
     let keys: Vec<&str> = KEYS.split_whitespace().collect();
     if rng.random_bool(0.8) {
         return Key::parse(keys[rng.random_range(0..keys.len())]).unwrap();

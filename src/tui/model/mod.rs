@@ -67,6 +67,8 @@ pub(crate) enum Layer {
     Compare,
     /// The chosen method taken apart, with the cursor.
     Edit(usize),
+    /// Choosing the kind of file for the shown run, with the cursor.
+    Export(usize),
     /// Typing the name under which the chosen method is kept.
     SaveMethod(String),
 }
@@ -130,6 +132,8 @@ pub(crate) struct Model {
     pub inspector: Option<Inspector>,
     /// A saved session that is shown once more.
     pub replay: Option<Replay>,
+    /// Show where steps end.
+    pub boundaries: bool,
     /// Lines between the end of the caption and the last line shown; 0 follows the stream.
     pub caption_up: usize,
     pub notice: Option<(Tone, String)>,
@@ -175,8 +179,9 @@ impl Model {
             sessions: Sessions { folder: config.sessions.clone(), ..Sessions::default() },
             inspector: None,
             replay: None,
+            boundaries: false,
             caption_up: 0,
-            notice: None,
+            notice: config.notice.as_ref().map(|words| (Tone::Bad, text::clean_line(words))),
             keymap,
             themes,
             theme,
@@ -197,7 +202,7 @@ impl Model {
     /// Where the next key is pressed.
     pub fn place(&self) -> Place {
         match (&self.layer, self.focus) {
-            (Some(Layer::Methods(_) | Layer::Presets(_)), _) => Place::List,
+            (Some(Layer::Methods(_) | Layer::Presets(_) | Layer::Export(_)), _) => Place::List,
             (Some(Layer::Pick(_)), _) => Place::Pick,
             (Some(Layer::Edit(_)), _) => Place::Edit,
             (Some(Layer::Compare), _) => Place::Compare,

@@ -72,7 +72,8 @@ impl Replay {
         let now = self.player.at;
         let to = match forward {
             true => steps.find(|at| *at > now).unwrap_or(self.player.length),
-            false => steps.take_while(|at| *at < now).last().unwrap_or(0.0),
+            // Just before the last step that is shown.
+            false => steps.take_while(|at| *at <= now).last().map_or(0.0, f64::next_down),
         };
         self.player.playing = false;
         self.player.seek(to);

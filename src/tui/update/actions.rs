@@ -1,8 +1,9 @@
 //! What each action does.
 
-use super::{compare, edit, entry, inspect, runs, sessions};
+use super::{compare, edit, entry, export, inspect, runs, sessions};
 use crate::tui::{
     Action, Effect, Place,
+    export::Format,
     model::{EngineState, Layer, Model, Pane, Tone, edit::rows, run::RunState},
     view,
 };
@@ -40,6 +41,15 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         }
         Action::KnobUp => return turn(model, true),
         Action::KnobDown => return turn(model, false),
+        Action::Editor => {
+            model.layer = None;
+            return vec![Effect::Editor(model.prompt.text())];
+        }
+        Action::Export => export::open(model),
+        Action::Boundaries => {
+            model.boundaries = !model.boundaries;
+            model.note(Tone::Info, if model.boundaries { "steps end at ╎" } else { "steps are not marked" });
+        }
         Action::Edit => edit::open(model),
         Action::Save => edit::ask_name(model),
         Action::NextKnob => {
@@ -236,6 +246,7 @@ fn step(model: &mut Model, go: Move) {
             model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
         }
         Some(Layer::Open(_) | Layer::SaveMethod(_)) => {}
+        Some(Layer::Export(cursor)) => *cursor = go.apply(*cursor, Format::ALL.len(), page),
         Some(Layer::Edit(cursor)) => *cursor = go.apply(*cursor, n_rows, page),
         Some(Layer::Pick(cursor)) => *cursor = go.apply(*cursor, n_methods, page),
         Some(Layer::Compare) => {

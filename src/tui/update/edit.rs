@@ -31,6 +31,12 @@ pub(super) fn turn(model: &mut Model, up: bool) {
 
 /// Ask for the name of a file for the chosen method.
 pub(super) fn ask_name(model: &mut Model) {
+    if let Some(Layer::Methods(cursor)) = model.layer {
+        model.methods.choose(cursor);
+    }
+    if !matches!(model.layer, Some(Layer::Methods(_) | Layer::Edit(_))) {
+        return;
+    }
     let Some(method) = model.methods.current() else { return };
     model.layer = Some(Layer::SaveMethod(format!("my-{}", method.name)));
 }

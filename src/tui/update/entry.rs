@@ -1,6 +1,6 @@
 //! Lines of text that are typed over the panes, and lists to choose from.
 
-use super::{compare, edit, runs, sessions};
+use super::{compare, edit, export, runs, sessions};
 use crate::tui::{
     Effect, Key, KeyCode,
     model::{Layer, Model, Pane, Tone},
@@ -83,6 +83,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
         }
         Some(Layer::Edit(_)) => return runs::again_if_shown(model),
         Some(Layer::Filter | Layer::Open(_) | Layer::Help { .. }) => {}
+        Some(Layer::Export(cursor)) => return export::choose(model, cursor),
         Some(Layer::SaveMethod(name)) => return edit::save(model, &name),
         Some(Layer::Pick(_)) => return compare::start(model),
         Some(Layer::Compare) => compare::choose(model),

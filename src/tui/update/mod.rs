@@ -7,6 +7,7 @@ mod compare;
 mod edit;
 mod entry;
 mod events;
+mod export;
 mod inspect;
 mod runs;
 mod sessions;
@@ -85,6 +86,19 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::Loaded(session) => {
             sessions::loaded(model, session);
+            Vec::new()
+        }
+        Msg::Edited(Ok(prompt)) => {
+            model.prompt.set(prompt.trim_end());
+            model.focus = Pane::Prompt;
+            Vec::new()
+        }
+        Msg::Written(Ok(file)) => {
+            model.note(Tone::Info, format!("saved as {}", file.display()));
+            Vec::new()
+        }
+        Msg::Edited(Err(problem)) | Msg::Written(Err(problem)) => {
+            model.note(Tone::Bad, problem);
             Vec::new()
         }
         Msg::MethodSaved(outcome) => {

@@ -28,6 +28,9 @@ use crate::{
 /// How the token under the cursor stands out, with and without colours.
 const CURSOR: Modifier = Modifier::REVERSED;
 
+/// The sign between two steps.
+const EDGE: &str = "╎";
+
 /// What stands beside a method's name on every face.
 pub(super) fn mark(lossless: bool) -> &'static str {
     if lossless { "= lossless" } else { "≈ lossy" }
@@ -153,10 +156,12 @@ fn legend(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
 fn lines(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let Some(run) = model.runs.shown() else { return welcome(model, theme, columns) };
     let cursor = model.inspector.map(|i| i.token.min(run.token_count().saturating_sub(1)));
-    let pieces = run.pieces.iter().map(|p| {
+    let starts = step_starts(model, run);
+    let pieces = run.pieces.iter().flat_map(|p| {
         let here = cursor.is_some_and(|n| p.tokens.contains(&n));
         let style = theme.verdict(p.verdict);
-        (p.text.as_str(), if here { style.add_modifier(CURSOR) } else { style })
+        let edge = starts.contains(&p.tokens.start).then_some((EDGE, theme.style(Role::Dim)));
+        edge.into_iter().chain([(p.text.as_str(), if here { style.add_modifier(CURSOR) } else { style })])
     });
     let mut lines = wrap(pieces, columns);
     let dim = theme.style(Role::Dim);
@@ -184,6 +189,18 @@ fn lines(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         _ => {}
     }
     lines
+}
+
+/// The numbers of the tokens before which a step ends, where that is to be shown.
+fn step_starts(model: &Model, run: &Run) -> std::collections::HashSet<usize> {
+    let mut n = 0;
+    let start = |step: &crate::record::Step| {
+        let start = n;
+        n += step.tokens.len();
+        start
+    };
+    let steps = run.steps.iter().filter(|_| model.boundaries);
+    steps.map(start).filter(|start| *start > 0).collect()
 }
 
 /// What stands there before the first run.

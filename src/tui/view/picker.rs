@@ -11,6 +11,7 @@ use ratatui::{
 use super::{caption, place_in_list, popup, window_top, wrap::wrap};
 use crate::tui::{
     Theme,
+    export::Format,
     model::{Model, methods},
     text,
     theme::Role,
@@ -149,6 +150,23 @@ pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
         lines.extend(wrap([(text::clean(&preset.text).as_str(), Style::new())], columns));
         frame.render_widget(Paragraph::new(lines), at);
     }
+}
+
+/// The kinds of files for a run.
+pub(super) fn export(cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let (_, inner) = popup(frame, theme, 84, Format::ALL.len() as u16 + 2, "Save this run as");
+    let columns = usize::from(inner.width);
+    let line = |(i, format): (usize, Format)| {
+        let here = i == cursor;
+        let dim = if here { Style::new() } else { theme.style(Role::Dim) };
+        let line = Line::from(vec![
+            Span::raw(text::pad(format.name(), 12)),
+            Span::styled(text::pad(format.about(), columns.saturating_sub(12)), dim),
+        ]);
+        if here { line.style(theme.style(Role::Selection)) } else { line }
+    };
+    let lines: Vec<_> = Format::ALL.into_iter().enumerate().map(line).collect();
+    frame.render_widget(Paragraph::new(lines), inner);
 }
 
 /// A line that is typed: a path, a name.

@@ -114,9 +114,9 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
 /// The actions worth telling of in each place, the most useful first.
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
-        Again, Back, Choose, ClearLine, Compare, Copy, Delete, Down, Edit, Faster, Filter, Heat, Help,
-        Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened, NextPane, Open, PageDown, Pause, Pick,
-        Presets, Prompt, Quit, Run, Save, SeekForward, Sessions, StepForward, TokenForward, Yes,
+        Again, Back, Choose, ClearLine, Compare, Copy, Delete, Down, Edit, Export, Faster, Filter, Heat,
+        Help, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened, NextPane, Open, PageDown, Pause,
+        Pick, Presets, Prompt, Quit, Run, Save, SeekForward, Sessions, StepForward, TokenForward, Yes,
     };
     let busy = model.runs.active().is_some();
     match model.place() {
@@ -139,7 +139,7 @@ fn useful(model: &Model) -> &'static [Action] {
         _ if busy => &[Interrupt, Methods, NextPane, Help],
         Place::Library => &[Run, Methods, Filter, Open, Prompt, NextPane, Sessions, Help, Quit],
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
-        _ => &[Again, Methods, KnobUp, Compare, Inspect, Copy, NextPane, Sessions, Help, Quit],
+        _ => &[Again, Methods, KnobUp, Compare, Inspect, Copy, Export, NextPane, Sessions, Help, Quit],
     }
 }
 
