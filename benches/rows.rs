@@ -11,7 +11,7 @@ use specreel::{
     assets,
     model::{
         WeightType,
-        family::QwenVl,
+        family::VideoLlm,
         rows::{self, Effort, Work},
     },
 };
@@ -28,7 +28,7 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
     let models = named.map_or_else(|| vec![demo.target, demo.drafter], |dir| vec![dir]);
     for dir in models {
         for dtype in [WeightType::Q8_0, WeightType::F32] {
-            let model = QwenVl::load(&dir, dtype, &mut |_, _| {})?;
+            let model = VideoLlm::load(&dir, dtype, &mut |_, _| {})?;
             let weights = Work::of(model.decoder(), 0, 1).weight_bytes as f64 / 1e6;
             println!("{} {dtype:?}: {weights:.1} MB of matrices", model.name());
             for slots in [100, 300, 1000] {

@@ -46,7 +46,7 @@ impl Clip {
             builder.push(&frame.rgb, height, width)?;
         }
         let patches = builder.finish()?;
-        let grid = VisualGrid::from_patches(patches.grid, processor.config().merge)?;
+        let grid = processor.visual_grid(patches.grid)?;
         Ok(Self { truth: facts::of(&scene), patches, grid, sample_fps: decoded.plan.sample_fps })
     }
 }

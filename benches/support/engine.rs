@@ -44,6 +44,7 @@ impl Loaded {
             drafter: drafter.map(Path::to_owned),
             device: DeviceChoice::Cpu,
             dtype: WeightType::Auto,
+            rope: Default::default(),
         };
         handle.send(Command::Load(spec)).map_err(|f| f.error)?;
         Ok(Self { handle, events, runs: 0 })

@@ -6,7 +6,7 @@ use specreel::{
     model::{
         WeightType,
         decoder::Sequence,
-        family::{Prompt, QwenVl},
+        family::{Prompt, VideoLlm},
     },
     record::Verdict,
     speculate::{
@@ -28,15 +28,15 @@ pub type TextRule<'a> = dyn Fn(&[u32], &[Row]) -> Vec<Option<Verdict>> + 'a;
 /// A target and a drafter.
 pub struct Pair {
     /// The target.
-    pub target: QwenVl,
+    pub target: VideoLlm,
     /// The drafter.
-    pub drafter: QwenVl,
+    pub drafter: VideoLlm,
 }
 
 impl Pair {
     /// Load both.
     pub fn load(target: &Path, drafter: &Path) -> Result<Self, Problem> {
-        let load = |dir| QwenVl::load(dir, WeightType::Q8_0, &mut |_, _| {});
+        let load = |dir| VideoLlm::load(dir, WeightType::Q8_0, &mut |_, _| {});
         let pair = Self { target: load(target)?, drafter: load(drafter)? };
         pair.target.tokenizer().same_vocabulary(pair.drafter.tokenizer())?;
         Ok(pair)
@@ -86,8 +86,8 @@ impl Pair {
                 .ok_or("the drafter's prefill was stopped")?;
         Ok(Kept {
             pair: self,
-            visual: VisualStates::new(states, width),
-            visual_before: VisualStates::new(before, width),
+            visual: VisualStates::new(&states, width),
+            visual_before: VisualStates::new(&before, width),
             target: sequence,
             drafter,
             prompt,
@@ -152,6 +152,7 @@ impl Kept<'_> {
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
+            opening: None,
         };
         let mut written = Written::default();
         let finished = generate(rules, parts, &mut |step| {

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use super::{
     bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, replay::ReplayArgs, scenes::ScenesArgs,
 };
-use crate::model::{DeviceChoice, WeightType};
+use crate::model::{DeviceChoice, WeightType, family::Rope};
 
 /// Version line with what this build can use.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREEL_FEATURES"), ")");
@@ -132,6 +132,9 @@ pub struct RunArgs {
     /// Weight type of the language models: auto (q8_0), f32, q8_0, q4_k (f16 and bf16 not on a CPU)
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     pub dtype: Option<WeightType>,
+    /// Positions of the prompt's tokens: auto (the model's own), mrope (time, row, column), sequential (one axis)
+    #[arg(long, value_name = "KIND", value_parser = rope)]
+    pub rope: Option<Rope>,
     /// Look at this many frames, evenly spaced
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "fps")]
     pub frames: Option<u32>,
@@ -259,6 +262,15 @@ pub fn dtype(text: &str) -> Result<WeightType, String> {
     })
 }
 
+fn rope(text: &str) -> Result<Rope, String> {
+    Ok(match text.to_lowercase().as_str() {
+        "auto" => Rope::Auto,
+        "mrope" => Rope::Mrope,
+        "sequential" => Rope::Sequential,
+        _ => return Err("there are auto, mrope and sequential".into()),
+    })
+}
+
 fn number<T: std::str::FromStr>(text: &str, fits: impl Fn(&T) -> bool, range: &str) -> Result<T, String> {
     text.parse().ok().filter(fits).ok_or_else(|| format!("it must be {range}"))
 }
@@ -292,6 +304,8 @@ mod tests {
         assert_eq!(device("cuda"), Ok(DeviceChoice::Cuda(0)));
         assert!(device("cuda:").is_err() && device("cuda:-1").is_err() && device("tpu").is_err());
         assert_eq!(dtype("Q4_K"), Ok(WeightType::Q4K));
+        assert_eq!((rope("MRoPE"), rope("sequential")), (Ok(Rope::Mrope), Ok(Rope::Sequential)));
+        assert!(rope("1d").is_err());
         for bad in ["-1", "101", "nan", "inf", "x", ""] {
             assert!(temperature(bad).is_err(), "{bad}");
         }

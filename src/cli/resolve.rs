@@ -143,6 +143,7 @@ pub fn models(
         (None, Some(text)) => args::dtype(text).unwrap_or_default(),
         (dtype, _) => dtype.unwrap_or_default(),
     };
+    let rope = args.rope.unwrap_or_default();
     // A configured drafter belongs to the configured target, not to one that was typed.
     let (target, drafter) = match (target, &config.target) {
         (Some(target), _) => (Some(target), drafter),
@@ -155,11 +156,17 @@ pub fn models(
         }
     }
     if let Some(target) = target {
-        return Ok(ModelSpec { target: target.into(), drafter: drafter.map(Into::into), device, dtype });
+        return Ok(ModelSpec {
+            target: target.into(),
+            drafter: drafter.map(Into::into),
+            device,
+            dtype,
+            rope,
+        });
     }
     let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
     let drafter = drafter.map_or(demo.drafter, Into::into);
-    Ok(ModelSpec { target: demo.target, drafter: Some(drafter), device, dtype })
+    Ok(ModelSpec { target: demo.target, drafter: Some(drafter), device, dtype, rope })
 }
 
 fn model_directory(role: &str, dir: &Path) -> Result<(), Failure> {
@@ -308,6 +315,7 @@ mod tests {
             drafter: drafter.then(|| "d".into()),
             device: Default::default(),
             dtype: Default::default(),
+            rope: Default::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::{ops::ControlFlow, time::Instant};
 use candle_core::Tensor;
 
 use super::{
+    models,
     run::{ROOM, Runner, Stop, since},
     store::{Clip, ClipKey, Context, DrafterContext, DrafterKey, Store},
     thread::internal,
@@ -12,16 +13,16 @@ use super::{
 use crate::{
     model::{
         decoder::Sequence,
-        family::{ModelError, Prompt, QwenVl},
-        processor::{PatchBuilder, layout::VisualGrid},
+        family::{ModelError, Prompt, VideoLlm},
+        processor::PatchBuilder,
         vision::VisionError,
     },
     record::{Failure, FailureClass, Stage, Stats},
     speculate::{
-        self, Drafter, Schedule, VisualStates,
+        self, Drafter, Opening, Schedule, VisualStates,
         context::{self, Preparation, Selection, Signals},
     },
-    video::{self, Rule},
+    video,
 };
 
 /// What the target's prefill left.
@@ -78,7 +79,7 @@ impl Runner<'_> {
             };
             video::decode(
                 &self.request.video,
-                &Rule::QWEN_VL,
+                models::frames(self.models.target.family()),
                 self.request.sampling,
                 &mut |probe, plan| {
                     let (height, width, frames) =
@@ -109,7 +110,7 @@ impl Runner<'_> {
         }
         let (Some(builder), false) = (builder, decoded.cancelled) else { return Err(Stop::Cancelled) };
         let patches = builder.finish()?;
-        let grid = VisualGrid::from_patches(patches.grid, processor.config().merge)?;
+        let grid = processor.visual_grid(patches.grid)?;
         let decode_ms = since(started);
         stats.timings.decode_video_ms = decode_ms;
         store.clips.insert(
@@ -202,7 +203,7 @@ impl Runner<'_> {
         };
         let prefill_ms = since(started) - read.drafter_ms;
         stats.timings.prefill_target_ms = prefill_ms;
-        let mut context = Context::new(prompt, read.target, VisualStates::new(seen, width), prefill_ms);
+        let mut context = Context::new(prompt, read.target, VisualStates::new(&seen, width), prefill_ms);
         context.signals.variations.extend(read.variation);
         if let Some((key, drafter)) = read.drafter {
             context.drafters.insert(key, drafter);
@@ -212,7 +213,7 @@ impl Runner<'_> {
     }
 
     /// The target's prefill up to the layer at which tokens are compared, and then the rest; under the parallel schedule the
-    /// drafter reads its share meanwhile (ParallelVLM's first stage).
+    /// drafter reads its share meanwhile, and drafts its first window (ParallelVLM's first stage).
     fn in_two_parts(
         &self,
         depth: f64,
@@ -248,9 +249,15 @@ impl Runner<'_> {
         let signals = Signals { variations: vec![(depth, growth)], ..Signals::default() };
         let grid = [clip.grid.t, clip.grid.h, clip.grid.w];
         let selection = context::select(&method.context, grid, &signals);
+        let root = prompt.ids.last().copied().unwrap_or_default();
         let began = Instant::now();
         let (finished, share, target_ms) = std::thread::scope(|scope| {
-            let share = scope.spawn(|| self.read_share(clip, prompt, &selection));
+            let share = scope.spawn(|| -> Result<_, Stop> {
+                let mut share = self.read_share(clip, prompt, &selection)?;
+                let rules = self.rules(method, self.request.max_new_tokens, &|_| false, None);
+                let opening = Opening::draft(&rules, &mut share.sequence, root).map_err(ModelError::from)?;
+                Ok((share, opening))
+            });
             let finished = finish();
             let target_ms = since(began);
             let share = share.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -258,15 +265,17 @@ impl Runner<'_> {
         });
         let wall_ms = since(began);
         finished?;
-        let share = share?;
-        let drafter_ms = share.prefill_ms + share.encoded.as_ref().map_or(0.0, |e| e.1);
+        let (share, opening) = share?;
+        let reading_ms = share.prefill_ms + opening.ms();
+        let drafter_ms = reading_ms + share.encoded.as_ref().map_or(0.0, |e| e.1);
         stats.timings.overlapped_ms = (target_ms + drafter_ms - wall_ms).max(0.0);
-        stats.timings.prefill_drafter_ms = share.prefill_ms;
+        stats.timings.prefill_drafter_ms = reading_ms;
         if let Some(encoded) = share.encoded {
             stats.timings.encode_drafter_ms = encoded.1;
             clip.drafter = Some(encoded);
         }
-        let drafter = DrafterContext { sequence: share.sequence, prefill_ms: share.prefill_ms };
+        let drafter =
+            DrafterContext { sequence: share.sequence, prefill_ms: share.prefill_ms, opening: Some(opening) };
         Ok(Read {
             target: sequence,
             variation,
@@ -340,14 +349,14 @@ impl Runner<'_> {
         let shared =
             self.preparation(&context.prompt, clip).shared(&method.drafter, selection, &context.target, room);
         let drafter = match shared {
-            Some(sequence) => DrafterContext { sequence, prefill_ms: since(started) },
+            Some(sequence) => DrafterContext { sequence, prefill_ms: since(started), opening: None },
             None => {
                 let share = self.read_share(clip, &context.prompt, selection)?;
                 if let Some(encoded) = share.encoded {
                     stats.timings.encode_drafter_ms = encoded.1;
                     clip.drafter = Some(encoded);
                 }
-                DrafterContext { sequence: share.sequence, prefill_ms: share.prefill_ms }
+                DrafterContext { sequence: share.sequence, prefill_ms: share.prefill_ms, opening: None }
             }
         };
         stats.timings.prefill_drafter_ms = drafter.prefill_ms;
@@ -386,7 +395,7 @@ impl Runner<'_> {
 
     fn encode(
         &self,
-        model: &QwenVl,
+        model: &VideoLlm,
         patches: &crate::model::processor::Patches,
     ) -> Result<(Tensor, f64), Stop> {
         let started = Instant::now();

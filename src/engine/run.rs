@@ -15,7 +15,7 @@ use crate::{
         Baseline, BaselineKind, EventKind, Failure, FailureClass, Stage, Stats, Step, StopReason,
         stats::Equality,
     },
-    speculate::{self, Drafter, Finished, Method, Rules, Sampler},
+    speculate::{self, Drafter, Finished, Method, Opening, Parts, Rules, Sampler},
 };
 
 /// Autoregressive steps of a calibration; the first ones warm up.
@@ -157,7 +157,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn rules<'r>(
+    pub(super) fn rules<'r>(
         &'r self,
         method: &'r Method,
         max_new_tokens: usize,
@@ -204,12 +204,13 @@ impl Runner<'_> {
         let drafter_front_ms = stats.timings.encode_drafter_ms + stats.timings.select_ms
             - stats.timings.overlapped_ms
             + drafter.as_ref().map_or(0.0, |d| d.prefill_ms);
-        let drafter_base = drafter.as_ref().map(|d| d.sequence.len());
         let mut stream = tokenizer.stream();
         let (mut text, mut ids) = (String::new(), Vec::new());
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
         let rules = self.rules(method, self.request.max_new_tokens, &protected, row_ms);
+        let opening = drafter.as_mut().and_then(|d| d.open(&rules));
+        let drafter_base = drafter.as_ref().map(|d| opening.as_ref().map_or(d.sequence.len(), Opening::base));
         let mut on = |mut step: Step| {
             let dressing = Instant::now();
             for token in &mut step.tokens {
@@ -238,7 +239,8 @@ impl Runner<'_> {
         let begun = self.progress(Stage::Generate, 0, self.request.max_new_tokens).is_continue();
         let outcome = match begun {
             true => {
-                speculate::generate(rules, context.parts(drafter.as_mut().map(|d| &mut d.sequence)), &mut on)
+                let parts = context.parts(drafter.as_mut().map(|d| &mut d.sequence));
+                speculate::generate(rules, Parts { opening, ..parts }, &mut on)
             }
             false => Ok(Finished::default()),
         };

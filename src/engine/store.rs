@@ -15,7 +15,7 @@ use crate::{
     },
     record::Baseline,
     speculate::{
-        Drafter, Method, Parts, Placing, Sampler, VisualStates,
+        Drafter, Method, Opening, Parts, Placing, Rules, Sampler, VisualStates,
         context::{Selection, Signals},
     },
     video::Sampling,
@@ -136,6 +136,21 @@ pub struct DrafterContext {
     pub sequence: Sequence,
     /// Time of the prefill.
     pub prefill_ms: f64,
+    /// Its first window, where it was drafted beside the target's prefill and not used yet; the sequence then holds what was
+    /// fed for it, too.
+    pub opening: Option<Opening>,
+}
+
+impl DrafterContext {
+    /// The opening for a generation under these rules. One that was made under others is undone.
+    pub fn open(&mut self, rules: &Rules<'_>) -> Option<Opening> {
+        let opening = self.opening.take()?;
+        if opening.fits(rules) {
+            return Some(opening);
+        }
+        self.sequence.truncate(opening.base());
+        None
+    }
 }
 
 /// The ids of an autoregressive run, to compare with.
@@ -194,6 +209,7 @@ impl Context {
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
+            opening: None,
         }
     }
 }

@@ -1,8 +1,7 @@
 //! A directory in Hugging Face layout: its weight files mapped into memory, every tensor checked before it is read.
 //!
-//! One file (`model.safetensors`) or shards with an index. Both name layouts are understood: names are asked for as the
-//! original checkpoints have them (`visual.…`, `model.…`, `lm_head.weight`), and found under the newer ones too
-//! (`model.visual.…`, `model.language_model.…`).
+//! One file (`model.safetensors`) or shards with an index. A tensor is asked for by one name and found under any that
+//! checkpoints have for it, see [`super::names`].
 
 use std::{
     collections::HashMap,
@@ -14,6 +13,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorInfo};
 
+use super::{family::Family, names};
 use crate::record::{Failure, FailureClass};
 
 /// Why a checkpoint cannot be used.
@@ -53,11 +53,14 @@ impl From<CheckpointError> for Failure {
     fn from(error: CheckpointError) -> Self {
         let hint = match &error {
             CheckpointError::File { path, .. } if path.ends_with("config.json") => {
-                "give the directory of a Qwen2.5-VL checkpoint as it is downloaded from the Hugging Face hub"
+                let known = Family::ALL.map(Family::name).join(", ");
+                format!(
+                    "give the directory of a checkpoint as it is downloaded from the Hugging Face hub: {known}"
+                )
             }
-            _ => "download the checkpoint again, all files of it: this copy is incomplete or damaged",
+            _ => "download the checkpoint again, all files of it: this copy is incomplete or damaged".into(),
         };
-        Failure { class: FailureClass::Input, error: error.to_string(), hint: Some(hint.into()) }
+        Failure { class: FailureClass::Input, error: error.to_string(), hint: Some(hint) }
     }
 }
 
@@ -132,11 +135,7 @@ impl Checkpoint {
     }
 
     fn find(&self, name: &str) -> Option<(&Shard, &TensorInfo)> {
-        let newer = match name.strip_prefix("model.") {
-            Some(rest) => format!("model.language_model.{rest}"),
-            None => format!("model.{name}"),
-        };
-        [name, newer.as_str()].into_iter().find_map(|name| {
+        names::spellings(name).iter().find_map(|name| {
             let shard = &self.shards[*self.names.get(name)?];
             Some((shard, shard.metadata.info(name)?))
         })
@@ -193,8 +192,7 @@ impl Checkpoint {
     pub fn var_builder(&self, prefix: &str) -> Result<VarBuilder<'static>, CheckpointError> {
         let mut tensors = HashMap::new();
         for (name, &shard) in &self.names {
-            let relative = name.strip_prefix("model.").unwrap_or(name).strip_prefix(prefix);
-            let Some(relative) = relative.and_then(|n| n.strip_prefix('.')) else { continue };
+            let Some(relative) = names::below(name, prefix) else { continue };
             let shard = &self.shards[shard];
             let Some(info) = shard.metadata.info(name) else { continue };
             let tensor =

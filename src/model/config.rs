@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::checkpoint::CheckpointError;
+use super::{checkpoint::CheckpointError, family::Family};
 
 /// The language model's configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,13 +37,13 @@ pub struct TextConfig {
     pub max_positions: usize,
 }
 
-/// What else a Qwen-VL checkpoint's `config.json` says.
+/// What a Video-LLM's `config.json` says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VlConfig {
+    /// The family.
+    pub family: Family,
     /// The language model.
     pub text: TextConfig,
-    /// `model_type`, e.g. `qwen2_5_vl`.
-    pub model_type: String,
     /// The placeholder id of a visual token in a video.
     pub video_token: u32,
     /// The whole file, for the vision tower's own reading.
@@ -75,6 +75,8 @@ struct RawText {
     max_position_embeddings: Option<usize>,
     #[serde(default)]
     use_sliding_window: bool,
+    #[serde(default)]
+    hidden_act: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -105,12 +107,11 @@ impl VlConfig {
     }
 
     fn resolve(raw: serde_json::Value) -> Result<Self, String> {
-        let model_type = raw.get("model_type").and_then(|v| v.as_str()).unwrap_or_default().to_owned();
-        if model_type != "qwen2_5_vl" {
-            return Err(match model_type.as_str() {
-                "" => "no `model_type`; is this a Hugging Face model directory?".into(),
-                other => format!("architecture `{other}` is not supported; supported: qwen2_5_vl"),
-            });
+        let family = Family::of(&raw)?;
+        if let Some(other) = raw.pointer("/text_config/model_type").and_then(|v| v.as_str())
+            && !other.starts_with("qwen2")
+        {
+            return Err(format!("the language model is a `{other}`; supported: qwen2"));
         }
         // What a nested text_config leaves out stands at the top.
         let mut merged = raw.clone();
@@ -120,14 +121,20 @@ impl VlConfig {
             for (key, value) in text {
                 top.insert(key.clone(), value.clone());
             }
-            if let Some(tied) = raw.get("tie_word_embeddings") {
-                top.insert("tie_word_embeddings".into(), tied.clone());
+            // Either place may hold the default and the other one what counts.
+            if raw.get("tie_word_embeddings").and_then(serde_json::Value::as_bool) == Some(true) {
+                top.insert("tie_word_embeddings".into(), true.into());
             }
         }
         let text: RawText = serde_json::from_value(merged).map_err(|e| e.to_string())?;
-        let video_token = raw.get("video_token_id").and_then(serde_json::Value::as_u64);
-        let video_token = video_token.and_then(|v| u32::try_from(v).ok()).ok_or("no `video_token_id`")?;
-        Ok(Self { text: text.resolve()?, model_type, video_token, raw })
+        let text = text.resolve()?;
+        let video_token =
+            ["video_token_id", "video_token_index"].iter().find_map(|key| raw.get(key)?.as_u64());
+        let video_token = video_token.ok_or("no `video_token_id` (or `video_token_index`)")?;
+        let video_token = u32::try_from(video_token).ok().filter(|id| (*id as usize) < text.vocab);
+        let video_token = video_token
+            .ok_or_else(|| format!("the video's token is outside of the {} embeddings", text.vocab))?;
+        Ok(Self { family, text, video_token, raw })
     }
 }
 
@@ -141,6 +148,9 @@ impl RawText {
         }
         if self.use_sliding_window {
             return Err("`use_sliding_window` is not supported".into());
+        }
+        if let Some(act) = self.hidden_act.filter(|act| act != "silu") {
+            return Err(format!("`hidden_act` is `{act}`; supported: silu"));
         }
         let limits: [(&str, usize, usize); 6] = [
             ("hidden_size", self.hidden_size, 1 << 16),
@@ -233,6 +243,22 @@ mod tests {
     }
 
     #[test]
+    fn llava_s_own_spellings_are_read() {
+        let mut text = flat();
+        let top = text.as_object_mut().unwrap();
+        top.remove("rope_scaling");
+        top.insert("model_type".into(), json!("qwen2"));
+        let mut raw = json!({
+            "model_type": "llava_onevision", "video_token_index": 9, "tie_word_embeddings": false, "text_config": text
+        });
+        let config = VlConfig::resolve(raw.clone()).unwrap();
+        assert_eq!((config.family, config.video_token), (Family::LlavaOnevision, 9));
+        assert_eq!((config.text.tied, config.text.mrope_section), (true, None));
+        raw["text_config"]["model_type"] = json!("llama");
+        assert!(VlConfig::resolve(raw).unwrap_err().contains("llama"));
+    }
+
+    #[test]
     fn impossible_sizes_are_refused_in_words() {
         for (key, value, words) in [
             ("num_key_value_heads", json!(3), "cannot share"),
@@ -241,8 +267,12 @@ mod tests {
             ("vocab_size", json!(1u64 << 40), "vocab_size"),
             ("rope_scaling", json!({"type": "yarn"}), "yarn"),
             ("rope_scaling", json!({"mrope_section": [1, 1, 1]}), "half a head"),
-            ("model_type", json!("llama"), "llama"),
+            ("model_type", json!("llama"), "LLaVA-OneVision"),
+            ("video_token_id", json!(320), "outside"),
+            ("video_token_id", json!("video"), "no `video_token_id`"),
             ("hidden_size", json!("wide"), "invalid type"),
+            ("hidden_act", json!("relu"), "relu"),
+            ("use_sliding_window", json!(true), "use_sliding_window"),
         ] {
             let mut raw = flat();
             raw[key] = value;

@@ -4,6 +4,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod decoder;
 pub mod family;
+pub mod names;
 pub mod processor;
 pub mod rows;
 pub mod template;
@@ -12,6 +13,7 @@ pub mod vision;
 
 use std::path::PathBuf;
 
+use self::family::Rope;
 use crate::record::{Failure, FailureClass};
 
 /// Which models to run, on what, in which weights.
@@ -25,6 +27,8 @@ pub struct ModelSpec {
     pub device: DeviceChoice,
     /// Weight type of the language models.
     pub dtype: WeightType,
+    /// Positions of a prompt's tokens, for both models.
+    pub rope: Rope,
 }
 
 impl ModelSpec {
@@ -94,7 +98,8 @@ mod tests {
 
     #[test]
     fn types_that_are_not_offered_are_refused() {
-        let spec = |device, dtype| ModelSpec { target: "t".into(), drafter: None, device, dtype };
+        let spec =
+            |device, dtype| ModelSpec { target: "t".into(), drafter: None, device, dtype, rope: Rope::Auto };
         assert!(spec(DeviceChoice::Cuda(0), WeightType::Auto).weights().is_err());
         assert!(spec(DeviceChoice::Cpu, WeightType::Bf16).weights().is_err());
         assert_eq!(spec(DeviceChoice::Auto, WeightType::Auto).weights(), Ok((WeightType::Q8_0, "q8_0")));

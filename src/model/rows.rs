@@ -148,7 +148,7 @@ fn macs(c: &TextConfig, slots: u64, rows: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{WeightType, family::QwenVl};
+    use crate::model::{WeightType, family::VideoLlm};
 
     fn config() -> TextConfig {
         TextConfig {
@@ -181,7 +181,7 @@ mod tests {
 
     fn decoder() -> Arc<Decoder> {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
-        QwenVl::load(&dir, WeightType::Q8_0, &mut |_, _| {}).unwrap().decoder().clone()
+        VideoLlm::load(&dir, WeightType::Q8_0, &mut |_, _| {}).unwrap().decoder().clone()
     }
 
     const SHORT: Effort = Effort { warm_up: 1, rounds: 2, at_most: Duration::ZERO };

@@ -21,6 +21,12 @@ pub const QWEN: &str = "{% for message in messages %}{% if loop.first and messag
 {{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}\
 {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
+/// The template of LLaVA-OneVision, for checkpoints that bring none.
+pub const LLAVA_ONEVISION: &str = "{% for message in messages %}<|im_start|>{{ message['role'] }}\n\
+{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
+{% if part['type'] == 'video' %}<video>\n{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}\
+{% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
 /// Instructions that a template may run; the family's own takes a few hundred.
 const FUEL: u64 = 100_000;
 
@@ -85,6 +91,29 @@ impl From<TemplateError> for Failure {
             },
         }
     }
+}
+
+/// The source without the marks around what an assistant said (`{% generation %}`): the reference's own addition to the
+/// language, which changes nothing that is written.
+fn without_marks(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find("{%") {
+        let (before, tag) = rest.split_at(start);
+        let end = tag.find("%}").map_or(tag.len(), |end| end + 2);
+        let (tag, after) = tag.split_at(end);
+        let word = tag.trim_start_matches("{%").trim_end_matches("%}").trim_matches(['-', '+']).trim();
+        out.push_str(before);
+        match word {
+            // A tag that does nothing: spaces are cut around it as they were around the mark.
+            "generation" | "endgeneration" => {
+                out.push_str(&tag.replacen(word, "set generation_mark = 0", 1));
+            }
+            _ => out.push_str(tag),
+        }
+        rest = after;
+    }
+    out + rest
 }
 
 /// A chat template, not yet rendered.
@@ -173,7 +202,8 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });
-        let template = environment.template_from_named_str("chat", &self.source).map_err(failed)?;
+        let source = without_marks(&self.source);
+        let template = environment.template_from_named_str("chat", &source).map_err(failed)?;
         let content = vec![context! { type => "video" }, context! { type => "text", text => prompt }];
         let messages = vec![context! { role => "user", content => content }];
         let context = context! { messages => messages, add_generation_prompt => true };
@@ -221,6 +251,27 @@ mod tests {
             render(QWEN).unwrap(),
             "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n\
              <|vision_start|><|video_pad|><|vision_end|>P<|im_end|>\n<|im_start|>assistant\n"
+        );
+    }
+
+    #[test]
+    fn marks_around_what_is_learned_change_nothing() {
+        assert_eq!(
+            render("a {%- generation -%} P {% endgeneration %} b {% if 0 %}{% endif %}").unwrap(),
+            "aP  b "
+        );
+        assert!(
+            matches!(render("P {% generation"), Err(TemplateError::Render { .. })),
+            "an open tag is an error"
+        );
+        assert_eq!(render("{% generation %}{{ '\n' + 'x' }}{% endgeneration %}P").unwrap(), "\nxP");
+    }
+
+    #[test]
+    fn the_other_built_in_template_reads_as_documented() {
+        assert_eq!(
+            render(LLAVA_ONEVISION).unwrap(),
+            "<|im_start|>user\n<video>\nP<|im_end|>\n<|im_start|>assistant\n"
         );
     }
 

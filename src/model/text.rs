@@ -4,7 +4,12 @@
 //! exactly when its bytes form characters. Text of the template and text of the user are encoded differently: only the
 //! former may name special tokens.
 
-use std::{collections::HashMap, path::Path, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::Path,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use serde::Deserialize;
 use tokenizers::{DecoderWrapper, Tokenizer};
@@ -107,6 +112,8 @@ struct Inner {
     repetition_penalty: Option<f64>,
     /// Contents of all added tokens, special or not.
     added: HashMap<u32, (String, bool)>,
+    /// The bytes of each id, once it was asked for.
+    bytes: Box<[OnceLock<Box<[u8]>>]>,
 }
 
 /// A checkpoint's tokenizer; clones share it.
@@ -194,7 +201,8 @@ impl TextTokenizer {
         if let Some(id) = ends.iter().find(|id| **id as usize >= vocabulary) {
             return Err(TextError::EndOutside { id: *id, vocabulary });
         }
-        Ok(Self(Arc::new(Inner { full, plain, path, vocabulary, ends, repetition_penalty, added })))
+        let bytes = (0..vocabulary).map(|_| OnceLock::new()).collect();
+        Ok(Self(Arc::new(Inner { full, plain, path, vocabulary, ends, repetition_penalty, added, bytes })))
     }
 
     /// Ids of trusted text, in which added tokens (`<|im_start|>`) are recognised. None are put around it.
@@ -257,23 +265,29 @@ impl TextTokenizer {
         self.0.added.values().map(|(content, _)| content.as_str()).filter(|content| !content.is_empty())
     }
 
-    /// The bytes that a token stands for; special tokens and unknown ids have none.
-    fn bytes(&self, id: u32, special: bool) -> Vec<u8> {
-        match self.0.added.get(&id) {
-            Some((_, true)) if !special => Vec::new(),
-            Some((content, _)) => content.clone().into_bytes(),
-            None => self.0.full.id_to_token(id).map(|token| token_bytes(&token)).unwrap_or_default(),
-        }
+    /// The bytes that a token stands for; unknown ids have none.
+    fn bytes(&self, id: u32) -> &[u8] {
+        let inner = &self.0;
+        let Some(bytes) = inner.bytes.get(id as usize) else { return &[] };
+        bytes.get_or_init(|| match inner.added.get(&id) {
+            Some((content, _)) => content.as_bytes().into(),
+            None => inner.full.id_to_token(id).map(|token| token_bytes(&token)).unwrap_or_default().into(),
+        })
+    }
+
+    /// The bytes that a token adds to a text; special tokens add none.
+    fn written(&self, id: u32) -> &[u8] {
+        if self.is_special(id) { &[] } else { self.bytes(id) }
     }
 
     /// One token as text for people: special tokens by name, broken characters as U+FFFD.
     pub fn token_text(&self, id: u32) -> String {
-        String::from_utf8_lossy(&self.bytes(id, true)).into_owned()
+        String::from_utf8_lossy(self.bytes(id)).into_owned()
     }
 
     /// The text of ids, without special tokens; broken characters as U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> String {
-        let bytes: Vec<u8> = ids.iter().flat_map(|id| self.bytes(*id, false)).collect();
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| self.written(*id)).copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -344,7 +358,7 @@ pub struct TextStream {
 impl TextStream {
     /// The text that `id` completes.
     pub fn push(&mut self, id: u32) -> String {
-        self.pending.extend(self.tokenizer.bytes(id, false));
+        self.pending.extend(self.tokenizer.written(id));
         let mut text = String::new();
         loop {
             match std::str::from_utf8(&self.pending) {

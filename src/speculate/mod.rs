@@ -21,6 +21,7 @@ pub use method::{
     Acceptance, AcceptedRows, Context, Drafter, EntropyOver, Length, Method, MethodError, Part, Placing,
     Schedule, Shape,
 };
+pub use overlap::Opening;
 pub use rules::{OwnRule, Parts, Rules};
 pub use sampling::Sampler;
 pub use session::Session;

@@ -6,7 +6,7 @@ use candle_core::{Error, Result};
 
 use super::{
     generate::Finished,
-    method::{Acceptance, Length, Schedule, Shape},
+    method::{Acceptance, Length, Method, Schedule, Shape},
     rules::{Parts, Rules},
     sampling::{Purpose, RowFacts, Sampler, draw},
     schedule::{
@@ -39,12 +39,60 @@ impl AsRef<[f32]> for Evidence {
     }
 }
 
+/// A first window that was drafted while the target was still in its prefill (ParallelVLM's first stage). The drafter's
+/// sequence holds what was fed for it, beyond the prompt.
+#[derive(Debug)]
+pub struct Opening {
+    sampler: Sampler,
+    base: usize,
+    window: Vec<Draft<Evidence>>,
+    ms: f64,
+}
+
+impl Opening {
+    /// Draft the first window under the rules of the generation that follows. `sequence` holds the prompt without its last
+    /// token, `root`.
+    ///
+    /// # Errors
+    /// If a pass fails.
+    pub fn draft(rules: &Rules<'_>, sequence: &mut Sequence, root: u32) -> Result<Self> {
+        let started = Instant::now();
+        let base = sequence.len();
+        let draft = window(rules.method).length().min(rules.max_new_tokens);
+        let order = DrafterOrder { truncate_to: 0, feed: vec![root], draft, position: 0 };
+        let window = DrafterSide::new(rules, sequence, base).draft(&order)?;
+        Ok(Self { sampler: rules.sampler, base, window, ms: started.elapsed().as_secs_f64() * 1e3 })
+    }
+
+    /// True if a generation under these rules may begin with it.
+    pub fn fits(&self, rules: &Rules<'_>) -> bool {
+        matches!(rules.method.schedule, Schedule::Parallel { .. }) && self.sampler == rules.sampler
+    }
+
+    /// Time that it took, in milliseconds.
+    pub fn ms(&self) -> f64 {
+        self.ms
+    }
+
+    /// Slots of the drafter's sequence that are the prompt's.
+    pub fn base(&self) -> usize {
+        self.base
+    }
+}
+
 struct DrafterSide<'a> {
     sequence: &'a mut Sequence,
     base: usize,
     ends: &'a [u32],
     vocab: usize,
     sampler: Option<Sampler>,
+}
+
+impl<'a> DrafterSide<'a> {
+    fn new(rules: &Rules<'a>, sequence: &'a mut Sequence, base: usize) -> Self {
+        let samples = samples(rules).then_some(rules.sampler);
+        Self { sequence, base, ends: rules.ends, vocab: rules.vocab, sampler: samples }
+    }
 }
 
 impl DrafterWorker<Evidence> for DrafterSide<'_> {
@@ -122,10 +170,6 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
 }
 
 impl TargetSide<'_> {
-    fn samples(&self) -> bool {
-        self.rules.method.acceptance == (Acceptance::Sampled {}) && !self.rules.sampler.is_greedy()
-    }
-
     /// The target's own token of each row.
     fn wanted(&self, position: usize) -> Vec<u32> {
         let sampler = self.rules.sampler;
@@ -173,14 +217,14 @@ impl TargetSide<'_> {
 impl Judge<Evidence> for TargetSide<'_> {
     fn accept(&mut self, case: &Case<'_, Evidence>) -> Vec<Verdict> {
         self.probabilities = case.drafts.iter().map(|draft| draft.evidence.probability).collect();
-        match self.samples() {
+        match samples(&self.rules) {
             true => Sampled { rows: &self.distributions, sampler: self.rules.sampler }.accept(case),
             false => Exact { wanted: &self.wanted(case.position) }.accept(case),
         }
     }
 
     fn instead(&mut self, case: &Case<'_, Evidence>, row: usize) -> u32 {
-        match self.samples() {
+        match samples(&self.rules) {
             true => Sampled { rows: &self.distributions, sampler: self.rules.sampler }.instead(case, row),
             false => Exact { wanted: &self.wanted(case.position) }.instead(case, row),
         }
@@ -197,22 +241,10 @@ pub(super) fn generate(
     let Some(sequence) = parts.drafter else {
         return Err(Error::Msg("the parallel schedule needs a drafter that is a model".into()));
     };
-    let most = match rules.method.shape {
-        Shape::Chain { length: Length::Fixed(length) } => length.min(LONGEST),
-        _ => LONGEST,
-    };
-    let mut window = match rules.method.schedule {
-        Schedule::Parallel { window: Length::Fixed(length) } => Window::fixed(length),
-        _ => Window::auto(START, most),
-    };
-    let samples = rules.method.acceptance == (Acceptance::Sampled {}) && !rules.sampler.is_greedy();
-    let mut drafter = DrafterSide {
-        base: sequence.len(),
-        sequence,
-        ends: rules.ends,
-        vocab: rules.vocab,
-        sampler: samples.then_some(rules.sampler),
-    };
+    let mut window = window(rules.method);
+    let base = parts.opening.as_ref().map_or(sequence.len(), |opening| opening.base);
+    let mut drafter = DrafterSide::new(&rules, sequence, base);
+    let mut opening = parts.opening.map(|opening| (opening.window, opening.ms));
     let mut target = TargetSide {
         rules,
         base: parts.target.len(),
@@ -228,11 +260,13 @@ pub(super) fn generate(
         let companion = Companion::spawn(scope, &mut drafter).map_err(failed)?;
         for index in 0.. {
             let started = Instant::now();
-            let Some(ticked) = companion.tick(&mut machine, &mut window, &mut target).map_err(failed)? else {
+            let Some(ticked) =
+                companion.tick(&mut machine, &mut window, &mut target, opening.take()).map_err(failed)?
+            else {
                 break;
             };
             let drafted = ticked.outcome.drafted.len();
-            if drafted > 0 {
+            if drafted > 0 && ticked.drafter_ms > 0.0 {
                 drafter_row_ms.push(ticked.drafter_ms / drafted as f64);
             }
             if on(target.step(index, &ticked, started)).is_break() {
@@ -247,6 +281,21 @@ pub(super) fn generate(
         drafter_row_ms,
         tally: Some(machine.tally().clone()),
     })
+}
+
+fn samples(rules: &Rules<'_>) -> bool {
+    rules.method.acceptance == (Acceptance::Sampled {}) && !rules.sampler.is_greedy()
+}
+
+fn window(method: &Method) -> Window {
+    let most = match method.shape {
+        Shape::Chain { length: Length::Fixed(length) } => length.min(LONGEST),
+        _ => LONGEST,
+    };
+    match method.schedule {
+        Schedule::Parallel { window: Length::Fixed(length) } => Window::fixed(length),
+        _ => Window::auto(START, most),
+    }
 }
 
 fn failed(failure: Failure<Error>) -> Error {

@@ -6,6 +6,7 @@ use super::{
     accept::{Needs, Row, relevance::VisualStates},
     draft::{Draft, Lookup, ModelDrafter},
     method::{AcceptedRows, Context, Drafter, Method},
+    overlap::Opening,
     sampling::Sampler,
 };
 use crate::{
@@ -52,6 +53,8 @@ pub struct Parts<'a> {
     pub span: Range<usize>,
     /// The prompt's ids; the last is the first root.
     pub prompt: &'a [u32],
+    /// The drafter's first window, where it was drafted beside the target's prefill (parallel schedule).
+    pub opening: Option<Opening>,
 }
 
 impl<'a> Parts<'a> {

@@ -23,20 +23,8 @@ pub struct RowFacts {
 impl RowFacts {
     /// Facts about `logits`. An empty row is a row of one impossible token.
     pub fn of(logits: &[f32]) -> Self {
-        let mut top3 = [f32::NEG_INFINITY; 3];
-        let mut argmax = 0;
-        for (id, &l) in logits.iter().enumerate() {
-            if l > top3[2] {
-                if l > top3[0] {
-                    top3 = [l, top3[0], top3[1]];
-                    argmax = id as u32;
-                } else if l > top3[1] {
-                    top3 = [top3[0], l, top3[1]];
-                } else {
-                    top3[2] = l;
-                }
-            }
-        }
+        let top3 = kernels::largest3(logits);
+        let argmax = kernels::position(logits, top3[0]).unwrap_or(0) as u32;
         let max = top3[0];
         let sum = kernels::sum_exp(logits, max);
         Self { argmax, max, log_sum: max + sum.ln() as f32, top3 }
@@ -187,13 +175,7 @@ pub enum Purpose {
 
 /// The id of the largest logit, the lowest where tied.
 pub fn argmax(logits: &[f32]) -> u32 {
-    let mut best = 0;
-    for (id, l) in logits.iter().enumerate() {
-        if *l > logits[best] {
-            best = id;
-        }
-    }
-    best as u32
+    kernels::position(logits, kernels::largest3(logits)[0]).unwrap_or(0) as u32
 }
 
 /// The id at which the cumulated probability passes `u` in [0, 1); the last possible id where rounding leaves a gap.
@@ -260,6 +242,24 @@ mod tests {
             top_log_probabilities(&[1.0, 3.0, 3.0], &facts, 2).into_iter().map(|t| t.0).collect();
         assert_eq!(top, [1, 2]);
         assert_eq!(top_log_probabilities(&[1.0], &facts, 9).len(), 1);
+    }
+
+    #[test]
+    fn the_largest_are_found_wherever_they_stand() {
+        for n in [1usize, 2, 7, 31, 32, 33, 200] {
+            for seed in 0..20u64 {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                // Few different values, so that ties are common.
+                let row: Vec<f32> = (0..n).map(|_| (rng.random::<f32>() * 40.0).floor() - 30.0).collect();
+                let mut sorted: Vec<usize> = (0..n).collect();
+                sorted.sort_by(|&a, &b| row[b].total_cmp(&row[a]).then(a.cmp(&b)));
+                let facts = RowFacts::of(&row);
+                assert_eq!((facts.argmax, argmax(&row)), (sorted[0] as u32, sorted[0] as u32));
+                let top: Vec<f32> = sorted.iter().take(3).map(|&i| row[i]).collect();
+                assert_eq!(facts.top3[..top.len()], top);
+            }
+        }
+        assert_eq!(argmax(&[]), 0);
     }
 
     #[test]

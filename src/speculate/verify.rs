@@ -1,5 +1,7 @@
 //! From a proposal and the target's rows to the tokens that come out of a step.
 
+use std::cell::OnceCell;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -8,7 +10,9 @@ use super::{
     draft::Proposal,
     method::{Acceptance, Method},
     rules::Rules,
-    sampling::{Purpose, RowFacts, Sampler, divergence, draw, entropy_full, residual, top_log_probabilities},
+    sampling::{
+        Purpose, RowFacts, Sampler, argmax, divergence, draw, entropy_full, residual, top_log_probabilities,
+    },
 };
 use crate::record::{Token, Verdict};
 
@@ -16,8 +20,8 @@ use crate::record::{Token, Verdict};
 pub(super) struct Verified<'a> {
     /// Logits without padding.
     pub logits: Vec<&'a [f32]>,
-    /// What is known of each row.
-    pub facts: Vec<RowFacts>,
+    /// What is known of each row, once somebody asked.
+    facts: Vec<OnceCell<RowFacts>>,
     /// The target's own token after each row.
     pub wanted: Vec<u32>,
     /// Relevance of each node, where asked.
@@ -31,9 +35,8 @@ pub(super) struct Verified<'a> {
 impl<'a> Verified<'a> {
     /// Take the logits of a pass; `depths` are the rows' distances from the root, `position` is the output position after it.
     pub fn new(rules: &Rules<'_>, logits: Vec<&'a [f32]>, depths: &[usize], position: usize) -> Self {
-        let facts: Vec<RowFacts> = logits.iter().map(|row| RowFacts::of(row)).collect();
         let wanted = match rules.sampler.is_greedy() {
-            true => facts.iter().map(|facts| facts.argmax).collect(),
+            true => logits.iter().map(|row| argmax(row)).collect(),
             // A tree's siblings, judged in order with what is left of the distribution (EAGLE), come to the same as drawing
             // the target's token and looking whether it was drafted. Drawn by position, it is also that of plain decoding.
             false => {
@@ -41,7 +44,12 @@ impl<'a> Verified<'a> {
                 logits.iter().zip(depths).map(token).collect()
             }
         };
+        let facts = vec![OnceCell::new(); logits.len()];
         Self { logits, facts, wanted, relevance: None, gaze: None, looks: &[] }
+    }
+
+    fn facts(&self, row: usize) -> &RowFacts {
+        self.facts[row].get_or_init(|| RowFacts::of(self.logits[row]))
     }
 
     /// The tokens that a step emits and the accepted nodes: the longest accepted branch, with the fewest loosened among those
@@ -82,7 +90,7 @@ impl<'a> Verified<'a> {
             };
             let known = judged.rows.get(i).filter(|_| drafted);
             let relevance = known.and_then(|row| row.relevance);
-            let (logits, facts) = (self.logits[row], &self.facts[row]);
+            let (logits, facts) = (self.logits[row], self.facts(row));
             let q = judged.path.get(i).and_then(|&node| proposal.distributions.get(node));
             tokens.push(Token {
                 drafter_logprobs: q.map_or_else(Vec::new, |q| top_of_distribution(q, rules.logprobs)),
@@ -127,27 +135,36 @@ impl<'a> Verified<'a> {
     /// What is known of every node; a node's row does not depend on the branch that it is judged in.
     fn rows(&self, rules: &Rules<'_>, proposal: &Proposal) -> Vec<Row> {
         let needs = Needs::of(&rules.method.acceptance);
+        let probabilities = needs.probabilities || rules.rule.is_some();
         let protected = |id: u32| rules.ends.contains(&id) || (rules.protected)(id);
         let nodes = proposal.tree.nodes().iter().enumerate();
         nodes
             .map(|(node, drafted)| {
                 let row = drafted.parent.map_or(0, |parent| parent + 1);
-                let (draft, wanted) = (drafted.id, self.wanted[row]);
-                let (logits, facts) = (self.logits[row], &self.facts[row]);
-                let logit = logits.get(draft as usize).copied().unwrap_or(f32::NEG_INFINITY);
-                let q = proposal.distributions.get(node).filter(|_| needs.divergence);
-                Row {
+                let (draft, wanted, logits) = (drafted.id, self.wanted[row], self.logits[row]);
+                let mut known = Row {
                     draft,
                     wanted,
-                    log_p_draft: facts.log_probability(logit),
-                    log_p_max: facts.log_probability(facts.max),
-                    entropy_top3: facts.entropy_top3(),
-                    entropy_full: if needs.entropy_full { entropy_full(logits, facts) } else { 0.0 },
                     relevance: self.relevance.as_ref().map(|relevance| relevance[node]),
                     gaze: self.gaze.as_ref().map(|gaze| gaze[row]),
-                    divergence: q.map(|q| divergence(logits, facts, q)),
                     protected: protected(draft) || protected(wanted),
+                    ..Row::default()
+                };
+                if probabilities {
+                    let facts = self.facts(row);
+                    let logit = logits.get(draft as usize).copied().unwrap_or(f32::NEG_INFINITY);
+                    known.log_p_draft = facts.log_probability(logit);
+                    known.log_p_max = facts.log_probability(facts.max);
+                    known.entropy_top3 = facts.entropy_top3();
                 }
+                if needs.entropy_full {
+                    known.entropy_full = entropy_full(logits, self.facts(row));
+                }
+                if needs.divergence {
+                    let q = proposal.distributions.get(node);
+                    known.divergence = q.map(|q| divergence(logits, self.facts(row), q));
+                }
+                known
             })
             .collect()
     }

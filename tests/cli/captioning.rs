@@ -157,7 +157,8 @@ fn lossless_methods_are_lossless_on_every_clip() {
     let clips = demo.clips.iter().map(|c| c.path.clone()).chain([made.path.clone()]);
     let (engine, mut events) = Engine::start().unwrap();
     let (device, dtype) = (DeviceChoice::Cpu, WeightType::Q8_0);
-    let spec = ModelSpec { target: demo.target, drafter: Some(demo.drafter), device, dtype };
+    let rope = Default::default();
+    let spec = ModelSpec { target: demo.target, drafter: Some(demo.drafter), device, dtype, rope };
     engine.send(Command::Load(spec)).unwrap();
     let mut write = |run: u64, clip: &Path, method: &Method| {
         let request = RunRequest {

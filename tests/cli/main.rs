@@ -7,6 +7,7 @@ mod bench;
 mod broken;
 mod captioning;
 mod comparing;
+mod families;
 mod inspecting;
 mod interrupts;
 #[path = "../video/make.rs"]

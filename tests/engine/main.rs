@@ -32,12 +32,16 @@ struct Rig {
 impl Rig {
     /// An engine with two tiny random models and a rendered clip.
     fn new() -> Self {
+        Self::of("gqa_tied", "mha_tied_bf16")
+    }
+
+    fn of(target: &str, drafter: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clip = dir.path().join("clip.mp4");
         scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
         let (handle, events) = Engine::start().unwrap();
         let mut rig = Self { handle, events, clip, _dir: dir, next: 0 };
-        rig.load("gqa_tied", Some("mha_tied_bf16"));
+        rig.load(target, Some(drafter));
         assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
         rig
     }
@@ -49,6 +53,7 @@ impl Rig {
                 drafter: drafter.map(fixture),
                 device: DeviceChoice::Cpu,
                 dtype: WeightType::Auto,
+                rope: Default::default(),
             }))
             .unwrap();
     }
@@ -118,6 +123,73 @@ fn stages(events: &[EventKind]) -> Vec<Stage> {
         .collect();
     stages.dedup();
     stages
+}
+
+/// Whole runs in every family: all ways to choose the drafter's tokens, both schedules, drafters of either kind.
+#[test]
+fn lossless_methods_are_lossless_in_every_family() {
+    let pairs = [
+        ("qwen2_vl", "qwen2_vl_nested", [2, 2, 2], 8),
+        ("llava_ov", "llava_ov_newer", [4, 3, 3], 36),
+        ("llava_ov_newer", "llava_ov", [4, 3, 3], 36),
+    ];
+    for (target, drafter, shape, tokens) in pairs {
+        let mut rig = Rig::of(target, drafter);
+        let (reason, plain, _) = done(&rig.run("autoregressive", "What is seen?"));
+        assert_ne!(reason, StopReason::Cancelled);
+        let compact = ["context.positions=\"compact\"".to_owned()];
+        for name in [
+            "naive",
+            "naive-tree",
+            "sd-random",
+            "sd-uniform",
+            "sd-frames",
+            "text-only",
+            "lookup",
+            "streaming",
+            "layerskip",
+            "std",
+            "specvlm",
+            "specvlm-self",
+            "parallelvlm",
+            "parallelvlm-self",
+        ] {
+            for sets in [&compact[..0], &compact[..]] {
+                let mut request = rig.request(name, "What is seen?");
+                let Ok(method) = request.method.with_sets(sets.iter().map(String::as_str)) else { continue };
+                request.method = method;
+                let run = request.run;
+                rig.send(request);
+                let events = rig.finish(run);
+                let prompt = events.iter().find_map(|event| match event {
+                    EventKind::Prompt { grid, visual_tokens, kept, .. } => {
+                        Some((*grid, *visual_tokens, kept))
+                    }
+                    _ => None,
+                });
+                let (grid, seen, kept) = prompt.unwrap();
+                assert_eq!((grid, seen), (shape, tokens), "{target}");
+                assert!(kept.iter().flatten().all(|token| (*token as usize) < tokens), "{target} {name}");
+                assert_eq!(done(&events).1, plain, "{target} {name} {sets:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_drafter_of_another_family_is_refused() {
+    let mut rig = Rig::new();
+    rig.load("gqa_tied", Some("qwen2_vl"));
+    match rig.event().kind {
+        EventKind::Failed(failure) => {
+            assert_eq!(failure.class, FailureClass::Input);
+            assert!(
+                failure.error.contains("Qwen2-VL") && failure.error.contains("Qwen2.5-VL"),
+                "{failure:?}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -14,7 +14,12 @@ use specreel::{
 };
 use support::{Bench, Written};
 
-const MODELS: [&str; 4] = ["gqa_tied", "mha_tied_bf16", "nested_bf16", "sharded_untied"];
+/// Checkpoints by family.
+const FAMILIES: [&[&str]; 3] = [
+    &["gqa_tied", "mha_tied_bf16", "nested_bf16", "sharded_untied"],
+    &["qwen2_vl", "qwen2_vl_nested"],
+    &["llava_ov", "llava_ov_newer"],
+];
 
 fn method(drafter: Drafter, context: Context, length: usize, acceptance: Acceptance) -> Method {
     let mut method = Method::preset("naive").unwrap();
@@ -40,10 +45,12 @@ fn exact_acceptance_is_autoregressive_decoding() {
         Context::Frames { keep: 0.5, positions: Placing::Original },
     ];
     let (mut combinations, mut accepted, mut rejected) = (0, 0, 0);
-    for (m, model) in MODELS.iter().enumerate() {
+    let models = FAMILIES.iter().flat_map(|family| (0..family.len()).map(move |m| (*family, m)));
+    for (family, m) in models {
+        let model = family[m];
         for dtype in [WeightType::F32, WeightType::Q8_0] {
             for clip in 0..2 {
-                let small = MODELS[(m + 1 + clip) % MODELS.len()];
+                let small = family[(m + 1 + clip) % family.len()];
                 let mut bench = Bench::new(model, small, dtype, clip as u64);
                 for (c, context) in contexts.iter().enumerate() {
                     for drafter in [Drafter::Model {}, Drafter::Target {}] {
@@ -64,7 +71,7 @@ fn exact_acceptance_is_autoregressive_decoding() {
             }
         }
     }
-    assert!(combinations >= 160, "{combinations}");
+    assert!(combinations >= 320, "{combinations}");
     assert!(
         accepted > 500 && rejected > 500,
         "both paths are walked: {accepted} accepted, {rejected} rejected"
@@ -123,11 +130,13 @@ fn every_drafter_shape_and_schedule_is_lossless() {
     assert!(methods.len() >= 100, "{}", methods.len());
     let plain = Method::preset("autoregressive").unwrap();
     let (mut accepted, mut rejected) = (0, 0);
-    for (clip, (model, small, dtype)) in
-        [("gqa_tied", "nested_bf16", WeightType::Q8_0), ("sharded_untied", "gqa_tied", WeightType::F32)]
-            .into_iter()
-            .enumerate()
-    {
+    let pairs = [
+        ("gqa_tied", "nested_bf16", WeightType::Q8_0),
+        ("sharded_untied", "gqa_tied", WeightType::F32),
+        ("qwen2_vl", "qwen2_vl_nested", WeightType::Q8_0),
+        ("llava_ov", "llava_ov_newer", WeightType::F32),
+    ];
+    for (clip, (model, small, dtype)) in pairs.into_iter().enumerate() {
         let mut bench = Bench::new(model, small, dtype, clip as u64);
         for temperature in [0.0, 0.9] {
             let sampler = Sampler { temperature, top_p: 1.0, seed: 3 };
@@ -148,7 +157,6 @@ fn every_drafter_shape_and_schedule_is_lossless() {
 /// What the target drafts for itself with nothing taken away is what it wants.
 #[test]
 fn a_drafter_that_sees_everything_is_always_right() {
-    let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 2);
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let whole = [
         Context::Full {},
@@ -156,11 +164,20 @@ fn a_drafter_that_sees_everything_is_always_right() {
         Context::TopKKv { keep: 1.0, rows: AcceptedRows::Dense },
         Context::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse },
     ];
-    for context in whole {
-        let written =
-            bench.write(&method(Drafter::Target {}, context.clone(), 5, Acceptance::Exact {}), greedy, 36);
-        assert_eq!(written.accepted, written.judged, "{context:?}");
-        assert!(written.accepted >= 25, "{context:?}: {}", written.accepted);
+    for (model, small) in
+        [("gqa_tied", "nested_bf16"), ("qwen2_vl", "qwen2_vl_nested"), ("llava_ov", "llava_ov_newer")]
+    {
+        let mut bench = Bench::new(model, small, WeightType::Q8_0, 2);
+        for context in &whole {
+            let own = method(Drafter::Target {}, context.clone(), 5, Acceptance::Exact {});
+            let written = bench.write(&own, greedy, 36);
+            assert_eq!(written.accepted, written.judged, "{model} {context:?}");
+            assert!(written.accepted >= 25, "{model} {context:?}: {}", written.accepted);
+        }
+        // Positions numbered anew are the old ones where every token has one of its own and none is left out.
+        let compact = Context::Uniform { keep: 1.0, positions: Placing::Compact };
+        let written = bench.write(&method(Drafter::Target {}, compact, 5, Acceptance::Exact {}), greedy, 36);
+        assert!(!model.starts_with("llava") || written.accepted == written.judged, "{model}");
     }
 }
 

@@ -7,7 +7,7 @@ use specreel::{
     model::{
         WeightType,
         decoder::{Sequence, Taps},
-        family::{Prompt, QwenVl},
+        family::{Prompt, VideoLlm},
         processor::{
             Patches,
             layout::{Grid, VisualGrid},
@@ -15,7 +15,7 @@ use specreel::{
     },
     record::{Step, StopReason},
     speculate::{
-        Context, Drafter, Method, Parts, Rules, Sampler, VisualStates,
+        Context, Drafter, Method, Opening, Parts, Rules, Sampler, Schedule, VisualStates,
         context::{self, Preparation, Signals},
         generate,
     },
@@ -34,8 +34,8 @@ pub struct Written {
 
 /// A target and a small model over one clip and prompt.
 pub struct Bench {
-    target: QwenVl,
-    small: QwenVl,
+    target: VideoLlm,
+    small: VideoLlm,
     prompt: Prompt,
     grid: VisualGrid,
     vocab: usize,
@@ -55,13 +55,20 @@ fn fixture(name: &str) -> PathBuf {
 
 impl Bench {
     pub fn new(target: &str, small: &str, dtype: WeightType, seed: u64) -> Self {
-        let load = |name| QwenVl::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
+        let load = |name| VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
         let (target, small) = (load(target), load(small));
-        let grid = [Grid { t: 2, h: 4, w: 6 }, Grid { t: 4, h: 6, w: 4 }, Grid { t: 1, h: 2, w: 2 }]
-            [seed as usize % 3];
-        let rows = grid.t * grid.h * grid.w;
+        let config = target.processor().config();
+        let turn = seed as usize % 3;
+        let grid = match config.fixed {
+            // Pictures, which have a size of their own.
+            Some((height, width)) => {
+                Grid { t: [2, 4, 1][turn], h: height / config.patch, w: width / config.patch }
+            }
+            None => [Grid { t: 2, h: 4, w: 6 }, Grid { t: 4, h: 6, w: 4 }, Grid { t: 1, h: 2, w: 2 }][turn],
+        };
+        let (rows, row) = (grid.t * grid.h * grid.w, config.row());
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let data = (0..rows * 1176)
+        let data = (0..rows * row)
             .map(|_| {
                 state ^= state << 13;
                 state ^= state >> 7;
@@ -69,12 +76,12 @@ impl Bench {
                 (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
             })
             .collect();
-        let patches = Patches { data, grid, row: 1176 };
-        let grid = VisualGrid::from_patches(grid, 2).unwrap();
-        let prompt =
-            target.prompt(["Describe it.", "What moves?", "x"][seed as usize % 3], grid, 2.0).unwrap();
+        let patches = Patches { data, grid, row };
+        let grid = target.processor().visual_grid(grid).unwrap();
+        let prompt = target.prompt(["Describe it.", "What moves?", "x"][turn], grid, 2.0).unwrap();
         let vocab = target.tokenizer().vocabulary().min(small.tokenizer().vocabulary());
-        let encode = |model: &QwenVl| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let encode =
+            |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
         let embeddings = [encode(&target), encode(&small)];
         let mut bench = Self {
             target,
@@ -119,7 +126,7 @@ impl Bench {
             },
             &mut |_, _| ControlFlow::Continue(()),
         );
-        (sequence.unwrap().unwrap(), VisualStates::new(seen, width))
+        (sequence.unwrap().unwrap(), VisualStates::new(&seen, width))
     }
 
     /// A drafter's sequence, made as the engine makes it.
@@ -195,12 +202,17 @@ impl Bench {
             row_ms: None,
             rule: None,
         };
+        // Where both run side by side, the first window may have been drafted before.
+        let parallel = matches!(method.schedule, Schedule::Parallel { .. });
+        let early = drafter.as_mut().filter(|_| parallel && limit.is_multiple_of(2));
+        let opening = early.map(|drafter| Opening::draft(&rules, drafter, self.root()).unwrap());
         let parts = Parts {
             target: &mut target,
             drafter: drafter.as_mut(),
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
+            opening,
         };
         let mut written =
             Written { ids: vec![], bits: vec![], judged: 0, accepted: 0, finished: None, steps: vec![] };

@@ -6,10 +6,10 @@ use candle_core::Tensor;
 use specreel::model::{
     WeightType,
     decoder::{Mask, Positions, Sequence, Taps, Workspace},
-    family::QwenVl,
+    family::VideoLlm,
 };
 
-use super::{CHECKPOINTS, difference, fixture, numbers, tensors};
+use super::{CHECKPOINTS, FAMILIES, difference, fixture, numbers, tensors};
 
 struct Fixture(HashMap<String, Tensor>);
 
@@ -34,13 +34,13 @@ impl Fixture {
     }
 }
 
-fn load(name: &str, dtype: WeightType) -> QwenVl {
-    QwenVl::load(&fixture(name), dtype, &mut |_, _| {}).unwrap()
+fn load(name: &str, dtype: WeightType) -> VideoLlm {
+    VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap()
 }
 
-fn embeddings(model: &QwenVl, expected: &Fixture) -> Tensor {
+fn embeddings(model: &VideoLlm, expected: &Fixture) -> Tensor {
     let ids = expected.ids("input_ids");
-    let start = ids.iter().position(|id| ids.iter().filter(|i| *i == id).count() >= 20).unwrap();
+    let start = ids.iter().position(|id| ids.iter().filter(|i| *i == id).count() >= 12).unwrap();
     let seen = &expected.0["visual_embeds"];
     let n = seen.dim(0).unwrap();
     let parts = [
@@ -53,7 +53,7 @@ fn embeddings(model: &QwenVl, expected: &Fixture) -> Tensor {
 
 #[test]
 fn states_and_logits_equal_those_of_transformers() {
-    for name in CHECKPOINTS {
+    for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
         let model = load(name, WeightType::F32);
         let expected = Fixture::read(name);
         let (decoder, mut ws) = (model.decoder(), Workspace::default());
@@ -75,7 +75,7 @@ fn states_and_logits_equal_those_of_transformers() {
 
 #[test]
 fn the_whole_model_writes_what_transformers_writes() {
-    for name in CHECKPOINTS {
+    for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
         let model = load(name, WeightType::F32);
         let expected = Fixture::read(name);
         let input = embeddings(&model, &expected);

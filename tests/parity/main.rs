@@ -1,8 +1,10 @@
-//! Parity with the reference implementation on tiny random checkpoints, see `make_fixtures.py`.
+//! Parity with the reference implementation on tiny random checkpoints, see `make_fixtures.py` and `make_families.py`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod decoder;
+mod families;
+mod frames;
 mod processor;
 mod text;
 mod tower;
@@ -11,7 +13,10 @@ use std::{collections::HashMap, path::PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 
-/// All checkpoints of the fixtures.
+/// Checkpoints of the other families.
+const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_ov_newer"];
+
+/// All checkpoints of Qwen2.5-VL.
 const CHECKPOINTS: [&str; 5] =
     ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "sharded_untied", "nested_bf16"];
 

@@ -76,22 +76,28 @@ fn positions_are_the_original_s() {
 
 #[test]
 fn settings_come_from_the_checkpoint_s_files() {
-    let image_only = VideoProcessor::load(&fixture("gqa_tied")).unwrap();
+    let image_only = VideoProcessor::load(&fixture("gqa_tied"), ProcessorConfig::default()).unwrap();
     assert_eq!(*image_only.config(), ProcessorConfig::default());
 
     let dir = tempfile::tempdir().unwrap();
     let write = |text: &str| std::fs::write(dir.path().join("video_preprocessor_config.json"), text).unwrap();
-    assert_eq!(*VideoProcessor::load(dir.path()).unwrap().config(), ProcessorConfig::default());
+    assert_eq!(
+        *VideoProcessor::load(dir.path(), ProcessorConfig::default()).unwrap().config(),
+        ProcessorConfig::default()
+    );
     write(r#"{"size": {"shortest_edge": 3136, "longest_edge": 50176}, "image_mean": [0.5, 0.5, 0.5]}"#);
-    let config = VideoProcessor::load(dir.path()).unwrap().config().clone();
+    let config = VideoProcessor::load(dir.path(), ProcessorConfig::default()).unwrap().config().clone();
     assert_eq!((config.min_pixels, config.max_pixels, config.mean), (3136, 50176, [0.5; 3]));
     write(r#"{"min_pixels": 3136, "max_pixels": 50176}"#);
-    assert_eq!(VideoProcessor::load(dir.path()).unwrap().config().max_pixels, 50176);
+    assert_eq!(
+        VideoProcessor::load(dir.path(), ProcessorConfig::default()).unwrap().config().max_pixels,
+        50176
+    );
     for bad in
         ["", "[", "[1]", r#"{"patch_size": "x"}"#, r#"{"patch_size": 0}"#, r#"{"image_std": [1, 0, 1]}"#]
     {
         write(bad);
-        let error = VideoProcessor::load(dir.path()).unwrap_err();
+        let error = VideoProcessor::load(dir.path(), ProcessorConfig::default()).unwrap_err();
         assert!(
             matches!(error, ProcessorError::Parse { .. } | ProcessorError::Config { .. }),
             "{bad}: {error}"

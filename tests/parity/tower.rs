@@ -6,7 +6,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use specreel::model::{
     processor::Grid,
-    vision::{QwenVit, VisionConfig, VisionError},
+    vision::{Generation, QwenVit, VisionConfig, VisionError},
 };
 
 use super::{CHECKPOINTS, difference, fixture, json, numbers, tensors};
@@ -22,12 +22,16 @@ fn weights(name: &str) -> HashMap<String, Tensor> {
     all
 }
 
+fn generation(name: &str) -> Generation {
+    if name.starts_with("qwen2_vl") { Generation::Qwen2 } else { Generation::Qwen25 }
+}
+
 fn config(name: &str) -> VisionConfig {
-    VisionConfig::from_json(&json(&format!("{name}/config.json"))["vision_config"]).unwrap()
+    VisionConfig::from_json(&json(&format!("{name}/config.json"))["vision_config"], generation(name)).unwrap()
 }
 
 fn tower(name: &str) -> QwenVit {
-    let root = if name.starts_with("nested") { "model.visual" } else { "visual" };
+    let root = if name.contains("nested") { "model.visual" } else { "visual" };
     let vb = VarBuilder::from_tensors(weights(name), DType::F32, &Device::Cpu);
     QwenVit::load(vb.pp(root), &config(name)).unwrap()
 }
@@ -41,7 +45,7 @@ fn inputs(fixture: &HashMap<String, Tensor>) -> (Tensor, Grid) {
 
 #[test]
 fn states_and_embeddings_are_the_reference_s() {
-    for name in CHECKPOINTS {
+    for name in CHECKPOINTS.into_iter().chain(["qwen2_vl", "qwen2_vl_nested"]) {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
         let (patches, grid) = inputs(&expected);
         let tower = tower(name);

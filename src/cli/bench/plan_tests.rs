@@ -6,6 +6,7 @@ fn spec(drafter: bool) -> ModelSpec {
         drafter: drafter.then(|| "d".into()),
         device: Default::default(),
         dtype: Default::default(),
+        rope: Default::default(),
     }
 }
 

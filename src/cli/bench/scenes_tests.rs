@@ -75,6 +75,7 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         drafter: Some("d".into()),
         device: Default::default(),
         dtype: Default::default(),
+        rope: Default::default(),
     };
     let plan = Plan::new(Some(methods), &[], &[], &models).unwrap();
     let (events, receiver) = mpsc::channel(16);

@@ -9,7 +9,7 @@ use crate::{
     cli::{End, INTERRUPTED, progress::Progress},
     model::{
         ModelSpec, WeightType,
-        family::QwenVl,
+        family::VideoLlm,
         rows::{self, Effort, Work},
     },
     record::{Failure, FailureClass, Stage},
@@ -89,14 +89,14 @@ fn numbers(asked: &[u32], otherwise: &[usize]) -> Vec<usize> {
     numbers
 }
 
-fn load(dir: &Path, dtype: WeightType, progress: &mut Progress) -> Result<QwenVl, Failure> {
-    let model = QwenVl::load(dir, dtype, &mut |done, total| {
+fn load(dir: &Path, dtype: WeightType, progress: &mut Progress) -> Result<VideoLlm, Failure> {
+    let model = VideoLlm::load(dir, dtype, &mut |done, total| {
         progress.stage(Stage::Load, done as u64, total as u64);
     })?;
     Ok(model)
 }
 
-fn fits(model: &QwenVl, slots: &[usize], rows: &[usize]) -> Result<(), Failure> {
+fn fits(model: &VideoLlm, slots: &[usize], rows: &[usize]) -> Result<(), Failure> {
     let (slots, rows) = (slots.last().copied().unwrap_or(0), rows.last().copied().unwrap_or(0));
     let limit = model.decoder().config().max_positions;
     if slots + rows <= limit {
@@ -114,7 +114,7 @@ fn fits(model: &QwenVl, slots: &[usize], rows: &[usize]) -> Result<(), Failure> 
 
 /// None if it was interrupted.
 fn measure(
-    model: &QwenVl,
+    model: &VideoLlm,
     slots: usize,
     rows: &[usize],
     stop: &Stop,

@@ -83,6 +83,7 @@ mod tests {
             drafter: drafter.then(|| "d".into()),
             device: Default::default(),
             dtype: Default::default(),
+            rope: Default::default(),
         }
     }
 

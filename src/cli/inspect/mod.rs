@@ -103,7 +103,8 @@ fn write(
 ) -> Result<Option<summary::Picture>, Failure> {
     let picture = Picture::new(summary, sight);
     let layout = picture.layout;
-    let Some(stills) = stills::stills(request, &picture.drawn, layout.panel_size(), interrupt, progress)?
+    let Some(stills) =
+        stills::stills(request, sight, &picture.drawn, layout.panel_size(), interrupt, progress)?
     else {
         return Ok(None);
     };

@@ -1,15 +1,13 @@
 //! What the drafter sees of a clip, as data: which visual tokens were kept, and how all of them scored.
 //!
-//! A frame here is one place on the time axis of the grid. In Qwen's layout it stands for two sampled frames.
+//! A frame here is one place on the time axis of the grid. In Qwen's layout it stands for two sampled frames, in
+//! LLaVA-OneVision's for one.
 
 use crate::{
     model::ModelSpec,
     record::{EventKind, Failure, FailureClass},
     speculate::{Drafter, Method, context},
 };
-
-/// Sampled frames that one place on the time axis covers.
-pub const FRAMES_A_PLACE: usize = 2;
 
 /// Frames that are drawn at most.
 const DRAWN: usize = 64;
@@ -47,6 +45,11 @@ impl Sight {
         self.grid[0]
     }
 
+    /// Sampled frames that one place on the time axis covers; the last place may cover fewer.
+    pub fn frames_a_place(&self) -> usize {
+        self.times.len().div_ceil(self.frames().max(1)).max(1)
+    }
+
     /// Visual tokens of a frame.
     pub fn cells(&self) -> usize {
         self.grid[1] * self.grid[2]
@@ -59,7 +62,7 @@ impl Sight {
 
     /// When the first of a frame's sampled frames is shown, in seconds.
     pub fn time(&self, frame: usize) -> f64 {
-        self.times.get(frame * FRAMES_A_PLACE).or(self.times.last()).copied().unwrap_or(0.0)
+        self.times.get(frame * self.frames_a_place()).or(self.times.last()).copied().unwrap_or(0.0)
     }
 
     /// Kept tokens of a frame.
@@ -185,6 +188,7 @@ pub mod tests {
                 drafter: None,
                 device: Default::default(),
                 dtype: Default::default(),
+                rope: Default::default(),
             },
         )
     }

@@ -7,12 +7,12 @@ use image::{
     imageops::{self, FilterType},
 };
 
-use super::sight::FRAMES_A_PLACE;
+use super::sight::Sight;
 use crate::{
     cli::{interrupt::Interrupt, progress::Progress},
     engine::RunRequest,
     record::{Failure, Stage},
-    video::{self, Frame, Rule},
+    video::{self, Frame, Rule, Sampling, sampling},
 };
 
 /// A frame, made small.
@@ -24,6 +24,9 @@ pub struct Still {
     pub image: RgbImage,
 }
 
+/// One frame for each time stamp that the run told of, whatever rule of the model's gave their number.
+const ALL: Rule = Rule { default_fps: 1.0, min_frames: 1, max_frames: sampling::MAX_FRAMES, multiple: 1 };
+
 /// The first sampled frame of every frame in `drawn` (ascending), scaled to `size` as the model's own frames are: the whole
 /// picture, stretched a little. None in place of a frame that the file does not give. None at all if interrupted.
 ///
@@ -31,18 +34,19 @@ pub struct Still {
 /// The video cannot be decoded.
 pub fn stills(
     request: &RunRequest,
+    sight: &Sight,
     drawn: &[usize],
     size: (u32, u32),
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Option<Vec<Option<Still>>>, Failure> {
     let mut stills: Vec<Option<Still>> = drawn.iter().map(|_| None).collect();
+    let each = sight.frames_a_place();
     let (mut number, total) = (0, Cell::new(0));
     video::decode(
         &request.video,
-        // The rule of the models that the engine loads.
-        &Rule::QWEN_VL,
-        request.sampling,
+        &ALL,
+        Sampling::Frames(sight.times.len()),
         &mut |_, plan| {
             total.set(plan.indices.len() as u64);
             ControlFlow::Continue(())
@@ -51,8 +55,8 @@ pub fn stills(
             if interrupt.asked() {
                 return ControlFlow::Break(());
             }
-            if number % FRAMES_A_PLACE == 0
-                && let Ok(place) = drawn.binary_search(&(number / FRAMES_A_PLACE))
+            if number % each == 0
+                && let Ok(place) = drawn.binary_search(&(number / each))
             {
                 stills[place] = still(frame, size);
             }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{
     map,
-    sight::{FRAMES_A_PLACE, Sight},
+    sight::Sight,
     summary::{Scores, Summary},
 };
 use crate::cli::color;
@@ -42,7 +42,8 @@ pub fn title(summary: &Summary) -> String {
 pub fn notes(sight: &Sight) -> Vec<String> {
     let mut notes = Vec::new();
     if sight.times.len() > sight.frames() {
-        notes.push(format!("a frame stands for {FRAMES_A_PLACE} sampled ones and shows the first"));
+        let each = sight.frames_a_place();
+        notes.push(format!("a frame stands for {each} sampled ones and shows the first"));
     }
     let drawn = sight.drawn().len();
     if drawn < sight.frames() {

@@ -1,51 +1,15 @@
 //! Whole Video-LLMs: which tower, prompt layout and positions a checkpoint uses.
+//!
+//! [`Family`] is what differs in words and numbers, [`VideoLlm`] the loaded model that everything above works with, whatever
+//! its family. Towers are told apart in [`super::vision::Tower`] and frame processors by their settings; nothing else asks
+//! for the family.
 
-pub mod qwen_vl;
+mod error;
+mod kind;
+mod prompt;
+mod video_llm;
 
-pub use qwen_vl::{Prompt, QwenVl};
-
-use super::{
-    checkpoint::CheckpointError, processor::ProcessorError, template::TemplateError, text::TextError,
-    vision::VisionError,
-};
-use crate::record::{Failure, FailureClass};
-
-/// Why a model cannot be loaded or used.
-#[derive(Debug, thiserror::Error)]
-pub enum ModelError {
-    /// The checkpoint's files.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    /// The tokenizer.
-    #[error(transparent)]
-    Text(#[from] TextError),
-    /// The chat template.
-    #[error(transparent)]
-    Template(#[from] TemplateError),
-    /// Frames and positions.
-    #[error(transparent)]
-    Processor(#[from] ProcessorError),
-    /// The vision tower.
-    #[error(transparent)]
-    Vision(#[from] VisionError),
-    /// Arithmetic on tensors.
-    #[error(transparent)]
-    Tensor(#[from] candle_core::Error),
-}
-
-impl From<ModelError> for Failure {
-    fn from(error: ModelError) -> Self {
-        match error {
-            ModelError::Checkpoint(e) => e.into(),
-            ModelError::Text(e) => e.into(),
-            ModelError::Template(e) => e.into(),
-            ModelError::Processor(e) => e.into(),
-            ModelError::Vision(e) => e.into(),
-            ModelError::Tensor(e) => Failure {
-                class: FailureClass::Internal,
-                error: format!("a tensor operation failed: {e}"),
-                hint: None,
-            },
-        }
-    }
-}
+pub use error::ModelError;
+pub use kind::Family;
+pub use prompt::{Prompt, Rope};
+pub use video_llm::VideoLlm;

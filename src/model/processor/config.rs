@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::ProcessorError;
 
@@ -16,8 +17,12 @@ pub struct ProcessorConfig {
     pub patch: usize,
     /// Frames in one temporal grid.
     pub temporal: usize,
-    /// Side of a visual token in patches.
+    /// Side of a cell in patches: the patches of a cell are neighbours.
     pub merge: usize,
+    /// Side of the square of cells that becomes one visual token. (A square at the edge may be smaller.)
+    pub pool: usize,
+    /// The size (height, width) in pixels that every frame takes, whatever its aspect; none = near its own, within the limits.
+    pub fixed: Option<(usize, usize)>,
     /// Mean of red, green and blue, of values 0 to 1.
     pub mean: [f32; 3],
     /// Standard deviation of red, green and blue.
@@ -31,12 +36,14 @@ pub struct ProcessorConfig {
 }
 
 impl Default for ProcessorConfig {
-    /// The family's values, for checkpoints that bring no file.
+    /// The values of Qwen2-VL and Qwen2.5-VL, for checkpoints that bring no file.
     fn default() -> Self {
         Self {
             patch: 14,
             temporal: 2,
             merge: 2,
+            pool: 1,
+            fixed: None,
             mean: [0.481_454_66, 0.457_827_5, 0.408_210_73],
             std: [0.268_629_54, 0.261_302_6, 0.275_777_1],
             min_pixels: 128 * TOKEN,
@@ -58,7 +65,7 @@ struct Raw {
     image_std: Option<[f32; 3]>,
     min_pixels: Option<usize>,
     max_pixels: Option<usize>,
-    size: Option<serde_json::Value>,
+    size: Option<Value>,
 }
 
 impl Raw {
@@ -69,7 +76,8 @@ impl Raw {
     }
 }
 
-fn read(path: &Path) -> Result<Option<Raw>, ProcessorError> {
+/// The object in a JSON file; none if there is no file.
+fn read(path: &Path) -> Result<Option<Map<String, Value>>, ProcessorError> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -77,34 +85,81 @@ fn read(path: &Path) -> Result<Option<Raw>, ProcessorError> {
     };
     let fail = |source| ProcessorError::Parse { path: path.into(), source };
     // By way of a map: serde would also take a struct's fields from a list.
-    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&text).map_err(fail)?;
-    Raw::deserialize(serde_json::Value::Object(fields)).map(Some).map_err(fail)
+    serde_json::from_slice(&text).map(Some).map_err(fail)
+}
+
+/// The settings for images or videos (`role`): from their own files, or else from their part of `processor_config.json`, where
+/// newer versions of the reference keep them.
+fn settings(dir: &Path, role: &str, files: &[&str]) -> Result<Option<Raw>, ProcessorError> {
+    let parse = |path: &Path, fields: Value| {
+        Raw::deserialize(fields)
+            .map(Some)
+            .map_err(|source| ProcessorError::Parse { path: path.into(), source })
+    };
+    for path in files.iter().map(|file| dir.join(file)) {
+        if let Some(fields) = read(&path)? {
+            return parse(&path, Value::Object(fields));
+        }
+    }
+    let path = dir.join("processor_config.json");
+    match read(&path)?.and_then(|mut fields| fields.remove(role)) {
+        Some(fields @ Value::Object(_)) => parse(&path, fields),
+        _ => Ok(None),
+    }
 }
 
 impl ProcessorConfig {
-    /// Read `preprocessor_config.json` (patches, mean, deviation; its limits are for images and not used) and
-    /// `video_preprocessor_config.json` (the same and the limits) below `dir`; the family's values fill what neither says.
+    /// The values of LLaVA-OneVision, for checkpoints that bring no file: frames become pictures of `side` × `side` pixels,
+    /// cut into patches one by one, and four patches become one visual token.
+    pub fn pictures(side: usize, patch: usize) -> Self {
+        Self {
+            patch,
+            temporal: 1,
+            merge: 1,
+            pool: crate::model::vision::llava::POOL,
+            fixed: Some((side, side)),
+            mean: [0.5; 3],
+            std: [0.5; 3],
+            ..Self::default()
+        }
+    }
+
+    /// Fill in what the files below `dir` say: those for images (patches, mean, deviation; their limits are not for videos)
+    /// and those for videos (the same, and the size or its limits). What neither says stays as it is.
     ///
     /// # Errors
     /// [`ProcessorError::Read`] or [`ProcessorError::Parse`] for files that are there but unusable,
     /// [`ProcessorError::Config`] for values that make no sense.
-    pub fn load(dir: &Path) -> Result<Self, ProcessorError> {
-        let mut config = Self::default();
-        if let Some(image) = read(&dir.join("preprocessor_config.json"))? {
-            config.apply(&image);
+    pub fn load(mut self, dir: &Path) -> Result<Self, ProcessorError> {
+        let image = settings(dir, "image_processor", &["preprocessor_config.json"])?;
+        let files = ["video_preprocessor_config.json", "video_processor/preprocessor_config.json"];
+        let video = settings(dir, "video_processor", &files)?;
+        for raw in [&image, &video].into_iter().flatten() {
+            self.apply(raw);
         }
-        if let Some(video) = read(&dir.join("video_preprocessor_config.json"))? {
-            config.apply(&video);
+        if self.fixed.is_some() {
+            // Where no file is for videos, their frames are pictures like all others.
+            if let Some(raw) = video.or(image).filter(|raw| raw.size.is_some()) {
+                let side = |name| raw.size([name, name]).unwrap_or(0);
+                self.fixed = Some((side("height"), side("width")));
+            }
+        } else if let Some(video) = video {
             let sides =
                 video.size(["shortest_edge", "min_pixels"]).zip(video.size(["longest_edge", "max_pixels"]));
             // the older names win where both are there, as in the reference
             let min = video.min_pixels.or(sides.map(|s| s.0));
             let max = video.max_pixels.or(sides.map(|s| s.1));
-            config.min_pixels = min.unwrap_or(config.min_pixels);
-            config.max_pixels = max.unwrap_or(config.max_pixels);
+            self.min_pixels = min.unwrap_or(self.min_pixels);
+            self.max_pixels = max.unwrap_or(self.max_pixels);
         }
-        config.validate()?;
-        Ok(config)
+        self.validate()?;
+        Ok(self)
+    }
+
+    /// Whether two processors make the same patches and visual tokens of a frame.
+    pub fn cuts_like(&self, other: &Self) -> bool {
+        let cut = |c: &Self| (c.patch, c.temporal, c.merge, c.pool, c.fixed, c.mean, c.std);
+        cut(self) == cut(other)
     }
 
     fn apply(&mut self, raw: &Raw) {
@@ -131,9 +186,12 @@ impl ProcessorConfig {
     /// [`ProcessorError::Config`] with the first value that makes no sense.
     pub(super) fn validate(&self) -> Result<(), ProcessorError> {
         let refuse = |name, value: String, reason| Err(ProcessorError::Config { name, value, reason });
-        for (name, value) in
-            [("patch_size", self.patch), ("temporal_patch_size", self.temporal), ("merge_size", self.merge)]
-        {
+        for (name, value) in [
+            ("patch_size", self.patch),
+            ("temporal_patch_size", self.temporal),
+            ("merge_size", self.merge),
+            ("pool", self.pool),
+        ] {
             if !(1..=256).contains(&value) {
                 return refuse(name, value.to_string(), "it must be from 1 to 256");
             }
@@ -143,6 +201,13 @@ impl ProcessorConfig {
         }
         if self.std.iter().any(|v| !v.is_finite() || *v <= 0.0) {
             return refuse("image_std", format!("{:?}", self.std), "it must be finite and above 0");
+        }
+        let least = self.patch * self.merge;
+        if let Some((height, width)) = self.fixed
+            && [height, width].iter().any(|side| !(least..=1 << 13).contains(side))
+        {
+            let reason = "a frame must have a height and a width from one patch to 8192 pixels";
+            return refuse("size", format!("{height}x{width}"), reason);
         }
         if self.max_pixels < (self.patch * self.merge).pow(2) {
             return refuse("longest edge", self.max_pixels.to_string(), "it is less than one visual token");
@@ -168,6 +233,29 @@ mod tests {
         assert_eq!(config.max_pixels_for(2), (768 * TOKEN) as f64);
         assert_eq!(config.max_pixels_for(768), 128_000.0 * 784.0 * 0.9 / 768.0 * 2.0);
         assert_eq!(config.max_pixels_for(1_000_000), (128.0f64 * 784.0 * 1.05).floor());
+    }
+
+    #[test]
+    fn pictures_take_the_size_of_their_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let load = || ProcessorConfig::pictures(384, 14).load(dir.path());
+        let write = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
+        assert_eq!(load().unwrap(), ProcessorConfig::pictures(384, 14));
+        write("processor_config.json", r#"{"video_processor": {"size": {"height": 70, "width": 98}}}"#);
+        assert_eq!(load().unwrap().fixed, Some((70, 98)));
+        write(
+            "preprocessor_config.json",
+            r#"{"size": {"height": 84, "width": 84}, "image_std": [0.2, 0.3, 0.4]}"#,
+        );
+        let config = load().unwrap();
+        assert_eq!((config.fixed, config.std), (Some((70, 98)), [0.2, 0.3, 0.4]));
+        std::fs::remove_file(dir.path().join("processor_config.json")).unwrap();
+        assert_eq!(load().unwrap().fixed, Some((84, 84)));
+        for size in [r#"{"shortest_edge": 384}"#, r#"{"height": 384}"#, r#"{"height": 13, "width": 84}"#] {
+            write("preprocessor_config.json", &format!(r#"{{"size": {size}}}"#));
+            let error = load().unwrap_err().to_string();
+            assert!(error.contains("size"), "{error}");
+        }
     }
 
     #[test]

@@ -60,6 +60,12 @@ impl VisualGrid {
         Ok(Self { t: grid.t, h: grid.h / merge, w: grid.w / merge })
     }
 
+    /// The grid that remains when squares of `pool` × `pool` (at least 1) cells become one token, smaller ones at the edge.
+    pub fn pooled(self, pool: usize) -> Self {
+        let pool = pool.max(1);
+        Self { t: self.t, h: self.h.div_ceil(pool), w: self.w.div_ceil(pool) }
+    }
+
     /// Number of visual tokens.
     pub fn len(&self) -> usize {
         self.t * self.h * self.w
@@ -158,6 +164,11 @@ pub enum VisualRope {
     },
     /// Plain 1-D positions: every token, visual or not, one further.
     Sequential,
+}
+
+impl VisualRope {
+    /// M-RoPE of Qwen2-VL, whose time axis counts temporal grids.
+    pub const GRIDS: VisualRope = VisualRope::Multimodal { seconds_per_grid: 1.0, tokens_per_second: 1.0 };
 }
 
 /// The positions of a whole prompt.

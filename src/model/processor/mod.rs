@@ -64,6 +64,16 @@ pub enum ProcessorError {
         /// The least that can be used.
         least: usize,
     },
+    /// A limit of pixels below the size that all frames take.
+    #[error("this model looks at frames of {height}x{width} pixels always, which is more than {limit}")]
+    Fixed {
+        /// The limit given.
+        limit: usize,
+        /// Height in pixels.
+        height: usize,
+        /// Width in pixels.
+        width: usize,
+    },
     /// A frame's buffer does not have the announced size.
     #[error("a frame of {width}x{height} pixels must have {expected} bytes, not {found}")]
     Frame {
@@ -119,6 +129,9 @@ impl From<ProcessorError> for Failure {
             }
             E::Size { .. } | E::NoFrames => (FailureClass::Input, Some("choose another video")),
             E::Limit { .. } => (FailureClass::Usage, Some("raise --max-pixels")),
+            E::Fixed { .. } => {
+                (FailureClass::Usage, Some("leave --max-pixels out; fewer frames (--frames) make it cheaper"))
+            }
             E::Positions { .. } => (FailureClass::Input, Some("sample fewer frames (--frames)")),
             E::VideoSpans { .. } => {
                 (FailureClass::Input, Some("the checkpoint's chat template does not take one video"))
@@ -129,19 +142,19 @@ impl From<ProcessorError> for Failure {
     }
 }
 
-/// Turns frames into the patches that a checkpoint of the Qwen-VL family expects.
+/// Turns frames into the patches that a checkpoint expects.
 #[derive(Clone, Debug)]
 pub struct VideoProcessor {
     config: ProcessorConfig,
 }
 
 impl VideoProcessor {
-    /// A processor with the settings of the checkpoint in `dir`.
+    /// A processor with the settings of the checkpoint in `dir`; `family` has what its files leave out.
     ///
     /// # Errors
     /// As of [`ProcessorConfig::load`].
-    pub fn load(dir: &std::path::Path) -> Result<Self, ProcessorError> {
-        Ok(Self { config: ProcessorConfig::load(dir)? })
+    pub fn load(dir: &std::path::Path, family: ProcessorConfig) -> Result<Self, ProcessorError> {
+        Ok(Self { config: family.load(dir)? })
     }
 
     /// A processor with given settings.
@@ -161,11 +174,12 @@ impl VideoProcessor {
     /// The size (height, width) in pixels to which frames of `height` × `width` are resized when `n_frames` are looked at.
     ///
     /// Both sides become multiples of patch · merge, near the given aspect, with a number of pixels between the
-    /// checkpoint's limits. `max_pixels` replaces the upper limit (and the lower one, where it is higher).
+    /// checkpoint's limits. `max_pixels` replaces the upper limit (and the lower one, where it is higher). Where the model's
+    /// frames have a fixed size, it is that.
     ///
     /// # Errors
     /// [`ProcessorError::Size`] for an empty frame or an aspect above 200; [`ProcessorError::Limit`] if `max_pixels` is
-    /// less than one visual token.
+    /// less than one visual token, [`ProcessorError::Fixed`] if it is less than the fixed size.
     pub fn target_size(
         &self,
         height: usize,
@@ -173,6 +187,15 @@ impl VideoProcessor {
         n_frames: usize,
         max_pixels: Option<usize>,
     ) -> Result<(usize, usize), ProcessorError> {
+        if let Some((to_height, to_width)) = self.config.fixed {
+            if height == 0 || width == 0 {
+                return Err(ProcessorError::Size { height, width, reason: "a side is zero".into() });
+            }
+            return match max_pixels.filter(|limit| *limit < to_height * to_width) {
+                Some(limit) => Err(ProcessorError::Fixed { limit, height: to_height, width: to_width }),
+                None => Ok((to_height, to_width)),
+            };
+        }
         let factor = self.config.patch * self.config.merge;
         let (min, max) = match max_pixels {
             Some(limit) if limit < factor * factor => {
@@ -184,10 +207,18 @@ impl VideoProcessor {
         smart_resize(height, width, factor, min, max)
     }
 
+    /// The visual tokens that a grid of patches becomes.
+    ///
+    /// # Errors
+    /// [`ProcessorError::Grid`] if the patches do not divide into cells, or there are none.
+    pub fn visual_grid(&self, patches: Grid) -> Result<VisualGrid, ProcessorError> {
+        Ok(VisualGrid::from_patches(patches, self.config.merge)?.pooled(self.config.pool))
+    }
+
     /// Start collecting frames that become `target` (height, width) pixels, as [`Self::target_size`] said.
     ///
     /// # Errors
-    /// [`ProcessorError::Size`] unless both sides are positive multiples of patch · merge.
+    /// [`ProcessorError::Size`] unless both sides are positive multiples of patch · merge. (Fixed sizes only have to hold one.)
     pub fn patches(&self, target: (usize, usize)) -> Result<PatchBuilder, ProcessorError> {
         PatchBuilder::new(self.config.clone(), target)
     }
@@ -259,5 +290,19 @@ mod tests {
             processor.target_size(280, 280, 8, Some(783)),
             Err(ProcessorError::Limit { limit: 783, least: 784 })
         ));
+    }
+
+    #[test]
+    fn a_fixed_size_does_not_bend() {
+        let processor = VideoProcessor::new(ProcessorConfig::pictures(384, 14)).unwrap();
+        for (height, width) in [(1, 1), (1080, 1920), (5000, 3)] {
+            assert_eq!(processor.target_size(height, width, 32, None).unwrap(), (384, 384));
+        }
+        assert_eq!(processor.target_size(9, 9, 1, Some(384 * 384)).unwrap(), (384, 384));
+        let refused = processor.target_size(9, 9, 1, Some(384 * 384 - 1)).unwrap_err();
+        assert!(refused.to_string().contains("384x384"), "{refused}");
+        assert!(processor.target_size(0, 9, 1, None).is_err());
+        let grid = processor.visual_grid(Grid { t: 2, h: 27, w: 27 }).unwrap();
+        assert_eq!((grid.t, grid.h, grid.w, grid.len()), (2, 14, 14, 392));
     }
 }

@@ -32,7 +32,9 @@ impl PatchBuilder {
     pub(super) fn new(config: ProcessorConfig, target: (usize, usize)) -> Result<Self, ProcessorError> {
         let factor = config.patch * config.merge;
         let (height, width) = target;
-        if [height, width].iter().any(|side| *side == 0 || !side.is_multiple_of(factor)) {
+        // Of frames of fixed size, what fills no patch is left out.
+        let whole = |side: usize| config.fixed.is_some() || side.is_multiple_of(factor);
+        if [height, width].iter().any(|side| *side < factor || !whole(*side)) {
             let reason = format!("both sides must be multiples of {factor} to become patches");
             return Err(ProcessorError::Size { height, width, reason });
         }
@@ -85,9 +87,17 @@ impl PatchBuilder {
         Ok(())
     }
 
+    /// Rows and columns of patches.
+    fn sides(&self) -> (usize, usize) {
+        let factor = self.config.patch * self.config.merge;
+        let side = |pixels: usize| pixels / factor * self.config.merge;
+        (side(self.target.0), side(self.target.1))
+    }
+
     /// Patches of one temporal grid.
     fn per_grid(&self) -> usize {
-        (self.target.0 / self.config.patch) * (self.target.1 / self.config.patch)
+        let (rows, columns) = self.sides();
+        rows * columns
     }
 
     /// Write a frame of the target size into its place in the patches.
@@ -100,11 +110,12 @@ impl PatchBuilder {
         }
         let start = self.data.len() - per_grid * row;
         let width = self.target.1;
-        let cells = width / (patch * merge);
-        for (y, line) in rgb.chunks_exact(width * 3).enumerate() {
+        let (rows, columns) = self.sides();
+        let cells = columns / merge;
+        for (y, line) in rgb.chunks_exact(width * 3).take(rows * patch).enumerate() {
             let (patch_row, in_patch) = (y / patch, y % patch);
             let (cell_row, in_cell) = (patch_row / merge, patch_row % merge);
-            for (patch_column, pixels) in line.chunks_exact(patch * 3).enumerate() {
+            for (patch_column, pixels) in line.chunks_exact(patch * 3).take(columns).enumerate() {
                 let cell = cell_row * cells + patch_column / merge;
                 let index = (cell * merge + in_cell) * merge + patch_column % merge;
                 for c in 0..3 {
@@ -140,7 +151,8 @@ impl PatchBuilder {
             }
         }
         let t = self.frames.div_ceil(temporal);
-        let grid = Grid { t, h: self.target.0 / patch, w: self.target.1 / patch };
+        let (h, w) = self.sides();
+        let grid = Grid { t, h, w };
         Ok(Patches { data: self.data, grid, row })
     }
 }
@@ -184,6 +196,27 @@ mod tests {
         for (g, w) in got.iter().zip(&want) {
             assert!((g - w).abs() < 1e-3, "{g} {w}");
         }
+    }
+
+    #[test]
+    fn of_pictures_the_rest_at_the_edges_is_left_out() {
+        let mean =
+            ProcessorConfig { mean: [0.0; 3], std: [1.0 / 255.0; 3], ..ProcessorConfig::pictures(5, 2) };
+        let processor = VideoProcessor::new(mean).unwrap();
+        let target = processor.target_size(480, 640, 1, None).unwrap();
+        assert_eq!(target, (5, 5));
+        let frame: Vec<u8> = (0..75).collect();
+        let mut builder = processor.patches(target).unwrap();
+        builder.push(&frame, 5, 5).unwrap();
+        builder.push(&frame, 5, 5).unwrap();
+        let patches = builder.finish().unwrap();
+        assert_eq!((patches.grid, patches.row), (Grid { t: 2, h: 2, w: 2 }, 12));
+        let grid = processor.visual_grid(patches.grid).unwrap();
+        assert_eq!((grid.t, grid.h, grid.w), (2, 1, 1));
+        // the last patch of the first frame: pixel rows and columns 2 and 3, channel by channel
+        let want: Vec<f32> =
+            (0..3).flat_map(|c| [12, 13, 17, 18].map(|pixel| (pixel * 3 + c) as f32)).collect();
+        assert!(patches.data[3 * 12..4 * 12].iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-3));
     }
 
     #[test]

@@ -1,8 +1,17 @@
-//! The tower's part of `config.json`: a raw mirror of the file, and the resolved form without options.
+//! A Qwen tower's part of `config.json`: a raw mirror of the file, and the resolved form without options.
 
 use serde::Deserialize;
 
 use super::VisionError;
+
+/// Which of the two kinds of Qwen towers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// Qwen2-VL: full attention, layer norms, quick GELU.
+    Qwen2,
+    /// Qwen2.5-VL: windows, RMS norms, SwiGLU.
+    Qwen25,
+}
 
 /// `vision_config` as written by any version of the reference implementation.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -12,6 +21,9 @@ pub struct RawVisionConfig {
     hidden_size: Option<usize>,
     hidden_act: Option<String>,
     intermediate_size: Option<usize>,
+    // Qwen2-VL's names: there `hidden_size` is the width of what leaves the tower
+    embed_dim: Option<usize>,
+    mlp_ratio: Option<usize>,
     num_heads: Option<usize>,
     // both names occur, and both at once
     in_channels: Option<usize>,
@@ -25,9 +37,11 @@ pub struct RawVisionConfig {
     tokens_per_second: Option<f32>,
 }
 
-/// A Qwen2.5-VL tower's dimensions.
+/// A Qwen tower's dimensions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VisionConfig {
+    /// Which kind of tower.
+    pub generation: Generation,
     /// Number of blocks.
     pub depth: usize,
     /// Width of the states.
@@ -50,9 +64,9 @@ pub struct VisionConfig {
     pub full_attention: Vec<bool>,
     /// Width of the visual embeddings, which is the decoder's.
     pub out: usize,
-    /// Positions per second of video on M-RoPE's time axis.
-    pub tokens_per_second: f32,
-    /// Added to the mean square in RMSNorm.
+    /// Positions per second of video on M-RoPE's time axis; none where that axis counts temporal grids.
+    pub tokens_per_second: Option<f32>,
+    /// Added to the mean square or variance in norms.
     pub eps: f64,
 }
 
@@ -71,15 +85,15 @@ impl VisionConfig {
     ///
     /// # Errors
     /// [`VisionError::Parse`] for values of the wrong type, else as of [`RawVisionConfig::resolve`].
-    pub fn from_json(value: &serde_json::Value) -> Result<Self, VisionError> {
-        RawVisionConfig::deserialize(value)?.resolve()
+    pub fn from_json(value: &serde_json::Value, generation: Generation) -> Result<Self, VisionError> {
+        RawVisionConfig::deserialize(value)?.resolve(generation)
     }
 }
 
 /// Upper bound of every dimension, far above any tower: keeps products of four of them in range.
-const MOST: usize = 1 << 20;
+pub(super) const MOST: usize = 1 << 20;
 
-fn within(name: &'static str, value: usize, most: usize) -> Result<usize, VisionError> {
+pub(super) fn within(name: &'static str, value: usize, most: usize) -> Result<usize, VisionError> {
     if (1..=most).contains(&value) {
         Ok(value)
     } else {
@@ -87,7 +101,7 @@ fn within(name: &'static str, value: usize, most: usize) -> Result<usize, Vision
     }
 }
 
-fn needed(name: &'static str, value: Option<usize>, most: usize) -> Result<usize, VisionError> {
+pub(super) fn needed(name: &'static str, value: Option<usize>, most: usize) -> Result<usize, VisionError> {
     let missing = || VisionError::Config { name, problem: "is missing".into() };
     within(name, value.ok_or_else(missing)?, most)
 }
@@ -97,44 +111,51 @@ impl RawVisionConfig {
     ///
     /// # Errors
     /// [`VisionError::Config`] with the first value that is missing, zero, absurdly large, or does not fit the others.
-    pub fn resolve(self) -> Result<VisionConfig, VisionError> {
+    pub fn resolve(self, generation: Generation) -> Result<VisionConfig, VisionError> {
         let refuse = |name, problem| Err(VisionError::Config { name, problem });
-        if let Some(act) = self.hidden_act.filter(|act| act != "silu") {
-            return refuse("hidden_act", format!("is {act:?}; only \"silu\" is known"));
+        let known = match generation {
+            Generation::Qwen2 => "quick_gelu",
+            Generation::Qwen25 => "silu",
+        };
+        if let Some(act) = self.hidden_act.as_ref().filter(|act| *act != known) {
+            return refuse("hidden_act", format!("is {act:?}; only {known:?} is known"));
         }
         let depth = needed("depth", self.depth, 4096)?;
-        let hidden = needed("hidden_size", self.hidden_size, MOST)?;
+        let (hidden, ffn, out) = match generation {
+            Generation::Qwen2 => {
+                let hidden = needed("embed_dim", self.embed_dim, MOST)?;
+                let ffn = hidden * within("mlp_ratio", self.mlp_ratio.unwrap_or(4), 256)?;
+                (hidden, ffn, needed("hidden_size", self.hidden_size, MOST)?)
+            }
+            Generation::Qwen25 => (
+                needed("hidden_size", self.hidden_size, MOST)?,
+                needed("intermediate_size", self.intermediate_size, MOST)?,
+                needed("out_hidden_size", self.out_hidden_size, MOST)?,
+            ),
+        };
         let heads = needed("num_heads", self.num_heads, MOST)?;
         if !hidden.is_multiple_of(heads) || !(hidden / heads).is_multiple_of(4) {
-            let problem = format!("is {heads}; it must divide hidden_size {hidden} into multiples of 4");
+            let problem = format!("is {heads}; it must divide the width {hidden} into multiples of 4");
             return refuse("num_heads", problem);
         }
         let patch = within("patch_size", self.patch_size.unwrap_or(14), 256)?;
         let merge = within("spatial_merge_size", self.spatial_merge_size.unwrap_or(2), 256)?;
-        let mut full_attention = vec![false; depth];
-        for index in self.fullatt_block_indexes.unwrap_or_else(|| vec![7, 15, 23, 31]) {
-            match full_attention.get_mut(index) {
-                Some(full) => *full = true,
-                None => {
-                    let problem = format!("names block {index} of {depth}");
-                    return refuse("fullatt_block_indexes", problem);
-                }
-            }
-        }
-        let window_size = within("window_size", self.window_size.unwrap_or(112), MOST)?;
-        let window = window_size / patch / merge;
-        if window == 0 {
-            let problem = format!("is {window_size}; it must hold one cell of {} pixels", patch * merge);
-            return refuse("window_size", problem);
-        }
-        let tokens_per_second = self.tokens_per_second.unwrap_or(4.0);
-        if !tokens_per_second.is_finite() || tokens_per_second <= 0.0 {
-            return refuse("tokens_per_second", format!("is {tokens_per_second}; it must be above 0"));
+        let (window, full_attention) = match generation {
+            Generation::Qwen2 => (MOST, vec![true; depth]),
+            Generation::Qwen25 => self.windows(depth, patch * merge)?,
+        };
+        let tokens_per_second = match generation {
+            Generation::Qwen2 => None,
+            Generation::Qwen25 => Some(self.tokens_per_second.unwrap_or(4.0)),
+        };
+        if let Some(rate) = tokens_per_second.filter(|rate| !rate.is_finite() || *rate <= 0.0) {
+            return refuse("tokens_per_second", format!("is {rate}; it must be above 0"));
         }
         Ok(VisionConfig {
+            generation,
             depth,
             hidden,
-            ffn: needed("intermediate_size", self.intermediate_size, MOST)?,
+            ffn,
             heads,
             channels: within("in_channels", self.in_chans.or(self.in_channels).unwrap_or(3), 256)?,
             patch,
@@ -142,10 +163,29 @@ impl RawVisionConfig {
             merge,
             window,
             full_attention,
-            out: needed("out_hidden_size", self.out_hidden_size, MOST)?,
+            out,
             tokens_per_second,
             eps: 1e-6,
         })
+    }
+
+    /// Side of a window in cells of `cell` pixels, and which of `depth` blocks have none.
+    fn windows(&self, depth: usize, cell: usize) -> Result<(usize, Vec<bool>), VisionError> {
+        let refuse = |name, problem| Err(VisionError::Config { name, problem });
+        let mut full_attention = vec![false; depth];
+        for &index in self.fullatt_block_indexes.as_deref().unwrap_or(&[7, 15, 23, 31]) {
+            match full_attention.get_mut(index) {
+                Some(full) => *full = true,
+                None => {
+                    return refuse("fullatt_block_indexes", format!("names block {index} of {depth}"));
+                }
+            }
+        }
+        let window_size = within("window_size", self.window_size.unwrap_or(112), MOST)?;
+        match window_size / cell {
+            0 => refuse("window_size", format!("is {window_size}; it must hold one cell of {cell} pixels")),
+            window => Ok((window, full_attention)),
+        }
     }
 }
 
@@ -164,10 +204,27 @@ mod tests {
 
     #[test]
     fn the_original_form_resolves() {
-        let config = VisionConfig::from_json(&raw()).unwrap();
+        let config = VisionConfig::from_json(&raw(), Generation::Qwen25).unwrap();
         assert_eq!((config.window, config.row(), config.head_dim()), (4, 1176, 80));
         assert_eq!(config.full_attention.iter().filter(|full| **full).count(), 4);
-        assert_eq!(config.tokens_per_second, 2.0);
+        assert_eq!(config.tokens_per_second, Some(2.0));
+    }
+
+    #[test]
+    fn the_older_tower_s_form_resolves() {
+        let raw = serde_json::json!({
+            "depth": 32, "embed_dim": 1280, "mlp_ratio": 4, "num_heads": 16, "in_chans": 3, "hidden_size": 3584,
+            "patch_size": 14, "spatial_merge_size": 2, "spatial_patch_size": 14, "temporal_patch_size": 2,
+        });
+        let config = VisionConfig::from_json(&raw, Generation::Qwen2).unwrap();
+        assert_eq!((config.hidden, config.ffn, config.out, config.head_dim()), (1280, 5120, 3584, 80));
+        assert!(config.full_attention.iter().all(|full| *full) && config.tokens_per_second.is_none());
+        for (name, value) in [("embed_dim", serde_json::json!(null)), ("mlp_ratio", serde_json::json!(0))] {
+            let mut raw = raw.clone();
+            raw[name] = value;
+            let error = VisionConfig::from_json(&raw, Generation::Qwen2).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
     }
 
     #[test]
@@ -192,10 +249,11 @@ mod tests {
         ] {
             let mut config = raw();
             config[name] = value.clone();
-            let error = VisionConfig::from_json(&config).unwrap_err().to_string();
+            let error = VisionConfig::from_json(&config, Generation::Qwen25).unwrap_err().to_string();
             assert!(error.contains("vision_config"), "{name} = {value}: {error}");
         }
-        assert!(VisionConfig::from_json(&serde_json::json!([1])).is_err());
-        assert!(VisionConfig::from_json(&serde_json::json!({})).is_err());
+        for other in [serde_json::json!([1]), serde_json::json!({})] {
+            assert!(VisionConfig::from_json(&other, Generation::Qwen25).is_err());
+        }
     }
 }

@@ -4,13 +4,26 @@
 //! nothing of prompts or positions in the text.
 
 pub mod config;
-pub mod qwen2_5_vit;
+pub mod llava;
+mod parts;
+pub mod qwen_vit;
+pub mod siglip;
+mod tower;
 mod windows;
 
-pub use config::{RawVisionConfig, VisionConfig};
-pub use qwen2_5_vit::QwenVit;
+use std::ops::ControlFlow;
 
+pub use config::{Generation, RawVisionConfig, VisionConfig};
+pub use llava::{LlavaConfig, LlavaVision};
+pub use qwen_vit::QwenVit;
+pub use siglip::SiglipConfig;
+pub use tower::{Tower, TowerConfig};
+
+use super::family::Family;
 use crate::record::{Failure, FailureClass};
+
+/// Who is told after each block of each portion: steps done and steps in all; `Break` cancels.
+pub type Progress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
 /// What can go wrong in a vision tower.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +31,14 @@ pub enum VisionError {
     /// A value of `vision_config` is missing or makes no sense.
     #[error("config.json: vision_config.{name} {problem}")]
     Config {
+        /// The value's name.
+        name: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A value beside `vision_config` asks for something that is not known.
+    #[error("config.json: {name} {problem}")]
+    Setting {
         /// The value's name.
         name: &'static str,
         /// What is wrong with it.
@@ -59,15 +80,22 @@ impl From<VisionError> for Failure {
     fn from(error: VisionError) -> Self {
         use VisionError as E;
         let (class, hint) = match &error {
-            E::Config { .. } | E::Parse(_) => {
-                (FailureClass::Input, Some("only Qwen2.5-VL towers are known; choose another model"))
+            E::Config { .. } | E::Setting { .. } | E::Parse(_) => {
+                let known = Family::ALL.map(Family::name).join(", ");
+                (
+                    FailureClass::Input,
+                    Some(format!("choose a checkpoint with the tower of its family: {known}")),
+                )
             }
-            E::Weights(_) => {
-                (FailureClass::Input, Some("fetch the checkpoint again; its files do not belong together"))
-            }
+            E::Weights(_) => (
+                FailureClass::Input,
+                Some("fetch the checkpoint again; its files do not belong together".to_owned()),
+            ),
             E::Patches { .. } | E::Cancelled => (FailureClass::Internal, None),
-            E::Compute(_) => (FailureClass::Internal, Some("try fewer frames or smaller --max-pixels")),
+            E::Compute(_) => {
+                (FailureClass::Internal, Some("try fewer frames or smaller --max-pixels".to_owned()))
+            }
         };
-        Failure { class, error: error.to_string(), hint: hint.map(Into::into) }
+        Failure { class, error: error.to_string(), hint }
     }
 }

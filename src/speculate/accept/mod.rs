@@ -18,7 +18,8 @@ pub struct Row {
     pub draft: u32,
     /// The target's own token at this position.
     pub wanted: u32,
-    /// Natural-log probability of the draft under the target.
+    /// Natural-log probability of the draft under the target; this and the next two only where a rule asks for
+    /// probabilities.
     pub log_p_draft: f32,
     /// Natural-log probability of the target's most likely token.
     pub log_p_max: f32,
@@ -57,8 +58,12 @@ pub struct Needs {
     pub relevance: Option<usize>,
     /// Where the rows look.
     pub gaze: bool,
+    /// Probabilities under the target, and the entropy of its three likeliest.
+    pub probabilities: bool,
     /// The drafter's distributions.
     pub divergence: bool,
+    /// Random numbers.
+    pub chance: bool,
     /// The entropy of whole distributions.
     pub entropy_full: bool,
 }
@@ -69,20 +74,23 @@ impl Needs {
         match rule {
             Acceptance::Visual { top_n, .. } => Self { relevance: Some(*top_n), ..Self::default() },
             Acceptance::Glance { .. } => Self { gaze: true, ..Self::default() },
-            Acceptance::Divergence { .. } | Acceptance::Cost { .. } => {
-                Self { divergence: true, ..Self::default() }
-            }
-            Acceptance::Entropy { entropy: EntropyOver::Full, .. }
-            | Acceptance::Window { entropy: EntropyOver::Full, .. } => {
-                Self { entropy_full: true, ..Self::default() }
-            }
+            Acceptance::Divergence { .. } => Self { divergence: true, ..Self::default() },
+            Acceptance::Cost { .. } => Self { divergence: true, probabilities: true, ..Self::default() },
+            Acceptance::Lenient { .. } => Self { probabilities: true, ..Self::default() },
+            Acceptance::Entropy { entropy, .. } | Acceptance::Window { entropy, .. } => match entropy {
+                EntropyOver::Top3 => Self { probabilities: true, ..Self::default() },
+                EntropyOver::Full => Self { entropy_full: true, ..Self::default() },
+            },
             Acceptance::AllOf { rules } => rules.iter().map(Needs::of).fold(Self::default(), |a, b| Self {
                 relevance: a.relevance.or(b.relevance),
                 gaze: a.gaze || b.gaze,
+                probabilities: a.probabilities || b.probabilities,
                 divergence: a.divergence || b.divergence,
+                chance: a.chance || b.chance,
                 entropy_full: a.entropy_full || b.entropy_full,
             }),
-            _ => Self::default(),
+            Acceptance::Random { .. } => Self { chance: true, ..Self::default() },
+            Acceptance::Exact {} | Acceptance::Sampled {} => Self::default(),
         }
     }
 }
@@ -92,7 +100,10 @@ impl Needs {
 ///
 /// Greedy matches are always `exact`. A protected row passes only by matching.
 pub fn judge(rule: &Acceptance, rows: &[Row], rng: &mut ChaCha8Rng) -> Vec<Option<Verdict>> {
-    let chances: Vec<f64> = rows.iter().map(|_| rng.random()).collect();
+    let chances: Vec<f64> = match Needs::of(rule).chance {
+        true => rows.iter().map(|_| rng.random()).collect(),
+        false => vec![0.0; rows.len()],
+    };
     let passes = mismatches(rule, rows, &chances);
     rows.iter()
         .zip(passes)

@@ -1,66 +1,78 @@
 //! LVSpec's visual relevance: how much a drafted token resembles what the target saw.
 
-use crate::model::decoder::kernels::dot_f32;
+use crate::model::decoder::{
+    kernels::{SLOTS, dot_f32, largest_sums, scores},
+    team::{Shards, Team},
+};
 
 use super::Row;
 
 /// The target's final states at its visual tokens, each scaled to length one. Made once per context.
 #[derive(Clone, Debug, Default)]
 pub struct VisualStates {
+    /// Interleaved as keys are: block `token / SLOTS`, then dimension, then lane `token % SLOTS`.
     unit: Vec<f32>,
+    tokens: usize,
     width: usize,
 }
 
 impl VisualStates {
     /// From states `tokens × width`. Zero states stay zero: they resemble nothing.
-    pub fn new(mut states: Vec<f32>, width: usize) -> Self {
-        for state in states.chunks_exact_mut(width.max(1)) {
-            normalize(state);
+    pub fn new(states: &[f32], width: usize) -> Self {
+        let tokens = states.len().checked_div(width).unwrap_or(0);
+        let mut unit = vec![0f32; tokens.div_ceil(SLOTS) * SLOTS * width];
+        for (token, state) in states.chunks_exact(width.max(1)).enumerate() {
+            let scale = inverse_length(state);
+            let lanes = unit[token / SLOTS * SLOTS * width + token % SLOTS..].iter_mut().step_by(SLOTS);
+            lanes.zip(state).for_each(|(lane, value)| *lane = value * scale);
         }
-        Self { unit: states, width }
+        Self { unit, tokens, width }
     }
 
     /// Number of visual tokens.
     pub fn len(&self) -> usize {
-        self.unit.len().checked_div(self.width).unwrap_or(0)
+        self.tokens
     }
 
     /// True if there are no visual tokens.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.tokens == 0
     }
 
     /// A_i of each state (`rows × width`): the mean of its `top_n` largest cosine similarities with the visual tokens
     /// (LVSpec eq. 8). `top_n` is clamped to the tokens there are; without any, relevance is 0.
     pub fn relevance(&self, states: &[f32], top_n: usize) -> Vec<f32> {
-        let width = self.width;
-        if self.is_empty() || states.is_empty() {
-            return vec![0.0; states.len().checked_div(width).unwrap_or(0)];
+        let (width, tokens) = (self.width, self.tokens);
+        let rows = states.len().checked_div(width).unwrap_or(0);
+        if self.is_empty() || rows == 0 {
+            return vec![0.0; rows];
         }
-        let n = top_n.clamp(1, self.len());
-        let mut similarities = vec![0f32; self.len()];
-        let mut unit = vec![0f32; width];
-        states
-            .chunks_exact(width)
-            .map(|state| {
-                self.similarities(state, &mut unit, &mut similarities);
-                if n < similarities.len() {
-                    similarities.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a));
-                }
-                let sum: f32 = similarities[..n].iter().sum();
-                sum / n as f32
-            })
-            .collect()
+        let stride = tokens.next_multiple_of(SLOTS);
+        let mut products = vec![0f32; rows * stride];
+        self.products(&states[..rows * width], &mut products);
+        let n = top_n.clamp(1, tokens);
+        let mut relevance = vec![0f32; rows];
+        largest_sums(&mut products, stride, tokens, n, &mut relevance);
+        for (relevance, state) in relevance.iter_mut().zip(states.chunks_exact(width)) {
+            *relevance *= inverse_length(state) / n as f32;
+        }
+        relevance
     }
 
     /// For each state (`rows × width`) the `count` visual tokens that resemble it most, with the cosine similarities, best
     /// first.
     pub fn nearest(&self, states: &[f32], count: usize) -> Vec<Vec<(u32, f32)>> {
-        let mut similarities = vec![0f32; self.len()];
-        let mut unit = vec![0f32; self.width];
-        let nearest = |state: &[f32]| {
-            self.similarities(state, &mut unit, &mut similarities);
-            let mut order: Vec<(u32, f32)> = (0..).zip(similarities.iter().copied()).collect();
+        let rows = states.len().checked_div(self.width).unwrap_or(0);
+        if self.is_empty() || rows == 0 {
+            return vec![Vec::new(); rows];
+        }
+        let stride = self.tokens.next_multiple_of(SLOTS);
+        let mut products = vec![0f32; rows * stride];
+        self.products(&states[..rows * self.width], &mut products);
+        let nearest = |(products, state): (&[f32], &[f32])| {
+            let scale = inverse_length(state);
+            let mut order: Vec<(u32, f32)> =
+                (0..).zip(products[..self.tokens].iter().map(|p| p * scale)).collect();
             let by = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
             if (1..order.len()).contains(&count) {
                 order.select_nth_unstable_by(count - 1, by);
@@ -69,31 +81,35 @@ impl VisualStates {
             order.sort_unstable_by(by);
             order
         };
-        states.chunks_exact(self.width.max(1)).map(nearest).collect()
+        products.chunks_exact(stride).zip(states.chunks_exact(self.width)).map(nearest).collect()
     }
 
-    /// The cosine of one state with every visual token; `unit` is room for a state.
-    fn similarities(&self, state: &[f32], unit: &mut [f32], out: &mut [f32]) {
-        let width = self.width;
-        unit.copy_from_slice(state);
-        normalize(unit);
-        let mut token = 0;
-        while token + 4 <= out.len() {
-            let four = dot_f32::<4>(unit, &self.unit[token * width..], width);
-            out[token..token + 4].copy_from_slice(&four);
-            token += 4;
-        }
-        for (token, similarity) in out.iter_mut().enumerate().skip(token) {
-            [*similarity] = dot_f32::<1>(unit, &self.unit[token * width..], width);
-        }
+    /// `products[r * stride + t] = states[r] · unit[t]`, `stride` being the number of tokens rounded up to whole blocks.
+    fn products(&self, states: &[f32], products: &mut [f32]) {
+        let (width, blocks) = (self.width, self.tokens.div_ceil(SLOTS));
+        let rows = states.len() / width;
+        let unit = UNIT.div_ceil(rows * width * SLOTS).min(blocks);
+        let out = Shards::new(products);
+        Team::global().run(blocks.div_ceil(unit), &|at| {
+            let (from, to) = (at * unit, blocks.min((at + 1) * unit));
+            let (slots, keys) = ((to - from) * SLOTS, &self.unit[from * width * SLOTS..to * width * SLOTS]);
+            let mut part = vec![0f32; rows * slots];
+            scores(states, width, keys, slots, &mut part, slots);
+            for (row, part) in part.chunks_exact(slots).enumerate() {
+                // SAFETY: the blocks are this unit's.
+                unsafe { out.slice((row * blocks + from) * SLOTS, slots) }.copy_from_slice(part);
+            }
+        });
     }
 }
 
-fn normalize(state: &mut [f32]) {
-    let length = state.iter().map(|v| v * v).sum::<f32>().sqrt();
-    if length > 0.0 {
-        state.iter_mut().for_each(|v| *v /= length);
-    }
+/// Multiplications that are worth handing to another thread.
+const UNIT: usize = 1 << 16;
+
+/// 1 / |state|; 0 for a state of zeros.
+fn inverse_length(state: &[f32]) -> f32 {
+    let [square] = dot_f32::<1>(state, state, state.len());
+    if square > 0.0 { 1.0 / square.sqrt() } else { 0.0 }
 }
 
 /// LVSpec eq. 9: which of the rows are loosened, the floor(lambda · K + 1e-9) lowest by `signal` (the earlier first where
@@ -121,7 +137,7 @@ mod tests {
 
     #[test]
     fn relevance_is_the_mean_of_the_largest_cosines() {
-        let states = VisualStates::new(vec![2.0, 0.0, 0.0, 3.0, -1.0, 0.0], 2);
+        let states = VisualStates::new(&[2.0, 0.0, 0.0, 3.0, -1.0, 0.0], 2);
         let got = states.relevance(&[5.0, 0.0], 2);
         assert!((got[0] - 0.5).abs() < 1e-6, "{got:?}"); // cosines 1, 0, -1
         let all = states.relevance(&[5.0, 0.0], 99);
@@ -132,7 +148,7 @@ mod tests {
     fn relevance_does_not_depend_on_scale() {
         let seen: Vec<f32> = (0..70).map(|i| (i as f32).sin()).collect();
         let scaled: Vec<f32> = seen.iter().map(|v| v * 7.5).collect();
-        let (a, b) = (VisualStates::new(seen, 10), VisualStates::new(scaled, 10));
+        let (a, b) = (VisualStates::new(&seen, 10), VisualStates::new(&scaled, 10));
         let state: Vec<f32> = (0..20).map(|i| (i as f32 * 0.7).cos()).collect();
         for (x, y) in a.relevance(&state, 3).iter().zip(b.relevance(&state, 3)) {
             assert!((x - y).abs() < 1e-5);
@@ -140,19 +156,39 @@ mod tests {
     }
 
     #[test]
+    fn any_number_of_tokens_is_compared_as_the_textbook_does() {
+        for (tokens, width, top_n) in [(1, 5, 1), (15, 8, 10), (16, 24, 3), (41, 32, 10), (64, 100, 64)] {
+            let seen: Vec<f32> = (0..tokens * width).map(|i| (i as f32 * 1.7).sin()).collect();
+            let state: Vec<f32> = (0..width).map(|i| (i as f32 * 0.3).cos() * 9.0).collect();
+            let length = |v: &[f32]| v.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+            let cosine = |v: &[f32]| {
+                let dot: f64 = v.iter().zip(&state).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                dot / length(v) / length(&state)
+            };
+            let mut cosines: Vec<f64> = seen.chunks_exact(width).map(cosine).collect();
+            cosines.sort_by(|a, b| b.total_cmp(a));
+            let want = cosines[..top_n].iter().sum::<f64>() / top_n as f64;
+            let states = VisualStates::new(&seen, width);
+            let two = states.relevance(&[state.clone(), vec![0.0; width]].concat(), top_n);
+            assert!((f64::from(two[0]) - want).abs() < 1e-5, "{tokens} x {width}: {} for {want}", two[0]);
+            assert_eq!(two[1], 0.0);
+        }
+    }
+
+    #[test]
     fn the_nearest_come_best_first() {
-        let states = VisualStates::new(vec![2.0, 0.0, 0.0, 3.0, -1.0, 0.0, 1.0, 1.0, 4.0, 0.0], 2);
+        let states = VisualStates::new(&[2.0, 0.0, 0.0, 3.0, -1.0, 0.0, 1.0, 1.0, 4.0, 0.0], 2);
         let got = states.nearest(&[5.0, 0.0, 0.0, 2.0], 3);
         assert_eq!(got[0].iter().map(|n| n.0).collect::<Vec<_>>(), [0, 4, 3]);
         assert!((got[0][2].1 - 0.5f32.sqrt()).abs() < 1e-6);
-        assert_eq!(got[1][0], (1, 1.0));
+        assert_eq!(got[1][0].0, 1);
         assert_eq!(states.nearest(&[1.0, 0.0], 99)[0].len(), 5);
-        assert_eq!(VisualStates::new(vec![], 2).nearest(&[1.0, 0.0], 3), [vec![]]);
+        assert_eq!(VisualStates::new(&[], 2).nearest(&[1.0, 0.0], 3), [vec![]]);
     }
 
     #[test]
     fn nothing_seen_means_nothing_relevant() {
-        assert_eq!(VisualStates::new(vec![], 4).relevance(&[1.0; 8], 10), [0.0, 0.0]);
+        assert_eq!(VisualStates::new(&[], 4).relevance(&[1.0; 8], 10), [0.0, 0.0]);
     }
 
     #[test]

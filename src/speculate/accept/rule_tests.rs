@@ -122,9 +122,16 @@ fn each_rule_asks_for_its_own_signals() {
     let glance = Acceptance::Glance { lambda: 0.5 };
     let divergence = Acceptance::Divergence { threshold: 0.3 };
     let full = Acceptance::Entropy { threshold: 0.3, entropy: EntropyOver::Full };
+    let random = Acceptance::Random { probability: 0.5, seed: 1 };
     let needs = Needs::of(&all_of(&[visual, glance, divergence, full]));
-    assert_eq!(needs, Needs { relevance: Some(4), gaze: true, divergence: true, entropy_full: true });
-    assert_eq!(Needs::of(&Acceptance::Lenient { rho: 0.1 }), Needs::default());
+    let most =
+        Needs { relevance: Some(4), gaze: true, divergence: true, entropy_full: true, ..Needs::default() };
+    assert_eq!(needs, most);
+    assert_eq!(Needs::of(&all_of(&[random])), Needs { chance: true, ..Needs::default() });
+    assert_eq!(
+        Needs::of(&Acceptance::Lenient { rho: 0.1 }),
+        Needs { probabilities: true, ..Needs::default() }
+    );
 }
 
 prop_compose! {

@@ -8,7 +8,7 @@ use super::{Attention, Needs, Selection, Signals, signals::likeness};
 use crate::{
     model::{
         decoder::{Positions, Sequence, Taps, Watch, with_slice},
-        family::{ModelError, Prompt, QwenVl},
+        family::{ModelError, Prompt, VideoLlm},
     },
     speculate::method::{Context, Drafter, Placing},
 };
@@ -22,7 +22,7 @@ type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
 /// A target, its prompt and video.
 pub struct Preparation<'a> {
     /// The target.
-    pub target: &'a QwenVl,
+    pub target: &'a VideoLlm,
     /// The prompt as laid out.
     pub prompt: &'a Prompt,
     /// The target's visual embeddings.
@@ -55,18 +55,18 @@ impl Preparation<'_> {
     /// SpecVLM: feed the text after the video once more, watching where it looks. Rows are computed alike however they are
     /// fed, so the cache holds the same afterwards.
     fn attention(&self, sequence: &mut Sequence) -> Result<Attention> {
-        let (ids, span) = (&self.prompt.ids, self.prompt.visual.clone());
+        let (ids, span, end) = (&self.prompt.ids, self.prompt.visual.clone(), self.prompt.video.end);
         let config = sequence.decoder().config().clone();
         let mut by_head = vec![0f32; config.layers * config.kv_heads * span.len()];
-        sequence.truncate(span.end);
+        sequence.truncate(end);
         let taps = Taps { watch: Some(Watch { span: span.clone(), by_head: true }), ..Taps::default() };
-        for rows in ids[span.end..].chunks(CHUNK) {
+        for rows in ids[end..].chunks(CHUNK) {
             if let Some(gaze) = sequence.feed(rows, &taps)?.gaze {
                 by_head.iter_mut().zip(gaze.by_head).for_each(|(sum, w)| *sum += w);
             }
         }
         sequence.truncate(ids.len() - 1);
-        let weight = (config.layers * config.heads * (ids.len() - span.end)) as f32;
+        let weight = (config.layers * config.heads * (ids.len() - end)) as f32;
         Ok(Attention { by_head, weight, tokens: span.len() })
     }
 
@@ -95,8 +95,9 @@ impl Preparation<'_> {
     pub fn growth(&self, embeddings: &Tensor, states: &Tensor) -> Result<Vec<f32>> {
         let width = embeddings.dim(1)?;
         let visual = |row: usize| self.prompt.visual.contains(&row);
-        let before = with_slice(embeddings, |rows| likeness(rows, width, visual))?;
-        let after = with_slice(states, |rows| likeness(rows, width, visual))?;
+        let text = |row: usize| self.prompt.is_text(row);
+        let before = with_slice(embeddings, |rows| likeness(rows, width, visual, text))?;
+        let after = with_slice(states, |rows| likeness(rows, width, visual, text))?;
         Ok(after.iter().zip(&before).map(|(after, before)| after - before).collect())
     }
 
@@ -139,7 +140,7 @@ impl Preparation<'_> {
 }
 
 /// The number of layers that a share of a model's depth stands for, at least one.
-pub fn layers_of(model: &QwenVl, depth: f64) -> usize {
+pub fn layers_of(model: &VideoLlm, depth: f64) -> usize {
     let layers = model.decoder().config().layers;
     ((layers as f64 * depth).round() as usize).clamp(1, layers)
 }
@@ -154,7 +155,7 @@ pub fn layers_of(model: &QwenVl, depth: f64) -> usize {
     reason = "one reading: model, text, video, share, place, room, two listeners"
 )]
 pub fn prefill(
-    model: &QwenVl,
+    model: &VideoLlm,
     prompt: &Prompt,
     visual: Option<&Tensor>,
     rows: &[usize],

@@ -41,8 +41,13 @@ impl Signals {
 
 /// ParallelVLM's likeness: for each visual token the sum over text tokens of the cosine between their states.
 ///
-/// `states` are rows of `width`; `is_visual(row)` tells which are visual.
-pub fn likeness(states: &[f32], width: usize, is_visual: impl Fn(usize) -> bool) -> Vec<f32> {
+/// `states` are rows of `width`; `is_visual(row)` and `is_text(row)` tell what they are.
+pub fn likeness(
+    states: &[f32],
+    width: usize,
+    is_visual: impl Fn(usize) -> bool,
+    is_text: impl Fn(usize) -> bool,
+) -> Vec<f32> {
     let unit = |row: &[f32]| {
         let length = row.iter().map(|v| v * v).sum::<f32>().sqrt();
         let scale = if length > 0.0 { 1.0 / length } else { 0.0 };
@@ -50,7 +55,7 @@ pub fn likeness(states: &[f32], width: usize, is_visual: impl Fn(usize) -> bool)
     };
     // The sum of cosines with many vectors is the product with the sum of their unit vectors.
     let mut text = vec![0f32; width];
-    for (_, state) in states.chunks_exact(width).enumerate().filter(|(row, _)| !is_visual(*row)) {
+    for (_, state) in states.chunks_exact(width).enumerate().filter(|(row, _)| is_text(*row)) {
         text.iter_mut().zip(unit(state)).for_each(|(sum, v)| *sum += v);
     }
     states
@@ -74,8 +79,10 @@ mod tests {
     #[test]
     fn likeness_is_a_sum_of_cosines() {
         let states = [3.0, 0.0, 0.0, 2.0, 1.0, 1.0, 0.0, 0.0];
-        let got = likeness(&states, 2, |row| row >= 2);
+        let got = likeness(&states, 2, |row| row >= 2, |row| row < 2);
         assert!((got[0] - 2f32.sqrt()).abs() < 1e-6);
         assert_eq!(got[1], 0.0);
+        // a row may be neither
+        assert!((likeness(&states, 2, |row| row == 2, |row| row == 0)[0] - 0.5f32.sqrt()).abs() < 1e-6);
     }
 }

@@ -89,7 +89,7 @@ pub struct Ticked {
     pub outcome: Outcome,
     /// Time of the verify pass.
     pub target_ms: f64,
-    /// Time of drafting; 0 where nothing was to be drafted.
+    /// Time of drafting; 0 where nothing was to be drafted, or had been before.
     pub drafter_ms: f64,
     /// Time of the whole tick, judging included.
     pub wall_ms: f64,
@@ -133,7 +133,8 @@ impl<E: Send, X: Send> Companion<E, X> {
         Ok(Self { orders, answers })
     }
 
-    /// Run one tick of the machine; none once its generation has ended.
+    /// Run one tick of the machine; none once its generation has ended. An `opening` is the drafter's window for this very
+    /// tick with its time, drafted before; the drafter is not asked again.
     ///
     /// # Errors
     /// If a worker fails or panics. The generation cannot go on after that.
@@ -142,24 +143,28 @@ impl<E: Send, X: Send> Companion<E, X> {
         machine: &mut Parallel<E>,
         window: &mut Window,
         target: &mut T,
+        opening: Option<(Vec<Draft<E>>, f64)>,
     ) -> Result<Option<Ticked>, Failure<X>>
     where
         T: TargetWorker<E, Error = X>,
     {
         let started = Instant::now();
         let Some(tick) = machine.tick(window.length()) else { return Ok(None) };
-        if let Some(order) = &tick.drafter {
+        let asked = tick.drafter.as_ref().filter(|_| opening.is_none());
+        if let Some(order) = asked {
             self.orders.send(order.clone()).map_err(|_| Failure::Gone)?;
         }
         let (verified, target_ms) = timed(|| guarded(Side::Target, || target.verify(&tick.target)));
         // The window is taken in even if the target failed, so that no answer is left over for a later tick.
-        let (drafts, drafter_ms) = match &tick.drafter {
-            Some(_) => self.answers.recv().unwrap_or((Err(Failure::Gone), 0.0)),
-            None => (Ok(Vec::new()), 0.0),
+        let (drafts, drafter_ms) = match (asked, opening) {
+            (Some(_), _) => self.answers.recv().unwrap_or((Err(Failure::Gone), 0.0)),
+            (None, Some((window, ms))) => (Ok(window), ms),
+            (None, None) => (Ok(Vec::new()), 0.0),
         };
         verified?;
         let drafts = drafts?;
         window.saw(target_ms, drafter_ms, drafts.len());
+        let drafter_ms = if asked.is_some() { drafter_ms } else { 0.0 };
         let outcome = guarded(Side::Target, || Ok(machine.settle(tick, drafts, target)))?;
         let wall_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(Some(Ticked { outcome, target_ms, drafter_ms, wall_ms }))
@@ -185,7 +190,7 @@ where
 {
     std::thread::scope(|scope| {
         let companion = Companion::spawn(scope, drafter)?;
-        while let Some(ticked) = companion.tick(machine, window, target)? {
+        while let Some(ticked) = companion.tick(machine, window, target, None)? {
             if on(ticked).is_break() {
                 break;
             }

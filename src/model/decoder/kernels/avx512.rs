@@ -222,6 +222,24 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     _mm512_reduce_add_ps(sum)
 }
 
+/// `sum_j exp(x[j] - max)`; runs of a bounded length in f32, their sums in f64.
+#[target_feature(enable = "avx512f")]
+pub fn sum_exp(x: &[f32], max: f32) -> f64 {
+    let peak = _mm512_set1_ps(max);
+    let mut total = 0f64;
+    for run in x.chunks(64 * 16) {
+        let mut sum = _mm512_setzero_ps();
+        for chunk in run.chunks(16) {
+            let mask = ((1u32 << chunk.len()) - 1) as __mmask16;
+            // SAFETY: the mask covers the chunk.
+            let x = unsafe { _mm512_maskz_loadu_ps(mask, chunk.as_ptr()) };
+            sum = _mm512_mask_add_ps(sum, mask, sum, exp(_mm512_sub_ps(x, peak)));
+        }
+        total += f64::from(_mm512_reduce_add_ps(sum));
+    }
+    total
+}
+
 /// `out = silu(gate) * up`.
 #[target_feature(enable = "avx512f")]
 pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {

@@ -8,11 +8,13 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod largest;
 mod portable;
 mod quantized;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 
+pub use largest::{largest_sums, largest3, position};
 pub use quantized::{Rows8, Shards8, Weights8, product_q8, quantize_q8};
 
 use super::team::Shards;
@@ -151,6 +153,11 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
 #[inline]
 pub fn sum_exp(x: &[f32], max: f32) -> f64 {
     #[cfg(target_arch = "x86_64")]
+    if has_avx512() {
+        // SAFETY: the features were detected.
+        return unsafe { avx512::sum_exp(x, max) };
+    }
+    #[cfg(target_arch = "x86_64")]
     if has_avx2() {
         // SAFETY: the features were detected.
         return unsafe { avx2::sum_exp(x, max) };
@@ -241,7 +248,9 @@ pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.3, 88.3);
-    let n = (x * std::f32::consts::LOG2_E + 12_582_912.0) - 12_582_912.0;
+    // 1.5 · 2²³ + n: the sum's last bits are the integer n.
+    let shifted = x * std::f32::consts::LOG2_E + 12_582_912.0;
+    let n = shifted - 12_582_912.0;
     let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
     let mut p = 1.987_569_1e-4f32;
     p = p * r + 1.398_199_9e-3;
@@ -250,7 +259,7 @@ fn exp(x: f32) -> f32 {
     p = p * r + 1.666_666_5e-1;
     p = p * r + 5e-1;
     let y = p * r * r + r + 1.0;
-    f32::from_bits((y.to_bits() as i32 + ((n as i32) << 23)) as u32)
+    f32::from_bits(y.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
 #[cfg(test)]

@@ -107,18 +107,23 @@ pub fn weighted_sum(
 
 #[inline(always)]
 pub fn sum_exp(x: &[f32], max: f32) -> f64 {
-    // Runs of a bounded length in f32, their sums in f64: a vocabulary of 150,000 loses no digits.
-    x.chunks(64 * LANES)
-        .map(|run| {
-            let mut sums = [0f32; LANES];
-            for chunk in run.chunks(LANES) {
-                for (sum, v) in sums.iter_mut().zip(chunk) {
-                    *sum += exp(v - max);
-                }
+    // Runs of a bounded length in f32, their sums in f64: a vocabulary of 150,000 loses no digits. Loops instead of closures,
+    // which would not be compiled for the caller's instruction set.
+    let mut total = 0f64;
+    for run in x.chunks(64 * LANES) {
+        let mut sums = [0f32; LANES];
+        let (whole, rest) = run.as_chunks::<LANES>();
+        for chunk in whole {
+            for (sum, v) in sums.iter_mut().zip(chunk) {
+                *sum += exp(v - max);
             }
-            f64::from(sums.into_iter().sum::<f32>())
-        })
-        .sum()
+        }
+        for (sum, v) in sums.iter_mut().zip(rest) {
+            *sum += exp(v - max);
+        }
+        total += f64::from(sums.into_iter().sum::<f32>());
+    }
+    total
 }
 
 #[inline(always)]

@@ -157,6 +157,31 @@ fn both_sides_work_at_the_same_time() {
 }
 
 #[test]
+fn a_window_that_was_drafted_before_is_not_drafted_again() {
+    for (seed, most) in (0..12).flat_map(|seed| [(seed, MOST), (seed, 2)]) {
+        let (mut target, mut drafter) = workers(seed, seed);
+        let limits = Limits { max_new_tokens: most, ends: (0..ENDS).collect() };
+        let mut machine = Parallel::new(ROOT, limits);
+        let order = DrafterOrder { truncate_to: 0, feed: vec![ROOT], draft: 4, position: 0 };
+        let mut opening = Some((drafter.worker.draft(&order).unwrap(), 1.0));
+        std::thread::scope(|scope| {
+            let companion = Companion::spawn(scope, &mut drafter).unwrap();
+            let mut window = Window::fixed(4);
+            let mut first = true;
+            while let Some(ticked) =
+                companion.tick(&mut machine, &mut window, &mut target, opening.take()).unwrap()
+            {
+                assert!(!first || ticked.drafter_ms == 0.0);
+                first = false;
+            }
+        });
+        assert_eq!(machine.tokens(), script(seed).autoregressive(ROOT, most).0);
+        let asked = machine.tally().ticks - 1;
+        assert!(u64::from(drafter.orders) <= asked, "{} orders in {asked} ticks", drafter.orders);
+    }
+}
+
+#[test]
 fn a_failing_worker_is_an_error_and_not_a_hang() {
     for side in [Side::Target, Side::Drafter] {
         for trouble in [Trouble::Error, Trouble::Panic] {
@@ -189,9 +214,9 @@ fn a_companion_whose_drafter_failed_says_so() {
     std::thread::scope(|scope| {
         let companion = Companion::spawn(scope, &mut drafter).unwrap();
         let (mut machine, mut window) = (machine(), Window::fixed(3));
-        let first = companion.tick(&mut machine, &mut window, &mut target).unwrap_err();
+        let first = companion.tick(&mut machine, &mut window, &mut target, None).unwrap_err();
         assert!(matches!(first, Failure::Panicked(Side::Drafter, _)));
-        let second = companion.tick(&mut machine, &mut window, &mut target).unwrap_err();
+        let second = companion.tick(&mut machine, &mut window, &mut target, None).unwrap_err();
         assert!(matches!(second, Failure::Gone));
     });
 }

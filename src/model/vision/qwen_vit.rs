@@ -1,29 +1,24 @@
-//! The vision tower of Qwen2.5-VL (Qwen2.5-VL Technical Report, arXiv:2502.13923).
+//! The vision towers of Qwen2-VL (arXiv:2409.12191) and Qwen2.5-VL (arXiv:2502.13923).
 //!
-//! Patches are embedded by a matrix, pass blocks of attention (within windows of merged cells, or within their whole
-//! temporal grid on some blocks) and SwiGLU, and are merged in squares to visual embeddings. Temporal grids never see each
-//! other, so the tower takes a few at a time and its memory does not grow with the length of the video.
+//! Patches are embedded by a matrix, pass blocks of attention and feed-forward layers, and are merged in squares to visual
+//! embeddings. Temporal grids never see each other, so the tower takes a few at a time and its memory does not grow with the
+//! length of the video. Qwen2-VL attends to the whole temporal grid in all blocks, with layer norms and two linear layers;
+//! Qwen2.5-VL attends within windows of merged cells in most blocks, with RMS norms and SwiGLU.
 //!
-//! Weights below the tower's root: `patch_embed.proj.weight` `[hidden, 3, 2, patch, patch]`,
-//! `blocks.N.{norm1,norm2}.weight`, `blocks.N.attn.{qkv,proj}`, `blocks.N.mlp.{gate,up,down}_proj`,
-//! `merger.{ln_q.weight, mlp.0, mlp.2}`; all linear layers with bias.
-
-use std::ops::ControlFlow;
+//! Weights below the tower's root: `patch_embed.proj.weight` `[hidden, 3, 2, patch, patch]`, `blocks.N.{norm1,norm2}`,
+//! `blocks.N.attn.{qkv,proj}`, `blocks.N.mlp.{gate,up,down}_proj` (Qwen2-VL: `blocks.N.mlp.{fc1,fc2}`),
+//! `merger.{ln_q, mlp.0, mlp.2}`; all linear layers with bias, norms with one in Qwen2-VL only.
 
 use candle_core::{D, DType, Device, IndexOp, Result as CandleResult, Tensor};
-use candle_nn::{Linear, Module, RmsNorm, VarBuilder, linear, ops, rms_norm, rotary_emb::rope};
+use candle_nn::{Linear, Module, VarBuilder, linear, rotary_emb::rope};
 
 use super::{
-    VisionConfig, VisionError,
+    Progress, VisionConfig, VisionError,
+    config::Generation,
+    parts::{Bend, Mlp, Norm, PORTION, attend},
     windows::{Batch, Windows},
 };
 use crate::model::processor::Grid;
-
-/// Patches that pass the blocks together; more temporal grids at a time would only cost memory.
-const PORTION: usize = 1024;
-
-/// Attention scores that are held at a time, in values (64 MiB as f32).
-const SCORES: usize = 1 << 24;
 
 /// Rotary angles of one temporal grid in windowed order, cosine and sine of `[patches, head_dim / 2]`.
 struct Angles {
@@ -53,27 +48,19 @@ fn angles(config: &VisionConfig, windows: &Windows, columns: usize, device: &Dev
     Ok(Angles { cos: angles.cos()?, sin: angles.sin()? })
 }
 
-/// Softmax attention of `[b, n, d]` queries, keys and values, in portions of queries whose scores stay bounded.
-fn attend(q: &Tensor, k: &Tensor, v: &Tensor) -> CandleResult<Tensor> {
-    let (batch, n, _) = q.dims3()?;
-    let keys = k.transpose(1, 2)?.contiguous()?;
-    let rows = (SCORES / (batch * n).max(1)).clamp(1, n);
-    let mut parts = Vec::with_capacity(n.div_ceil(rows));
-    for start in (0..n).step_by(rows) {
-        let part = q.narrow(1, start, rows.min(n - start))?.contiguous()?;
-        parts.push(ops::softmax_last_dim(&part.matmul(&keys)?)?.matmul(v)?);
+fn norm(vb: VarBuilder, config: &VisionConfig) -> CandleResult<Norm> {
+    match config.generation {
+        Generation::Qwen2 => Norm::layer(config.hidden, config.eps, vb),
+        Generation::Qwen25 => Norm::rms(config.hidden, config.eps, vb),
     }
-    if parts.len() == 1 { Ok(parts.remove(0)) } else { Tensor::cat(&parts, 1) }
 }
 
 struct Block {
-    norm1: RmsNorm,
-    norm2: RmsNorm,
+    norm1: Norm,
+    norm2: Norm,
     qkv: Linear,
     proj: Linear,
-    gate: Linear,
-    up: Linear,
-    down: Linear,
+    mlp: Mlp,
     heads: usize,
     full: bool,
 }
@@ -83,13 +70,14 @@ impl Block {
         let (d, ffn) = (config.hidden, config.ffn);
         let (attn, mlp) = (vb.pp("attn"), vb.pp("mlp"));
         Ok(Self {
-            norm1: rms_norm(d, config.eps, vb.pp("norm1"))?,
-            norm2: rms_norm(d, config.eps, vb.pp("norm2"))?,
+            norm1: norm(vb.pp("norm1"), config)?,
+            norm2: norm(vb.pp("norm2"), config)?,
             qkv: linear(d, 3 * d, attn.pp("qkv"))?,
             proj: linear(d, d, attn.pp("proj"))?,
-            gate: linear(d, ffn, mlp.pp("gate_proj"))?,
-            up: linear(d, ffn, mlp.pp("up_proj"))?,
-            down: linear(ffn, d, mlp.pp("down_proj"))?,
+            mlp: match config.generation {
+                Generation::Qwen2 => Mlp::plain(d, ffn, Bend::QuickGelu, &mlp)?,
+                Generation::Qwen25 => Mlp::gated(d, ffn, &mlp)?,
+            },
             heads: config.heads,
             full,
         })
@@ -98,9 +86,7 @@ impl Block {
     /// `x` is `[grids, patches, hidden]` in windowed order; `batches` are counted in patches.
     fn forward(&self, x: &Tensor, angles: &Angles, batches: &[Batch]) -> CandleResult<Tensor> {
         let x = (x + self.attention(&self.norm1.forward(x)?, angles, batches)?)?;
-        let y = self.norm2.forward(&x)?;
-        let y = (ops::silu(&self.gate.forward(&y)?)? * self.up.forward(&y)?)?;
-        x + self.down.forward(&y)?
+        &x + self.mlp.forward(&self.norm2.forward(&x)?)?
     }
 
     fn attention(&self, x: &Tensor, angles: &Angles, batches: &[Batch]) -> CandleResult<Tensor> {
@@ -137,7 +123,7 @@ impl Block {
 }
 
 struct Merger {
-    norm: RmsNorm,
+    norm: Norm,
     first: Linear,
     second: Linear,
     width: usize,
@@ -147,7 +133,7 @@ impl Merger {
     fn load(vb: &VarBuilder, config: &VisionConfig) -> CandleResult<Self> {
         let width = config.hidden * config.merge * config.merge;
         Ok(Self {
-            norm: rms_norm(config.hidden, config.eps, vb.pp("ln_q"))?,
+            norm: norm(vb.pp("ln_q"), config)?,
             first: linear(width, width, vb.pp("mlp").pp("0"))?,
             second: linear(width, config.out, vb.pp("mlp").pp("2"))?,
             width,
@@ -160,9 +146,6 @@ impl Merger {
         self.second.forward(&self.first.forward(&x)?.gelu_erf()?)
     }
 }
-
-/// Who is told after each block of each portion: steps done and steps in all; `Break` cancels.
-pub type Progress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
 /// The tower.
 pub struct QwenVit {

@@ -1,0 +1,108 @@
+//! Which family a checkpoint belongs to.
+
+use serde_json::Value;
+
+use crate::model::template;
+
+/// A family of Video-LLMs: which tower, prompt and positions its checkpoints have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Qwen2-VL: a tower with full attention, M-RoPE that counts pairs of frames.
+    Qwen2Vl,
+    /// Qwen2.5-VL: a tower with windows, M-RoPE that counts seconds.
+    Qwen25Vl,
+    /// LLaVA-OneVision in the layout of `llava-hf`: SigLIP, pooled frames, plain positions.
+    LlavaOnevision,
+}
+
+impl Family {
+    /// All that are known.
+    pub const ALL: [Family; 3] = [Family::Qwen2Vl, Family::Qwen25Vl, Family::LlavaOnevision];
+
+    /// The family's name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Qwen2Vl => "Qwen2-VL",
+            Family::Qwen25Vl => "Qwen2.5-VL",
+            Family::LlavaOnevision => "LLaVA-OneVision",
+        }
+    }
+
+    /// `model_type` in `config.json`.
+    pub fn model_type(self) -> &'static str {
+        match self {
+            Family::Qwen2Vl => "qwen2_vl",
+            Family::Qwen25Vl => "qwen2_5_vl",
+            Family::LlavaOnevision => "llava_onevision",
+        }
+    }
+
+    /// The entry of `architectures` in `config.json`.
+    fn architecture(self) -> &'static str {
+        match self {
+            Family::Qwen2Vl => "Qwen2VLForConditionalGeneration",
+            Family::Qwen25Vl => "Qwen2_5_VLForConditionalGeneration",
+            Family::LlavaOnevision => "LlavaOnevisionForConditionalGeneration",
+        }
+    }
+
+    /// The chat template of checkpoints that bring none.
+    pub fn template(self) -> &'static str {
+        match self {
+            Family::Qwen2Vl | Family::Qwen25Vl => template::QWEN,
+            Family::LlavaOnevision => template::LLAVA_ONEVISION,
+        }
+    }
+
+    /// All names in one line.
+    pub fn supported() -> String {
+        Self::ALL.map(|family| format!("{} ({})", family.name(), family.model_type())).join(", ")
+    }
+
+    /// The family that a `config.json` names in `model_type`, or else in `architectures`.
+    ///
+    /// # Errors
+    /// In words, with the families that there are.
+    pub fn of(config: &Value) -> Result<Self, String> {
+        let model_type = config.get("model_type").and_then(Value::as_str);
+        let architecture = || config.get("architectures")?.as_array()?.first()?.as_str();
+        let known = |family: &&Self| {
+            model_type == Some(family.model_type())
+                || (model_type.is_none() && architecture() == Some(family.architecture()))
+        };
+        Self::ALL.iter().find(known).copied().ok_or_else(|| match model_type.or_else(architecture) {
+            None => "no `model_type`; is this a Hugging Face model directory?".into(),
+            Some(other) => {
+                format!("architecture `{other}` is not supported; supported: {}", Self::supported())
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn families_are_told_by_either_name() {
+        for family in Family::ALL {
+            assert_eq!(Family::of(&json!({"model_type": family.model_type()})), Ok(family));
+            assert_eq!(Family::of(&json!({"architectures": [family.architecture()]})), Ok(family));
+        }
+    }
+
+    #[test]
+    fn others_are_refused_with_the_list() {
+        let both = json!({"model_type": "qwen3_vl", "architectures": ["Qwen2VLForConditionalGeneration"]});
+        for (config, word) in [(both, "qwen3_vl"), (json!({"architectures": ["LlamaForCausalLM"]}), "Llama")]
+        {
+            let error = Family::of(&config).unwrap_err();
+            assert!(error.contains(word), "{error}");
+            assert!(Family::ALL.iter().all(|f| error.contains(f.name()) && error.contains(f.model_type())));
+        }
+        assert!(Family::of(&json!({})).unwrap_err().contains("no `model_type`"));
+        assert!(Family::of(&json!([1])).is_err());
+    }
+}

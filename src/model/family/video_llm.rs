@@ -1,0 +1,180 @@
+//! A loaded Video-LLM of any family: tokenizer, template, frame processor, tower, decoder.
+
+use std::{path::Path, sync::Arc};
+
+use candle_core::{Device, Tensor};
+
+use super::{Family, ModelError, Prompt, Rope};
+use crate::model::{
+    WeightType,
+    checkpoint::{Checkpoint, CheckpointError},
+    config::VlConfig,
+    decoder::Decoder,
+    processor::{
+        Patches, VideoProcessor,
+        layout::{self, VisualGrid, VisualRope},
+    },
+    template::ChatTemplate,
+    text::TextTokenizer,
+    vision::{Progress, Tower, TowerConfig},
+};
+
+/// A loaded checkpoint.
+pub struct VideoLlm {
+    name: String,
+    config: VlConfig,
+    rope: Rope,
+    decoder: Arc<Decoder>,
+    tower_config: TowerConfig,
+    tower: Tower,
+    tokenizer: TextTokenizer,
+    template: ChatTemplate,
+    processor: VideoProcessor,
+}
+
+/// What a prompt's row is to the model that reads it.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Text,
+    Visual,
+    Newline,
+}
+
+impl VideoLlm {
+    /// Load a checkpoint directory; matrices of the language model become `dtype`, the tower stays f32.
+    /// `progress` counts decoder layers.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or does not fit the others.
+    pub fn load(
+        dir: &Path,
+        dtype: WeightType,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, ModelError> {
+        let config = VlConfig::read(dir)?;
+        let checkpoint = Checkpoint::open(dir)?;
+        let tokenizer = TextTokenizer::load(dir)?;
+        let template = ChatTemplate::load(dir, config.family.template())?;
+        let tower_config = TowerConfig::of(&config)?;
+        let processor = VideoProcessor::load(dir, tower_config.processor())?;
+        tower_config
+            .fits(processor.config(), config.text.hidden)
+            .map_err(|problem| CheckpointError::file(&dir.join("config.json"), &problem))?;
+        if tokenizer.vocabulary() > config.text.vocab {
+            let problem = format!(
+                "holds {} ids, but the model has {} embeddings",
+                tokenizer.vocabulary(),
+                config.text.vocab
+            );
+            return Err(CheckpointError::file(tokenizer.path(), &problem).into());
+        }
+        let tower = Tower::load(&checkpoint, &tower_config)?;
+        let decoder = Arc::new(Decoder::load(&checkpoint, &config.text, dtype, progress)?);
+        let name =
+            dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let rope = Rope::Auto;
+        Ok(Self { name, config, rope, decoder, tower_config, tower, tokenizer, template, processor })
+    }
+
+    /// The same model with other positions.
+    ///
+    /// # Errors
+    /// [`ModelError::Rope`] for three axes in a model that has one.
+    pub fn with_rope(mut self, rope: Rope) -> Result<Self, ModelError> {
+        if rope == Rope::Mrope && self.config.text.mrope_section.is_none() {
+            let problem = "its tokens stand on one axis";
+            return Err(ModelError::Rope { model: self.name, problem });
+        }
+        self.rope = rope;
+        Ok(self)
+    }
+
+    /// Name for people: the directory's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The family.
+    pub fn family(&self) -> Family {
+        self.config.family
+    }
+
+    /// The language model.
+    pub fn decoder(&self) -> &Arc<Decoder> {
+        &self.decoder
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &TextTokenizer {
+        &self.tokenizer
+    }
+
+    /// The frame processor.
+    pub fn processor(&self) -> &VideoProcessor {
+        &self.processor
+    }
+
+    /// Visual embeddings, `visual tokens × width`, of a clip's patches.
+    ///
+    /// # Errors
+    /// If the patches do not fit the tower, or `progress` breaks.
+    pub fn encode(&self, patches: &Patches, progress: &mut Progress<'_>) -> Result<Tensor, ModelError> {
+        let rows = patches.data.len() / patches.row.max(1);
+        let tensor = Tensor::from_slice(&patches.data, (rows, patches.row), &Device::Cpu)?;
+        Ok(self.tower.encode(&tensor, patches.grid, progress)?)
+    }
+
+    /// Lay out a prompt over a clip: ids through the chat template, positions as the checkpoint has them (or as asked by
+    /// [`Self::with_rope`]). Qwen2.5-VL's time axis is the original one: a grid every `temporal patch / sample_fps` seconds.
+    ///
+    /// # Errors
+    /// If the template or the tokenizer fails.
+    pub fn prompt(&self, text: &str, grid: VisualGrid, sample_fps: f64) -> Result<Prompt, ModelError> {
+        let ids = self.template.ids(&self.tokenizer, text)?;
+        let axes = self.config.text.mrope_section.filter(|_| self.rope != Rope::Sequential);
+        let rope = match (axes, self.tower_config.tokens_per_second()) {
+            (None, _) => VisualRope::Sequential,
+            (Some(_), None) => VisualRope::GRIDS,
+            (Some(_), Some(tokens_per_second)) => VisualRope::Multimodal {
+                seconds_per_grid: layout::seconds_per_grid(self.processor.config().temporal, sample_fps),
+                tokens_per_second,
+            },
+        };
+        let newline = self.tower.newline().is_some();
+        Ok(Prompt::lay_out(&ids, self.config.video_token, grid, newline, rope)?)
+    }
+
+    /// Embeddings of the given prompt rows (ascending): text from the table, visual rows from `visual` (`tokens × width`), the
+    /// newline from the tower.
+    ///
+    /// # Errors
+    /// If an id is outside of the table, or a row outside of the prompt.
+    pub fn embed(
+        &self,
+        prompt: &Prompt,
+        visual: Option<&Tensor>,
+        rows: &[usize],
+    ) -> Result<Tensor, ModelError> {
+        let kind = |row: usize| match () {
+            () if prompt.is_text(row) => Kind::Text,
+            () if prompt.visual.contains(&row) => Kind::Visual,
+            () => Kind::Newline,
+        };
+        let mut parts: Vec<Tensor> = Vec::new();
+        for run in rows.chunk_by(|&a, &b| kind(a) == kind(b)) {
+            parts.push(match (kind(run[0]), visual, self.tower.newline()) {
+                (Kind::Visual, Some(visual), _) => {
+                    let index: Vec<u32> = run.iter().map(|&row| (row - prompt.visual.start) as u32).collect();
+                    let index = Tensor::from_vec(index, run.len(), visual.device())?;
+                    visual.index_select(&index, 0)?
+                }
+                (Kind::Newline, _, Some(newline)) => newline.clone(),
+                _ => {
+                    let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
+                    self.decoder.embed(&ids)?
+                }
+            });
+        }
+        Ok(Tensor::cat(&parts, 0)?)
+    }
+}

@@ -1,0 +1,302 @@
+//! From frames to visual embeddings in LLaVA-OneVision (arXiv:2408.03326): SigLIP, a projector, pooling.
+//!
+//! Every frame is a picture of its own. Its 27 × 27 states are projected to the language model's width and pooled to
+//! 14 × 14 visual tokens. One learned vector, the newline, ends the video; it is no cell of any frame.
+//!
+//! Weights: `vision_tower.…` (see [`super::siglip`]), `multi_modal_projector.{linear_1,linear_2}.{weight,bias}`,
+//! `image_newline` `[width]`.
+
+use candle_core::{DType, Device, Result as CandleResult, Tensor};
+use candle_nn::{Linear, Module, VarBuilder, linear_b};
+use serde::Deserialize;
+
+use super::{
+    Progress, VisionError,
+    parts::PORTION,
+    siglip::{Siglip, SiglipConfig},
+};
+use crate::model::{checkpoint::Checkpoint, processor::Grid};
+
+/// Side of the squares of states that become one visual token. (The reference knows no other.)
+pub const POOL: usize = 2;
+
+/// What of `config.json` is about the way from pictures to the language model.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Raw {
+    projector_hidden_act: Option<String>,
+    vision_feature_layer: Option<serde_json::Value>,
+    vision_feature_select_strategy: Option<String>,
+    multimodal_projector_bias: Option<bool>,
+}
+
+/// Dimensions of tower and projector.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LlavaConfig {
+    /// The tower.
+    pub tower: SiglipConfig,
+    /// Whether the projector's layers have biases.
+    pub bias: bool,
+    /// Width of the visual embeddings, which is the decoder's.
+    pub out: usize,
+}
+
+impl LlavaConfig {
+    /// Read what a whole `config.json` says about vision, for a language model `out` wide.
+    ///
+    /// # Errors
+    /// [`VisionError`] for values that are missing, absurd, or ask for something else than the family's own way.
+    pub fn from_json(config: &serde_json::Value, out: usize) -> Result<Self, VisionError> {
+        let raw = Raw::deserialize(config)?;
+        let only = |name, value: Option<String>, known: &str| match value.filter(|value| value != known) {
+            None => Ok(()),
+            Some(other) => {
+                Err(VisionError::Setting { name, problem: format!("is {other:?}; only {known:?} is known") })
+            }
+        };
+        only("projector_hidden_act", raw.projector_hidden_act, "gelu")?;
+        only("vision_feature_select_strategy", raw.vision_feature_select_strategy, "full")?;
+        only("vision_feature_layer", raw.vision_feature_layer.map(|v| v.to_string()), "-1")?;
+        Ok(Self {
+            tower: SiglipConfig::from_json(config.get("vision_config").unwrap_or(&serde_json::Value::Null))?,
+            bias: raw.multimodal_projector_bias.unwrap_or(true),
+            out,
+        })
+    }
+}
+
+/// Bilinear pooling of a square of states, each output the mean of up to four inputs by distance: torch's `interpolate` with
+/// `align_corners` off.
+struct Pooling {
+    /// For each of the four neighbours, its index for every output, and its weight `[outputs, 1]`.
+    taps: Vec<(Tensor, Tensor)>,
+}
+
+/// For each of `to` outputs along one axis: the input before it, the input after it, the share of the latter.
+fn neighbours(from: usize, to: usize) -> Vec<(usize, usize, f32)> {
+    let scale = from as f32 / to as f32;
+    let place = |i: usize| ((i as f32 + 0.5) * scale - 0.5).max(0.0);
+    (0..to)
+        .map(|i| {
+            let before = (place(i) as usize).min(from - 1);
+            (before, (before + 1).min(from - 1), place(i) - before as f32)
+        })
+        .collect()
+}
+
+impl Pooling {
+    fn new(side: usize, device: &Device, dtype: DType) -> CandleResult<Self> {
+        let axis = neighbours(side, side.div_ceil(POOL));
+        let taps = [(false, false), (false, true), (true, false), (true, true)].map(|(below, right)| {
+            let choose = |(before, after, share): (usize, usize, f32), later| match later {
+                false => (before, 1.0 - share),
+                true => (after, share),
+            };
+            let cells = axis.iter().flat_map(|row| axis.iter().map(move |column| (*row, *column)));
+            let (index, weight): (Vec<u32>, Vec<f32>) = cells
+                .map(|(row, column)| {
+                    let ((y, down), (x, across)) = (choose(row, below), choose(column, right));
+                    ((y * side + x) as u32, down * across)
+                })
+                .unzip();
+            let n = index.len();
+            let weight = Tensor::from_vec(weight, (n, 1), device)?.to_dtype(dtype)?;
+            Ok((Tensor::from_vec(index, n, device)?, weight))
+        });
+        Ok(Self { taps: taps.into_iter().collect::<CandleResult<_>>()? })
+    }
+
+    /// `[pictures, side², width]` to `[pictures, ceil(side / 2)², width]`.
+    fn forward(&self, x: &Tensor) -> CandleResult<Tensor> {
+        let mut sum: Option<Tensor> = None;
+        for (index, weight) in &self.taps {
+            let part = x.index_select(index, 1)?.broadcast_mul(weight)?;
+            sum = Some(match sum {
+                None => part,
+                Some(sum) => (sum + part)?,
+            });
+        }
+        sum.ok_or_else(|| candle_core::Error::Msg("nothing to pool".into()))
+    }
+}
+
+/// Tower, projector and newline.
+pub struct LlavaVision {
+    config: LlavaConfig,
+    tower: Siglip,
+    first: Linear,
+    second: Linear,
+    pooling: Pooling,
+    newline: Tensor,
+    device: Device,
+    dtype: DType,
+}
+
+impl LlavaVision {
+    /// Load all of it from a checkpoint.
+    ///
+    /// # Errors
+    /// [`VisionError::Weights`] if a tensor is missing or has another shape than the configuration says.
+    pub fn load(checkpoint: &Checkpoint, config: &LlavaConfig) -> Result<Self, VisionError> {
+        let missing = |e: crate::model::checkpoint::CheckpointError| {
+            VisionError::Weights(candle_core::Error::Msg(e.to_string()))
+        };
+        let tower = checkpoint.var_builder("vision_tower").map_err(missing)?;
+        let projector = checkpoint.var_builder("multi_modal_projector").map_err(missing)?;
+        let newline = checkpoint.f32("image_newline", &[config.out]).map_err(missing)?;
+        Self::read(&tower, &projector, newline, config).map_err(VisionError::Weights)
+    }
+
+    fn read(
+        tower: &VarBuilder,
+        projector: &VarBuilder,
+        newline: Vec<f32>,
+        config: &LlavaConfig,
+    ) -> CandleResult<Self> {
+        let (device, dtype) = (tower.device().clone(), tower.dtype());
+        let (width, out, bias) = (config.tower.hidden, config.out, config.bias);
+        Ok(Self {
+            tower: Siglip::load(tower, &config.tower)?,
+            first: linear_b(width, out, bias, projector.pp("linear_1"))?,
+            second: linear_b(out, out, bias, projector.pp("linear_2"))?,
+            pooling: Pooling::new(config.tower.side(), &device, dtype)?,
+            newline: Tensor::from_vec(newline, (1, out), &device)?,
+            config: config.clone(),
+            device,
+            dtype,
+        })
+    }
+
+    /// The dimensions.
+    pub fn config(&self) -> &LlavaConfig {
+        &self.config
+    }
+
+    /// The vector that ends a video, `[1, out]`.
+    pub fn newline(&self) -> &Tensor {
+        &self.newline
+    }
+
+    /// Visual embeddings `[frames · ceil(side / 2)², out]` of `patches` `[frames · side², row]`, without the newline.
+    ///
+    /// # Errors
+    /// [`VisionError::Patches`] if the patches do not fit the grid or the tower, [`VisionError::Cancelled`] if `progress`
+    /// breaks, [`VisionError::Compute`] if the computation fails.
+    pub fn forward(
+        &self,
+        patches: &Tensor,
+        grid: Grid,
+        progress: &mut Progress<'_>,
+    ) -> Result<Tensor, VisionError> {
+        self.run(patches, grid, progress, &|states| {
+            let projected = self.second.forward(&self.first.forward(states)?.gelu_erf()?)?;
+            self.pooling.forward(&projected)
+        })
+    }
+
+    /// The tower's states `[frames · side², hidden]`; arguments and errors as of [`Self::forward`].
+    ///
+    /// # Errors
+    /// As of [`Self::forward`].
+    pub fn states(
+        &self,
+        patches: &Tensor,
+        grid: Grid,
+        progress: &mut Progress<'_>,
+    ) -> Result<Tensor, VisionError> {
+        self.run(patches, grid, progress, &|states| Ok(states.clone()))
+    }
+
+    fn check(&self, patches: &Tensor, grid: Grid) -> Result<(), VisionError> {
+        let Grid { t, h, w } = grid;
+        let (rows, values) = patches.dims2()?;
+        let (row, side) = (self.config.tower.row(), self.config.tower.side());
+        let reason = if values != row {
+            format!("a patch has {row} values")
+        } else if (h, w) != (side, side) {
+            format!("a frame has {side}x{side} patches")
+        } else if grid.checked_len() != Some(rows) {
+            "the numbers differ".to_owned()
+        } else if rows == 0 {
+            "there is none".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(VisionError::Patches { rows, values, t, h, w, reason })
+    }
+
+    /// Pass all portions through the tower and `finish` (`[frames, side², hidden]` to `[frames, n, width]`).
+    fn run(
+        &self,
+        patches: &Tensor,
+        grid: Grid,
+        progress: &mut Progress<'_>,
+        finish: &dyn Fn(&Tensor) -> CandleResult<Tensor>,
+    ) -> Result<Tensor, VisionError> {
+        self.check(patches, grid)?;
+        let (frames, cells) = (grid.t, grid.h * grid.w);
+        let portion = (PORTION / cells).clamp(1, frames);
+        let steps = frames.div_ceil(portion) * self.tower.layers();
+        let (mut done, mut parts) = (0, Vec::with_capacity(frames.div_ceil(portion)));
+        for start in (0..frames).step_by(portion) {
+            let n = portion.min(frames - start);
+            let input = patches.narrow(0, start * cells, n * cells)?.to_device(&self.device)?;
+            let input = input.to_dtype(self.dtype)?.reshape((n, cells, self.config.tower.row()))?;
+            let states = self.tower.forward(&input, &mut || {
+                done += 1;
+                if progress(done, steps).is_break() { Err(VisionError::Cancelled) } else { Ok(()) }
+            })?;
+            parts.push(finish(&states)?.flatten(0, 1)?);
+        }
+        if parts.len() == 1 { Ok(parts.remove(0)) } else { Ok(Tensor::cat(&parts, 0)?) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_those_of_the_reference() {
+        // 27 to 14: places 13/28 + i · 27/14
+        let axis = neighbours(27, 14);
+        assert_eq!((axis[0].0, axis[0].1), (0, 1));
+        assert!((axis[0].2 - 13.0 / 28.0).abs() < 1e-6);
+        assert_eq!((axis[13].0, axis[13].1), (25, 26));
+        assert!((axis[13].2 - 15.0 / 28.0).abs() < 1e-5);
+        assert_eq!(neighbours(1, 1), [(0, 0, 0.0)]);
+        assert_eq!(neighbours(4, 2), [(0, 1, 0.5), (2, 3, 0.5)]);
+    }
+
+    #[test]
+    fn a_flat_picture_stays_flat_and_a_ramp_stays_a_ramp() {
+        let pooling = Pooling::new(5, &Device::Cpu, DType::F32).unwrap();
+        let ramp: Vec<f32> = (0..25).map(|i| (i % 5) as f32).collect();
+        let x = Tensor::from_vec([vec![7.0; 25], ramp].concat(), (2, 25, 1), &Device::Cpu).unwrap();
+        let y = pooling.forward(&x).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        assert!(y[..9].iter().all(|v| *v == 7.0));
+        for (got, place) in y[9..].iter().zip([1.0 / 3.0, 2.0, 11.0 / 3.0].iter().cycle()) {
+            assert!((got - place).abs() < 1e-6, "{y:?}");
+        }
+    }
+
+    #[test]
+    fn other_ways_are_refused_by_name() {
+        let whole = serde_json::json!({"vision_config": {
+            "hidden_size": 32, "image_size": 76, "intermediate_size": 40, "num_attention_heads": 2, "patch_size": 14,
+        }});
+        assert_eq!(LlavaConfig::from_json(&whole, 64).unwrap().tower.side(), 5);
+        for (name, value) in [
+            ("projector_hidden_act", serde_json::json!("relu")),
+            ("vision_feature_layer", serde_json::json!([-2, -5])),
+            ("vision_feature_layer", serde_json::json!(-2)),
+            ("vision_feature_select_strategy", serde_json::json!("default")),
+        ] {
+            let mut config = whole.clone();
+            config[name] = value;
+            let error = LlavaConfig::from_json(&config, 64).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
+        assert!(LlavaConfig::from_json(&serde_json::json!({}), 64).is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! The tower that a checkpoint has: one type for all of them.
+
+use candle_core::Tensor;
+
+use super::{Generation, LlavaConfig, LlavaVision, Progress, QwenVit, VisionConfig, VisionError};
+use crate::model::{
+    checkpoint::Checkpoint,
+    config::VlConfig,
+    family::{Family, ModelError},
+    processor::{Grid, ProcessorConfig},
+};
+
+/// The dimensions of a checkpoint's tower.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TowerConfig {
+    /// Qwen2-VL or Qwen2.5-VL.
+    Qwen(VisionConfig),
+    /// LLaVA-OneVision.
+    Llava(LlavaConfig),
+}
+
+impl TowerConfig {
+    /// What `config.json` says about the tower.
+    ///
+    /// # Errors
+    /// [`VisionError`] for what is missing, absurd or not known.
+    pub fn of(config: &VlConfig) -> Result<Self, VisionError> {
+        let Some(vision) = config.raw.get("vision_config") else {
+            return Err(VisionError::Setting { name: "vision_config", problem: "is missing".into() });
+        };
+        match config.family {
+            Family::Qwen2Vl => VisionConfig::from_json(vision, Generation::Qwen2).map(Self::Qwen),
+            Family::Qwen25Vl => VisionConfig::from_json(vision, Generation::Qwen25).map(Self::Qwen),
+            Family::LlavaOnevision => {
+                LlavaConfig::from_json(&config.raw, config.text.hidden).map(Self::Llava)
+            }
+        }
+    }
+
+    /// What the frame processor does where no file of the checkpoint says otherwise.
+    pub fn processor(&self) -> ProcessorConfig {
+        match self {
+            Self::Qwen(_) => ProcessorConfig::default(),
+            Self::Llava(config) => ProcessorConfig::pictures(config.tower.image, config.tower.patch),
+        }
+    }
+
+    /// Whether tower, frame processor and a language model `width` wide belong together.
+    ///
+    /// # Errors
+    /// In words, what differs.
+    pub fn fits(&self, frames: &ProcessorConfig, width: usize) -> Result<(), String> {
+        let pairs = match self {
+            Self::Qwen(tower) => vec![
+                ("output width", tower.out, width),
+                ("patch size", tower.patch, frames.patch),
+                ("merge size", tower.merge, frames.merge),
+                ("temporal patch size", tower.temporal, frames.temporal),
+            ],
+            Self::Llava(LlavaConfig { tower, .. }) => {
+                let (height, width) = frames.fixed.unwrap_or_default();
+                vec![
+                    ("patch size", tower.patch, frames.patch),
+                    ("picture's height", tower.image, height),
+                    ("picture's width", tower.image, width),
+                ]
+            }
+        };
+        match pairs.into_iter().find(|(_, tower, other)| tower != other) {
+            None => Ok(()),
+            Some((what, tower, other)) => {
+                Err(format!("the vision tower's {what} is {tower}, but {other} is expected beside it"))
+            }
+        }
+    }
+
+    /// Positions per second of video, where M-RoPE's time axis counts seconds.
+    pub fn tokens_per_second(&self) -> Option<f32> {
+        match self {
+            Self::Qwen(config) => config.tokens_per_second,
+            Self::Llava(_) => None,
+        }
+    }
+}
+
+/// A loaded tower with all that stands between it and the language model.
+pub enum Tower {
+    /// Qwen2-VL or Qwen2.5-VL.
+    Qwen(QwenVit),
+    /// LLaVA-OneVision.
+    Llava(LlavaVision),
+}
+
+impl Tower {
+    /// Load a checkpoint's tower.
+    ///
+    /// # Errors
+    /// If a tensor is missing or does not fit the configuration.
+    pub fn load(checkpoint: &Checkpoint, config: &TowerConfig) -> Result<Self, ModelError> {
+        Ok(match config {
+            TowerConfig::Qwen(config) => {
+                Self::Qwen(QwenVit::load(checkpoint.var_builder("visual")?, config)?)
+            }
+            TowerConfig::Llava(config) => Self::Llava(LlavaVision::load(checkpoint, config)?),
+        })
+    }
+
+    /// Visual embeddings of `patches` `[n, row]` over `grid`, one row for each visual token in the order of the cells.
+    ///
+    /// # Errors
+    /// As of [`QwenVit::forward`] and [`LlavaVision::forward`].
+    pub fn encode(
+        &self,
+        patches: &Tensor,
+        grid: Grid,
+        progress: &mut Progress<'_>,
+    ) -> Result<Tensor, VisionError> {
+        match self {
+            Self::Qwen(tower) => tower.forward(patches, grid, progress),
+            Self::Llava(tower) => tower.forward(patches, grid, progress),
+        }
+    }
+
+    /// The vector that ends a video, `[1, width]`, in families that have one.
+    pub fn newline(&self) -> Option<&Tensor> {
+        match self {
+            Self::Qwen(_) => None,
+            Self::Llava(tower) => Some(tower.newline()),
+        }
+    }
+}

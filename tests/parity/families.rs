@@ -1,0 +1,255 @@
+//! What is special in the other families: their towers, their names, and checkpoints that do not fit together.
+
+use std::{fs, ops::ControlFlow, path::Path};
+
+use candle_core::Tensor;
+use serde_json::{Value, json};
+use specreel::{
+    model::{
+        WeightType,
+        checkpoint::Checkpoint,
+        config::VlConfig,
+        family::{Family, Rope, VideoLlm},
+        processor::{Grid, VisualGrid},
+        vision::{LlavaVision, TowerConfig, VisionError},
+    },
+    record::{Failure, FailureClass},
+};
+
+use super::{FAMILIES, difference, fixture, numbers, tensors};
+
+fn load(dir: &Path) -> Result<VideoLlm, Failure> {
+    Ok(VideoLlm::load(dir, WeightType::F32, &mut |_, _| {})?)
+}
+
+fn llava(name: &str) -> LlavaVision {
+    let dir = fixture(name);
+    let config = VlConfig::read(&dir).unwrap();
+    let TowerConfig::Llava(config) = TowerConfig::of(&config).unwrap() else { panic!("another tower") };
+    LlavaVision::load(&Checkpoint::open(&dir).unwrap(), &config).unwrap()
+}
+
+fn inputs(name: &str) -> (Tensor, Grid) {
+    let fixture = tensors(&format!("{name}/fixture.safetensors"));
+    let pixels = fixture["pixels"].to_dtype(candle_core::DType::F32).unwrap();
+    let grid = numbers(&fixture["grid"]);
+    let grid = Grid { t: grid[0] as usize, h: grid[1] as usize, w: grid[2] as usize };
+    (((pixels - 128.0).unwrap() / 64.0).unwrap(), grid)
+}
+
+#[test]
+fn siglip_projector_pooling_and_newline_are_the_reference_s() {
+    for name in ["llava_ov", "llava_ov_newer"] {
+        let expected = tensors(&format!("{name}/fixture.safetensors"));
+        let (patches, grid) = inputs(name);
+        let tower = llava(name);
+        let mut steps = Vec::new();
+        let states = tower.states(&patches, grid, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let embeds = tower.forward(&patches, grid, &mut |done, total| {
+            steps.push((done, total));
+            ControlFlow::Continue(())
+        });
+        let embeds = Tensor::cat(&[&embeds.unwrap(), tower.newline()], 0).unwrap();
+        let (a, b) =
+            (difference(&states, &expected["tower_states"]), difference(&embeds, &expected["visual_embeds"]));
+        assert!(a <= 1e-4 && b <= 1e-4, "{name}: states {a:e}, embeddings {b:e}");
+        let total = steps.len();
+        assert_eq!(steps, (1..=total).map(|done| (done, total)).collect::<Vec<_>>(), "{name}");
+        let stopped = tower.forward(&patches, grid, &mut |_, _| ControlFlow::Break(()));
+        assert!(matches!(stopped, Err(VisionError::Cancelled)));
+        for grid in [Grid { t: grid.t + 1, ..grid }, Grid { h: 4, ..grid }, Grid { t: 0, ..grid }] {
+            let refused = tower.forward(&patches, grid, &mut |_, _| ControlFlow::Continue(()));
+            assert!(matches!(refused, Err(VisionError::Patches { .. })), "{grid:?}");
+        }
+    }
+}
+
+/// A copy of a fixture's checkpoint.
+fn copy(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(fixture(name)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    dir
+}
+
+fn edit(dir: &Path, file: &str, change: impl FnOnce(&mut Value)) {
+    let path = dir.join(file);
+    let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut value);
+    fs::write(path, value.to_string()).unwrap();
+}
+
+/// Give the tensors of a file other names.
+fn rename(path: &Path, to: impl Fn(&str) -> String) {
+    let all = candle_core::safetensors::load(path, &candle_core::Device::Cpu).unwrap();
+    let renamed: std::collections::HashMap<String, Tensor> =
+        all.into_iter().map(|(name, tensor)| (to(&name), tensor)).collect();
+    candle_core::safetensors::save(&renamed, path).unwrap();
+}
+
+/// The names of the newest version are found, too: it leaves a part of the tower's out and writes the rest as first published.
+#[test]
+fn weights_are_found_under_every_layout_s_names() {
+    let dir = copy("llava_ov_newer");
+    rename(&dir.path().join("model.safetensors"), |name| {
+        let name =
+            name.replace("vision_model.", "").replace("model.language_model.", "language_model.model.");
+        name.strip_prefix("model.").unwrap_or(&name).to_owned()
+    });
+    let (ours, theirs) = (load(&fixture("llava_ov_newer")).unwrap(), load(dir.path()).unwrap());
+    let ids = [3u32, 99, 300, 7];
+    assert_eq!(difference(&ours.decoder().embed(&ids).unwrap(), &theirs.decoder().embed(&ids).unwrap()), 0.0);
+    let dir = copy("qwen2_vl");
+    rename(&dir.path().join("model.safetensors"), |name| match name.strip_prefix("model.") {
+        Some(rest) => format!("model.language_model.{rest}"),
+        None => format!("model.{name}"),
+    });
+    assert_eq!(load(dir.path()).unwrap().family(), Family::Qwen2Vl);
+}
+
+fn refused(dir: &Path, words: &[&str]) {
+    let failure = load(dir).map(|_| ()).unwrap_err();
+    assert_eq!(failure.class, FailureClass::Input, "{failure:?}");
+    assert!(failure.hint.is_some());
+    for word in words {
+        assert!(failure.error.contains(word), "lacks {word}: {}", failure.error);
+    }
+}
+
+#[test]
+fn what_does_not_fit_together_is_told() {
+    type Break = fn(&mut Value);
+    let broken: [(&str, &str, Break, &[&str]); 14] = [
+        (
+            "qwen2_vl",
+            "config.json",
+            |c| drop(c.as_object_mut().unwrap().remove("vision_config")),
+            &["vision_config"],
+        ),
+        (
+            "llava_ov",
+            "config.json",
+            |c| drop(c.as_object_mut().unwrap().remove("vision_config")),
+            &["vision_config"],
+        ),
+        (
+            "llava_ov",
+            "config.json",
+            |c| drop(c.as_object_mut().unwrap().remove("text_config")),
+            &["hidden_size"],
+        ),
+        (
+            "qwen2_vl",
+            "config.json",
+            |c| c["model_type"] = json!("qwen3_vl"),
+            &["qwen3_vl", "llava_onevision"],
+        ),
+        (
+            "qwen2_vl",
+            "config.json",
+            |c| c["vision_config"]["hidden_size"] = json!(96),
+            &["output width", "96", "64"],
+        ),
+        ("qwen2_vl", "config.json", |c| c["vision_config"]["embed_dim"] = json!(48), &["tower", "shape"]),
+        (
+            "qwen2_vl",
+            "config.json",
+            |c| c["vision_config"]["patch_size"] = json!(16),
+            &["patch size", "16", "14"],
+        ),
+        ("qwen2_vl", "preprocessor_config.json", |c| c["merge_size"] = json!(4), &["merge size"]),
+        ("qwen2_vl", "config.json", |c| c["model_type"] = json!("qwen2_5_vl"), &["vision_config"]),
+        ("llava_ov", "config.json", |c| c["vision_config"]["hidden_size"] = json!(48), &["tower", "shape"]),
+        (
+            "llava_ov",
+            "config.json",
+            |c| c["vision_config"]["image_size"] = json!(90),
+            &["picture", "90", "76"],
+        ),
+        ("llava_ov", "config.json", |c| c["vision_feature_layer"] = json!(-2), &["vision_feature_layer"]),
+        ("llava_ov", "config.json", |c| c["video_token_index"] = json!(7000), &["outside"]),
+        (
+            "llava_ov",
+            "video_preprocessor_config.json",
+            |c| c["size"] = json!({"shortest_edge": 384}),
+            &["size", "0x0"],
+        ),
+    ];
+    for (name, file, change, words) in broken {
+        let dir = copy(name);
+        edit(dir.path(), file, change);
+        refused(dir.path(), words);
+    }
+    // Sizes that agree with each other, but not with the weights.
+    let dir = copy("llava_ov");
+    edit(dir.path(), "config.json", |c| c["vision_config"]["image_size"] = json!(90));
+    edit(dir.path(), "video_preprocessor_config.json", |c| c["size"] = json!({"height": 90, "width": 90}));
+    refused(dir.path(), &["position_embedding"]);
+}
+
+#[test]
+fn pieces_that_are_missing_are_named() {
+    for missing in
+        ["image_newline", "multi_modal_projector.linear_1.weight", "vision_tower.vision_model.embeddings"]
+    {
+        let dir = copy("llava_ov_newer");
+        rename(&dir.path().join("model.safetensors"), |name| match name.contains(missing) {
+            true => format!("elsewhere.{name}"),
+            false => name.to_owned(),
+        });
+        refused(dir.path(), &["tower"]);
+    }
+}
+
+#[test]
+fn positions_may_be_asked_for() {
+    let grid = VisualGrid { t: 2, h: 2, w: 2 };
+    for name in FAMILIES.into_iter().chain(["gqa_tied"]) {
+        let model = load(&fixture(name)).unwrap();
+        let one_axis = model.family() == Family::LlavaOnevision;
+        let own = model.prompt("x", grid, 2.0).unwrap();
+        assert_eq!(own.next as usize == own.ids.len(), one_axis, "{name}");
+        let model = model.with_rope(Rope::Sequential).unwrap();
+        let plain = model.prompt("x", grid, 2.0).unwrap();
+        assert_eq!((plain.ids.len(), plain.next as usize), (own.ids.len(), own.ids.len()));
+        assert_eq!(plain.positions.axes[0], plain.positions.axes[2]);
+        match model.with_rope(Rope::Mrope) {
+            Ok(model) => assert_eq!(model.prompt("x", grid, 2.0).unwrap().positions, own.positions),
+            Err(error) => {
+                assert!(one_axis);
+                assert_eq!(Failure::from(error).class, FailureClass::Usage);
+            }
+        }
+    }
+}
+
+/// Two sizes of one family pad their embeddings differently; the tokenizer says what is real.
+#[test]
+fn padded_vocabularies_share_their_real_ids() {
+    for (large, small) in [("llava_ov", "llava_ov_newer"), ("qwen2_vl", "qwen2_vl_nested")] {
+        let [large, small] = [large, small].map(|name| load(&fixture(name)).unwrap());
+        assert_ne!(large.decoder().config().vocab, small.decoder().config().vocab);
+        large.tokenizer().same_vocabulary(small.tokenizer()).unwrap();
+        assert!(large.tokenizer().vocabulary() < large.decoder().config().vocab);
+        assert!(large.processor().config().cuts_like(small.processor().config()));
+    }
+}
+
+/// The newline is read as its own vector wherever rows of the prompt are embedded, with or without a video.
+#[test]
+fn the_newline_is_a_row_of_its_own() {
+    let model = load(&fixture("llava_ov")).unwrap();
+    let (patches, grid) = inputs("llava_ov");
+    let tower = llava("llava_ov");
+    let visual = tower.forward(&patches, grid, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let grid = model.processor().visual_grid(grid).unwrap();
+    let prompt = model.prompt("x", grid, 1.0).unwrap();
+    assert_eq!(prompt.video, prompt.visual.start..prompt.visual.end + 1);
+    let at = prompt.visual.end;
+    for (visual, rows) in [(Some(&visual), [at - 1, at, at + 1]), (None, [0, at, at + 1])] {
+        let embeddings = model.embed(&prompt, visual, &rows).unwrap();
+        assert_eq!(difference(&embeddings.narrow(0, 1, 1).unwrap(), tower.newline()), 0.0);
+    }
+}

@@ -1,0 +1,161 @@
+//! Whole runs from decoded frames, of all families, against the reference's own processors and models.
+
+use std::{collections::HashMap, ops::ControlFlow, path::Path};
+
+use candle_core::{Device, Tensor};
+use specreel::{
+    model::{
+        WeightType,
+        decoder::{Sequence, Taps},
+        family::{Prompt, VideoLlm},
+        processor::Patches,
+    },
+    speculate::{Context, context, sampling},
+    video::{self, Rule, Sampling},
+};
+
+use super::{FAMILIES, difference, fixture, numbers, tensors, values};
+
+/// The clip of which the fixture holds two frames.
+const CLIP: &str = "assets/demo/clips/one-large-shape.mp4";
+/// What `make_families.py` asks.
+const PROMPT: &str = "what moves?";
+
+struct Frame {
+    height: usize,
+    width: usize,
+    rgb: Vec<u8>,
+}
+
+fn decoded() -> Vec<Frame> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(CLIP);
+    let mut frames = Vec::new();
+    let start = &mut |_: &_, _: &_| ControlFlow::Continue(());
+    video::decode(&path, &Rule::QWEN_VL, Sampling::Frames(6), start, &mut |frame| {
+        frames.push(Frame { height: frame.height as usize, width: frame.width as usize, rgb: frame.rgb });
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    frames.truncate(3);
+    frames.remove(0);
+    frames
+}
+
+#[test]
+#[ignore = "writes the fixture that make_families.py reads"]
+fn decoded_frames_are_written() {
+    let frames = decoded();
+    let (height, width) = (frames[0].height, frames[0].width);
+    let all: Vec<u8> = frames.into_iter().flat_map(|frame| frame.rgb).collect();
+    let tensor = Tensor::from_vec(all, (2, height, width, 3), &Device::Cpu).unwrap();
+    let named = HashMap::from([("frames".to_owned(), tensor)]);
+    candle_core::safetensors::save(&named, fixture("decoded.safetensors")).unwrap();
+}
+
+/// The stored frames, forwards and backwards.
+fn stored() -> Vec<Frame> {
+    let all = &tensors("decoded.safetensors")["frames"];
+    let (_, height, width, _) = all.dims4().unwrap();
+    let frame = |i: usize| all.get(i).unwrap().flatten_all().unwrap().to_vec1().unwrap();
+    [0, 1, 1, 0].map(|i| Frame { height, width, rgb: frame(i) }).into()
+}
+
+/// The upper left corner of a frame.
+fn cut(frame: &Frame, side: usize) -> Frame {
+    let lines = frame.rgb.chunks_exact(frame.width * 3).take(side);
+    Frame { height: side, width: side, rgb: lines.flat_map(|line| line[..side * 3].to_vec()).collect() }
+}
+
+/// Patches of frames, as a caller of the processor makes them; Qwen2.5-VL's fixture has no limit of its own.
+fn patches(model: &VideoLlm, frames: &[Frame]) -> Patches {
+    let processor = model.processor();
+    let limit = processor.config().fixed.is_none().then_some(84 * 84);
+    let first = &frames[0];
+    let target = processor.target_size(first.height, first.width, frames.len(), limit).unwrap();
+    let mut builder = processor.patches(target).unwrap();
+    for frame in frames {
+        builder.push(&frame.rgb, frame.height, frame.width).unwrap();
+    }
+    builder.finish().unwrap()
+}
+
+fn greedy(model: &VideoLlm, prompt: &Prompt, visual: &Tensor, length: usize) -> Vec<i64> {
+    let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
+    let mut sequence: Sequence = context::prefill(
+        model,
+        prompt,
+        Some(visual),
+        &rows,
+        &Context::Full {},
+        length,
+        &mut |_, _| {},
+        &mut |_, _| ControlFlow::Continue(()),
+    )
+    .unwrap()
+    .unwrap();
+    let mut ids = vec![*prompt.ids.last().unwrap()];
+    for _ in 0..length {
+        let pass = sequence.feed(&ids[ids.len() - 1..], &Taps::default()).unwrap();
+        ids.push(sampling::argmax(&values(&sequence.logits(&pass.states).unwrap())));
+    }
+    ids[1..].iter().map(|id| i64::from(*id)).collect()
+}
+
+#[test]
+fn decoding_gives_the_frames_of_the_fixtures() {
+    for (ours, stored) in decoded().iter().zip(stored()) {
+        assert_eq!((ours.height, ours.width), (stored.height, stored.width));
+        let off: u64 = ours.rgb.iter().zip(&stored.rgb).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+        // Other versions of the decoder may round otherwise.
+        assert!(off as f64 / stored.rgb.len() as f64 <= 1.0, "{off}");
+    }
+}
+
+#[test]
+fn from_frames_to_the_reference_s_ids() {
+    let frames = stored();
+    for name in FAMILIES.iter().chain(&["gqa_tied"]) {
+        let model = VideoLlm::load(&fixture(name), WeightType::F32, &mut |_, _| {}).unwrap();
+        let expected = tensors(&format!("{name}/frames.safetensors"));
+        let (side, newline) = model.processor().config().fixed.map_or((84, 0), |(side, _)| (side, 1));
+        let cuts: Vec<Frame> = frames.iter().map(|frame| cut(frame, side)).collect();
+        for (case, frames) in [("cut", &cuts), ("whole", &frames)] {
+            let part = |what: &str| &expected[&format!("{case}.{what}")];
+            let patches = patches(&model, frames);
+            let grid = [patches.grid.t, patches.grid.h, patches.grid.w].map(|side| side as i64);
+            assert_eq!(grid.to_vec(), numbers(part("grid")), "{name} {case}");
+            if case == "whole" {
+                // Byte levels after a bicubic resize.
+                let (config, levels) = (model.processor().config(), values(part("levels")));
+                assert_eq!(levels.len(), patches.data.len());
+                let plane = config.temporal * config.patch * config.patch;
+                let off = patches.data.iter().zip(&levels).enumerate().map(|(i, (value, level))| {
+                    let c = i % patches.row / plane;
+                    f64::from(((value * config.std[c] + config.mean[c]) * 255.0 - level).abs())
+                });
+                let mean = off.sum::<f64>() / levels.len() as f64;
+                assert!(mean <= 0.5, "{name}: {mean} byte levels on average");
+            }
+
+            let visual = model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+            let embeds = part("visual_embeds");
+            let n = visual.dim(0).unwrap();
+            let worst = difference(&visual, &embeds.narrow(0, 0, n).unwrap());
+            // What is not resized is the same picture; what is may differ by a level here and there.
+            let limit = if case == "cut" { 1e-4 } else { 0.1 };
+            assert!(worst <= limit, "{name} {case}: embeddings differ by {worst}");
+
+            let grid = model.processor().visual_grid(patches.grid).unwrap();
+            assert_eq!(grid.len(), n);
+            let prompt = model.prompt(PROMPT, grid, 2.0).unwrap();
+            let ids: Vec<i64> = prompt.ids.iter().map(|id| i64::from(*id)).collect();
+            assert_eq!(ids, numbers(part("input_ids")), "{name} {case}");
+            assert_eq!(prompt.video.len(), prompt.visual.len() + newline, "{name}");
+            let axes: Vec<i64> = prompt.positions.axes.iter().flatten().map(|at| i64::from(*at)).collect();
+            assert_eq!(axes, numbers(part("position_ids")), "{name} {case}");
+            assert_eq!(i64::from(prompt.next), numbers(part("next_position"))[0]);
+            let want = numbers(part("greedy_ids"));
+            assert_eq!(greedy(&model, &prompt, &visual, want.len()), want, "{name} {case}");
+        }
+    }
+}
