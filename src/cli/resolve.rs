@@ -197,6 +197,7 @@ pub fn request(
     models: &ModelSpec,
 ) -> Result<RunRequest, Failure> {
     Ok(RunRequest {
+        before: Vec::new(),
         run: 1,
         video,
         prompt: prompt(args.prompt.as_deref().or(config.prompt.as_deref()), &mut std::io::stdin())?,

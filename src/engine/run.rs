@@ -99,7 +99,7 @@ impl Runner<'_> {
         let drafter_key = self.ensure_drafter(store, &key, &selection, &mut stats)?;
         let Store { clips, contexts } = store;
         let (Some(clip), Some(context)) =
-            (clips.touch(&key), contexts.touch(&(key.clone(), self.request.prompt.clone())))
+            (clips.touch(&key), contexts.touch(&(key.clone(), self.request.asked())))
         else {
             return Err(Stop::Failed(internal("a context that was just made is not kept".into())));
         };

@@ -38,6 +38,7 @@ actions! {
     KnobUp "knob_up" "turn the method's number up, and run again";
     KnobDown "knob_down" "turn the method's number down, and run again";
     NextKnob "next_knob" "turn another of the method's numbers";
+    FollowUp "follow_up" "ask on about the shown caption";
     Presets "presets" "choose a prepared prompt";
     Compare "compare" "compare several methods on the shown clip and prompt";
     Comparison "comparison" "the last comparison";
@@ -97,6 +98,7 @@ impl Action {
         match self {
             Action::Methods => "method",
             Action::Presets => "presets",
+            Action::FollowUp => "ask on",
             Action::NextPane => "panes",
             Action::KnobUp | Action::KnobDown => "knob",
             Action::Interrupt => "stop",

@@ -287,7 +287,7 @@ fn methods_are_turned_inspected_and_compared() {
     t.wait("tokens in");
     t.wait("■");
     t.keys("\t");
-    t.wait("A autoregressive");
+    t.wait("% of the tokens");
     t.keys("\u{1b}");
     t.gone("differs from");
     t.keys("q");

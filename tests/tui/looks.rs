@@ -83,7 +83,7 @@ fn a_token_looked_at() {
     let mut studio = streaming("dark", 120, 40);
     press(&mut studio, "i g down left v");
     look("inspect_kept", &studio, (120, 40));
-    press(&mut studio, "< i g");
+    press(&mut studio, "< g");
     look("inspect_exact", &studio, (120, 40));
 }
 

@@ -139,7 +139,7 @@ fn a_saved_run_once_more() {
     begin(&mut studio, request.run, None, false);
     engine(&mut studio, request.run, EventKind::Step(alone()[0].clone()));
     press(&mut studio, "<");
-    assert_eq!(studio.caption(), "A");
+    assert_eq!(studio.caption().trim(), "A");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_caption_token_by_token() {
     press(&mut studio, "i");
     sees(&studio, &["Inspector", "“through”", "it wanted “down”", "31.0 %", "落ちる", "entropy"]);
     press(&mut studio, "left");
-    sees(&studio, &["“slowly”", "step 2, 1 of 7"]);
+    sees(&studio, &["“slowly”", "step 2, 1 of 8"]);
     press(&mut studio, "left");
     sees(&studio, &["“falls”", "corrected", "a rejected draft: “dot”", "nothing drafted here"]);
     press(&mut studio, "n n");
@@ -221,7 +221,7 @@ fn methods_side_by_side() {
     // The chart; what is selected is shown in the panes.
     press(&mut studio, "tab");
     assert!(!studio.is_playing());
-    sees(&studio, &["A autoregressive", "speedup"]);
+    sees(&studio, &["a autoregressive", "B naive", "C lvspec", "speedup"]);
     press(&mut studio, "enter");
     assert!(studio.caption().ends_with("until the end."));
     press(&mut studio, "C");
@@ -273,12 +273,12 @@ fn a_number_turned_runs_again_at_once() {
     play(&mut studio, run, &lossy(), false);
     let effects = press(&mut studio, "]");
     let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
-    assert!(request.method.to_toml().contains("lambda = 0.8"), "{}", request.method.to_toml());
+    assert!(request.method.to_toml().contains("lambda = 0.9"), "{}", request.method.to_toml());
     // Quick turns end in one run, and what wrote nothing is forgotten.
     assert_eq!(press(&mut studio, "[ [ ["), [Effect::Cancel(2)]);
     let effects = done(&mut studio, 2, &[], StopReason::Cancelled);
     let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
-    assert!(request.method.to_toml().contains("lambda = 0.5"), "{}", request.method.to_toml());
+    assert!(request.method.to_toml().contains("lambda = 0.6"), "{}", request.method.to_toml());
     play(&mut studio, request.run, &lossy(), true);
     assert!(screen(&studio, 120, 40).contains("run 2 of 2"));
     // In the picker they only turn.
@@ -345,6 +345,36 @@ fn what_is_shown_goes_to_files_and_the_prompt_to_an_editor() {
     assert!(!screen(&studio, 120, 40).contains("falls╎ slowly"));
     press(&mut studio, "b");
     assert!(screen(&studio, 120, 40).contains("falls╎ slowly"));
+}
+
+#[test]
+fn questions_go_on_with_the_conversation() {
+    let mut studio = ready("dark", 120, 40);
+    press(&mut studio, "a");
+    assert!(screen(&studio, 120, 40).contains("no caption to ask about"));
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    play(&mut studio, run, &alone(), false);
+    let effects = press(&mut studio, "a W h y ? enter");
+    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!((request.prompt.as_str(), request.before.len()), ("Why?", 1));
+    assert_eq!(request.before[0].prompt, "Describe the video in detail.");
+    assert!(request.before[0].answer.starts_with("A small green star"));
+    play(&mut studio, request.run, &lossy()[..1], true);
+    let seen = screen(&studio, 120, 40);
+    for words in ["› Describe the video in detail.", "› Why?", "context kept"] {
+        assert!(seen.contains(words), "no {words:?} in\n{seen}");
+    }
+    // Asked again, it is the same conversation; one more question goes on from there.
+    let effects = press(&mut studio, "r");
+    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!(request.before.len(), 1);
+    play(&mut studio, request.run, &lossy()[..1], true);
+    let effects = press(&mut studio, "a H o w ? enter");
+    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!(
+        request.before.iter().map(|t| t.prompt.as_str()).collect::<Vec<_>>(),
+        ["Describe the video in detail.", "Why?"]
+    );
 }
 
 #[test]

@@ -107,6 +107,8 @@ mod tests {
         let mut run = testing::after_a_run().model().runs.shown().unwrap().clone();
         run.about.title = "A <b> & c".into();
         run.about.prompt = "Describe *this*.".into();
+        run.stats = Stats::default();
+        run.steps.iter().for_each(|step| run.stats.add(step));
         let step: &mut Step = &mut run.steps[0];
         step.tokens[1].target_text = Some(" \"disc\"".into());
         run

@@ -69,6 +69,8 @@ pub(crate) enum Layer {
     Edit(usize),
     /// Choosing the kind of file for the shown run, with the cursor.
     Export(usize),
+    /// Typing a question that goes on with the shown caption.
+    Ask(String),
     /// Typing the name under which the chosen method is kept.
     SaveMethod(String),
 }
@@ -208,9 +210,16 @@ impl Model {
             (Some(Layer::Compare), _) => Place::Compare,
             (Some(Layer::Sessions), _) if self.sessions.confirm => Place::Confirm,
             (Some(Layer::Sessions), _) => Place::Sessions,
-            (Some(Layer::Help { .. } | Layer::Filter | Layer::Open(_) | Layer::SaveMethod(_)), _) => {
-                Place::Entry
-            }
+            (
+                Some(
+                    Layer::Help { .. }
+                    | Layer::Filter
+                    | Layer::Open(_)
+                    | Layer::SaveMethod(_)
+                    | Layer::Ask(_),
+                ),
+                _,
+            ) => Place::Entry,
             (None, Pane::Caption) if self.inspector.is_some() => Place::Inspector,
             (None, Pane::Library) => Place::Library,
             (None, Pane::Prompt) => Place::Prompt,

@@ -91,6 +91,7 @@ fn about(kind: &EventKind, methods: &Methods) -> Option<About> {
     Some(About {
         title: text::clean_line(&Path::new(video).file_stem().unwrap_or_default().to_string_lossy()),
         video: video.into(),
+        before: Vec::new(),
         prompt: text::clean(prompt),
         label: text::clean_line(&label),
         method: known,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::{
+    engine::Turn,
     record::{Baseline, BaselineKind, EventKind, Failure, Stage, Stats, Step, StopReason, Verdict},
     speculate::Method,
     tui::text,
@@ -30,6 +31,8 @@ pub(crate) enum RunState {
 pub(crate) struct About {
     pub title: String,
     pub video: PathBuf,
+    /// Earlier questions about the clip, and their answers.
+    pub before: Vec<Turn>,
     pub prompt: String,
     /// The method's name with the numbers that differ from its preset's.
     pub label: String,
@@ -126,7 +129,9 @@ impl Run {
 
     /// True for runs on the same clip with the same prompt: those whose numbers may be compared.
     pub fn is_comparable(&self, other: &Run) -> bool {
-        self.about.video == other.about.video && self.about.prompt == other.about.prompt
+        let asked =
+            |run: &'_ Run| (run.about.video.clone(), run.about.before.clone(), run.about.prompt.clone());
+        asked(self) == asked(other)
     }
 
     /// The caption so far.

@@ -34,6 +34,13 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::PreviousPane => focus(model, model.focus.next(-1)),
         Action::Prompt => focus(model, Pane::Prompt),
         Action::Methods => model.layer = Some(Layer::Methods(model.methods.chosen)),
+        Action::FollowUp => {
+            let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.pieces.is_empty());
+            match done {
+                true => model.layer = Some(Layer::Ask(String::new())),
+                false => model.note(Tone::Info, "there is no caption to ask about yet"),
+            }
+        }
         Action::Presets => model.layer = Some(Layer::Presets(0)),
         Action::Help => model.layer = Some(Layer::Help { query: String::new(), top: 0 }),
         Action::KnobUp | Action::KnobDown if matches!(model.layer, Some(Layer::Edit(_))) => {
@@ -245,7 +252,7 @@ fn step(model: &mut Model, go: Move) {
         Some(Layer::Filter) => {
             model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
         }
-        Some(Layer::Open(_) | Layer::SaveMethod(_)) => {}
+        Some(Layer::Open(_) | Layer::SaveMethod(_) | Layer::Ask(_)) => {}
         Some(Layer::Export(cursor)) => *cursor = go.apply(*cursor, Format::ALL.len(), page),
         Some(Layer::Edit(cursor)) => *cursor = go.apply(*cursor, n_rows, page),
         Some(Layer::Pick(cursor)) => *cursor = go.apply(*cursor, n_methods, page),

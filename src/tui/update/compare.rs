@@ -74,13 +74,13 @@ fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effec
         model.note(Tone::Bad, error.to_string());
         return Vec::new();
     }
-    let Some((video, title, prompt)) = runs::subject(model) else { return Vec::new() };
+    let Some(subject) = runs::subject(model) else { return Vec::new() };
     // The baseline goes first: what comes after it is measured against it at once.
     methods.sort_by_key(|m| !methods::is_autoregressive(m));
     let mut lanes = Vec::new();
     let mut queue = std::collections::VecDeque::new();
     for method in methods {
-        let waiting = runs::waiting(model, video.clone(), title.clone(), prompt.clone(), method);
+        let waiting = runs::waiting(model, subject.clone(), method);
         lanes.push(Lane {
             run: waiting.request.run,
             label: waiting.about.label.clone(),
@@ -91,7 +91,7 @@ fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effec
     }
     let effects = runs::cancel(model);
     model.queue = queue;
-    model.comparison = Some(Comparison { title, lanes, cursor: 0, below, player: None });
+    model.comparison = Some(Comparison { title: subject.title, lanes, cursor: 0, below, player: None });
     model.layer = Some(Layer::Compare);
     model.notice = None;
     effects.into_iter().chain(runs::start_waiting(model)).collect()

@@ -8,11 +8,10 @@ use crate::{
     },
 };
 
-/// Take the method under the picker's cursor apart, or the chosen one.
+/// Take the method under the picker's cursor apart.
 pub(super) fn open(model: &mut Model) {
-    if let Some(Layer::Methods(cursor)) = model.layer {
-        model.methods.choose(cursor);
-    }
+    let Some(Layer::Methods(cursor)) = model.layer else { return };
+    model.methods.choose(cursor);
     if model.methods.current().is_some() {
         model.layer = Some(Layer::Edit(0));
     }

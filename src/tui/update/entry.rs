@@ -52,7 +52,7 @@ fn change(model: &mut Model, change: impl FnOnce(&mut String)) {
             change(&mut filter);
             model.library.set_filter(filter);
         }
-        Some(Layer::Open(line) | Layer::SaveMethod(line)) => change(line),
+        Some(Layer::Open(line) | Layer::SaveMethod(line) | Layer::Ask(line)) => change(line),
         Some(Layer::Help { query, top }) => {
             change(query);
             *top = 0;
@@ -82,12 +82,15 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             return vec![Effect::Open(path.trim().to_owned())];
         }
         Some(Layer::Edit(_)) => return runs::again_if_shown(model),
-        Some(Layer::Filter | Layer::Open(_) | Layer::Help { .. }) => {}
+        Some(Layer::Ask(question)) if !question.trim().is_empty() => {
+            return runs::follow_up(model, question.trim());
+        }
         Some(Layer::Export(cursor)) => return export::choose(model, cursor),
         Some(Layer::SaveMethod(name)) => return edit::save(model, &name),
         Some(Layer::Pick(_)) => return compare::start(model),
         Some(Layer::Compare) => compare::choose(model),
         Some(Layer::Sessions) => return sessions::choose(model),
+        Some(Layer::Filter | Layer::Open(_) | Layer::Ask(_) | Layer::Help { .. }) => {}
         None => return runs::run(model),
     }
     Vec::new()

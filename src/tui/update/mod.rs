@@ -171,7 +171,9 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
 
 fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
     model.notice = None;
-    if let Some(Layer::Open(_) | Layer::Filter | Layer::Help { .. } | Layer::SaveMethod(_)) = model.layer {
+    if let Some(Layer::Open(_) | Layer::Filter | Layer::Help { .. } | Layer::SaveMethod(_) | Layer::Ask(_)) =
+        model.layer
+    {
         let line = text::clean_line(pasted.get(..floor(pasted, MAX_PATH_BYTES)).unwrap_or_default());
         return entry::type_text(model, line.trim());
     }

@@ -1,8 +1,11 @@
 //! Asking for runs, one at a time: a new wish ends the run before it and waits for its last word.
 
+use std::path::PathBuf;
+
 use super::{actions, engine_problem};
 use crate::{
-    engine::RunRequest,
+    engine::{RunRequest, Turn},
+    speculate::Method,
     tui::{
         Effect,
         model::{
@@ -13,17 +16,26 @@ use crate::{
     },
 };
 
+/// What a run is to be about.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub video: PathBuf,
+    pub title: String,
+    pub before: Vec<Turn>,
+    pub prompt: String,
+}
+
 /// Caption the selected clip with the prompt and the method that stand there.
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
-    let Some((video, title, prompt)) = selected_subject(model) else { return Vec::new() };
-    model.prompt.remember(&prompt);
-    request(model, video, title, prompt)
+    let Some(subject) = selected_subject(model) else { return Vec::new() };
+    model.prompt.remember(&subject.prompt);
+    request(model, subject)
 }
 
 /// Run the shown clip and prompt again with the method that is chosen now.
 pub(super) fn again(model: &mut Model) -> Vec<Effect> {
     match shown_subject(model) {
-        Some((video, title, prompt)) => request(model, video, title, prompt),
+        Some(subject) => request(model, subject),
         None => run(model),
     }
 }
@@ -36,12 +48,27 @@ pub(super) fn again_if_shown(model: &mut Model) -> Vec<Effect> {
     }
 }
 
-type Subject = (std::path::PathBuf, String, String);
+/// Ask on about the shown caption: its question and its answer stand before the new one.
+pub(super) fn follow_up(model: &mut Model, question: &str) -> Vec<Effect> {
+    let (Some(run), Some(mut subject)) = (model.runs.shown(), shown_subject(model)) else {
+        return Vec::new();
+    };
+    let answer = run.text().trim().to_owned();
+    let asked = std::mem::replace(&mut subject.prompt, question.to_owned());
+    subject.before.push(Turn { prompt: asked, answer });
+    model.prompt.remember(question);
+    request(model, subject)
+}
 
-/// Clip, its title and prompt of the shown run.
+/// Clip, its title and the questions of the shown run.
 fn shown_subject(model: &Model) -> Option<Subject> {
     let about = &model.runs.shown()?.about;
-    Some((about.video.clone(), about.title.clone(), about.prompt.clone()))
+    Some(Subject {
+        video: about.video.clone(),
+        title: about.title.clone(),
+        before: about.before.clone(),
+        prompt: about.prompt.clone(),
+    })
 }
 
 /// What a comparison is about: the shown run's clip and prompt, or what is selected; what is missing is told.
@@ -60,21 +87,17 @@ fn selected_subject(model: &mut Model) -> Option<Subject> {
         model.note(Tone::Bad, "the prompt is empty: write one, or press p for a prepared one");
         return None;
     }
-    Some((video, title, prompt))
+    Some(Subject { video, title, before: Vec::new(), prompt })
 }
 
 /// A run of this method, numbered.
-pub(super) fn waiting(
-    model: &mut Model,
-    video: std::path::PathBuf,
-    title: String,
-    prompt: String,
-    method: crate::speculate::Method,
-) -> Waiting {
+pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
     let settings = &model.settings;
+    let Subject { video, title, before, prompt } = subject;
     let about = About {
         title,
         video: video.clone(),
+        before: before.clone(),
         prompt: prompt.clone(),
         label: model.methods.label_of(&method),
         method: Some(method.clone()),
@@ -83,6 +106,7 @@ pub(super) fn waiting(
         replayed: false,
     };
     let request = RunRequest {
+        before,
         run: model.runs.next,
         video,
         prompt,
@@ -97,7 +121,7 @@ pub(super) fn waiting(
     Waiting { request, about }
 }
 
-fn request(model: &mut Model, video: std::path::PathBuf, title: String, prompt: String) -> Vec<Effect> {
+fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
     if let Some(problem) = engine_problem(model) {
         model.note(Tone::Bad, problem);
         return Vec::new();
@@ -108,7 +132,7 @@ fn request(model: &mut Model, video: std::path::PathBuf, title: String, prompt: 
     };
     // What waits is not wanted any more.
     model.queue.clear();
-    let waiting = waiting(model, video, title, prompt, method);
+    let waiting = waiting(model, subject, method);
     model.waiting = Some(waiting);
     // On a low screen only one pane is whole: the one that the run is about.
     if is_stacked(model.size) && model.focus != Pane::Prompt {

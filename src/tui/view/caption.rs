@@ -163,11 +163,13 @@ fn lines(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         let edge = starts.contains(&p.tokens.start).then_some((EDGE, theme.style(Role::Dim)));
         edge.into_iter().chain([(p.text.as_str(), if here { style.add_modifier(CURSOR) } else { style })])
     });
-    let mut lines = wrap(pieces, columns);
+    let mut lines = conversation(run, theme, columns);
+    lines.extend(wrap(pieces, columns));
     let dim = theme.style(Role::Dim);
     let bad = theme.style(Role::Bad);
+    let mut gap = !run.pieces.is_empty();
     let mut say = |words: &str, style: Style| {
-        if !lines.is_empty() {
+        if std::mem::replace(&mut gap, true) {
             lines.push(Line::default());
         }
         lines.extend(wrap([(words, style)], columns));
@@ -187,6 +189,22 @@ fn lines(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
             say("…", dim);
         }
         _ => {}
+    }
+    lines
+}
+
+/// What was asked and answered before, and what is asked now; nothing where this is the first question.
+fn conversation(run: &Run, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    let (dim, asked) = (theme.style(Role::Dim), theme.style(Role::Accent));
+    let question = |words: &str| wrap([("› ", asked), (text::clean(words).as_str(), asked)], columns);
+    let mut lines = Vec::new();
+    for turn in &run.about.before {
+        lines.extend(question(&turn.prompt));
+        lines.extend(wrap([(text::clean(&turn.answer).as_str(), dim)], columns));
+        lines.push(Line::default());
+    }
+    if !run.about.before.is_empty() {
+        lines.extend(question(&run.about.prompt));
     }
     lines
 }

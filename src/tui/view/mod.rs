@@ -67,6 +67,7 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         Some(Layer::Sessions) => sessions::draw(model, theme, frame),
         Some(Layer::Pick(cursor)) => picker::pick(model, *cursor, theme, frame),
         Some(Layer::Edit(cursor)) => editor::draw(model, *cursor, theme, frame),
+        Some(Layer::Ask(question)) => picker::line("Ask on", question, theme, frame),
         Some(Layer::SaveMethod(name)) => picker::line("Save the method as", name, theme, frame),
         Some(Layer::Export(cursor)) => picker::export(*cursor, theme, frame),
         Some(Layer::Compare) => compare::draw(model, theme, frame),
