@@ -96,7 +96,7 @@ async fn play(
         quiet: args.quiet,
         terminal,
     };
-    let progress = Progress::new(!args.quiet && !(args.json && terminal) && speed > 0.0);
+    let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);
     let (out, talk) = (std::io::stdout().lock(), std::io::stderr());
     let mut printer = Printer::new(out, talk, style, progress, None, 0);
     let mut before = None;

@@ -256,7 +256,7 @@ fn methods_are_turned_inspected_and_compared() {
     t.keys("i");
     t.wait("Inspector");
     for words in ["target", "drafter", "entropy", "where it looks", "██", "relevance"] {
-        assert!(t.text().contains(words), "no {words:?} in\n{}", t.text());
+        t.wait(words);
     }
     let first = t.text();
     t.keys("l");
@@ -301,7 +301,9 @@ fn the_prompt_comes_from_an_editor_and_the_caption_goes_to_files() {
     let editor = home.path().join("editor");
     std::fs::write(&editor, "#!/bin/sh\nread line\nprintf \"What $line?\" > \"$1\"\n").unwrap();
     Command::new("chmod").arg("755").arg(&editor).status().unwrap();
-    let mut t = Terminal::start_with(100, 30, &["demo"], &[("EDITOR", editor.to_str().unwrap())]);
+    let clips = clips();
+    let args = ["demo", "--library", clips.to_str().unwrap()];
+    let mut t = Terminal::start_with(100, 30, &args, &[("EDITOR", editor.to_str().unwrap())]);
     t.wait("● ready");
     t.keys("E");
     t.until_restored();

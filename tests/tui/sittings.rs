@@ -160,7 +160,7 @@ fn a_caption_token_by_token() {
     press(&mut studio, "left");
     sees(&studio, &["“slowly”", "step 2, 1 of 8"]);
     press(&mut studio, "left");
-    sees(&studio, &["“falls”", "corrected", "a rejected draft: “dot”", "nothing drafted here"]);
+    sees(&studio, &["“falls”", "corrected", "“dot”", "nothing drafted here"]);
     press(&mut studio, "n n");
     sees(&studio, &["“of”"]);
     press(&mut studio, "N G");

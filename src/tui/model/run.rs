@@ -140,19 +140,17 @@ impl Run {
     }
 
     fn add_step(&mut self, step: Step) {
-        let mut number = self.token_count();
-        for token in &step.tokens {
+        for (number, token) in (self.token_count()..).zip(&step.tokens) {
             let (first, verdict) = match self.pending {
                 Some((first, pending)) => (first, least_strict(pending, token.verdict)),
                 None => (number, token.verdict),
             };
-            number += 1;
             if token.text.is_empty() {
                 self.pending = Some((first, verdict));
                 continue;
             }
             self.pending = None;
-            self.pieces.push(Piece { text: text::clean(&token.text), verdict, tokens: first..number });
+            self.pieces.push(Piece { text: text::clean(&token.text), verdict, tokens: first..number + 1 });
         }
         self.stats.add(&step);
         self.steps.push(step);

@@ -63,7 +63,7 @@ fn head(
         false => format!("{now:>4} of {all} tokens     "),
     };
     let cells = columns.saturating_sub(name + 4 + text::width(&right) + 2);
-    let done = if all > 0 { (now * cells) / all } else { cells };
+    let done = (now * cells).checked_div(all).unwrap_or(cells);
     let mark = if lossless { " = " } else { " ≈ " };
     let over = clock.at >= end;
     Line::from(vec![

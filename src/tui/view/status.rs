@@ -157,7 +157,7 @@ fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
             _ => None,
         };
         let down = other.and_then(|other| model.keymap.keys(model.place(), other).first().copied());
-        let key = down.map_or_else(String::new, |d| short(d)) + &short(key);
+        let key = down.map_or_else(String::new, short) + &short(key);
         let gap = if line.spans.is_empty() { "" } else { "  " };
         let more = gap.len() + text::width(&key) + 1 + action.short().len();
         if line.width() + more > columns {
