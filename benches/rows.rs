@@ -33,11 +33,11 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
             println!("{} {dtype:?}: {weights:.1} MB of matrices", model.name());
             for slots in [100, 300, 1000] {
                 let go = &mut |_, _| ControlFlow::Continue(());
-                let times =
-                    rows::time(model.decoder(), slots, &ROWS, Effort::default(), go)?.unwrap_or_default();
+                let times = rows::time(model.decoder(), None, slots, &ROWS, Effort::default(), go)?
+                    .unwrap_or_default();
                 print!("  {slots:>4} slots:");
-                for time in &times {
-                    print!("  T({}) {:.3} ({:.2}x)", time.rows, time.ms, time.ms / times[0].ms);
+                for time in &times.passes {
+                    print!("  T({}) {:.3} ({:.2}x)", time.rows, time.ms, time.ms / times.passes[0].ms);
                 }
                 println!();
             }

@@ -22,6 +22,9 @@ struct Embedded {
 
 const FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/demo_files.rs"));
 
+/// Folders of layers that draft from the target's states.
+const HEADS: [&str; 2] = ["sparrow", "msd"];
+
 /// Changes with every change of the embedded files.
 const HASH: &str = env!("SPECREEL_DEMO_HASH");
 
@@ -41,6 +44,8 @@ pub struct Demo {
     pub target: PathBuf,
     /// Directory of the drafter model.
     pub drafter: PathBuf,
+    /// Directories of the layers that draft from the target's states.
+    pub heads: Vec<PathBuf>,
     /// The clips in the order of their file names; `demo` is the first.
     pub clips: Vec<Clip>,
 }
@@ -147,12 +152,23 @@ fn open(place: &Path) -> Demo {
         let title = path.file_stem()?.to_string_lossy().replace(['-', '_'], " ");
         Some(Clip { title, path: place.join("clips").join(path) })
     });
-    Demo { target: place.join("demo-target"), drafter: place.join("demo-drafter"), clips: clips.collect() }
+    let there = |name: &str| FILES.iter().any(|f| f.path == format!("{name}/config.json"));
+    Demo {
+        target: place.join("demo-target"),
+        drafter: place.join("demo-drafter"),
+        heads: HEADS
+            .iter()
+            .filter(|name| there(name))
+            .map(|name| place.join(format!("demo-{name}")))
+            .collect(),
+        clips: clips.collect(),
+    }
 }
 
 /// Where an embedded file goes. A model is called by its directory's name, hence the longer ones.
 fn placed(path: &str) -> String {
-    if path.starts_with("target/") || path.starts_with("drafter/") {
+    let model = path.split_once('/').map_or("", |(folder, _)| folder);
+    if ["target", "drafter"].contains(&model) || HEADS.contains(&model) {
         format!("demo-{path}")
     } else {
         path.to_owned()

@@ -6,7 +6,7 @@
 //! | floor | rooms | what they own |
 //! |---|---|---|
 //! | 5 | [`cli`], [`tui`] | faces: arguments and plain text; the terminal studio |
-//! | 4 | [`engine`] | the thread that owns device, models and caches; commands in, events out |
+//! | 4 | [`engine`], [`train`] | the thread that owns device, models and caches; drafters made on this machine |
 //! | 3 | [`speculate`] | how tokens are drafted, verified and accepted; methods as data |
 //! | 2 | [`model`], [`video`], [`scenes`] | checkpoints and forward passes; files to frames; the synthetic demo world |
 //! | 1 | [`record`], [`chart`] | what happened, as data: verdicts, steps, statistics, comparisons, events; pictures of numbers |
@@ -21,5 +21,6 @@ pub mod model;
 pub mod record;
 pub mod scenes;
 pub mod speculate;
+pub mod train;
 pub mod tui;
 pub mod video;

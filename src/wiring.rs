@@ -47,6 +47,9 @@ impl tui::EnginePort for Port {
 
 fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     let (handle, events) = Engine::start()?;
+    if start.ignore_memory {
+        handle.send(Command::IgnoreMemory)?;
+    }
     handle.send(Command::Load(start.models))?;
     let mut methods: Vec<Method> = Method::presets().to_vec();
     for own in start.methods {

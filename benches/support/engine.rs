@@ -42,7 +42,9 @@ impl Loaded {
         let spec = ModelSpec {
             target: target.to_owned(),
             drafter: drafter.map(Path::to_owned),
+            heads: Vec::new(),
             device: DeviceChoice::Cpu,
+            drafter_device: None,
             dtype: WeightType::Auto,
             rope: Default::default(),
         };

@@ -149,6 +149,7 @@ impl Kept<'_> {
         let parts = Parts {
             target: &mut self.target,
             drafter: Some(&mut self.drafter),
+            head: None,
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,

@@ -4,10 +4,12 @@
 //! The room knows no screen: it turns a [`Plot`] into strings. Every point has a [`symbol`], so that a picture can be read
 //! without colour: front points are capital letters and solid, the others small letters and hollow.
 
+mod curve;
 pub mod scale;
 mod svg;
 mod text;
 
+pub use curve::Curve;
 pub use scale::Scale;
 pub use svg::svg;
 pub use text::text;

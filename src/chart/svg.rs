@@ -74,7 +74,7 @@ pub fn svg(plot: &Plot) -> String {
 }
 
 /// Text that is no markup. Control characters may not stand in XML at all.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -7,6 +7,7 @@ use clap_complete::Shell;
 
 use super::{
     bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, replay::ReplayArgs, scenes::ScenesArgs,
+    train::TrainArgs,
 };
 use crate::model::{DeviceChoice, WeightType, family::Rope};
 
@@ -22,6 +23,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREE
   specreel compare demo    the same clip under several methods
   specreel inspect demo    what the drafter sees of it
   specreel methods         the ways of decoding
+  specreel models          the models of this machine; `pull ID` fetches one
   specreel doctor          what this machine can do, and what is wrong
 
 Exit codes: 0 done, 1 our fault, 2 usage, 3 the input cannot be used, 4 not enough memory, 130 interrupted.")]
@@ -45,7 +47,9 @@ impl Cli {
             Some(Command::Replay(args)) => args.json,
             Some(Command::Methods(args)) => args.json,
             Some(Command::Scenes(args)) => args.json(),
+            Some(Command::Models(args)) => args.json,
             Some(Command::Doctor(args)) => args.json,
+            Some(Command::Train(args)) => args.json,
             _ => false,
         }
     }
@@ -66,10 +70,14 @@ pub enum Command {
     Replay(ReplayArgs),
     /// List, show or check decoding methods
     Methods(MethodsArgs),
+    /// List the models of this machine, look into one, or fetch one from the Hugging Face hub
+    Models(ModelsArgs),
     /// Synthetic clips with known facts: render one, score a text about one
     Scenes(ScenesArgs),
     /// Say what this build, this machine and this terminal can do, and what is wrong
     Doctor(DoctorArgs),
+    /// Make a drafter for a target on this machine
+    Train(Box<TrainArgs>),
     /// Print a shell's completion script
     Completions {
         /// The shell
@@ -120,18 +128,24 @@ pub struct RunArgs {
     /// Change one value of the method, for example acceptance.lambda=0.5 (repeatable)
     #[arg(long, value_name = "AXIS.KEY=VALUE")]
     pub set: Vec<String>,
-    /// Directory of the target model in Hugging Face layout [default: the embedded pair]
-    #[arg(long, value_name = "DIR")]
+    /// The target model: a directory in Hugging Face layout, or the id of a model in the cache [default: the embedded pair]
+    #[arg(long, value_name = "DIR|ID")]
     pub target: Option<PathBuf>,
-    /// Directory of the drafter model
-    #[arg(long, value_name = "DIR")]
+    /// The drafter model, likewise
+    #[arg(long, value_name = "DIR|ID")]
     pub drafter: Option<PathBuf>,
-    /// Where to compute: auto or cpu (cuda, cuda:1 and metal are not offered by this version)
+    /// Where to compute: auto (the best there is), cpu, cuda, cuda:N or metal
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub device: Option<DeviceChoice>,
-    /// Weight type of the language models: auto (q8_0), f32, q8_0, q4_k (f16 and bf16 not on a CPU)
+    /// Where the drafter computes, if not with the target: a second card, for example
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub drafter_device: Option<DeviceChoice>,
+    /// Weight type of the language models: auto (q8_0 on a CPU, else bf16), f32, bf16, f16, q8_0, q6_k, q5_k, q4_k, q4_0
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     pub dtype: Option<WeightType>,
+    /// Load and run even if the memory that is available seems not to suffice
+    #[arg(long)]
+    pub ignore_memory: bool,
     /// Positions of the prompt's tokens: auto (the model's own), mrope (time, row, column), sequential (one axis)
     #[arg(long, value_name = "KIND", value_parser = rope)]
     pub rope: Option<Rope>,
@@ -222,6 +236,36 @@ pub enum MethodsCommand {
     },
 }
 
+/// Arguments of `models`.
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// What to do; without it, list.
+    #[command(subcommand)]
+    pub command: Option<ModelsCommand>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// Subcommands of `models`.
+#[derive(Debug, Subcommand)]
+pub enum ModelsCommand {
+    /// All models of this machine: embedded, in configured folders, in the Hugging Face cache
+    List,
+    /// What is in a model, what it needs, and everything that is wrong with it
+    Inspect {
+        /// A directory, or the id of a model in the cache
+        #[arg(value_name = "DIR|ID")]
+        model: PathBuf,
+    },
+    /// Fetch a model from the Hugging Face hub into the cache that its tools share
+    Pull {
+        /// For example Qwen/Qwen2.5-VL-3B-Instruct, with @REVISION if it is not the main branch
+        #[arg(value_name = "ID[@REVISION]")]
+        id: String,
+    },
+}
+
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -231,6 +275,12 @@ pub struct DoctorArgs {
     /// Directory of the drafter model to try
     #[arg(long, value_name = "DIR")]
     pub drafter: Option<PathBuf>,
+    /// Device to try them on, as for captions
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub device: Option<DeviceChoice>,
+    /// Weight type to try them in, as for captions
+    #[arg(long, value_name = "TYPE", value_parser = dtype)]
+    pub dtype: Option<WeightType>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -244,6 +294,7 @@ pub fn device(text: &str) -> Result<DeviceChoice, String> {
         ("cpu", _) => Ok(DeviceChoice::Cpu),
         ("cuda", _) => Ok(DeviceChoice::Cuda(0)),
         ("metal", _) => Ok(DeviceChoice::Metal),
+        ("cpu-tensors", _) => Ok(DeviceChoice::CpuTensors),
         (_, Some(Ok(number))) if number < 1024 => Ok(DeviceChoice::Cuda(number)),
         _ => Err("there are auto, cpu, cuda, cuda:N and metal".into()),
     }
@@ -251,15 +302,7 @@ pub fn device(text: &str) -> Result<DeviceChoice, String> {
 
 /// Read a weight type.
 pub fn dtype(text: &str) -> Result<WeightType, String> {
-    Ok(match text.to_lowercase().as_str() {
-        "auto" => WeightType::Auto,
-        "f32" => WeightType::F32,
-        "f16" => WeightType::F16,
-        "bf16" => WeightType::Bf16,
-        "q8_0" => WeightType::Q8_0,
-        "q4_k" => WeightType::Q4K,
-        _ => return Err("there are auto, f32, f16, bf16, q8_0 and q4_k".into()),
-    })
+    text.parse()
 }
 
 fn rope(text: &str) -> Result<Rope, String> {

@@ -40,6 +40,7 @@ pub fn run(
     ports: &Ports,
 ) -> Result<i32, End> {
     let mut caption = resolve::caption(video, run, config)?;
+    resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
     caption.request.logprobs = output.logprobs as usize;
     if output.logprobs > 0 && !output.json && output.save.is_none() && !output.quiet {
         eprintln!("hint: --logprobs shows in --json and --save");
@@ -69,6 +70,9 @@ pub fn run(
         session,
         caption.request.max_new_tokens,
     );
+    if run.ignore_memory {
+        engine.send(Command::IgnoreMemory)?;
+    }
     engine.send(Command::Load(caption.models))?;
     engine.send(Command::Run(Box::new(caption.request)))?;
     tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(follow(

@@ -22,8 +22,12 @@ pub struct Config {
     pub target: Option<PathBuf>,
     /// Directory of the drafter.
     pub drafter: Option<PathBuf>,
+    /// Folders of models, for `specreel models` and for suggested drafters.
+    pub models: Vec<PathBuf>,
     /// Device, as `--device` takes it.
     pub device: Option<String>,
+    /// The drafter's device, as `--drafter-device` takes it.
+    pub drafter_device: Option<String>,
     /// Weight type, as `--dtype` takes it.
     pub dtype: Option<String>,
     /// Tokens at most.
@@ -65,11 +69,14 @@ impl Config {
             }
             Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
         };
-        let known = "known keys: method, prompt, target, drafter, device, dtype, max_new_tokens, theme, library, sessions";
+        let known = "known keys: method, prompt, target, drafter, models, device, drafter_device, dtype, max_new_tokens, \
+             theme, library, sessions";
         let config: Config =
             toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
-        if let Some(device) = &config.device {
-            args::device(device).map_err(|e| fail(format!("device = {device:?} is unknown"), &e))?;
+        for (key, device) in [("device", &config.device), ("drafter_device", &config.drafter_device)] {
+            if let Some(device) = device {
+                args::device(device).map_err(|e| fail(format!("{key} = {device:?} is unknown"), &e))?;
+            }
         }
         if let Some(dtype) = &config.dtype {
             args::dtype(dtype).map_err(|e| fail(format!("dtype = {dtype:?} is unknown"), &e))?;
@@ -103,6 +110,7 @@ mod tests {
         for (text, part) in [
             ("metod = \"fly\"", "metod"),
             ("device = \"tpu\"", "device = \"tpu\" is unknown"),
+            ("drafter_device = \"gpu\"", "drafter_device = \"gpu\" is unknown"),
             ("dtype = \"q9\"", "dtype = \"q9\" is unknown"),
             ("max_new_tokens = 0", "max_new_tokens is out of range"),
             ("method = ", "TOML parse error"),

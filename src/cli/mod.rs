@@ -17,6 +17,7 @@ mod inspect;
 mod interrupt;
 mod log;
 mod methods;
+mod models;
 mod new_file;
 pub mod ports;
 pub mod printer;
@@ -24,9 +25,11 @@ mod progress;
 mod replay;
 mod report;
 pub mod resolve;
+mod room;
 mod scenes;
 pub mod session;
 mod terminal;
+mod train;
 
 use std::ffi::OsString;
 
@@ -69,8 +72,10 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         Some(Command::Bench(args)) => bench::run(*args, &config, ports),
         Some(Command::Methods(args)) => methods::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
+        Some(Command::Models(args)) => models::run(&args, &config),
         Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
         Some(Command::Scenes(args)) => scenes::run(&args),
+        Some(Command::Train(args)) => train::run(&args),
         Some(Command::Completions { shell }) => complete::completions(shell),
         Some(Command::Man) => complete::man(),
     }

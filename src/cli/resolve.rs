@@ -7,13 +7,15 @@ use std::{
 
 use super::{
     args::{self, RunArgs, StudioArgs},
+    color,
     config::Config,
     dirs::Dirs,
+    models as found, room,
 };
 use crate::{
     assets::{self, Clip},
     engine::{RunRequest, TextSampling},
-    model::ModelSpec,
+    model::{DeviceChoice, ModelSpec, sparrow::SparrowConfig},
     record::{Failure, FailureClass},
     speculate::{Drafter, Method, MethodError},
     video::Sampling,
@@ -51,6 +53,8 @@ pub struct Studio {
     pub sessions: bool,
     /// Where our files live; none where there is no home.
     pub dirs: Option<Dirs>,
+    /// Load and run even if memory seems not to suffice.
+    pub ignore_memory: bool,
 }
 
 /// One caption to write.
@@ -70,6 +74,7 @@ pub fn caption(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption,
     let video = self::video(video)?;
     let models = models(args.target.as_deref(), args.drafter.as_deref(), args, config)?;
     let request = request(video, args, config, &models)?;
+    room::check(&models, &request, args.ignore_memory)?;
     Ok(Caption { models, request })
 }
 
@@ -88,7 +93,20 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let theme = args.theme.clone().or_else(|| config.theme.clone());
     let sessions = config.sessions.unwrap_or(true);
     let (methods, notice) = own_methods(dirs.as_ref());
-    Ok(Studio { video: first, clips, library, models, request, methods, notice, theme, sessions, dirs })
+    let ignore_memory = run.ignore_memory;
+    Ok(Studio {
+        video: first,
+        clips,
+        library,
+        models,
+        request,
+        methods,
+        notice,
+        theme,
+        sessions,
+        dirs,
+        ignore_memory,
+    })
 }
 
 /// The file behind a video's name; `demo` and `demo:N` are embedded clips.
@@ -135,10 +153,11 @@ pub fn models(
     args: &RunArgs,
     config: &Config,
 ) -> Result<ModelSpec, Failure> {
-    let device = match (args.device, &config.device) {
-        (None, Some(text)) => args::device(text).unwrap_or_default(),
-        (device, _) => device.unwrap_or_default(),
+    let device = |asked: Option<DeviceChoice>, configured: &Option<String>| {
+        asked.or_else(|| configured.as_deref().and_then(|text| args::device(text).ok()))
     };
+    let drafter_device = device(args.drafter_device, &config.drafter_device);
+    let device = device(args.device, &config.device).unwrap_or_default();
     let dtype = match (args.dtype, &config.dtype) {
         (None, Some(text)) => args::dtype(text).unwrap_or_default(),
         (dtype, _) => dtype.unwrap_or_default(),
@@ -150,40 +169,45 @@ pub fn models(
         (None, Some(target)) => (Some(target.as_path()), drafter.or(config.drafter.as_deref())),
         (None, None) => (None, drafter),
     };
-    for (role, dir) in [("target", target), ("drafter", drafter)] {
-        if let Some(dir) = dir {
-            model_directory(role, dir)?;
-        }
-    }
+    let target = target.map(|named| model_directory("target", named)).transpose()?;
+    let drafter = drafter.map(|named| model_directory("drafter", named)).transpose()?;
+    let head = drafter.clone().filter(|dir| SparrowConfig::is_in(dir));
+    let small = drafter.filter(|_| head.is_none());
     if let Some(target) = target {
         return Ok(ModelSpec {
-            target: target.into(),
-            drafter: drafter.map(Into::into),
+            target,
+            drafter: small,
+            heads: head.into_iter().collect(),
             device,
+            drafter_device,
             dtype,
             rope,
         });
     }
+    // The embedded target has a small model and trained layers; what is named takes the place of its own kind.
     let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
-    let drafter = drafter.map_or(demo.drafter, Into::into);
-    Ok(ModelSpec { target: demo.target, drafter: Some(drafter), device, dtype, rope })
+    let heads = head.map_or(demo.heads, |head| vec![head]);
+    let drafter = Some(small.unwrap_or(demo.drafter));
+    Ok(ModelSpec { target: demo.target, drafter, heads, device, drafter_device, dtype, rope })
 }
 
-fn model_directory(role: &str, dir: &Path) -> Result<(), Failure> {
-    let what = match std::fs::metadata(dir) {
-        Ok(m) if m.is_dir() => return Ok(()),
-        Ok(_) => "it is a file, not a directory".to_owned(),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => "no such directory".into(),
-        Err(e) => e.to_string(),
-    };
-    Err(Failure {
+/// The directory behind a name that was given: itself, or a model of the cache.
+fn model_directory(role: &str, named: &Path) -> Result<PathBuf, Failure> {
+    found::directory(named).map_err(|(what, hint)| Failure {
         class: FailureClass::Input,
-        error: format!("{role} model {}: {what}", dir.display()),
-        hint: Some(
-            "name a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout)"
-                .into(),
-        ),
+        error: format!("{role} model {}: {what}", named.display()),
+        hint: Some(hint),
     })
+}
+
+/// Say on stderr which model could draft for a target that came without one.
+pub fn suggest_drafter(models: &ModelSpec, config: &Config, quiet: bool) {
+    if models.drafter.is_none()
+        && !quiet
+        && let Some(hint) = found::suggestion(&models.target, config)
+    {
+        eprintln!("hint: {}", color::plain(&hint));
+    }
 }
 
 /// The request for a video.
@@ -219,7 +243,12 @@ pub fn request(
 fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method, Failure> {
     let named = args.method.as_deref().or(config.method.as_deref());
     // Lossy methods are for those who ask for them.
-    let default = if models.drafter.is_some() { "naive" } else { "autoregressive" };
+    let layer = args.drafter.as_deref().is_some_and(SparrowConfig::is_in);
+    let default = match models.drafter {
+        _ if layer => "sparrow",
+        Some(_) => "naive",
+        None => "autoregressive",
+    };
     let base = find_method(named.unwrap_or(default), Dirs::find().as_ref())?;
     let method = base.with_sets(args.set.iter().map(String::as_str))?;
     has_drafter(&method, models)?;
@@ -256,16 +285,29 @@ fn own_methods(dirs: Option<&Dirs>) -> (Vec<Method>, Option<String>) {
 /// # Errors
 /// That (class usage).
 pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
-    if method.drafter != (Drafter::Model {}) || models.drafter.is_some() {
-        return Ok(());
-    }
+    let (what, hint) = match method.drafter {
+        Drafter::Model {} if models.drafter.is_none() => (
+            "drafts with a small model",
+            "add --drafter DIR, or use the method lvspec-self or autoregressive",
+        ),
+        Drafter::Sparrow { .. } if models.heads.is_empty() => (
+            "drafts with a layer trained on the target's states",
+            "train one for this target with `specreel train sparrow`, and add --drafter DIR",
+        ),
+        _ => return Ok(()),
+    };
     Err(Failure {
         class: FailureClass::Usage,
         error: format!(
-            "method `{}` drafts with a small model, but --target came without --drafter",
-            method.name
+            "method `{}` {what}, but {}",
+            method.name,
+            if models.drafter.is_some() || !models.heads.is_empty() {
+                "--drafter names another kind of drafter"
+            } else {
+                "--target came without --drafter"
+            }
         ),
-        hint: Some("add --drafter DIR, or use the method lvspec-self or autoregressive".into()),
+        hint: Some(hint.into()),
     })
 }
 
@@ -314,7 +356,9 @@ mod tests {
         ModelSpec {
             target: "t".into(),
             drafter: drafter.then(|| "d".into()),
+            heads: Vec::new(),
             device: Default::default(),
+            drafter_device: None,
             dtype: Default::default(),
             rope: Default::default(),
         }
@@ -385,7 +429,7 @@ mod tests {
     fn model_directories_that_are_none_are_named() {
         let args = RunArgs::default();
         let failure = models(Some(Path::new("no/such")), None, &args, &Config::default()).unwrap_err();
-        assert_eq!(failure.error, "target model no/such: no such directory");
+        assert_eq!(failure.error, "target model no/such: no such directory, and no such model in the cache");
         let dir = tempfile::tempdir().unwrap();
         let models = models(Some(dir.path()), None, &args, &Config::default()).unwrap();
         assert_eq!(models.drafter, None);

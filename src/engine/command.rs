@@ -58,6 +58,8 @@ impl Default for TextSampling {
 /// A command to the engine thread.
 #[derive(Clone, Debug)]
 pub enum Command {
+    /// From now on load and run even if memory seems not to suffice.
+    IgnoreMemory,
     /// Load (or change) the models; answered by `Ready` or `Failed` with run 0.
     Load(ModelSpec),
     /// Run one generation.

@@ -1,4 +1,6 @@
-//! What the process takes of the machine's memory.
+//! What the process takes of the machine's memory, and what there is to take.
+
+use std::path::{Path, PathBuf};
 
 /// Peak resident memory of this process in bytes; 0 where the system does not tell.
 pub fn peak() -> u64 {
@@ -15,8 +17,94 @@ pub fn peak() -> u64 {
     u64::try_from(peak).unwrap_or(0) * unit
 }
 
+/// Bytes that this process may still take: what the machine has to give, or less where a control group or the process's own
+/// limit says so. None where the system does not tell.
+pub fn available() -> Option<u64> {
+    let machine = available_in(Path::new("/proc"), Path::new("/sys/fs/cgroup"))?;
+    Some(own_limit().map_or(machine, |own| own.min(machine)))
+}
+
+/// What `ulimit -v` leaves.
+fn own_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the pointer is to a `rlimit`, which the call fills.
+    let told = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } == 0;
+    if !told || limit.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    let pages: u64 = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
+    Some(limit.rlim_cur.saturating_sub(pages * 4096))
+}
+
+/// The same from given mounts of `proc` and of the control groups.
+fn available_in(proc: &Path, groups: &Path) -> Option<u64> {
+    let machine = meminfo(&std::fs::read_to_string(proc.join("meminfo")).ok()?)?;
+    let group = std::fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
+    Some(group.lines().flat_map(|line| limits(line, groups)).fold(machine, u64::min))
+}
+
+/// `MemAvailable` in bytes.
+fn meminfo(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// What the group of a line of `/proc/self/cgroup` and the groups above it leave.
+fn limits(line: &str, groups: &Path) -> Vec<u64> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
+    let (root, limit, used): (PathBuf, _, _) = match controllers {
+        "" => (groups.into(), "memory.max", "memory.current"),
+        "memory" => (groups.join("memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        _ => return Vec::new(),
+    };
+    let number = |file: PathBuf| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+    let left = |group: &Path| {
+        let (limit, used) = (number(group.join(limit))?, number(group.join(used))?);
+        // Pages of files that nobody uses now are given back when they are needed.
+        let stat = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+        let idle =
+            stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse().ok()).unwrap_or(0u64);
+        Some(limit.saturating_sub(used.saturating_sub(idle)))
+    };
+    let mine = root.join(path.trim_start_matches('/'));
+    mine.ancestors().take_while(|group| group.starts_with(&root)).filter_map(left).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_tightest_limit_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let (proc, groups) = (dir.path().join("proc"), dir.path().join("cgroup"));
+        fs::create_dir_all(proc.join("self")).unwrap();
+        fs::create_dir_all(groups.join("a/b")).unwrap();
+        let write = |path: PathBuf, text: &str| fs::write(path, text).unwrap();
+        assert_eq!(available_in(&proc, &groups), None);
+        write(proc.join("meminfo"), "MemTotal:  9 kB\nMemAvailable:     1000 kB\n");
+        assert_eq!(available_in(&proc, &groups), Some(1_024_000));
+        write(proc.join("self/cgroup"), "0::/a/b\n");
+        write(groups.join("a/b/memory.max"), "max\n");
+        write(groups.join("a/b/memory.current"), "100\n");
+        assert_eq!(available_in(&proc, &groups), Some(1_024_000));
+        // The group above is limited; half of what it uses are idle files.
+        write(groups.join("a/memory.max"), "1000\n");
+        write(groups.join("a/memory.current"), "800\n");
+        assert_eq!(available_in(&proc, &groups), Some(200));
+        write(groups.join("a/memory.stat"), "anon 400\ninactive_file 400\n");
+        assert_eq!(available_in(&proc, &groups), Some(600));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_machine_tells() {
+        assert!(available().is_some_and(|bytes| bytes > 1 << 20));
+    }
+
     #[test]
     fn a_running_process_takes_memory() {
         assert!(super::peak() > 1 << 20);

@@ -5,9 +5,12 @@ pub mod memory;
 mod models;
 mod prefix;
 mod prepare;
+pub mod room;
 mod run;
 pub mod store;
 pub mod thread;
+mod tie;
 
 pub use command::{Command, RunRequest, TextSampling, Turn};
+pub use models::frames;
 pub use thread::{Engine, EngineHandle};

@@ -1,10 +1,15 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
-use super::thread::Outlet;
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
+use super::thread::{Cancelled, Outlet};
 use crate::{
     model::{
-        ModelSpec,
+        ModelSpec, Place, WeightType,
+        checkpoint::{CheckpointError, Watch},
+        decoder::parts,
         family::{Family, Rope, VideoLlm},
+        sparrow::{Recipe, Sparrow},
     },
     record::{EventKind, Failure, FailureClass, Stage},
     video::Rule,
@@ -16,10 +21,14 @@ pub struct Models {
     pub target: VideoLlm,
     /// The small model that may draft for it.
     pub drafter: Option<VideoLlm>,
+    /// Layers that may draft from the target's states.
+    pub heads: Vec<Arc<Sparrow>>,
     /// Device in words.
     pub device: String,
     /// Weight type in words.
     pub dtype: String,
+    /// The type that was asked for.
+    asked: WeightType,
     /// Positions of a prompt's tokens, as asked.
     pub rope: Rope,
 }
@@ -47,21 +56,49 @@ impl Models {
             (self.rope == Rope::Sequential && self.target.family() != Family::LlavaOnevision).then(|| {
                 "all tokens stand on one axis (--rope sequential), not on the model's own three".to_owned()
             });
-        penalty.map(note).into_iter().chain(rope).collect()
+        let odd = |model: &VideoLlm| {
+            let (held, width) = parts::fallback(model.decoder().config(), self.asked)?;
+            let (name, asked, held) = (model.name(), self.asked.name(), held.name());
+            let block = self.asked.block();
+            Some(format!(
+                "{name}: matrices {width} wide are held as {held}, as {block} values of {asked} do not divide them"
+            ))
+        };
+        let odd = [Some(&self.target), self.drafter.as_ref()].into_iter().flatten().filter_map(odd);
+        penalty.map(note).into_iter().chain(rope).chain(odd).collect()
+    }
+
+    /// The layer that drafts for a method: the only one, or the one of this recipe.
+    pub fn head(&self, recipe: Recipe) -> Option<&Arc<Sparrow>> {
+        match &self.heads[..] {
+            [only] => Some(only),
+            all => all.iter().find(|head| head.config().recipe == recipe),
+        }
     }
 
     /// Load what the spec says, checking that the drafter can draft for the target.
     ///
     /// # Errors
     /// If a device is not there, a checkpoint cannot be used, or the two do not fit together.
-    pub fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Self, Failure> {
-        let (dtype, words) = spec.weights()?;
-        let mut progress = |done: usize, total: usize| {
+    pub fn load(spec: &ModelSpec, outlet: &Outlet, cancelled: &Cancelled) -> Result<Self, Failure> {
+        // Both before either model is read: a device that is not there is known at once.
+        let place = spec.target_place()?;
+        let beside = spec.drafter.as_ref().map(|_| spec.drafter_place()).transpose()?;
+        let (outlet, cancelled) = (outlet.clone(), cancelled.clone());
+        let watch: Watch = Arc::new(move |done, total| {
+            if cancelled.contains(0) {
+                return ControlFlow::Break(());
+            }
             outlet.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
+            ControlFlow::Continue(())
+        });
+        let read = |dir: &Path, place: &Place| {
+            let checkpoint = VideoLlm::open(dir)?.watched(watch.clone());
+            VideoLlm::from_checkpoint(&checkpoint, place, &mut |_, _| {})
         };
-        let target = VideoLlm::load(&spec.target, dtype, &mut progress)?.with_rope(spec.rope)?;
-        let drafter =
-            spec.drafter.as_deref().map(|dir| VideoLlm::load(dir, dtype, &mut progress)).transpose()?;
+        let target = read(&spec.target, &place)?.with_rope(spec.rope)?;
+        let drafter = spec.drafter.as_deref().zip(beside.as_ref());
+        let drafter = drafter.map(|(dir, place)| read(dir, place)).transpose()?;
         if let Some(drafter) = &drafter {
             let refuse = |problem: String| Failure {
                 class: FailureClass::Input,
@@ -77,6 +114,47 @@ impl Models {
                 return Err(refuse("it cuts frames into other patches".into()));
             }
         }
-        Ok(Self { target, drafter, device: "cpu".into(), dtype: words.into(), rope: spec.rope })
+        let (device, dtype) = words(&place, beside.as_ref());
+        let head = |dir| Sparrow::load(dir, target.decoder(), &place).map(Arc::new);
+        let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
+        let heads = heads.collect::<Result<_, _>>()?;
+        Ok(Self { target, drafter, heads, device, dtype, asked: place.dtype(), rope: spec.rope })
+    }
+}
+
+/// Why a layer does not draft here.
+fn refused(dir: &Path, error: CheckpointError) -> Failure {
+    let failure = Failure::from(error);
+    let again =
+        "a layer drafts for the target it was trained with; train one: specreel train sparrow --target DIR";
+    Failure {
+        error: format!("drafter {}: {}", dir.display(), failure.error),
+        hint: Some(again.into()),
+        ..failure
+    }
+}
+
+/// Device and weight type for people; the drafter's, where they are others.
+fn words(target: &Place, drafter: Option<&Place>) -> (String, String) {
+    let with = |word: fn(&Place) -> &str| match drafter.map(word).filter(|other| *other != word(target)) {
+        Some(other) => format!("{}, drafter {other}", word(target)),
+        None => word(target).to_owned(),
+    };
+    (with(Place::name), with(|place| place.dtype().name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{DeviceChoice, WeightType};
+
+    #[test]
+    fn the_drafters_device_is_named_where_it_is_another() {
+        let place = |choice| Place::open(choice, WeightType::Auto).unwrap();
+        let (cpu, tensors) = (place(DeviceChoice::Cpu), place(DeviceChoice::CpuTensors));
+        assert_eq!(words(&cpu, Some(&cpu)), ("cpu".into(), "q8_0".into()));
+        assert_eq!(words(&cpu, None).0, "cpu");
+        let both = words(&tensors, Some(&cpu));
+        assert_eq!(both, ("cpu tensors, drafter cpu".into(), "bf16, drafter q8_0".into()));
     }
 }

@@ -16,6 +16,7 @@ use crate::{
         decoder::Sequence,
         family::{ModelError, Prompt, VideoLlm},
         processor::PatchBuilder,
+        sparrow::TextStates,
         vision::VisionError,
     },
     record::{Failure, FailureClass, Stage, Stats},
@@ -178,7 +179,9 @@ impl Runner<'_> {
         let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
         let width = target.decoder().config().hidden;
         let mut seen: Vec<f32> = Vec::with_capacity(clip.grid.len() * width);
+        let mut before = TextStates::new(width, prompt.video.clone());
         let mut states = |first: usize, states: &[f32]| {
+            before.push(first, states);
             for (row, state) in (first..).zip(states.chunks_exact(width)) {
                 if prompt.visual.contains(&row) {
                     seen.extend_from_slice(state);
@@ -212,7 +215,8 @@ impl Runner<'_> {
         };
         let prefill_ms = since(started) - read.drafter_ms;
         stats.timings.prefill_target_ms = prefill_ms;
-        let mut context = Context::new(prompt, read.target, VisualStates::new(&seen, width), prefill_ms);
+        let mut context =
+            Context::new(prompt, read.target, VisualStates::new(&seen, width), before, prefill_ms);
         context.signals.variations.extend(read.variation);
         if let Some((key, drafter)) = read.drafter {
             context.drafters.insert(key, drafter);
@@ -357,9 +361,25 @@ impl Runner<'_> {
         let started = Instant::now();
         let shared =
             self.preparation(&context.prompt, clip).shared(&method.drafter, selection, &context.target, room);
-        let drafter = match shared {
-            Some(sequence) => DrafterContext { sequence, prefill_ms: since(started), opening: None },
-            None => {
+        let layer = match method.drafter {
+            Drafter::Sparrow { recipe } => self.models.head(recipe),
+            _ => None,
+        };
+        let drafter = match (shared, layer) {
+            (Some(sequence), _) => DrafterContext { sequence, prefill_ms: since(started), opening: None },
+            (None, Some(layer)) => {
+                let sequence = self.preparation(&context.prompt, clip).prefill_layer(
+                    layer,
+                    &context.states,
+                    selection,
+                    method.context.placing(),
+                    room,
+                    &mut |done, total| self.progress(Stage::Prefill, done, total),
+                )?;
+                let sequence = sequence.ok_or(Stop::Cancelled)?;
+                DrafterContext { sequence, prefill_ms: since(started), opening: None }
+            }
+            (None, None) => {
                 let share = self.read_share(clip, &context.prompt, selection)?;
                 if let Some(encoded) = share.encoded {
                     stats.timings.encode_drafter_ms = encoded.1;

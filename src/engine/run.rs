@@ -8,6 +8,7 @@ use super::{
     models::Models,
     store::{Context, DrafterKey, Reference, Store},
     thread::{Cancelled, Outlet, internal},
+    tie::Parting,
 };
 use crate::{
     model::family::ModelError,
@@ -59,10 +60,24 @@ impl Runner<'_> {
                 hint: Some("name one with --drafter, or pick a method that drafts with the target itself (lvspec-self)".into()),
             });
         }
+        let layer = match method.drafter {
+            Drafter::Sparrow { recipe } => Some(self.models.head(recipe).ok_or_else(|| Failure {
+                class: FailureClass::Input,
+                error: format!(
+                    "the method `{}` drafts with a layer trained on the target's states, and none is loaded",
+                    method.name
+                ),
+                hint: Some(
+                    "name one with --drafter; `specreel train sparrow` makes one for any target".into(),
+                ),
+            })?),
+            _ => None,
+        };
         let drafter = match method.drafter {
             Drafter::None {} => None,
             Drafter::Model {} => self.models.drafter.as_ref().map(|d| d.name().to_owned()),
             Drafter::Target {} | Drafter::EarlyExit { .. } => Some(self.models.target.name().to_owned()),
+            Drafter::Sparrow { .. } => layer.map(|layer| layer.name().to_owned()),
             Drafter::Lookup { .. } => Some("lookup".into()),
         };
         self.outlet.send(EventKind::Started {
@@ -134,7 +149,7 @@ impl Runner<'_> {
         let mut times = Vec::new();
         let mut going = true;
         let rules = self.rules(&plain, CALIBRATION, &|_| false, None);
-        speculate::generate(rules, context.parts(None), &mut |step| {
+        speculate::generate(rules, context.parts(None, None), &mut |step| {
             times.push((step.draft_ms + step.verify_ms + step.other_ms, step.verify_ms));
             going = self.progress(Stage::Calibrate, times.len(), CALIBRATION).is_continue();
             if going { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -239,7 +254,12 @@ impl Runner<'_> {
         let begun = self.progress(Stage::Generate, 0, self.request.max_new_tokens).is_continue();
         let outcome = match begun {
             true => {
-                let parts = context.parts(drafter.as_mut().map(|d| &mut d.sequence));
+                let layer = match method.drafter {
+                    Drafter::Sparrow { recipe } => self.models.head(recipe),
+                    _ => None,
+                };
+                let layer = layer.map(|layer| &**layer);
+                let parts = context.parts(drafter.as_mut().map(|d| &mut d.sequence), layer);
                 speculate::generate(rules, Parts { opening, ..parts }, &mut on)
             }
             false => Ok(Finished::default()),
@@ -262,6 +282,7 @@ impl Runner<'_> {
         stats.timings.tk1_ms = median(full_ms);
         stats.peak_memory_bytes = memory::peak();
         self.compare(context, stats, &ids, reason);
+        self.explain(context, stats, &ids)?;
         if let Some(baseline) = &context.baseline {
             stats.set_baseline(baseline.clone(), plain_front_ms, drafter_front_ms);
         }
@@ -292,6 +313,27 @@ impl Runner<'_> {
             stats.equality = Some(Equality::of(ids, &reference.ids));
         }
         debug_assert_eq!(stats.verdicts.total(), ids.len() as u64);
+    }
+
+    /// Where a lossless method wrote something else than autoregressive decoding, look how close it was.
+    fn explain(&self, context: &mut Context, stats: &mut Stats, ids: &[u32]) -> Result<(), ModelError> {
+        let Some(at) = stats.equality.as_ref().and_then(|e| e.first_difference) else { return Ok(()) };
+        // What is drawn at random turns on more than two logits.
+        if !self.request.method.lossless() || !self.sampler().is_greedy() {
+            return Ok(());
+        }
+        let Some(reference) = &context.reference else { return Ok(()) };
+        let (target, tokenizer) = (&self.models.target, self.models.target.tokenizer());
+        let parting = Parting {
+            root: context.prompt.ids.last().copied().unwrap_or_default(),
+            common: &ids[..at],
+            plain: reference.ids.get(at).copied(),
+            other: ids.get(at).copied(),
+            ends: tokenizer.end_ids(),
+            vocab: tokenizer.vocabulary(),
+        };
+        stats.tie = parting.look(&mut context.target, target.place(), &|id| tokenizer.token_text(id))?;
+        Ok(())
     }
 
     pub(super) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {

@@ -12,11 +12,13 @@ use crate::{
         decoder::Sequence,
         family::Prompt,
         processor::{Patches, layout::VisualGrid},
+        sparrow::{Sparrow, TextStates},
     },
     record::Baseline,
     speculate::{
         Drafter, Method, Opening, Parts, Placing, Rules, Sampler, VisualStates,
         context::{Selection, Signals},
+        draft::Head,
     },
     video::Sampling,
 };
@@ -176,6 +178,8 @@ pub struct Context {
     pub target: Sequence,
     /// The target's final states at the visual tokens.
     pub visual: VisualStates,
+    /// The target's final states before each text row.
+    pub states: TextStates,
     /// What methods asked to know about the prefill.
     pub signals: Signals,
     /// Time of the prefill, in milliseconds.
@@ -192,11 +196,18 @@ pub struct Context {
 
 impl Context {
     /// A context fresh from its prefill.
-    pub fn new(prompt: Prompt, target: Sequence, visual: VisualStates, prefill_ms: f64) -> Self {
+    pub fn new(
+        prompt: Prompt,
+        target: Sequence,
+        visual: VisualStates,
+        states: TextStates,
+        prefill_ms: f64,
+    ) -> Self {
         Self {
             prompt,
             target,
             visual,
+            states,
             signals: Signals::default(),
             prefill_ms,
             drafters: Recent::new(DRAFTER_CONTEXTS),
@@ -206,11 +217,17 @@ impl Context {
         }
     }
 
-    /// What a generation borrows.
-    pub fn parts<'a>(&'a mut self, drafter: Option<&'a mut Sequence>) -> Parts<'a> {
+    /// What a generation borrows; `layer` is the drafter where it goes on from the target's states.
+    pub fn parts<'a>(
+        &'a mut self,
+        drafter: Option<&'a mut Sequence>,
+        layer: Option<&'a Sparrow>,
+    ) -> Parts<'a> {
+        let root = self.prompt.ids.len().saturating_sub(1);
         Parts {
             target: &mut self.target,
             drafter,
+            head: layer.map(|layer| Head::new(layer, self.states.before(root))),
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,

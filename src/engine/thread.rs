@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use super::{
     command::{Command, RunRequest},
     models::Models,
+    room,
     run::Runner,
     store::Store,
 };
@@ -28,7 +29,7 @@ const COMMANDS: usize = 64;
 /// Events that may wait before the engine does.
 const EVENTS: usize = 1024;
 
-/// Runs that somebody wants ended.
+/// Runs that somebody wants ended; 0 is the loading of models.
 #[derive(Clone, Default)]
 pub struct Cancelled(Arc<Mutex<BTreeSet<u64>>>);
 
@@ -111,7 +112,8 @@ impl EngineHandle {
         })
     }
 
-    /// End a run within one step, whether it runs or waits; it answers with its `done` event.
+    /// End a run within one step, whether it runs or waits; it answers with its `done` event. Run 0 is the loading of models
+    /// that is under way: it answers with `failed`.
     pub fn cancel(&self, run: u64) {
         self.cancelled.add(run);
     }
@@ -119,15 +121,17 @@ impl EngineHandle {
 
 fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancelled: &Cancelled) {
     let mut models: Option<Models> = None;
+    let mut ignore_memory = false;
     let mut store = Store::default();
     while let Some(command) = inbox.blocking_recv() {
         match command {
+            Command::IgnoreMemory => ignore_memory = true,
             Command::Load(spec) => {
                 // The old models go first: two large pairs need not fit together.
                 drop(models.take());
                 store = Store::default();
                 let outlet = Outlet { events: events.clone(), run: 0 };
-                models = guarded(&outlet, || load(&spec, &outlet));
+                models = guarded(&outlet, || load(&spec, &outlet, cancelled, ignore_memory));
             }
             Command::Run(request) => {
                 let outlet = Outlet { events: events.clone(), run: request.run };
@@ -167,8 +171,19 @@ fn guarded<T>(outlet: &Outlet, f: impl FnOnce() -> Result<T, Failure>) -> Option
     None
 }
 
-fn load(spec: &ModelSpec, outlet: &Outlet) -> Result<Models, Failure> {
-    let models = Models::load(spec, outlet)?;
+fn load(
+    spec: &ModelSpec,
+    outlet: &Outlet,
+    cancelled: &Cancelled,
+    ignore_memory: bool,
+) -> Result<Models, Failure> {
+    if !ignore_memory {
+        room::check(spec, None)?;
+    }
+    let models = Models::load(spec, outlet, cancelled);
+    // Before anybody hears of the outcome: a cancel from then on means the next loading.
+    cancelled.forget(0);
+    let models = models?;
     outlet.send(EventKind::Ready {
         target: models.target.name().to_owned(),
         drafter: models.drafter.as_ref().map(|d| d.name().to_owned()),

@@ -3,17 +3,23 @@
 //! One file (`model.safetensors`) or shards with an index. A tensor is asked for by one name and found under any that
 //! checkpoints have for it, see [`super::names`].
 
+mod header;
+mod parts;
+
 use std::{
     collections::HashMap,
     fs::File,
+    ops::ControlFlow,
     path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
-use candle_core::{DType, Device, Tensor};
-use candle_nn::VarBuilder;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorInfo};
 
-use super::{family::Family, names};
+use super::{Place, family::Family, files, names, shapes};
 use crate::record::{Failure, FailureClass};
 
 /// Why a checkpoint cannot be used.
@@ -35,6 +41,9 @@ pub enum CheckpointError {
         /// What is wrong with it.
         problem: String,
     },
+    /// Somebody stopped the reading.
+    #[error("reading the checkpoint was stopped")]
+    Stopped,
 }
 
 impl CheckpointError {
@@ -51,7 +60,15 @@ impl CheckpointError {
 
 impl From<CheckpointError> for Failure {
     fn from(error: CheckpointError) -> Self {
+        if super::family::is_out_of_memory(&error.to_string()) {
+            return Failure {
+                class: FailureClass::Memory,
+                error: format!("the model does not fit into the device's memory: {error}"),
+                hint: Some("use smaller weights (--dtype q8_0 or q4_k), or --device cpu".into()),
+            };
+        }
         let hint = match &error {
+            CheckpointError::Stopped => "load the models again".into(),
             CheckpointError::File { path, .. } if path.ends_with("config.json") => {
                 let known = Family::ALL.map(Family::name).join(", ");
                 format!(
@@ -72,12 +89,23 @@ struct Shard {
     metadata: Metadata,
 }
 
+/// Told how many tensors of how many were read, now and then within a large one. `Break` stops the reading.
+pub type Watch = Arc<dyn Fn(usize, usize) -> ControlFlow<()> + Send + Sync>;
+
 /// An opened checkpoint directory.
 pub struct Checkpoint {
     dir: PathBuf,
     shards: Vec<Shard>,
     /// Name in the file -> shard.
     names: HashMap<String, usize>,
+    /// It has no files: see [`Checkpoint::random`].
+    random: bool,
+    watch: Option<Watch>,
+    /// Tensors that were read.
+    read: AtomicUsize,
+    stopped: AtomicBool,
+    /// What is missing or wrong, where nothing is read but all is asked for.
+    rehearsal: Option<Mutex<Vec<CheckpointError>>>,
 }
 
 impl Checkpoint {
@@ -86,9 +114,13 @@ impl Checkpoint {
     /// # Errors
     /// If files are missing, truncated, or their headers are not valid.
     pub fn open(dir: &Path) -> Result<Self, CheckpointError> {
-        if !dir.is_dir() {
-            let problem = if dir.exists() { "not a directory" } else { "no such directory" };
-            return Err(CheckpointError::file(dir, problem));
+        match std::fs::metadata(dir) {
+            Ok(about) if about.is_dir() => {}
+            Ok(_) => return Err(CheckpointError::file(dir, "not a directory")),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err(CheckpointError::file(dir, "no such directory"));
+            }
+            Err(e) => return Err(CheckpointError::file(dir, &e.to_string())),
         }
         let single = dir.join("model.safetensors");
         let index = dir.join("model.safetensors.index.json");
@@ -97,13 +129,10 @@ impl Checkpoint {
         if index.is_file() {
             for (file, wanted) in read_index(&index)? {
                 let shard = Shard::open(&dir.join(&file))?;
-                for name in wanted {
-                    if shard.metadata.info(&name).is_none() {
-                        let problem = format!("the index promises `{name}` here, but it is not in the file");
-                        return Err(CheckpointError::file(&shard.path, &problem));
-                    }
-                    names.insert(name, shards.len());
+                if let Some(problem) = wanted.iter().find_map(|name| shard.lacks(name)) {
+                    return Err(problem);
                 }
+                names.extend(wanted.into_iter().map(|name| (name, shards.len())));
                 shards.push(shard);
             }
         } else if single.is_file() {
@@ -116,7 +145,73 @@ impl Checkpoint {
                 "missing (and there is no model.safetensors.index.json)",
             ));
         }
-        Ok(Self { dir: dir.to_owned(), shards, names })
+        Ok(Self { shards, names, random: false, ..Self::empty(dir) })
+    }
+
+    fn empty(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            shards: Vec::new(),
+            names: HashMap::new(),
+            random: true,
+            watch: None,
+            read: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            rehearsal: None,
+        }
+    }
+
+    /// A checkpoint without files: every tensor that is asked for has the asked shape and random values. What a pass of a model
+    /// costs depends on its shape alone.
+    pub fn random() -> Self {
+        Self::empty(Path::new(""))
+    }
+
+    /// The same, telling a watch of every tensor that is read.
+    pub fn watched(self, watch: Watch) -> Self {
+        Self { watch: Some(watch), ..self }
+    }
+
+    /// True once the watch stopped the reading.
+    pub fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// The same for a rehearsal: towers are given zeros that take no memory, and what is missing or wrong is noted rather
+    /// than refused. See [`Checkpoint::noted`].
+    pub fn rehearsing(self) -> Self {
+        Self { rehearsal: Some(Mutex::default()), ..self }
+    }
+
+    /// What a rehearsal found; from then on there is nothing noted.
+    pub fn noted(&self) -> Vec<CheckpointError> {
+        let Some(noted) = &self.rehearsal else { return Vec::new() };
+        std::mem::take(&mut noted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Names, shapes and types of all tensors, as the files have them.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
+        self.names
+            .iter()
+            .filter_map(|(name, &shard)| Some((name.as_str(), self.shards[shard].metadata.info(name)?)))
+    }
+
+    /// Everything that is wrong with the weight files of `dir`, not only the first thing; empty where [`Checkpoint::open`]
+    /// succeeds.
+    pub fn problems(dir: &Path) -> Vec<CheckpointError> {
+        let index = dir.join("model.safetensors.index.json");
+        let files = match index.is_file().then(|| read_index(&index)) {
+            Some(Ok(files)) => files,
+            _ => return Self::open(dir).err().into_iter().collect(),
+        };
+        let mut problems = Vec::new();
+        for (file, wanted) in files {
+            match Shard::open(&dir.join(&file)) {
+                Ok(shard) => problems.extend(wanted.iter().filter_map(|name| shard.lacks(name))),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        problems
     }
 
     /// The directory.
@@ -140,82 +235,30 @@ impl Checkpoint {
             Some((shard, shard.metadata.info(name)?))
         })
     }
-
-    /// A tensor's values as f32, row-major, after checking its shape. A patch kernel `[o, c, t, h, w]` may be asked for as
-    /// the matrix `[o, c·t·h·w]` that it is: shapes agree if the first sizes and the products do.
-    ///
-    /// # Errors
-    /// If it is missing, has another shape, or an integer type.
-    pub fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
-        let (shard, info) = self.find(name).ok_or_else(|| self.missing(name))?;
-        let same = info.shape == shape
-            || (info.shape.first() == shape.first()
-                && info.shape.len() > shape.len()
-                && info.shape.iter().product::<usize>() == shape.iter().product::<usize>());
-        if !same {
-            let problem = format!("shape {:?} where config.json says {shape:?}", info.shape);
-            return Err(CheckpointError::tensor(name, &problem));
-        }
-        self.values(name, shard, info)
-    }
-
-    fn values(&self, name: &str, shard: &Shard, info: &TensorInfo) -> Result<Vec<f32>, CheckpointError> {
-        let (from, to) = info.data_offsets;
-        let bytes = &shard.map[shard.data + from..shard.data + to];
-        let values = match info.dtype {
-            Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-            Dtype::F16 => bytes.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f32()).collect(),
-            Dtype::BF16 => {
-                bytes.as_chunks().0.iter().map(|b| half::bf16::from_le_bytes(*b).to_f32()).collect()
-            }
-            other => {
-                let problem = format!("type {other:?}; expected F32, F16 or BF16");
-                return Err(CheckpointError::tensor(name, &problem));
-            }
-        };
-        let values: Vec<f32> = values;
-        if let Some(at) = values.iter().position(|v| !v.is_finite()) {
-            let problem = format!("value {at} is {}, in {}", values[at], shard.path.display());
-            return Err(CheckpointError::tensor(name, &problem));
-        }
-        Ok(values)
-    }
-
-    fn missing(&self, name: &str) -> CheckpointError {
-        CheckpointError::tensor(name, &format!("not in the weight files of {}", self.dir.display()))
-    }
-
-    /// All tensors under an original prefix (`visual`), as f32 on the CPU, names relative to it.
-    ///
-    /// # Errors
-    /// If there are none, or one cannot be read.
-    pub fn var_builder(&self, prefix: &str) -> Result<VarBuilder<'static>, CheckpointError> {
-        let mut tensors = HashMap::new();
-        for (name, &shard) in &self.names {
-            let Some(relative) = names::below(name, prefix) else { continue };
-            let shard = &self.shards[shard];
-            let Some(info) = shard.metadata.info(name) else { continue };
-            let tensor =
-                Tensor::from_vec(self.values(name, shard, info)?, info.shape.as_slice(), &Device::Cpu)
-                    .map_err(|e| CheckpointError::tensor(name, &e.to_string()))?;
-            tensors.insert(relative.to_owned(), tensor);
-        }
-        if tensors.is_empty() {
-            return Err(self.missing(&format!("{prefix}.*")));
-        }
-        Ok(VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu))
-    }
 }
 
 impl Shard {
+    /// What is wrong if the index promises a tensor here.
+    fn lacks(&self, name: &str) -> Option<CheckpointError> {
+        let problem = || format!("the index promises `{name}` here, but it is not in the file");
+        self.metadata.info(name).is_none().then(|| CheckpointError::file(&self.path, &problem()))
+    }
+
     fn open(path: &Path) -> Result<Self, CheckpointError> {
         let fail = |problem: &str| CheckpointError::file(path, problem);
+        // A pipe would be waited for, and a directory has no bytes.
+        if !std::fs::metadata(path).map_err(|e| fail(&e.to_string()))?.is_file() {
+            return Err(fail("not a file"));
+        }
         let file = File::open(path).map_err(|e| fail(&e.to_string()))?;
         // SAFETY: the mapping is read-only. A file changed by others while it is in use would be seen changed, as with any
         // program that maps its weights.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| fail(&e.to_string()))?;
         let (header, metadata) = SafeTensors::read_metadata(&map)
             .map_err(|e| fail(&format!("not a whole safetensors file: {e}")))?;
+        if let Some(name) = header::duplicate(&map[8..8 + header]) {
+            return Err(fail(&format!("its header names `{name}` twice")));
+        }
         let data = header + 8;
         let end = metadata.tensors().values().map(|info| info.data_offsets.1).max().unwrap_or(0);
         if data.checked_add(end).is_none_or(|end| end > map.len()) {
@@ -235,7 +278,7 @@ fn read_index(path: &Path) -> Result<Vec<(String, Vec<String>)>, CheckpointError
     struct Index {
         weight_map: HashMap<String, String>,
     }
-    let text = std::fs::read_to_string(path).map_err(|e| CheckpointError::file(path, &e.to_string()))?;
+    let text = files::text(path, files::TABLE).map_err(|e| CheckpointError::file(path, &e.to_string()))?;
     let index: Index =
         serde_json::from_str(&text).map_err(|e| CheckpointError::file(path, &e.to_string()))?;
     let mut files: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();

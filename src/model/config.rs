@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{checkpoint::CheckpointError, family::Family};
+use super::{checkpoint::CheckpointError, family::Family, files};
 
 /// The language model's configuration.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct TextConfig {
     /// Width of the states.
     pub hidden: usize,
@@ -100,7 +100,7 @@ impl VlConfig {
     pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
         let path = dir.join("config.json");
         let text =
-            std::fs::read_to_string(&path).map_err(|e| CheckpointError::file(&path, &e.to_string()))?;
+            files::text(&path, files::CONFIG).map_err(|e| CheckpointError::file(&path, &e.to_string()))?;
         let raw: serde_json::Value = serde_json::from_str(&text)
             .map_err(|e| CheckpointError::file(&path, &format!("not valid JSON: {e}")))?;
         Self::resolve(raw).map_err(|problem| CheckpointError::file(&path, &problem))

@@ -15,11 +15,9 @@ use candle_core::Result;
 use super::{
     config::TextConfig,
     decoder::{Decoder, Sequence, Taps},
+    sparrow::Sparrow,
 };
 use crate::record::summary::median;
-
-/// Rows of a prompt that are fed at once while the context is filled.
-const CHUNK: usize = 128;
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +36,15 @@ impl Default for Effort {
     }
 }
 
+/// What was timed over one context.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Times {
+    /// Reading the context, in milliseconds: once, with a cold start.
+    pub fill_ms: f64,
+    /// Passes, in the order asked for.
+    pub passes: Vec<PassTime>,
+}
+
 /// Median time of one pass and of the logits of all its rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PassTime {
@@ -47,29 +54,43 @@ pub struct PassTime {
     pub ms: f64,
 }
 
-/// Time passes of each number of rows over a context of `slots` tokens; in the order given. None if `progress` (rounds done,
+/// Time passes of each number of rows over a context of `slots` tokens (of a layer that drafts from states, with what makes its
+/// rows), and the reading of that context. None if `progress` (rounds done,
 /// rounds in all) breaks.
 ///
 /// # Errors
 /// If a tensor operation fails.
 pub fn time(
     decoder: &Arc<Decoder>,
+    layer: Option<&Sparrow>,
     slots: usize,
     rows: &[usize],
     effort: Effort,
     progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
-) -> Result<Option<Vec<PassTime>>> {
+) -> Result<Option<Times>> {
     let most = rows.iter().copied().max().unwrap_or(0);
     let vocab = decoder.config().vocab.max(1);
     let ids: Vec<u32> = (0..slots.max(most)).map(|i| (i % vocab.min(200)) as u32).collect();
     let mut sequence = Sequence::new(decoder.clone(), slots + most);
+    let states = vec![0.5; decoder.chunk().max(most) * decoder.config().hidden];
+    let feed = |sequence: &mut Sequence, ids: &[u32]| match layer {
+        None => sequence.feed(ids, &Taps::default()),
+        Some(layer) => {
+            let before = &states[..ids.len() * decoder.config().hidden];
+            sequence.feed_input(&layer.fuse(ids, before)?, &Taps::default())
+        }
+    };
     let all = effort.warm_up + effort.rounds.max(1);
-    for chunk in ids[..slots].chunks(CHUNK) {
+    let begun = Instant::now();
+    for chunk in ids[..slots].chunks(decoder.chunk()) {
         if progress(0, all).is_break() {
             return Ok(None);
         }
-        sequence.feed(chunk, &Taps::default())?;
+        feed(&mut sequence, chunk)?;
+        // What an accelerator has yet to do must neither pile up nor be forgotten.
+        decoder.synchronize()?;
     }
+    let fill_ms = begun.elapsed().as_secs_f64() * 1e3;
     let mut times = vec![Vec::new(); rows.len()];
     let begun = Instant::now();
     for round in 0..all {
@@ -81,7 +102,7 @@ pub fn time(
                 return Ok(None);
             }
             let started = Instant::now();
-            let pass = sequence.feed(&ids[..rows], &Taps::default())?;
+            let pass = feed(&mut sequence, &ids[..rows])?;
             sequence.logits(&pass.states)?;
             let ms = started.elapsed().as_secs_f64() * 1e3;
             sequence.truncate(slots);
@@ -91,7 +112,8 @@ pub fn time(
         }
     }
     let medians = times.into_iter().map(|times| median(times).unwrap_or_default());
-    Ok(Some(rows.iter().zip(medians).map(|(&rows, ms)| PassTime { rows, ms }).collect()))
+    let passes = rows.iter().zip(medians).map(|(&rows, ms)| PassTime { rows, ms }).collect();
+    Ok(Some(Times { fill_ms, passes }))
 }
 
 /// What a pass has to read and to multiply.
@@ -108,14 +130,10 @@ pub struct Work {
 impl Work {
     /// The work of a pass of `rows` rows, and of their logits, over a context of `slots` tokens.
     pub fn of(decoder: &Decoder, slots: usize, rows: usize) -> Work {
-        let config = decoder.config();
-        // The embedding table is looked up, not read; a tied head has its own copy.
-        let table = config.vocab * config.hidden * size_of::<f32>();
-        let weight_bytes = decoder.bytes().saturating_sub(table);
         Work {
-            weight_bytes,
-            cache_bytes: cache_bytes(config, slots + rows),
-            macs: macs(config, slots as u64, rows as u64),
+            weight_bytes: decoder.matrix_bytes(),
+            cache_bytes: decoder.cache_bytes(slots + rows),
+            macs: macs(decoder.config(), slots as u64, rows as u64),
         }
     }
 
@@ -128,11 +146,6 @@ impl Work {
     pub fn gigamacs_per_second(&self, ms: f64) -> f64 {
         self.macs as f64 / (ms * 1e6)
     }
-}
-
-/// Keys and values of `slots` slots in all layers, f32.
-fn cache_bytes(c: &TextConfig, slots: usize) -> usize {
-    c.layers * 2 * c.kv_heads * c.head_dim * slots * size_of::<f32>()
 }
 
 /// Matrices, head, and attention; norms and rotations are nothing beside them.
@@ -174,7 +187,6 @@ mod tests {
         // A row that sees n slots: 2 layers, scores and values, 4 wide.
         assert_eq!(macs(&config(), 0, 1), row + 2 * 2 * 4);
         assert_eq!(macs(&config(), 5, 3), 3 * row + 2 * 2 * 4 * (6 + 7 + 8));
-        assert_eq!(cache_bytes(&config(), 3), 2 * 2 * 2 * 3 * 4);
         let work = Work { weight_bytes: 900_000, cache_bytes: 100_000, macs: 3_000_000 };
         assert_eq!((work.gigabytes_per_second(0.5), work.gigamacs_per_second(0.5)), (2.0, 6.0));
     }
@@ -190,23 +202,26 @@ mod tests {
     fn every_number_of_rows_is_timed_in_order() {
         let decoder = decoder();
         let mut rounds = Vec::new();
-        let times = time(&decoder, 5, &[3, 1, 40], SHORT, &mut |done, _| {
+        let times = time(&decoder, None, 5, &[3, 1, 40], SHORT, &mut |done, _| {
             rounds.push(done);
             ControlFlow::Continue(())
         });
-        let times = times.unwrap().unwrap();
+        let Times { fill_ms, passes: times } = times.unwrap().unwrap();
+        assert!(fill_ms > 0.0);
         assert_eq!(times.iter().map(|t| t.rows).collect::<Vec<_>>(), [3, 1, 40]);
         assert!(times.iter().all(|t| t.ms > 0.0));
         // The context, the warm-up, and one counted round: there was time for no other.
         assert_eq!(rounds, [0, 0, 0, 0, 1, 1, 1]);
         let work = Work::of(&decoder, 5, 1);
+        let c = decoder.config();
+        assert_eq!(work.cache_bytes, c.layers * 2 * c.kv_heads * c.head_dim * 6 * size_of::<f32>());
         assert!(work.weight_bytes > 0 && work.weight_bytes < decoder.bytes());
     }
 
     #[test]
     fn it_can_be_stopped() {
         let mut looks = 0;
-        let times = time(&decoder(), 300, &[1], SHORT, &mut |_, _| {
+        let times = time(&decoder(), None, 300, &[1], SHORT, &mut |_, _| {
             looks += 1;
             if looks > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

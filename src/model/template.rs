@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use minijinja::{Environment, ErrorKind, Value, context, syntax::SyntaxConfig};
 use serde_json::Value as Json;
 
-use super::text::{TextError, TextTokenizer};
+use super::{
+    files,
+    text::{TextError, TextTokenizer},
+};
 use crate::record::{Failure, FailureClass};
 
 /// The template of the Qwen-VL family, for checkpoints that bring none.
@@ -29,6 +32,9 @@ pub const LLAVA_ONEVISION: &str = "{% for message in messages %}<|im_start|>{{ m
 
 /// Instructions that a template may run; the family's own takes a few hundred.
 const FUEL: u64 = 100_000;
+
+/// Bytes that a template may write.
+const MOST_WRITTEN: usize = 1 << 20;
 
 /// Bytes of a template file that are read.
 const MOST_BYTES: u64 = 1 << 24;
@@ -141,11 +147,8 @@ pub struct ChatTemplate {
 
 fn read(path: &Path) -> Result<Option<String>, TemplateError> {
     let failed = |source| TemplateError::Read { path: path.into(), source };
-    match std::fs::metadata(path) {
-        Ok(meta) if meta.len() > MOST_BYTES => {
-            Err(TemplateError::Parse { path: path.into(), problem: "it is far too large".into() })
-        }
-        Ok(_) => std::fs::read_to_string(path).map(Some).map_err(failed),
+    match files::text(path, MOST_BYTES) {
+        Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(failed(source)),
     }
@@ -168,6 +171,23 @@ fn from_json(path: &Path) -> Result<Option<String>, TemplateError> {
             None => Err(refuse("chat_template lists no template named \"default\"".into())),
         },
         Some(_) => Err(refuse("chat_template is neither a text nor a list".into())),
+    }
+}
+
+/// Takes what a template writes, up to [`MOST_WRITTEN`] bytes.
+struct Bounded(Vec<u8>);
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST_WRITTEN {
+            return Err(std::io::Error::other("it writes more than a prompt"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -234,7 +254,10 @@ impl ChatTemplate {
         let texts = texts.iter().map(|t| t as &dyn AsRef<str>);
         let messages: Vec<Value> = texts.enumerate().map(message).collect();
         let context = context! { messages => messages, add_generation_prompt => true };
-        template.render(context).map_err(failed)
+        let mut out = Bounded(Vec::new());
+        template.render_captured_to(context, &mut out).map_err(failed)?;
+        String::from_utf8(out.0)
+            .map_err(|e| TemplateError::Render { origin: self.origin.clone(), problem: e.to_string() })
     }
 
     /// The prompt's ids with the video's token where the template puts it (once, in the family's templates; expanding it
@@ -373,6 +396,9 @@ mod tests {
         assert!(render("{{ raise_exception('no videos') }}").unwrap_err().to_string().contains("no videos"));
         let endless = "{% for a in range(10000) %}{% for b in range(10000) %}x{% endfor %}{% endfor %}";
         assert!(matches!(render(endless), Err(TemplateError::Endless { .. })));
+        // Longer than any prompt, from few instructions.
+        assert!(matches!(render("{{ 'ab' * 1000000 }}"), Err(TemplateError::Render { .. })));
+        assert!(matches!(render("{{ 'ab' * 10000000000 }}"), Err(TemplateError::Render { .. })));
         let deep = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
         assert!(render(deep).is_err());
     }

@@ -14,6 +14,7 @@ use std::{
 use serde::Deserialize;
 use tokenizers::{DecoderWrapper, Tokenizer};
 
+use super::files;
 use crate::record::{Failure, FailureClass};
 
 /// What can go wrong with a checkpoint's tokenizer.
@@ -161,7 +162,7 @@ impl EndConfig {
 
 /// What a file says; one that is not there says nothing.
 fn end_config(path: &Path) -> Result<EndConfig, TextError> {
-    let text = match std::fs::read(path) {
+    let text = match files::read(path, files::CONFIG) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(EndConfig::default()),
         Err(source) => return Err(TextError::Read { path: path.into(), source }),
@@ -176,7 +177,8 @@ impl TextTokenizer {
     /// A [`TextError`] that names the file; see its variants.
     pub fn load(dir: &Path) -> Result<Self, TextError> {
         let path = dir.join("tokenizer.json");
-        let bytes = std::fs::read(&path).map_err(|source| TextError::Read { path: path.clone(), source })?;
+        let bytes = files::read(&path, files::TABLE)
+            .map_err(|source| TextError::Read { path: path.clone(), source })?;
         let refuse = |problem: String| TextError::Parse { path: path.clone(), problem };
         let mut full = Tokenizer::from_bytes(&bytes).map_err(|e| refuse(e.to_string()))?;
         if !decodes_bytes(full.get_decoder()) {

@@ -15,6 +15,7 @@ pub mod stats;
 pub mod step;
 pub mod summary;
 pub mod trial;
+pub mod units;
 pub mod verdict;
 
 pub use comparison::{Comparison, Figures, Row, RowState};

@@ -169,6 +169,9 @@ pub struct Stats {
     /// Equality with an autoregressive run of the same context, where one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equality: Option<Equality>,
+    /// Where a lossless method parted from that autoregressive run, which only happens on an accelerator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tie: Option<Tie>,
     /// Visual tokens of the target.
     pub visual_tokens: usize,
     /// Visual tokens that the drafter sees.
@@ -185,6 +188,33 @@ pub struct Equality {
     /// Index of the first token that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<usize>,
+}
+
+/// The place where a lossless run wrote another token than autoregressive decoding, and how close the two tokens were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tie {
+    /// Index of the token.
+    pub at: usize,
+    /// What autoregressive decoding wrote.
+    pub plain: String,
+    /// What the other method wrote.
+    pub other: String,
+    /// How much likelier the target finds the former, in nats, in a pass of its own over the shared text; negative if less.
+    pub gap: f32,
+    /// True if rounding on this device explains the difference.
+    pub near: bool,
+}
+
+impl Tie {
+    /// In words, for people who see the texts.
+    pub fn words(&self) -> String {
+        let Self { plain, other, gap, near, .. } = self;
+        let distance = format!("{plain:?} and {other:?} are {:.3} nats apart there", gap.abs());
+        match near {
+            true => format!("a near-tie, {distance}"),
+            false => format!("no near-tie, which should not be: {distance}"),
+        }
+    }
 }
 
 impl Equality {
@@ -280,6 +310,13 @@ mod tests {
         let speedup = stats.speedup.as_ref().unwrap();
         assert_eq!(speedup.decode, 2.0);
         assert_eq!(speedup.end_to_end, (6.0 + 12.0) / (6.0 + 3.0 + 6.0));
+    }
+
+    #[test]
+    fn a_tie_says_how_near_it_was() {
+        let tie = Tie { at: 3, plain: " red".into(), other: " blue".into(), gap: -0.03125, near: true };
+        assert_eq!(tie.words(), "a near-tie, \" red\" and \" blue\" are 0.031 nats apart there");
+        assert!(Tie { near: false, ..tie }.words().starts_with("no near-tie"));
     }
 
     #[test]

@@ -42,10 +42,35 @@ pub struct Summary {
     pub compared: usize,
     /// Earliest index of a token that differs from the baseline's, over all clips.
     pub first_difference: Option<usize>,
+    /// Lossless texts that differ from the baseline's because of rounding; none where there are none, as on a CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ties: Option<Ties>,
     /// Where the time goes, medians.
     pub times: Times,
     /// Peak resident memory of the process up to the end of this method's last run, in bytes.
     pub peak_memory_bytes: u64,
+}
+
+/// Lossless texts that parted from the baseline's, and how near the two tokens were where they did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ties {
+    /// Those that rounding explains.
+    pub near: usize,
+    /// Those that it does not.
+    pub far: usize,
+    /// The largest distance, in nats.
+    pub widest: f32,
+}
+
+impl Ties {
+    fn of(trials: &[&Trial]) -> Option<Ties> {
+        let mut ties = Ties::default();
+        for tie in trials.iter().filter_map(|t| t.stats.tie.as_ref()) {
+            *if tie.near { &mut ties.near } else { &mut ties.far } += 1;
+            ties.widest = ties.widest.max(tie.gap.abs());
+        }
+        (ties.near + ties.far > 0).then_some(ties)
+    }
 }
 
 /// Where a method's time goes, in milliseconds: medians over clips.
@@ -108,6 +133,7 @@ impl Summary {
             equal: equalities().filter(|e| e.equal).count(),
             compared: equalities().count(),
             first_difference: equalities().filter_map(|e| e.first_difference).min(),
+            ties: Ties::of(&own),
             times: Times::of(&own),
             peak_memory_bytes: own.iter().map(|t| t.stats.peak_memory_bytes).max().unwrap_or_default(),
         })

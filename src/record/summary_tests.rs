@@ -1,5 +1,8 @@
 use super::*;
-use crate::record::{Baseline, BaselineKind, Speedup, StopReason, Timings, VerdictCounts, stats::Equality};
+use crate::record::{
+    Baseline, BaselineKind, Speedup, StopReason, Timings, VerdictCounts,
+    stats::{Equality, Tie},
+};
 
 fn speedup(decode: f64) -> Option<Speedup> {
     let baseline = Baseline { name: "plain".into(), kind: BaselineKind::Measured, tokens_per_second: 100.0 };
@@ -86,6 +89,21 @@ fn the_earliest_difference_of_all_clips_is_told() {
     ];
     let row = Summary::of("loose", "plain", &trials).unwrap();
     assert_eq!((row.equal, row.compared, row.first_difference), (1, 3, Some(3)));
+}
+
+#[test]
+fn ties_are_counted_with_the_widest() {
+    let stats =
+        |gap: f32, near: bool| Stats { tie: Some(Tie { gap, near, ..Tie::default() }), ..Stats::default() };
+    let trials = [
+        trial(1, "fast", 1, stats(-0.25, true)),
+        trial(2, "fast", 1, stats(0.125, true)),
+        trial(3, "fast", 1, stats(3.0, false)),
+    ];
+    let ties = Summary::of("fast", "plain", &trials).unwrap().ties;
+    assert_eq!(ties, Some(Ties { near: 2, far: 1, widest: 3.0 }));
+    let none = Summary::of("fast", "plain", &[trial(1, "fast", 1, Stats::default())]).unwrap();
+    assert_eq!(none.ties, None);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub use schema::{AXES, Axis, Key, Kind, Value};
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::sparrow::Recipe;
+
 /// Who proposes tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -35,6 +37,12 @@ pub enum Drafter {
     EarlyExit {
         /// Share of the layers that run, above 0, below 1; at least one does.
         depth: f64,
+    },
+    /// One layer that goes on from the target's states, with the target's embeddings and head (Sparrow).
+    Sparrow {
+        /// How it was trained: with several loaded, the one of this recipe drafts.
+        #[serde(default)]
+        recipe: Recipe,
     },
     /// Nobody thinks: what followed the last words where they occurred before, in the prompt or the caption.
     Lookup {
@@ -90,7 +98,11 @@ pub enum Context {
     /// All of them.
     Full {},
     /// None: text-only drafting.
-    None {},
+    None {
+        /// Positions of the text after the video.
+        #[serde(default, skip_serializing_if = "Placing::is_original")]
+        positions: Placing,
+    },
     /// A seeded random subset.
     Random {
         /// Share kept, 0 to 1.
@@ -181,8 +193,9 @@ impl Context {
     /// Which positions the kept tokens have.
     pub fn placing(&self) -> Placing {
         match self {
-            Context::Full {} | Context::None {} | Context::TopKKv { .. } => Placing::Original,
-            Context::Random { positions, .. }
+            Context::Full {} | Context::TopKKv { .. } => Placing::Original,
+            Context::None { positions }
+            | Context::Random { positions, .. }
             | Context::Uniform { positions, .. }
             | Context::Frames { positions, .. }
             | Context::Window { positions, .. }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     accept::{Needs, Row, relevance::VisualStates},
-    draft::{Draft, Lookup, ModelDrafter},
+    draft::{Draft, Head, Lookup, ModelDrafter},
     method::{AcceptedRows, Context, Drafter, Method},
     overlap::Opening,
     sampling::Sampler,
@@ -47,6 +47,8 @@ pub struct Parts<'a> {
     pub target: &'a mut Sequence,
     /// The drafter's, where it is a decoder.
     pub drafter: Option<&'a mut Sequence>,
+    /// What that decoder goes on from, where it is a layer that drafts from the target's states.
+    pub head: Option<Head<'a>>,
     /// The target's final states at the visual tokens.
     pub visual: &'a VisualStates,
     /// The slots of the visual tokens in the target's cache.
@@ -74,6 +76,7 @@ impl<'a> Parts<'a> {
 pub(super) fn drafter<'a>(
     method: &Method,
     sequence: Option<&'a mut Sequence>,
+    head: Option<Head<'a>>,
     prompt: &[u32],
 ) -> Option<Box<dyn Draft + 'a>> {
     if let Drafter::Lookup { ngram } = method.drafter {
@@ -81,5 +84,7 @@ pub(super) fn drafter<'a>(
     }
     let dense = matches!(method.context, Context::TopKKv { rows: AcceptedRows::Dense, .. });
     let root = prompt.last().copied().unwrap_or_default();
-    sequence.map(|sequence| Box::new(ModelDrafter::new(sequence, root, dense)) as Box<dyn Draft + 'a>)
+    sequence.map(|sequence| {
+        Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)) as Box<dyn Draft + 'a>
+    })
 }

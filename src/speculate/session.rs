@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use candle_core::Result;
+use candle_core::{Result, Tensor};
 
 use super::{
     accept::{Needs, relevance::VisualStates},
@@ -61,7 +61,7 @@ impl<'a> Session<'a> {
         Self {
             taps: parts.taps(needs),
             root: parts.root(),
-            drafter: drafter(method, parts.drafter, parts.prompt),
+            drafter: drafter(method, parts.drafter, parts.head, parts.prompt),
             target: parts.target,
             visual: parts.visual,
             needs,
@@ -130,7 +130,7 @@ impl<'a> Session<'a> {
             verified.looks = &looks;
             verified.judge(&self.rules, &proposal, position)
         })?;
-        self.commit(base, &proposal, &path, &tokens);
+        self.commit(base, &proposal, &path, &tokens, &pass.states)?;
         let tokens = self.text.emit(tokens, self.rules.ends);
         let (draft_ms, verify_ms) = (ms(drafted_at), ms(verified_at - drafted_at));
         if let Some(auto) = &mut self.auto {
@@ -191,18 +191,26 @@ impl<'a> Session<'a> {
     }
 
     /// Roll both sequences back to what stands: the root and all new tokens but the last, which becomes the root.
-    fn commit(&mut self, base: usize, proposal: &Proposal, path: &[usize], tokens: &[Token]) {
+    fn commit(
+        &mut self,
+        base: usize,
+        proposal: &Proposal,
+        path: &[usize],
+        tokens: &[Token],
+        states: &Tensor,
+    ) -> Result<()> {
         if proposal.tree.is_chain() {
             self.target.truncate(base + 1 + path.len());
         } else {
             let rows: Vec<usize> = std::iter::once(0).chain(path.iter().map(|node| node + 1)).collect();
             self.target.keep(base, &rows);
         }
-        let Some(last) = tokens.last() else { return };
+        let Some(last) = tokens.last() else { return Ok(()) };
         if let Some(drafter) = &mut self.drafter {
-            drafter.commit(proposal, path, last.id, self.target, base);
+            drafter.commit(proposal, path, last.id, self.target, base, states)?;
         }
         self.root = last.id;
+        Ok(())
     }
 }
 

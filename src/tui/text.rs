@@ -105,21 +105,6 @@ pub(crate) fn pad(text: &str, columns: usize) -> String {
     out
 }
 
-/// Bytes for people: `812 B`, `3.4 MB`.
-pub(crate) fn bytes(n: u64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    if n < 1000 {
-        return format!("{n} B");
-    }
-    let mut value = n as f64 / 1000.0;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    if value < 9.95 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
-}
-
 /// Seconds as a clock: `0:07`, `12:03`, `1:02:03`.
 pub(crate) fn clock(seconds: f64) -> String {
     let s = if seconds.is_finite() { seconds.max(0.0).round() as u64 } else { 0 };
@@ -178,9 +163,6 @@ mod tests {
 
     #[test]
     fn numbers_for_people() {
-        assert_eq!(bytes(812), "812 B");
-        assert_eq!(bytes(3_400_000), "3.4 MB");
-        assert_eq!(bytes(999_900), "1.0 MB");
         assert_eq!(clock(7.2), "0:07");
         assert_eq!(clock(3723.0), "1:02:03");
         assert_eq!(clock(f64::NAN), "0:00");

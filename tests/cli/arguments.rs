@@ -16,7 +16,7 @@ fn values_out_of_range_are_usage_errors_that_name_the_range() {
         (&["--fps", "0"], &["--fps", "above 0"]),
         (&["--frames", "4", "--fps", "1"], &["--frames", "--fps"]),
         (&["--device", "tpu"], &["--device", "auto, cpu, cuda"]),
-        (&["--dtype", "q9"], &["--dtype", "q8_0 and q4_k"]),
+        (&["--dtype", "q9"], &["--dtype", "q4_k and q4_0"]),
         (&["--color", "sometimes"], &["--color", "auto, always, never"]),
         (&["--metod", "fly"], &["--metod", "--method"]),
         (&["--force"], &["--save"]),
@@ -75,7 +75,7 @@ fn models_that_are_none() {
     let run = program.run(&["caption", &clip, "--target", "no/model"]);
     assert_eq!(run.code, 3);
     assert!(run.stderr.starts_with(
-        "error: target model no/model: no such directory\nhint: name a directory with config.json"
+        "error: target model no/model: no such directory, and no such model in the cache\nhint: specreel models pull no/model"
     ));
     let run = program.run(&["caption", &clip, "--target", "clip.mp4"]);
     assert!(run.stderr.contains("it is a file, not a directory"), "{}", run.stderr);

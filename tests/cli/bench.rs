@@ -160,7 +160,7 @@ fn what_cannot_be_measured_is_refused_before_any_work() {
         (&["--suite", "step", "--rows", "0"], 2, "1..=1024"),
         (&["--suite", "step", "--rows", "two"], 2, "--rows"),
         (&["--suite", "step", "--slots", "1000000"], 3, "more than the"),
-        (&["--suite", "step", "--dtype", "bf16"], 2, "--dtype q8_0"),
+        (&["--suite", "step", "--device", "metal"], 2, "--device cpu"),
         (&["--suite", "hop"], 2, "scenes, step"),
         (&["--out", "no/such/file"], 3, "cannot write no/such/file"),
     ] {

@@ -157,8 +157,9 @@ fn lossless_methods_are_lossless_on_every_clip() {
     let clips = demo.clips.iter().map(|c| c.path.clone()).chain([made.path.clone()]);
     let (engine, mut events) = Engine::start().unwrap();
     let (device, dtype) = (DeviceChoice::Cpu, WeightType::Q8_0);
-    let rope = Default::default();
-    let spec = ModelSpec { target: demo.target, drafter: Some(demo.drafter), device, dtype, rope };
+    let (target, drafter, rope) = (demo.target, Some(demo.drafter), Default::default());
+    let heads = Vec::new();
+    let spec = ModelSpec { target, drafter, heads, device, drafter_device: None, dtype, rope };
     engine.send(Command::Load(spec)).unwrap();
     let mut write = |run: u64, clip: &Path, method: &Method| {
         let request = RunRequest {

@@ -7,6 +7,7 @@ mod bench;
 mod broken;
 mod captioning;
 mod comparing;
+mod devices;
 mod families;
 mod inspecting;
 mod interrupts;
@@ -14,8 +15,13 @@ mod interrupts;
 #[expect(dead_code, reason = "the tests of the video room use the rest")]
 mod make;
 mod methods;
+mod models;
 mod replaying;
+#[path = "../hub/server.rs"]
+#[expect(dead_code, reason = "the hub's own tests use the rest")]
+mod server;
 mod tools;
+mod training;
 
 use assert_cmd::Command;
 use tempfile::TempDir;

@@ -51,7 +51,9 @@ impl Rig {
             .send(Command::Load(ModelSpec {
                 target: fixture(target),
                 drafter: drafter.map(fixture),
+                heads: Vec::new(),
                 device: DeviceChoice::Cpu,
+                drafter_device: None,
                 dtype: WeightType::Auto,
                 rope: Default::default(),
             }))
@@ -364,4 +366,50 @@ fn models_can_be_changed_and_refused() {
     rig.load("nested_bf16", None);
     assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
     assert!(!done(&rig.run("autoregressive", "x")).1.is_empty());
+}
+
+#[test]
+fn loading_can_be_stopped_and_begun_again() {
+    let mut rig = Rig::new();
+    rig.handle.cancel(0);
+    rig.load("gqa_tied", Some("mha_tied_bf16"));
+    let EventKind::Failed(failure) = rig.event().kind else { panic!("loading went on") };
+    assert!(failure.error.contains("stopped"), "{}", failure.error);
+    rig.load("gqa_tied", None);
+    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+}
+
+#[test]
+fn loading_tells_how_many_tensors_were_read() {
+    let mut rig = Rig::new();
+    rig.load("gqa_untied_f16", None);
+    let mut seen = Vec::new();
+    loop {
+        match rig.events.blocking_recv().unwrap().kind {
+            EventKind::Stage { stage: Stage::Load, done, total } => seen.push((done, total)),
+            EventKind::Ready { .. } => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    let total = seen[0].1;
+    assert!(total > 20 && seen.iter().all(|s| s.1 == total) && seen.is_sorted());
+    assert_eq!(seen.last().unwrap().0, total);
+}
+
+#[test]
+fn odd_widths_are_told() {
+    let mut rig = Rig::new();
+    let spec = ModelSpec {
+        target: fixture("gqa_tied"),
+        drafter: None,
+        heads: Vec::new(),
+        device: DeviceChoice::Cpu,
+        drafter_device: None,
+        dtype: WeightType::Q4K,
+        rope: Default::default(),
+    };
+    rig.handle.send(Command::Load(spec)).unwrap();
+    let EventKind::Ready { notes, dtype, .. } = rig.event().kind else { panic!("not loaded") };
+    assert_eq!(dtype, "q4_k");
+    assert!(notes.iter().any(|note| note.contains("gqa_tied") && note.contains("q4_k")), "{notes:?}");
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use candle_core::{DType, Device, Tensor};
 use specreel::{
     model::{
         WeightType,
@@ -191,6 +192,7 @@ fn a_dynamic_tree_keeps_the_likeliest_of_what_was_expanded() {
 #[test]
 fn accepted_paths_leave_the_drafters_cache_as_reading_would() {
     let mut reader = Reader::new();
+    let states = Tensor::zeros((1, 1), DType::F32, &Device::Cpu).unwrap(); // not asked for by this drafter
     let target = reader.sequence.first_layers(1); // asked only where rows are taken over from it
     let template = Template::read(&SPECVLM).unwrap();
     let forms = [
@@ -210,7 +212,7 @@ fn accepted_paths_leave_the_drafters_cache_as_reading_would() {
             let mut drafter = reader.drafter();
             let base = 0;
             let proposal = drafter.draft(&order(form.clone(), 5, &[], vocab)).unwrap();
-            drafter.commit(&proposal, &path, own, &target, base);
+            drafter.commit(&proposal, &path, own, &target, base, &states).unwrap();
             let gone_on = drafter.draft(&order(Form::Static(&template), 5, &[], vocab)).unwrap();
 
             let ids: Vec<u32> = path.iter().map(|&node| proposal.tree.nodes()[node].id).collect();
@@ -241,6 +243,55 @@ fn in_trees_a_drafter_that_sees_everything_is_always_right() {
             let tokens = written.steps.iter().flat_map(|step| &step.tokens);
             assert!(tokens.into_iter().all(|token| token.verdict != Verdict::Corrected), "{method:?}");
             assert!(written.accepted >= 25, "{method:?}: {}", written.accepted);
+        }
+    }
+}
+
+/// A layer that goes on from the target's states drafts, after each verdict, what one drafts that has just read the text and
+/// those states: nothing of its own outputs stays.
+#[test]
+fn true_states_come_back_after_every_verdict() {
+    let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 1);
+    let template = Template::read(&SPECVLM).unwrap();
+    let forms =
+        [Form::Chain, Form::Static(&template), Form::TwoBranch, Form::Dynamic { nodes: 24, width: 8 }];
+    let vocab = bench.vocabulary();
+    let own = 17;
+    for form in forms {
+        let order = |form| order(form, 5, &[], vocab);
+        let tree = bench.with_layer(|parts, _| parts.drafter().draft(&order(form.clone())).unwrap().tree);
+        let mut paths: Vec<Vec<usize>> = (0..tree.len()).map(|node| tree.path(node)).collect();
+        paths.push(vec![]);
+        for path in paths {
+            let (gone_on, read) = bench.with_layer(|parts, target| {
+                let root = parts.root;
+                let mut drafter = parts.drafter();
+                let proposal = drafter.draft(&order(form.clone())).unwrap();
+                let nodes = proposal.tree.nodes();
+                let rows: Vec<u32> = [root].into_iter().chain(nodes.iter().map(|node| node.id)).collect();
+                let (base, depths) = (target.len(), proposal.tree.depths());
+                let taps = Taps::default();
+                let pass = target.feed_tree(&rows, base, &depths, proposal.tree.rows(), &taps).unwrap();
+                let kept: Vec<usize> = [0].into_iter().chain(path.iter().map(|node| node + 1)).collect();
+                target.keep(base, &kept);
+                drafter.commit(&proposal, &path, own, target, base, &pass.states).unwrap();
+                let gone_on = drafter.draft(&order(Form::Static(&template))).unwrap();
+                drop(drafter);
+
+                // Another one reads the same text token by token, each with the state before it.
+                let ids: Vec<u32> = path.iter().map(|&node| nodes[node].id).chain([own]).collect();
+                let states: Vec<Tensor> =
+                    kept.iter().map(|&row| pass.states.narrow(0, row, 1).unwrap()).collect();
+                let mut fresh = parts.drafter();
+                for (id, state) in ids.into_iter().zip(states) {
+                    fresh.draft(&order(Form::Chain)).unwrap();
+                    fresh.commit(&Proposal::default(), &[], id, target, base, &state).unwrap();
+                }
+                let read = fresh.draft(&order(Form::Static(&template))).unwrap();
+                target.truncate(base);
+                (gone_on, read)
+            });
+            assert_eq!(gone_on.tree, read.tree, "{form:?} {path:?}");
         }
     }
 }

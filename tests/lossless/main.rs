@@ -2,12 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod accelerator;
 mod drafted_trees;
 mod random_methods;
 mod support;
 
 use specreel::{
-    model::WeightType,
+    model::{WeightType, sparrow::Recipe},
     speculate::{
         Acceptance, AcceptedRows, Context, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
     },
@@ -39,7 +40,7 @@ fn exact_acceptance_is_autoregressive_decoding() {
     let warm = Sampler { temperature: 0.8, top_p: 0.9, seed: 5 };
     let contexts = [
         Context::Full {},
-        Context::None {},
+        Context::None { positions: Placing::Original },
         Context::Random { keep: 0.3, seed: 3, positions: Placing::Original },
         Context::Uniform { keep: 0.5, positions: Placing::Compact },
         Context::Frames { keep: 0.5, positions: Placing::Original },
@@ -92,7 +93,15 @@ fn speculative() -> Vec<Method> {
         (own.clone(), Context::TopKKv { keep: 0.5, rows: AcceptedRows::Dense }),
         (own, Context::TopKKv { keep: 0.25, rows: AcceptedRows::Sparse }),
         (Drafter::EarlyExit { depth: 0.5 }, Context::Full {}),
-        (Drafter::Lookup { ngram: 3 }, Context::None {}),
+        (Drafter::Lookup { ngram: 3 }, Context::None { positions: Placing::Original }),
+        (Drafter::Sparrow { recipe: Recipe::Sparrow }, Context::None { positions: Placing::Original }),
+        (Drafter::Sparrow { recipe: Recipe::Sparrow }, Context::None { positions: Placing::Compact }),
+        (Drafter::Sparrow { recipe: Recipe::Sparrow }, Context::Full {}),
+        (Drafter::Sparrow { recipe: Recipe::Msd }, Context::Full {}),
+        (
+            Drafter::Sparrow { recipe: Recipe::Msd },
+            Context::Uniform { keep: 0.3, positions: Placing::Compact },
+        ),
     ];
     let nodes = ["0", "1", "00", "01", "10", "000", "100"].map(String::from).to_vec();
     let shapes = [
@@ -213,7 +222,8 @@ fn sampled_acceptance_keeps_the_distribution() {
     const RUNS: usize = 4000;
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 1);
     bench.restrict(VOCAB);
-    let chain = method(Drafter::Target {}, Context::None {}, 2, Acceptance::Sampled {});
+    let chain =
+        method(Drafter::Target {}, Context::None { positions: Placing::Original }, 2, Acceptance::Sampled {});
     let mut parallel = chain.clone();
     parallel.schedule = Schedule::Parallel { window: Length::Fixed(2) };
     let mut tree = chain.clone();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specreel::{
-    model::WeightType,
+    model::{WeightType, sparrow::Recipe},
     record::{Step, StopReason, Token, Verdict},
     speculate::{
         Acceptance, AcceptedRows, Context, Drafter, EntropyOver, Length, Method, Part, Placing, Sampler,
@@ -36,11 +36,12 @@ fn pick<T: Clone>(rng: &mut ChaCha8Rng, items: &[T]) -> T {
 }
 
 fn drafter(rng: &mut ChaCha8Rng) -> Drafter {
-    match rng.random_range(0..10) {
+    match rng.random_range(0..12) {
         0 => Drafter::None {},
         1..=3 => Drafter::Model {},
         4..=6 => Drafter::Target {},
         7..=8 => Drafter::EarlyExit { depth: pick(rng, &[0.01, 0.5, 0.99]) },
+        9..=10 => Drafter::Sparrow { recipe: pick(rng, &[Recipe::Sparrow, Recipe::Msd]) },
         _ => Drafter::Lookup { ngram: pick(rng, &[1, 3, 16]) },
     }
 }
@@ -50,7 +51,7 @@ fn context(rng: &mut ChaCha8Rng) -> Context {
     let positions = pick(rng, &[Placing::Original, Placing::Compact]);
     match rng.random_range(0..12) {
         0..=2 => Context::Full {},
-        3 => Context::None {},
+        3 => Context::None { positions },
         4 => Context::Random { keep, seed: pick(rng, &[0, 7]), positions },
         5 => Context::Uniform { keep, positions },
         6 => Context::Frames { keep, positions },

@@ -5,20 +5,24 @@ use std::{collections::HashMap, ops::ControlFlow, path::PathBuf};
 use candle_core::Tensor;
 use specreel::{
     model::{
-        WeightType,
+        Place, WeightType,
+        checkpoint::Checkpoint,
         decoder::{Sequence, Taps},
         family::{Prompt, VideoLlm},
         processor::{
             Patches,
             layout::{Grid, VisualGrid},
         },
+        sparrow::{self, Recipe, Sparrow, SparrowConfig, TextStates, VisualRows},
     },
     record::{Step, StopReason},
     speculate::{
         Context, Drafter, Method, Opening, Parts, Rules, Sampler, Schedule, VisualStates,
         context::{self, Preparation, Signals},
+        draft::{Head, ModelDrafter},
         generate,
     },
+    train::{Account, AdamW, Options, Store, TrainedLayer},
 };
 
 /// What a session wrote.
@@ -47,16 +51,59 @@ pub struct Bench {
     drafters: HashMap<String, Sequence>,
     signals: Signals,
     visual: VisualStates,
+    /// The target's states before its text rows.
+    states: TextStates,
+    /// Layers that draft from them: Sparrow's and MSD's.
+    layers: [Sparrow; 2],
 }
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
 }
 
+/// A layer that has read the prompt, and its target.
+pub struct LayerParts<'a> {
+    layer: &'a Sparrow,
+    sequence: &'a mut Sequence,
+    base: usize,
+    before: Vec<f32>,
+    pub root: u32,
+}
+
+impl LayerParts<'_> {
+    /// A drafter at the beginning of the text.
+    pub fn drafter(&mut self) -> ModelDrafter<'_> {
+        self.sequence.truncate(self.base);
+        ModelDrafter::new(self.sequence, self.root, false)
+            .with_head(Some(Head::new(self.layer, &self.before)))
+    }
+}
+
+/// An untrained layer for a target: its last layer behind a random projection.
+fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> Sparrow {
+    let (dir, decoder) = (tempfile::tempdir().unwrap(), target.decoder());
+    let mark = sparrow::mark(decoder, name).unwrap();
+    let options = Options::of(recipe);
+    let config = SparrowConfig::like(decoder.config(), mark.clone(), recipe, visual);
+    let layer = TrainedLayer::new(&Checkpoint::open(&fixture(name)).unwrap(), decoder.config(), 5).unwrap();
+    let (store, _) = Store::open(dir.path(), &options, &mark, "").unwrap();
+    store.save(&layer, &config, &AdamW::default(), &Account::default()).unwrap();
+    Sparrow::load(dir.path(), decoder, target.place()).unwrap()
+}
+
 impl Bench {
     pub fn new(target: &str, small: &str, dtype: WeightType, seed: u64) -> Self {
-        let load = |name| VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
-        let (target, small) = (load(target), load(small));
+        Self::on(target, small, &Place::cpu(dtype), seed)
+    }
+
+    /// Both models at a place.
+    pub fn on(name: &str, small: &str, place: &Place, seed: u64) -> Self {
+        let load = |name| VideoLlm::load_on(&fixture(name), place, &mut |_, _| {}).unwrap();
+        let (target, small) = (load(name), load(small));
+        let layers = [
+            layer(name, &target, Recipe::Sparrow, VisualRows::Middle),
+            layer(name, &target, Recipe::Msd, VisualRows::Embeddings),
+        ];
         let config = target.processor().config();
         let turn = seed as usize % 3;
         let grid = match config.fixed {
@@ -94,8 +141,11 @@ impl Bench {
             drafters: HashMap::new(),
             signals: Signals::default(),
             visual: VisualStates::default(),
+            states: TextStates::default(),
+            layers,
         };
-        let (sequence, visual) = bench.prefill();
+        let (sequence, visual, states) = bench.prefill();
+        bench.states = states;
         bench.sequence = Some(sequence);
         bench.visual = visual;
         bench
@@ -106,10 +156,11 @@ impl Bench {
         self.vocab = vocab;
     }
 
-    fn prefill(&self) -> (Sequence, VisualStates) {
+    fn prefill(&self) -> (Sequence, VisualStates, TextStates) {
         let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
         let width = self.target.decoder().config().hidden;
         let mut seen = Vec::new();
+        let mut before = TextStates::new(width, self.prompt.video.clone());
         let sequence = context::prefill(
             &self.target,
             &self.prompt,
@@ -118,6 +169,7 @@ impl Bench {
             &Context::Full {},
             8,
             &mut |first, states| {
+                before.push(first, states);
                 for (row, state) in (first..).zip(states.chunks_exact(width)) {
                     if self.prompt.visual.contains(&row) {
                         seen.extend_from_slice(state);
@@ -126,13 +178,14 @@ impl Bench {
             },
             &mut |_, _| ControlFlow::Continue(()),
         );
-        (sequence.unwrap().unwrap(), VisualStates::new(&seen, width))
+        (sequence.unwrap().unwrap(), VisualStates::new(&seen, width), before)
     }
 
     /// A drafter's sequence, made as the engine makes it.
     fn drafter(&mut self, method: &Method, target: &mut Sequence) -> Option<Sequence> {
         let (model, embeddings) = match method.drafter {
             Drafter::None {} | Drafter::Lookup { .. } => return None,
+            Drafter::Sparrow { .. } => (&self.target, &self.embeddings[0]),
             Drafter::Model {} => (&self.small, &self.embeddings[1]),
             Drafter::Target {} | Drafter::EarlyExit { .. } => (&self.target, &self.embeddings[0]),
         };
@@ -145,6 +198,10 @@ impl Bench {
         let selection = context::select(&method.context, grid, &self.signals);
         if let Some(shared) = preparation.shared(&method.drafter, &selection, target, 8) {
             return Some(shared);
+        }
+        if let Some(layer) = self.layer(method) {
+            let (states, placing) = (&self.states, method.context.placing());
+            return preparation.prefill_layer(layer, states, &selection, placing, 8, go_on).unwrap();
         }
         let rows = preparation.rows(&selection);
         let prompt = &self.prompt;
@@ -161,8 +218,34 @@ impl Bench {
         made.unwrap()
     }
 
+    /// The layer that drafts for this method.
+    fn layer(&self, method: &Method) -> Option<&Sparrow> {
+        match method.drafter {
+            Drafter::Sparrow { recipe: Recipe::Sparrow } => Some(&self.layers[0]),
+            Drafter::Sparrow { recipe: Recipe::Msd } => Some(&self.layers[1]),
+            _ => None,
+        }
+    }
+
     fn root(&self) -> u32 {
         *self.prompt.ids.last().unwrap()
+    }
+
+    /// How much likelier the target finds one token than another after the prompt and some ids, in nats, in one pass. The end
+    /// of the text stands for its likeliest end token.
+    pub fn gap(&mut self, after: &[u32], [a, b]: [Option<u32>; 2]) -> f32 {
+        let ids: Vec<u32> = std::iter::once(self.root()).chain(after.iter().copied()).collect();
+        let (vocab, ends) = (self.vocab, self.ends().to_vec());
+        let target = self.sequence.as_mut().unwrap();
+        let base = target.len();
+        let pass = target.feed(&ids, &Taps::default()).unwrap();
+        let row = target.logits(&pass.states.narrow(0, after.len(), 1).unwrap()).unwrap();
+        target.truncate(base);
+        let row = row.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let end = ends.iter().filter(|id| (**id as usize) < vocab).map(|id| row[*id as usize]);
+        let end = end.fold(f32::NEG_INFINITY, f32::max);
+        let logit = |id: Option<u32>| id.map_or(end, |id| row[id as usize]);
+        logit(a) - logit(b)
     }
 
     /// The target's end tokens.
@@ -181,6 +264,20 @@ impl Bench {
         let sequence = self.drafter(&Method::preset("naive").unwrap(), &mut target).unwrap();
         self.sequence = Some(target);
         (sequence, self.root())
+    }
+
+    /// Try Sparrow's layer at the beginning of the text.
+    pub fn with_layer<T>(&mut self, f: impl FnOnce(&mut LayerParts<'_>, &mut Sequence) -> T) -> T {
+        let method = Method::preset("sparrow").unwrap();
+        let mut target = self.sequence.take().unwrap();
+        let mut sequence = self.drafter(&method, &mut target).unwrap();
+        let before = self.states.before(self.prompt.ids.len() - 1).to_vec();
+        let base = sequence.len();
+        let root = self.root();
+        let mut parts = LayerParts { layer: &self.layers[0], sequence: &mut sequence, base, before, root };
+        let out = f(&mut parts, &mut target);
+        self.sequence = Some(target);
+        out
     }
 
     /// Run a method to its end.
@@ -209,6 +306,7 @@ impl Bench {
         let parts = Parts {
             target: &mut target,
             drafter: drafter.as_mut(),
+            head: self.layer(method).map(|l| Head::new(l, self.states.before(self.prompt.ids.len() - 1))),
             visual: &self.visual,
             span: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
@@ -240,7 +338,7 @@ impl Bench {
 
     /// The target's joint distribution of the first two tokens.
     pub fn joint(&self, sampler: Sampler) -> Vec<f64> {
-        let (mut target, _) = self.prefill();
+        let (mut target, ..) = self.prefill();
         let row = |target: &mut Sequence, id: u32| {
             let pass = target.feed(&[id], &Taps::default()).unwrap();
             let logits =

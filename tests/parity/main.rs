@@ -6,6 +6,8 @@ mod decoder;
 mod families;
 mod frames;
 mod processor;
+mod sparrow;
+mod tensors;
 mod text;
 mod tower;
 

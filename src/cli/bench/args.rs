@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum, value_parser};
 
 use crate::{
     cli::args::RunArgs,
+    model::shapes,
     record::{Failure, FailureClass},
 };
 
@@ -39,6 +40,13 @@ pub struct BenchArgs {
     /// step: rows of the pass [default: 1,2,3,4,6,8,11,16,26,32]
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1024))]
     pub rows: Vec<u32>,
+    /// step: random weights in the sizes of a well-known model, in place of the target: qwen2.5-vl-3b, -7b, -32b, -72b,
+    /// llava-onevision-0.5b, -7b, -72b, tiny
+    #[arg(long, value_name = "NAME", value_parser = shape, conflicts_with = "target")]
+    pub shape: Option<String>,
+    /// step: the same in place of the drafter
+    #[arg(long, value_name = "NAME", value_parser = shape, conflicts_with = "drafter", requires = "shape")]
+    pub drafter_shape: Option<String>,
     /// Print JSON lines instead of tables
     #[arg(long)]
     pub json: bool,
@@ -71,7 +79,11 @@ impl BenchArgs {
             Suite::Scenes => (
                 "scenes",
                 "step",
-                vec![("--slots", !self.slots.is_empty()), ("--rows", !self.rows.is_empty())],
+                vec![
+                    ("--slots", !self.slots.is_empty()),
+                    ("--rows", !self.rows.is_empty()),
+                    ("--shape", self.shape.is_some()),
+                ],
             ),
             Suite::Step => (
                 "step",
@@ -101,6 +113,15 @@ impl BenchArgs {
                 hint: Some(format!("leave it out, or measure --suite {other}")),
             }),
         }
+    }
+}
+
+/// A shape that there is.
+fn shape(text: &str) -> Result<String, String> {
+    let text = text.to_lowercase();
+    match shapes::find(&text) {
+        Some(_) => Ok(text),
+        None => Err(format!("there are {}", shapes::names().join(", "))),
     }
 }
 

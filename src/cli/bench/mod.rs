@@ -64,6 +64,9 @@ pub fn run(mut args: BenchArgs, config: &Config, ports: &Ports) -> Result<i32, E
     }
 
     let (engine, events) = (ports.engine)()?;
+    if args.run.ignore_memory {
+        engine.send(crate::engine::Command::IgnoreMemory)?;
+    }
     let stop = Stop::new(Some(engine.clone()));
     let interrupt = stop.listen()?;
     let mut clips = Workshop::open()?;

@@ -4,7 +4,9 @@ fn spec(drafter: bool) -> ModelSpec {
     ModelSpec {
         target: "t".into(),
         drafter: drafter.then(|| "d".into()),
+        heads: Vec::new(),
         device: Default::default(),
+        drafter_device: None,
         dtype: Default::default(),
         rope: Default::default(),
     }

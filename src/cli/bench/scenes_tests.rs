@@ -73,7 +73,9 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
     let models = ModelSpec {
         target: "t".into(),
         drafter: Some("d".into()),
+        heads: Vec::new(),
         device: Default::default(),
+        drafter_device: None,
         dtype: Default::default(),
         rope: Default::default(),
     };

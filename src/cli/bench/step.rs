@@ -1,6 +1,6 @@
-//! `--suite step`: what a pass of the target costs by the number of its rows, and one of the drafter.
+//! `--suite step`: what a pass of the target costs by the number of its rows, and one of each drafter.
 
-use std::{io::Write, ops::ControlFlow, path::Path};
+use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
 use serde::Serialize;
 
@@ -8,25 +8,38 @@ use super::{args::BenchArgs, grid::grid, output::Lines, stop::Stop};
 use crate::{
     cli::{End, INTERRUPTED, progress::Progress},
     model::{
-        ModelSpec, WeightType,
-        family::VideoLlm,
+        ModelSpec, Place,
+        checkpoint::Checkpoint,
+        decoder::Decoder,
+        family::{ModelError, VideoLlm},
         rows::{self, Effort, Work},
+        shapes,
+        sparrow::{Recipe, Sparrow},
     },
     record::{Failure, FailureClass, Stage},
 };
 
 const SLOTS: [usize; 3] = [100, 300, 1000];
+/// Text that a layer holds which does not look at the video: a prompt and half of a caption.
+const TEXT: usize = 100;
+/// Rows of a layer's passes: a chain's, and a level of a tree of width 8.
+const LAYER_ROWS: [usize; 2] = [1, 8];
 const ROWS: [usize; 10] = [1, 2, 3, 4, 6, 8, 11, 16, 26, 32];
 
 /// Passes of one model over one context.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Curve {
     model: String,
-    /// `target` or `drafter`.
+    /// `target`, `drafter`, or `layer` (one that drafts from the target's states).
     role: &'static str,
     dtype: &'static str,
+    device: String,
     /// Tokens before the pass.
     slots: usize,
+    /// Those of them that the model's cache holds: a layer that does not look at the video holds the text only.
+    held: usize,
+    /// Reading them, once.
+    fill_ms: f64,
     /// Bytes of the matrices that a pass reads.
     weight_bytes: usize,
     passes: Vec<Pass>,
@@ -44,27 +57,75 @@ struct Pass {
     gigamacs_per_second: f64,
 }
 
+/// What is measured: a checkpoint's language model, or random weights in a known shape.
+enum Source<'a> {
+    Directory(&'a Path),
+    Shape(&'a str),
+    Layer(&'a Path),
+}
+
+/// One model to measure.
+struct Loaded {
+    name: String,
+    decoder: Arc<Decoder>,
+    /// Where it is a layer that drafts from the target's states.
+    layer: Option<Sparrow>,
+}
+
+impl Loaded {
+    /// Of so many tokens before a pass those that its cache holds.
+    fn holds(&self, slots: usize) -> usize {
+        match &self.layer {
+            Some(layer) if layer.config().recipe == Recipe::Sparrow => slots.min(TEXT),
+            _ => slots,
+        }
+    }
+
+    /// Bytes of the matrices of a pass.
+    fn weight_bytes(&self) -> usize {
+        self.decoder.matrix_bytes() + self.layer.as_ref().map_or(0, Sparrow::projection_bytes)
+    }
+}
+
 /// Measure target and drafter.
 ///
 /// # Errors
 /// The models cannot be used, or the output not be written.
 pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i32, End> {
-    let (dtype, words) = models.weights()?;
     let (slots, rows) = (numbers(&args.slots, &SLOTS), numbers(&args.rows, &ROWS));
+    let (target, drafter) = match &args.shape {
+        Some(shape) => (Source::Shape(shape), args.drafter_shape.as_deref().map(Source::Shape)),
+        None => (Source::Directory(&models.target), models.drafter.as_deref().map(Source::Directory)),
+    };
+    let places = (models.target_place()?, drafter.as_ref().map(|_| models.drafter_place()).transpose()?);
     let stop = Stop::new(None);
     stop.listen()?;
     let mut progress = Progress::new(true);
-    let roles = [("target", Some(&models.target), &rows[..]), ("drafter", models.drafter.as_ref(), &[1][..])];
-    let mut target_row = Vec::new();
-    for (role, dir, rows) in roles {
-        let Some(dir) = dir else { continue };
-        let model = load(dir, dtype, &mut progress)?;
+    let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
+    roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &[1][..])));
+    if args.shape.is_none() {
+        let layer = |dir| ("layer", Source::Layer(dir), places.0.clone(), &LAYER_ROWS[..]);
+        roles.extend(models.heads.iter().map(|dir| layer(dir)));
+    }
+    let (mut target_row, mut decoder) = (Vec::new(), None);
+    for (role, source, place, rows) in roles {
+        let model = load(&source, &place, decoder.as_ref(), &mut progress)?;
         fits(&model, &slots, rows)?;
         let mut curves = Vec::new();
         for &slots in &slots {
-            let Some(passes) = measure(&model, slots, rows, &stop, &mut progress)? else { break };
-            let weight_bytes = Work::of(model.decoder(), slots, 1).weight_bytes;
-            let curve = Curve { model: model.name().into(), role, dtype: words, slots, weight_bytes, passes };
+            let held = model.holds(slots);
+            let Some((fill_ms, passes)) = measure(&model, held, rows, &stop, &mut progress)? else { break };
+            let curve = Curve {
+                model: model.name.clone(),
+                role,
+                dtype: place.dtype().name(),
+                device: place.name().into(),
+                slots,
+                held,
+                fill_ms,
+                weight_bytes: model.weight_bytes(),
+                passes,
+            };
             lines.write("rows", &curve)?;
             curves.push(curve);
         }
@@ -75,7 +136,10 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         if stop.asked() {
             return Ok(INTERRUPTED);
         }
-        target_row = curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect();
+        if role == "target" {
+            target_row = curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect();
+            decoder = Some(model.decoder);
+        }
     }
     Ok(0)
 }
@@ -89,16 +153,46 @@ fn numbers(asked: &[u32], otherwise: &[usize]) -> Vec<usize> {
     numbers
 }
 
-fn load(dir: &Path, dtype: WeightType, progress: &mut Progress) -> Result<VideoLlm, Failure> {
-    let model = VideoLlm::load(dir, dtype, &mut |done, total| {
+/// `target` is its decoder, once it is there: a layer stands between its embeddings and head.
+fn load(
+    source: &Source<'_>,
+    place: &Place,
+    target: Option<&Arc<Decoder>>,
+    progress: &mut Progress,
+) -> Result<Loaded, Failure> {
+    let mut progress = |done: usize, total: usize| {
         progress.stage(Stage::Load, done as u64, total as u64);
-    })?;
-    Ok(model)
+    };
+    match source {
+        Source::Directory(dir) => {
+            let model = VideoLlm::load_on(dir, place, &mut progress)?;
+            Ok(Loaded { name: model.name().into(), decoder: model.decoder().clone(), layer: None })
+        }
+        Source::Layer(dir) => {
+            let target = target.ok_or_else(|| internal("a layer was loaded before its target"))?;
+            let layer = Sparrow::load(dir, target, place)?;
+            let (name, decoder) = (layer.name().into(), layer.decoder().clone());
+            Ok(Loaded { name, decoder, layer: Some(layer) })
+        }
+        Source::Shape(name) => {
+            let config = shapes::find(name).ok_or_else(|| Failure {
+                class: FailureClass::Usage,
+                error: format!("no shape is called {name}"),
+                hint: Some(format!("there are {}", shapes::names().join(", "))),
+            })?;
+            let decoder = Decoder::load(&Checkpoint::random(), &config, place, &mut progress)?;
+            Ok(Loaded { name: format!("{name} (random weights)"), decoder: Arc::new(decoder), layer: None })
+        }
+    }
 }
 
-fn fits(model: &VideoLlm, slots: &[usize], rows: &[usize]) -> Result<(), Failure> {
+fn internal(what: &str) -> Failure {
+    Failure { class: FailureClass::Internal, error: what.into(), hint: None }
+}
+
+fn fits(model: &Loaded, slots: &[usize], rows: &[usize]) -> Result<(), Failure> {
     let (slots, rows) = (slots.last().copied().unwrap_or(0), rows.last().copied().unwrap_or(0));
-    let limit = model.decoder().config().max_positions;
+    let limit = model.decoder.config().max_positions;
     if slots + rows <= limit {
         return Ok(());
     }
@@ -106,34 +200,47 @@ fn fits(model: &VideoLlm, slots: &[usize], rows: &[usize]) -> Result<(), Failure
         class: FailureClass::Input,
         error: format!(
             "{slots} slots and {rows} rows are more than the {limit} tokens that {} holds",
-            model.name()
+            model.name
         ),
         hint: Some("name smaller numbers after --slots and --rows".into()),
     })
 }
 
-/// None if it was interrupted.
+/// The time of reading the context, and the passes; none if it was interrupted.
 fn measure(
-    model: &VideoLlm,
+    model: &Loaded,
     slots: usize,
     rows: &[usize],
     stop: &Stop,
     progress: &mut Progress,
-) -> Result<Option<Vec<Pass>>, Failure> {
+) -> Result<Option<(f64, Vec<Pass>)>, Failure> {
     // Ratios are to one row, also where nobody asked for it.
     let timed: Vec<usize> = if rows.contains(&1) { rows.to_vec() } else { [&[1], rows].concat() };
-    let times = rows::time(model.decoder(), slots, &timed, Effort::default(), &mut |done, total| {
-        if stop.asked() {
-            return ControlFlow::Break(());
-        }
-        progress.stage(Stage::Calibrate, done as u64, total as u64);
-        ControlFlow::Continue(())
-    });
-    let times = times.map_err(crate::model::family::ModelError::from)?;
+    let times = rows::time(
+        &model.decoder,
+        model.layer.as_ref(),
+        slots,
+        &timed,
+        Effort::default(),
+        &mut |done, total| {
+            if stop.asked() {
+                return ControlFlow::Break(());
+            }
+            progress.stage(Stage::Calibrate, done as u64, total as u64);
+            ControlFlow::Continue(())
+        },
+    );
+    let times = times.map_err(ModelError::from)?;
     Ok(times.map(|times| {
-        let one = times.iter().find(|t| t.rows == 1).map_or(f64::NAN, |t| t.ms);
+        let one = times.passes.iter().find(|t| t.rows == 1).map_or(f64::NAN, |t| t.ms);
         let pass = |t: &rows::PassTime| {
-            let work = Work::of(model.decoder(), slots, t.rows);
+            let mut work = Work::of(&model.decoder, slots, t.rows);
+            if model.layer.is_some() {
+                // The projection that makes its rows.
+                let width = model.decoder.config().hidden;
+                work.weight_bytes = model.weight_bytes();
+                work.macs += (t.rows * 2 * width * width) as u64;
+            }
             Pass {
                 rows: t.rows,
                 ms: t.ms,
@@ -142,7 +249,7 @@ fn measure(
                 gigamacs_per_second: work.gigamacs_per_second(t.ms),
             }
         };
-        times.iter().map(pass).collect()
+        (times.fill_ms, times.passes.iter().map(pass).collect())
     }))
 }
 
@@ -150,9 +257,10 @@ fn measure(
 fn table(curves: &[Curve], target_row: &[f64]) -> String {
     let Some(first) = curves.first() else { return String::new() };
     let mut out = format!(
-        "{} {} ({}), {:.1} MB of matrices\n",
+        "{} {} ({}, {}), {:.1} MB of matrices\n",
         first.role,
         first.model,
+        first.device,
         first.dtype,
         first.weight_bytes as f64 / 1e6
     );
@@ -171,7 +279,8 @@ fn table(curves: &[Curve], target_row: &[f64]) -> String {
         row("  GMAC/s".into(), &|p| format!("{:.1}", p.gigamacs_per_second));
     }
     out += &grid(&cells);
-    out
+    let fills: Vec<String> = curves.iter().map(|c| format!("{} in {:.0} ms", c.slots, c.fill_ms)).collect();
+    out + &format!("slots filled: {}\n", fills.join(", "))
 }
 
 #[cfg(test)]
@@ -192,19 +301,23 @@ mod tests {
             model: "small".into(),
             role: "drafter",
             dtype: "q8_0",
+            device: "cpu".into(),
             slots: 100,
+            held: 100,
+            fill_ms: 12.4,
             weight_bytes: 1_500_000,
             passes: vec![pass(1, 0.05, 1.0), pass(4, 0.1, 2.0)],
         };
         assert_eq!(
             table(&[curve], &[0.5]),
-            "drafter small (q8_0), 1.5 MB of matrices\n\
+            "drafter small (cpu, q8_0), 1.5 MB of matrices\n\
              slots, rows             1       4\n\
              100 ms              0.050   0.100\n\
              \x20 to one row        1.00x   2.00x\n\
              \x20 to the target's  0.100x  0.200x\n\
              \x20 GB/s                2.0     2.0\n\
-             \x20 GMAC/s             40.0    40.0\n"
+             \x20 GMAC/s             40.0    40.0\n\
+             slots filled: 100 in 12 ms\n"
         );
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::grid::grid;
-use crate::record::{Summary, Verdict};
+use crate::record::{Summary, Verdict, summary::Ties};
 
 /// A summary and whether its method is lossless.
 pub struct Row<'a> {
@@ -15,11 +15,28 @@ pub struct Row<'a> {
 
 /// All tables of the rows, with what their columns mean below.
 pub fn tables(rows: &[Row<'_>]) -> String {
-    let mut out = results(rows) + "\n" + &times(rows);
+    let mut out = results(rows) + &ties(rows) + "\n" + &times(rows);
     if let Some(loosened) = loosened(rows) {
         out += &format!("\n{loosened}");
     }
     out
+}
+
+/// One line for every method whose texts differ though it is lossless.
+fn ties(rows: &[Row<'_>]) -> String {
+    let told = rows.iter().filter_map(|row| Some((name(row), row.summary.ties.as_ref()?)));
+    let line = |(name, ties): (String, &Ties)| {
+        let far = match ties.far {
+            0 => String::new(),
+            n => format!(", {n} of them at no near-tie, which should not be"),
+        };
+        let texts = ties.near + ties.far;
+        format!(
+            "{name}: {texts} differ by rounding{far}; the two tokens are at most {:.3} nats apart\n",
+            ties.widest
+        )
+    };
+    told.map(line).collect()
 }
 
 /// Speed and faithfulness.
@@ -204,6 +221,17 @@ mod tests {
         assert_eq!(lines[10], ["of", "all", "tokens", "loosened", "shifted"]);
         assert_eq!(lines[11], ["acceptance.lambda=0.5", "~", "20.0%", "5.0%"]);
         assert_eq!(lines.len(), 12);
+    }
+
+    #[test]
+    fn lossless_texts_that_differ_are_told_of() {
+        let ties = |near, far| Some(Ties { near, far, widest: 0.125 });
+        let summary = |ties| Summary { system: "naive".into(), ties, ..Summary::default() };
+        let text = |summary: &Summary| super::ties(&[Row { summary, lossless: true }]);
+        assert_eq!(text(&summary(None)), "");
+        let near = "naive: 2 differ by rounding; the two tokens are at most 0.125 nats apart\n";
+        assert_eq!(text(&summary(ties(2, 0))), near);
+        assert!(text(&summary(ties(2, 1))).contains("3 differ by rounding, 1 of them at no near-tie"));
     }
 
     #[test]

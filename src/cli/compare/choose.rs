@@ -81,7 +81,9 @@ mod tests {
         ModelSpec {
             target: "t".into(),
             drafter: drafter.then(|| "d".into()),
+            heads: Vec::new(),
             device: Default::default(),
+            drafter_device: None,
             dtype: Default::default(),
             rope: Default::default(),
         }

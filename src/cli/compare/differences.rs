@@ -27,7 +27,9 @@ pub fn differences(comparison: &Comparison, runs: &[RunRecord], look: &Look) -> 
             legend.extend(marked("only the other method", INSERTED, true));
             out = format!("\n{}", wrap(&legend, 0, look));
         }
-        let head = format!("{} from token {} on, against {}:", row.method, first + 1, plain.method);
+        let why = run.stats.tie.as_ref().map(|tie| format!(" ({})", color::plain(&tie.words())));
+        let why = why.unwrap_or_default();
+        let head = format!("{} from token {} on, against {}{why}:", row.method, first + 1, plain.method);
         out += &format!("\n{}", wrap(&sentence(&head), 0, look));
         out += &wrap(&body(&plain.text, &run.text), 2, look);
     }
@@ -63,7 +65,7 @@ fn marked(text: &str, (open, close, sgr): (&str, &str, &'static str), spaced: bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{RunState, StopReason};
+    use crate::record::{RunState, StopReason, stats::Tie};
 
     fn run(number: u64, method: &str, ids: &[u32], text: &str) -> RunRecord {
         RunRecord {
@@ -97,6 +99,16 @@ mod tests {
         );
         assert_eq!(shown(&runs[..2], &WIDE), "");
         assert_eq!(shown(&runs[1..], &WIDE), "", "nothing to compare with");
+    }
+
+    #[test]
+    fn a_lossless_method_that_differs_says_how_near_it_was() {
+        let mut runs = [run(1, "plain", &[1, 2], "A red disc."), run(2, "naive", &[1, 3], "A blue disc.")];
+        runs[1].stats.tie =
+            Some(Tie { at: 1, plain: " red".into(), other: " blue".into(), gap: 0.0625, near: true });
+        let text = shown(&runs, &WIDE);
+        let head = "naive from token 2 on, against plain (a near-tie, \" red\" and \" blue\" are 0.062 nats apart there):";
+        assert!(text.contains(head), "{text}");
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
     // The request but for its method, which is another one in every run.
     run.method = Some("autoregressive".into());
     let request = resolve::caption(&video, &run, config)?.request;
+    resolve::suggest_drafter(&models, config, output.quiet || output.json);
     let page = html.as_deref().map(|path| PageFile::claim(path, output.force)).transpose()?;
     let session = output.save.as_deref().map(|path| SessionFile::create(path, output.force)).transpose()?;
     let quiet = output.quiet || output.json;
@@ -91,6 +92,9 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
         limit: request.max_new_tokens,
         written: 0,
     };
+    if run.ignore_memory {
+        engine.send(Command::IgnoreMemory)?;
+    }
     engine.send(Command::Load(models))?;
     let mut follower = Follower {
         events,

@@ -8,7 +8,7 @@ use super::{Config, DoctorArgs, Finding, Ports, State};
 use crate::{
     cli::{args::RunArgs, dirs::Dirs, resolve, terminal as term},
     engine::Command,
-    model::ModelSpec,
+    model::{ModelSpec, device},
     record::{EventKind, Failure},
 };
 
@@ -23,7 +23,14 @@ pub fn build() -> Vec<Finding> {
         cpu = cpu.hint("without AVX2 or NEON quantised weights are slow on this processor");
     }
     findings.push(cpu);
-    findings.push(Finding::new("Devices", "accelerators", State::Good, "not used by this version"));
+    findings.extend(device::found().into_iter().map(|found| {
+        match found.about {
+            Ok(about) => Finding::new("Devices", found.name, State::Good, about),
+            Err(why) if found.built => Finding::new("Devices", found.name, State::Warn, why)
+                .hint("captions are written on the CPU; see docs/devices.md"),
+            Err(why) => Finding::new("Devices", found.name, State::Good, why),
+        }
+    }));
     if cfg!(debug_assertions) {
         let slow =
             Finding::new("Devices", "build", State::Warn, "a debug build: many times slower than a release");
@@ -178,7 +185,7 @@ pub fn models(args: &DoctorArgs, config: &Config, ports: &Ports) -> Vec<Finding>
             None => finding,
         }
     };
-    let none = RunArgs::default();
+    let none = RunArgs { device: args.device, dtype: args.dtype, ..RunArgs::default() };
     let spec = match resolve::models(args.target.as_deref(), args.drafter.as_deref(), &none, config) {
         Ok(spec) => spec,
         Err(failure) => return vec![bad("models", failure)],

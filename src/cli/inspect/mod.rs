@@ -55,6 +55,9 @@ pub fn run(args: &InspectArgs, config: &Config, ports: &Ports) -> Result<i32, En
     interrupt.listen(move || cancelling.cancel(id))?;
     let lines_on_screen = args.json && io::stdout().is_terminal();
     let mut progress = Progress::new(!lines_on_screen && !args.quiet);
+    if args.run.ignore_memory {
+        engine.send(Command::IgnoreMemory)?;
+    }
     engine.send(Command::Load(models))?;
     engine.send(Command::Run(Box::new(request.clone())))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;

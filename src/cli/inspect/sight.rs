@@ -186,7 +186,9 @@ pub mod tests {
             &ModelSpec {
                 target: "t".into(),
                 drafter: None,
+                heads: Vec::new(),
                 device: Default::default(),
+                drafter_device: None,
                 dtype: Default::default(),
                 rope: Default::default(),
             },

@@ -1,12 +1,9 @@
 //! The decoder's matrices on the CPU: `y = x Wᵀ + b` for a few rows at a time.
 
-use candle_core::{
-    DType, Device, Module, Tensor,
-    quantized::{GgmlDType, QMatMul, QTensor},
-};
+use candle_core::Result;
 
 use super::{
-    kernels::{self, BLOCK, Product, Rows8, Shards8, Weights8},
+    kernels::{self, BlockRows, Blocks, HalfKind, Product, Rows8, Shards8, Weights8},
     team::{Shards, Team},
 };
 use crate::model::WeightType;
@@ -26,35 +23,84 @@ pub struct Linear {
 
 enum Weight {
     F32(Vec<f32>),
+    Half(HalfKind, Vec<u16>),
     Q8(Weights8),
-    /// candle's blocks; their products are bit-identical for any number of rows.
-    Ggml(QMatMul),
+    Blocks(Blocks),
+}
+
+/// A matrix that is being read, row by row, each put into its type at once: the whole matrix never exists in another type.
+pub struct Builder {
+    linear: Linear,
+    /// Rows that are there.
+    rows: usize,
+}
+
+impl Builder {
+    /// Room for `outputs × inputs` weights of a type, or the one that [`WeightType::fitting`] puts in its place.
+    pub fn new(outputs: usize, inputs: usize, dtype: WeightType) -> Self {
+        let values = outputs * inputs;
+        let blocks = |mut blocks: Blocks| {
+            blocks.reserve(values);
+            Weight::Blocks(blocks)
+        };
+        let weight = match dtype.fitting(inputs) {
+            WeightType::F32 => Weight::F32(Vec::with_capacity(values)),
+            WeightType::F16 => Weight::Half(HalfKind::F16, Vec::with_capacity(values)),
+            WeightType::Bf16 => Weight::Half(HalfKind::Bf16, Vec::with_capacity(values)),
+            WeightType::Q4_0 => blocks(Blocks::Q4_0(Vec::new())),
+            WeightType::Q4K => blocks(Blocks::Q4K(Vec::new())),
+            WeightType::Q5K => blocks(Blocks::Q5K(Vec::new())),
+            WeightType::Q6K => blocks(Blocks::Q6K(Vec::new())),
+            WeightType::Q8_0 | WeightType::Auto => Weight::Q8(Weights8::empty(outputs, inputs)),
+        };
+        Self { linear: Linear { weight, bias: None, inputs, outputs }, rows: 0 }
+    }
+
+    /// Put more rows, row-major and whole, into their type.
+    ///
+    /// # Errors
+    /// In words, if a value is too large for the type.
+    pub fn push(&mut self, rows: &[f32]) -> std::result::Result<(), String> {
+        let inputs = self.linear.inputs;
+        match &mut self.linear.weight {
+            Weight::F32(weight) => weight.extend_from_slice(rows),
+            Weight::Half(kind, weight) => {
+                let at = weight.len();
+                weight.extend(rows.iter().map(|&value| kind.narrow(value)));
+                if let Some(value) = weight[at..].iter().position(|&bits| !kind.widen(bits).is_finite()) {
+                    return Err(format!("{} is too large for a 16-bit float", rows[value]));
+                }
+            }
+            Weight::Q8(weight) => weight.put(self.rows, rows, inputs),
+            Weight::Blocks(blocks) => blocks.push(rows),
+        }
+        self.rows += rows.len() / inputs.max(1);
+        Ok(())
+    }
+
+    /// The matrix, with a bias.
+    pub fn finish(self, bias: Option<Vec<f32>>) -> Linear {
+        debug_assert_eq!(self.rows, self.linear.outputs);
+        Linear { bias, ..self.linear }
+    }
 }
 
 impl Linear {
-    /// Take `weight` (row-major `outputs × inputs`) in the given type. Widths that do not divide into the type's blocks fall
-    /// back: q4_k to q8_0, q8_0 to f32.
-    ///
-    /// # Errors
-    /// If candle cannot quantise the tensor.
-    pub fn new(
-        weight: Vec<f32>,
-        bias: Option<Vec<f32>>,
-        outputs: usize,
-        inputs: usize,
-        dtype: WeightType,
-    ) -> candle_core::Result<Self> {
-        let weight = match dtype {
-            WeightType::Q4K if inputs.is_multiple_of(256) => {
-                let tensor = Tensor::from_vec(weight, (outputs, inputs), &Device::Cpu)?;
-                Weight::Ggml(QMatMul::from_qtensor(QTensor::quantize(&tensor, GgmlDType::Q4K)?)?)
-            }
-            WeightType::Q4K | WeightType::Q8_0 | WeightType::Auto if inputs.is_multiple_of(BLOCK) => {
-                Weight::Q8(Weights8::new(&weight, outputs, inputs))
-            }
-            _ => Weight::F32(weight),
+    /// Bytes that such a matrix takes.
+    pub fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
+        let blocks = |blocks: Blocks| {
+            let (bytes, values) = blocks.shape();
+            outputs * inputs / values * bytes
         };
-        Ok(Self { weight, bias, inputs, outputs })
+        match dtype.fitting(inputs) {
+            WeightType::F32 => outputs * inputs * 4,
+            WeightType::F16 | WeightType::Bf16 => outputs * inputs * 2,
+            WeightType::Q8_0 | WeightType::Auto => Weights8::bytes_of(outputs, inputs),
+            WeightType::Q4_0 => blocks(Blocks::Q4_0(Vec::new())),
+            WeightType::Q4K => blocks(Blocks::Q4K(Vec::new())),
+            WeightType::Q5K => blocks(Blocks::Q5K(Vec::new())),
+            WeightType::Q6K => blocks(Blocks::Q6K(Vec::new())),
+        }
     }
 
     /// Width of the output rows.
@@ -66,9 +112,9 @@ impl Linear {
     pub fn bytes(&self) -> usize {
         match &self.weight {
             Weight::F32(w) => w.len() * 4,
+            Weight::Half(_, w) => w.len() * 2,
             Weight::Q8(w) => w.bytes(),
-            Weight::Ggml(QMatMul::QTensor(q)) => q.storage_size_in_bytes(),
-            Weight::Ggml(_) => self.inputs * self.outputs * 4,
+            Weight::Blocks(blocks) => blocks.bytes(),
         }
     }
 
@@ -80,14 +126,8 @@ impl Linear {
     /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is for use in between.
     ///
     /// # Errors
-    /// If candle fails on its own block types.
-    pub fn forward(
-        &self,
-        x: &[f32],
-        rows: usize,
-        y: &mut [f32],
-        quantized: &mut Rows8,
-    ) -> candle_core::Result<()> {
+    /// None of its own; the type is that of the passes it is part of.
+    pub fn forward(&self, x: &[f32], rows: usize, y: &mut [f32], quantized: &mut Rows8) -> Result<()> {
         if self.takes_q8() {
             quantized.quantize(x);
         }
@@ -98,13 +138,7 @@ impl Linear {
     ///
     /// # Errors
     /// As [`Linear::forward`].
-    pub fn forward_prepared(
-        &self,
-        x: &[f32],
-        quantized: &Rows8,
-        rows: usize,
-        y: &mut [f32],
-    ) -> candle_core::Result<()> {
+    pub fn forward_prepared(&self, x: &[f32], quantized: &Rows8, rows: usize, y: &mut [f32]) -> Result<()> {
         self.columns(x, rows, self.outputs, y, quantized, &|_, _| {})
     }
 
@@ -121,7 +155,7 @@ impl Linear {
         y: &mut [f32],
         out: &mut [f32],
         next: Option<Shards8<'_>>,
-    ) -> candle_core::Result<()> {
+    ) -> Result<()> {
         let width = self.outputs / 2;
         debug_assert!(out.len() == rows * width);
         let out = Shards::new(out);
@@ -151,21 +185,28 @@ impl Linear {
         y: &mut [f32],
         quantized: &Rows8,
         then: &(dyn Fn(std::ops::Range<usize>, &Shards<'_>) + Sync),
-    ) -> candle_core::Result<()> {
+    ) -> Result<()> {
         debug_assert!(x.len() == rows * self.inputs && y.len() == rows * self.outputs);
         let (inputs, outputs) = (self.inputs, self.outputs);
         let whole = Product { inputs, outputs, rows, columns: 0..outputs };
-        let part: &(dyn Fn(&Product, &Shards<'_>) + Sync) = match &self.weight {
+        let blocks_of = match &self.weight {
+            Weight::Blocks(blocks) => Some(BlockRows::of(blocks, x)),
+            _ => None,
+        };
+        let part: &(dyn Fn(&Product, &Shards<'_>) + Sync) = match (&self.weight, &blocks_of) {
             // SAFETY: each unit has columns of its own.
-            Weight::F32(w) => &|product, y| unsafe { kernels::product_f32(product, w, x, y) },
+            (Weight::F32(w), _) => &|product, y| unsafe { kernels::product_f32(product, w, x, y) },
             // SAFETY: as above.
-            Weight::Q8(w) => &|product, y| unsafe { kernels::product_q8(product, w, quantized, y) },
-            Weight::Ggml(matmul) => {
-                let x = Tensor::from_slice(x, (rows, inputs), &Device::Cpu)?;
-                let out = matmul.forward(&x)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
-                y.copy_from_slice(&out);
-                &|_, _| {}
+            (Weight::Half(kind, w), _) => {
+                &|product, y| unsafe { kernels::product_half(product, *kind, w, x, y) }
             }
+            // SAFETY: as above.
+            (Weight::Q8(w), _) => &|product, y| unsafe { kernels::product_q8(product, w, quantized, y) },
+            // SAFETY: as above.
+            (Weight::Blocks(w), Some(x)) => {
+                &|product, y| unsafe { kernels::product_blocks(product, w, x, y) }
+            }
+            (Weight::Blocks(_), None) => &|_, _| {},
         };
         let shards = Shards::new(y);
         let unit = |columns: std::ops::Range<usize>| {
@@ -199,15 +240,32 @@ mod tests {
         (0..n).map(|i| (i as f32 * k).sin()).collect()
     }
 
+    fn matrix(dtype: WeightType, outputs: usize, inputs: usize) -> Linear {
+        let mut builder = Builder::new(outputs, inputs, dtype);
+        // In uneven pieces, as files are read.
+        let weight = ramp(outputs * inputs, 0.37);
+        for rows in weight.chunks(3 * inputs) {
+            builder.push(rows).unwrap();
+        }
+        builder.finish(Some(ramp(outputs, 0.1)))
+    }
+
     #[test]
     fn rows_are_bit_identical_whatever_their_number() {
-        for (dtype, inputs) in
-            [(WeightType::F32, 96), (WeightType::F32, 100), (WeightType::Q8_0, 96), (WeightType::Q4K, 256)]
-        {
+        use WeightType as W;
+        for (dtype, inputs) in [
+            (W::F32, 96),
+            (W::F32, 100),
+            (W::F16, 100),
+            (W::Bf16, 96),
+            (W::Q8_0, 96),
+            (W::Q4_0, 96),
+            (W::Q4K, 256),
+            (W::Q5K, 256),
+            (W::Q6K, 512),
+        ] {
             let outputs = 70;
-            let linear =
-                Linear::new(ramp(outputs * inputs, 0.37), Some(ramp(outputs, 0.1)), outputs, inputs, dtype)
-                    .unwrap();
+            let linear = matrix(dtype, outputs, inputs);
             let rows = 32;
             let x = ramp(rows * inputs, 0.91);
             let mut q = Rows8::default();
@@ -225,5 +283,21 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn bytes_are_known_beforehand() {
+        for dtype in WeightType::ALL {
+            for inputs in [100, 96, 512] {
+                let linear = matrix(dtype, 21, inputs);
+                assert_eq!(linear.bytes(), Linear::bytes_of(21, inputs, dtype), "{dtype:?} {inputs}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_type_cannot_hold_is_refused() {
+        assert!(Builder::new(1, 2, WeightType::F16).push(&[1.0, 7e4]).unwrap_err().contains("70000"));
+        assert!(Builder::new(1, 2, WeightType::Bf16).push(&[1.0, 7e4]).is_ok());
     }
 }

@@ -12,24 +12,31 @@ pub mod attention;
 pub mod cache;
 pub mod kernels;
 pub mod linear;
+pub mod parts;
+mod placed;
 pub mod rope;
 pub mod sequence;
+pub mod table;
 pub mod team;
+mod tensors;
 
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
 
 pub use attention::{Gaze, Mask, Watch};
-pub use cache::Cache;
+pub use kernels::HalfKind;
+pub use placed::{Cache, Decoder};
 pub use rope::Positions;
 pub use sequence::Sequence;
+pub use table::Values;
 
 use self::{
     attention::{Seen, Shape},
     kernels::{BLOCK, Rows8},
     linear::Linear,
     rope::Rope,
+    table::Table,
     team::{Shards, Team},
 };
 use super::{
@@ -41,11 +48,11 @@ use super::{
 /// Values in a stream of rows below which one thread is faster than several.
 const ALONE: usize = 1536;
 
-/// The decoder's weights.
-pub struct Decoder {
+/// The decoder's weights on the CPU.
+pub struct CpuDecoder {
     config: TextConfig,
-    /// `vocab × hidden`, in f32: rows are looked up, not multiplied.
-    embeddings: Arc<Vec<f32>>,
+    /// `vocab × hidden`: rows are looked up, not multiplied.
+    embeddings: Arc<Table>,
     layers: Vec<Arc<Layer>>,
     norm: Vec<f32>,
     head: Arc<Linear>,
@@ -59,6 +66,28 @@ struct Layer {
     post_norm: Vec<f32>,
     gate_up: Linear,
     down: Linear,
+}
+
+impl Layer {
+    fn load(
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        index: usize,
+        dtype: WeightType,
+    ) -> std::result::Result<Self, CheckpointError> {
+        let [qkv, output, gate_up, down] = parts::layer(config, index);
+        let norm = |name: &str| {
+            checkpoint.f32(&format!("model.layers.{index}.{name}_layernorm.weight"), &[config.hidden])
+        };
+        Ok(Self {
+            input_norm: norm("input")?,
+            qkv: qkv.load(checkpoint, dtype)?,
+            output: output.load(checkpoint, dtype)?,
+            post_norm: norm("post_attention")?,
+            gate_up: gate_up.load(checkpoint, dtype)?,
+            down: down.load(checkpoint, dtype)?,
+        })
+    }
 }
 
 /// What a pass leaves behind beside the final states, where asked.
@@ -130,7 +159,7 @@ impl Workspace {
     }
 }
 
-impl Decoder {
+impl CpuDecoder {
     /// Load from a checkpoint, quantising matrix by matrix.
     ///
     /// # Errors
@@ -142,53 +171,20 @@ impl Decoder {
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
         let c = config;
-        let (d, kv) = (c.hidden, c.kv_heads * c.head_dim);
-        let q = c.heads * c.head_dim;
         let total = c.layers + 1;
         progress(0, total);
-        let matrix = |parts: &[(String, usize)], inputs: usize, bias: bool| {
-            let (mut weight, mut biases, mut outputs) = (Vec::new(), Vec::new(), 0);
-            for (name, rows) in parts {
-                weight.extend(checkpoint.f32(&format!("{name}.weight"), &[*rows, inputs])?);
-                if bias {
-                    biases.extend(checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
-                }
-                outputs += rows;
-            }
-            Linear::new(weight, bias.then_some(biases), outputs, inputs, dtype)
-                .map_err(|e| CheckpointError::tensor(&parts[0].0, &e.to_string()))
-        };
         let mut layers = Vec::with_capacity(c.layers);
         for i in 0..c.layers {
-            let p = |name: &str| format!("model.layers.{i}.{name}");
-            layers.push(Arc::new(Layer {
-                input_norm: checkpoint.f32(&p("input_layernorm.weight"), &[d])?,
-                qkv: matrix(
-                    &[(p("self_attn.q_proj"), q), (p("self_attn.k_proj"), kv), (p("self_attn.v_proj"), kv)],
-                    d,
-                    true,
-                )?,
-                output: matrix(&[(p("self_attn.o_proj"), d)], q, false)?,
-                post_norm: checkpoint.f32(&p("post_attention_layernorm.weight"), &[d])?,
-                gate_up: matrix(
-                    &[(p("mlp.gate_proj"), c.intermediate), (p("mlp.up_proj"), c.intermediate)],
-                    d,
-                    false,
-                )?,
-                down: matrix(&[(p("mlp.down_proj"), d)], c.intermediate, false)?,
-            }));
+            layers.push(Arc::new(Layer::load(checkpoint, config, i, dtype)?));
             progress(i + 1, total);
         }
-        let table = checkpoint.f32("model.embed_tokens.weight", &[c.vocab, d])?;
-        let head_rows =
-            if c.tied { table.clone() } else { checkpoint.f32("lm_head.weight", &[c.vocab, d])? };
-        let head = Linear::new(head_rows, None, c.vocab, d, dtype)
-            .map_err(|e| CheckpointError::tensor("lm_head", &e.to_string()))?;
+        let table = checkpoint.native("model.embed_tokens.weight", &[c.vocab, c.hidden])?;
+        let head = parts::head(c).load(checkpoint, dtype)?;
         progress(total, total);
         Ok(Self {
-            embeddings: Arc::new(table),
+            embeddings: Arc::new(Table::new(table, c.hidden)),
             layers,
-            norm: checkpoint.f32("model.norm.weight", &[d])?,
+            norm: checkpoint.f32("model.norm.weight", &[c.hidden])?,
             head: Arc::new(head),
             rope: Rope::new(c.head_dim, c.rope_theta, c.mrope_section),
             config: c.clone(),
@@ -208,6 +204,26 @@ impl Decoder {
         }
     }
 
+    /// See [`Decoder::with_layer`].
+    ///
+    /// # Errors
+    /// As [`CpuDecoder::load`].
+    pub fn with_layer(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        dtype: WeightType,
+    ) -> std::result::Result<Self, CheckpointError> {
+        Ok(Self {
+            embeddings: self.embeddings.clone(),
+            layers: vec![Arc::new(Layer::load(checkpoint, config, 0, dtype)?)],
+            norm: checkpoint.f32("model.norm.weight", &[config.hidden])?,
+            head: self.head.clone(),
+            rope: Rope::new(config.head_dim, config.rope_theta, config.mrope_section),
+            config: config.clone(),
+        })
+    }
+
     /// The resolved configuration.
     pub fn config(&self) -> &TextConfig {
         &self.config
@@ -218,12 +234,17 @@ impl Decoder {
         let layers = self.layers.iter();
         let matrices: usize =
             layers.map(|l| l.qkv.bytes() + l.output.bytes() + l.gate_up.bytes() + l.down.bytes()).sum();
-        matrices + self.embeddings.len() * 4 + self.head.bytes()
+        matrices + self.table_bytes() + self.head.bytes()
+    }
+
+    /// Bytes of the embedding table, of which a pass reads a few rows.
+    pub fn table_bytes(&self) -> usize {
+        self.embeddings.bytes()
     }
 
     /// An empty cache with room for `capacity` slots.
-    pub fn cache(&self, capacity: usize) -> Cache {
-        Cache::new(self.config.layers, self.config.kv_heads, self.config.head_dim, capacity)
+    pub fn cache(&self, capacity: usize) -> cache::Cache {
+        cache::Cache::new(self.config.layers, self.config.kv_heads, self.config.head_dim, capacity)
     }
 
     /// Embeddings of ids, `ids × width`.
@@ -234,14 +255,9 @@ impl Decoder {
         let width = self.config.hidden;
         let mut rows = Vec::with_capacity(ids.len() * width);
         for &id in ids {
-            let at = id as usize * width;
-            let row = self.embeddings.get(at..at + width).ok_or_else(|| {
-                candle_core::Error::Msg(format!(
-                    "token id {id} is outside of the {} embeddings",
-                    self.config.vocab
-                ))
-            })?;
-            rows.extend_from_slice(row);
+            if !self.embeddings.row(id, &mut rows) {
+                candle_core::bail!("token id {id} is outside of the {} embeddings", self.config.vocab);
+            }
         }
         Tensor::from_vec(rows, (ids.len(), width), &Device::Cpu)
     }
@@ -255,20 +271,12 @@ impl Decoder {
         input: &Tensor,
         positions: &Positions,
         mask: &Mask,
-        cache: &mut Cache,
+        cache: &mut cache::Cache,
         taps: &Taps,
         ws: &mut Workspace,
     ) -> Result<Pass> {
-        let (rows, width) = input.dims2()?;
         let c = &self.config;
-        if width != c.hidden || positions.len() != rows || mask.rows().is_some_and(|m| m != rows) {
-            candle_core::bail!(
-                "a pass of {rows} rows of {width} got {} positions, a mask for {:?} rows, and a model {} wide",
-                positions.len(),
-                mask.rows(),
-                c.hidden
-            );
-        }
+        let (rows, width) = (agreed(input, positions, mask, c)?, c.hidden);
         let (q, kv, d) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.head_dim);
         let shape = Shape { heads: c.heads, kv_heads: c.kv_heads, head_dim: d };
         let (cos, sin) = self.rope.tables(positions);
@@ -373,14 +381,28 @@ impl Decoder {
     }
 }
 
-/// Call `f` with the values of a contiguous f32 tensor on the CPU, without a copy.
+/// The number of rows of a pass, if input, positions and mask agree on it and on the model's width.
+fn agreed(input: &Tensor, positions: &Positions, mask: &Mask, config: &TextConfig) -> Result<usize> {
+    let (rows, width) = input.dims2()?;
+    if width != config.hidden || positions.len() != rows || mask.rows().is_some_and(|m| m != rows) {
+        candle_core::bail!(
+            "a pass of {rows} rows of {width} got {} positions, a mask for {:?} rows, and a model {} wide",
+            positions.len(),
+            mask.rows(),
+            config.hidden
+        );
+    }
+    Ok(rows)
+}
+
+/// Call `f` with the values of an f32 tensor: without a copy if it lies contiguous on the CPU; a device's are brought down.
 pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
-    let tensor = tensor.contiguous()?;
+    let tensor = tensor.to_device(&Device::Cpu)?.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();
     match (&*storage, layout.contiguous_offsets()) {
         (candle_core::Storage::Cpu(values), Some((start, end))) => {
             Ok(f(&values.as_slice::<f32>()?[start..end]))
         }
-        _ => candle_core::bail!("expected contiguous f32 values on the CPU"),
+        _ => candle_core::bail!("expected contiguous f32 values"),
     }
 }

@@ -2,12 +2,9 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use candle_core::{Device, Result, Tensor};
+use candle_core::{Result, Tensor};
 
 use super::{Cache, Decoder, Mask, Pass, Positions, Taps, Workspace, with_slice};
-
-/// Rows of a prefill that are computed between two looks at the progress callback.
-const CHUNK: usize = 128;
 
 /// A decoder with the cache of one sequence. Weights are shared, caches are not.
 pub struct Sequence {
@@ -93,7 +90,7 @@ impl Sequence {
                 self.cache.truncate(0);
                 return Ok(false);
             }
-            let n = CHUNK.min(rows - done);
+            let n = self.decoder.chunk().min(rows - done);
             let input = embeddings.narrow(0, done, n)?;
             let at = positions.slice(done..done + n);
             let pass = self.decoder.forward(
@@ -124,13 +121,13 @@ impl Sequence {
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Option<Tensor>> {
         let taps = Taps { before_norm: true, layers: Some(0..layers), ..Taps::default() };
-        let mut states = Vec::with_capacity(embeddings.elem_count());
+        let mut states = Vec::new();
         let whole = self.chunks(embeddings, positions, &taps, progress, &mut |_, pass| {
-            let before = pass.before_norm.as_ref();
-            before.map_or(Ok(()), |tensor| with_slice(tensor, |s| states.extend_from_slice(s)))
+            states.extend(pass.before_norm.clone());
+            Ok(())
         })?;
         self.cache.truncate(0);
-        whole.then(|| Tensor::from_vec(states, embeddings.dims(), &Device::Cpu)).transpose()
+        whole.then(|| Tensor::cat(&states, 0)).transpose()
     }
 
     /// The second part: the layers from `layers` on, from the states that [`Sequence::prefill_below`] gave. What is in the
@@ -156,8 +153,17 @@ impl Sequence {
     /// # Errors
     /// If an id is outside of the embeddings.
     pub fn feed(&mut self, ids: &[u32], taps: &Taps) -> Result<Pass> {
-        let positions = Positions::text(self.position(self.cache.len()), ids.len());
-        self.feed_at(ids, &positions, &Mask::Causal, taps)
+        let input = self.decoder.embed(ids)?;
+        self.feed_input(&input, taps)
+    }
+
+    /// As [`Sequence::feed`], of input rows in place of ids: `rows × width`.
+    ///
+    /// # Errors
+    /// If the input has another width.
+    pub fn feed_input(&mut self, input: &Tensor, taps: &Taps) -> Result<Pass> {
+        let positions = Positions::text(self.position(self.cache.len()), input.dim(0)?);
+        self.feed_at(input, &positions, &Mask::Causal, taps)
     }
 
     /// Feed text ids as nodes of a tree whose root stands after the first `base` slots: node `r` at `depths[r]` below it (the
@@ -173,15 +179,30 @@ impl Sequence {
         paths: Vec<Vec<usize>>,
         taps: &Taps,
     ) -> Result<Pass> {
+        let input = self.decoder.embed(ids)?;
+        self.feed_tree_input(&input, base, depths, paths, taps)
+    }
+
+    /// As [`Sequence::feed_tree`], of input rows in place of ids: `rows × width`.
+    ///
+    /// # Errors
+    /// As [`Sequence::feed_input`].
+    pub fn feed_tree_input(
+        &mut self,
+        input: &Tensor,
+        base: usize,
+        depths: &[usize],
+        paths: Vec<Vec<usize>>,
+        taps: &Taps,
+    ) -> Result<Pass> {
         let root = self.position(base);
         let line: Vec<u32> = depths.iter().map(|&depth| root + depth as u32).collect();
         let positions = Positions { axes: [line.clone(), line.clone(), line] };
-        self.feed_at(ids, &positions, &Mask::Paths { shared: base, paths }, taps)
+        self.feed_at(input, &positions, &Mask::Paths { shared: base, paths }, taps)
     }
 
-    fn feed_at(&mut self, ids: &[u32], positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
-        let input = self.decoder.embed(ids)?;
-        self.decoder.forward(&input, positions, mask, &mut self.cache, taps, &mut self.workspace)
+    fn feed_at(&mut self, input: &Tensor, positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
+        self.decoder.forward(input, positions, mask, &mut self.cache, taps, &mut self.workspace)
     }
 
     /// Position of a text row in this slot.

@@ -52,11 +52,37 @@ impl From<ModelError> for Failure {
                 error: error.to_string(),
                 hint: Some("leave --rope out, or use --rope sequential".into()),
             },
+            ModelError::Tensor(e) if is_out_of_memory(&e.to_string()) => Failure {
+                class: FailureClass::Memory,
+                error: format!("the device's memory does not suffice: {e}"),
+                hint: Some("use fewer frames (--frames), smaller ones (--max-pixels), or smaller weights (--dtype q4_k)".into()),
+            },
             ModelError::Tensor(e) => Failure {
                 class: FailureClass::Internal,
                 error: format!("a tensor operation failed: {e}"),
                 hint: None,
             },
         }
+    }
+}
+
+/// True if a device said that it has no room, in the words of CUDA or Metal.
+pub(in crate::model) fn is_out_of_memory(error: &str) -> bool {
+    let error = error.to_lowercase();
+    ["out_of_memory", "out of memory", "failed to create metal resource"]
+        .iter()
+        .any(|words| error.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_device_is_not_our_fault() {
+        let told = |text: &str| Failure::from(ModelError::Tensor(candle_core::Error::Msg(text.into()))).class;
+        let full = "DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")";
+        assert_eq!(told(full), FailureClass::Memory);
+        assert_eq!(told("shape mismatch"), FailureClass::Internal);
     }
 }

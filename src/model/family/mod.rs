@@ -10,6 +10,7 @@ mod prompt;
 mod video_llm;
 
 pub use error::ModelError;
+pub(super) use error::is_out_of_memory;
 pub use kind::Family;
 pub use prompt::{Prompt, Rope};
 pub use video_llm::VideoLlm;

@@ -2,14 +2,15 @@
 
 use std::{path::Path, sync::Arc};
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 
 use super::{Family, ModelError, Prompt, Rope};
 use crate::model::{
-    WeightType,
+    Place, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
     decoder::Decoder,
+    hub,
     processor::{
         Patches, VideoProcessor,
         layout::{self, VisualGrid, VisualRope},
@@ -22,6 +23,7 @@ use crate::model::{
 /// A loaded checkpoint.
 pub struct VideoLlm {
     name: String,
+    place: Place,
     config: VlConfig,
     rope: Rope,
     decoder: Arc<Decoder>,
@@ -41,7 +43,7 @@ enum Kind {
 }
 
 impl VideoLlm {
-    /// Load a checkpoint directory; matrices of the language model become `dtype`, the tower stays f32.
+    /// Load a checkpoint directory on the CPU; matrices of the language model become `dtype`, the tower stays f32.
     /// `progress` counts decoder layers.
     ///
     /// # Errors
@@ -51,8 +53,41 @@ impl VideoLlm {
         dtype: WeightType,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
+        Self::load_on(dir, &Place::cpu(dtype), progress)
+    }
+
+    /// Load a checkpoint directory to a device. The tower is kept in floats: those that the device computes in.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or does not fit the others, or the device's memory does not suffice.
+    pub fn load_on(
+        dir: &Path,
+        place: &Place,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, ModelError> {
+        Self::from_checkpoint(&Self::open(dir)?, place, progress)
+    }
+
+    /// Open a checkpoint directory of a family that is known.
+    ///
+    /// # Errors
+    /// What is wrong with its configuration, or else with its weight files.
+    pub fn open(dir: &Path) -> Result<Checkpoint, ModelError> {
+        VlConfig::read(dir)?;
+        Ok(Checkpoint::open(dir)?)
+    }
+
+    /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a watch.
+    ///
+    /// # Errors
+    /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the watch stopped the reading.
+    pub fn from_checkpoint(
+        checkpoint: &Checkpoint,
+        place: &Place,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, ModelError> {
+        let dir = checkpoint.dir();
         let config = VlConfig::read(dir)?;
-        let checkpoint = Checkpoint::open(dir)?;
         let tokenizer = TextTokenizer::load(dir)?;
         let template = ChatTemplate::load(dir, config.family.template())?;
         let tower_config = TowerConfig::of(&config)?;
@@ -68,12 +103,25 @@ impl VideoLlm {
             );
             return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
-        let tower = Tower::load(&checkpoint, &tower_config)?;
-        let decoder = Arc::new(Decoder::load(&checkpoint, &config.text, dtype, progress)?);
-        let name =
-            dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let rope = Rope::Auto;
-        Ok(Self { name, config, rope, decoder, tower_config, tower, tokenizer, template, processor })
+        let tower = Tower::load(checkpoint, &tower_config, place);
+        if checkpoint.stopped() {
+            return Err(CheckpointError::Stopped.into());
+        }
+        let tower = tower?;
+        let decoder = Arc::new(Decoder::load(checkpoint, &config.text, place, progress)?);
+        let name = hub::name_of(dir);
+        Ok(Self {
+            name,
+            place: place.clone(),
+            config,
+            rope: Rope::Auto,
+            decoder,
+            tower_config,
+            tower,
+            tokenizer,
+            template,
+            processor,
+        })
     }
 
     /// The same model with other positions.
@@ -92,6 +140,11 @@ impl VideoLlm {
     /// Name for people: the directory's.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Where it computes.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The family.
@@ -114,14 +167,17 @@ impl VideoLlm {
         &self.processor
     }
 
-    /// Visual embeddings, `visual tokens × width`, of a clip's patches.
+    /// Visual embeddings, `visual tokens × width`, of a clip's patches: f32, on the model's device.
     ///
     /// # Errors
     /// If the patches do not fit the tower, or `progress` breaks.
     pub fn encode(&self, patches: &Patches, progress: &mut Progress<'_>) -> Result<Tensor, ModelError> {
         let rows = patches.data.len() / patches.row.max(1);
         let tensor = Tensor::from_slice(&patches.data, (rows, patches.row), &Device::Cpu)?;
-        Ok(self.tower.encode(&tensor, patches.grid, progress)?)
+        let embeddings = self.tower.encode(&tensor, patches.grid, progress)?.to_dtype(DType::F32)?;
+        // An accelerator is waited for, so that times are those of the work.
+        self.place.device().synchronize()?;
+        Ok(embeddings)
     }
 
     /// Lay out a prompt over a clip: ids through the chat template, positions as the checkpoint has them (or as asked by

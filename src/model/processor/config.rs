@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::ProcessorError;
+use crate::model::files;
 
 /// Pixels of one visual token of the family, 28 × 28, in which its limits are counted.
 const TOKEN: usize = 28 * 28;
@@ -78,7 +79,7 @@ impl Raw {
 
 /// The object in a JSON file; none if there is no file.
 fn read(path: &Path) -> Result<Option<Map<String, Value>>, ProcessorError> {
-    let text = match std::fs::read(path) {
+    let text = match files::read(path, files::CONFIG) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ProcessorError::Read { path: path.into(), source }),

@@ -12,10 +12,10 @@ use serde::Deserialize;
 
 use super::{
     Progress, VisionError,
-    parts::PORTION,
+    parts::{portion, send},
     siglip::{Siglip, SiglipConfig},
 };
-use crate::model::{checkpoint::Checkpoint, processor::Grid};
+use crate::model::{Place, checkpoint::Checkpoint, processor::Grid};
 
 /// Side of the squares of states that become one visual token. (The reference knows no other.)
 pub const POOL: usize = 2;
@@ -137,12 +137,12 @@ impl LlavaVision {
     ///
     /// # Errors
     /// [`VisionError::Weights`] if a tensor is missing or has another shape than the configuration says.
-    pub fn load(checkpoint: &Checkpoint, config: &LlavaConfig) -> Result<Self, VisionError> {
+    pub fn load(checkpoint: &Checkpoint, config: &LlavaConfig, place: &Place) -> Result<Self, VisionError> {
         let missing = |e: crate::model::checkpoint::CheckpointError| {
             VisionError::Weights(candle_core::Error::Msg(e.to_string()))
         };
-        let tower = checkpoint.var_builder("vision_tower").map_err(missing)?;
-        let projector = checkpoint.var_builder("multi_modal_projector").map_err(missing)?;
+        let tower = checkpoint.var_builder("vision_tower", place).map_err(missing)?;
+        let projector = checkpoint.var_builder("multi_modal_projector", place).map_err(missing)?;
         let newline = checkpoint.f32("image_newline", &[config.out]).map_err(missing)?;
         Self::read(&tower, &projector, newline, config).map_err(VisionError::Weights)
     }
@@ -235,13 +235,13 @@ impl LlavaVision {
     ) -> Result<Tensor, VisionError> {
         self.check(patches, grid)?;
         let (frames, cells) = (grid.t, grid.h * grid.w);
-        let portion = (PORTION / cells).clamp(1, frames);
+        let portion = (portion(&self.device) / cells).clamp(1, frames);
         let steps = frames.div_ceil(portion) * self.tower.layers();
         let (mut done, mut parts) = (0, Vec::with_capacity(frames.div_ceil(portion)));
         for start in (0..frames).step_by(portion) {
             let n = portion.min(frames - start);
-            let input = patches.narrow(0, start * cells, n * cells)?.to_device(&self.device)?;
-            let input = input.to_dtype(self.dtype)?.reshape((n, cells, self.config.tower.row()))?;
+            let input = send(&patches.narrow(0, start * cells, n * cells)?, self.dtype, &self.device)?;
+            let input = input.reshape((n, cells, self.config.tower.row()))?;
             let states = self.tower.forward(&input, &mut || {
                 done += 1;
                 if progress(done, steps).is_break() { Err(VisionError::Cancelled) } else { Ok(()) }

@@ -1,26 +1,39 @@
 //! What towers are built of: norms, feed-forward layers, and softmax attention in bounded memory.
 
-use candle_core::{Result as CandleResult, Tensor};
+use candle_core::{DType, Device, Result as CandleResult, Tensor};
 use candle_nn::{LayerNorm, Linear, Module, RmsNorm, VarBuilder, layer_norm, linear, ops, rms_norm};
 
-/// Patches that pass the blocks together; more at a time would only cost memory.
-pub(super) const PORTION: usize = 1024;
+/// Patches that pass the blocks together: on a CPU more at a time would only cost memory, an accelerator is busy only with many.
+pub(super) fn portion(device: &Device) -> usize {
+    if device.is_cpu() { 1024 } else { 8192 }
+}
 
-/// Attention scores that are held at a time, in values (64 MiB as f32).
-const SCORES: usize = 1 << 24;
+/// Attention scores that are held at a time, in values: 64 MiB as f32 on a CPU, 256 MiB as bf16 on an accelerator.
+fn scores(device: &Device) -> usize {
+    if device.is_cpu() { 1 << 24 } else { 1 << 27 }
+}
 
 /// Softmax attention of `[b, n, d]` queries (already scaled), keys and values, in portions of queries whose scores stay
 /// bounded.
 pub(super) fn attend(q: &Tensor, k: &Tensor, v: &Tensor) -> CandleResult<Tensor> {
     let (batch, n, _) = q.dims3()?;
     let keys = k.transpose(1, 2)?.contiguous()?;
-    let rows = (SCORES / (batch * n).max(1)).clamp(1, n);
+    let rows = (scores(q.device()) / (batch * n).max(1)).clamp(1, n);
     let mut parts = Vec::with_capacity(n.div_ceil(rows));
     for start in (0..n).step_by(rows) {
         let part = q.narrow(1, start, rows.min(n - start))?.contiguous()?;
         parts.push(ops::softmax_last_dim(&part.matmul(&keys)?)?.matmul(v)?);
     }
     if parts.len() == 1 { Ok(parts.remove(0)) } else { Tensor::cat(&parts, 1) }
+}
+
+/// A portion of the patches as the tower computes with them. Only the portion travels, and in half the bytes where the type has
+/// half.
+pub(super) fn send(portion: &Tensor, dtype: DType, device: &Device) -> CandleResult<Tensor> {
+    match device.is_cpu() {
+        true => portion.to_dtype(dtype),
+        false => portion.force_contiguous()?.to_dtype(dtype)?.to_device(device),
+    }
 }
 
 /// A norm over the width of the states.

@@ -15,7 +15,7 @@ use candle_nn::{Linear, Module, VarBuilder, linear, rotary_emb::rope};
 use super::{
     Progress, VisionConfig, VisionError,
     config::Generation,
-    parts::{Bend, Mlp, Norm, PORTION, attend},
+    parts::{Bend, Mlp, Norm, attend, portion, send},
     windows::{Batch, Windows},
 };
 use crate::model::processor::Grid;
@@ -256,15 +256,15 @@ impl QwenVit {
         let restore = Tensor::new(windows.restore.as_slice(), &self.device)?;
         let batches = windows.in_patches(cell);
 
-        let portion = (PORTION / (h * w)).clamp(1, t);
+        let portion = (portion(&self.device) / (h * w)).clamp(1, t);
         let steps = t.div_ceil(portion) * self.blocks.len();
         let (mut done, mut parts) = (0, Vec::with_capacity(t.div_ceil(portion)));
         for start in (0..t).step_by(portion) {
             let grids = portion.min(t - start);
-            let input = patches.narrow(0, start * h * w, grids * h * w)?.to_device(&self.device)?;
+            let input = patches.narrow(0, start * h * w, grids * h * w)?;
             let mut x = self
                 .embed
-                .forward(&input.to_dtype(self.dtype)?)?
+                .forward(&send(&input, self.dtype, &self.device)?)?
                 .reshape((grids, cells, cell * hidden))?
                 .index_select(&order, 1)?
                 .reshape((grids, cells * cell, hidden))?;

@@ -4,6 +4,7 @@ use candle_core::Tensor;
 
 use super::{Generation, LlavaConfig, LlavaVision, Progress, QwenVit, VisionConfig, VisionError};
 use crate::model::{
+    Place,
     checkpoint::Checkpoint,
     config::VlConfig,
     family::{Family, ModelError},
@@ -92,16 +93,16 @@ pub enum Tower {
 }
 
 impl Tower {
-    /// Load a checkpoint's tower.
+    /// Load a checkpoint's tower to a device.
     ///
     /// # Errors
     /// If a tensor is missing or does not fit the configuration.
-    pub fn load(checkpoint: &Checkpoint, config: &TowerConfig) -> Result<Self, ModelError> {
+    pub fn load(checkpoint: &Checkpoint, config: &TowerConfig, place: &Place) -> Result<Self, ModelError> {
         Ok(match config {
             TowerConfig::Qwen(config) => {
-                Self::Qwen(QwenVit::load(checkpoint.var_builder("visual")?, config)?)
+                Self::Qwen(QwenVit::load(checkpoint.var_builder("visual", place)?, config)?)
             }
-            TowerConfig::Llava(config) => Self::Llava(LlavaVision::load(checkpoint, config)?),
+            TowerConfig::Llava(config) => Self::Llava(LlavaVision::load(checkpoint, config, place)?),
         })
     }
 

@@ -4,6 +4,7 @@ use rand::{SeedableRng, seq::index};
 use rand_chacha::ChaCha8Rng;
 
 mod attention;
+mod layer;
 mod prepare;
 mod signals;
 
@@ -56,7 +57,7 @@ pub fn select(context: &Context, grid: [usize; 3], signals: &Signals) -> Selecti
     let plain = |kept: Vec<usize>| Selection { kept: Some(kept), ..Selection::default() };
     match *context {
         Context::Full {} => Selection::default(),
-        Context::None {} => plain(Vec::new()),
+        Context::None { .. } => plain(Vec::new()),
         Context::Random { keep, seed, .. } => {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let mut kept = index::sample(&mut rng, n, budget(n, keep)).into_vec();
@@ -185,7 +186,7 @@ mod tests {
             }
         }
         assert_eq!(kept(&Context::Full {}, [2, 2, 2]), None);
-        assert_eq!(kept(&Context::None {}, [2, 2, 2]), Some(vec![]));
+        assert_eq!(kept(&Context::None { positions: Placing::Original }, [2, 2, 2]), Some(vec![]));
     }
 
     #[test]

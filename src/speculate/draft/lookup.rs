@@ -1,6 +1,6 @@
 //! Prompt lookup: what followed the last words where they stood before.
 
-use candle_core::Result;
+use candle_core::{Result, Tensor};
 
 use super::{Draft, Order, Proposal};
 use crate::model::decoder::Sequence;
@@ -48,10 +48,19 @@ impl Draft for Lookup {
         Ok(proposal)
     }
 
-    fn commit(&mut self, proposal: &Proposal, path: &[usize], root: u32, _: &Sequence, _: usize) {
+    fn commit(
+        &mut self,
+        proposal: &Proposal,
+        path: &[usize],
+        root: u32,
+        _: &Sequence,
+        _: usize,
+        _: &Tensor,
+    ) -> Result<()> {
         let nodes = proposal.tree.nodes();
         self.ids.extend(path.iter().map(|&node| nodes[node].id));
         self.ids.push(root);
+        Ok(())
     }
 }
 

@@ -1,12 +1,14 @@
 //! Who proposes: a drafter is asked for a tree, and told what became of it.
 
+mod head;
 mod lookup;
 mod model;
 
+pub use head::Head;
 pub use lookup::Lookup;
 pub use model::ModelDrafter;
 
-use candle_core::Result;
+use candle_core::{Result, Tensor};
 
 use super::{sampling::Sampler, tree::Tree};
 use crate::model::decoder::Sequence;
@@ -67,6 +69,18 @@ pub trait Draft {
     fn draft(&mut self, order: &Order<'_>) -> Result<Proposal>;
 
     /// The verdict: of the last proposal the nodes of `path` stand, and `root` follows them. `target` has rolled back to what
-    /// stands already, `base` being the slot of the step's root.
-    fn commit(&mut self, proposal: &Proposal, path: &[usize], root: u32, target: &Sequence, base: usize);
+    /// stands already, `base` being the slot of the step's root; `states` are the final states of the verify pass, the root's
+    /// row first.
+    ///
+    /// # Errors
+    /// If the states cannot be read.
+    fn commit(
+        &mut self,
+        proposal: &Proposal,
+        path: &[usize],
+        root: u32,
+        target: &Sequence,
+        base: usize,
+        states: &Tensor,
+    ) -> Result<()>;
 }

@@ -1,10 +1,11 @@
-//! A drafter that is a decoder: a smaller model, or the target itself with fewer visual tokens or fewer layers.
+//! A drafter that is a decoder: a smaller model, the target itself with fewer visual tokens or fewer layers, or a layer that
+//! goes on from the target's states.
 
 use std::time::Instant;
 
-use candle_core::Result;
+use candle_core::{Result, Tensor};
 
-use super::{Draft, Form, Order, Proposal};
+use super::{Draft, Form, Head, Order, Proposal};
 use crate::{
     model::decoder::{Pass, Sequence, Taps, with_slice},
     speculate::{
@@ -29,6 +30,8 @@ pub struct ModelDrafter<'a> {
     embeddable: usize,
     /// Take accepted tokens' keys and values from the target's cache: only where the two are one model.
     dense: bool,
+    /// The states that it goes on from, where it is no model of its own.
+    head: Option<Head<'a>>,
 }
 
 /// What the drafter says about the token after one node.
@@ -44,7 +47,13 @@ impl<'a> ModelDrafter<'a> {
     pub fn new(sequence: &'a mut Sequence, root: u32, dense: bool) -> Self {
         let base = sequence.len();
         let embeddable = sequence.decoder().config().vocab;
-        Self { sequence, unseen: vec![root], base, fed: Vec::new(), embeddable, dense }
+        Self { sequence, unseen: vec![root], base, fed: Vec::new(), embeddable, dense, head: None }
+    }
+
+    /// Let it go on from the target's states.
+    pub fn with_head(mut self, head: Option<Head<'a>>) -> Self {
+        self.head = head;
+        self
     }
 
     /// Feed what waits, the root last; the choices after it. None where the drafter lacks one of the ids.
@@ -55,7 +64,14 @@ impl<'a> ModelDrafter<'a> {
             return Ok(None);
         }
         let started = Instant::now();
-        let pass = self.sequence.feed(&self.unseen, &Taps::default())?;
+        let pass = match &mut self.head {
+            Some(head) => {
+                let pass = self.sequence.feed_input(&head.waiting(&self.unseen)?, &Taps::default())?;
+                head.keep(&pass, 1)?;
+                pass
+            }
+            None => self.sequence.feed(&self.unseen, &Taps::default())?,
+        };
         self.base += self.unseen.len();
         let rows = self.unseen.len();
         self.unseen.clear();
@@ -82,14 +98,24 @@ impl<'a> ModelDrafter<'a> {
         for (slot, &node) in (first..).zip(nodes) {
             self.fed[node] = Some(slot);
         }
+        let input = match &self.head {
+            Some(head) => {
+                let parent = |&node: &usize| tree.nodes()[node].parent.and_then(|parent| self.fed[parent]);
+                head.nodes(&ids, nodes.iter().map(parent))?
+            }
+            None => self.sequence.decoder().embed(&ids)?,
+        };
         let pass = if tree.is_chain() && nodes.len() == 1 {
-            self.sequence.feed(&ids, &Taps::default())?
+            self.sequence.feed_input(&input, &Taps::default())?
         } else {
             let path = |&node: &usize| tree.path(node).iter().filter_map(|&n| self.fed[n]).collect();
             let depths: Vec<usize> = nodes.iter().map(|&node| tree.nodes()[node].depth - 1).collect();
             let paths = nodes.iter().map(path).collect();
-            self.sequence.feed_tree(&ids, self.base, &depths, paths, &Taps::default())?
+            self.sequence.feed_tree_input(&input, self.base, &depths, paths, &Taps::default())?
         };
+        if let Some(head) = &mut self.head {
+            head.keep(&pass, nodes.len())?;
+        }
         let depth = nodes.first().map_or(0, |&node| tree.nodes()[node].depth);
         let choices = self.choices(&pass, 0..nodes.len(), order, count, depth)?;
         if nodes.len() == 1 {
@@ -266,25 +292,43 @@ impl Draft for ModelDrafter<'_> {
         }
     }
 
-    fn commit(&mut self, proposal: &Proposal, path: &[usize], root: u32, target: &Sequence, base: usize) {
+    fn commit(
+        &mut self,
+        proposal: &Proposal,
+        path: &[usize],
+        root: u32,
+        target: &Sequence,
+        base: usize,
+        states: &Tensor,
+    ) -> Result<()> {
         let nodes = proposal.tree.nodes();
+        if let Some(head) = &mut self.head {
+            head.settle(path, states)?;
+        }
         if !self.unseen.is_empty() {
             // Nothing was fed: the drafter lacks an id, or no draft was asked for.
             self.unseen.extend(path.iter().map(|&node| nodes[node].id));
             self.unseen.push(root);
-            return;
+            return Ok(());
+        }
+        if self.head.is_some() {
+            // What was drafted stood on own outputs; it is read again on the target's states.
+            self.sequence.truncate(self.base);
+            self.unseen = path.iter().map(|&node| nodes[node].id).chain([root]).collect();
+            return Ok(());
         }
         if self.dense {
             // The step's root is the last slot before `base` here, and slot `base` of the target.
             self.sequence.truncate(self.base - 1);
             self.sequence.append(target, base..base + 1 + path.len());
             self.unseen = vec![root];
-            return;
+            return Ok(());
         }
         let seen: Vec<usize> = path.iter().map_while(|&node| self.fed.get(node).copied().flatten()).collect();
         self.sequence.keep(self.base, &seen);
         self.unseen = path[seen.len()..].iter().map(|&node| nodes[node].id).collect();
         self.unseen.push(root);
+        Ok(())
     }
 }
 

@@ -62,7 +62,7 @@ impl Method {
 
     fn drafter_problem(&self) -> Option<Problem> {
         match self.drafter {
-            Drafter::None {} | Drafter::Model {} | Drafter::Target {} => None,
+            Drafter::None {} | Drafter::Model {} | Drafter::Target {} | Drafter::Sparrow { .. } => None,
             Drafter::EarlyExit { depth } => (!(depth > 0.0 && depth < 1.0)).then(|| Problem::Range {
                 key: "drafter.depth".into(),
                 found: depth.to_string(),
@@ -87,7 +87,7 @@ impl Method {
             )
         };
         match self.context {
-            Context::Full {} | Context::None {} | Context::Streaming { .. } => None,
+            Context::Full {} | Context::None { .. } | Context::Streaming { .. } => None,
             Context::Random { keep, .. }
             | Context::Uniform { keep, .. }
             | Context::Frames { keep, .. }
@@ -192,7 +192,7 @@ impl Method {
                 "pick acceptance = exact, or drafter = model or self",
             );
         }
-        if !matches!(self.context, Context::Full {} | Context::None {}) {
+        if !matches!(self.context, Context::Full {} | Context::None { .. }) {
             return clash(
                 format!("context = {}", self.context.kind()),
                 "without a drafter nobody sees the kept visual tokens",
@@ -230,7 +230,7 @@ impl Method {
             );
         }
         if matches!(self.drafter, Drafter::Lookup { .. }) {
-            if !matches!(self.context, Context::Full {} | Context::None {}) {
+            if !matches!(self.context, Context::Full {} | Context::None { .. }) {
                 return clash(
                     drafter,
                     context,
@@ -264,6 +264,14 @@ impl Method {
             }
         }
         if let Schedule::Parallel { .. } = self.schedule {
+            if matches!(self.drafter, Drafter::Sparrow { .. }) {
+                return clash(
+                    drafter,
+                    schedule,
+                    "it goes on from the states of the pass that would still be running",
+                    "pick schedule = sequential, or drafter = model or self",
+                );
+            }
             if !matches!(self.shape, Shape::Chain { .. }) {
                 return clash(
                     shape,

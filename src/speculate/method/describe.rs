@@ -3,7 +3,10 @@
 use super::{
     Acceptance, AcceptedRows, Context, Drafter, EntropyOver, Length, Method, Part, Placing, Schedule, Shape,
 };
-use crate::speculate::{auto, tree};
+use crate::{
+    model::sparrow::Recipe,
+    speculate::{auto, tree},
+};
 
 impl Method {
     /// The five choices in one line, for example
@@ -51,6 +54,7 @@ impl Drafter {
             Drafter::Model {} => "model",
             Drafter::Target {} => "self",
             Drafter::EarlyExit { .. } => "early_exit",
+            Drafter::Sparrow { .. } => "sparrow",
             Drafter::Lookup { .. } => "lookup",
         }
     }
@@ -62,6 +66,10 @@ impl Drafter {
             Drafter::Model {} => "small model drafts".into(),
             Drafter::Target {} => "target drafts for itself".into(),
             Drafter::EarlyExit { depth } => format!("target's first {} of layers draft", percent(*depth)),
+            Drafter::Sparrow { recipe: Recipe::Sparrow } => "a layer drafts from the target's states".into(),
+            Drafter::Sparrow { recipe: Recipe::Msd } => {
+                "a layer drafts from the target's states (MSD)".into()
+            }
             Drafter::Lookup { ngram } => format!("repeats what followed the last {ngram} tokens before"),
         }
     }
@@ -72,7 +80,7 @@ impl Context {
     pub fn kind(&self) -> &'static str {
         match self {
             Context::Full {} => "full",
-            Context::None {} => "none",
+            Context::None { .. } => "none",
             Context::Random { .. } => "random",
             Context::Uniform { .. } => "uniform",
             Context::Frames { .. } => "frames",
@@ -88,7 +96,7 @@ impl Context {
     pub fn describe(&self) -> String {
         let words = match self {
             Context::Full {} => "sees all visual tokens".into(),
-            Context::None {} => "sees no visual tokens".into(),
+            Context::None { .. } => "sees no visual tokens".into(),
             Context::Random { keep, .. } => format!("sees {} at random", percent(*keep)),
             Context::Uniform { keep, .. } => format!("sees {} evenly spaced", percent(*keep)),
             Context::Frames { keep, .. } => format!("sees {} of the frames", percent(*keep)),

@@ -5,7 +5,7 @@ use std::{path::Path, sync::OnceLock};
 use super::{Method, MethodError};
 
 /// Embedded files in the order in which people see them: baselines, lossless, loosened.
-const FILES: [(&str, &str); 25] = [
+const FILES: [(&str, &str); 28] = [
     ("autoregressive", include_str!("../../../assets/methods/autoregressive.toml")),
     ("naive", include_str!("../../../assets/methods/naive.toml")),
     ("naive-auto", include_str!("../../../assets/methods/naive-auto.toml")),
@@ -19,6 +19,9 @@ const FILES: [(&str, &str); 25] = [
     ("layerskip", include_str!("../../../assets/methods/layerskip.toml")),
     ("specvlm", include_str!("../../../assets/methods/specvlm.toml")),
     ("specvlm-self", include_str!("../../../assets/methods/specvlm-self.toml")),
+    ("sparrow", include_str!("../../../assets/methods/sparrow.toml")),
+    ("sparrow-chain", include_str!("../../../assets/methods/sparrow-chain.toml")),
+    ("msd", include_str!("../../../assets/methods/msd.toml")),
     ("parallelvlm", include_str!("../../../assets/methods/parallelvlm.toml")),
     ("parallelvlm-self", include_str!("../../../assets/methods/parallelvlm-self.toml")),
     ("std", include_str!("../../../assets/methods/std.toml")),

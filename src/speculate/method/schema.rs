@@ -127,6 +127,7 @@ pub const AXES: [Axis; 5] = [
             plain("model"),
             plain("self"),
             Kind { name: "early_exit", keys: &[DEPTH] },
+            Kind { name: "sparrow", keys: &[may("recipe", Value::Word(&["sparrow", "msd"]), "\"msd\"")] },
             Kind { name: "lookup", keys: &[must("ngram", Value::Count, "3")] },
         ],
     },
@@ -135,7 +136,7 @@ pub const AXES: [Axis; 5] = [
         question: "which visual tokens does the drafter see?",
         kinds: &[
             plain("full"),
-            plain("none"),
+            Kind { name: "none", keys: &[POSITIONS] },
             Kind { name: "random", keys: &[KEEP, SEED, POSITIONS] },
             Kind { name: "uniform", keys: &[KEEP, POSITIONS] },
             Kind { name: "frames", keys: &[KEEP, POSITIONS] },

@@ -8,11 +8,14 @@ use ratatui::{
 };
 
 use super::{has_focus, panel, title, window_top};
-use crate::tui::{
-    Theme,
-    model::{Layer, Model, Pane, library::Entry},
-    text,
-    theme::Role,
+use crate::{
+    record::units,
+    tui::{
+        Theme,
+        model::{Layer, Model, Pane, library::Entry},
+        text,
+        theme::Role,
+    },
 };
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
@@ -64,7 +67,7 @@ fn entry_line(entry: &Entry, here: bool, columns: usize, theme: &Theme) -> Line<
     let seconds = entry.facts.and_then(|f| f.seconds).map(text::clock);
     let mut right = seconds.unwrap_or_default();
     if let Some(bytes) = entry.bytes {
-        right.push_str(&format!("{:>8}", text::bytes(bytes)));
+        right.push_str(&format!("{:>8}", units::bytes(bytes)));
     }
     if !right.is_empty() {
         right = format!(" {} ", right.trim_start());

@@ -8,12 +8,16 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod blocks;
+mod half;
 mod largest;
 mod portable;
 mod quantized;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 
+pub use blocks::{BlockRows, Blocks, product_blocks};
+pub use half::{HalfKind, product_half};
 pub use largest::{largest_sums, largest3, position};
 pub use quantized::{Rows8, Shards8, Weights8, product_q8, quantize_q8};
 

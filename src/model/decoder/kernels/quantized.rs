@@ -27,22 +27,35 @@ pub(super) struct Panels {
 }
 
 impl Panels {
-    /// Re-arrange rows; outputs that fill up the last panel are zero.
-    fn new(rows: Q8<'_>, outputs: usize, inputs: usize) -> Self {
+    /// Panels of zeros.
+    fn empty(outputs: usize, inputs: usize) -> Self {
         let (panels, blocks) = (outputs.div_ceil(PANEL), inputs / BLOCK);
-        let mut quants = vec![128u8; panels * blocks * PANEL * BLOCK];
-        let mut scales = vec![0f32; panels * blocks * PANEL];
-        for o in 0..outputs {
-            let (panel, lane) = (o / PANEL, o % PANEL);
+        let (quants, scales) =
+            (vec![128u8; panels * blocks * PANEL * BLOCK], vec![0f32; panels * blocks * PANEL]);
+        Self { quants, scales, blocks }
+    }
+
+    /// Put the rows of the outputs from `first` on in their places.
+    fn put(&mut self, first: usize, rows: Q8<'_>) {
+        let blocks = self.blocks;
+        for row in 0..rows.scales.len() / blocks.max(1) {
+            let (panel, lane) = ((first + row) / PANEL, (first + row) % PANEL);
             for b in 0..blocks {
-                scales[(panel * blocks + b) * PANEL + lane] = rows.scales[o * blocks + b];
+                self.scales[(panel * blocks + b) * PANEL + lane] = rows.scales[row * blocks + b];
                 for i in 0..BLOCK {
                     let at = ((panel * blocks + b) * (BLOCK / 4) + i / 4) * 4 * PANEL + lane * 4 + i % 4;
-                    quants[at] = (i16::from(rows.quants[(o * blocks + b) * BLOCK + i]) + 128) as u8;
+                    self.quants[at] = (i16::from(rows.quants[(row * blocks + b) * BLOCK + i]) + 128) as u8;
                 }
             }
         }
-        Self { quants, scales, blocks }
+    }
+
+    /// Re-arrange rows; outputs that fill up the last panel are zero.
+    #[cfg(test)]
+    fn new(rows: Q8<'_>, outputs: usize, inputs: usize) -> Self {
+        let mut panels = Self::empty(outputs, inputs);
+        panels.put(0, rows);
+        panels
     }
 }
 
@@ -55,17 +68,36 @@ enum Layout {
 }
 
 impl Weights8 {
-    /// Quantise a matrix, row-major `outputs × inputs`; `inputs` is a multiple of [`BLOCK`].
-    pub fn new(weight: &[f32], outputs: usize, inputs: usize) -> Self {
-        assert!(weight.len() == outputs * inputs && inputs.is_multiple_of(BLOCK));
-        let mut quants = vec![0i8; weight.len()];
-        let mut scales = vec![0f32; weight.len() / BLOCK];
-        quantize_q8(weight, &mut quants, &mut scales);
+    /// Room for a matrix of `outputs × inputs`; `inputs` is a multiple of [`BLOCK`].
+    pub fn empty(outputs: usize, inputs: usize) -> Self {
+        assert!(inputs.is_multiple_of(BLOCK));
         if has_avx512() {
-            let rows = Q8 { quants: &quants, scales: &scales };
-            return Self(Layout::Panels(Panels::new(rows, outputs, inputs)));
+            return Self(Layout::Panels(Panels::empty(outputs, inputs)));
         }
+        let (quants, scales) = (vec![0i8; outputs * inputs], vec![0f32; outputs * inputs / BLOCK]);
         Self(Layout::Rows { quants, scales })
+    }
+
+    /// Quantise the rows of the outputs from `first` on, row-major, `inputs` values each.
+    pub fn put(&mut self, first: usize, weight: &[f32], inputs: usize) {
+        let (at, block) = (first * inputs, first * inputs / BLOCK);
+        let blocks = weight.len() / BLOCK;
+        match &mut self.0 {
+            Layout::Rows { quants, scales } => {
+                quantize_q8(weight, &mut quants[at..at + weight.len()], &mut scales[block..block + blocks]);
+            }
+            Layout::Panels(panels) => {
+                let (mut quants, mut scales) = (vec![0i8; weight.len()], vec![0f32; blocks]);
+                quantize_q8(weight, &mut quants, &mut scales);
+                panels.put(first, Q8 { quants: &quants, scales: &scales });
+            }
+        }
+    }
+
+    /// Bytes that such a matrix takes.
+    pub fn bytes_of(outputs: usize, inputs: usize) -> usize {
+        let outputs = if has_avx512() { outputs.next_multiple_of(PANEL) } else { outputs };
+        outputs * inputs / BLOCK * (BLOCK + size_of::<f32>())
     }
 
     /// Bytes that it takes.

@@ -1,0 +1,117 @@
+//! Which models are on this machine: the embedded pair, the configured folders, the Hugging Face cache.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::{
+    assets,
+    cli::{config::Config, dirs::Dirs},
+    model::{
+        about::{self, Facts},
+        hub::{Cache, ModelId, Settings, name_of},
+    },
+};
+
+/// Where a model was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Part of the program.
+    Embedded,
+    /// In a folder of the configuration.
+    Folder,
+    /// In the cache of the Hugging Face tools.
+    Cache,
+}
+
+/// A model of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What `--target` and `--drafter` take.
+    pub name: String,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Where it was found.
+    pub origin: Origin,
+}
+
+/// All models, in the order in which they are named above.
+pub fn all(config: &Config) -> Vec<Found> {
+    let mut found = Vec::new();
+    if let Ok(demo) = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())) {
+        for (name, dir) in [("target", demo.target), ("drafter", demo.drafter)] {
+            found.push(Found { name: format!("embedded {name}"), dir, origin: Origin::Embedded });
+        }
+    }
+    for folder in &config.models {
+        let inside = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut dirs: Vec<PathBuf> = std::iter::once(folder.clone())
+            .chain(inside)
+            .filter(|dir| dir.join("config.json").is_file())
+            .collect();
+        dirs.sort();
+        found.extend(dirs.into_iter().map(|dir| Found {
+            name: dir.display().to_string(),
+            dir,
+            origin: Origin::Folder,
+        }));
+    }
+    if let Some(cache) = Settings::from_env().cache {
+        let models = Cache::new(cache).models();
+        found.extend(models.into_iter().map(|m| Found {
+            name: m.id.to_string(),
+            dir: m.dir,
+            origin: Origin::Cache,
+        }));
+    }
+    found
+}
+
+/// The directory that a user means: one that is there, or a model of the cache by its id.
+///
+/// # Errors
+/// What is wrong, and the way out.
+pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
+    let layout = "name a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout), or a model's id";
+    let id = named.to_str().and_then(|text| ModelId::parse(text).ok());
+    match (std::fs::metadata(named), id) {
+        (Ok(about), _) if about.is_dir() => Ok(named.to_owned()),
+        (Ok(_), _) => Err(("it is a file, not a directory".into(), layout.into())),
+        (Err(e), Some(id)) if e.kind() == std::io::ErrorKind::NotFound => {
+            let found = Settings::from_env().cache.and_then(|root| Cache::new(root).find(&id));
+            found.ok_or_else(|| {
+                (
+                    "no such directory, and no such model in the cache".into(),
+                    format!("specreel models pull {id}"),
+                )
+            })
+        }
+        (Err(e), None) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(("no such directory".into(), layout.into()))
+        }
+        (Err(e), _) => Err((e.to_string(), layout.into())),
+    }
+}
+
+/// The models that can draft for the one in `target`, best first: those of a fifth of its size are good, smaller ones draft
+/// worse, larger ones slower.
+pub fn drafters(target: &Path, config: &Config) -> Vec<Found> {
+    let size = |dir: &Path| Facts::read(dir).ok().map(|facts| facts.text_parameters);
+    let Some(parameters) = size(target) else { return Vec::new() };
+    let mut fitting: Vec<(u64, Found)> = all(config)
+        .into_iter()
+        .filter_map(|found| Some((size(&found.dir)?, found)))
+        .filter(|(theirs, found)| *theirs < parameters && about::can_draft(target, &found.dir).is_ok())
+        .collect();
+    // Distance from a fifth, by ratio.
+    let distance = |theirs: u64| ((theirs.max(1) * 5) as f64 / parameters.max(1) as f64).ln().abs();
+    fitting.sort_by(|a, b| distance(a.0).total_cmp(&distance(b.0)));
+    fitting.into_iter().map(|(_, found)| found).collect()
+}
+
+/// Say which model could draft for a target that has no drafter; nothing if there is none.
+pub fn suggestion(target: &Path, config: &Config) -> Option<String> {
+    let best = drafters(target, config).into_iter().find(|found| found.origin != Origin::Embedded)?;
+    Some(format!("{} can draft for {}: add --drafter {}", name_of(&best.dir), name_of(target), best.name))
+}

@@ -1,0 +1,71 @@
+//! `specreel models`: which models there are, what is in one, and how to get another.
+
+mod found;
+mod list;
+mod pull;
+mod show;
+
+pub use found::{directory, suggestion};
+
+use super::{
+    End,
+    args::{ModelsArgs, ModelsCommand},
+    config::Config,
+};
+
+/// List, inspect or pull.
+pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
+    match args.command.as_ref().unwrap_or(&ModelsCommand::List) {
+        ModelsCommand::List => list::run(args.json, config),
+        ModelsCommand::Inspect { model } => show::run(model, args.json, config),
+        ModelsCommand::Pull { id } => pull::run(id, args.json, config),
+    }
+}
+
+/// Parameters for people: `7.6 B`, `494 M`.
+fn parameters(n: u64) -> String {
+    match n as f64 {
+        n if n >= 9.995e9 => format!("{:.0} B", n / 1e9),
+        n if n >= 9.995e8 => format!("{:.1} B", n / 1e9),
+        n if n >= 9.995e6 => format!("{:.0} M", n / 1e6),
+        n if n >= 9.995e5 => format!("{:.1} M", n / 1e6),
+        n => format!("{:.0} k", n / 1e3),
+    }
+}
+
+/// Lines of columns, each as wide as its widest cell; the last one is not filled up.
+fn columns(rows: &[Vec<String>]) -> String {
+    use unicode_width::UnicodeWidthStr;
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let wide =
+        |c: usize| rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(wide).collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line += cell;
+            line.extend(std::iter::repeat_n(' ', width - cell.width() + 2));
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_for_people() {
+        let words = [800, 640_000, 1_234_567, 494_000_000, 7_615_000_000, 72_700_000_000].map(parameters);
+        assert_eq!(words, ["1 k", "640 k", "1.2 M", "494 M", "7.6 B", "73 B"]);
+    }
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        let rows = [vec!["a".into(), "b".into()], vec!["日本".into(), String::new()], vec!["x".into()]];
+        assert_eq!(columns(&rows), "a     b\n日本\nx\n");
+    }
+}

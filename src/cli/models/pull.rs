@@ -1,0 +1,111 @@
+//! `specreel models pull`: progress with bytes, speed and time left on stderr, the directory on stdout.
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use super::found;
+use crate::{
+    cli::{End, INTERRUPTED, color, config::Config, interrupt::Interrupt},
+    model::{
+        config::VlConfig,
+        hub::{Hub, HubError, ModelId, Progress, Settings, Watch},
+    },
+    record::{Failure, units::bytes},
+};
+
+/// Fetch a model. Exit code 130 if it was interrupted; the next pull goes on from there.
+pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
+    let id = ModelId::parse(id).map_err(Failure::from)?;
+    let hub = Hub::new(Settings::from_env()).map_err(Failure::from)?;
+    let interrupt = Interrupt::default();
+    interrupt.listen(|| {})?;
+    let mut watch = Line { bar: None, interrupt, started: false };
+    let outcome = hub.pull(&id, &mut watch);
+    watch.clear();
+    let pulled = match outcome {
+        Ok(pulled) => pulled,
+        Err(HubError::Cancelled) => {
+            eprintln!("stopped; the next pull of {id} goes on from here");
+            return Ok(INTERRUPTED);
+        }
+        Err(error) => return Err(End::Failed(error.into())),
+    };
+    let mut out = std::io::stdout();
+    if json {
+        let value = json!({
+            "id": id.to_string(), "dir": pulled.dir, "commit": pulled.commit, "files": pulled.files,
+            "bytes": pulled.bytes, "fetched": pulled.fetched
+        });
+        writeln!(out, "{value}")?;
+        return Ok(0);
+    }
+    let fetched = if pulled.fetched == 0 {
+        "all here already".into()
+    } else {
+        format!("{} fetched", bytes(pulled.fetched))
+    };
+    eprintln!("{id}: {} files, {}, {fetched}", pulled.files, bytes(pulled.bytes));
+    if let Some(hint) = found::suggestion(&pulled.dir, config) {
+        eprintln!("hint: {}", color::plain(&hint));
+    }
+    writeln!(out, "{}", pulled.dir.display())?;
+    Ok(0)
+}
+
+/// One line on a terminal.
+struct Line {
+    bar: Option<ProgressBar>,
+    interrupt: Interrupt,
+    started: bool,
+}
+
+impl Line {
+    fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Watch for Line {
+    fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {
+        if self.interrupt.asked() {
+            return ControlFlow::Break(());
+        }
+        if !self.started && std::io::stderr().is_terminal() {
+            let bar = ProgressBar::with_draw_target(Some(progress.total), ProgressDrawTarget::stderr());
+            let template =
+                "{msg} {bar:20} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            // What was here before is no speed.
+            bar.set_position(progress.done);
+            bar.reset_eta();
+            self.bar = Some(bar);
+        }
+        self.started = true;
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!(
+                "{}/{} {}",
+                progress.number,
+                progress.files,
+                color::plain(&progress.file)
+            ));
+            bar.set_length(progress.total);
+            bar.set_position(progress.done);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn judge(&mut self, dir: &Path) -> Result<(), Failure> {
+        VlConfig::read(dir)?;
+        Ok(())
+    }
+}

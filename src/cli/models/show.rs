@@ -1,0 +1,110 @@
+//! `specreel models inspect`.
+
+use std::{fmt::Write as _, io::Write as _, path::Path};
+
+use serde_json::json;
+
+use super::{columns, found, parameters};
+use crate::{
+    cli::{End, color, config::Config},
+    engine::memory,
+    model::about::{EXAMPLE, Inspection},
+    record::{Failure, FailureClass, units::bytes},
+};
+
+/// Say everything about a model. Exit code 3 if it cannot be used.
+pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
+    let dir = found::directory(model).map_err(|(what, hint)| Failure {
+        class: FailureClass::Input,
+        error: format!("model {}: {what}", model.display()),
+        hint: Some(hint),
+    })?;
+    let inspection = Inspection::of(&dir);
+    let drafters: Vec<String> = match inspection.problems.is_empty() {
+        true => found::drafters(&dir, config).into_iter().map(|found| found.name).collect(),
+        false => Vec::new(),
+    };
+    let available = memory::available();
+    let text = if as_json {
+        let mut value = serde_json::to_value(&inspection).map_err(std::io::Error::from)?;
+        value["dir"] = json!(dir);
+        value["drafters"] = json!(drafters);
+        value["available_memory"] = json!(available);
+        format!("{value}\n")
+    } else {
+        words(&inspection, &dir, &drafters, available)
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(if inspection.problems.is_empty() { 0 } else { 3 })
+}
+
+fn words(found: &Inspection, dir: &Path, drafters: &[String], available: Option<u64>) -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
+    row("directory", color::plain(&dir.display().to_string()).into_owned());
+    if let Some(family) = &found.family {
+        row("family", family.clone());
+    }
+    if let Some([text, rest]) = found.parameters {
+        row("parameters", format!("{} language model, {} vision", parameters(text), parameters(rest)));
+    }
+    if !found.shares.is_empty() {
+        let shares: Vec<String> =
+            found.shares.iter().map(|s| format!("{} {} tensors", s.tensors, s.dtype)).collect();
+        row("files", format!("{}, {}", bytes(found.bytes), shares.join(", ")));
+    }
+    if let Some(text) = &found.text {
+        let shape = [text.layers, text.hidden, text.intermediate, text.heads, text.kv_heads];
+        let [layers, hidden, ffn, heads, kv] = shape.map(|n| n.to_string());
+        row(
+            "layers",
+            format!("{layers}, {hidden} wide, feed-forward {ffn}, {heads} heads over {kv} key heads"),
+        );
+        let known = found.vocabulary.map(|n| format!("{n} tokens, ")).unwrap_or_default();
+        let tied = if text.tied { ", head tied" } else { "" };
+        row("vocabulary", format!("{known}{} embeddings{tied}", text.vocab));
+        row("context", format!("{} tokens", text.max_positions));
+    }
+    let video = format!("30 s of {}p", EXAMPLE.size.0);
+    if let Some([visual, frames]) = found.example {
+        let share = visual as f64 / frames.max(1) as f64;
+        row("visual tokens", format!("{visual} for {video} in {frames} frames, {share:.0} a frame"));
+    }
+    let mut out = format!("{}\n", color::plain(&found.name)) + &columns(&rows);
+    if !found.memory.is_empty() {
+        let mut rows = vec![["MEMORY", "WEIGHTS", "RUNNING", ""].map(str::to_owned).to_vec()];
+        for memory in &found.memory {
+            let fits = match available {
+                Some(available) if memory.run > available => "does not fit now",
+                _ => "",
+            };
+            rows.push(vec![memory.dtype.into(), bytes(memory.weights), bytes(memory.run), fits.into()]);
+        }
+        let now = available.map(|n| format!("; {} are available now", bytes(n))).unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _ = write!(out, "\n{}running: on {video}, without a drafter{now}\n", columns(&rows));
+    }
+    match drafters {
+        [] => {}
+        drafters => {
+            let _ = write!(out, "\ncan draft for it, best first:\n");
+            drafters.iter().for_each(|name| out += &format!("  {}\n", color::plain(name)));
+        }
+    }
+    for note in &found.notes {
+        let _ = write!(out, "\nnote: {}\n", color::plain(note));
+    }
+    if found.problems.is_empty() {
+        return out + "\nit can be used\n";
+    }
+    let _ = write!(out, "\nit cannot be used:\n");
+    let hints = found.problems.iter().map(|problem| problem.hint.as_deref());
+    for (problem, next) in found.problems.iter().zip(hints.skip(1).chain([None])) {
+        let _ = writeln!(out, "  {}", color::plain(&problem.error));
+        // Said once for problems of one kind.
+        if let Some(hint) = problem.hint.as_deref().filter(|hint| next != Some(hint)) {
+            let _ = writeln!(out, "    {}", color::plain(hint));
+        }
+    }
+    out
+}

@@ -1,0 +1,224 @@
+//! What can be typed after `specreel train`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, value_parser};
+
+use crate::{
+    cli::args::{device, dtype},
+    model::{
+        DeviceChoice, WeightType,
+        sparrow::{Recipe, VisualRows},
+    },
+    record::{Failure, FailureClass},
+    train::{Clips, Options},
+};
+
+/// Arguments of `train`.
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    /// What to train: a layer that drafts from the target's states
+    #[arg(value_enum)]
+    pub what: What,
+    /// Directory of the target model in Hugging Face layout [default: the embedded target]
+    #[arg(long, value_name = "DIR")]
+    pub target: Option<PathBuf>,
+    /// Where the target captions; the layer always learns on the processor
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub device: Option<DeviceChoice>,
+    /// Weight type of the target while it captions: auto (q8_0), f32, q8_0, q4_k
+    #[arg(long, value_name = "TYPE", value_parser = dtype)]
+    pub dtype: Option<WeightType>,
+    /// What the target captions: `scenes:N` (synthetic clips) or a folder of videos
+    #[arg(long, value_name = "scenes:N|FOLDER", default_value = "scenes:4000")]
+    pub data: String,
+    /// Folder of the drafter; one that holds a broken-off training is gone on with
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// What the target is asked about each clip
+    #[arg(long, value_name = "TEXT")]
+    pub prompt: Option<String>,
+    /// Longest caption
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
+    pub max_new_tokens: Option<u32>,
+    /// No pass on own outputs (MTP)
+    #[arg(long, conflicts_with = "recursions")]
+    pub no_mtp: bool,
+    /// Passes on own outputs after the first one
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=8))]
+    pub recursions: Option<u32>,
+    /// Show the visual embeddings in place of the target's states after half of its layers (IVSB)
+    #[arg(long)]
+    pub no_ivsb: bool,
+    /// Always show the visual rows in the visual stage (VATA)
+    #[arg(long, conflicts_with = "hidden")]
+    pub no_vata: bool,
+    /// Hide the visual rows from this share of the clips in the visual stage
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub hidden: Option<f64>,
+    /// Share of the clips that the text stage takes, visual rows left out
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub text_share: Option<f64>,
+    /// Times that each clip is learned from
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
+    pub epochs: Option<u32>,
+    /// Clips in a step
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
+    pub batch: Option<u32>,
+    /// Captioned clips in memory
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=65536))]
+    pub keep: Option<u32>,
+    /// Highest learning rate
+    #[arg(long, value_name = "R", value_parser = positive)]
+    pub learning_rate: Option<f64>,
+    /// Steps until it is reached
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=1_000_000))]
+    pub warm_up: Option<u32>,
+    /// Weight of the distance between own and target's states
+    #[arg(long, value_name = "W", value_parser = weight)]
+    pub state_weight: Option<f64>,
+    /// Weight of the cross-entropy with the target's distribution
+    #[arg(long, value_name = "W", value_parser = weight)]
+    pub token_weight: Option<f64>,
+    /// Width of the noise on the target's states
+    #[arg(long, value_name = "W", value_parser = weight)]
+    pub noise: Option<f64>,
+    /// Cut gradients at plus and minus this
+    #[arg(long, value_name = "G", value_parser = positive)]
+    pub clip: Option<f64>,
+    /// Be done after this time; such a training cannot be repeated exactly
+    #[arg(long, value_name = "M", value_parser = positive)]
+    pub minutes: Option<f64>,
+    /// Seconds between two saves
+    #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = weight)]
+    pub save_every: f64,
+    /// Seed of all randomness
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+    /// Print progress as JSON lines on stdout
+    #[arg(long)]
+    pub json: bool,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// What can be trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// Sparrow: drafts without looking at the video
+    Sparrow,
+    /// MSD: reads the visual embeddings before the text
+    Msd,
+}
+
+impl TrainArgs {
+    /// The options that these arguments mean.
+    ///
+    /// # Errors
+    /// Both losses weigh nothing.
+    pub fn options(&self) -> Result<Options, Failure> {
+        let base = Options::of(match self.what {
+            What::Sparrow => Recipe::Sparrow,
+            What::Msd => Recipe::Msd,
+        });
+        let count = |given: Option<u32>, default: usize| given.map_or(default, |n| n as usize);
+        let options = Options {
+            visual_rows: if self.no_ivsb { VisualRows::Embeddings } else { base.visual_rows },
+            hidden: if self.no_vata { 0.0 } else { self.hidden.unwrap_or(base.hidden) },
+            recursions: if self.no_mtp { 0 } else { count(self.recursions, base.recursions) },
+            text_share: self.text_share.unwrap_or(base.text_share),
+            prompt: self.prompt.clone().unwrap_or(base.prompt),
+            max_new_tokens: count(self.max_new_tokens, base.max_new_tokens),
+            epochs: count(self.epochs, base.epochs),
+            batch: count(self.batch, base.batch),
+            keep: count(self.keep, base.keep),
+            learning_rate: self.learning_rate.unwrap_or(base.learning_rate),
+            warm_up: count(self.warm_up, base.warm_up),
+            state_weight: self.state_weight.unwrap_or(base.state_weight),
+            token_weight: self.token_weight.unwrap_or(base.token_weight),
+            noise: self.noise.unwrap_or(base.noise),
+            clip: self.clip.unwrap_or(base.clip),
+            minutes: self.minutes,
+            seed: self.seed,
+            ..base
+        };
+        if options.state_weight == 0.0 && options.token_weight == 0.0 {
+            return Err(Failure {
+                class: FailureClass::Usage,
+                error: "with --state-weight 0 and --token-weight 0 there is nothing to learn".into(),
+                hint: Some("leave one of them out".into()),
+            });
+        }
+        Ok(options)
+    }
+
+    /// The clips.
+    ///
+    /// # Errors
+    /// No number after `scenes:`, or a folder without videos.
+    pub fn clips(&self) -> Result<Clips, Failure> {
+        let Some(number) = self.data.strip_prefix("scenes:") else {
+            return Ok(Clips::folder(self.data.as_ref(), self.seed)?);
+        };
+        let count = number.parse().ok().filter(|n| (1..=100_000_000).contains(n));
+        count.map(|count| Clips::Scenes { count }).ok_or_else(|| Failure {
+            class: FailureClass::Usage,
+            error: format!("--data {} has no number of scenes", self.data),
+            hint: Some("write for example --data scenes:2000".into()),
+        })
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|s| (0.0..=1.0).contains(s)).ok_or_else(|| "it must be from 0 to 1".into())
+}
+
+fn weight(text: &str) -> Result<f64, String> {
+    let good = |w: &f64| w.is_finite() && *w >= 0.0;
+    text.parse().ok().filter(good).ok_or_else(|| "it must be a number from 0".into())
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    weight(text).ok().filter(|w| *w > 0.0).ok_or_else(|| "it must be above 0".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: TrainArgs,
+    }
+
+    fn args(line: &str) -> TrainArgs {
+        Line::try_parse_from(std::iter::once("train").chain(line.split(' '))).unwrap().args
+    }
+
+    #[test]
+    fn flags_switch_one_thing_off() {
+        let of = |line: &str| args(line).options().unwrap();
+        let whole = of("sparrow --out o");
+        assert_eq!(whole, Options::of(Recipe::Sparrow));
+        assert_eq!(of("sparrow --out o --no-mtp"), Options { recursions: 0, ..whole.clone() });
+        assert_eq!(of("sparrow --out o --no-vata"), Options { hidden: 0.0, ..whole.clone() });
+        let without = Options { visual_rows: VisualRows::Embeddings, ..whole };
+        assert_eq!(of("sparrow --out o --no-ivsb"), without);
+        assert_eq!(of("msd --out o").recipe, Recipe::Msd);
+    }
+
+    #[test]
+    fn what_cannot_be_is_told() {
+        let nothing = args("msd --out o --state-weight 0 --token-weight 0").options().unwrap_err();
+        assert!(nothing.error.contains("nothing to learn"));
+        for data in ["scenes:", "scenes:x", "scenes:0", "scenes:-4"] {
+            assert_eq!(args(&format!("msd --out o --data {data}")).clips().unwrap_err().class.exit_code(), 2);
+        }
+        assert_eq!(args("msd --out o --data /no/such").clips().unwrap_err().class.exit_code(), 3);
+        assert_eq!(args("msd --out o --data scenes:7").clips().unwrap().len(), 7);
+    }
+}

@@ -1,0 +1,61 @@
+//! `specreel train`: drafters made on the user's own machine.
+//!
+//! stdout is JSON lines where asked; progress is on stderr, a line for each point of the curve. The first Ctrl-C saves and ends
+//! (130), and the same command goes on later.
+
+pub mod args;
+mod talk;
+
+pub use args::TrainArgs;
+
+use self::talk::Talk;
+use super::{End, INTERRUPTED, dirs::Dirs, interrupt::Interrupt};
+use crate::{
+    assets,
+    model::ModelSpec,
+    record::Failure,
+    train::{Job, Outcome, train},
+};
+
+/// Train.
+pub fn run(args: &TrainArgs) -> Result<i32, End> {
+    let (options, clips) = (args.options()?, args.clips()?);
+    let target = match &args.target {
+        Some(dir) => dir.clone(),
+        None => assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())).map_err(Failure::from)?.target,
+    };
+    let spec = ModelSpec {
+        target,
+        drafter: None,
+        heads: Vec::new(),
+        device: args.device.unwrap_or_default(),
+        drafter_device: None,
+        dtype: args.dtype.unwrap_or_default(),
+        rope: Default::default(),
+    };
+    let place = spec.target_place()?;
+    let interrupt = Interrupt::default();
+    interrupt.listen(|| {})?;
+    ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
+    let job = Job {
+        target: &spec.target,
+        place: &place,
+        clips: &clips,
+        options: &options,
+        out: &args.out,
+        save_every: args.save_every,
+    };
+    let mut talk = Talk::new(args.json, args.quiet, options.recursions > 0);
+    let outcome = train(&job, &mut |news| talk.news(&news), &|| interrupt.asked());
+    talk.clear();
+    match outcome.map_err(Failure::from)? {
+        Outcome::Finished(account) => {
+            talk.finished(&args.out, &account)?;
+            Ok(0)
+        }
+        Outcome::Stopped(account) => {
+            talk.stopped(&args.out, &account)?;
+            Ok(INTERRUPTED)
+        }
+    }
+}

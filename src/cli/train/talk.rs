@@ -1,0 +1,186 @@
+//! What is told about a training.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+use serde_json::json;
+
+use crate::{
+    chart::Curve,
+    cli::{color::plain, progress::Progress},
+    record,
+    train::{Account, News, Stage},
+};
+
+/// Where news go.
+pub struct Talk {
+    json: bool,
+    quiet: bool,
+    /// Whether there are passes on own outputs to tell of.
+    recursive: bool,
+    captioning: Progress,
+}
+
+impl Talk {
+    /// JSON lines on stdout, or plain lines on stderr unless `quiet`.
+    pub fn new(json: bool, quiet: bool, recursive: bool) -> Self {
+        Self { json, quiet, recursive, captioning: Progress::new(!quiet) }
+    }
+
+    /// Tell one thing.
+    pub fn news(&mut self, news: &News) {
+        if let News::Captioned { done, of } = news {
+            self.captioning.stage(record::Stage::Generate, *done as u64, *of as u64);
+            return;
+        }
+        self.captioning.clear();
+        if self.json {
+            let line = match news {
+                News::Begun { steps } => json!({"type": "begun", "steps": steps}),
+                News::Skipped { clip, why } => json!({"type": "skipped", "clip": clip, "why": why}),
+                News::Learned(progress) => json!({"type": "progress", "value": progress}),
+                News::Saved => json!({"type": "saved"}),
+                News::Captioned { .. } => return,
+            };
+            // A closed stdout does not end a training.
+            let _ = writeln!(io::stdout(), "{line}");
+        }
+        if self.quiet {
+            return;
+        }
+        match news {
+            News::Begun { steps: 0 } => eprintln!("the target captions, the layer learns"),
+            News::Begun { steps } => eprintln!("going on after {steps} steps"),
+            News::Skipped { clip, why } => eprintln!("skipped {}: {}", plain(clip), plain(why)),
+            News::Learned(p) => {
+                let own = format!(", on own outputs {:.1} %", p.point.own_agreement * 100.0);
+                eprintln!(
+                    "{:>6} {:<6} loss {:.3}  agreement {:.1} %{}  {:.0} tokens/s  {} left",
+                    p.point.step,
+                    stage(p.stage),
+                    p.point.loss,
+                    p.point.agreement * 100.0,
+                    if self.recursive { &own } else { "" },
+                    p.tokens_per_second,
+                    time(p.seconds_left)
+                );
+            }
+            News::Saved | News::Captioned { .. } => {}
+        }
+    }
+
+    /// Take the progress line away.
+    pub fn clear(&mut self) {
+        self.captioning.clear();
+    }
+
+    /// The end: a summary, and the curve as text and as a file.
+    ///
+    /// # Errors
+    /// Nothing can be written.
+    pub fn finished(&self, out: &Path, account: &Account) -> io::Result<()> {
+        let curve = curve(account, self.recursive);
+        std::fs::write(out.join("curve.svg"), curve.svg())?;
+        self.end("finished", account)?;
+        if !self.quiet {
+            eprint!("{}", curve.text(60, 12));
+            eprintln!("use it: specreel caption VIDEO --drafter {}", out.display());
+        }
+        Ok(())
+    }
+
+    /// The end before the end.
+    ///
+    /// # Errors
+    /// As [`Talk::finished`].
+    pub fn stopped(&self, out: &Path, account: &Account) -> io::Result<()> {
+        self.end("stopped", account)?;
+        if !self.quiet {
+            eprintln!("saved in {}; the same command goes on", out.display());
+        }
+        Ok(())
+    }
+
+    fn end(&self, how: &str, account: &Account) -> io::Result<()> {
+        if self.json {
+            writeln!(io::stdout(), "{}", json!({"type": how, "account": account}))?;
+        }
+        if !self.quiet {
+            let skipped = match account.skipped {
+                0 => String::new(),
+                1 => ", 1 clip skipped".into(),
+                n => format!(", {n} clips skipped"),
+            };
+            eprintln!(
+                "{how} after {} steps ({} of text), {} tokens, {}{skipped}",
+                account.steps,
+                account.text_steps,
+                account.tokens,
+                time(account.seconds)
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Loss-free part of the curve: how often layer and target agree.
+fn curve(account: &Account, recursive: bool) -> Curve {
+    let line = |name: &str, value: fn(&crate::train::Point) -> f64| {
+        (name.to_owned(), account.curve.iter().map(|p| (p.step as f64, value(p) * 100.0)).collect())
+    };
+    let mut lines = vec![line("on the target's states", |p| p.agreement)];
+    if recursive {
+        lines.push(line("on own outputs", |p| p.own_agreement));
+    }
+    Curve {
+        title: "Agreement with the target while training".into(),
+        x: "steps".into(),
+        y: "% of tokens".into(),
+        lines,
+    }
+}
+
+fn stage(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Text => "text",
+        Stage::Visual => "visual",
+    }
+}
+
+fn time(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return "unknown time".into();
+    }
+    let whole = seconds.round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m} min {s:02} s"),
+        (h, m, _) => format!("{h} h {m:02} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_in_words() {
+        assert_eq!(time(0.4), "0 s");
+        assert_eq!(time(75.0), "1 min 15 s");
+        assert_eq!(time(7290.0), "2 h 01 min");
+        assert_eq!(time(f64::NAN), "unknown time");
+    }
+
+    #[test]
+    fn the_curve_has_both_lines() {
+        let point =
+            crate::train::Point { step: 10, agreement: 0.5, own_agreement: 0.25, ..Default::default() };
+        let account = Account { curve: vec![point], ..Account::default() };
+        assert_eq!(super::curve(&account, false).lines.len(), 1);
+        let curve = curve(&account, true);
+        assert_eq!(curve.lines[0].1, [(10.0, 50.0)]);
+        assert_eq!(curve.lines[1].1, [(10.0, 25.0)]);
+    }
+}

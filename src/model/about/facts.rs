@@ -1,0 +1,179 @@
+//! The sizes of a checkpoint, from its configuration and the headers of its weight files.
+
+use std::path::Path;
+
+use super::Need;
+use crate::model::{
+    WeightType,
+    checkpoint::Checkpoint,
+    config::{TextConfig, VlConfig},
+    decoder::parts,
+    family::ModelError,
+    processor::{VideoProcessor, layout::Grid},
+    vision::TowerConfig,
+};
+
+/// Slots of a cache beside the prompt and the caption: the system's part of the prompt, and room for a drafted tree.
+const SLOTS_BESIDE: usize = 160;
+
+/// Patches that a tower takes at a time, and scores that it holds, in values: see the towers.
+const TOWER_PORTION: usize = 1024;
+const TOWER_SCORES: usize = 1 << 24;
+
+/// Rows of a prompt that the decoder reads at a time.
+const DECODER_ROWS: usize = 128;
+
+/// A video as a run looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampled {
+    /// Frames.
+    pub frames: usize,
+    /// Height and width in pixels.
+    pub size: (usize, usize),
+    /// Upper limit of pixels per frame; none = the checkpoint's own.
+    pub max_pixels: Option<usize>,
+    /// Longest caption, in tokens.
+    pub new_tokens: usize,
+}
+
+/// What a model makes of a video.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Visual tokens.
+    pub visual: usize,
+    /// Values of all patches.
+    pub patch_values: usize,
+    /// Patches of one temporal grid.
+    pub grid_patches: usize,
+}
+
+/// Sizes of a checkpoint.
+#[derive(Clone)]
+pub struct Facts {
+    /// The language model.
+    pub text: TextConfig,
+    /// Parameters of the language model.
+    pub text_parameters: u64,
+    /// Parameters of everything else: the tower and what leads from it to the language model.
+    pub tower_parameters: u64,
+    /// Bytes of a value of the embedding table as it is loaded.
+    pub table: usize,
+    /// Widths of the tower: its states, its feed-forward part, its heads.
+    tower: [usize; 3],
+    processor: VideoProcessor,
+}
+
+impl Facts {
+    /// Read the sizes of a directory.
+    ///
+    /// # Errors
+    /// What keeps them from being known. Weights that are missing or of another shape are no error here.
+    pub fn read(dir: &Path) -> Result<Self, ModelError> {
+        let config = VlConfig::read(dir)?;
+        let processor = VideoProcessor::load(dir, TowerConfig::of(&config)?.processor())?;
+        Ok(Self::of(&Checkpoint::open(dir)?, config, processor))
+    }
+
+    /// The same of files that were read already.
+    pub fn of(checkpoint: &Checkpoint, config: VlConfig, processor: VideoProcessor) -> Self {
+        let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
+        let all: u64 = checkpoint.tensors().map(|(_, info)| product(&info.shape)).sum();
+        let table = checkpoint.tensors().find(|(name, _)| name.ends_with("embed_tokens.weight"));
+        let width = |key: &str, default: u64| {
+            let value = config.raw.pointer(&format!("/vision_config/{key}"));
+            value.and_then(serde_json::Value::as_u64).unwrap_or(default).min(1 << 20) as usize
+        };
+        let tower = [width("hidden_size", 1280), width("intermediate_size", 3420), width("num_heads", 16)];
+        Self {
+            text: config.text,
+            text_parameters: listed,
+            tower_parameters: all.saturating_sub(listed),
+            table: table.map_or(4, |(_, info)| info.dtype.bitsize() / 8),
+            tower,
+            processor,
+        }
+    }
+
+    /// What the model makes of a video; none if it cannot look at it.
+    pub fn sample(&self, video: &Sampled) -> Option<Sample> {
+        let config = self.processor.config();
+        let (height, width) = video.size;
+        let (h, w) = self.processor.target_size(height, width, video.frames, video.max_pixels).ok()?;
+        let grid =
+            Grid { t: video.frames.div_ceil(config.temporal), h: h / config.patch, w: w / config.patch };
+        let visual = self.processor.visual_grid(grid).ok()?.len();
+        Some(Sample {
+            visual,
+            patch_values: grid.t * grid.h * grid.w * config.row(),
+            grid_patches: grid.h * grid.w,
+        })
+    }
+
+    /// The frame processor's settings.
+    pub fn processor(&self) -> &VideoProcessor {
+        &self.processor
+    }
+
+    /// Bytes that this model takes in a weight type, for a video of these visual tokens if there is one.
+    pub fn need(&self, dtype: WeightType, sample: Option<&Sample>, new_tokens: usize) -> Need {
+        let c = &self.text;
+        let visual = sample.map_or(0, |sample| sample.visual);
+        let slots = visual + new_tokens + SLOTS_BESIDE;
+        let states = 4 * c.hidden;
+        let line = c.heads * c.head_dim + 2 * c.kv_heads * c.head_dim;
+        // Embeddings, as the tower gives them and as the prompt has them, and the final states that methods ask for.
+        let kept = 3 * visual * states;
+        let rows = DECODER_ROWS * 4 * (6 * c.hidden + 2 * line + 4 * c.intermediate);
+        let [hidden, ffn, heads] = self.tower;
+        let tower = sample.map_or(0, |sample| {
+            let patches = sample.grid_patches.max(TOWER_PORTION.min(sample.patch_values));
+            let scores = (heads * patches).saturating_mul(patches).min(TOWER_SCORES);
+            4 * (patches * (10 * hidden + 3 * ffn) + 2 * scores)
+        });
+        Need {
+            weights: parts::bytes(c, dtype, self.table),
+            tower: 4 * self.tower_parameters,
+            cache: (c.layers * 2 * c.kv_heads * c.head_dim * 4) as u64 * slots as u64,
+            work: (kept + rows + tower) as u64,
+        }
+    }
+}
+
+fn product(shape: &[usize]) -> u64 {
+    shape.iter().map(|&n| n as u64).product()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(part: &str) -> Facts {
+        Facts::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(part)).unwrap()
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_files() {
+        for part in ["assets/demo/target", "tests/parity/fixtures/sharded_untied"] {
+            let facts = facts(part);
+            let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
+            let loaded = crate::model::family::VideoLlm::load(&dir, WeightType::F32, &mut |_, _| {}).unwrap();
+            let need = facts.need(WeightType::F32, None, 0);
+            assert_eq!(need.weights, loaded.decoder().bytes() as u64);
+            assert!(facts.tower_parameters > 0 && facts.text_parameters > facts.tower_parameters / 4);
+        }
+    }
+
+    #[test]
+    fn a_longer_video_needs_more_cache_and_nothing_else_of_the_weights() {
+        let facts = facts("assets/demo/target");
+        let video = |frames| Sampled { frames, size: (144, 192), max_pixels: None, new_tokens: 64 };
+        let (short, long) = (facts.sample(&video(8)).unwrap(), facts.sample(&video(64)).unwrap());
+        assert_eq!(short.visual * 8, long.visual);
+        let need = |sample| facts.need(WeightType::Q8_0, Some(sample), 64);
+        let (a, b) = (need(&short), need(&long));
+        assert_eq!((a.weights, a.tower), (b.weights, b.tower));
+        let slot = (facts.text.layers * 2 * facts.text.kv_heads * facts.text.head_dim * 4) as u64;
+        assert_eq!(b.cache - a.cache, slot * (long.visual - short.visual) as u64);
+        assert!(b.work > a.work);
+    }
+}

@@ -1,0 +1,234 @@
+//! Matrices of 16-bit floats, widened as they are read: half the memory of f32 and the same arithmetic.
+//!
+//! Every f16 and bf16 is an f32, so a product is exactly that of the widened matrix. Each dot product has one accumulator of
+//! eight lanes that takes the inputs in their order, whatever the number of rows in the call.
+
+use super::{LANES, Product, Shards};
+
+/// Which 16-bit float.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HalfKind {
+    /// IEEE half precision.
+    F16,
+    /// The upper half of an f32.
+    Bf16,
+}
+
+impl HalfKind {
+    /// The value of some bits.
+    #[inline]
+    pub fn widen(self, bits: u16) -> f32 {
+        match self {
+            HalfKind::F16 => half::f16::from_bits(bits).to_f32(),
+            HalfKind::Bf16 => half::bf16::from_bits(bits).to_f32(),
+        }
+    }
+
+    /// The nearest value's bits; infinite where it is too large.
+    #[inline]
+    pub fn narrow(self, value: f32) -> u16 {
+        match self {
+            HalfKind::F16 => half::f16::from_f32(value).to_bits(),
+            HalfKind::Bf16 => half::bf16::from_f32(value).to_bits(),
+        }
+    }
+}
+
+/// True if the path with vectors is used for this kind.
+#[cfg(target_arch = "x86_64")]
+fn has_vectors(kind: HalfKind) -> bool {
+    super::has_avx2() && (kind == HalfKind::Bf16 || std::arch::is_x86_feature_detected!("f16c"))
+}
+
+/// Some columns of `y = x Wᵀ`, `w` in 16 bits and `x` in f32.
+///
+/// # Safety
+/// No other call may write the same columns of `y` at the same time.
+pub unsafe fn product_half(product: &Product, kind: HalfKind, w: &[u16], x: &[f32], y: &Shards<'_>) {
+    product.check(w.len(), x.len(), 1);
+    #[cfg(target_arch = "x86_64")]
+    if has_vectors(kind) {
+        // SAFETY: the features were detected, the operands are as long as the product says, the columns are the caller's.
+        unsafe {
+            match kind {
+                HalfKind::F16 => avx2::product_f16(product, w, x, y),
+                HalfKind::Bf16 => avx2::product_bf16(product, w, x, y),
+            }
+        }
+        return;
+    }
+    let n = product.inputs;
+    for r in 0..product.rows {
+        for o in product.columns.clone() {
+            let dot = portable(kind, &w[o * n..(o + 1) * n], &x[r * n..(r + 1) * n]);
+            // SAFETY: the columns are the caller's.
+            unsafe { y.slice(r * product.outputs + o, 1)[0] = dot };
+        }
+    }
+}
+
+fn portable(kind: HalfKind, w: &[u16], x: &[f32]) -> f32 {
+    let mut lanes = [0f32; LANES];
+    let (wc, xc) = (w.chunks_exact(LANES), x.chunks_exact(LANES));
+    let tail: f32 = wc.remainder().iter().zip(xc.remainder()).map(|(&w, x)| kind.widen(w) * x).sum();
+    for (w, x) in wc.zip(xc) {
+        for (lane, (&w, x)) in lanes.iter_mut().zip(w.iter().zip(x)) {
+            *lane += kind.widen(w) * x;
+        }
+    }
+    lanes.iter().sum::<f32>() + tail
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    use super::{HalfKind, LANES, Product, Shards};
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn sum8(v: __m256) -> f32 {
+        let s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+        let s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+        _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn widen_f16(bits: __m128i) -> __m256 {
+        _mm256_cvtph_ps(bits)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn widen_bf16(bits: __m128i) -> __m256 {
+        _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))
+    }
+
+    /// Defines a product for one kind: `$product` walks the tiles, `$tile` sums `O` columns by `R` rows.
+    macro_rules! product {
+        ($product:ident, $tile:ident, $features:literal, $kind:expr, $widen:ident) => {
+            /// SAFETY: the operands are as long as the product says; the columns are the caller's.
+            #[target_feature(enable = $features)]
+            pub unsafe fn $product(product: &Product, w: &[u16], x: &[f32], y: &Shards<'_>) {
+                let mut r = 0;
+                while r < product.rows {
+                    let taken = (product.rows - r).min(4);
+                    let mut o = product.columns.start;
+                    while o < product.columns.end {
+                        let several = taken == 1 && o + 4 <= product.columns.end;
+                        // SAFETY: rows r to r + taken and these columns lie within the product.
+                        unsafe {
+                            match (taken, several) {
+                                (1, true) => $tile::<4, 1>(product, w, x, o, r, y),
+                                (1, false) => $tile::<1, 1>(product, w, x, o, r, y),
+                                (2, _) => $tile::<1, 2>(product, w, x, o, r, y),
+                                (3, _) => $tile::<1, 3>(product, w, x, o, r, y),
+                                _ => $tile::<1, 4>(product, w, x, o, r, y),
+                            }
+                        }
+                        o += if several { 4 } else { 1 };
+                    }
+                    r += taken;
+                }
+            }
+
+            /// SAFETY: rows `r..r + R` and columns `o..o + O` lie within the product; the columns are the caller's.
+            #[inline]
+            #[target_feature(enable = $features)]
+            unsafe fn $tile<const O: usize, const R: usize>(
+                product: &Product,
+                w: &[u16],
+                x: &[f32],
+                o: usize,
+                r: usize,
+                y: &Shards<'_>,
+            ) {
+                let n = product.inputs;
+                let whole = n / LANES * LANES;
+                let mut acc = [[_mm256_setzero_ps(); R]; O];
+                // SAFETY: every value below lies within rows that the caller vouches for.
+                unsafe {
+                    let (wp, xp) = (w.as_ptr().add(o * n), x.as_ptr().add(r * n));
+                    for at in (0..whole).step_by(LANES) {
+                        let xv: [__m256; R] = std::array::from_fn(|j| _mm256_loadu_ps(xp.add(j * n + at)));
+                        for (i, acc) in acc.iter_mut().enumerate() {
+                            let wv = $widen(_mm_loadu_si128(wp.add(i * n + at).cast()));
+                            for (acc, xv) in acc.iter_mut().zip(xv) {
+                                *acc = _mm256_fmadd_ps(wv, xv, *acc);
+                            }
+                        }
+                    }
+                    for (i, acc) in acc.into_iter().enumerate() {
+                        for (j, acc) in acc.into_iter().enumerate() {
+                            let rest =
+                                (whole..n).map(|k| $kind.widen(*wp.add(i * n + k)) * *xp.add(j * n + k));
+                            y.set((r + j) * product.outputs + o + i, sum8(acc) + rest.sum::<f32>());
+                        }
+                    }
+                }
+            }
+        };
+    }
+
+    product!(product_f16, tile_f16, "avx2,fma,f16c", HalfKind::F16, widen_f16);
+    product!(product_bf16, tile_bf16, "avx2,fma", HalfKind::Bf16, widen_bf16);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wave(n: usize, k: f32) -> Vec<f32> {
+        (0..n).map(|i| (i as f32 * k).sin()).collect()
+    }
+
+    #[test]
+    fn products_are_those_of_the_widened_matrix_and_rows_stand_alone() {
+        for kind in [HalfKind::F16, HalfKind::Bf16] {
+            for (inputs, outputs) in [(96, 7), (8, 4), (101, 13), (3, 2)] {
+                let w: Vec<u16> = wave(outputs * inputs, 0.37).into_iter().map(|v| kind.narrow(v)).collect();
+                let largest = 9;
+                let x = wave(largest * inputs, 0.91);
+                let run = |x: &[f32], columns: std::ops::Range<usize>| {
+                    let rows = x.len() / inputs;
+                    let mut y = vec![0f32; rows * outputs];
+                    let product = Product { inputs, outputs, rows, columns };
+                    // SAFETY: one call at a time.
+                    unsafe { product_half(&product, kind, &w, x, &Shards::new(&mut y)) };
+                    y
+                };
+                for rows in 1..=largest {
+                    let together = run(&x[..rows * inputs], 0..outputs);
+                    for r in 0..rows {
+                        let alone = run(&x[r * inputs..(r + 1) * inputs], 0..outputs);
+                        let ours = &together[r * outputs..(r + 1) * outputs];
+                        assert!(
+                            alone.iter().zip(ours).all(|(a, b)| a.to_bits() == b.to_bits()),
+                            "{kind:?} {rows}"
+                        );
+                        for (o, dot) in ours.iter().enumerate() {
+                            let wide = |i: usize| f64::from(kind.widen(w[o * inputs + i]));
+                            let exact: f64 =
+                                (0..inputs).map(|i| wide(i) * f64::from(x[r * inputs + i])).sum();
+                            assert!((f64::from(*dot) - exact).abs() < 1e-4);
+                        }
+                    }
+                }
+                // A part of the columns leaves the others alone.
+                let part = run(&x, 1..outputs);
+                assert!(part[0] == 0.0 && part[1] == run(&x, 0..outputs)[1]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_path_without_vectors_agrees() {
+        for kind in [HalfKind::F16, HalfKind::Bf16] {
+            let w: Vec<u16> = wave(101, 0.3).into_iter().map(|v| kind.narrow(v)).collect();
+            let x = wave(101, 0.7);
+            let exact: f64 = w.iter().zip(&x).map(|(&w, &x)| f64::from(kind.widen(w)) * f64::from(x)).sum();
+            assert!((f64::from(portable(kind, &w, &x)) - exact).abs() < 1e-4);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What a decoder is made of: its tensors by name and shape, and the bytes they take in each weight type.
+
+use super::linear::{Builder, Linear};
+use crate::model::{
+    WeightType,
+    checkpoint::{Checkpoint, CheckpointError},
+    config::TextConfig,
+};
+
+/// A matrix as it is multiplied: the rows of some tensors, stacked.
+pub(super) struct Matrix {
+    /// Names without `.weight`, and their rows.
+    tensors: Vec<(String, usize)>,
+    inputs: usize,
+    bias: bool,
+}
+
+impl Matrix {
+    fn outputs(&self) -> usize {
+        self.tensors.iter().map(|t| t.1).sum()
+    }
+
+    /// Read it, row by row, into a weight type.
+    pub fn load(&self, checkpoint: &Checkpoint, dtype: WeightType) -> Result<Linear, CheckpointError> {
+        // Before room is made for what a configuration only claims.
+        for (name, rows) in &self.tensors {
+            checkpoint.verify(&format!("{name}.weight"), &[*rows, self.inputs])?;
+        }
+        let mut builder = Builder::new(self.outputs(), self.inputs, dtype);
+        let mut biases = Vec::new();
+        for (name, rows) in &self.tensors {
+            checkpoint
+                .rows(&format!("{name}.weight"), [*rows, self.inputs], &mut |rows| builder.push(rows))?;
+            if self.bias {
+                biases.extend(checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
+            }
+        }
+        Ok(builder.finish(self.bias.then_some(biases)))
+    }
+}
+
+/// The matrices of a layer: queries, keys and values; output; gate and up; down.
+pub(super) fn layer(c: &TextConfig, index: usize) -> [Matrix; 4] {
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    let matrix = |tensors: &[(&str, usize)], inputs: usize, bias: bool| Matrix {
+        tensors: tensors.iter().map(|(name, rows)| (format!("model.layers.{index}.{name}"), *rows)).collect(),
+        inputs,
+        bias,
+    };
+    [
+        matrix(
+            &[("self_attn.q_proj", q), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)],
+            c.hidden,
+            true,
+        ),
+        matrix(&[("self_attn.o_proj", c.hidden)], q, false),
+        matrix(&[("mlp.gate_proj", c.intermediate), ("mlp.up_proj", c.intermediate)], c.hidden, false),
+        matrix(&[("mlp.down_proj", c.hidden)], c.intermediate, false),
+    ]
+}
+
+/// The head: the embedding table where they are tied.
+pub(super) fn head(c: &TextConfig) -> Matrix {
+    let name = if c.tied { "model.embed_tokens" } else { "lm_head" };
+    Matrix { tensors: vec![(name.to_owned(), c.vocab)], inputs: c.hidden, bias: false }
+}
+
+/// Every tensor that [`super::Decoder::load`] asks for, by its original name.
+pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
+    let mut all = vec![("model.embed_tokens.weight".to_owned(), vec![c.vocab, c.hidden])];
+    for index in 0..c.layers {
+        for norm in ["input_layernorm", "post_attention_layernorm"] {
+            all.push((format!("model.layers.{index}.{norm}.weight"), vec![c.hidden]));
+        }
+        for matrix in layer(c, index) {
+            for (name, rows) in &matrix.tensors {
+                all.push((format!("{name}.weight"), vec![*rows, matrix.inputs]));
+                if matrix.bias {
+                    all.push((format!("{name}.bias"), vec![*rows]));
+                }
+            }
+        }
+    }
+    all.push(("model.norm.weight".to_owned(), vec![c.hidden]));
+    if !c.tied {
+        all.push(("lm_head.weight".to_owned(), vec![c.vocab, c.hidden]));
+    }
+    all
+}
+
+/// Bytes of the loaded weights in a type, the embedding table at `table` bytes a value (as the checkpoint has it).
+pub fn bytes(c: &TextConfig, dtype: WeightType, table: usize) -> u64 {
+    let of = |matrix: &Matrix| Linear::bytes_of(matrix.outputs(), matrix.inputs, dtype) as u64;
+    let layers: u64 = c.layers as u64 * layer(c, 0).iter().map(of).sum::<u64>();
+    layers + of(&head(c)) + (c.vocab * c.hidden * table) as u64
+}
+
+/// What takes the place of a type in which some matrices do not fit: the type, and the width that does not divide.
+pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(WeightType, usize)> {
+    let widths = [c.hidden, c.heads * c.head_dim, c.intermediate];
+    let odd =
+        widths.into_iter().find(|&inputs| dtype != WeightType::Auto && dtype.fitting(inputs) != dtype)?;
+    Some((dtype.fitting(odd), odd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Place, config::VlConfig, decoder::Decoder};
+
+    fn fixture(name: &str) -> (Checkpoint, TextConfig) {
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name);
+        (Checkpoint::open(&dir).unwrap(), VlConfig::read(&dir).unwrap().text)
+    }
+
+    #[test]
+    fn the_listed_tensors_are_all_that_is_beside_the_tower() {
+        for name in ["gqa_tied", "gqa_untied_f16", "nested_bf16", "sharded_untied"] {
+            let (checkpoint, config) = fixture(name);
+            let listed = tensors(&config);
+            for (tensor, shape) in &listed {
+                checkpoint.verify(tensor, shape).unwrap();
+            }
+            let text = checkpoint.tensors().filter(|(name, _)| !name.contains("visual"));
+            assert_eq!(text.count(), listed.len(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_loaded_weights() {
+        for (name, table) in [("gqa_tied", 4), ("gqa_untied_f16", 2), ("mha_tied_bf16", 2)] {
+            let (checkpoint, config) = fixture(name);
+            for dtype in WeightType::ALL {
+                let loaded = Decoder::load(&checkpoint, &config, &Place::cpu(dtype), &mut |_, _| {}).unwrap();
+                assert_eq!(loaded.bytes() as u64, bytes(&config, dtype, table), "{name} {dtype:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The embedding table, in the type in which the checkpoint has it: rows are looked up and widened, never multiplied.
+
+use super::kernels::HalfKind;
+
+/// `ids × width` values.
+pub struct Table {
+    values: Values,
+    width: usize,
+}
+
+/// Values as a checkpoint holds them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// 32 bits each.
+    F32(Vec<f32>),
+    /// 16 bits each.
+    Half(HalfKind, Vec<u16>),
+}
+
+impl Values {
+    /// Bytes that they take.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Values::F32(values) => values.len() * 4,
+            Values::Half(_, bits) => bits.len() * 2,
+        }
+    }
+}
+
+impl Table {
+    /// A table of rows `width` wide.
+    pub fn new(values: Values, width: usize) -> Self {
+        Self { values, width }
+    }
+
+    /// Append the row of an id to `out`; false if there is no such row.
+    pub fn row(&self, id: u32, out: &mut Vec<f32>) -> bool {
+        let at = id as usize * self.width;
+        let range = at..at + self.width;
+        match &self.values {
+            Values::F32(values) => values.get(range).map(|row| out.extend_from_slice(row)).is_some(),
+            Values::Half(kind, bits) => {
+                bits.get(range).map(|row| out.extend(row.iter().map(|&bits| kind.widen(bits)))).is_some()
+            }
+        }
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.values.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_exact_in_any_type() {
+        let (kind, values) = (HalfKind::Bf16, [1.0f32, -2.5, 0.25, 96.0]);
+        let bits = values.map(|v| kind.narrow(v)).to_vec();
+        for table in [Table::new(Values::F32(values.to_vec()), 2), Table::new(Values::Half(kind, bits), 2)] {
+            let mut out = Vec::new();
+            assert!(table.row(1, &mut out) && !table.row(2, &mut out) && !table.row(u32::MAX, &mut out));
+            assert_eq!(out, [0.25, 96.0]);
+        }
+    }
+}

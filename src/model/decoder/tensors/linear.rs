@@ -1,0 +1,196 @@
+//! The decoder's matrices on a device: `y = x Wᵀ + b`.
+
+use candle_core::{
+    Device, Module, Result, Tensor,
+    quantized::{GgmlDType, QMatMul, QTensor},
+};
+
+use crate::model::{Place, WeightType};
+
+/// Rows up to which a bias is kept repeated. Kernels that add tensors of two shapes want their strides sent to the device first,
+/// in each layer of each pass.
+const REPEATED: usize = 32;
+
+/// A matrix of `outputs × inputs` with an optional bias.
+pub(super) struct Matrix {
+    weight: Weight,
+    /// `REPEATED × outputs`, all rows alike.
+    bias: Option<Tensor>,
+    bytes: usize,
+}
+
+/// Gates and as many values: `silu(x Gᵀ) ∘ (x Uᵀ)`.
+pub(super) struct Gated {
+    weight: Weight,
+    bytes: usize,
+}
+
+enum Weight {
+    /// `outputs × inputs`, in the type that is computed in.
+    Float(Tensor),
+    /// candle's blocks.
+    Blocks(QMatMul),
+}
+
+impl Weight {
+    /// Take `weight` (row-major `outputs × inputs`) to the place in its type, with its size in bytes. Widths that do not divide
+    /// into the type's blocks fall back to q8_0, or else to floats.
+    fn new(weight: Vec<f32>, outputs: usize, inputs: usize, place: &Place) -> Result<(Self, usize)> {
+        let blocks = match place.dtype().fitting(inputs) {
+            _ if !place.quantizes() => None,
+            WeightType::Q8_0 | WeightType::Auto => Some(GgmlDType::Q8_0),
+            WeightType::Q6K => Some(GgmlDType::Q6K),
+            WeightType::Q5K => Some(GgmlDType::Q5K),
+            WeightType::Q4K => Some(GgmlDType::Q4K),
+            WeightType::Q4_0 => Some(GgmlDType::Q4_0),
+            WeightType::F32 | WeightType::F16 | WeightType::Bf16 => None,
+        };
+        let Some(blocks) = blocks else {
+            return Ok(Self::floats(place.tensor(weight, &[outputs, inputs])?));
+        };
+        let weight = Tensor::from_vec(weight, (outputs, inputs), &Device::Cpu)?;
+        let weight = QTensor::quantize_onto(&weight, blocks, place.device())?;
+        let bytes = weight.storage_size_in_bytes();
+        Ok((Self::Blocks(QMatMul::from_qtensor(weight)?), bytes))
+    }
+
+    fn floats(weight: Tensor) -> (Self, usize) {
+        let bytes = weight.elem_count() * weight.dtype().size_in_bytes();
+        (Self::Float(weight), bytes)
+    }
+}
+
+impl Matrix {
+    /// Take `weight` (row-major `outputs × inputs`) and a bias to the place.
+    ///
+    /// # Errors
+    /// If the device's memory does not suffice.
+    pub fn new(
+        weight: Vec<f32>,
+        bias: Option<Vec<f32>>,
+        outputs: usize,
+        inputs: usize,
+        place: &Place,
+    ) -> Result<Self> {
+        let bias = bias
+            .map(|bias| place.tensor(bias, &[1, outputs])?.broadcast_as((REPEATED, outputs))?.contiguous());
+        let (weight, bytes) = Weight::new(weight, outputs, inputs, place)?;
+        Ok(Self { weight, bias: bias.transpose()?, bytes })
+    }
+
+    /// A matrix that is there already, without bias.
+    pub fn of(weight: Tensor) -> Self {
+        let (weight, bytes) = Weight::floats(weight);
+        Self { weight, bias: None, bytes }
+    }
+
+    /// Bytes that the weights take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Rows `rows × inputs` to `rows × outputs`.
+    ///
+    /// # Errors
+    /// If the rows have another width.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let y = match &self.weight {
+            Weight::Float(weight) => x.matmul(&weight.t()?)?,
+            Weight::Blocks(matmul) => matmul.forward(x)?,
+        };
+        match (&self.bias, y.dim(0)?) {
+            (Some(bias), rows) if rows <= REPEATED => y + bias.narrow(0, 0, rows)?,
+            (Some(bias), _) => y.broadcast_add(&bias.narrow(0, 0, 1)?),
+            (None, _) => Ok(y),
+        }
+    }
+}
+
+impl Gated {
+    /// Take `weight`, the rows of the gates and then those of the values, `2 · width × inputs`, to the place.
+    ///
+    /// # Errors
+    /// If the device's memory does not suffice.
+    pub fn new(weight: Vec<f32>, width: usize, inputs: usize, place: &Place) -> Result<Self> {
+        let (weight, bytes) = Weight::new(weight, 2 * width, inputs, place)?;
+        let weight = match weight {
+            Weight::Float(weight) => Weight::Float(weight.reshape((2, width, inputs))?),
+            blocks => blocks,
+        };
+        Ok(Self { weight, bytes })
+    }
+
+    /// Bytes that the weights take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Rows `rows × inputs` to `rows × width`.
+    ///
+    /// # Errors
+    /// If the rows have another width.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        match &self.weight {
+            // One product of two parts, so that gates and values each lie together.
+            Weight::Float(weight) => {
+                let (rows, inputs) = x.dims2()?;
+                let both =
+                    x.unsqueeze(0)?.broadcast_as((2, rows, inputs))?.matmul(&weight.transpose(1, 2)?)?;
+                both.get(0)?.silu()? * both.get(1)?
+            }
+            Weight::Blocks(matmul) => candle_nn::ops::swiglu(&matmul.forward(x)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ramp(n: usize, k: f32) -> Vec<f32> {
+        (0..n).map(|i| (i as f32 * k).sin()).collect()
+    }
+
+    #[test]
+    fn products_are_those_by_hand_for_any_number_of_rows() {
+        let (inputs, outputs) = (8, 6);
+        let (w, b) = (ramp(outputs * inputs, 0.37), ramp(outputs, 0.9));
+        let place = Place::tensors(Device::Cpu, "tensors", WeightType::F32);
+        let matrix = Matrix::new(w.clone(), Some(b.clone()), outputs, inputs, &place).unwrap();
+        let gated = Gated::new(w.clone(), outputs / 2, inputs, &place).unwrap();
+        assert_eq!((matrix.bytes(), gated.bytes()), (outputs * inputs * 4, outputs * inputs * 4));
+        for rows in [1, 2, REPEATED, REPEATED + 1] {
+            let x = ramp(rows * inputs, 0.21);
+            let dot = |r: usize, o: usize| -> f32 {
+                (0..inputs).map(|i| x[r * inputs + i] * w[o * inputs + i]).sum()
+            };
+            let tensor = Tensor::from_slice(&x, (rows, inputs), &Device::Cpu).unwrap();
+            let y = matrix.forward(&tensor).unwrap().to_vec2::<f32>().unwrap();
+            let g = gated.forward(&tensor).unwrap().to_vec2::<f32>().unwrap();
+            for r in 0..rows {
+                for (o, y) in y[r].iter().enumerate() {
+                    assert!((y - dot(r, o) - b[o]).abs() < 1e-5, "{rows} rows: {r} {o}");
+                }
+                for (o, g) in g[r].iter().enumerate() {
+                    let gate = dot(r, o);
+                    let want = gate / (1.0 + (-gate).exp()) * dot(r, o + outputs / 2);
+                    assert!((g - want).abs() < 1e-5, "{rows} rows: {r} {o}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn odd_widths_fall_back() {
+        for (dtype, inputs, bytes) in [
+            (WeightType::Q4K, 256, 144),
+            (WeightType::Q4K, 64, 68),
+            (WeightType::Q8_0, 64, 68),
+            (WeightType::Q8_0, 40, 160),
+        ] {
+            let place = Place::tensors(Device::Cpu, "tensors", dtype);
+            let matrix = Matrix::new(ramp(inputs, 0.3), None, 1, inputs, &place).unwrap();
+            assert_eq!(matrix.bytes(), bytes, "{dtype:?} {inputs} wide");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the hub has of a model: the commit of a revision, and its files with their sizes and checksums.
+
+use serde::Deserialize;
+
+use super::{HubError, ModelId, cache::is_commit};
+
+/// Largest listing that is read, in bytes.
+pub(super) const LONGEST: u64 = 16 << 20;
+
+/// Largest size that is believed, in bytes.
+const LARGEST: u64 = 1 << 44;
+
+/// How a file's content is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// SHA-256 of the content (large files).
+    Sha256(String),
+    /// git's name of a blob: SHA-1 of `blob LENGTH\0` and the content (small files).
+    Git(String),
+}
+
+impl Checksum {
+    /// The hexadecimal digits, which are the blob's name in the cache.
+    pub fn digits(&self) -> &str {
+        let (Self::Sha256(digits) | Self::Git(digits)) = self;
+        digits
+    }
+}
+
+/// A file of the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteFile {
+    /// Its path from the model's root.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its checksum.
+    pub checksum: Checksum,
+}
+
+/// A model at a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The commit.
+    pub commit: String,
+    /// The files.
+    pub files: Vec<RemoteFile>,
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    sha: String,
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sibling {
+    rfilename: String,
+    #[serde(default)]
+    size: Option<u64>,
+    #[serde(default)]
+    blob_id: Option<String>,
+    #[serde(default)]
+    lfs: Option<Lfs>,
+}
+
+#[derive(Deserialize)]
+struct Lfs {
+    sha256: String,
+    size: u64,
+}
+
+impl Listing {
+    /// Read the hub's answer to `/api/models/OWNER/NAME/revision/REVISION?blobs=true`.
+    ///
+    /// # Errors
+    /// [`HubError::Answer`] if it is not such an answer. Files without size or checksum are left out: nothing that cannot be
+    /// checked is fetched.
+    pub fn read(id: &ModelId, json: &[u8]) -> Result<Self, HubError> {
+        let refuse = |problem: String| HubError::Answer { what: id.to_string(), problem };
+        let raw: Raw = serde_json::from_slice(json).map_err(|e| refuse(e.to_string()))?;
+        if !is_commit(&raw.sha) {
+            return Err(refuse(format!("`{}` is no commit", raw.sha)));
+        }
+        let files = raw.siblings.into_iter().filter_map(Sibling::file).collect();
+        Ok(Self { commit: raw.sha, files })
+    }
+
+    /// A file by its path.
+    pub fn file(&self, path: &str) -> Option<&RemoteFile> {
+        self.files.iter().find(|file| file.path == path)
+    }
+}
+
+impl Sibling {
+    fn file(self) -> Option<RemoteFile> {
+        let hex = |digits: &str, length: usize| {
+            digits.len() == length && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        };
+        let (size, checksum) = match self.lfs {
+            Some(lfs) if hex(&lfs.sha256, 64) => (lfs.size, Checksum::Sha256(lfs.sha256)),
+            Some(_) => return None,
+            None => (self.size?, Checksum::Git(self.blob_id.filter(|digits| hex(digits, 40))?)),
+        };
+        (size <= LARGEST).then_some(RemoteFile { path: self.rfilename, size, checksum })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_and_large_files_are_told_apart() {
+        let (commit, git, sha) = ("a".repeat(40), "b".repeat(40), "c".repeat(64));
+        let json = format!(
+            r#"{{"sha":"{commit}","siblings":[
+                {{"rfilename":"config.json","size":7,"blobId":"{git}"}},
+                {{"rfilename":"w","size":9,"blobId":"{git}","lfs":{{"sha256":"{sha}","size":9,"pointerSize":1}}}},
+                {{"rfilename":"unknown"}},{{"rfilename":"odd","size":1,"blobId":"../../x"}}]}}"#
+        );
+        let id = ModelId::parse("a/b").unwrap();
+        let listing = Listing::read(&id, json.as_bytes()).unwrap();
+        assert_eq!(listing.files.len(), 2);
+        assert_eq!(listing.file("config.json").unwrap().checksum, Checksum::Git(git));
+        assert_eq!(listing.file("w").unwrap().checksum.digits(), sha);
+        for bad in ["", "[]", r#"{"sha":"../x","siblings":[]}"#] {
+            assert!(Listing::read(&id, bad.as_bytes()).is_err());
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A layer that drafts from its target's states (Sparrow, MSD; the form is EAGLE's).
+//!
+//! The row of token t gets z = FC([embedding of t ; the target's final state before t]) (Sparrow, eq. 1) and goes through one
+//! decoder layer and a norm; what comes out stands for the target's final state at t, and the target's head reads the next
+//! token from it. Embeddings and head are the target's own, shared, not copied. While drafting, own outputs stand for states
+//! that the target has not computed yet.
+//!
+//! Checkpoint: `config.json` ([`SparrowConfig`]) and `model.safetensors` with `fc.weight` (`width × 2 width`), `fc.bias`,
+//! `model.layers.0.…` and `model.norm.weight` under the names of a Qwen2 checkpoint.
+
+mod config;
+mod projection;
+mod states;
+
+use std::{path::Path, sync::Arc};
+
+use candle_core::{Result, Tensor};
+
+pub use config::{MODEL_TYPE, Recipe, SparrowConfig, TargetMark, VisualRows};
+pub use states::TextStates;
+
+use self::projection::Projection;
+use super::{
+    Place,
+    checkpoint::{Checkpoint, CheckpointError},
+    decoder::{Decoder, with_slice},
+};
+
+/// Embeddings that a fingerprint is taken of, at most.
+const MARKED: usize = 64;
+
+/// A loaded layer.
+pub struct Sparrow {
+    name: String,
+    config: SparrowConfig,
+    decoder: Arc<Decoder>,
+    projection: Projection,
+}
+
+impl Sparrow {
+    /// Load a checkpoint directory for this target.
+    ///
+    /// # Errors
+    /// A file is missing or damaged, or it was made for another target.
+    pub fn load(dir: &Path, target: &Decoder, place: &Place) -> std::result::Result<Self, CheckpointError> {
+        let config = SparrowConfig::read(dir)?;
+        let name =
+            dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let here =
+            mark(target, "").map_err(|e| CheckpointError::tensor("model.embed_tokens", &e.to_string()))?;
+        if let Some(difference) = config.target.difference(&here) {
+            let problem = format!("it drafts for another target: {difference}");
+            return Err(CheckpointError::file(&dir.join("config.json"), &problem));
+        }
+        let checkpoint = Checkpoint::open(dir)?;
+        let width = target.config().hidden;
+        let layer = config.layer(target.config());
+        let projection = Projection::load(&checkpoint, width, place)?;
+        let decoder = Arc::new(target.with_layer(&checkpoint, &layer, place)?);
+        Ok(Self { name, config, decoder, projection })
+    }
+
+    /// Name for people: the directory's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its `config.json` says.
+    pub fn config(&self) -> &SparrowConfig {
+        &self.config
+    }
+
+    /// The layer between the target's embeddings and head.
+    pub fn decoder(&self) -> &Arc<Decoder> {
+        &self.decoder
+    }
+
+    /// Input rows of tokens, `ids × width`, from the states before them (`ids × width`, flat).
+    ///
+    /// # Errors
+    /// If an id is outside of the embeddings, or there are not as many states as ids.
+    pub fn fuse(&self, ids: &[u32], before: &[f32]) -> Result<Tensor> {
+        let width = self.decoder.config().hidden;
+        if before.len() != ids.len() * width {
+            candle_core::bail!("{} values before {} tokens of {width}", before.len(), ids.len());
+        }
+        self.projection.forward(&self.decoder.embed(ids)?, before)
+    }
+
+    /// Bytes of the projection that makes its rows.
+    pub fn projection_bytes(&self) -> usize {
+        self.projection.bytes()
+    }
+}
+
+/// What tells this target from others.
+///
+/// # Errors
+/// If the model has no embeddings.
+pub fn mark(target: &Decoder, name: &str) -> Result<TargetMark> {
+    let config = target.config();
+    Ok(TargetMark {
+        name: name.to_owned(),
+        hidden_size: config.hidden,
+        vocab_size: config.vocab,
+        num_hidden_layers: config.layers,
+        fingerprint: fingerprint(target)?,
+    })
+}
+
+/// FNV-1a over the bits of up to 64 embeddings, evenly spread over the table: whatever was trained differently differs here.
+fn fingerprint(target: &Decoder) -> Result<String> {
+    let vocab = target.config().vocab;
+    let count = MARKED.min(vocab);
+    let ids: Vec<u32> = (0..count).map(|i| (i * vocab / count) as u32).collect();
+    let hash = with_slice(&target.embed(&ids)?, |values| {
+        let bytes = values.iter().flat_map(|value| value.to_bits().to_le_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    })?;
+    Ok(format!("{hash:016x}"))
+}

@@ -1,0 +1,62 @@
+//! What a drafting layer's rows are made of: tokens, and states of the target or its own.
+
+use candle_core::{Result, Tensor};
+
+use crate::model::{
+    decoder::{Pass, with_slice},
+    sparrow::Sparrow,
+};
+
+/// The states beside a [`super::ModelDrafter`] that goes on from its target's.
+pub struct Head<'a> {
+    layer: &'a Sparrow,
+    width: usize,
+    /// The target's states before each accepted token that was not fed yet.
+    before: Vec<f32>,
+    /// Own outputs of this step: the root's, then those of the fed nodes in the order of their slots.
+    own: Vec<f32>,
+}
+
+impl<'a> Head<'a> {
+    /// `before` is the target's final state before the first root.
+    pub fn new(layer: &'a Sparrow, before: &[f32]) -> Self {
+        let width = layer.decoder().config().hidden;
+        Self { layer, width, before: before.to_vec(), own: Vec::new() }
+    }
+
+    /// Input rows of the accepted tokens that wait.
+    pub(super) fn waiting(&mut self, ids: &[u32]) -> Result<Tensor> {
+        let input = self.layer.fuse(ids, &self.before)?;
+        self.before.clear();
+        self.own.clear();
+        Ok(input)
+    }
+
+    /// Input rows of nodes whose parents stand in these slots after the root's; none = the root.
+    pub(super) fn nodes(&self, ids: &[u32], parents: impl Iterator<Item = Option<usize>>) -> Result<Tensor> {
+        let mut before = Vec::with_capacity(ids.len() * self.width);
+        for parent in parents {
+            let at = parent.map_or(0, |slot| slot + 1) * self.width;
+            before.extend_from_slice(self.own.get(at..at + self.width).unwrap_or_default());
+        }
+        self.layer.fuse(ids, &before)
+    }
+
+    /// Keep the outputs of the last `rows` rows of a pass.
+    pub(super) fn keep(&mut self, pass: &Pass, rows: usize) -> Result<()> {
+        with_slice(&pass.states, |states| {
+            let from = states.len().saturating_sub(rows * self.width);
+            self.own.extend_from_slice(&states[from..]);
+        })
+    }
+
+    /// After a verify pass whose rows have these states: what stands before each accepted node, and before the new root.
+    pub(super) fn settle(&mut self, path: &[usize], states: &Tensor) -> Result<()> {
+        with_slice(states, |states| {
+            for row in std::iter::once(0).chain(path.iter().map(|node| node + 1)) {
+                let at = row * self.width;
+                self.before.extend_from_slice(states.get(at..at + self.width).unwrap_or_default());
+            }
+        })
+    }
+}

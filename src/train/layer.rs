@@ -1,0 +1,261 @@
+//! The drafting layer as it is trained: the same arithmetic as `model::sparrow`, through candle's autograd.
+//!
+//! With a single layer nobody reads what comes out at visual rows, so only their keys and values are computed.
+
+use std::collections::BTreeMap;
+
+use candle_core::{D, DType, Device, Result, Tensor, Var};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::sample::Batch;
+use crate::model::{
+    checkpoint::{Checkpoint, CheckpointError},
+    config::TextConfig,
+};
+
+/// Names of the tensors below `model.layers.0.`, with rows and columns in terms of the shape.
+const PARTS: [&str; 12] = [
+    "input_layernorm.weight",
+    "self_attn.q_proj.weight",
+    "self_attn.q_proj.bias",
+    "self_attn.k_proj.weight",
+    "self_attn.k_proj.bias",
+    "self_attn.v_proj.weight",
+    "self_attn.v_proj.bias",
+    "self_attn.o_proj.weight",
+    "post_attention_layernorm.weight",
+    "mlp.gate_proj.weight",
+    "mlp.up_proj.weight",
+    "mlp.down_proj.weight",
+];
+
+/// A trainable layer with the target's frozen embeddings and head.
+pub struct TrainedLayer {
+    config: TextConfig,
+    vars: BTreeMap<String, Var>,
+    /// `vocab × width`.
+    embeddings: Tensor,
+    /// `vocab × width`.
+    head: Tensor,
+}
+
+/// Losses of one step.
+pub struct Losses {
+    /// What is made small.
+    pub total: Tensor,
+    /// Mean distance of states in the first pass.
+    pub state: f32,
+    /// Mean cross-entropy in the first pass.
+    pub token: f32,
+    /// Share of answer rows whose best token is the target's, for the first pass and each recursion.
+    pub agreement: Vec<f32>,
+}
+
+impl TrainedLayer {
+    /// A layer that begins as the target's last one; its input projection begins at random, as a linear layer of torch does.
+    ///
+    /// # Errors
+    /// If the target's checkpoint lacks a tensor.
+    pub fn new(
+        target: &Checkpoint,
+        config: &TextConfig,
+        seed: u64,
+    ) -> std::result::Result<Self, CheckpointError> {
+        let (d, last) = (config.hidden, config.layers.saturating_sub(1));
+        let mut values = BTreeMap::new();
+        for part in PARTS {
+            let shape = Self::shape(config, part);
+            let loaded = target.f32(&format!("model.layers.{last}.{part}"), &shape)?;
+            values.insert(format!("model.layers.0.{part}"), (loaded, shape));
+        }
+        values.insert("model.norm.weight".into(), (target.f32("model.norm.weight", &[d])?, vec![d]));
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let bound = 1.0 / (2.0 * d as f32).sqrt();
+        let mut random =
+            |n: usize| (0..n).map(|_| (rng.random::<f32>() * 2.0 - 1.0) * bound).collect::<Vec<f32>>();
+        values.insert("fc.weight".into(), (random(2 * d * d), vec![d, 2 * d]));
+        values.insert("fc.bias".into(), (random(d), vec![d]));
+        let table = target.f32("model.embed_tokens.weight", &[config.vocab, d])?;
+        let head = match config.tied {
+            true => table.clone(),
+            false => target.f32("lm_head.weight", &[config.vocab, d])?,
+        };
+        let tensor = |e: candle_core::Error| CheckpointError::tensor("model.layers.0", &e.to_string());
+        let frozen = |values| Tensor::from_vec(values, (config.vocab, d), &Device::Cpu).map_err(tensor);
+        let vars = values.into_iter().map(|(name, (values, shape))| {
+            let made = Tensor::from_vec(values, shape, &Device::Cpu).and_then(|t| Var::from_tensor(&t));
+            made.map(|var| (name, var)).map_err(tensor)
+        });
+        Ok(Self {
+            config: config.clone(),
+            vars: vars.collect::<std::result::Result<_, _>>()?,
+            embeddings: frozen(table)?,
+            head: frozen(head)?,
+        })
+    }
+
+    fn shape(config: &TextConfig, part: &str) -> Vec<usize> {
+        let c = config;
+        let (d, q, kv) = (c.hidden, c.heads * c.head_dim, c.kv_heads * c.head_dim);
+        match part {
+            "self_attn.q_proj.weight" => vec![q, d],
+            "self_attn.q_proj.bias" => vec![q],
+            "self_attn.k_proj.weight" | "self_attn.v_proj.weight" => vec![kv, d],
+            "self_attn.k_proj.bias" | "self_attn.v_proj.bias" => vec![kv],
+            "self_attn.o_proj.weight" => vec![d, q],
+            "mlp.gate_proj.weight" | "mlp.up_proj.weight" => vec![c.intermediate, d],
+            "mlp.down_proj.weight" => vec![d, c.intermediate],
+            _ => vec![d],
+        }
+    }
+
+    /// What is trained, by name in the order of the names.
+    pub fn vars(&self) -> &BTreeMap<String, Var> {
+        &self.vars
+    }
+
+    fn var(&self, name: &str) -> Result<&Tensor> {
+        self.vars
+            .get(name)
+            .map(Var::as_tensor)
+            .ok_or_else(|| candle_core::Error::Msg(format!("the layer has no `{name}`")))
+    }
+
+    fn part(&self, name: &str) -> Result<&Tensor> {
+        self.var(&format!("model.layers.0.{name}"))
+    }
+
+    /// `x Wᵀ + b` over the last axis.
+    fn linear(&self, x: &Tensor, name: &str, bias: bool) -> Result<Tensor> {
+        let mut shape = x.dims().to_vec();
+        let weight = self.var(&format!("{name}.weight"))?;
+        let rows = x.elem_count() / weight.dim(1)?;
+        let y = x.reshape((rows, weight.dim(1)?))?.matmul(&weight.t()?)?;
+        let y = if bias { y.broadcast_add(self.var(&format!("{name}.bias"))?)? } else { y };
+        if let Some(last) = shape.last_mut() {
+            *last = weight.dim(0)?;
+        }
+        y.reshape(shape)
+    }
+
+    fn norm(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        let mean = x.sqr()?.mean_keepdim(D::Minus1)?;
+        let scale = (mean + f64::from(self.config.norm_eps))?.sqrt()?.recip()?;
+        x.broadcast_mul(&scale)?.broadcast_mul(weight)
+    }
+
+    /// States at the text rows, `B × T × width`, from the states before them.
+    ///
+    /// # Errors
+    /// If shapes do not agree.
+    pub fn forward(&self, batch: &Batch, before: &Tensor) -> Result<Tensor> {
+        let c = &self.config;
+        let (b, t, d) = before.dims3()?;
+        let embeddings = self.embeddings.index_select(&batch.ids, 0)?.reshape((b, t, d))?;
+        let z = self.linear(&Tensor::cat(&[&embeddings, before], 2)?, "fc", true)?;
+        let input_norm = self.part("input_layernorm.weight")?;
+        let normed = self.norm(&z, input_norm)?;
+        let p = |name: &str| format!("model.layers.0.self_attn.{name}");
+        let q = self.linear(&normed, &p("q_proj"), true)?;
+        // Keys and values: the visual rows stand before the text.
+        let read = match &batch.visual {
+            Some(visual) => Tensor::cat(&[&self.norm(visual, input_norm)?, &normed], 1)?,
+            None => normed,
+        };
+        let all = read.dim(1)?;
+        let heads = |x: Tensor, rows: usize, count: usize| {
+            x.reshape((b, rows, count, c.head_dim))?.transpose(1, 2)?.contiguous()
+        };
+        let q = heads(q, t, c.heads)?;
+        let k = heads(self.linear(&read, &p("k_proj"), true)?, all, c.kv_heads)?;
+        let v = heads(self.linear(&read, &p("v_proj"), true)?, all, c.kv_heads)?;
+        let (q, k) = (self.rotate(&q, batch, all - t)?, self.rotate(&k, batch, 0)?);
+
+        let group = c.heads / c.kv_heads;
+        let q = q.reshape((b, c.kv_heads, group * t, c.head_dim))?;
+        let scores = (q.matmul(&k.transpose(2, 3)?)? * (1.0 / (c.head_dim as f64).sqrt()))?;
+        let scores = scores.reshape((b, c.heads, t, all))?.broadcast_add(&batch.mask)?;
+        let weights = softmax(&scores)?.reshape((b, c.kv_heads, group * t, all))?;
+        let attended = weights.matmul(&v)?.reshape((b, c.heads, t, c.head_dim))?;
+        let attended = attended.transpose(1, 2)?.reshape((b, t, c.heads * c.head_dim))?;
+        let x = (z + self.linear(&attended, &p("o_proj"), false)?)?;
+
+        let normed = self.norm(&x, self.part("post_attention_layernorm.weight")?)?;
+        let m = |name: &str| format!("model.layers.0.mlp.{name}");
+        let gate = self.linear(&normed, &m("gate_proj"), false)?.silu()?;
+        let up = self.linear(&normed, &m("up_proj"), false)?;
+        let x = (x + self.linear(&(gate * up)?, &m("down_proj"), false)?)?;
+        self.norm(&x, self.var("model.norm.weight")?)
+    }
+
+    /// Turn heads (`B × heads × rows × head_dim`) by their positions; `from` is the first row's place in the batch's tables.
+    fn rotate(&self, x: &Tensor, batch: &Batch, from: usize) -> Result<Tensor> {
+        let (rows, half) = (x.dim(2)?, self.config.head_dim / 2);
+        let table = |t: &Tensor| t.narrow(2, from, rows)?.contiguous();
+        let (cos, sin) = (table(&batch.rotation.0)?, table(&batch.rotation.1)?);
+        let (a, b) = (x.narrow(3, 0, half)?, x.narrow(3, half, half)?);
+        let turned = [
+            (a.broadcast_mul(&cos)? - b.broadcast_mul(&sin)?)?,
+            (b.broadcast_mul(&cos)? + a.broadcast_mul(&sin)?)?,
+        ];
+        Tensor::cat(&turned, 3)
+    }
+
+    /// The losses of a batch: a first pass on the target's states, then `recursions` passes on own outputs (MTP). Of each pass:
+    /// `weights.0` · smooth L1 of the states + `weights.1` · cross-entropy with the target's distribution, means over the answer
+    /// rows; the sum over the passes.
+    ///
+    /// # Errors
+    /// If shapes do not agree.
+    pub fn losses(&self, batch: &Batch, recursions: usize, weights: (f64, f64)) -> Result<Losses> {
+        let rows = batch.rows.max(1) as f64;
+        let logits = batch.states.matmul(&self.head.t()?)?;
+        let (wanted, best) = (softmax(&logits)?, logits.argmax(D::Minus1)?);
+        let (mut before, mut sum) = (batch.before.clone(), None);
+        let (mut first, mut agreement) = (None, Vec::new());
+        for pass in 0..=recursions {
+            let out = self.forward(batch, &before)?;
+            let (b, t, d) = out.dims3()?;
+            let answered = out.reshape((b * t, d))?.index_select(&batch.answer, 0)?;
+            let state = smooth_l1(&(&answered - &batch.states)?)?;
+            let said = answered.matmul(&self.head.t()?)?;
+            let token = ((&wanted * log_softmax(&said)?)?.sum_all()? * (-1.0 / rows))?;
+            let right = said.argmax(D::Minus1)?.eq(&best)?.to_dtype(DType::F32)?.sum_all()?;
+            agreement.push(right.to_scalar::<f32>()? / rows as f32);
+            if first.is_none() {
+                first = Some((state.to_scalar::<f32>()?, token.to_scalar::<f32>()?));
+            }
+            let loss = ((state * weights.0)? + (token * weights.1)?)?;
+            sum = Some(match sum {
+                None => loss,
+                Some(sum) => (sum + loss)?,
+            });
+            if pass < recursions {
+                let shifted = Tensor::cat(&[&out.narrow(1, 0, 1)?, &out.narrow(1, 0, t - 1)?], 1)?;
+                let real = batch.before.broadcast_mul(&batch.own.affine(-1.0, 1.0)?)?;
+                before = (shifted.broadcast_mul(&batch.own)? + real)?;
+            }
+        }
+        let (state, token) = first.unwrap_or_default();
+        let total = sum.ok_or_else(|| candle_core::Error::Msg("no pass was made".into()))?;
+        Ok(Losses { total, state, token, agreement })
+    }
+}
+
+fn softmax(x: &Tensor) -> Result<Tensor> {
+    let e = x.broadcast_sub(&x.max_keepdim(D::Minus1)?.detach())?.exp()?;
+    e.broadcast_div(&e.sum_keepdim(D::Minus1)?)
+}
+
+fn log_softmax(x: &Tensor) -> Result<Tensor> {
+    let x = x.broadcast_sub(&x.max_keepdim(D::Minus1)?.detach())?;
+    x.broadcast_sub(&x.exp()?.sum_keepdim(D::Minus1)?.log()?)
+}
+
+/// Mean of d²/2 where |d| < 1, of |d| - 1/2 elsewhere.
+fn smooth_l1(difference: &Tensor) -> Result<Tensor> {
+    let size = difference.abs()?;
+    let near = size.lt(1.0)?;
+    near.where_cond(&(difference.sqr()? * 0.5)?, &(size - 0.5)?)?.mean_all()
+}

@@ -1,0 +1,181 @@
+//! What the trainer learns from: the target's own captions with its states, and batches of them as tensors.
+
+use std::ops::Range;
+
+use candle_core::{Device, Result, Tensor};
+
+use crate::model::decoder::{Positions, rope::Rope};
+
+/// A clip that the target captioned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Text tokens: the prompt without its visual tokens, then the caption.
+    pub ids: Vec<u32>,
+    /// Positions of the text rows.
+    pub positions: Positions,
+    /// The target's final states at the text rows, `rows × width`.
+    pub states: Vec<f32>,
+    /// Its state at the last visual row: what stands before the first text row after the video.
+    pub last_visual: Vec<f32>,
+    /// Text rows before the video.
+    pub front: usize,
+    /// Text rows whose next token is of the caption.
+    pub answer: Range<usize>,
+    /// What stands at the visual rows, `rows × width`.
+    pub visual: Vec<f32>,
+    /// Positions of the visual rows.
+    pub visual_positions: Positions,
+}
+
+impl Sample {
+    /// Width of the states.
+    pub fn width(&self) -> usize {
+        self.last_visual.len()
+    }
+
+    /// The state before a text row.
+    fn before(&self, row: usize) -> Option<&[f32]> {
+        let width = self.width();
+        match row {
+            _ if row == self.front => Some(&self.last_visual),
+            0 => None,
+            _ => self.states.get((row - 1) * width..row * width),
+        }
+    }
+}
+
+/// Some samples, padded to one length. `B` samples of `T` text rows and `V` visual rows, `R` answer rows in all.
+pub struct Batch {
+    /// Token ids, `B · T`.
+    pub ids: Tensor,
+    /// The target's states before the rows, `B × T × width`.
+    pub before: Tensor,
+    /// 1 where a recursion takes its own output in place of the state before, `B × T × 1`.
+    pub own: Tensor,
+    /// Which of the `B · T` rows are answer rows, `R`.
+    pub answer: Tensor,
+    /// The target's states there, `R × width`.
+    pub states: Tensor,
+    /// Visual rows, `B × V × width`; none if no sample shows any.
+    pub visual: Option<Tensor>,
+    /// Cosines and sines, `B × 1 × (V + T) × head_dim / 2`.
+    pub rotation: (Tensor, Tensor),
+    /// Added to scores, `B × 1 × T × (V + T)`: 0 where a row sees another, far below otherwise.
+    pub mask: Tensor,
+    /// Answer rows.
+    pub rows: usize,
+}
+
+/// What hides a slot.
+const HIDDEN: f32 = -1e9;
+
+impl Batch {
+    /// Put samples together; `shown` says of each whether its visual rows are there. `noise` is asked for the noise on every
+    /// value of the states before a sample's rows.
+    ///
+    /// # Errors
+    /// If the samples are of different widths.
+    pub fn new(
+        samples: &[(&Sample, bool)],
+        rope: &Rope,
+        noise: &mut dyn FnMut(usize) -> f32,
+    ) -> Result<Self> {
+        let width = samples.first().map_or(0, |(s, _)| s.width());
+        let t = samples.iter().map(|(s, _)| s.ids.len()).max().unwrap_or(0);
+        let seen = |(s, shown): &(&Sample, bool)| if *shown { s.visual_positions.len() } else { 0 };
+        let v = samples.iter().map(seen).max().unwrap_or(0);
+        let (b, half) = (samples.len(), rope.tables(&Positions::text(0, 1)).0.len());
+        let mut ids = vec![0u32; b * t];
+        let mut before = vec![0f32; b * t * width];
+        let mut own = vec![0f32; b * t];
+        let mut visual = vec![0f32; b * v * width];
+        let mut mask = vec![HIDDEN; b * t * (v + t)];
+        let (mut cos, mut sin) = (vec![1f32; b * (v + t) * half], vec![0f32; b * (v + t) * half]);
+        let (mut answer, mut states) = (Vec::new(), Vec::new());
+        for (i, (sample, _)) in samples.iter().enumerate() {
+            let (rows, shown) = (sample.ids.len(), seen(&samples[i]));
+            ids[i * t..i * t + rows].copy_from_slice(&sample.ids);
+            for row in 0..rows {
+                let at = (i * t + row) * width;
+                if let Some(state) = sample.before(row) {
+                    let noisy = state.iter().map(|value| value + noise(rows));
+                    before[at..at + width].iter_mut().zip(noisy).for_each(|(to, value)| *to = value);
+                }
+                // Only rows that are learned have outputs worth going on from.
+                let learned = row.checked_sub(1).is_some_and(|last| sample.answer.contains(&last));
+                own[i * t + row] = if learned { 1.0 } else { 0.0 };
+            }
+            for (slots, positions) in
+                [(0, (shown > 0).then_some(&sample.visual_positions)), (v, Some(&sample.positions))]
+            {
+                let Some(positions) = positions else { continue };
+                let (c, s) = rope.tables(positions);
+                let at = (i * (v + t) + slots) * half;
+                cos[at..at + c.len()].copy_from_slice(&c);
+                sin[at..at + s.len()].copy_from_slice(&s);
+            }
+            visual[i * v * width..][..shown * width].copy_from_slice(&sample.visual[..shown * width]);
+            for row in 0..t {
+                let line = &mut mask[(i * t + row) * (v + t)..][..v + t];
+                if row >= sample.front {
+                    line[..shown].fill(0.0);
+                }
+                line[v..=v + row].fill(0.0);
+            }
+            answer.extend(sample.answer.clone().map(|row| (i * t + row) as u32));
+            states.extend_from_slice(&sample.states[sample.answer.start * width..sample.answer.end * width]);
+        }
+        let (cpu, rows) = (&Device::Cpu, answer.len());
+        let table = |values| Tensor::from_vec(values, (b, 1, v + t, half), cpu);
+        Ok(Self {
+            ids: Tensor::from_vec(ids, b * t, cpu)?,
+            before: Tensor::from_vec(before, (b, t, width), cpu)?,
+            own: Tensor::from_vec(own, (b, t, 1), cpu)?,
+            answer: Tensor::from_vec(answer, rows, cpu)?,
+            states: Tensor::from_vec(states, (rows, width), cpu)?,
+            visual: (v > 0).then(|| Tensor::from_vec(visual, (b, v, width), cpu)).transpose()?,
+            rotation: (table(cos)?, table(sin)?),
+            mask: Tensor::from_vec(mask, (b, 1, t, v + t), cpu)?,
+            rows,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(front: usize, visual: usize, rows: usize) -> Sample {
+        Sample {
+            ids: (0..rows as u32).collect(),
+            positions: Positions::text(0, rows),
+            states: (0..rows * 2).map(|i| i as f32).collect(),
+            last_visual: vec![-1.0, -2.0],
+            front,
+            answer: rows - 2..rows,
+            visual: vec![7.0; visual * 2],
+            visual_positions: Positions::text(0, visual),
+        }
+    }
+
+    #[test]
+    fn rows_see_what_they_may_and_follow_the_right_states() {
+        let (a, b) = (sample(1, 3, 4), sample(2, 2, 5));
+        let rope = Rope::new(4, 1e4, None);
+        let batch = Batch::new(&[(&a, true), (&b, false)], &rope, &mut |_| 0.0).unwrap();
+        let before = batch.before.to_vec3::<f32>().unwrap();
+        assert_eq!(before[0][..4], [[0.0, 0.0], [-1.0, -2.0], [2.0, 3.0], [4.0, 5.0]]);
+        assert_eq!(before[1][2..], [[-1.0, -2.0], [4.0, 5.0], [6.0, 7.0]]);
+        let mask = batch.mask.squeeze(1).unwrap().to_vec3::<f32>().unwrap();
+        let sees = |i: usize, row: usize| -> Vec<usize> {
+            mask[i][row].iter().enumerate().filter(|(_, m)| **m == 0.0).map(|(at, _)| at).collect()
+        };
+        assert_eq!(sees(0, 0), [3]);
+        assert_eq!(sees(0, 2), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(sees(1, 3), [3, 4, 5, 6], "hidden visual rows are seen by nobody");
+        assert_eq!(batch.answer.to_vec1::<u32>().unwrap(), [2, 3, 8, 9]);
+        let own = batch.own.squeeze(2).unwrap().to_vec2::<f32>().unwrap();
+        assert_eq!(own, [[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]]);
+        assert_eq!(batch.rows, 4);
+    }
+}

@@ -1,0 +1,274 @@
+//! What a training leaves on disk: the layer as it is used, and everything it takes to go on.
+//!
+//! Both are written beside their place and moved there whole, so that a kill or a full disk leaves what was there before.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use half::bf16;
+use safetensors::{
+    SafeTensors,
+    tensor::{Dtype, TensorView, serialize},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{AdamW, Options, TrainError, TrainedLayer};
+use crate::model::sparrow::{SparrowConfig, TargetMark};
+
+/// File of the state.
+const STATE: &str = "training.safetensors";
+/// File of what is told about a training.
+const ACCOUNT: &str = "training.json";
+
+/// Which of the two stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Text rows alone.
+    #[default]
+    Text,
+    /// Visual rows before the text.
+    Visual,
+}
+
+/// A point of the curve: means since the point before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Steps made.
+    pub step: usize,
+    /// What is made small.
+    pub loss: f64,
+    /// Distance of states in the first pass.
+    pub state: f64,
+    /// Cross-entropy in the first pass.
+    pub token: f64,
+    /// Share of tokens on which layer and target agree, on the target's states.
+    pub agreement: f64,
+    /// The same on own outputs, after the last recursion.
+    pub own_agreement: f64,
+}
+
+/// How far a training is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Account {
+    /// Where the clips come from.
+    pub data: String,
+    /// Their number.
+    pub clips: usize,
+    /// First clip of the running round.
+    pub clip: usize,
+    /// Its stage.
+    pub stage: Stage,
+    /// Steps made in it.
+    pub round_steps: usize,
+    /// Steps made in all.
+    pub steps: usize,
+    /// Steps of the text stage.
+    pub text_steps: usize,
+    /// Caption tokens learned from.
+    pub tokens: u64,
+    /// Seconds at work, pauses not counted.
+    pub seconds: f64,
+    /// Clips that could not be used.
+    pub skipped: usize,
+    /// True once it is over.
+    pub finished: bool,
+    /// The curve.
+    pub curve: Vec<Point>,
+}
+
+/// What `training.json` tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Told {
+    options: Options,
+    target: TargetMark,
+    account: Account,
+}
+
+/// The folder of a training.
+#[derive(Clone, Debug)]
+pub struct Store {
+    dir: PathBuf,
+    options: Options,
+    mark: TargetMark,
+}
+
+impl Store {
+    /// Open a new or empty folder, or one that holds a training of these options; its account, if there is one.
+    ///
+    /// # Errors
+    /// The folder holds something else, cannot be made or read, or the training in it is over.
+    pub fn open(
+        dir: &Path,
+        options: &Options,
+        mark: &TargetMark,
+        data: &str,
+    ) -> Result<(Self, Option<Account>), TrainError> {
+        fs::create_dir_all(dir).map_err(TrainError::write(dir))?;
+        let store = Self { dir: dir.to_owned(), options: options.clone(), mark: mark.clone() };
+        let path = dir.join(ACCOUNT);
+        let damaged = |problem: String| TrainError::Damaged { path: path.clone(), problem };
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                let unreadable = |source| TrainError::Unreadable { dir: dir.to_owned(), source };
+                let ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(".half-");
+                let others = fs::read_dir(dir).map_err(unreadable)?.flatten().any(|e| !ours(&e.file_name()));
+                return match others {
+                    true => Err(TrainError::Occupied { dir: dir.to_owned() }),
+                    false => Ok((store, None)),
+                };
+            }
+            Err(e) => return Err(damaged(e.to_string())),
+        };
+        let told: Told = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
+        let other = |key: &str, saved: &str, asked: &str| {
+            Err(TrainError::Other {
+                dir: dir.to_owned(),
+                key: key.into(),
+                saved: saved.into(),
+                asked: asked.into(),
+            })
+        };
+        if let Some((key, asked, saved)) = options.difference(&told.options) {
+            return other(&key, &saved, &asked);
+        }
+        if told.account.data != data {
+            return other("data", &told.account.data, data);
+        }
+        if told.target.fingerprint != mark.fingerprint {
+            return other("the target", &told.target.name, &mark.name);
+        }
+        if told.account.finished {
+            return Err(TrainError::Finished { dir: dir.to_owned() });
+        }
+        Ok((store, Some(told.account)))
+    }
+
+    /// Take up what was saved: the account that belongs to the weights.
+    ///
+    /// # Errors
+    /// The state is missing or damaged.
+    pub fn resume(&self, layer: &TrainedLayer, adam: &mut AdamW) -> Result<Account, TrainError> {
+        let path = self.dir.join(STATE);
+        let damaged = |problem: String| TrainError::Damaged { path: path.clone(), problem };
+        let bytes = fs::read(&path).map_err(|e| damaged(e.to_string()))?;
+        let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let text = metadata.metadata().as_ref().and_then(|m| m.get("account").cloned()).unwrap_or_default();
+        let account: Account = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
+        let read = |name: String| -> Result<Vec<f32>, TrainError> {
+            let view = file.tensor(&name).map_err(|e| damaged(e.to_string()))?;
+            Ok(view.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
+        };
+        for (name, var) in layer.vars() {
+            let values = read(format!("weight.{name}"))?;
+            if values.len() != var.elem_count() {
+                return Err(damaged(format!("`{name}` has {} values", values.len())));
+            }
+            let tensor = candle_core::Tensor::from_vec(values, var.shape(), var.device())?;
+            var.set(&tensor)?;
+            adam.moments
+                .insert(name.clone(), (read(format!("first.{name}"))?, read(format!("second.{name}"))?));
+        }
+        adam.steps = account.steps;
+        Ok(account)
+    }
+
+    /// Save the layer for use, and what it takes to go on (unless the training is over).
+    ///
+    /// # Errors
+    /// A file cannot be written; what was there before is still there.
+    pub fn save(
+        &self,
+        layer: &TrainedLayer,
+        config: &SparrowConfig,
+        adam: &AdamW,
+        account: &Account,
+    ) -> Result<(), TrainError> {
+        let (mut state, mut model) = (Vec::new(), Vec::new());
+        for (name, var) in layer.vars() {
+            let (values, shape) = (var.flatten_all()?.to_vec1::<f32>()?, var.dims().to_vec());
+            let short = values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect::<Vec<u8>>();
+            model.push((name.clone(), Dtype::BF16, shape.clone(), short));
+            let zeros = || vec![0.0; values.len()];
+            let (first, second) = adam.moments.get(name).cloned().unwrap_or_else(|| (zeros(), zeros()));
+            for (what, values) in [("weight", &values), ("first", &first), ("second", &second)] {
+                let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+                state.push((format!("{what}.{name}"), Dtype::F32, shape.clone(), bytes));
+            }
+        }
+        let json = |value: &dyn erased::Json, name: &str| {
+            value
+                .pretty()
+                .map_err(|e| TrainError::Damaged { path: self.dir.join(name), problem: e.to_string() })
+        };
+        let told =
+            Told { options: self.options.clone(), target: self.mark.clone(), account: account.clone() };
+        let text = serde_json::to_string(account).unwrap_or_default();
+        self.write("config.json", json(config, "config.json")?.as_bytes())?;
+        self.write("model.safetensors", &self.file(&model, None)?)?;
+        if !account.finished {
+            self.write(STATE, &self.file(&state, Some(("account".into(), text)))?)?;
+        }
+        self.write(ACCOUNT, json(&told, ACCOUNT)?.as_bytes())?;
+        if account.finished {
+            // Nobody goes on from here; a state that stays would do no harm.
+            let _ = fs::remove_file(self.dir.join(STATE));
+        }
+        Ok(())
+    }
+
+    fn file(
+        &self,
+        tensors: &[(String, Dtype, Vec<usize>, Vec<u8>)],
+        about: Option<(String, String)>,
+    ) -> Result<Vec<u8>, TrainError> {
+        let failed = |e: safetensors::SafeTensorError| TrainError::Damaged {
+            path: self.dir.join("model.safetensors"),
+            problem: e.to_string(),
+        };
+        let views: Result<Vec<_>, _> = tensors
+            .iter()
+            .map(|(name, dtype, shape, bytes)| Ok((name, TensorView::new(*dtype, shape.clone(), bytes)?)))
+            .collect();
+        serialize(views.map_err(failed)?, about.map(|pair| HashMap::from([pair]))).map_err(failed)
+    }
+
+    /// Write a file of the folder: beside its place first, then moved there.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TrainError> {
+        let (path, half) = (self.dir.join(name), self.dir.join(format!(".half-{name}")));
+        let written = fs::File::create(&half).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        });
+        let moved = written.and_then(|()| fs::rename(&half, &path));
+        if moved.is_err() {
+            // A full disk must not be left fuller.
+            let _ = fs::remove_file(&half);
+        }
+        moved.map_err(TrainError::write(&path))
+    }
+}
+
+/// Values as readable JSON, whatever their type.
+mod erased {
+    /// Something that can be written as JSON.
+    pub trait Json {
+        /// In lines, with a newline at the end.
+        fn pretty(&self) -> serde_json::Result<String>;
+    }
+
+    impl<T: serde::Serialize> Json for T {
+        fn pretty(&self) -> serde_json::Result<String> {
+            serde_json::to_string_pretty(self).map(|text| text + "\n")
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The target captions a clip and leaves its states.
+
+use std::path::Path;
+
+use candle_core::Tensor;
+
+use super::{Options, TrainError, clips::Pixels, sample::Sample};
+use crate::{
+    model::{
+        Place,
+        decoder::{Cache, Mask, Pass, Positions, Taps, Workspace, with_slice},
+        family::{ModelError, VideoLlm},
+        sparrow::VisualRows,
+    },
+    speculate::{context::layers_of, sampling::argmax},
+};
+
+/// Rows of a prompt that are read at once.
+const CHUNK: usize = 128;
+
+/// The target as a teacher.
+pub struct Teacher {
+    model: VideoLlm,
+    cache: Cache,
+    workspace: Workspace,
+}
+
+impl Teacher {
+    /// Load the target.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn load(dir: &Path, place: &Place) -> Result<Self, ModelError> {
+        let model = VideoLlm::load_on(dir, place, &mut |_, _| {})?;
+        let cache = model.decoder().cache(512);
+        Ok(Self { model, cache, workspace: Workspace::default() })
+    }
+
+    /// The target.
+    pub fn model(&self) -> &VideoLlm {
+        &self.model
+    }
+
+    /// Let it caption a clip greedily. None if a state is not finite.
+    ///
+    /// # Errors
+    /// A pass fails, or the clip does not fit the model.
+    pub fn caption(&mut self, clip: &Pixels, options: &Options) -> Result<Option<Sample>, TrainError> {
+        let (model, decoder) = (&self.model, self.model.decoder().clone());
+        let grid = model.processor().visual_grid(clip.patches.grid).map_err(ModelError::from)?;
+        let prompt = model.prompt(&options.prompt, grid, clip.sample_fps)?;
+        let going = &mut |_, _| std::ops::ControlFlow::Continue(());
+        let embeddings = model.encode(&clip.patches, going)?;
+        let rows: Vec<usize> = (0..prompt.ids.len()).collect();
+        let input = model.embed(&prompt, Some(&embeddings), &rows)?;
+        let middle = layers_of(model, 0.5) - 1;
+        let taps = Taps {
+            after_layers: if options.visual_rows == VisualRows::Middle { vec![middle] } else { vec![] },
+            ..Taps::default()
+        };
+        let (width, visual, end) = (decoder.config().hidden, prompt.visual.clone(), prompt.video.end);
+        let mut sample = Sample {
+            front: visual.start,
+            visual_positions: prompt.positions.slice(visual.clone()),
+            last_visual: vec![0.0; width],
+            ..Sample::default()
+        };
+        if options.visual_rows == VisualRows::Embeddings {
+            with_slice(&embeddings, |values| sample.visual.extend_from_slice(values))?;
+        }
+        self.cache.truncate(0);
+        let mut last: Option<Tensor> = None;
+        for chunk in rows.chunks(CHUNK) {
+            let (from, n) = (chunk[0], chunk.len());
+            let at = prompt.positions.slice(from..from + n);
+            let pass = self.pass(&input.narrow(0, from, n)?, &at, &taps)?;
+            with_slice(&pass.states, |states| {
+                for (row, state) in (from..).zip(states.chunks_exact(width)) {
+                    if prompt.is_text(row) {
+                        sample.states.extend_from_slice(state);
+                    } else if row + 1 == end {
+                        sample.last_visual.copy_from_slice(state);
+                    }
+                }
+            })?;
+            if let Some(states) = pass.after_layers.first() {
+                with_slice(states, |states| {
+                    for (_, state) in
+                        (from..).zip(states.chunks_exact(width)).filter(|(r, _)| visual.contains(r))
+                    {
+                        sample.visual.extend_from_slice(state);
+                    }
+                })?;
+            }
+            last = Some(pass.states.narrow(0, n - 1, 1)?);
+        }
+        let text: Vec<usize> = rows.iter().copied().filter(|row| prompt.is_text(*row)).collect();
+        sample.ids = text.iter().map(|&row| prompt.ids[row]).collect();
+        sample.positions = prompt.positions.select(&text);
+        let first = sample.ids.len() - 1;
+
+        let (vocab, ends) = (self.model.tokenizer().vocabulary(), self.model.tokenizer().end_ids().to_vec());
+        for position in (prompt.next..).take(options.max_new_tokens) {
+            let Some(state) = &last else { break };
+            let logits = decoder.logits(state, &mut self.workspace)?;
+            let id = with_slice(&logits, |row| argmax(&row[..vocab.min(row.len())]))?;
+            if ends.contains(&id) {
+                break;
+            }
+            let at = Positions::text(position, 1);
+            let pass = self.pass(&decoder.embed(&[id])?, &at, &Taps::default())?;
+            with_slice(&pass.states, |state| sample.states.extend_from_slice(state))?;
+            sample.ids.push(id);
+            sample.positions.axes.iter_mut().for_each(|axis| axis.push(position));
+            last = Some(pass.states);
+        }
+        sample.answer = first..sample.ids.len();
+        let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
+        Ok((finite(&sample.states) && finite(&sample.visual) && finite(&sample.last_visual))
+            .then_some(sample))
+    }
+
+    fn pass(&mut self, input: &Tensor, at: &Positions, taps: &Taps) -> Result<Pass, TrainError> {
+        let decoder = self.model.decoder();
+        Ok(decoder.forward(input, at, &Mask::Causal, &mut self.cache, taps, &mut self.workspace)?)
+    }
+}

@@ -1,0 +1,166 @@
+//! What is allocated while weights are read and prompts are prefilled.
+
+use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
+
+use candle_core::{Device, Tensor};
+use specreel::{
+    engine::{Command, Engine, RunRequest, TextSampling, room::Video},
+    model::{
+        DeviceChoice, ModelSpec, Place, WeightType,
+        about::Facts,
+        checkpoint::Checkpoint,
+        config::TextConfig,
+        decoder::{Decoder, Positions, Sequence, parts},
+    },
+    record::EventKind,
+    scenes::{self, Scene},
+    speculate::Method,
+    video::Sampling,
+};
+
+use crate::counting::peak;
+
+/// What reading may hold beside the weights: a portion as f32, and as it is put into its type.
+const PORTIONS: usize = 16 << 20;
+
+fn config(hidden: usize, layers: usize, intermediate: usize, vocab: usize, tied: bool) -> TextConfig {
+    TextConfig {
+        hidden,
+        layers,
+        heads: hidden / 64,
+        kv_heads: hidden / 128,
+        head_dim: 64,
+        intermediate,
+        vocab,
+        tied,
+        rope_theta: 1e6,
+        mrope_section: None,
+        norm_eps: 1e-6,
+        max_positions: 1 << 17,
+    }
+}
+
+/// A language model of small random weights in bf16.
+fn write(dir: &Path, config: &TextConfig) {
+    let mut header = serde_json::Map::new();
+    let mut at = 0;
+    for (name, shape) in parts::tensors(config) {
+        let end = at + 2 * shape.iter().product::<usize>();
+        header
+            .insert(name, serde_json::json!({ "dtype": "BF16", "shape": shape, "data_offsets": [at, end] }));
+        at = end;
+    }
+    let mut text = serde_json::to_string(&header).unwrap();
+    while !text.len().is_multiple_of(8) {
+        text.push(' ');
+    }
+    let mut file = std::io::BufWriter::new(std::fs::File::create(dir.join("model.safetensors")).unwrap());
+    file.write_all(&(text.len() as u64).to_le_bytes()).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let mut state = 1u32;
+    for _ in 0..at / 2 {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        // A sign and a mantissa at 2^-6.
+        let bits = ((state >> 16) & 0x807f) as u16 | 0x3c80;
+        file.write_all(&bits.to_le_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn weights_are_never_held_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    for (vocab, tied) in [(16_384, false), (32_768, true)] {
+        let config = config(1024, 4, 2816, vocab, tied);
+        write(dir.path(), &config);
+        let checkpoint = Checkpoint::open(dir.path()).unwrap();
+        for dtype in WeightType::ALL {
+            let (decoder, most) =
+                peak(|| Decoder::load(&checkpoint, &config, &Place::cpu(dtype), &mut |_, _| {}).unwrap());
+            let bytes = parts::bytes(&config, dtype, 2) as usize;
+            assert_eq!(decoder.bytes(), bytes, "{dtype:?}");
+            assert!(most < bytes + PORTIONS, "{dtype:?}: {most} at once for {bytes}");
+            assert!(most >= bytes, "{dtype:?}: {most} at once for {bytes}");
+        }
+    }
+}
+
+/// Half a minute of 720p is 21,600 visual tokens. Scores of all rows against all slots would take 2.5 GB a head.
+#[test]
+fn a_prompt_of_25000_tokens_is_read_in_bounded_memory() {
+    let (rows, dir) = (25_000, tempfile::tempdir().unwrap());
+    let config = config(128, 1, 256, 512, true);
+    write(dir.path(), &config);
+    let checkpoint = Checkpoint::open(dir.path()).unwrap();
+    let decoder =
+        Arc::new(Decoder::load(&checkpoint, &config, &Place::cpu(WeightType::Q8_0), &mut |_, _| {}).unwrap());
+    let values: Vec<f32> = (0..rows * config.hidden).map(|i| (i as f32 * 0.37).sin()).collect();
+    let embeddings = Tensor::from_vec(values, (rows, config.hidden), &Device::Cpu).unwrap();
+    let mut sequence = Sequence::new(decoder, rows + 64);
+    let cache = sequence.bytes();
+    let mut told = Vec::new();
+    let (whole, most) = peak(|| {
+        let positions = Positions::text(0, rows);
+        sequence.prefill(&embeddings, &positions, rows as u32, &mut |_, _| {}, &mut |done, total| {
+            told.push((done, total));
+            ControlFlow::Continue(())
+        })
+    });
+    assert!(whole.unwrap() && sequence.len() == rows);
+    assert_eq!(sequence.bytes(), cache, "the cache did not have to grow");
+    assert!(most < 64 << 20, "{most} bytes beside the cache of {cache}");
+    // Told often enough to be stopped soon.
+    assert!(told.len() > 150 && told.is_sorted() && told.last() == Some(&(rows, rows)));
+}
+
+/// The estimate is for whole runs; here is what one takes.
+#[test]
+fn the_estimate_is_near_what_a_run_takes() {
+    let at = |part: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo").join(part);
+    let dir = tempfile::tempdir().unwrap();
+    let clip = dir.path().join("clip.mp4");
+    scenes::encode::mp4(&Scene::from_seed(11), &clip, 320, 240).unwrap();
+    let video = Video { frames: 48, size: (240, 320), max_pixels: None, new_tokens: 32 };
+    for dtype in [WeightType::F32, WeightType::Q8_0, WeightType::Bf16] {
+        let facts = Facts::read(&at("target")).unwrap();
+        let sample = facts.sample(&video).unwrap();
+        let need =
+            facts.need(dtype, Some(&sample), video.new_tokens).total() + 4 * sample.patch_values as u64;
+        let ((), most) = peak(|| {
+            let (handle, mut events) = Engine::start().unwrap();
+            let spec = ModelSpec {
+                target: at("target"),
+                drafter: None,
+                heads: Vec::new(),
+                device: DeviceChoice::Cpu,
+                drafter_device: None,
+                dtype,
+                rope: Default::default(),
+            };
+            handle.send(Command::Load(spec)).unwrap();
+            let request = RunRequest {
+                before: Vec::new(),
+                run: 1,
+                video: clip.clone(),
+                prompt: "What happens?".into(),
+                method: Method::preset("autoregressive").unwrap(),
+                sampling: Sampling::Frames(video.frames),
+                max_pixels: None,
+                max_new_tokens: video.new_tokens,
+                text: TextSampling::default(),
+                logprobs: 0,
+            };
+            handle.send(Command::Run(Box::new(request))).unwrap();
+            // Until the engine has ended and given everything back, so that the next turn counts its own only.
+            drop(handle);
+            let mut done = false;
+            while let Some(event) = events.blocking_recv() {
+                assert!(!matches!(event.kind, EventKind::Failed(_)), "{event:?}");
+                done |= matches!(event.kind, EventKind::Done { .. });
+            }
+            assert!(done);
+        });
+        let ratio = most as f64 / need as f64;
+        println!("{dtype:?}: {most} taken, {need} estimated");
+        assert!((0.3..1.25).contains(&ratio), "{dtype:?}: {most} taken, {need} estimated");
+    }
+}

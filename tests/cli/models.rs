@@ -1,0 +1,252 @@
+//! `specreel models`, and models that are named by an id.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use specreel::model::{config::TextConfig, decoder::parts};
+
+use crate::{
+    Program,
+    server::{File, Server},
+};
+
+/// The files of a small random checkpoint, as a hub has them.
+fn files() -> Vec<File> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
+    let name = |name: &'static str| File {
+        name,
+        bytes: fs::read(dir.join(name)).unwrap(),
+        large: name.ends_with(".safetensors"),
+    };
+    [
+        "config.json",
+        "tokenizer.json",
+        "generation_config.json",
+        "chat_template.json",
+        "preprocessor_config.json",
+        "model.safetensors",
+    ]
+    .map(name)
+    .to_vec()
+}
+
+/// The program with a hub of its own; `HF_HOME` is in its home.
+fn run(program: &Program, address: &str, args: &[&str]) -> crate::Outcome {
+    let mut command = program.command();
+    for name in [
+        "HF_HUB_CACHE",
+        "HUGGINGFACE_HUB_CACHE",
+        "HF_TOKEN",
+        "HF_HUB_OFFLINE",
+        "HTTP_PROXY",
+        "http_proxy",
+        "ALL_PROXY",
+    ] {
+        command.env_remove(name);
+    }
+    let output = command
+        .env("HF_ENDPOINT", address)
+        .env("HF_HOME", program.home().join("hf"))
+        .args(args)
+        .output()
+        .unwrap();
+    crate::Outcome {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn a_model_is_pulled_listed_inspected_and_run_by_its_id() {
+    let (program, hub) = (Program::new(), Server::start(files(), Box::new(|_, _, _| {})));
+    let at = |args: &[&str]| run(&program, &hub.address, args);
+    let caption =
+        ["caption", "demo", "--target", "me/model", "--frames", "4", "--max-new-tokens", "2", "--json"];
+
+    let absent = at(&caption);
+    assert_eq!((absent.code, absent.stdout.lines().count()), (3, 1));
+    assert!(absent.stderr.contains("hint: specreel models pull me/model"), "{}", absent.stderr);
+
+    let pulled = at(&["models", "pull", "me/model"]);
+    assert_eq!(pulled.code, 0, "{}", pulled.stderr);
+    let dir = pulled.stdout.trim_end();
+    assert!(
+        dir.starts_with(program.home().join("hf/hub/models--me--model/snapshots").to_str().unwrap()),
+        "{dir}"
+    );
+    assert!(pulled.stderr.contains("6 files") && pulled.stderr.contains("fetched"), "{}", pulled.stderr);
+
+    let list: Value = serde_json::from_str(&at(&["models", "--json"]).stdout).unwrap();
+    let origins: Vec<_> = list.as_array().unwrap().iter().map(|m| (&m["origin"], &m["name"])).collect();
+    assert_eq!(
+        origins,
+        [
+            (&json!("embedded"), &json!("embedded target")),
+            (&json!("embedded"), &json!("embedded drafter")),
+            (&json!("cache"), &json!("me/model")),
+        ]
+    );
+    let found = at(&["models", "inspect", "me/model", "--json"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!(
+        (&found["name"], &found["family"], &found["problems"]),
+        (&json!("model"), &json!("qwen2_5_vl"), &json!([]))
+    );
+
+    let captioned = at(&caption);
+    assert_eq!(captioned.code, 0, "{}", captioned.stderr);
+    let ready: Value = captioned
+        .stdout
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).unwrap())
+        .find(|e| e["event"] == "ready")
+        .unwrap();
+    assert_eq!(ready["target"], "model");
+
+    let again: Value = serde_json::from_str(&at(&["models", "pull", "me/model", "--json"]).stdout).unwrap();
+    assert_eq!(
+        (&again["fetched"], &again["files"], again["dir"].as_str()),
+        (&json!(0), &json!(6), Some(dir))
+    );
+}
+
+#[test]
+fn what_cannot_be_pulled_is_told_in_words() {
+    let mut unknown = files();
+    unknown[0].bytes = br#"{"model_type": "llama"}"#.to_vec();
+    let (program, hub) = (Program::new(), Server::start(unknown, Box::new(|_, _, _| {})));
+    for (id, code, part) in [
+        ("me/model", 3, "llama"),
+        ("me/other", 3, "no model me/other"),
+        ("no id", 2, "`no id` is no id"),
+        ("../../x", 2, "is no id"),
+    ] {
+        let pulled = run(&program, &hub.address, &["models", "pull", id]);
+        assert_eq!(pulled.code, code, "{}", pulled.stderr);
+        assert!(pulled.stderr.contains(part) && pulled.stderr.contains("hint: "), "{}", pulled.stderr);
+        assert_eq!(pulled.stdout, "");
+    }
+    // The weights did not come.
+    assert!(!hub.requests.lock().unwrap().iter().any(|r| r.path.ends_with("model.safetensors")));
+}
+
+#[test]
+fn everything_that_is_wrong_is_told() {
+    let program = Program::new();
+    let dir = program.home().join("m");
+    fs::create_dir(&dir).unwrap();
+    for file in files().into_iter().skip(2) {
+        fs::write(dir.join(file.name), file.bytes).unwrap();
+    }
+    let found = program.run(&["models", "inspect", "m"]);
+    assert_eq!(found.code, 3);
+    assert!(found.stdout.contains("it cannot be used:"), "{}", found.stdout);
+    assert!(
+        found.stdout.contains("config.json") && found.stdout.contains("tokenizer.json"),
+        "{}",
+        found.stdout
+    );
+    let none = program.run(&["models", "inspect", "nowhere"]);
+    assert_eq!(none.code, 3);
+    assert!(none.stderr.contains("no such directory"), "{}", none.stderr);
+}
+
+#[test]
+fn a_drafter_is_suggested_where_none_is_named() {
+    let program = Program::new();
+    let models = program.home().join("models");
+    for name in ["target", "drafter"] {
+        let (from, to) =
+            (Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo").join(name), models.join(name));
+        fs::create_dir_all(&to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+    fs::create_dir_all(program.home().join(".config/specreel")).unwrap();
+    fs::write(
+        program.home().join(".config/specreel/config.toml"),
+        format!("models = [{:?}]", models.display().to_string()),
+    )
+    .unwrap();
+    let drafter = models.join("drafter").display().to_string();
+    let found = program.run(&["models", "inspect", "models/target"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(found.stdout.contains("can draft for it") && found.stdout.contains(&drafter), "{}", found.stdout);
+    let run = program.run(&["caption", "demo", "--target", "models/target", "--max-new-tokens", "2"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains(&format!("add --drafter {drafter}")), "{}", run.stderr);
+    // The other way round nothing fits.
+    let run = program.run(&["caption", "demo", "--target", "models/drafter", "--max-new-tokens", "2"]);
+    assert!(!run.stderr.contains("add --drafter"), "{}", run.stderr);
+}
+
+/// A directory with the sizes of a 72B model, and holes where its weights would be.
+fn hollow_72b(dir: &Path) {
+    fs::create_dir(dir).unwrap();
+    for file in files() {
+        fs::write(dir.join(file.name), file.bytes).unwrap();
+    }
+    let path = dir.join("config.json");
+    let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    for (key, value) in [
+        ("hidden_size", 8192),
+        ("num_hidden_layers", 80),
+        ("num_attention_heads", 64),
+        ("num_key_value_heads", 8),
+        ("intermediate_size", 29_568),
+        ("vocab_size", 152_064),
+    ] {
+        config[key] = json!(value);
+    }
+    config["rope_scaling"]["mrope_section"] = json!([16, 24, 24]);
+    config["tie_word_embeddings"] = json!(false);
+    fs::write(path, config.to_string()).unwrap();
+    let text = TextConfig {
+        hidden: 8192,
+        layers: 80,
+        heads: 64,
+        kv_heads: 8,
+        head_dim: 128,
+        intermediate: 29_568,
+        vocab: 152_064,
+        tied: false,
+        rope_theta: 1e6,
+        mrope_section: None,
+        norm_eps: 1e-6,
+        max_positions: 1 << 17,
+    };
+    let (mut header, mut at) = (serde_json::Map::new(), 0u64);
+    for (name, shape) in parts::tensors(&text) {
+        let end = at + 2 * shape.iter().map(|&n| n as u64).product::<u64>();
+        header.insert(name, json!({ "dtype": "BF16", "shape": shape, "data_offsets": [at, end] }));
+        at = end;
+    }
+    let mut text = serde_json::to_string(&header).unwrap();
+    while !text.len().is_multiple_of(8) {
+        text.push(' ');
+    }
+    let bytes = [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let file = fs::OpenOptions::new().write(true).truncate(true).open(dir.join("model.safetensors")).unwrap();
+    std::io::Write::write_all(&mut &file, &bytes).unwrap();
+    file.set_len(bytes.len() as u64 + at).unwrap();
+}
+
+#[test]
+fn what_does_not_fit_into_memory_is_refused_before_it_is_loaded() {
+    let program = Program::new();
+    hollow_72b(&program.home().join("72b"));
+    let run = program.run(&["caption", "demo", "--target", "72b", "--dtype", "f32"]);
+    assert_eq!((run.code, run.stdout.as_str()), (4, ""), "{}", run.stderr);
+    // 71.5 milliard parameters that are multiplied, of four bytes, and the embedding table in two.
+    assert!(run.stderr.contains("72b in f32 needs about 289 GB"), "{}", run.stderr);
+    assert!(run.stderr.contains("are available") && run.stderr.contains("--ignore-memory"), "{}", run.stderr);
+    // Forced, it is what is wrong with the files that counts.
+    let forced = program.run(&["caption", "demo", "--target", "72b", "--dtype", "f32", "--ignore-memory"]);
+    assert_eq!(forced.code, 3, "{}", forced.stderr);
+    let found = program.run(&["models", "inspect", "72b"]);
+    assert!(found.stdout.contains("73 B language model"), "{}", found.stdout);
+}

@@ -1,0 +1,120 @@
+//! The drafting layer, as it drafts and as it is trained, against what torch computed.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use candle_core::Tensor;
+use specreel::{
+    model::{
+        WeightType,
+        checkpoint::Checkpoint,
+        config::VlConfig,
+        decoder::{Positions, Sequence, rope::Rope},
+        family::VideoLlm,
+        sparrow::{Sparrow, TextStates},
+    },
+    train::{Batch, Sample, TrainedLayer},
+};
+
+use super::{difference, fixture, numbers, tensors, values};
+
+struct Reference(HashMap<String, Tensor>);
+
+impl Reference {
+    fn positions(&self, name: &str) -> Positions {
+        let all = numbers(&self.0[name]);
+        let axis =
+            |a: usize| all[a * all.len() / 3..(a + 1) * all.len() / 3].iter().map(|n| *n as u32).collect();
+        Positions { axes: [axis(0), axis(1), axis(2)] }
+    }
+
+    fn sample(&self, i: usize) -> Sample {
+        let of = |name: &str| &self.0[&format!("{i}.{name}")];
+        let shape: Vec<usize> = numbers(of("shape")).into_iter().map(|n| n as usize).collect();
+        Sample {
+            ids: numbers(of("ids")).into_iter().map(|n| n as u32).collect(),
+            positions: self.positions(&format!("{i}.positions")),
+            states: values(of("states")),
+            last_visual: values(of("last_visual")),
+            front: shape[0],
+            answer: shape[1]..shape[2],
+            visual: values(of("visual")),
+            visual_positions: self.positions(&format!("{i}.visual_positions")),
+        }
+    }
+}
+
+fn target() -> VideoLlm {
+    VideoLlm::load(&fixture("gqa_tied"), WeightType::F32, &mut |_, _| {}).unwrap()
+}
+
+#[test]
+fn the_layer_reads_as_torch_does() {
+    let reference = Reference(tensors("sparrow/reference.safetensors"));
+    let target = target();
+    let layer = Sparrow::load(&fixture("sparrow"), target.decoder(), target.place()).unwrap();
+    let width = layer.decoder().config().hidden;
+    for (i, shown) in [(0, true), (1, false)] {
+        let sample = reference.sample(i);
+        let visual = if shown { sample.visual_positions.len() } else { 0 };
+        // The states as the target's prefill gives them: rows of text, of video, of text.
+        let all = sample.visual_positions.len();
+        let mut states = TextStates::new(width, sample.front..sample.front + all);
+        states.push(0, &sample.states[..sample.front * width]);
+        states.push(sample.front + all - 1, &sample.last_visual);
+        states.push(sample.front + all, &sample.states[sample.front * width..]);
+        let text = |rows: std::ops::Range<usize>| {
+            let row = |r: usize| if r < sample.front { r } else { r + all };
+            let before: Vec<f32> = rows.clone().flat_map(|r| states.before(row(r)).to_vec()).collect();
+            layer.fuse(&sample.ids[rows], &before).unwrap()
+        };
+        let video = reference.0[&format!("{i}.visual")].narrow(0, 0, visual).unwrap();
+        let (front, rows) = (sample.front, sample.ids.len());
+        let input = Tensor::cat(&[&text(0..front), &video, &text(front..rows)], 0).unwrap();
+        let axis = |a: usize| {
+            let (text, video) = (&sample.positions.axes[a], &sample.visual_positions.axes[a]);
+            [&text[..front], &video[..visual], &text[front..]].concat()
+        };
+        let positions = Positions { axes: [axis(0), axis(1), axis(2)] };
+        let mut sequence = Sequence::new(layer.decoder().clone(), 4);
+        let mut out = Vec::new();
+        let mut keep = |_: usize, states: &[f32]| out.extend_from_slice(states);
+        let going = &mut |_, _| ControlFlow::Continue(());
+        assert!(sequence.prefill(&input, &positions, 0, &mut keep, going).unwrap());
+        out.drain(front * width..(front + visual) * width);
+        let worst = out.iter().zip(values(&reference.0[&format!("{i}.out")])).map(|(a, b)| (a - b).abs());
+        let worst = worst.fold(0.0, f32::max);
+        assert!(worst < 2e-5, "sample {i}: {worst}");
+    }
+}
+
+#[test]
+fn loss_and_gradients_are_those_of_torch() {
+    let reference = Reference(tensors("sparrow/reference.safetensors"));
+    let config = VlConfig::read(&fixture("gqa_tied")).unwrap().text;
+    let layer = TrainedLayer::new(&Checkpoint::open(&fixture("gqa_tied")).unwrap(), &config, 0).unwrap();
+    for (name, tensor) in tensors("sparrow/model.safetensors") {
+        layer.vars()[&name].set(&tensor).unwrap();
+    }
+    let samples = [reference.sample(0), reference.sample(1)];
+    let rope = Rope::new(config.head_dim, config.rope_theta, config.mrope_section);
+    let batch = Batch::new(&[(&samples[0], true), (&samples[1], false)], &rope, &mut |_| 0.0).unwrap();
+    let losses = layer.losses(&batch, 1, (1.0, 0.1)).unwrap();
+    let (got, want) = (losses.total.to_scalar::<f32>().unwrap(), values(&reference.0["loss"])[0]);
+    assert!((got - want).abs() < 1e-5 * want.abs(), "{got} {want}");
+    let gradients = losses.total.backward().unwrap();
+    for (name, var) in layer.vars() {
+        let (got, want) = (gradients.get(var).unwrap(), &reference.0[&format!("grad.{name}")]);
+        let largest = values(want).into_iter().map(f32::abs).fold(0.0, f32::max);
+        let worst = difference(got, want);
+        assert!(largest > 0.0 && worst < 1e-4 * largest.max(1e-2), "{name}: {worst} of {largest}");
+    }
+}
+
+#[test]
+fn another_target_is_refused_in_words() {
+    let other = VideoLlm::load(&fixture("nested_bf16"), WeightType::F32, &mut |_, _| {}).unwrap();
+    let error = Sparrow::load(&fixture("sparrow"), other.decoder(), other.place()).err().unwrap().to_string();
+    assert!(error.contains("it drafts for another target"), "{error}");
+    let error = Sparrow::load(&fixture("gqa_tied"), other.decoder(), other.place()).err().unwrap();
+    assert!(error.to_string().contains("specreel_sparrow") || error.to_string().contains("missing field"));
+}

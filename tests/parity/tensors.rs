@@ -1,0 +1,249 @@
+//! The decoder on tensors against the one in this crate's own kernels, which is itself compared with transformers beside this.
+//! candle's CPU stands in for an accelerator.
+
+use std::ops::ControlFlow;
+
+use candle_core::{Device, Tensor};
+use specreel::model::{
+    Place, WeightType,
+    decoder::{Cache, Decoder, Mask, Pass, Positions, Sequence, Taps, Watch, Workspace},
+    family::VideoLlm,
+};
+
+use super::{CHECKPOINTS, FAMILIES, difference, fixture};
+
+/// Largest difference of a value in f32.
+const CLOSE: f32 = 1e-4;
+
+fn tensors(name: &str, dtype: WeightType) -> VideoLlm {
+    let place = Place::tensors(Device::Cpu, "tensors", dtype);
+    VideoLlm::load_on(&fixture(name), &place, &mut |_, _| {}).unwrap()
+}
+
+/// The same checkpoint in kernels and in tensors.
+fn both(name: &str) -> [VideoLlm; 2] {
+    let kernels = VideoLlm::load(&fixture(name), WeightType::F32, &mut |_, _| {}).unwrap();
+    [kernels, tensors(name, WeightType::F32)]
+}
+
+fn ids(n: usize) -> Vec<u32> {
+    (0..n as u32).map(|i| 3 + i * 7 % 60).collect()
+}
+
+/// A decoder with a cache.
+struct Run<'a> {
+    decoder: &'a Decoder,
+    cache: Cache,
+    ws: Workspace,
+}
+
+impl<'a> Run<'a> {
+    fn new(model: &'a VideoLlm) -> Self {
+        let decoder = model.decoder();
+        Self { decoder, cache: decoder.cache(16), ws: Workspace::default() }
+    }
+
+    fn pass(&mut self, ids: &[u32], at: &Positions, mask: &Mask, taps: &Taps) -> (Pass, Tensor) {
+        let input = self.decoder.embed(ids).unwrap();
+        let pass = self.decoder.forward(&input, at, mask, &mut self.cache, taps, &mut self.ws).unwrap();
+        let logits = self.decoder.logits(&pass.states, &mut self.ws).unwrap();
+        (pass, logits)
+    }
+
+    fn chain(&mut self, ids: &[u32]) -> (Pass, Tensor) {
+        let at = Positions::text(self.cache.len() as u32, ids.len());
+        self.pass(ids, &at, &Mask::Causal, &Taps::default())
+    }
+}
+
+/// What two decoders gave for one pass.
+fn same(name: &str, [a, b]: [&(Pass, Tensor); 2]) {
+    let close = |what: &str, a: &Tensor, b: &Tensor| {
+        let worst = difference(a, b);
+        assert!(worst <= CLOSE, "{name}: {what} differ by {worst}");
+    };
+    close("states", &a.0.states, &b.0.states);
+    close("logits", &a.1, &b.1);
+    assert_eq!(a.0.after_layers.len(), b.0.after_layers.len());
+    for (a, b) in a.0.after_layers.iter().zip(&b.0.after_layers) {
+        close("states after a layer", a, b);
+    }
+    match (&a.0.before_norm, &b.0.before_norm) {
+        (Some(a), Some(b)) => close("states before the norm", a, b),
+        (a, b) => assert_eq!(a.is_some(), b.is_some()),
+    }
+    let near =
+        |a: &[f32], b: &[f32]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= CLOSE);
+    match (&a.0.gaze, &b.0.gaze) {
+        (Some(a), Some(b)) => {
+            assert!(near(&a.peaks, &b.peaks), "{name}: {:?} {:?}", a.peaks, b.peaks);
+            assert!(near(&a.by_head, &b.by_head), "{name}: weights by head");
+        }
+        (a, b) => assert_eq!(a.is_some(), b.is_some()),
+    }
+}
+
+/// Positions that differ on all axes, as those of visual tokens do.
+fn visual(n: usize) -> Positions {
+    let axis = |k: usize| (0..n).map(|i| (i * k / 3) as u32).collect();
+    Positions { axes: [axis(1), axis(2), axis(5)] }
+}
+
+#[test]
+fn states_taps_and_gaze_are_those_of_the_kernels() {
+    for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
+        let models = both(name);
+        let prompt = ids(40);
+        let layers = models[0].decoder().config().layers;
+        let passes = [0, 1].map(|i| {
+            let mut run = Run::new(&models[i]);
+            let first = run.pass(&prompt, &visual(40), &Mask::Causal, &Taps::default());
+            let taps = Taps {
+                before_norm: true,
+                after_layers: vec![layers - 1, 0],
+                watch: Some(Watch { span: 4..30, by_head: true }),
+                layers: None,
+            };
+            let second = run.pass(&ids(7), &Positions::text(90, 7), &Mask::Causal, &taps);
+            // A span that ends after what is there.
+            let ahead = Taps { watch: Some(Watch { span: 44..60, by_head: false }), ..Taps::default() };
+            let third = run.pass(&[9], &Positions::text(97, 1), &Mask::Causal, &ahead);
+            [first, second, third]
+        });
+        for (a, b) in passes[0].iter().zip(&passes[1]) {
+            same(name, [a, b]);
+        }
+    }
+}
+
+#[test]
+fn a_cache_cut_compacted_gathered_and_grown_goes_on_like_the_kernels() {
+    for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
+        let models = both(name);
+        let passes =
+            [0, 1].map(|i| {
+                let mut run = Run::new(&models[i]);
+                let mut passes = vec![run.chain(&ids(11))];
+                // root 0; children 1 and 2; 3 under 1; 4 under 2.
+                let paths = vec![vec![0], vec![0, 1], vec![0, 2], vec![0, 1, 3], vec![0, 2, 4]];
+                let depth: Vec<u32> = paths.iter().map(|p| 10 + p.len() as u32).collect();
+                let at = Positions { axes: [depth.clone(), depth.clone(), depth] };
+                let tree = Mask::Paths { shared: 11, paths };
+                passes.push(run.pass(&ids(5), &at, &tree, &Taps::default()));
+                // A node fed later, under one that was fed before.
+                let later = Mask::Paths { shared: 11, paths: vec![vec![0, 2, 4, 5]] };
+                passes.push(run.pass(&[8], &Positions::text(14, 1), &later, &Taps::default()));
+                run.cache.keep(11, &[0, 2, 4]);
+                passes.push(run.chain(&ids(3)));
+                run.cache.truncate(12);
+                passes.push(run.chain(&ids(600)));
+                let heads = run.decoder.config().kv_heads;
+                let (even, odd): (Vec<usize>, Vec<usize>) = (0..100).partition(|s| s % 2 == 0);
+                let some = run.cache.gather(50, 60, |layer, head| {
+                    if (layer * heads + head).is_multiple_of(2) { &even } else { &odd }
+                });
+                let whole = std::mem::replace(&mut run.cache, some);
+                passes.push(run.chain(&ids(4)));
+                run.cache.truncate(50);
+                run.cache.append(&whole, 590..612);
+                assert_eq!(run.cache.len(), 72);
+                passes.push(run.chain(&ids(2)));
+                let decoder = run.decoder.first_layers(1);
+                let mut short =
+                    Run { decoder: &decoder, cache: whole.first_layers(1), ws: Workspace::default() };
+                passes.push(short.chain(&ids(2)));
+                passes
+            });
+        for (a, b) in passes[0].iter().zip(&passes[1]) {
+            same(name, [a, b]);
+        }
+    }
+}
+
+#[test]
+fn a_prefill_in_chunks_or_parts_is_one_pass() {
+    for name in ["gqa_tied", "mha_tied_bf16"] {
+        let model = tensors(name, WeightType::F32);
+        let ids = ids(300);
+        let (embeddings, positions) = (model.decoder().embed(&ids).unwrap(), visual(300));
+        let mut whole = Run::new(&model);
+        let (pass, _) = whole.pass(&ids, &positions, &Mask::Causal, &Taps::default());
+        let go_on = &mut |_, _| ControlFlow::Continue(());
+        let mut states = Vec::new();
+        let mut sequence = Sequence::new(model.decoder().clone(), 8);
+        let mut keep = |_: usize, s: &[f32]| states.extend_from_slice(s);
+        assert!(sequence.prefill(&embeddings, &positions, 300, &mut keep, go_on).unwrap());
+        let chunked = Tensor::from_vec(states, pass.states.dims(), &Device::Cpu).unwrap();
+        assert!(difference(&chunked, &pass.states) <= CLOSE, "{name}");
+
+        let mut parts = Sequence::new(model.decoder().clone(), 8);
+        let below = parts.prefill_below(&embeddings, &positions, 1, go_on).unwrap().unwrap();
+        let mut states = Vec::new();
+        let mut keep = |_: usize, s: &[f32]| states.extend_from_slice(s);
+        assert!(parts.prefill_above(&below, &positions, 1, 300, &mut keep, go_on).unwrap());
+        let parted = Tensor::from_vec(states, pass.states.dims(), &Device::Cpu).unwrap();
+        assert!(difference(&parted, &pass.states) <= CLOSE, "{name}");
+    }
+}
+
+/// Cosine of two rows of values.
+fn cosine(a: &Tensor, b: &Tensor) -> f32 {
+    let [a, b] = [a, b].map(super::values);
+    let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
+    dot(&a, &b) / (dot(&a, &a) * dot(&b, &b)).sqrt()
+}
+
+#[test]
+fn smaller_weights_are_near_the_large_ones() {
+    for name in CHECKPOINTS {
+        let exact = both(name);
+        let (_, want) = Run::new(&exact[0]).chain(&ids(30));
+        for (dtype, least) in
+            [(WeightType::F16, 0.9999), (WeightType::Bf16, 0.998), (WeightType::Q8_0, 0.998)]
+        {
+            let model = tensors(name, dtype);
+            assert!(!model.decoder().is_exact());
+            let (_, got) = Run::new(&model).chain(&ids(30));
+            let near = cosine(&got, &want);
+            assert!(near >= least, "{name} {dtype:?}: {near}");
+            let weights = model.decoder().matrix_bytes();
+            assert!(weights <= exact[0].decoder().matrix_bytes(), "{name} {dtype:?}: {weights} bytes");
+        }
+    }
+}
+
+#[test]
+fn towers_give_the_same_embeddings_on_a_device() {
+    for name in ["gqa_tied", "qwen2_vl", "llava_ov"] {
+        let models = both(name);
+        let processor = models[0].processor();
+        let mut builder = processor.patches(processor.target_size(56, 84, 4, None).unwrap()).unwrap();
+        for frame in 0..4u8 {
+            let pixel = |i: usize| ((i * 7 + i / 84 * 13) as u8).wrapping_add(frame * 40);
+            builder.push(&(0..56 * 84 * 3).map(pixel).collect::<Vec<u8>>(), 56, 84).unwrap();
+        }
+        let patches = builder.finish().unwrap();
+        let encode =
+            |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let want = encode(&models[0]);
+        assert!(difference(&encode(&models[1]), &want) <= CLOSE, "{name}");
+        assert!(cosine(&encode(&tensors(name, WeightType::Bf16)), &want) > 0.99, "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused() {
+    let models = both("gqa_tied");
+    let (mut kernels, tensors) = (Run::new(&models[0]), Run::new(&models[1]));
+    kernels.decoder = tensors.decoder;
+    let input = kernels.decoder.embed(&[1, 2]).unwrap();
+    let (mask, taps) = (Mask::Causal, Taps::default());
+    let mut pass = |at: &Positions, cache: &mut Cache| {
+        kernels.decoder.forward(&input, at, &mask, cache, &taps, &mut kernels.ws).is_err()
+    };
+    assert!(pass(&Positions::text(0, 2), &mut kernels.cache), "a cache of another device");
+    let mut own = tensors.decoder.cache(4);
+    assert!(pass(&Positions::text(0, 3), &mut own), "positions of other rows");
+    assert!(!pass(&Positions::text(0, 2), &mut own));
+    assert!(tensors.decoder.embed(&[1 << 30]).is_err());
+}
