@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     model::{
-        decoder::Taps,
+        decoder::{Taps, with_slice},
         family::{ModelError, Prompt},
     },
     record::Stage,
@@ -30,7 +30,7 @@ pub(super) fn kept_prefix<'a>(
         same.min(prompt.ids.len() - 1).min(context.target.len())
     };
     let will_do = |(clip, _): &(ClipKey, String), context: &Context| {
-        clip == key && context.prompt.visual == prompt.visual && common(context) >= prompt.visual.end
+        clip == key && context.prompt.video == prompt.video && common(context) >= prompt.video.end
     };
     contexts.find(will_do).map(|context| (context, common(context)))
 }
@@ -45,14 +45,17 @@ impl Runner<'_> {
     ) -> Result<Context, Stop> {
         let last = prompt.ids.len() - 1;
         let mut target = kept.target.fork(common, last + self.request.max_new_tokens + ROOM);
+        let mut states = kept.states.first(common);
         for ids in prompt.ids[common..last].chunks(READ_AT_ONCE) {
-            target.feed(ids, &Taps::default()).map_err(ModelError::from)?;
+            let row = target.len();
+            let pass = target.feed(ids, &Taps::default()).map_err(ModelError::from)?;
+            with_slice(&pass.states, |s| states.push(row, s)).map_err(ModelError::from)?;
             if self.progress(Stage::Prefill, target.len(), last).is_break() {
                 return Err(Stop::Cancelled);
             }
         }
         // What the whole would have cost: the video was read for the kept one.
         let prefill_ms = kept.prefill_ms + since(started);
-        Ok(Context::new(prompt, target, kept.visual.clone(), prefill_ms))
+        Ok(Context::new(prompt, target, kept.visual.clone(), states, prefill_ms))
     }
 }
