@@ -52,6 +52,12 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     }
     handle.send(Command::Load(start.models))?;
     let mut methods: Vec<Method> = Method::presets().to_vec();
+    for own in start.methods {
+        match methods.iter_mut().find(|m| m.name == own.name) {
+            Some(same) => *same = own,
+            None => methods.push(own),
+        }
+    }
     let first = start.request.method;
     match methods.iter_mut().find(|m| m.name == first.name) {
         Some(preset) => *preset = first.clone(),
@@ -71,7 +77,9 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         max_pixels: start.request.max_pixels,
         max_new_tokens: start.request.max_new_tokens,
         text: start.request.text,
-        logprobs: start.request.logprobs,
+        record: start.sessions,
+        notice: start.notice,
+        colors: tui::ColorDepth::detect(),
         probe: Some(Arc::new(|path| {
             let facts = video::probe(path).ok()?;
             Some(ClipFacts { seconds: Some(facts.duration_s), size: Some((facts.width, facts.height)) })

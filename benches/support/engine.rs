@@ -57,6 +57,7 @@ impl Loaded {
         self.runs += 1;
         let name = method.name.clone();
         let request = RunRequest {
+            before: Vec::new(),
             run: self.runs,
             video: video.to_owned(),
             prompt: "Describe the video in detail.".into(),

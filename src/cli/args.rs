@@ -6,7 +6,8 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::{
-    bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, scenes::ScenesArgs, train::TrainArgs,
+    bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, replay::ReplayArgs, scenes::ScenesArgs,
+    train::TrainArgs,
 };
 use crate::model::{DeviceChoice, WeightType, family::Rope};
 
@@ -43,6 +44,7 @@ impl Cli {
             Some(Command::Compare(args)) => args.output.json,
             Some(Command::Inspect(args)) => args.json,
             Some(Command::Bench(args)) => args.json,
+            Some(Command::Replay(args)) => args.json,
             Some(Command::Methods(args)) => args.json,
             Some(Command::Scenes(args)) => args.json(),
             Some(Command::Models(args)) => args.json,
@@ -64,6 +66,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Measure methods on clips with known facts, or what a pass costs
     Bench(Box<BenchArgs>),
+    /// Play a saved session once more
+    Replay(ReplayArgs),
     /// List, show or check decoding methods
     Methods(MethodsArgs),
     /// List the models of this machine, look into one, or fetch one from the Hugging Face hub

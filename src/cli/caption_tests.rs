@@ -43,6 +43,7 @@ fn step(text: &str) -> EventKind {
         judged: 1,
         accepted: 1,
         tokens: vec![token],
+        root_looks: Vec::new(),
         draft_ms: 1.0,
         verify_ms: 1.0,
         other_ms: 0.0,

@@ -22,6 +22,7 @@ mod new_file;
 pub mod ports;
 pub mod printer;
 mod progress;
+mod replay;
 mod report;
 pub mod resolve;
 mod room;
@@ -70,6 +71,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         Some(Command::Inspect(args)) => inspect::run(&args, &config, ports),
         Some(Command::Bench(args)) => bench::run(*args, &config, ports),
         Some(Command::Methods(args)) => methods::run(&args),
+        Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Models(args)) => models::run(&args, &config),
         Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
         Some(Command::Scenes(args)) => scenes::run(&args),

@@ -66,7 +66,7 @@ pub struct Printer<O, E> {
 }
 
 impl<O: Write, E: Write> Printer<O, E> {
-    /// A printer to these sinks. `limit` is the number of tokens at which the run stops.
+    /// A printer to these sinks. `limit` is the number of tokens at which the run stops, 0 where that is not known.
     pub fn new(
         out: O,
         talk: E,
@@ -305,7 +305,8 @@ pub fn statistics(reason: StopReason, stats: &Stats, limit: usize) -> String {
     match reason {
         StopReason::Eos => {}
         StopReason::Length => {
-            let _ = writeln!(out, "stopped after {limit} tokens; --max-new-tokens N allows more");
+            let n = if limit == 0 { stats.emitted as usize } else { limit };
+            let _ = writeln!(out, "stopped after {n} tokens; --max-new-tokens N allows more");
         }
         StopReason::Cancelled => out += "interrupted\n",
     }

@@ -15,6 +15,7 @@ fn script(tokens: &[(&str, Verdict)], reason: StopReason) -> Vec<Event> {
         judged: tokens.len(),
         accepted: tokens.len() - 1,
         tokens: tokens.iter().map(|(t, v)| token(t, *v)).collect(),
+        root_looks: Vec::new(),
         draft_ms: 50.0,
         verify_ms: 50.0,
         other_ms: 0.0,

@@ -17,7 +17,7 @@ use crate::{
     engine::{RunRequest, TextSampling},
     model::{DeviceChoice, ModelSpec, sparrow::SparrowConfig},
     record::{Failure, FailureClass},
-    speculate::{Drafter, Method},
+    speculate::{Drafter, Method, MethodError},
     video::Sampling,
 };
 
@@ -43,8 +43,14 @@ pub struct Studio {
     pub models: ModelSpec,
     /// The first run's request; the studio changes prompt, method, video and number.
     pub request: RunRequest,
+    /// The user's own methods.
+    pub methods: Vec<Method>,
+    /// What to tell at the beginning.
+    pub notice: Option<String>,
     /// Theme by name.
     pub theme: Option<String>,
+    /// Keep every run as a session file.
+    pub sessions: bool,
     /// Where our files live; none where there is no home.
     pub dirs: Option<Dirs>,
     /// Load and run even if memory seems not to suffice.
@@ -85,8 +91,22 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let clips = assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
     let library = if args.library.is_empty() { config.library.clone() } else { args.library.clone() };
     let theme = args.theme.clone().or_else(|| config.theme.clone());
+    let sessions = config.sessions.unwrap_or(true);
+    let (methods, notice) = own_methods(dirs.as_ref());
     let ignore_memory = run.ignore_memory;
-    Ok(Studio { video: first, clips, library, models, request, theme, dirs, ignore_memory })
+    Ok(Studio {
+        video: first,
+        clips,
+        library,
+        models,
+        request,
+        methods,
+        notice,
+        theme,
+        sessions,
+        dirs,
+        ignore_memory,
+    })
 }
 
 /// The file behind a video's name; `demo` and `demo:N` are embedded clips.
@@ -205,6 +225,7 @@ pub fn request(
     models: &ModelSpec,
 ) -> Result<RunRequest, Failure> {
     Ok(RunRequest {
+        before: Vec::new(),
         run: 1,
         video,
         prompt: prompt(args.prompt.as_deref().or(config.prompt.as_deref()), &mut std::io::stdin())?,
@@ -232,10 +253,35 @@ fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method,
         Some(_) => "naive",
         None => "autoregressive",
     };
-    let base = Method::find(named.unwrap_or(default))?;
+    let base = find_method(named.unwrap_or(default), Dirs::find().as_ref())?;
     let method = base.with_sets(args.set.iter().map(String::as_str))?;
     has_drafter(&method, models)?;
     Ok(method)
+}
+
+/// A method by name or file; a name may be that of a file in the user's own folder of methods.
+///
+/// # Errors
+/// There is none of that name, or its file cannot be.
+fn find_method(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
+    let own = |dirs: &Dirs| dirs.config.join("methods").join(format!("{name}.toml"));
+    match (Method::find(name), dirs.map(own).filter(|file| file.is_file())) {
+        (Err(MethodError::Unknown { .. }), Some(file)) => Ok(Method::from_file(&file)?),
+        (found, _) => Ok(found?),
+    }
+}
+
+/// The user's own methods in the order of their names, and what is wrong with the first one that cannot be.
+fn own_methods(dirs: Option<&Dirs>) -> (Vec<Method>, Option<String>) {
+    let entries = dirs.and_then(|dirs| std::fs::read_dir(dirs.config.join("methods")).ok());
+    let mut files: Vec<PathBuf> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    let mut problem = None;
+    let mut read =
+        |file: &PathBuf| Method::from_file(file).map_err(|e| problem.get_or_insert(e.to_string()).clone());
+    let methods = files.iter().filter_map(|file| read(file).ok()).collect();
+    (methods, problem)
 }
 
 /// Refuse a method whose drafter is a model where there is none.
@@ -347,6 +393,24 @@ mod tests {
         let failure = method(&args, &config, &spec(false)).unwrap_err();
         assert_eq!(failure.class, FailureClass::Usage);
         assert!(failure.hint.unwrap().contains("--drafter DIR"));
+    }
+
+    #[test]
+    fn methods_of_ones_own_are_found_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let dirs = Dirs { config: at("config"), data: at("data"), state: at("state"), cache: at("cache") };
+        assert_eq!(own_methods(Some(&dirs)), (vec![], None));
+        std::fs::create_dir_all(at("config/methods")).unwrap();
+        let mine = Method { name: "mine".into(), ..Method::preset("lvspec").unwrap() };
+        std::fs::write(at("config/methods/mine.toml"), mine.to_toml()).unwrap();
+        std::fs::write(at("config/methods/broken.toml"), "name = 3").unwrap();
+        assert_eq!(find_method("mine", Some(&dirs)).unwrap(), mine);
+        assert_eq!(find_method("naive", Some(&dirs)).unwrap().name, "naive");
+        assert!(find_method("other", Some(&dirs)).is_err() && find_method("mine", None).is_err());
+        let (methods, problem) = own_methods(Some(&dirs));
+        assert_eq!(methods, [mine]);
+        assert!(problem.unwrap().contains("broken.toml"));
     }
 
     #[test]

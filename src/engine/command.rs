@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+pub use crate::model::template::Turn;
 use crate::{model::ModelSpec, speculate::Method, video::Sampling};
 
 /// One generation to run.
@@ -11,6 +12,8 @@ pub struct RunRequest {
     pub run: u64,
     /// The video file.
     pub video: PathBuf,
+    /// Earlier questions about the same clip, and their answers.
+    pub before: Vec<Turn>,
     /// The user's prompt, without template.
     pub prompt: String,
     /// How to decode.
@@ -25,6 +28,14 @@ pub struct RunRequest {
     pub text: TextSampling,
     /// How many of the target's most likely tokens to report with each token.
     pub logprobs: usize,
+}
+
+impl RunRequest {
+    /// The whole conversation as one name for what is kept of it.
+    pub(super) fn asked(&self) -> String {
+        let before = self.before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
+        before.chain([self.prompt.as_str()]).collect::<Vec<_>>().join("\0")
+    }
 }
 
 /// How the target's distribution becomes a token.

@@ -3,6 +3,7 @@
 pub mod command;
 pub mod memory;
 mod models;
+mod prefix;
 mod prepare;
 pub mod room;
 mod run;
@@ -10,6 +11,6 @@ pub mod store;
 pub mod thread;
 mod tie;
 
-pub use command::{Command, RunRequest, TextSampling};
+pub use command::{Command, RunRequest, TextSampling, Turn};
 pub use models::frames;
 pub use thread::{Engine, EngineHandle};

@@ -6,6 +6,7 @@ use candle_core::Tensor;
 
 use super::{
     models,
+    prefix::kept_prefix,
     run::{ROOM, Runner, Stop, since},
     store::{Clip, ClipKey, Context, DrafterContext, DrafterKey, Store},
     thread::internal,
@@ -137,7 +138,7 @@ impl Runner<'_> {
         stats: &mut Stats,
     ) -> Result<bool, Stop> {
         let target = &self.models.target;
-        let context_key = (key.clone(), self.request.prompt.clone());
+        let context_key = (key.clone(), self.request.asked());
         let Some(clip) = store.clips.touch(key) else { return Err(Stop::Failed(internal("no clip".into()))) };
         let limit = target.decoder().config().max_positions;
         let fits = |rows: usize| {
@@ -159,7 +160,8 @@ impl Runner<'_> {
             fits(context.prompt.ids.len())?;
             return Ok(true);
         }
-        let prompt = target.prompt(&self.request.prompt, clip.grid, clip.sample_fps)?;
+        let request = self.request;
+        let prompt = target.prompt_after(&request.before, &request.prompt, clip.grid, clip.sample_fps)?;
         fits(prompt.ids.len())?;
         if clip.target.is_none() {
             let (embeddings, ms) = self.encode(target, &clip.patches)?;
@@ -167,6 +169,13 @@ impl Runner<'_> {
             clip.target = Some((embeddings, ms));
         }
         let started = Instant::now();
+        let varies = context::Needs::of(&self.request.method.context).variation.is_some();
+        if let Some(kept) = (!varies).then(|| kept_prefix(&store.contexts, key, &prompt)).flatten() {
+            let context = self.read_on(kept, prompt, started)?;
+            stats.timings.prefill_target_ms = since(started);
+            store.contexts.insert(context_key, context);
+            return Ok(true);
+        }
         let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
         let width = target.decoder().config().hidden;
         let mut seen: Vec<f32> = Vec::with_capacity(clip.grid.len() * width);
@@ -302,7 +311,7 @@ impl Runner<'_> {
         }
         let Store { clips, contexts } = store;
         let (Some(clip), Some(context)) =
-            (clips.touch(key), contexts.touch(&(key.clone(), self.request.prompt.clone())))
+            (clips.touch(key), contexts.touch(&(key.clone(), self.request.asked())))
         else {
             return Err(Stop::Failed(internal("no context".into())));
         };
@@ -340,7 +349,7 @@ impl Runner<'_> {
         }
         let Store { clips, contexts } = store;
         let (Some(clip), Some(context)) =
-            (clips.touch(key), contexts.touch(&(key.clone(), self.request.prompt.clone())))
+            (clips.touch(key), contexts.touch(&(key.clone(), self.request.asked())))
         else {
             return Err(Stop::Failed(internal("no context".into())));
         };

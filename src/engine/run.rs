@@ -114,7 +114,7 @@ impl Runner<'_> {
         let drafter_key = self.ensure_drafter(store, &key, &selection, &mut stats)?;
         let Store { clips, contexts } = store;
         let (Some(clip), Some(context)) =
-            (clips.touch(&key), contexts.touch(&(key.clone(), self.request.prompt.clone())))
+            (clips.touch(&key), contexts.touch(&(key.clone(), self.request.asked())))
         else {
             return Err(Stop::Failed(internal("a context that was just made is not kept".into())));
         };
@@ -230,6 +230,11 @@ impl Runner<'_> {
             let dressing = Instant::now();
             for token in &mut step.tokens {
                 token.text = stream.push(token.id);
+                let texts = |of: &[(u32, f32)]| of.iter().map(|(id, _)| tokenizer.token_text(*id)).collect();
+                token.logprob_texts = texts(&token.logprobs);
+                token.drafter_texts = texts(&token.drafter_logprobs);
+                token.target_text =
+                    (token.target_id != token.id).then(|| tokenizer.token_text(token.target_id));
                 text.push_str(&token.text);
                 ids.push(token.id);
             }

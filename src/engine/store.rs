@@ -49,6 +49,11 @@ impl<K: PartialEq, V> Recent<K, V> {
         self.items.first_mut().map(|(_, v)| v)
     }
 
+    /// The most recently used value that will do.
+    pub fn find(&self, mut will_do: impl FnMut(&K, &V) -> bool) -> Option<&V> {
+        self.items.iter().find(|(k, v)| will_do(k, v)).map(|(_, v)| v)
+    }
+
     /// Take the value of a key out.
     pub fn take(&mut self, key: &K) -> Option<V> {
         let at = self.items.iter().position(|(k, _)| k == key)?;

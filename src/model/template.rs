@@ -122,6 +122,22 @@ fn without_marks(source: &str) -> String {
     out + rest
 }
 
+/// A question and its answer, earlier in a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// What was asked.
+    pub prompt: String,
+    /// What was answered.
+    pub answer: String,
+}
+
+/// Stands for the text of this number while a template is rendered: private use, so that no template writes it, and no
+/// pre-processing of letters touches it.
+fn placeholder(number: usize) -> String {
+    let own = char::from_u32(0xf000 + (number as u32 & 0x7ff)).unwrap_or('\u{f8ff}');
+    format!("\u{e000}{own}\u{e000}")
+}
+
 /// A chat template, not yet rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatTemplate {
@@ -205,6 +221,11 @@ impl ChatTemplate {
     /// # Errors
     /// [`TemplateError::Render`] or [`TemplateError::Endless`].
     pub fn render(&self, prompt: &str) -> Result<String, TemplateError> {
+        self.render_all(&[prompt])
+    }
+
+    /// The conversation of one video, questions and answers in turn, ready for the next answer.
+    fn render_all(&self, texts: &[impl AsRef<str>]) -> Result<String, TemplateError> {
         let failed = |error: minijinja::Error| {
             let origin = self.origin.clone();
             if error.kind() == ErrorKind::OutOfFuel {
@@ -224,8 +245,14 @@ impl ChatTemplate {
         });
         let source = without_marks(&self.source);
         let template = environment.template_from_named_str("chat", &source).map_err(failed)?;
-        let content = vec![context! { type => "video" }, context! { type => "text", text => prompt }];
-        let messages = vec![context! { role => "user", content => content }];
+        let message = |(i, text): (usize, &dyn AsRef<str>)| {
+            let text = context! { type => "text", text => text.as_ref() };
+            let video = (i == 0).then(|| context! { type => "video" });
+            let content: Vec<Value> = video.into_iter().chain([text]).collect();
+            context! { role => if i % 2 == 0 { "user" } else { "assistant" }, content => content }
+        };
+        let texts = texts.iter().map(|t| t as &dyn AsRef<str>);
+        let messages: Vec<Value> = texts.enumerate().map(message).collect();
         let context = context! { messages => messages, add_generation_prompt => true };
         let mut out = Bounded(Vec::new());
         template.render_captured_to(context, &mut out).map_err(failed)?;
@@ -240,24 +267,64 @@ impl ChatTemplate {
     /// As of [`Self::render`]; [`TemplateError::Prompt`] if the template drops or repeats the prompt;
     /// [`TemplateError::Text`] if encoding fails.
     pub fn ids(&self, tokenizer: &TextTokenizer, prompt: &str) -> Result<Vec<u32>, TemplateError> {
-        // private use: no template writes it, and no pre-processing of letters touches it
-        const PLACEHOLDER: &str = "\u{e000}\u{f8ff}\u{e000}";
-        let rendered = self.render(PLACEHOLDER)?;
-        let parts: Vec<&str> = rendered.split(PLACEHOLDER).collect();
-        let [before, after] = parts[..] else {
-            let origin = self.origin.clone();
-            return Err(TemplateError::Prompt { origin, found: parts.len().saturating_sub(1) });
-        };
-        let (mut last, mut first) = (0, after.len());
-        for token in tokenizer.added() {
-            last = last.max(before.rfind(token).map_or(0, |at| at + token.len()));
-            first = first.min(after.find(token).unwrap_or(after.len()));
+        self.ids_after(tokenizer, &[], prompt)
+    }
+
+    /// As [`Self::ids`], for a prompt that follows earlier questions and answers about the same video.
+    ///
+    /// # Errors
+    /// As [`Self::ids`].
+    pub fn ids_after(
+        &self,
+        tokenizer: &TextTokenizer,
+        before: &[Turn],
+        prompt: &str,
+    ) -> Result<Vec<u32>, TemplateError> {
+        let said = before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
+        let texts: Vec<&str> = said.chain([prompt]).collect();
+        let places: Vec<String> = (0..texts.len()).map(placeholder).collect();
+        let rendered = self.render_all(&places)?;
+        let mut ids = Vec::new();
+        // Text between special tokens; it is encoded in one piece, so that words that meet become what they would anyway.
+        let mut plain = String::new();
+        let mut rest = rendered.as_str();
+        for (i, (place, text)) in places.iter().zip(&texts).enumerate() {
+            let parts: Vec<&str> = rest.split(place.as_str()).collect();
+            let [segment, after] = parts[..] else {
+                let (origin, found) = (self.origin.clone(), parts.len().saturating_sub(1));
+                return Err(TemplateError::Prompt { origin, found });
+            };
+            let (first, last) = special(tokenizer, segment);
+            if i == 0 {
+                ids.extend(tokenizer.encode(&segment[..last])?);
+                plain.push_str(&segment[last..]);
+            } else if last == 0 {
+                plain.push_str(segment);
+            } else {
+                plain.push_str(&segment[..first]);
+                ids.extend(tokenizer.encode_plain(&std::mem::take(&mut plain))?);
+                ids.extend(tokenizer.encode(&segment[first..last])?);
+                plain.push_str(&segment[last..]);
+            }
+            plain.push_str(text);
+            rest = after;
         }
-        let mut ids = tokenizer.encode(&before[..last])?;
-        ids.extend(tokenizer.encode_plain(&[&before[last..], prompt, &after[..first]].concat())?);
-        ids.extend(tokenizer.encode(&after[first..])?);
+        let (first, _) = special(tokenizer, rest);
+        plain.push_str(&rest[..first]);
+        ids.extend(tokenizer.encode_plain(&plain)?);
+        ids.extend(tokenizer.encode(&rest[first..])?);
         Ok(ids)
     }
+}
+
+/// Where the first special token of a text begins and the last one ends; its end and 0 where there is none.
+fn special(tokenizer: &TextTokenizer, text: &str) -> (usize, usize) {
+    let (mut first, mut last) = (text.len(), 0);
+    for token in tokenizer.added() {
+        last = last.max(text.rfind(token).map_or(0, |at| at + token.len()));
+        first = first.min(text.find(token).unwrap_or(text.len()));
+    }
+    (first, last)
 }
 
 #[cfg(test)]
@@ -275,6 +342,27 @@ mod tests {
             "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n\
              <|vision_start|><|video_pad|><|vision_end|>P<|im_end|>\n<|im_start|>assistant\n"
         );
+    }
+
+    #[test]
+    fn a_conversation_is_rendered_turn_by_turn() {
+        for (source, wanted) in [
+            (
+                QWEN,
+                "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n\
+                 <|vision_start|><|video_pad|><|vision_end|>Q<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n\
+                 <|im_start|>user\nP<|im_end|>\n<|im_start|>assistant\n",
+            ),
+            (
+                LLAVA_ONEVISION,
+                "<|im_start|>user\n<video>\nQ<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n\
+                 <|im_start|>user\nP<|im_end|>\n<|im_start|>assistant\n",
+            ),
+        ] {
+            let text = ChatTemplate::new(source, "a test").render_all(&["Q", "A", "P"]).unwrap();
+            let loose = |text: &str| text.replace("\n", "").replace(' ', "");
+            assert_eq!(loose(&text), loose(wanted));
+        }
     }
 
     #[test]

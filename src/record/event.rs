@@ -149,7 +149,8 @@ pub enum EventKind {
         /// The score of every visual token, where the drafter's were chosen by score.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scores: Option<Vec<f32>>,
-        /// True if the target's prefill was kept from an earlier run.
+        /// True if the target's prefill was kept from an earlier run: all of it, or, of another question about the same
+        /// clip, that of the video.
         #[serde(default)]
         reused: bool,
     },

@@ -289,6 +289,7 @@ mod tests {
             judged: 3,
             accepted: 2,
             tokens: vec![token(Verdict::Exact), token(Verdict::Loosened), token(Verdict::Corrected)],
+            root_looks: Vec::new(),
             draft_ms: 1.0,
             verify_ms: 2.0,
             other_ms: 0.0,

@@ -39,6 +39,23 @@ pub struct Token {
     /// The target's most likely tokens with natural-log probabilities, best first (`--logprobs K`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logprobs: Vec<(u32, f32)>,
+    /// Their texts (same length as `logprobs`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logprob_texts: Vec<String>,
+    /// The drafter's most likely tokens here with natural-log probabilities, best first, where it drafted a token here
+    /// (`--logprobs K`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drafter_logprobs: Vec<(u32, f32)>,
+    /// Their texts (same length as `drafter_logprobs`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drafter_texts: Vec<String>,
+    /// Text of the target's own token here, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_text: Option<String>,
+    /// The visual tokens whose final states resemble this token's most, with the cosine similarities, best first
+    /// (`--logprobs K`). Known of accepted drafts: of a step's last token the next step tells ([`Step::root_looks`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looks: Vec<(u32, f32)>,
 }
 
 impl Token {
@@ -57,6 +74,11 @@ impl Token {
             probability: None,
             drafter_probability: None,
             logprobs: Vec::new(),
+            logprob_texts: Vec::new(),
+            drafter_logprobs: Vec::new(),
+            drafter_texts: Vec::new(),
+            target_text: None,
+            looks: Vec::new(),
         }
     }
 }
@@ -83,6 +105,9 @@ pub struct Step {
     pub accepted: usize,
     /// The tokens emitted by this step: the accepted drafts, then the target's own token where there is one.
     pub tokens: Vec<Token>,
+    /// As [`Token::looks`], for the token before this step's first one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub root_looks: Vec<(u32, f32)>,
     /// Time spent drafting, in milliseconds.
     pub draft_ms: f64,
     /// Time of the target's pass, in milliseconds.

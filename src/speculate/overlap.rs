@@ -206,6 +206,7 @@ impl TargetSide<'_> {
             judged: outcome.judged.len(),
             accepted: outcome.accepted,
             tokens,
+            root_looks: Vec::new(),
             draft_ms,
             verify_ms: ticked.target_ms,
             other_ms: (started.elapsed().as_secs_f64() * 1e3 - draft_ms - ticked.target_ms).max(0.0),

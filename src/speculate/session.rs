@@ -24,6 +24,9 @@ use crate::{
     record::{Step, StopReason, Token},
 };
 
+/// Visual tokens told of with each token that is looked at.
+const LOOKS: usize = 24;
+
 /// A running generation.
 pub struct Session<'a> {
     rules: Rules<'a>,
@@ -113,12 +116,18 @@ impl<'a> Session<'a> {
             }
             _ => None,
         };
+        // Who looks at tokens one by one also wants to know what they resemble.
+        let looks = match self.rules.logprobs {
+            0 => Vec::new(),
+            _ => with_slice(&pass.states, |states| self.visual.nearest(states, LOOKS))?,
+        };
         let (tokens, path) = with_slice(&logits, |logits| {
             let vocab = self.rules.vocab.min(width);
             let logits = logits.chunks_exact(width).map(|row| &row[..vocab]).collect();
             let mut verified = Verified::new(&self.rules, logits, &depths, position);
             verified.relevance = relevance;
             verified.gaze = pass.gaze.map(|gaze| gaze.peaks);
+            verified.looks = &looks;
             verified.judge(&self.rules, &proposal, position)
         })?;
         self.commit(base, &proposal, &path, &tokens, &pass.states)?;
@@ -140,6 +149,7 @@ impl<'a> Session<'a> {
             drafted_text: Vec::new(),
             accepted: tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count(),
             tokens,
+            root_looks: looks.into_iter().next().unwrap_or_default(),
             draft_ms,
             verify_ms,
             other_ms: ms(started.elapsed() - verified_at),
@@ -170,7 +180,9 @@ impl<'a> Session<'a> {
             ends: self.rules.ends,
             vocab: self.rules.vocab,
             sampler: (samples && matches!(form, Form::Chain)).then_some(self.rules.sampler),
-            distributions: self.needs.divergence,
+            // Of drafts that are drawn, the distributions are kept anyway.
+            distributions: self.needs.divergence
+                || (self.rules.logprobs > 0 && method.acceptance != Acceptance::Sampled {}),
             position: self.text.emitted,
             form,
         })?;

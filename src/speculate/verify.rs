@@ -28,6 +28,8 @@ pub(super) struct Verified<'a> {
     pub relevance: Option<Vec<f32>>,
     /// Where each row looks, where asked.
     pub gaze: Option<Vec<f32>>,
+    /// The visual tokens that each row's state resembles most, where asked.
+    pub looks: &'a [Vec<(u32, f32)>],
 }
 
 impl<'a> Verified<'a> {
@@ -43,7 +45,7 @@ impl<'a> Verified<'a> {
             }
         };
         let facts = vec![OnceCell::new(); logits.len()];
-        Self { logits, facts, wanted, relevance: None, gaze: None }
+        Self { logits, facts, wanted, relevance: None, gaze: None, looks: &[] }
     }
 
     fn facts(&self, row: usize) -> &RowFacts {
@@ -89,7 +91,10 @@ impl<'a> Verified<'a> {
             let known = judged.rows.get(i).filter(|_| drafted);
             let relevance = known.and_then(|row| row.relevance);
             let (logits, facts) = (self.logits[row], self.facts(row));
+            let q = judged.path.get(i).and_then(|&node| proposal.distributions.get(node));
             tokens.push(Token {
+                drafter_logprobs: q.map_or_else(Vec::new, |q| top_of_distribution(q, rules.logprobs)),
+                looks: node.and_then(|node| self.looks.get(node + 1)).cloned().unwrap_or_default(),
                 target_id: self.wanted[row],
                 relevance,
                 relevance_rank: relevance.and_then(|_| ranks.iter().position(|&r| r == i)).map(|r| r as u32),
@@ -202,6 +207,14 @@ pub(super) fn told(rules: &Rules<'_>, id: u32, verdict: Verdict, logits: &[f32],
     }
 }
 
+/// The `count` most likely ids of a distribution with natural-log probabilities, best first.
+fn top_of_distribution(q: &[f32], count: usize) -> Vec<(u32, f32)> {
+    // As logits of which nothing is to be taken off.
+    let facts = RowFacts { argmax: 0, max: 0.0, log_sum: 0.0, top3: [0.0; 3] };
+    let top = top_log_probabilities(q, &facts, count).into_iter();
+    top.filter(|(_, q)| *q > 0.0).map(|(id, q)| (id, q.ln())).collect()
+}
+
 /// One branch with its verdicts.
 #[derive(Default)]
 struct Judged {
@@ -227,6 +240,14 @@ fn own_seed(rule: &Acceptance) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_best_of_a_distribution() {
+        let top = top_of_distribution(&[0.25, 0.0, 0.5, 0.25], 9);
+        assert_eq!(top.iter().map(|t| t.0).collect::<Vec<_>>(), [2, 0, 3]);
+        assert!((top[0].1 - 0.5f32.ln()).abs() < 1e-6);
+        assert!(top_of_distribution(&[1.0], 0).is_empty());
+    }
 
     #[test]
     fn a_random_rule_has_its_seed_inside_all_of_too() {

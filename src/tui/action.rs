@@ -35,13 +35,19 @@ actions! {
     PreviousPane "previous_pane" "go to the previous pane";
     Prompt "prompt" "edit the prompt";
     Methods "methods" "choose a method";
-    KnobUp "knob_up" "turn the method's number up";
-    KnobDown "knob_down" "turn the method's number down";
+    KnobUp "knob_up" "turn the method's number up, and run again";
+    KnobDown "knob_down" "turn the method's number down, and run again";
     NextKnob "next_knob" "turn another of the method's numbers";
+    FollowUp "follow_up" "ask on about the shown caption";
     Presets "presets" "choose a prepared prompt";
+    Compare "compare" "compare several methods on the shown clip and prompt";
+    Comparison "comparison" "the last comparison";
+    Sweep "sweep" "run the method with its number at all values: speed against what it costs";
+    Inspect "inspect" "look at the caption token by token";
     Copy "copy" "copy the caption";
     OlderRun "older_run" "show the run before";
     NewerRun "newer_run" "show the run after";
+    Sessions "sessions" "the saved runs: replay or delete them";
     Theme "theme" "next theme";
     Help "help" "keys and words";
     Redraw "redraw" "draw the screen afresh";
@@ -59,6 +65,26 @@ actions! {
     HistoryOlder "history_older" "an older prompt";
     HistoryNewer "history_newer" "a newer prompt";
     ClearLine "clear_line" "clear the line";
+    Pause "pause" "pause, or go on";
+    SeekBack "seek_back" "jump back";
+    SeekForward "seek_forward" "jump ahead";
+    StepBack "step_back" "go back by one step";
+    StepForward "step_forward" "go on by one step";
+    Slower "slower" "play more slowly";
+    Faster "faster" "play faster";
+    Edit "edit" "change the method choice by choice";
+    Save "save" "keep it as a file";
+    Editor "editor" "edit the prompt in $VISUAL or $EDITOR";
+    Export "export" "save the shown run as text, Markdown or HTML";
+    Boundaries "boundaries" "show where steps end";
+    Pick "pick" "pick it, or leave it out";
+    TokenBack "token_back" "the token before";
+    TokenForward "token_forward" "the next token";
+    NextLoosened "next_loosened" "the next token that the target would not have written";
+    PreviousLoosened "previous_loosened" "the one of those before";
+    Heat "heat" "show something else over the frames: where it looks, what the drafter sees, scores";
+    Delete "delete" "delete the selected one";
+    Yes "yes" "do it";
 }
 
 impl Action {
@@ -72,6 +98,7 @@ impl Action {
         match self {
             Action::Methods => "method",
             Action::Presets => "presets",
+            Action::FollowUp => "ask on",
             Action::NextPane => "panes",
             Action::KnobUp | Action::KnobDown => "knob",
             Action::Interrupt => "stop",
@@ -79,6 +106,12 @@ impl Action {
             Action::PageDown => "page",
             Action::ClearLine => "clear",
             Action::HistoryOlder | Action::HistoryNewer => "history",
+            Action::SeekBack | Action::SeekForward => "seek",
+            Action::StepBack | Action::StepForward => "step",
+            Action::Slower | Action::Faster => "speed",
+            Action::TokenBack | Action::TokenForward => "token",
+            Action::NextLoosened | Action::PreviousLoosened => "loosened",
+            Action::Heat => "map",
             other => other.name(),
         }
     }

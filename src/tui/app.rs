@@ -12,13 +12,17 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
 use super::{
-    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, files, frames::Frames,
-    terminal::Screen,
+    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files, frames::Frames,
+    recorder::Recorder, terminal::Screen,
 };
 use crate::record::Event;
 
 /// Time between two pictures of the spinner.
 const TICK: Duration = Duration::from_millis(120);
+/// Time between two pictures of a replay.
+const PLAY: Duration = Duration::from_millis(34);
+/// How long a terminal may take to tell its background.
+const ASKED: Duration = Duration::from_millis(400);
 /// Messages taken in before the screen is looked after again.
 const BATCH: usize = 512;
 
@@ -27,20 +31,28 @@ const BATCH: usize = 512;
 /// # Errors
 /// There is no terminal, it refuses, or the key map or theme is wrong: see [`StudioError`].
 pub fn run(
-    config: StudioConfig,
+    mut config: StudioConfig,
     engine: Box<dyn EnginePort>,
     events: mpsc::Receiver<Event>,
 ) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() {
         return Err(StudioError::NoTerminal.into());
     }
+    if matches!(config.theme.as_str(), "auto" | "") && std::env::var_os("COLORFGBG").is_none() {
+        // Asked before the keys are read: the answer comes the same way.
+        config.theme = background().unwrap_or("dark").into();
+    }
     // Mistakes in the user's files are told on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let screen = Screen::take(config.log.as_deref())?;
     let (messages, inbox) = mpsc::channel(64);
+    let recorder = Recorder::start(config.sessions.filter(|_| config.record), messages.clone());
     let driver = Driver {
         studio,
+        recorder,
+        played: None,
+        edit: None,
         screen,
         engine,
         frames: Frames::default(),
@@ -56,8 +68,23 @@ pub fn run(
     Ok(ended?)
 }
 
+/// The theme that goes with the terminal's background, where it tells.
+fn background() -> Option<&'static str> {
+    let mut options = terminal_colorsaurus::QueryOptions::default();
+    options.timeout = ASKED;
+    match terminal_colorsaurus::theme_mode(options).ok()? {
+        terminal_colorsaurus::ThemeMode::Dark => Some("dark"),
+        terminal_colorsaurus::ThemeMode::Light => Some("light"),
+    }
+}
+
 struct Driver {
     studio: Studio,
+    recorder: Recorder,
+    /// When the replay that plays was last told of the time.
+    played: Option<Instant>,
+    /// A text that waits for the user's editor.
+    edit: Option<String>,
     screen: Screen,
     engine: Box<dyn EnginePort>,
     frames: Frames,
@@ -87,6 +114,15 @@ impl Driver {
         let mut engine_lives = true;
         let mut next_tick = Instant::now() + TICK;
         while !self.leaving {
+            if let Some(text) = self.edit.take() {
+                // Whoever reads keys here would take them from the editor; a signal meant for it is none for us.
+                drop(keys);
+                let edited = self.screen.lend(|| files::edit(&text))?;
+                keys = EventStream::new();
+                signals = Signals::new()?;
+                self.take_in(Msg::Edited(edited))?;
+                self.frames.want_now();
+            }
             let now = Instant::now();
             let due = self.frames.due(now);
             if due.is_some_and(|at| at <= now) {
@@ -95,6 +131,9 @@ impl Driver {
                 continue;
             }
             let busy = self.studio.is_busy();
+            // While nothing plays, no time passes for it.
+            self.played = self.played.filter(|_| self.studio.is_playing());
+            let playing = self.studio.is_playing().then(|| *self.played.get_or_insert(now) + PLAY);
             tokio::select! {
                 biased;
                 signal = signals.next() => match signal {
@@ -131,11 +170,11 @@ impl Driver {
                     }
                     for _ in 0..BATCH {
                         let Some(event) = next.take() else { break };
-                        self.take_in(Msg::Engine(event))?;
+                        self.on_engine(event)?;
                         next = events.try_recv().ok();
                     }
                     if let Some(event) = next {
-                        self.take_in(Msg::Engine(event))?;
+                        self.on_engine(event)?;
                     }
                     self.frames.want();
                 }
@@ -148,6 +187,12 @@ impl Driver {
                     self.frames.want();
                 }
                 () = tokio::time::sleep_until(due.unwrap_or(now).into()), if due.is_some() => {}
+                () = tokio::time::sleep_until(playing.unwrap_or(now).into()), if playing.is_some() => {
+                    let now = Instant::now();
+                    let passed = self.played.replace(now).map_or(Duration::ZERO, |at| now - at);
+                    self.take_in(Msg::Advance(passed.as_secs_f64() * 1e3))?;
+                    self.frames.want();
+                }
                 () = tokio::time::sleep_until(next_tick.max(now).into()), if busy => {
                     next_tick = Instant::now() + TICK;
                     self.take_in(Msg::Tick)?;
@@ -159,7 +204,13 @@ impl Driver {
         if let Some(run) = self.studio.active_run() {
             self.engine.cancel(run);
         }
+        self.recorder.finish();
         Ok(())
+    }
+
+    fn on_engine(&mut self, event: crate::record::Event) -> Result<(), StudioError> {
+        self.recorder.event(&event);
+        self.take_in(Msg::Engine(event))
     }
 
     fn on_terminal(&mut self, event: TerminalEvent) -> Result<(), StudioError> {
@@ -194,6 +245,19 @@ impl Driver {
                 Effect::Probe(path) => {
                     self.probe_next = Some(path);
                     self.probe_waiting();
+                }
+                Effect::List(folder) => self.off_thread(move || Msg::Listed(archive::list(&folder))),
+                Effect::Load(path) => self.off_thread(move || Msg::Loaded(archive::load(&path))),
+                Effect::Delete(path) => self.off_thread(move || {
+                    let folder = path.parent().map(PathBuf::from).unwrap_or_default();
+                    Msg::Listed(archive::delete(&path).and_then(|()| archive::list(&folder)))
+                }),
+                Effect::Editor(text) => self.edit = Some(text),
+                Effect::Write(name, text) => {
+                    self.off_thread(move || Msg::Written(files::write_new(&name, &text)));
+                }
+                Effect::SaveMethod(file, method) => {
+                    self.off_thread(move || Msg::MethodSaved(files::save_method(file, *method)));
                 }
                 Effect::Copy(text) => self.screen.copy(&text)?,
                 Effect::Suspend => {

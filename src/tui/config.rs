@@ -76,6 +76,8 @@ pub struct StudioConfig {
     pub folders: Vec<PathBuf>,
     /// The methods to choose from.
     pub methods: Vec<Method>,
+    /// The folder in which the user's own methods are kept; it need not exist.
+    pub methods_dir: Option<PathBuf>,
     /// Name of the method to begin with; the first one where there is none of that name.
     pub method: String,
     /// Whether a method writes exactly what the target alone would.
@@ -98,12 +100,18 @@ pub struct StudioConfig {
     pub text: TextSampling,
     /// How many of the target's most likely tokens to ask for with each token.
     pub logprobs: usize,
+    /// What to tell at the beginning, such as a file of the user's that cannot be used.
+    pub notice: Option<String>,
     /// Looks at a clip for its length; none leaves the column empty.
     pub probe: Option<Probe>,
     /// A key map over the built-in one; it need not exist.
     pub keymap: Option<PathBuf>,
     /// A folder of themes; it need not exist.
     pub themes: Option<PathBuf>,
+    /// The folder of saved sessions; it need not exist. None: there is no such place.
+    pub sessions: Option<PathBuf>,
+    /// Keep every run there.
+    pub record: bool,
     /// Where the words of native libraries go while the studio is on the screen.
     pub log: Option<PathBuf>,
 }
@@ -115,6 +123,7 @@ impl Default for StudioConfig {
         let of =
             |f: fn(&etcetera::base_strategy::Xdg) -> PathBuf| base.as_ref().map(|b| f(b).join("specreel"));
         let config = of(etcetera::BaseStrategy::config_dir);
+        let data = of(etcetera::BaseStrategy::data_dir);
         let state = of(|b| {
             etcetera::BaseStrategy::state_dir(b).unwrap_or_else(|| etcetera::BaseStrategy::cache_dir(b))
         });
@@ -123,6 +132,7 @@ impl Default for StudioConfig {
             clips: Vec::new(),
             folders: Vec::new(),
             methods: Vec::new(),
+            methods_dir: config.as_ref().map(|dir| dir.join("methods")),
             method: String::new(),
             lossless: |_| true,
             prompt: "Describe the video.".into(),
@@ -133,10 +143,13 @@ impl Default for StudioConfig {
             max_pixels: None,
             max_new_tokens: 256,
             text: TextSampling::default(),
-            logprobs: 0,
+            logprobs: 5,
+            notice: None,
             probe: None,
             keymap: config.as_ref().map(|dir| dir.join("keymap.toml")),
             themes: config.as_ref().map(|dir| dir.join("themes")),
+            sessions: data.map(|dir| dir.join("sessions")),
+            record: true,
             log: state.map(|dir| dir.join("studio.log")),
         }
     }

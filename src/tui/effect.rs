@@ -2,8 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::{ClipFacts, Key, model::library::Found};
-use crate::{engine::RunRequest, record::Event};
+use super::{ClipFacts, Key, archive::SessionEntry, model::library::Found};
+use crate::{
+    engine::RunRequest,
+    record::{Event, Session},
+    speculate::Method,
+};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -34,8 +38,22 @@ pub enum Msg {
         /// What is known of it now.
         facts: ClipFacts,
     },
+    /// The saved sessions were listed, the newest first, or the folder cannot be read.
+    Listed(Result<Vec<SessionEntry>, String>),
+    /// A saved session was read, or cannot be.
+    Loaded(Result<Session, String>),
+    /// The prompt comes back from the user's editor, or it could not be run.
+    Edited(Result<String, String>),
+    /// A run was written to this file, or could not be.
+    Written(Result<PathBuf, String>),
+    /// A method was kept as this file, or cannot be.
+    MethodSaved(Result<(PathBuf, Method), String>),
+    /// Runs cannot be kept as files, for this reason.
+    Unrecorded(String),
     /// Time passed while something goes on.
     Tick,
+    /// So many milliseconds passed while a replay plays.
+    Advance(f64),
 }
 
 /// Something to be done outside the model.
@@ -51,6 +69,18 @@ pub enum Effect {
     Open(String),
     /// Look at a clip; only the newest wish counts. Answered by [`Msg::Probed`].
     Probe(PathBuf),
+    /// List the sessions of a folder; answered by [`Msg::Listed`].
+    List(PathBuf),
+    /// Read a session; answered by [`Msg::Loaded`].
+    Load(PathBuf),
+    /// Delete a session and list its folder again; answered by [`Msg::Listed`].
+    Delete(PathBuf),
+    /// Let the user edit a text in an editor of their own; answered by [`Msg::Edited`].
+    Editor(String),
+    /// Write a text to a new file of this name in the working directory; answered by [`Msg::Written`].
+    Write(String, String),
+    /// Keep a method as a file that is not there yet; answered by [`Msg::MethodSaved`].
+    SaveMethod(PathBuf, Box<Method>),
     /// Put a text on the clipboard.
     Copy(String),
     /// Stop the process until the shell continues it.

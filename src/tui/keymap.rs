@@ -5,7 +5,10 @@
 
 use std::path::Path;
 
-use super::{Action, Key, StudioError};
+use super::{
+    Action, Key, StudioError,
+    lines::{line_of, place},
+};
 
 /// The built-in map; also what `keymap.toml` in the configuration folder may say.
 pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");
@@ -21,6 +24,20 @@ pub enum Place {
     Prompt,
     /// The caption and the meters.
     Reading,
+    /// The caption, token by token.
+    Inspector,
+    /// The caption and the meters while a saved session is replayed.
+    Player,
+    /// The five choices of a method.
+    Edit,
+    /// Picking the methods of a comparison.
+    Pick,
+    /// The comparison.
+    Compare,
+    /// The saved sessions.
+    Sessions,
+    /// A question before something is deleted.
+    Confirm,
     /// The method picker and the presets.
     List,
     /// A line of text: the filter, a path, the search in the help.
@@ -28,17 +45,42 @@ pub enum Place {
 }
 
 impl Place {
-    const ALL: [(Place, &'static str); 6] = [
+    const ALL: [(Place, &'static str); 13] = [
         (Place::Everywhere, "everywhere"),
         (Place::Library, "library"),
         (Place::Prompt, "prompt"),
         (Place::Reading, "reading"),
+        (Place::Inspector, "inspector"),
+        (Place::Player, "player"),
+        (Place::Edit, "edit"),
+        (Place::Pick, "pick"),
+        (Place::Compare, "compare"),
+        (Place::Sessions, "sessions"),
+        (Place::Confirm, "confirm"),
         (Place::List, "list"),
         (Place::Entry, "entry"),
     ];
 
     fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, n)| *n == name).map(|(place, _)| *place)
+    }
+
+    /// Where a key is looked up that has no meaning in this place.
+    fn behind(self) -> Option<Place> {
+        match self {
+            Place::Everywhere | Place::Confirm => None,
+            Place::Player => Some(Place::Reading),
+            _ => Some(Place::Everywhere),
+        }
+    }
+
+    /// This place and those behind it.
+    fn chain(self) -> impl Iterator<Item = Place> {
+        std::iter::successors(Some(self), |place| place.behind())
+    }
+
+    fn is_typing(self) -> bool {
+        matches!(self, Place::Prompt | Place::Entry)
     }
 
     /// The heading on the help page.
@@ -48,6 +90,13 @@ impl Place {
             Place::Library => "Library",
             Place::Prompt => "Prompt",
             Place::Reading => "Caption and meters",
+            Place::Inspector => "Inspector",
+            Place::Player => "Replay",
+            Place::Edit => "A method's choices",
+            Place::Pick => "Methods to compare",
+            Place::Compare => "Comparison",
+            Place::Sessions => "Saved sessions",
+            Place::Confirm => "Before something is deleted",
             Place::List => "Lists",
             Place::Entry => "Lines of text",
         }
@@ -94,11 +143,12 @@ impl Keymap {
     /// # Errors
     /// Names the file, the entry, what is wrong and what to write.
     pub fn overlay(&mut self, text: &str, file: &str) -> Result<(), StudioError> {
-        let wrong = |key: String, problem: String, instead: String| StudioError::Keymap {
-            file: file.to_owned(),
-            key,
-            problem,
-            instead,
+        let wrong = |key: String, problem: String, instead: String| {
+            let line = match key.split_once('.') {
+                Some((section, action)) => line_of(text, Some(section), Some(action)),
+                None => line_of(text, Some(&key), None),
+            };
+            StudioError::Keymap { file: place(file, line), key, problem, instead }
         };
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |s| text[..s.start.min(text.len())].lines().count().max(1));
@@ -156,20 +206,16 @@ impl Keymap {
     /// What a key does in a place.
     pub fn action(&self, place: Place, key: Key) -> Option<Action> {
         let at = |place| self.bindings.iter().find(|(p, k, _)| *p == place && *k == key).map(|(_, _, a)| *a);
-        let typing = matches!(place, Place::Prompt | Place::Entry) && key.typed().is_some();
-        at(place).or_else(|| if typing { None } else { at(Place::Everywhere) })
+        let typing = place.is_typing() && key.typed().is_some();
+        if typing { at(place) } else { place.chain().find_map(at) }
     }
 
-    /// The keys that do something in a place, the place's own and those of everywhere, in the order of the map.
+    /// The keys that do something in a place, the place's own first, in the order of the map.
     pub(crate) fn keys(&self, place: Place, action: Action) -> Vec<Key> {
-        let typing = matches!(place, Place::Prompt | Place::Entry);
         let of = |wanted| {
             self.bindings.iter().filter(move |(p, _, a)| *p == wanted && *a == action).map(|(_, k, _)| *k)
         };
-        of(place)
-            .chain(of(Place::Everywhere).filter(move |k| !(typing && k.typed().is_some())))
-            .filter(|k| self.action(place, *k) == Some(action))
-            .collect()
+        place.chain().flat_map(of).filter(|k| self.action(place, *k) == Some(action)).collect()
     }
 
     /// The help page: places in order, in each its actions with their keys.
@@ -226,9 +272,9 @@ mod tests {
     #[test]
     fn mistakes_name_file_entry_and_way_out() {
         for (text, entry, instead) in [
-            ("[everywere]\n", "everywere", "[everywhere]"),
-            ("[library]\nquitt = \"q\"\n", "library.quitt", "quit"),
-            ("[library]\nquit = [\"hyper-q\"]\n", "library.quit", "ctrl-q"),
+            ("\n[everywere]\n", "keymap.toml:2: everywere", "[everywhere]"),
+            ("[library]\nquitt = \"q\"\n", "keymap.toml:2: library.quitt", "quit"),
+            ("[library]\n\nquit = [\"hyper-q\"]\n", "keymap.toml:3: library.quit", "ctrl-q"),
             ("[library]\nquit = [3]\n", "library.quit", "ctrl-q"),
             ("[library]\nquit = \"q\"\nrun = \"q\"\n", "library.", "one action"),
             ("library = 1\n", "library", "[library]"),
@@ -236,7 +282,7 @@ mod tests {
         ] {
             let error = overlaid(text).unwrap_err();
             let said = format!("{error} / {}", error.hint().unwrap_or_default());
-            assert!(said.starts_with("keymap.toml: "), "{said}");
+            assert!(said.starts_with("keymap.toml:"), "{said}");
             assert!(said.contains(entry) && said.contains(instead), "{said}");
         }
     }

@@ -10,15 +10,19 @@
 
 mod action;
 mod app;
+mod archive;
 mod config;
 mod effect;
 mod error;
+mod export;
 mod files;
 mod frames;
 mod key;
 mod keymap;
+mod lines;
 mod model;
 pub mod picture;
+mod recorder;
 mod studio;
 mod terminal;
 #[cfg(test)]
@@ -30,6 +34,7 @@ mod view;
 
 pub use action::Action;
 pub use app::run;
+pub use archive::{Ended, SessionEntry};
 pub use config::{Clip, ClipFacts, DEFAULT_PRESETS, EnginePort, Probe, PromptPreset, StudioConfig};
 pub use effect::{Effect, Msg};
 pub use error::StudioError;

@@ -49,6 +49,11 @@ impl Studio {
         self.model.is_busy()
     }
 
+    /// True while a replay plays: it wants to hear of the time by [`Msg::Advance`].
+    pub fn is_playing(&self) -> bool {
+        self.model.is_playing()
+    }
+
     /// The run that goes on.
     pub fn active_run(&self) -> Option<u64> {
         self.model.runs.active().map(|run| run.id)

@@ -106,6 +106,14 @@ impl Screen {
         self.resume()
     }
 
+    /// Give the terminal to somebody else while `f` runs.
+    pub fn lend<T>(&mut self, f: impl FnOnce() -> T) -> Result<T, StudioError> {
+        leave_screen();
+        let out = f();
+        self.resume()?;
+        Ok(out)
+    }
+
     /// Take the terminal again after a stop.
     pub fn resume(&mut self) -> Result<(), StudioError> {
         enter().map_err(trouble("set up"))?;

@@ -52,6 +52,8 @@ pub(crate) fn config() -> StudioConfig {
         colors: ColorDepth::True,
         keymap: None,
         themes: None,
+        methods_dir: Some("/config/methods".into()),
+        sessions: Some("/sessions".into()),
         log: None,
         ..StudioConfig::default()
     }
@@ -105,11 +107,37 @@ pub(crate) fn step(run: u64, tokens: &[(&str, Verdict)], judged: usize) -> Msg {
         judged,
         accepted,
         tokens: tokens.iter().map(|(t, v)| token(t, *v)).collect(),
+        root_looks: Vec::new(),
         draft_ms: 4.0,
         verify_ms: 16.0,
         other_ms: 0.0,
     };
     Msg::Engine(Event::new(run, EventKind::Step(step)))
+}
+
+/// A studio whose first run has written a caption in two steps and ended.
+pub(crate) fn after_a_run() -> Studio {
+    let mut studio = ready();
+    press(&mut studio, "enter");
+    let tokens = [("A red", Verdict::Exact), (" ball", Verdict::Loosened), (".", Verdict::Corrected)];
+    studio.handle(step(1, &tokens, 3));
+    studio.handle(step(1, &[(" rolls", Verdict::Exact), (".", Verdict::Bonus)], 1));
+    studio.handle(done(1, StopReason::Eos, "A red ball. rolls."));
+    studio
+}
+
+/// The first event of a run.
+pub(crate) fn started(video: &str, method: &str) -> EventKind {
+    EventKind::Started {
+        method: serde_json::json!({ "name": method, "drafter": { "kind": "model" } }),
+        lossless: method != "lvspec",
+        target: "target-25m".into(),
+        drafter: Some("drafter-5m".into()),
+        device: "cpu".into(),
+        dtype: "q8_0".into(),
+        video: video.into(),
+        prompt: "Describe the video.".into(),
+    }
 }
 
 pub(crate) fn done(run: u64, reason: StopReason, text: &str) -> Msg {

@@ -12,11 +12,19 @@ use super::StudioError;
 use crate::record::Verdict;
 
 /// The built-in themes: name and file.
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 12] = [
     ("dark", include_str!("../../themes/dark.toml")),
     ("light", include_str!("../../themes/light.toml")),
     ("high-contrast", include_str!("../../themes/high-contrast.toml")),
     ("mono", include_str!("../../themes/mono.toml")),
+    ("catppuccin", include_str!("../../themes/catppuccin.toml")),
+    ("catppuccin-latte", include_str!("../../themes/catppuccin-latte.toml")),
+    ("dracula", include_str!("../../themes/dracula.toml")),
+    ("gruvbox", include_str!("../../themes/gruvbox.toml")),
+    ("nord", include_str!("../../themes/nord.toml")),
+    ("solarized-dark", include_str!("../../themes/solarized-dark.toml")),
+    ("solarized-light", include_str!("../../themes/solarized-light.toml")),
+    ("tokyo-night", include_str!("../../themes/tokyo-night.toml")),
 ];
 
 macro_rules! roles {
@@ -127,6 +135,11 @@ impl Theme {
         found.ok_or_else(|| StudioError::NoTheme { name: name.into(), known })
     }
 
+    /// The names of the built-in themes.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.into_iter().map(|(name, _)| name)
+    }
+
     fn read(
         name: &str,
         file: &str,
@@ -134,11 +147,9 @@ impl Theme {
         depth: ColorDepth,
         base: Option<&Theme>,
     ) -> Result<Self, StudioError> {
-        let wrong = |key: &str, problem: String, instead: String| StudioError::Theme {
-            file: file.into(),
-            key: key.into(),
-            problem,
-            instead,
+        let wrong = |key: &str, problem: String, instead: String| {
+            let line = super::lines::line_of(text, None, key.split('.').next());
+            StudioError::Theme { file: super::lines::place(file, line), key: key.into(), problem, instead }
         };
         let example = "write  accent = { fg = \"cyan\", fg_rgb = \"#7dcfd6\", mods = [\"bold\"] }";
         let raw: RawTheme = toml::from_str(text)
@@ -152,7 +163,7 @@ impl Theme {
             let raw: RawStyle = value
                 .try_into()
                 .map_err(|e: toml::de::Error| wrong(&key, e.message().to_owned(), example.to_owned()))?;
-            styles[*role as usize] = raw.style(depth).map_err(|(field, problem, instead)| {
+            styles[*role as usize] = raw.style(*role, depth).map_err(|(field, problem, instead)| {
                 wrong(&format!("{key}.{field}"), problem, instead.to_owned())
             })?;
         }
@@ -180,7 +191,7 @@ impl Theme {
 type Complaint = (&'static str, String, &'static str);
 
 impl RawStyle {
-    fn style(&self, depth: ColorDepth) -> Result<Style, Complaint> {
+    fn style(&self, role: Role, depth: ColorDepth) -> Result<Style, Complaint> {
         let mut style = Style::new();
         style.fg = color("fg", "fg_rgb", self.fg.as_deref(), self.fg_rgb.as_deref(), depth)?;
         style.bg = color("bg", "bg_rgb", self.bg.as_deref(), self.bg_rgb.as_deref(), depth)?;
@@ -197,8 +208,9 @@ impl RawStyle {
                 }
             });
         }
-        // A background is the only sign of a selection: where colours are off, reversing stands in for it.
-        if depth == ColorDepth::None && self.bg.is_some() && self.fg.is_some() {
+        // A background is the only sign of a selection: where colours are off, reversing stands in for it. That of the
+        // text is no sign of anything.
+        if depth == ColorDepth::None && self.bg.is_some() && self.fg.is_some() && role != Role::Text {
             style = style.add_modifier(Modifier::REVERSED);
         }
         Ok(style)
@@ -274,7 +286,7 @@ mod tests {
     #[test]
     fn mistakes_name_the_role_and_the_way_out() {
         for (text, key, way) in [
-            ("accnt = {}", "accnt", "accent"),
+            ("\naccnt = {}", "mine.toml:2: accnt", "accent"),
             ("accent = { fg = \"teal\" }", "accent.fg", "cyan"),
             ("accent = { fg_rgb = \"red\" }", "accent.fg_rgb", "#7dcfd6"),
             ("accent = { mods = [\"blink\"] }", "accent.mods", "underlined"),

@@ -163,6 +163,7 @@ fn lossless_methods_are_lossless_on_every_clip() {
     engine.send(Command::Load(spec)).unwrap();
     let mut write = |run: u64, clip: &Path, method: &Method| {
         let request = RunRequest {
+            before: Vec::new(),
             run,
             video: clip.into(),
             prompt: "Describe the video in detail.".into(),

@@ -16,6 +16,7 @@ mod interrupts;
 mod make;
 mod methods;
 mod models;
+mod replaying;
 #[path = "../hub/server.rs"]
 #[expect(dead_code, reason = "the hub's own tests use the rest")]
 mod server;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use specreel::{
-    engine::{Command, Engine, EngineHandle, RunRequest, TextSampling},
+    engine::{Command, Engine, EngineHandle, RunRequest, TextSampling, Turn},
     model::{DeviceChoice, ModelSpec, WeightType},
     record::{BaselineKind, Event, EventKind, FailureClass, Stage, StopReason},
     scenes::{self, Scene},
@@ -74,6 +74,7 @@ impl Rig {
     fn request(&mut self, method: &str, prompt: &str) -> RunRequest {
         self.next += 1;
         RunRequest {
+            before: Vec::new(),
             run: self.next,
             video: self.clip.clone(),
             prompt: prompt.into(),
@@ -192,6 +193,41 @@ fn a_drafter_of_another_family_is_refused() {
             );
         }
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_question_that_goes_on_neither_encodes_nor_reads_the_video_again() {
+    let ask = |rig: &mut Rig, request: RunRequest| {
+        let run = request.run;
+        rig.send(request);
+        rig.finish(run)
+    };
+    let reused =
+        |events: &[EventKind]| events.iter().any(|e| matches!(e, EventKind::Prompt { reused: true, .. }));
+    for (target, drafter) in [("gqa_tied", "mha_tied_bf16"), ("llava_ov", "llava_ov_newer")] {
+        let mut rig = Rig::of(target, drafter);
+        let first = rig.request("naive", "What moves?");
+        let events = ask(&mut rig, first);
+        let EventKind::Done { text, .. } = events.last().unwrap() else { panic!("{events:?}") };
+        assert!(!reused(&events));
+        let before = vec![Turn { prompt: "What moves?".into(), answer: text.clone() }];
+        let mut on = rig.request("naive", "What colour is it?");
+        on.before = before;
+        // Another question takes the video over, too; what a method needs to know of the new text is made anew.
+        let other = rig.request("specvlm", "What stands still?");
+        for request in [on, other] {
+            let events = ask(&mut rig, request.clone());
+            assert!(reused(&events), "the video was read again");
+            let stages = stages(&events);
+            assert!(!stages.contains(&Stage::Decode) && stages.contains(&Stage::Prefill), "{stages:?}");
+            // An engine that has seen nothing before writes the same.
+            let mut fresh = Rig::of(target, drafter);
+            let request = RunRequest { video: fresh.clip.clone(), ..request };
+            let cold = ask(&mut fresh, request);
+            assert!(!reused(&cold));
+            assert_eq!(done(&cold).1, done(&events).1, "{target}");
+        }
     }
 }
 

@@ -195,6 +195,156 @@ fn a_stopped_studio_comes_back() {
 }
 
 #[test]
+fn a_run_is_kept_replayed_and_deleted() {
+    let mut t = studio(110, 34, &["--method", "lvspec"]);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("state     done");
+    let kept = t.sessions();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    // As the command line plays it, it is the same text.
+    let file = kept[0].to_str().unwrap().to_owned();
+    let replay =
+        Command::new(env!("CARGO_BIN_EXE_specreel")).args(["replay", "--speed", "0", &file]).output();
+    let replay = replay.unwrap();
+    let caption = String::from_utf8_lossy(&replay.stdout);
+    assert!(replay.status.success() && caption.split_whitespace().count() > 10, "{caption}");
+    // In the studio: listed, played, paused, stepped, deleted.
+    t.keys("S");
+    t.wait("Saved runs");
+    t.wait(" now ");
+    t.keys("\r");
+    t.wait("▶ ");
+    t.keys("-- ");
+    t.wait("‖ ");
+    t.wait("×0.25");
+    t.keys(". ");
+    t.wait("▶ ");
+    t.keys("++++++");
+    t.wait("■ ");
+    t.wait("state     done");
+    t.keys("\u{1b}");
+    t.gone("■ ");
+    t.keys("S");
+    t.wait("Saved runs");
+    t.wait(" now ");
+    t.keys("d");
+    t.wait("Delete this run");
+    t.keys("y");
+    t.wait("Nothing yet");
+    assert_eq!(t.sessions(), Vec::<PathBuf>::new());
+    t.keys("\u{1b}");
+    t.gone("Nothing yet");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn methods_are_turned_inspected_and_compared() {
+    let mut t = studio(120, 40, &["--method", "lvspec"]);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("state     done");
+    // A knob runs again at once on the kept context.
+    t.keys("]");
+    t.wait("lambda 0.8");
+    t.wait("run 2 of 2");
+    t.wait("context kept");
+    t.wait("state     done");
+    // Token by token, with both models' choices and where it looks.
+    t.keys("i");
+    t.wait("Inspector");
+    for words in ["target", "drafter", "entropy", "where it looks", "██", "relevance"] {
+        t.wait(words);
+    }
+    let first = t.text();
+    t.keys("l");
+    t.until_other(&first);
+    t.keys("v");
+    t.wait("what the drafter sees");
+    t.keys("\u{1b}");
+    t.gone("Inspector");
+    // A method of one's own.
+    t.keys("m");
+    t.wait("schedule");
+    t.keys("e");
+    t.wait("what passes?");
+    t.keys("s");
+    t.wait("my-lvspec");
+    t.keys("\r");
+    t.wait("saved as");
+    // Three methods side by side, then the race.
+    t.keys("c");
+    t.wait("[x] autoregressive");
+    t.keys("gj \r");
+    t.wait("differs from");
+    t.wait("● my-lvspec");
+    t.wait("● naive");
+    t.keys("j");
+    t.wait("word for word");
+    t.keys("\t");
+    t.wait("tokens in");
+    t.wait("■");
+    t.keys("\t");
+    t.wait("% of the tokens");
+    t.keys("\u{1b}");
+    t.gone("differs from");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn the_prompt_comes_from_an_editor_and_the_caption_goes_to_files() {
+    let home = tempfile::tempdir().unwrap();
+    let editor = home.path().join("editor");
+    std::fs::write(&editor, "#!/bin/sh\nread line\nprintf \"What $line?\" > \"$1\"\n").unwrap();
+    Command::new("chmod").arg("755").arg(&editor).status().unwrap();
+    let clips = clips();
+    let args = ["demo", "--library", clips.to_str().unwrap()];
+    let mut t = Terminal::start_with(100, 30, &args, &[("EDITOR", editor.to_str().unwrap())]);
+    t.wait("● ready");
+    t.keys("E");
+    t.until_restored();
+    t.keys("turns\n");
+    t.wait("What turns?");
+    t.keys("\r");
+    t.wait("state     done");
+    t.keys("\u{1b}");
+    t.wait("r again");
+    for keys in ["s\r", "sj\r", "sjj\r"] {
+        t.keys(keys);
+        t.wait("saved as");
+        t.keys("b");
+        t.gone("saved as");
+    }
+    let kept = |ending: &str| t.file(ending);
+    assert!(kept("md").contains("What turns?") && kept("html").contains("<!doctype html>"));
+    assert!(kept("txt").split_whitespace().count() > 5);
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn a_killed_studio_has_kept_what_it_showed() {
+    let mut t = endless(100, 30);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("writing");
+    t.time_of_frames(20);
+    t.signal("-KILL");
+    t.wait_end();
+    let kept = t.sessions();
+    let session = specreel::record::Session::read(&kept[0]).unwrap();
+    let steps = session.lines.iter().filter(|l| matches!(l.event.kind, specreel::record::EventKind::Step(_)));
+    let steps = steps.count();
+    eprintln!("{steps} steps kept, torn: {}", session.torn);
+    assert!(steps > 10);
+}
+
+#[test]
 fn a_tiny_terminal_gets_a_polite_notice() {
     let mut t = studio(20, 5, &[]);
     t.wait("60 × 16");

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     num::NonZeroU16,
+    path::PathBuf,
     process::Command,
     sync::{Arc, Condvar, Mutex},
     time::{Duration, Instant},
@@ -26,7 +27,7 @@ pub struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     seen: Arc<(Mutex<Seen>, Condvar)>,
     begun: Instant,
-    _home: tempfile::TempDir,
+    home: tempfile::TempDir,
 }
 
 fn size(columns: u16, rows: u16) -> PtySize {
@@ -40,6 +41,11 @@ fn cells(n: u16) -> NonZeroU16 {
 impl Terminal {
     /// Start the program with these arguments in a home of its own.
     pub fn start(columns: u16, rows: u16, args: &[&str]) -> Self {
+        Self::start_with(columns, rows, args, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub fn start_with(columns: u16, rows: u16, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_specreel"));
@@ -51,8 +57,11 @@ impl Terminal {
         for name in ["CONFIG", "DATA", "STATE", "CACHE"] {
             command.env_remove(format!("XDG_{name}_HOME"));
         }
-        for name in ["NO_COLOR", "COLORFGBG"] {
+        for name in ["NO_COLOR", "COLORFGBG", "VISUAL", "EDITOR"] {
             command.env_remove(name);
+        }
+        for (name, value) in variables {
+            command.env(name, value);
         }
         let child = pair.slave.spawn_command(command).unwrap();
         let begun = Instant::now();
@@ -78,7 +87,7 @@ impl Terminal {
             }
         });
         let keyboard = pair.master.take_writer().unwrap();
-        Self { master: pair.master, keyboard, child, seen, begun, _home: home }
+        Self { master: pair.master, keyboard, child, seen, begun, home }
     }
 
     /// Time since the start.
@@ -178,6 +187,35 @@ impl Terminal {
             assert!(begun.elapsed() < TOO_LONG, "the program does not end:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Wait until the screen shows something else.
+    pub fn until_other(&self, before: &str) {
+        self.until("nothing changed", |s| s.parser.screen().contents() != before);
+    }
+
+    /// The files of the saved runs.
+    pub fn sessions(&self) -> Vec<PathBuf> {
+        let folder = self.home.path().join(".local/share/specreel/sessions");
+        let entries = std::fs::read_dir(folder).into_iter().flatten();
+        entries.map(|e| e.unwrap().path()).collect()
+    }
+
+    /// Wait until the program has given the screen back.
+    pub fn until_restored(&self) {
+        self.until("the screen is still taken", |s| !s.parser.screen().alternate_screen());
+    }
+
+    /// The text of the one file of this ending in the working directory.
+    pub fn file(&self, ending: &str) -> String {
+        let files = std::fs::read_dir(self.home.path()).unwrap().map(|f| f.unwrap().path());
+        let mut files = files.filter(|f| f.extension().is_some_and(|e| e == ending));
+        std::fs::read_to_string(files.next().unwrap()).unwrap()
+    }
+
+    /// Wait until the program is gone, however it ended.
+    pub fn wait_end(&mut self) {
+        self.child.wait().unwrap();
     }
 
     /// The normal screen, a cursor, no bracketed paste.

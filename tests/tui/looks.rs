@@ -3,10 +3,13 @@
 use insta::assert_snapshot;
 use specreel::{
     record::{EventKind, Failure, FailureClass},
-    tui::{Studio, picture},
+    tui::{Msg, Studio, Theme, picture},
 };
 
-use crate::script::{asked, done, engine, loading, lossy, play, press, ready, streaming};
+use crate::script::{
+    asked, compared, done, engine, finish_compared, listed, loading, lossy, play, press, ready, session,
+    streaming,
+};
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
 
@@ -67,6 +70,103 @@ fn boxes_over_the_panes() {
 }
 
 #[test]
+fn a_token_looked_at() {
+    for theme in ["dark", "light", "mono"] {
+        for size in [(60, 16), (80, 24), (120, 40), (180, 50)] {
+            let mut studio = streaming(theme, size.0, size.1);
+            done(&mut studio, 3, &lossy(), specreel::record::StopReason::Eos);
+            press(&mut studio, "i n");
+            look(&format!("inspect_{theme}"), &studio, size);
+        }
+    }
+    // The target alone drafts nothing; of a step's last token the next one tells.
+    let mut studio = streaming("dark", 120, 40);
+    press(&mut studio, "i g down left v");
+    look("inspect_kept", &studio, (120, 40));
+    press(&mut studio, "< g");
+    look("inspect_exact", &studio, (120, 40));
+}
+
+#[test]
+fn a_method_taken_apart() {
+    for (theme, size) in [("dark", (60, 16)), ("light", (100, 30))] {
+        let mut studio = ready(theme, size.0, size.1);
+        press(&mut studio, "m e down down down right");
+        look("edit", &studio, size);
+        press(&mut studio, "s");
+        look("edit_save", &studio, size);
+    }
+}
+
+#[test]
+fn a_run_saved_as_a_file() {
+    let mut studio = streaming("dark", 100, 30);
+    press(&mut studio, "b s down");
+    look("export", &studio, (100, 30));
+}
+
+#[test]
+fn every_theme() {
+    for name in Theme::names() {
+        let mut studio = streaming(name, 120, 40);
+        press(&mut studio, "esc i");
+        look(&format!("theme_{name}"), &studio, (120, 40));
+        if let Some(folder) = std::env::var_os("SPECREEL_PICTURES") {
+            let file = std::path::Path::new(&folder).join(format!("{name}.svg"));
+            std::fs::write(file, picture::svg(&studio.picture(120, 40))).unwrap();
+        }
+    }
+}
+
+#[test]
+fn methods_compared() {
+    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+        let mut studio = ready(theme, size.0, size.1);
+        press(&mut studio, "c g down space");
+        look("compare_pick", &studio, size);
+        compared(&mut studio);
+        look("compare_running", &studio, size);
+        finish_compared(&mut studio);
+        press(&mut studio, "down down");
+        look("compare_words", &studio, size);
+        press(&mut studio, "tab");
+        studio.handle(Msg::Advance(120.0));
+        look("compare_race", &studio, size);
+        press(&mut studio, "tab");
+        look("compare_chart", &studio, size);
+    }
+}
+
+#[test]
+fn the_saved_runs() {
+    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+        let mut studio = ready(theme, size.0, size.1);
+        press(&mut studio, "S");
+        look("sessions_reading", &studio, size);
+        studio.handle(Msg::Listed(Ok(listed())));
+        press(&mut studio, "down");
+        look("sessions", &studio, size);
+        press(&mut studio, "down d");
+        look("sessions_delete", &studio, size);
+        studio.handle(Msg::Listed(Ok(vec![])));
+        look("sessions_none", &studio, size);
+    }
+}
+
+#[test]
+fn a_replay() {
+    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+        let mut studio = ready(theme, size.0, size.1);
+        studio.handle(Msg::Loaded(Ok(session(&lossy(), false))));
+        studio.handle(Msg::Advance(1200.0));
+        press(&mut studio, "+");
+        look("replay", &studio, size);
+        studio.handle(Msg::Advance(9000.0));
+        look("replay_over", &studio, size);
+    }
+}
+
+#[test]
 fn the_prompt_and_the_filter() {
     let mut studio = ready("dark", 80, 24);
     press(&mut studio, "/ s t a r");
@@ -110,9 +210,9 @@ fn too_small_a_terminal() {
 #[test]
 fn foreign_words_keep_their_columns() {
     let mut studio = ready("dark", 80, 24);
-    studio.handle(specreel::tui::Msg::Paste("x".into()));
+    studio.handle(Msg::Paste("x".into()));
     press(&mut studio, "e");
-    studio.handle(specreel::tui::Msg::Paste(" 日本語 👩‍👩‍👧 e\u{301}tude".into()));
+    studio.handle(Msg::Paste(" 日本語 👩‍👩‍👧 e\u{301}tude".into()));
     let run = asked(&press(&mut studio, "enter")).unwrap();
     let mut steps = lossy();
     steps[0].tokens[1].text = " 赤い\u{1b}[31mボール👩‍👩‍👧".into();

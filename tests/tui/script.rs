@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use specreel::{
-    record::{Event, EventKind, Stage, Stats, Step, StopReason, Token, Verdict},
+    record::{Event, EventKind, Session, Stage, Stats, Step, StopReason, Token, Verdict, session::Line},
     speculate::Method,
-    tui::{Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Found, Key, Msg, Studio, StudioConfig},
+    tui::{
+        Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Ended, Found, Key, Msg, SessionEntry, Studio,
+        StudioConfig,
+    },
 };
 
 const TITLES: [(&str, f64, u64); 9] = [
@@ -34,6 +37,8 @@ pub fn config(theme: &str) -> StudioConfig {
         colors: if theme == "mono" { ColorDepth::None } else { ColorDepth::True },
         keymap: None,
         themes: None,
+        methods_dir: Some("/config/methods".into()),
+        sessions: Some("/data/sessions".into()),
         log: None,
         ..StudioConfig::default()
     }
@@ -103,7 +108,11 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
                 "+" => Verdict::Bonus,
                 _ => Verdict::Plain,
             };
-            Token::new(1, text, verdict)
+            // The same word is the same token.
+            let id = text.trim().bytes().fold(7u32, |id, b| id.wrapping_mul(31).wrapping_add(b.into()))
+                % 2000
+                + 100;
+            Token::new(id, text, verdict)
         })
         .collect();
     let accepted = tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count();
@@ -116,6 +125,7 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
         judged,
         accepted,
         tokens,
+        root_looks: Vec::new(),
         draft_ms,
         verify_ms,
         other_ms: 0.1,
@@ -137,7 +147,42 @@ pub fn lossy() -> Vec<Step> {
         (10, "= begins|~ to|= shrink|=;|= nothing|~ else|= moves|= until|= the|= end|+.|"),
     ];
     let time = |i: usize| (5.1 + 0.3 * (i % 3) as f64, 31.4 + 2.3 * (i % 4) as f64);
-    lines.iter().enumerate().map(|(i, (n, t))| step(*n, t.trim_end_matches('|'), time(i))).collect()
+    lines.iter().enumerate().map(|(i, (n, t))| told(i, step(*n, t.trim_end_matches('|'), time(i)))).collect()
+}
+
+/// The step with what is known of its tokens.
+fn told(index: usize, mut step: Step) -> Step {
+    let ln = |p: f32| p.ln();
+    step.index = index;
+    step.drafted_text = step.tokens.iter().map(|t| t.text.clone()).collect();
+    if let Some(last) = step.drafted_text.last_mut() {
+        *last = " dot".into();
+    }
+    step.drafted_text.resize(step.judged, " and".into());
+    step.root_looks = vec![(8 * index as u32 % 96, 0.7), (8 * index as u32 % 96 + 1, 0.6)];
+    let n = step.tokens.len();
+    for (i, token) in step.tokens.iter_mut().enumerate() {
+        let strict = token.verdict.is_strict();
+        let other = if strict { " small" } else { " down" }.to_owned();
+        let (first, second) = if strict { (token.text.clone(), other) } else { (other, token.text.clone()) };
+        let ids = if strict { [token.id, 2, 3] } else { [2, token.id, 3] };
+        token.target_text = (!strict).then(|| first.clone());
+        token.logprob_texts = vec![first, second, "\n".into()];
+        token.logprobs = ids.iter().zip([0.52, 0.31, 0.04]).map(|(id, p)| (*id, ln(p))).collect();
+        token.entropy = Some(0.9 + 0.1 * i as f32);
+        token.probability = Some(if strict { 0.52 } else { 0.31 });
+        if token.verdict.is_accepted_draft() {
+            token.drafter_texts = vec![token.text.clone(), " 落ちる".into()];
+            token.drafter_logprobs = vec![(token.id, ln(0.61)), (7, ln(0.22))];
+            token.drafter_probability = Some(0.61);
+            token.relevance = Some(0.2 + 0.05 * i as f32);
+            token.relevance_rank = Some(i as u32);
+            if i + 1 < n {
+                token.looks = (0..8).map(|k| ((17 * i as u32 + 3 * k) % 96, 0.8 - 0.05 * k as f32)).collect();
+            }
+        }
+    }
+    step
 }
 
 /// The steps of the target alone.
@@ -191,6 +236,117 @@ pub fn play(studio: &mut Studio, run: u64, steps: &[Step], reused: bool) {
         engine(studio, run, EventKind::Step(step.clone()));
     }
     done(studio, run, steps, StopReason::Eos);
+}
+
+/// Start the comparison that is picked (the target alone, naive, lvspec), and play it until the third is in its middle.
+pub fn compared(studio: &mut Studio) {
+    let run = asked(&press(studio, "enter")).unwrap();
+    begin(studio, run, None, false);
+    for step in alone() {
+        engine(studio, run, EventKind::Step(step));
+    }
+    let run = asked(&done(studio, run, &alone(), StopReason::Eos)).unwrap();
+    begin(studio, run, None, true);
+    let exact = drafted_alone();
+    for step in &exact {
+        engine(studio, run, EventKind::Step(step.clone()));
+    }
+    let run = asked(&done(studio, run, &exact, StopReason::Eos)).unwrap();
+    begin(studio, run, Some(10), true);
+    for step in &lossy()[..4] {
+        engine(studio, run, EventKind::Step(step.clone()));
+    }
+}
+
+/// Play the third run of [`compared`] to its end.
+pub fn finish_compared(studio: &mut Studio) {
+    let steps = lossy();
+    for step in &steps[4..] {
+        engine(studio, 3, EventKind::Step(step.clone()));
+    }
+    done(studio, 3, &steps, StopReason::Eos);
+}
+
+/// The text of the target alone, drafted and verified in steps of three.
+fn drafted_alone() -> Vec<Step> {
+    let tokens: Vec<Token> = alone().into_iter().flat_map(|s| s.tokens).collect();
+    let step = |tokens: &[Token]| {
+        let mut step = step(5, "=x", (2.6, 15.2));
+        step.tokens = tokens.to_vec();
+        let last = step.tokens.len() - 1;
+        for (i, token) in step.tokens.iter_mut().enumerate() {
+            token.verdict = if i == last { Verdict::Corrected } else { Verdict::Exact };
+        }
+        step.accepted = last;
+        step
+    };
+    tokens.chunks(3).map(step).collect()
+}
+
+/// A saved run of these steps, a second of stages before them; without a last word if it is torn.
+pub fn session(steps: &[Step], torn: bool) -> Session {
+    let mut at = 0.0;
+    let mut lines = Vec::new();
+    let mut say = |after: f64, kind| {
+        at += after;
+        lines.push(Line { at_ms: Some(at), event: Event::new(1, kind) });
+    };
+    let method = Method::presets().iter().find(|m| m.name == "lvspec").unwrap();
+    say(
+        0.0,
+        EventKind::Started {
+            method: serde_json::to_value(method).unwrap(),
+            lossless: false,
+            target: "target".into(),
+            drafter: Some("drafter".into()),
+            device: "cpu".into(),
+            dtype: "q8_0".into(),
+            video: "/videos/harbour.mp4".into(),
+            prompt: "What happens?".into(),
+        },
+    );
+    say(400.0, EventKind::Stage { stage: Stage::Encode, done: 6, total: 6 });
+    say(600.0, EventKind::Stage { stage: Stage::Generate, done: 0, total: 256 });
+    for step in steps {
+        say(step.draft_ms + step.verify_ms, EventKind::Step(step.clone()));
+    }
+    if !torn {
+        let mut stats = Stats::default();
+        steps.iter().for_each(|step| stats.add(step));
+        let text = text(steps);
+        say(0.1, EventKind::Done { reason: StopReason::Eos, text, ids: vec![], stats: Box::new(stats) });
+    }
+    Session { lines, torn }
+}
+
+/// Saved runs as they are listed.
+pub fn listed() -> Vec<SessionEntry> {
+    let mut stats = Stats::default();
+    lossy().iter().for_each(|step| stats.add(step));
+    let entry = |age_s, clip: &str, method: &str, ended: Ended| SessionEntry {
+        path: format!("/data/sessions/{age_s}.jsonl").into(),
+        age_s,
+        clip: clip.into(),
+        prompt: "Describe the video in detail.".into(),
+        method: method.into(),
+        lossless: method == "naive",
+        target: "target".into(),
+        text: if matches!(ended, Ended::Done(StopReason::Eos)) { text(&lossy()) } else { String::new() },
+        stats: if ended == Ended::Done(StopReason::Eos) { Box::new(stats.clone()) } else { Box::default() },
+        ended,
+    };
+    vec![
+        entry(20, "harbour.mp4", "lvspec", Ended::Done(StopReason::Eos)),
+        entry(200, "日本の港.mp4", "naive", Ended::Done(StopReason::Eos)),
+        entry(9_000, "harbour.mp4", "specvlm-self", Ended::Open),
+        entry(
+            90_000,
+            "a-very-long-name-of-a-clip-that-does-not-fit.mp4",
+            "naive",
+            Ended::Done(StopReason::Cancelled),
+        ),
+        entry(900_000, "notes.mp4", "naive", Ended::Failed("notes.mp4 holds no video".into())),
+    ]
 }
 
 /// In the middle of a lossy run, after a run of the target alone on the same clip.

@@ -7,7 +7,10 @@ use specreel::{
     tui::{Effect, Found, Key, KeyCode, Msg, Studio, picture},
 };
 
-use crate::script::{alone, asked, begin, done, engine, loading, lossy, press, ready};
+use crate::script::{
+    alone, asked, begin, compared, done, engine, finish_compared, listed, loading, lossy, play, press, ready,
+    session,
+};
 
 fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
     let described = picture::describe(&studio.picture(columns, rows));
@@ -86,11 +89,318 @@ fn from_the_first_key_to_the_last() {
     assert_eq!(press(&mut studio, "q"), [Effect::Quit]);
 }
 
+#[test]
+fn a_saved_run_once_more() {
+    let (columns, rows) = (120, 40);
+    let mut studio = ready("dark", columns, rows);
+    let sees = |studio: &Studio, word: &str| screen(studio, columns, rows).contains(word);
+    assert_eq!(press(&mut studio, "S"), [Effect::List("/data/sessions".into())]);
+    studio.handle(Msg::Listed(Ok(listed())));
+    assert_eq!(press(&mut studio, "down enter"), [Effect::Load("/data/sessions/200.jsonl".into())]);
+    studio.handle(Msg::Loaded(Ok(session(&lossy(), false))));
+    assert!(studio.is_playing() && studio.caption().is_empty());
+
+    // The stages before the first token take their time, too.
+    studio.handle(Msg::Advance(500.0));
+    assert!(sees(&studio, "encoding frames") && sees(&studio, "harbour"));
+    studio.handle(Msg::Advance(540.0));
+    assert_eq!(studio.caption(), "A small green star falls");
+    // Paused, back by a step, on by two.
+    press(&mut studio, "space");
+    assert!(!studio.is_playing());
+    press(&mut studio, ",");
+    assert_eq!(studio.caption(), "");
+    press(&mut studio, ". .");
+    assert!(studio.caption().ends_with("of the picture,"), "{}", studio.caption());
+    press(&mut studio, "left left left");
+    assert!(studio.caption().len() < 30, "{}", studio.caption());
+    // Twice as fast, to its end and anew.
+    press(&mut studio, "space +");
+    assert!(sees(&studio, "×2"));
+    studio.handle(Msg::Advance(1e4));
+    assert!(!studio.is_playing() && studio.caption().ends_with("until the end."));
+    press(&mut studio, "space");
+    assert!(studio.is_playing() && studio.caption().is_empty());
+    // Esc ends the replay, not the studio; the run stays, and runs again on the clip that it was of.
+    press(&mut studio, "esc");
+    assert!(!studio.is_playing() && studio.caption().ends_with("until the end."));
+    let effects = press(&mut studio, "r");
+    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!(
+        (request.video.to_str(), request.prompt.as_str()),
+        (Some("/videos/harbour.mp4"), "What happens?")
+    );
+
+    // A file that ends in the middle says so.
+    studio.handle(Msg::Loaded(Ok(session(&lossy()[..2], true))));
+    studio.handle(Msg::Advance(1e5));
+    assert!(sees(&studio, "the recording ends here") && sees(&studio, "cut off"));
+    // A live run goes on beside it.
+    begin(&mut studio, request.run, None, false);
+    engine(&mut studio, request.run, EventKind::Step(alone()[0].clone()));
+    press(&mut studio, "<");
+    assert_eq!(studio.caption().trim(), "A");
+}
+
+#[test]
+fn a_caption_token_by_token() {
+    let (columns, rows) = (120, 40);
+    let mut studio = ready("dark", columns, rows);
+    press(&mut studio, "i");
+    assert!(screen(&studio, columns, rows).contains("no token to look at yet"));
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    play(&mut studio, run, &lossy(), false);
+    let sees = |studio: &Studio, words: &[&str]| {
+        let screen = screen(studio, columns, rows);
+        words.iter().for_each(|word| assert!(screen.contains(word), "no {word:?} in\n{screen}"));
+    };
+    // It opens at the first token that the target would not have written.
+    press(&mut studio, "i");
+    sees(&studio, &["Inspector", "“through”", "it wanted “down”", "31.0 %", "落ちる", "entropy"]);
+    press(&mut studio, "left");
+    sees(&studio, &["“slowly”", "step 2, 1 of 8"]);
+    press(&mut studio, "left");
+    sees(&studio, &["“falls”", "corrected", "“dot”", "nothing drafted here"]);
+    press(&mut studio, "n n");
+    sees(&studio, &["“of”"]);
+    press(&mut studio, "N G");
+    sees(&studio, &["token 80 of 80", "bonus"]);
+    press(&mut studio, "up");
+    sees(&studio, &["step 10, 1 of"]);
+    press(&mut studio, "v");
+    sees(&studio, &["the drafter sees all"]);
+    press(&mut studio, "v");
+    sees(&studio, &["scores of the visual tokens  not recorded"]);
+    // Esc closes it; another pane, too.
+    press(&mut studio, "esc");
+    assert!(!screen(&studio, columns, rows).contains("Inspector"));
+    press(&mut studio, "i tab");
+    assert!(!screen(&studio, columns, rows).contains("Inspector"));
+    // On a low screen the caption scrolls with the cursor.
+    studio.handle(Msg::Resize(60, 16));
+    press(&mut studio, "i g");
+    let at = |studio: &Studio, word: &str| screen(studio, 60, 16).contains(word);
+    assert!(at(&studio, "A small green star"));
+    press(&mut studio, "G");
+    assert!(at(&studio, "until the end.") && !at(&studio, "A small green star"));
+}
+
+#[test]
+fn methods_side_by_side() {
+    let (columns, rows) = (120, 40);
+    let mut studio = ready("dark", columns, rows);
+    let sees = |studio: &Studio, words: &[&str]| {
+        let screen = screen(studio, columns, rows);
+        words.iter().for_each(|word| assert!(screen.contains(word), "no {word:?} in\n{screen}"));
+    };
+    // The target alone and the chosen method are picked; naive comes with them.
+    press(&mut studio, "c g down space");
+    compared(&mut studio);
+    sees(&studio, &["● autoregressive", "● naive", "1.00×", "nowhere", "lvspec"]);
+    finish_compared(&mut studio);
+    sees(&studio, &["● lvspec", "token 17"]);
+    // Word by word.
+    press(&mut studio, "down");
+    sees(&studio, &["word for word what the target alone writes"]);
+    press(&mut studio, "down");
+    sees(&studio, &["only the target alone", "only this method"]);
+    // The race goes on one clock, and can be paused and scrubbed.
+    press(&mut studio, "tab");
+    assert!(studio.is_playing());
+    studio.handle(Msg::Advance(40.0));
+    sees(&studio, &[" of 80 tokens", "▶"]);
+    press(&mut studio, "space");
+    assert!(!studio.is_playing());
+    sees(&studio, &["‖"]);
+    press(&mut studio, "space + +");
+    studio.handle(Msg::Advance(1e5));
+    assert!(!studio.is_playing());
+    sees(&studio, &["80 tokens in", "18 tokens in"]);
+    press(&mut studio, "left left left left space");
+    sees(&studio, &["▶"]);
+    // The chart; what is selected is shown in the panes.
+    press(&mut studio, "tab");
+    assert!(!studio.is_playing());
+    sees(&studio, &["a autoregressive", "B naive", "C lvspec", "speedup"]);
+    press(&mut studio, "enter");
+    assert!(studio.caption().ends_with("until the end."));
+    press(&mut studio, "C");
+    sees(&studio, &["Compare"]);
+    assert_eq!(press(&mut studio, "esc q"), [Effect::Quit]);
+}
+
+#[test]
+fn a_comparison_that_is_ended_early_keeps_what_it_has() {
+    let mut studio = ready("dark", 100, 30);
+    let run = asked(&press(&mut studio, "c enter")).unwrap();
+    begin(&mut studio, run, None, false);
+    engine(&mut studio, run, EventKind::Step(alone()[0].clone()));
+    assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(run)]);
+    assert_eq!(done(&mut studio, run, &alone()[..1], StopReason::Cancelled), [], "nothing waits any more");
+    assert!(screen(&studio, 100, 30).contains("did not run"));
+    press(&mut studio, "esc");
+    assert!(!screen(&studio, 100, 30).contains("did not run"));
+}
+
+#[test]
+fn a_number_at_all_its_values() {
+    let mut studio = ready("dark", 120, 40);
+    let effects = press(&mut studio, "w");
+    let mut run = asked(&effects);
+    let mut lambdas = Vec::new();
+    while let Some(number) = run {
+        let screen = screen(&studio, 120, 40);
+        assert!(screen.contains("lambda=0.2") && screen.contains("chart"), "{screen}");
+        begin(&mut studio, number, None, number > 1);
+        let steps = if number == 1 { alone() } else { lossy()[..number as usize].to_vec() };
+        for step in &steps {
+            engine(&mut studio, number, EventKind::Step(step.clone()));
+        }
+        let effects = done(&mut studio, number, &steps, StopReason::Eos);
+        lambdas.push(number);
+        run = asked(&effects);
+    }
+    assert_eq!(lambdas.len(), 7, "the target alone and six values");
+    let screen = screen(&studio, 120, 40);
+    assert!(screen.contains("speedup") && screen.contains("lambda=1"), "{screen}");
+}
+
+#[test]
+fn a_number_turned_runs_again_at_once() {
+    let mut studio = ready("dark", 120, 40);
+    assert_eq!(press(&mut studio, "]"), [], "there is nothing to run again");
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    play(&mut studio, run, &lossy(), false);
+    let effects = press(&mut studio, "]");
+    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    assert!(request.method.to_toml().contains("lambda = 0.9"), "{}", request.method.to_toml());
+    // Quick turns end in one run, and what wrote nothing is forgotten.
+    assert_eq!(press(&mut studio, "[ [ ["), [Effect::Cancel(2)]);
+    let effects = done(&mut studio, 2, &[], StopReason::Cancelled);
+    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    assert!(request.method.to_toml().contains("lambda = 0.6"), "{}", request.method.to_toml());
+    play(&mut studio, request.run, &lossy(), true);
+    assert!(screen(&studio, 120, 40).contains("run 2 of 2"));
+    // In the picker they only turn.
+    assert_eq!(press(&mut studio, "m ]"), []);
+}
+
+#[test]
+fn a_method_of_ones_own() {
+    let mut studio = ready("dark", 120, 40);
+    let sees = |studio: &Studio, word: &str| {
+        let screen = screen(studio, 120, 40);
+        assert!(screen.contains(word), "no {word:?} in\n{screen}");
+    };
+    // lvspec with another context and another rule.
+    press(&mut studio, "m e");
+    sees(&studio, "which visual tokens does the drafter see?");
+    sees(&studio, "‹ model ›");
+    press(&mut studio, "down right down right right");
+    sees(&studio, "lvspec*");
+    press(&mut studio, "G left");
+    press(&mut studio, "s");
+    sees(&studio, "my-lvspec");
+    press(&mut studio, "/ enter");
+    sees(&studio, "a name has letters");
+    let effects = press(&mut studio, "backspace 2 enter");
+    let Some(Effect::SaveMethod(file, method)) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!(file, std::path::Path::new("/config/methods/my-lvspec2.toml"));
+    assert_eq!(method.name, "my-lvspec2");
+    method.validate().unwrap();
+    studio.handle(Msg::MethodSaved(Ok((file.clone(), (**method).clone()))));
+    sees(&studio, "saved as /config/methods/my-lvspec2.toml");
+    press(&mut studio, "m");
+    sees(&studio, "● my-lvspec2");
+    let effects = press(&mut studio, "enter enter");
+    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!(request.method.name, "my-lvspec2");
+}
+
+#[test]
+fn what_is_shown_goes_to_files_and_the_prompt_to_an_editor() {
+    let mut studio = ready("dark", 120, 40);
+    assert_eq!(press(&mut studio, "s"), []);
+    assert!(screen(&studio, 120, 40).contains("no caption to save"));
+    let Some(Effect::Editor(text)) = press(&mut studio, "E").pop() else { panic!("no editor") };
+    assert_eq!(text, "Describe the video in detail.");
+    studio.handle(Msg::Edited(Ok("Why?\n".into())));
+    assert_eq!(studio.prompt(), "Why?");
+    studio.handle(Msg::Edited(Err("cannot run the editor vi".into())));
+    assert!(screen(&studio, 120, 40).contains("cannot run the editor") && studio.prompt() == "Why?");
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    play(&mut studio, run, &lossy(), false);
+    press(&mut studio, "esc");
+    for (keys, name, word) in [
+        ("s enter", "0-lvspec.txt", "A small green star falls"),
+        ("s down enter", "0-lvspec.md", "> Why?"),
+        ("s G enter", "0-lvspec.html", "title=\"loosened: differs"),
+    ] {
+        let effects = press(&mut studio, keys);
+        let Some(Effect::Write(file, text)) = effects.first() else { panic!("{effects:?}") };
+        assert!(file == name && text.contains(word), "{file}: {text}");
+    }
+    studio.handle(Msg::Written(Ok("0-lvspec.html".into())));
+    assert!(screen(&studio, 120, 40).contains("saved as 0-lvspec.html"));
+    assert!(!screen(&studio, 120, 40).contains("falls╎ slowly"));
+    press(&mut studio, "b");
+    assert!(screen(&studio, 120, 40).contains("falls╎ slowly"));
+}
+
+#[test]
+fn questions_go_on_with_the_conversation() {
+    let mut studio = ready("dark", 120, 40);
+    press(&mut studio, "a");
+    assert!(screen(&studio, 120, 40).contains("no caption to ask about"));
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    play(&mut studio, run, &alone(), false);
+    let effects = press(&mut studio, "a W h y ? enter");
+    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!((request.prompt.as_str(), request.before.len()), ("Why?", 1));
+    assert_eq!(request.before[0].prompt, "Describe the video in detail.");
+    assert!(request.before[0].answer.starts_with("A small green star"));
+    play(&mut studio, request.run, &lossy()[..1], true);
+    let seen = screen(&studio, 120, 40);
+    for words in ["› Describe the video in detail.", "› Why?", "context kept"] {
+        assert!(seen.contains(words), "no {words:?} in\n{seen}");
+    }
+    // Asked again, it is the same conversation; one more question goes on from there.
+    let effects = press(&mut studio, "r");
+    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!(request.before.len(), 1);
+    play(&mut studio, request.run, &lossy()[..1], true);
+    let effects = press(&mut studio, "a H o w ? enter");
+    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!(
+        request.before.iter().map(|t| t.prompt.as_str()).collect::<Vec<_>>(),
+        ["Describe the video in detail.", "Why?"]
+    );
+}
+
+#[test]
+fn a_saved_run_is_deleted_only_when_asked_twice() {
+    let mut studio = ready("dark", 100, 30);
+    press(&mut studio, "S");
+    assert_eq!(press(&mut studio, "d y"), [], "there is nothing to delete yet");
+    studio.handle(Msg::Listed(Ok(listed())));
+    assert_eq!(press(&mut studio, "d n"), []);
+    assert_eq!(press(&mut studio, "d esc y"), []);
+    assert_eq!(press(&mut studio, "down d y"), [Effect::Delete("/data/sessions/200.jsonl".into())]);
+    let mut rest = listed();
+    rest.remove(1);
+    studio.handle(Msg::Listed(Ok(rest)));
+    assert_eq!(press(&mut studio, "enter"), [Effect::Load("/data/sessions/9000.jsonl".into())]);
+    press(&mut studio, "S");
+    studio.handle(Msg::Listed(Err("cannot delete it".into())));
+    assert!(screen(&studio, 100, 30).contains("cannot delete it"));
+}
+
 /// Any key, the ones that do something more often than others.
 fn any_key(rng: &mut impl Rng) -> Key {
     const KEYS: &str = "enter esc tab shift-tab up down left right home end pageup pagedown backspace delete space ctrl-c \
-                        ctrl-u ctrl-w ctrl-j ctrl-l alt-enter alt-up alt-down alt-backspace f1 f2 f3 f4 f5 m m p / ? o e \
-                        r r y t q [ ] \\ < > h j k l g G";
+                        ctrl-u ctrl-w ctrl-j ctrl-l alt-enter alt-up alt-down alt-backspace f1 f2 f3 f4 f5 f6 m m p / ? o e \
+                        r r y t q [ ] \\ < > h j k l g G S d n , . + minus \
+                        i i n N v c C w x e s b E";
     let keys: Vec<&str> = KEYS.split_whitespace().collect();
     if rng.random_bool(0.8) {
         return Key::parse(keys[rng.random_range(0..keys.len())]).unwrap();
@@ -109,7 +419,10 @@ fn anything(rng: &mut impl Rng, last_run: u64) -> Msg {
     let run = if rng.random_bool(0.8) { last_run } else { rng.random_range(0..5) };
     let event = |kind| Msg::Engine(specreel::record::Event::new(run, kind));
     let steps = if rng.random_bool(0.5) { lossy() } else { alone() };
-    match rng.random_range(0..10) {
+    match rng.random_range(0..13) {
+        10 => Msg::Listed(Ok(listed())),
+        11 => Msg::Loaded(Ok(session(&steps[..rng.random_range(0..steps.len())], rng.random_bool(0.5)))),
+        12 => Msg::Advance(rng.random_range(0.0..400.0)),
         0..3 => event(EventKind::Step(steps[rng.random_range(0..steps.len())].clone())),
         3 => event(EventKind::Stage {
             stage: Stage::Prefill,

@@ -118,6 +118,7 @@ impl Runs {
             return Ok(None);
         }
         let request = RunRequest {
+            before: Vec::new(),
             run,
             video: video.into(),
             method: method.clone(),

@@ -84,6 +84,7 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
     let engine = Arc::new(Scripted { events, asked: Mutex::default(), answer });
     let stop = Stop::new(Some(engine.clone()));
     let base = RunRequest {
+        before: Vec::new(),
         run: 0,
         video: Default::default(),
         prompt: "?".into(),

@@ -67,6 +67,7 @@ fn play(answer: fn(u64) -> Option<EventKind>, interrupt: &Interrupt) -> Played {
     let requests: Vec<RunRequest> = (1..)
         .zip(["autoregressive", "naive", "lvspec"].repeat(2))
         .map(|(run, name)| RunRequest {
+            before: Vec::new(),
             run,
             video: "v.mp4".into(),
             prompt: "p".into(),

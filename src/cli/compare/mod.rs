@@ -68,6 +68,7 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
     let requests: Vec<RunRequest> = (1..)
         .zip(in_turn)
         .map(|(run, method)| RunRequest {
+            before: Vec::new(),
             run,
             method: method.clone(),
             logprobs: output.logprobs as usize,

@@ -230,6 +230,15 @@ impl Sequence {
         Self { decoder: self.decoder.clone(), cache, workspace: Workspace::default(), offset }
     }
 
+    /// A sequence of the same model that begins as this one does: with its first `len` slots, and room for `capacity`. Text
+    /// goes on as it did here.
+    pub fn fork(&self, len: usize, capacity: usize) -> Self {
+        let mut fork = Self::new(self.decoder.clone(), capacity.max(len));
+        fork.cache.append(&self.cache, 0..len);
+        fork.offset = self.offset;
+        fork
+    }
+
     /// Take over the slots `range` of another sequence of the same model, keys, values and all.
     pub fn append(&mut self, other: &Sequence, range: std::ops::Range<usize>) {
         self.cache.append(&other.cache, range);

@@ -15,7 +15,7 @@ use crate::model::{
         Patches, VideoProcessor,
         layout::{self, VisualGrid, VisualRope},
     },
-    template::ChatTemplate,
+    template::{ChatTemplate, Turn},
     text::TextTokenizer,
     vision::{Progress, Tower, TowerConfig},
 };
@@ -186,7 +186,21 @@ impl VideoLlm {
     /// # Errors
     /// If the template or the tokenizer fails.
     pub fn prompt(&self, text: &str, grid: VisualGrid, sample_fps: f64) -> Result<Prompt, ModelError> {
-        let ids = self.template.ids(&self.tokenizer, text)?;
+        self.prompt_after(&[], text, grid, sample_fps)
+    }
+
+    /// As [`Self::prompt`], for a question that follows others about the same clip, and their answers.
+    ///
+    /// # Errors
+    /// As [`Self::prompt`].
+    pub fn prompt_after(
+        &self,
+        before: &[Turn],
+        text: &str,
+        grid: VisualGrid,
+        sample_fps: f64,
+    ) -> Result<Prompt, ModelError> {
+        let ids = self.template.ids_after(&self.tokenizer, before, text)?;
         let axes = self.config.text.mrope_section.filter(|_| self.rope != Rope::Sequential);
         let rope = match (axes, self.tower_config.tokens_per_second()) {
             (None, _) => VisualRope::Sequential,

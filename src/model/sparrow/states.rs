@@ -33,6 +33,14 @@ impl TextStates {
         }
     }
 
+    /// What was noted of the first `rows` rows, which reach beyond the video: another prompt may go on from there.
+    pub fn first(&self, rows: usize) -> Self {
+        let after = self.visual.end.saturating_sub(1).max(self.visual.start);
+        let mut first = self.clone();
+        first.back.truncate(rows.saturating_sub(after) * self.width);
+        first
+    }
+
     /// The state before this text row; zeros before the first row and where nothing was noted.
     pub fn before(&self, row: usize) -> &[f32] {
         let Some(row) = row.checked_sub(1) else { return &self.zeros };
@@ -64,6 +72,12 @@ mod tests {
                 assert_eq!(states.before(row), [(row - 1) as f32, 0.5], "{visual:?} {row}");
             }
             assert_eq!(states.before(40), [0.0, 0.0]);
+            let begun = visual.end.max(1);
+            let mut again = states.first(begun);
+            assert_eq!(again.before(begun + 1), [0.0, 0.0]);
+            let rest: Vec<f32> = (begun..12).flat_map(|row| [row as f32, 0.5]).collect();
+            again.push(begun, &rest);
+            assert!(again == states || visual.is_empty(), "{visual:?}");
         }
     }
 }

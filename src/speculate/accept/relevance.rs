@@ -59,6 +59,31 @@ impl VisualStates {
         relevance
     }
 
+    /// For each state (`rows × width`) the `count` visual tokens that resemble it most, with the cosine similarities, best
+    /// first.
+    pub fn nearest(&self, states: &[f32], count: usize) -> Vec<Vec<(u32, f32)>> {
+        let rows = states.len().checked_div(self.width).unwrap_or(0);
+        if self.is_empty() || rows == 0 {
+            return vec![Vec::new(); rows];
+        }
+        let stride = self.tokens.next_multiple_of(SLOTS);
+        let mut products = vec![0f32; rows * stride];
+        self.products(&states[..rows * self.width], &mut products);
+        let nearest = |(products, state): (&[f32], &[f32])| {
+            let scale = inverse_length(state);
+            let mut order: Vec<(u32, f32)> =
+                (0..).zip(products[..self.tokens].iter().map(|p| p * scale)).collect();
+            let by = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+            if (1..order.len()).contains(&count) {
+                order.select_nth_unstable_by(count - 1, by);
+            }
+            order.truncate(count);
+            order.sort_unstable_by(by);
+            order
+        };
+        products.chunks_exact(stride).zip(states.chunks_exact(self.width)).map(nearest).collect()
+    }
+
     /// `products[r * stride + t] = states[r] · unit[t]`, `stride` being the number of tokens rounded up to whole blocks.
     fn products(&self, states: &[f32], products: &mut [f32]) {
         let (width, blocks) = (self.width, self.tokens.div_ceil(SLOTS));
@@ -148,6 +173,17 @@ mod tests {
             assert!((f64::from(two[0]) - want).abs() < 1e-5, "{tokens} x {width}: {} for {want}", two[0]);
             assert_eq!(two[1], 0.0);
         }
+    }
+
+    #[test]
+    fn the_nearest_come_best_first() {
+        let states = VisualStates::new(&[2.0, 0.0, 0.0, 3.0, -1.0, 0.0, 1.0, 1.0, 4.0, 0.0], 2);
+        let got = states.nearest(&[5.0, 0.0, 0.0, 2.0], 3);
+        assert_eq!(got[0].iter().map(|n| n.0).collect::<Vec<_>>(), [0, 4, 3]);
+        assert!((got[0][2].1 - 0.5f32.sqrt()).abs() < 1e-6);
+        assert_eq!(got[1][0].0, 1);
+        assert_eq!(states.nearest(&[1.0, 0.0], 99)[0].len(), 5);
+        assert_eq!(VisualStates::new(&[], 2).nearest(&[1.0, 0.0], 3), [vec![]]);
     }
 
     #[test]

@@ -33,6 +33,13 @@ const KNOBS: [KnobSpec; 10] = [
     knob("acceptance", "top_n", 1.0, 64.0, 1.0),
 ];
 
+const AXES: [&str; 5] = ["drafter", "context", "shape", "acceptance", "schedule"];
+
+/// The step of a number: its own, or a twentieth.
+pub(super) fn step_of(axis: &str, field: &str) -> f64 {
+    KNOBS.iter().find(|k| (k.axis, k.field) == (axis, field)).map_or(0.05, |k| k.step)
+}
+
 /// A number of the chosen method.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Knob {
@@ -108,12 +115,36 @@ impl Methods {
         // Steps of 0.05 must not gather rounding errors.
         let turned = ((turned / spec.step).round() * spec.step).clamp(spec.range.0, spec.range.1);
         let turned = (turned * 1e6).round() / 1e6;
-        let mut data = serde_json::to_value(method).ok()?;
-        let field = data.get_mut(spec.axis)?.get_mut(spec.field)?;
-        *field = if field.is_u64() { Value::from(turned as u64) } else { Value::from(turned) };
-        let method = serde_json::from_value(data).ok()?;
+        let method = set(method, spec.axis, spec.field, turned)?;
         *self.turned.get_mut(self.chosen)? = method;
         Some(Knob { axis: spec.axis, field: spec.field, value: turned })
+    }
+
+    /// Put a changed method in the place of the chosen one.
+    pub fn replace(&mut self, method: Method) {
+        if let Some(chosen) = self.turned.get_mut(self.chosen) {
+            *chosen = method;
+        }
+        self.knob = 0;
+    }
+
+    /// Add a method of the user's own, or put it in the place of the one of its name, and choose it.
+    pub fn add(&mut self, method: Method) {
+        let at = self.presets.iter().position(|p| p.name == method.name).unwrap_or(self.presets.len());
+        self.presets.splice(at..(at + 1).min(self.presets.len()), [method.clone()]);
+        self.turned.splice(at..(at + 1).min(self.turned.len()), [method]);
+        self.choose(at);
+    }
+
+    /// The range of a number, and whether it counts things.
+    pub fn knob_range(&self, knob: &Knob) -> Option<((f64, f64), bool)> {
+        let spec = KNOBS.iter().find(|s| (s.axis, s.field) == (knob.axis, knob.field))?;
+        Some((spec.range, spec.step >= 1.0))
+    }
+
+    /// The chosen method with a number at this value.
+    pub fn with(&self, knob: &Knob, value: f64) -> Option<Method> {
+        set(self.current()?, knob.axis, knob.field, value)
     }
 
     /// The method's name, with the numbers that the user has turned.
@@ -121,15 +152,42 @@ impl Methods {
         let (Some(method), Some(preset)) = (self.turned.get(index), self.presets.get(index)) else {
             return String::new();
         };
-        let before: Vec<_> = specs(preset).map(|(_, v)| v).collect();
-        let mut label = method.name.clone();
-        for ((spec, value), old) in specs(method).zip(before) {
-            if (value - old).abs() > 1e-9 {
-                label.push_str(&format!(" {}={}", spec.field, number(value)));
-            }
-        }
-        label
+        label(method, preset)
     }
+
+    /// The name of any method, with the numbers in which it differs from the one of this name.
+    pub fn label_of(&self, method: &Method) -> String {
+        let preset = self.presets.iter().find(|p| p.name == method.name);
+        preset.map_or_else(|| method.name.clone(), |preset| label(method, preset))
+    }
+}
+
+/// A method with one of its numbers changed.
+fn set(method: &Method, axis: &str, field: &str, value: f64) -> Option<Method> {
+    let mut data = serde_json::to_value(method).ok()?;
+    let field = data.get_mut(axis)?.get_mut(field)?;
+    *field = if field.is_u64() { Value::from(value as u64) } else { Value::from(value) };
+    serde_json::from_value(data).ok()
+}
+
+fn label(method: &Method, preset: &Method) -> String {
+    let before: Vec<_> = specs(preset).map(|(spec, value)| ((spec.axis, spec.field), value)).collect();
+    let mut label = method.name.clone();
+    let (data, kept) = (serde_json::to_value(method), serde_json::to_value(preset));
+    if let (Ok(data), Ok(kept)) = (&data, &kept)
+        && AXES.iter().any(|axis| axis_kind(data, axis) != axis_kind(kept, axis))
+    {
+        // Another choice than that of its name; which numbers it has is then its own matter.
+        label.push('*');
+        return label;
+    }
+    for (spec, value) in specs(method) {
+        let old = before.iter().find(|(key, _)| *key == (spec.axis, spec.field)).map(|(_, value)| *value);
+        if old.is_none_or(|old| (value - old).abs() > 1e-9) {
+            label.push_str(&format!(" {}={}", spec.field, number(value)));
+        }
+    }
+    label
 }
 
 fn specs(method: &Method) -> impl Iterator<Item = (&'static KnobSpec, f64)> {
@@ -155,8 +213,7 @@ pub(crate) fn is_autoregressive(method: &Method) -> bool {
 /// The five choices as pairs of question and answer: `("acceptance", "visual · lambda 0.7 · top_n 10")`.
 pub(crate) fn choices(method: &Method) -> Vec<(&'static str, String)> {
     let data = serde_json::to_value(method).unwrap_or(Value::Null);
-    ["drafter", "context", "shape", "acceptance", "schedule"]
-        .into_iter()
+    AXES.into_iter()
         .map(|axis| {
             let mut words = vec![axis_kind(&data, axis).to_owned()];
             let fields = data.get(axis).and_then(Value::as_object);

@@ -1,11 +1,17 @@
 //! Everything the studio knows. Changed only by [`super::update::update`], read only by the views.
 
+pub(crate) mod compare;
+pub(crate) mod edit;
+pub(crate) mod inspect;
 pub(crate) mod library;
 pub(crate) mod methods;
+pub(crate) mod player;
 pub(crate) mod prompt;
+pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod sessions;
 
-use std::path::PathBuf;
+use std::{collections::VecDeque, path::PathBuf};
 
 use super::{Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme, text};
 use crate::{
@@ -13,10 +19,14 @@ use crate::{
     record::{Failure, Stage},
     video::Sampling,
 };
+use compare::{Below, Comparison};
+use inspect::Inspector;
 use library::Library;
 use methods::Methods;
 use prompt::Prompt;
-use run::Runs;
+use replay::Replay;
+use run::{About, Runs};
+use sessions::Sessions;
 
 /// A pane that can have the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +59,20 @@ pub(crate) enum Layer {
     Filter,
     /// Typing a path.
     Open(String),
+    /// The saved sessions.
+    Sessions,
+    /// Picking the methods of a comparison, with the cursor.
+    Pick(usize),
+    /// The comparison.
+    Compare,
+    /// The chosen method taken apart, with the cursor.
+    Edit(usize),
+    /// Choosing the kind of file for the shown run, with the cursor.
+    Export(usize),
+    /// Typing a question that goes on with the shown caption.
+    Ask(String),
+    /// Typing the name under which the chosen method is kept.
+    SaveMethod(String),
 }
 
 /// How the engine is.
@@ -75,16 +99,15 @@ pub(crate) struct Settings {
     pub text: TextSampling,
     pub logprobs: usize,
     pub probes: bool,
+    /// The folder of the user's own methods.
+    pub methods: Option<PathBuf>,
 }
 
 /// A run that waits for the engine, or for the run before it to end.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub request: RunRequest,
-    pub title: String,
-    pub method: String,
-    pub autoregressive: bool,
-    pub lossless: bool,
+    pub about: About,
 }
 
 /// The whole state.
@@ -100,6 +123,19 @@ pub(crate) struct Model {
     pub engine: EngineState,
     pub runs: Runs,
     pub waiting: Option<Waiting>,
+    /// Runs of a comparison that wait for the one before them.
+    pub queue: VecDeque<Waiting>,
+    /// The methods picked for a comparison, by their place in the list.
+    pub picked: Vec<bool>,
+    /// The last comparison.
+    pub comparison: Option<Comparison>,
+    pub sessions: Sessions,
+    /// The token cursor over the caption.
+    pub inspector: Option<Inspector>,
+    /// A saved session that is shown once more.
+    pub replay: Option<Replay>,
+    /// Show where steps end.
+    pub boundaries: bool,
     /// Lines between the end of the caption and the last line shown; 0 follows the stream.
     pub caption_up: usize,
     pub notice: Option<(Tone, String)>,
@@ -139,8 +175,15 @@ impl Model {
             engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
             runs: Runs { next: 1, ..Runs::default() },
             waiting: None,
+            queue: VecDeque::new(),
+            picked: Vec::new(),
+            comparison: None,
+            sessions: Sessions { folder: config.sessions.clone(), ..Sessions::default() },
+            inspector: None,
+            replay: None,
+            boundaries: false,
             caption_up: 0,
-            notice: None,
+            notice: config.notice.as_ref().map(|words| (Tone::Bad, text::clean_line(words))),
             keymap,
             themes,
             theme,
@@ -151,6 +194,7 @@ impl Model {
                 text: config.text,
                 logprobs: config.logprobs,
                 probes: config.probe.is_some(),
+                methods: config.methods_dir.clone(),
             },
             tick: 0,
             start_video: config.video.clone(),
@@ -160,10 +204,26 @@ impl Model {
     /// Where the next key is pressed.
     pub fn place(&self) -> Place {
         match (&self.layer, self.focus) {
-            (Some(Layer::Methods(_) | Layer::Presets(_)), _) => Place::List,
-            (Some(Layer::Help { .. } | Layer::Filter | Layer::Open(_)), _) => Place::Entry,
+            (Some(Layer::Methods(_) | Layer::Presets(_) | Layer::Export(_)), _) => Place::List,
+            (Some(Layer::Pick(_)), _) => Place::Pick,
+            (Some(Layer::Edit(_)), _) => Place::Edit,
+            (Some(Layer::Compare), _) => Place::Compare,
+            (Some(Layer::Sessions), _) if self.sessions.confirm => Place::Confirm,
+            (Some(Layer::Sessions), _) => Place::Sessions,
+            (
+                Some(
+                    Layer::Help { .. }
+                    | Layer::Filter
+                    | Layer::Open(_)
+                    | Layer::SaveMethod(_)
+                    | Layer::Ask(_),
+                ),
+                _,
+            ) => Place::Entry,
+            (None, Pane::Caption) if self.inspector.is_some() => Place::Inspector,
             (None, Pane::Library) => Place::Library,
             (None, Pane::Prompt) => Place::Prompt,
+            (None, Pane::Caption | Pane::Meters) if self.shown_replay().is_some() => Place::Player,
             (None, Pane::Caption | Pane::Meters) => Place::Reading,
         }
     }
@@ -171,6 +231,24 @@ impl Model {
     /// True while something goes on that a spinner should show.
     pub fn is_busy(&self) -> bool {
         matches!(self.engine, EngineState::Loading { .. }) || self.runs.active().is_some()
+    }
+
+    /// The replay, if its run is the one that is shown.
+    pub fn shown_replay(&self) -> Option<&Replay> {
+        let shown = self.runs.shown()?.id;
+        self.replay.as_ref().filter(|r| r.run == shown)
+    }
+
+    /// True while a clock of the studio's own goes.
+    pub fn is_playing(&self) -> bool {
+        self.replay.as_ref().is_some_and(|r| r.player.playing)
+            || self.race().is_some_and(|player| player.playing)
+    }
+
+    /// The race's clock, where the race is shown.
+    pub fn race(&self) -> Option<&player::Player> {
+        let comparison = self.comparison.as_ref().filter(|c| c.below == Below::Race)?;
+        comparison.player.as_ref().filter(|_| self.layer == Some(Layer::Compare))
     }
 
     pub fn theme(&self) -> &Theme {

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use crate::{
-    engine::RunRequest,
-    record::{Baseline, BaselineKind, Failure, Stage, Stats, Step, StopReason, Verdict},
+    engine::Turn,
+    record::{Baseline, BaselineKind, EventKind, Failure, Stage, Stats, Step, StopReason, Verdict},
+    speculate::Method,
     tui::text,
 };
 
@@ -21,6 +22,26 @@ pub(crate) enum RunState {
     Done(StopReason),
     /// Ended badly.
     Failed(Failure),
+    /// A recording ends here without a last word.
+    CutOff,
+}
+
+/// What a run is about: known before its first event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct About {
+    pub title: String,
+    pub video: PathBuf,
+    /// Earlier questions about the clip, and their answers.
+    pub before: Vec<Turn>,
+    pub prompt: String,
+    /// The method's name with the numbers that differ from its preset's.
+    pub label: String,
+    /// The method, where this version knows all of it.
+    pub method: Option<Method>,
+    pub autoregressive: bool,
+    pub lossless: bool,
+    /// It is shown from a recording.
+    pub replayed: bool,
 }
 
 /// A part of the caption with one verdict.
@@ -28,14 +49,22 @@ pub(crate) enum RunState {
 pub(crate) struct Piece {
     pub text: String,
     pub verdict: Verdict,
+    /// Numbers of its first token and of the one after its last, counted over the run.
+    pub tokens: std::ops::Range<usize>,
 }
 
 /// What the models see of the clip.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
-    pub frames: usize,
+    /// Times of the frames in seconds.
+    pub frames: Vec<f64>,
+    /// Visual tokens as time × rows × columns.
+    pub grid: [usize; 3],
     pub visual_tokens: usize,
-    pub kept: Option<usize>,
+    /// The visual tokens that the drafter sees; none = all.
+    pub kept: Option<Vec<u32>>,
+    /// Their scores, where they were chosen by score.
+    pub scores: Option<Vec<f32>>,
     pub reused: bool,
 }
 
@@ -43,39 +72,22 @@ pub(crate) struct Seen {
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub id: u64,
-    pub title: String,
-    pub video: PathBuf,
-    pub prompt: String,
-    /// The method's name with the numbers that differ from its preset's.
-    pub method: String,
-    pub autoregressive: bool,
-    pub lossless: bool,
+    pub about: About,
     pub state: RunState,
     pub seen: Option<Seen>,
     pub steps: Vec<Step>,
     pub pieces: Vec<Piece>,
     /// Counted from the steps while the run goes on; the engine's own account at its end.
     pub stats: Stats,
-    /// Tokens that show no text yet, as the least strict of their verdicts.
-    pending: Option<Verdict>,
+    /// The first token that shows no text yet, and the least strict verdict since.
+    pending: Option<(usize, Verdict)>,
 }
 
 impl Run {
-    pub fn new(
-        request: &RunRequest,
-        title: &str,
-        method: &str,
-        autoregressive: bool,
-        lossless: bool,
-    ) -> Self {
+    pub fn new(id: u64, about: About) -> Self {
         Self {
-            id: request.run,
-            title: title.into(),
-            video: request.video.clone(),
-            prompt: request.prompt.clone(),
-            method: method.into(),
-            autoregressive,
-            lossless,
+            id,
+            about,
             state: RunState::Sent,
             seen: None,
             steps: Vec::new(),
@@ -85,13 +97,41 @@ impl Run {
         }
     }
 
+    /// Take in one of its events. After its end it takes no more; while it is being cancelled, its stage does not change.
+    pub fn take_in(&mut self, kind: EventKind) {
+        if self.is_over() {
+            return;
+        }
+        match kind {
+            EventKind::Started { lossless, .. } => self.about.lossless = lossless,
+            EventKind::Stage { stage, done, total } if self.state != RunState::Cancelling => {
+                self.state = RunState::Working { stage, done, total };
+            }
+            EventKind::Prompt { frames, grid, visual_tokens, kept, scores, reused, .. } => {
+                self.seen = Some(Seen { frames, grid, visual_tokens, kept, scores, reused });
+            }
+            EventKind::Step(step) => self.add_step(step),
+            EventKind::Done { reason, text, stats, .. } => self.finish(reason, &text, *stats),
+            EventKind::Failed(failure) => {
+                self.state = RunState::Failed(Failure {
+                    class: failure.class,
+                    error: text::clean(&failure.error),
+                    hint: failure.hint.map(|h| text::clean(&h)),
+                });
+            }
+            EventKind::Stage { .. } | EventKind::Ready { .. } => {}
+        }
+    }
+
     pub fn is_over(&self) -> bool {
-        matches!(self.state, RunState::Done(_) | RunState::Failed(_))
+        matches!(self.state, RunState::Done(_) | RunState::Failed(_) | RunState::CutOff)
     }
 
     /// True for runs on the same clip with the same prompt: those whose numbers may be compared.
     pub fn is_comparable(&self, other: &Run) -> bool {
-        self.video == other.video && self.prompt == other.prompt
+        let asked =
+            |run: &'_ Run| (run.about.video.clone(), run.about.before.clone(), run.about.prompt.clone());
+        asked(self) == asked(other)
     }
 
     /// The caption so far.
@@ -99,38 +139,44 @@ impl Run {
         self.pieces.iter().map(|p| p.text.as_str()).collect()
     }
 
-    pub fn add_step(&mut self, step: Step) {
-        for token in &step.tokens {
-            let verdict = least_strict(self.pending, token.verdict);
+    fn add_step(&mut self, step: Step) {
+        for (number, token) in (self.token_count()..).zip(&step.tokens) {
+            let (first, verdict) = match self.pending {
+                Some((first, pending)) => (first, least_strict(pending, token.verdict)),
+                None => (number, token.verdict),
+            };
             if token.text.is_empty() {
-                self.pending = Some(verdict);
+                self.pending = Some((first, verdict));
                 continue;
             }
             self.pending = None;
-            self.pieces.push(Piece { text: text::clean(&token.text), verdict });
+            self.pieces.push(Piece { text: text::clean(&token.text), verdict, tokens: first..number + 1 });
         }
         self.stats.add(&step);
         self.steps.push(step);
     }
 
-    pub fn finish(&mut self, reason: StopReason, whole: &str, stats: Stats) {
+    fn finish(&mut self, reason: StopReason, whole: &str, stats: Stats) {
         // Bytes that never became a character show up only in the whole text.
         let whole = text::clean(whole);
         if let Some(rest) = whole.strip_prefix(&self.text()).filter(|r| !r.is_empty()) {
-            let verdict = self.pending.take().unwrap_or(Verdict::Plain);
-            self.pieces.push(Piece { text: rest.to_owned(), verdict });
+            let n = self.token_count();
+            let (first, verdict) = self.pending.take().unwrap_or((n, Verdict::Plain));
+            self.pieces.push(Piece { text: rest.to_owned(), verdict, tokens: first..n });
         }
         self.stats = stats;
         self.state = RunState::Done(reason);
     }
+
+    /// Tokens so far.
+    pub fn token_count(&self) -> usize {
+        self.steps.iter().map(|s| s.tokens.len()).sum()
+    }
 }
 
 /// Of two verdicts the one that is less strict: a piece that spans both belongs to it.
-fn least_strict(pending: Option<Verdict>, verdict: Verdict) -> Verdict {
-    match pending {
-        Some(pending) if !pending.is_strict() && verdict.is_strict() => pending,
-        _ => verdict,
-    }
+fn least_strict(pending: Verdict, verdict: Verdict) -> Verdict {
+    if !pending.is_strict() && verdict.is_strict() { pending } else { verdict }
 }
 
 /// The runs of this sitting, oldest first.
@@ -153,11 +199,23 @@ impl Runs {
 
     /// The run that is going on.
     pub fn active(&self) -> Option<&Run> {
-        self.all.iter().rev().find(|r| !r.is_over())
+        self.all.iter().rev().find(|r| !r.is_over() && !r.about.replayed)
+    }
+
+    pub fn get(&self, id: u64) -> Option<&Run> {
+        self.all.iter().rev().find(|r| r.id == id)
     }
 
     pub fn get_mut(&mut self, id: u64) -> Option<&mut Run> {
         self.all.iter_mut().rev().find(|r| r.id == id)
+    }
+
+    /// Forget the last run if it was cancelled before it wrote anything: another wish came in between.
+    pub fn forget_unwritten(&mut self) {
+        let nothing = |r: &Run| r.state == RunState::Done(StopReason::Cancelled) && r.steps.is_empty();
+        if self.all.last().is_some_and(nothing) {
+            self.all.pop();
+        }
     }
 
     pub fn add(&mut self, run: Run) {
@@ -177,7 +235,9 @@ impl Runs {
     pub fn measured_baseline(&self, run: &Run) -> Option<Baseline> {
         let ended = |r: &&Run| {
             r.id != run.id
-                && r.autoregressive
+                // A recording is of another day: its speed is no measure for a run of now.
+                && r.about.replayed == run.about.replayed
+                && r.about.autoregressive
                 && matches!(r.state, RunState::Done(StopReason::Eos | StopReason::Length))
                 && r.stats.tokens_per_second > 0.0
         };
@@ -195,9 +255,8 @@ mod tests {
 
     #[test]
     fn the_least_strict_verdict_wins() {
-        assert_eq!(least_strict(None, Verdict::Exact), Verdict::Exact);
-        assert_eq!(least_strict(Some(Verdict::Loosened), Verdict::Exact), Verdict::Loosened);
-        assert_eq!(least_strict(Some(Verdict::Exact), Verdict::Shifted), Verdict::Shifted);
-        assert_eq!(least_strict(Some(Verdict::Loosened), Verdict::Shifted), Verdict::Shifted);
+        assert_eq!(least_strict(Verdict::Loosened, Verdict::Exact), Verdict::Loosened);
+        assert_eq!(least_strict(Verdict::Exact, Verdict::Shifted), Verdict::Shifted);
+        assert_eq!(least_strict(Verdict::Loosened, Verdict::Shifted), Verdict::Shifted);
     }
 }

@@ -1,9 +1,10 @@
 //! What each action does.
 
-use super::{entry, runs};
+use super::{compare, edit, entry, export, inspect, runs, sessions};
 use crate::tui::{
-    Action, Effect,
-    model::{EngineState, Layer, Model, Pane, Tone, run::RunState},
+    Action, Effect, Place,
+    export::Format,
+    model::{EngineState, Layer, Model, Pane, Tone, edit::rows, run::RunState},
     view,
 };
 
@@ -11,6 +12,18 @@ use crate::tui::{
 const MAX_COPY_BYTES: usize = 74_000;
 
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    if model.place() == Place::Inspector && inspect::is_its_own(action) {
+        inspect::control(model, action);
+        return Vec::new();
+    }
+    if model.layer == Some(Layer::Compare) && compare::is_its_own(action) {
+        compare::control(model, action);
+        return Vec::new();
+    }
+    // A question that is not answered is withdrawn.
+    if model.sessions.confirm && !matches!(action, Action::Yes | Action::Back) {
+        model.sessions.confirm = false;
+    }
     match action {
         Action::Run => return runs::run(model),
         Action::Again => return runs::again(model),
@@ -21,10 +34,31 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::PreviousPane => focus(model, model.focus.next(-1)),
         Action::Prompt => focus(model, Pane::Prompt),
         Action::Methods => model.layer = Some(Layer::Methods(model.methods.chosen)),
+        Action::FollowUp => {
+            let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.pieces.is_empty());
+            match done {
+                true => model.layer = Some(Layer::Ask(String::new())),
+                false => model.note(Tone::Info, "there is no caption to ask about yet"),
+            }
+        }
         Action::Presets => model.layer = Some(Layer::Presets(0)),
         Action::Help => model.layer = Some(Layer::Help { query: String::new(), top: 0 }),
-        Action::KnobUp => turn(model, true),
-        Action::KnobDown => turn(model, false),
+        Action::KnobUp | Action::KnobDown if matches!(model.layer, Some(Layer::Edit(_))) => {
+            edit::turn(model, action == Action::KnobUp);
+        }
+        Action::KnobUp => return turn(model, true),
+        Action::KnobDown => return turn(model, false),
+        Action::Editor => {
+            model.layer = None;
+            return vec![Effect::Editor(model.prompt.text())];
+        }
+        Action::Export => export::open(model),
+        Action::Boundaries => {
+            model.boundaries = !model.boundaries;
+            model.note(Tone::Info, if model.boundaries { "steps end at ╎" } else { "steps are not marked" });
+        }
+        Action::Edit => edit::open(model),
+        Action::Save => edit::ask_name(model),
         Action::NextKnob => {
             follow_picker(model);
             model.methods.next_knob();
@@ -33,9 +67,15 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 None => model.note(Tone::Info, "this method has no number to turn"),
             }
         }
+        Action::Compare => compare::open(model),
+        Action::Comparison => compare::reopen(model),
+        Action::Sweep => return compare::sweep(model),
+        Action::Pick => compare::pick(model),
+        Action::Inspect => inspect::toggle(model),
         Action::Copy => return copy(model),
         Action::OlderRun => show_run(model, model.runs.shown.saturating_sub(1)),
         Action::NewerRun => show_run(model, model.runs.shown + 1),
+        Action::Sessions => return sessions::open(model),
         Action::Theme => {
             model.theme = (model.theme + 1) % model.themes.len();
             let name = model.theme().name.clone();
@@ -59,23 +99,55 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::HistoryOlder => model.prompt.older(),
         Action::HistoryNewer => model.prompt.newer(),
         Action::ClearLine => entry::clear(model),
+        Action::Pause
+        | Action::SeekBack
+        | Action::SeekForward
+        | Action::StepBack
+        | Action::StepForward
+        | Action::Slower
+        | Action::Faster => sessions::control(model, action),
+        Action::TokenBack
+        | Action::TokenForward
+        | Action::NextLoosened
+        | Action::PreviousLoosened
+        | Action::Heat => {}
+        Action::Delete => sessions::ask_delete(model),
+        Action::Yes => return sessions::delete(model),
     }
     Vec::new()
 }
 
 fn focus(model: &mut Model, pane: Pane) {
     model.layer = None;
+    if pane != Pane::Caption {
+        model.inspector = None;
+    }
     model.focus = pane;
 }
 
 /// Close what is open; else leave the prompt, clear the filter, or cancel the run.
 fn back(model: &mut Model) -> Vec<Effect> {
+    if std::mem::take(&mut model.sessions.confirm) {
+        return Vec::new();
+    }
+    let busy = model.runs.active().is_some() || !model.queue.is_empty();
     match model.layer.take() {
+        // One level back: what is open lies over the picker.
+        Some(Layer::Edit(_) | Layer::SaveMethod(_)) => {
+            model.layer = Some(Layer::Methods(model.methods.chosen));
+        }
+        // What it runs ends first; it is still there to be looked at.
+        Some(Layer::Compare) if busy => {
+            model.layer = Some(Layer::Compare);
+            return runs::cancel(model);
+        }
         Some(Layer::Filter) => model.library.clear_filter(),
         Some(_) => {}
         None if model.focus == Pane::Library && !model.library.filter.is_empty() => {
             model.library.clear_filter();
         }
+        None if model.inspector.take().is_some() => {}
+        None if model.shown_replay().is_some() => sessions::end(model),
         None if model.runs.active().is_some() || model.waiting.is_some() => return runs::cancel(model),
         None if model.focus == Pane::Prompt => model.focus = Pane::Caption,
         None => {}
@@ -106,16 +178,16 @@ fn follow_picker(model: &mut Model) {
     }
 }
 
-fn turn(model: &mut Model, up: bool) {
+/// Turn the active number; where a run is shown, run again with it at once.
+fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
     follow_picker(model);
-    let again = model.keymap.keys(model.place(), Action::Again).first().map(ToString::to_string);
-    match (model.methods.turn(up), again) {
-        (Some(knob), Some(key)) if !model.runs.all.is_empty() => {
-            model.note(Tone::Info, format!("{knob}  ·  {key} runs again"));
-        }
-        (Some(knob), _) => model.note(Tone::Info, knob.to_string()),
-        (None, _) => model.note(Tone::Info, "this method has no number to turn"),
-    }
+    let Some(knob) = model.methods.turn(up) else {
+        model.note(Tone::Info, "this method has no number to turn");
+        return Vec::new();
+    };
+    let effects = if model.layer.is_none() { runs::again_if_shown(model) } else { Vec::new() };
+    model.note(Tone::Info, knob.to_string());
+    effects
 }
 
 fn copy(model: &mut Model) -> Vec<Effect> {
@@ -165,6 +237,7 @@ fn step(model: &mut Model, go: Move) {
     let page = usize::from(model.size.1 / 2).max(1);
     let n_methods = model.methods.presets.len();
     let n_presets = model.presets.len();
+    let n_rows = model.methods.current().map_or(0, |m| rows(m).len());
     let help_lines = match &model.layer {
         Some(Layer::Help { query, .. }) => view::help::line_count(model, query),
         _ => 0,
@@ -179,7 +252,19 @@ fn step(model: &mut Model, go: Move) {
         Some(Layer::Filter) => {
             model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
         }
-        Some(Layer::Open(_)) => {}
+        Some(Layer::Open(_) | Layer::SaveMethod(_) | Layer::Ask(_)) => {}
+        Some(Layer::Export(cursor)) => *cursor = go.apply(*cursor, Format::ALL.len(), page),
+        Some(Layer::Edit(cursor)) => *cursor = go.apply(*cursor, n_rows, page),
+        Some(Layer::Pick(cursor)) => *cursor = go.apply(*cursor, n_methods, page),
+        Some(Layer::Compare) => {
+            if let Some(comparison) = &mut model.comparison {
+                comparison.cursor = go.apply(comparison.cursor, comparison.lanes.len(), page);
+            }
+        }
+        Some(Layer::Sessions) => {
+            let n = model.sessions.entries.as_ref().map_or(0, Vec::len);
+            model.sessions.cursor = go.apply(model.sessions.cursor, n, page);
+        }
         None => match model.focus {
             Pane::Library => {
                 model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);

@@ -1,6 +1,6 @@
 //! Lines of text that are typed over the panes, and lists to choose from.
 
-use super::runs;
+use super::{compare, edit, export, runs, sessions};
 use crate::tui::{
     Effect, Key, KeyCode,
     model::{Layer, Model, Pane, Tone},
@@ -17,7 +17,7 @@ pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
     }
     let word = key == Key::ctrl('w') || (key.alt && key.code == KeyCode::Backspace);
     if word || key.code == KeyCode::Backspace || key == Key::ctrl('h') {
-        edit(model, |line| {
+        change(model, |line| {
             if word {
                 let end = line.trim_end_matches([' ', '/']).rfind([' ', '/']).map_or(0, |i| i + 1);
                 line.truncate(end);
@@ -32,7 +32,7 @@ pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
 /// Add to the line that is being typed.
 pub(super) fn type_text(model: &mut Model, typed: &str) -> Vec<Effect> {
     let typed = text::clean_line(typed);
-    edit(model, |line| {
+    change(model, |line| {
         if line.len() + typed.len() <= MAX_ENTRY_BYTES {
             line.push_str(&typed);
         }
@@ -42,17 +42,17 @@ pub(super) fn type_text(model: &mut Model, typed: &str) -> Vec<Effect> {
 
 /// Empty the line that is being typed.
 pub(super) fn clear(model: &mut Model) {
-    edit(model, String::clear);
+    change(model, String::clear);
 }
 
-fn edit(model: &mut Model, change: impl FnOnce(&mut String)) {
+fn change(model: &mut Model, change: impl FnOnce(&mut String)) {
     match &mut model.layer {
         Some(Layer::Filter) => {
             let mut filter = model.library.filter.clone();
             change(&mut filter);
             model.library.set_filter(filter);
         }
-        Some(Layer::Open(path)) => change(path),
+        Some(Layer::Open(line) | Layer::SaveMethod(line) | Layer::Ask(line)) => change(line),
         Some(Layer::Help { query, top }) => {
             change(query);
             *top = 0;
@@ -81,7 +81,16 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
         Some(Layer::Open(path)) if !path.trim().is_empty() => {
             return vec![Effect::Open(path.trim().to_owned())];
         }
-        Some(Layer::Filter | Layer::Open(_) | Layer::Help { .. }) => {}
+        Some(Layer::Edit(_)) => return runs::again_if_shown(model),
+        Some(Layer::Ask(question)) if !question.trim().is_empty() => {
+            return runs::follow_up(model, question.trim());
+        }
+        Some(Layer::Export(cursor)) => return export::choose(model, cursor),
+        Some(Layer::SaveMethod(name)) => return edit::save(model, &name),
+        Some(Layer::Pick(_)) => return compare::start(model),
+        Some(Layer::Compare) => compare::choose(model),
+        Some(Layer::Sessions) => return sessions::choose(model),
+        Some(Layer::Filter | Layer::Open(_) | Layer::Ask(_) | Layer::Help { .. }) => {}
         None => return runs::run(model),
     }
     Vec::new()

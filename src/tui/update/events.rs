@@ -5,10 +5,7 @@ use crate::{
     record::{Event, EventKind, Failure, FailureClass},
     tui::{
         Effect,
-        model::{
-            EngineState, Model, Tone,
-            run::{RunState, Seen},
-        },
+        model::{EngineState, Model, Tone, run::RunState},
         text,
     },
 };
@@ -17,29 +14,11 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     if event.run == 0 {
         return on_engine(model, event.kind);
     }
-    let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.is_over()) else { return Vec::new() };
-    let cancelling = run.state == RunState::Cancelling;
-    match event.kind {
-        EventKind::Started { lossless, .. } => run.lossless = lossless,
-        EventKind::Stage { stage, done, total } if !cancelling => {
-            run.state = RunState::Working { stage, done, total };
-        }
-        EventKind::Prompt { frames, visual_tokens, kept, reused, .. } => {
-            run.seen =
-                Some(Seen { frames: frames.len(), visual_tokens, kept: kept.map(|k| k.len()), reused });
-        }
-        EventKind::Step(step) => run.add_step(step),
-        EventKind::Done { reason, text, stats, .. } => {
-            run.finish(reason, &text, *stats);
-            return runs::start_waiting(model);
-        }
-        EventKind::Failed(failure) => {
-            run.state = RunState::Failed(clean(failure));
-            return runs::start_waiting(model);
-        }
-        EventKind::Stage { .. } | EventKind::Ready { .. } => {}
-    }
-    Vec::new()
+    let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.is_over() && !r.about.replayed) else {
+        return Vec::new();
+    };
+    run.take_in(event.kind);
+    if run.is_over() { runs::start_waiting(model) } else { Vec::new() }
 }
 
 fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
@@ -66,6 +45,7 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
 pub(super) fn engine_failed(model: &mut Model, failure: Failure) {
     let failure = clean(failure);
     model.waiting = None;
+    model.queue.clear();
     let active = model.runs.active().map(|r| r.id);
     if let Some(run) = active.and_then(|id| model.runs.get_mut(id)) {
         let error = "the engine ended during this run".into();

@@ -3,9 +3,14 @@
 //! Pure: no clock, no file, no terminal. Everything it needs is in the model or in the message.
 
 mod actions;
+mod compare;
+mod edit;
 mod entry;
 mod events;
+mod export;
+mod inspect;
 mod runs;
+mod sessions;
 
 use super::{
     Effect, Key, Msg,
@@ -75,6 +80,42 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             // The clips around the selected one are next, so that the list fills by itself.
             next_probe(model)
         }
+        Msg::Listed(found) => {
+            sessions::listed(model, found);
+            Vec::new()
+        }
+        Msg::Loaded(session) => {
+            sessions::loaded(model, session);
+            Vec::new()
+        }
+        Msg::Edited(Ok(prompt)) => {
+            model.prompt.set(prompt.trim_end());
+            model.focus = Pane::Prompt;
+            Vec::new()
+        }
+        Msg::Written(Ok(file)) => {
+            model.note(Tone::Info, format!("saved as {}", file.display()));
+            Vec::new()
+        }
+        Msg::Edited(Err(problem)) | Msg::Written(Err(problem)) => {
+            model.note(Tone::Bad, problem);
+            Vec::new()
+        }
+        Msg::MethodSaved(outcome) => {
+            edit::saved(model, outcome);
+            Vec::new()
+        }
+        Msg::Unrecorded(problem) => {
+            model.note(Tone::Bad, format!("runs are not kept: {problem}"));
+            Vec::new()
+        }
+        Msg::Advance(ms) => {
+            match model.race() {
+                Some(_) => compare::advance(model, ms),
+                None => sessions::advance(model, ms),
+            }
+            Vec::new()
+        }
         Msg::Tick => {
             model.tick = model.tick.wrapping_add(1);
             Vec::new()
@@ -130,7 +171,9 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
 
 fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
     model.notice = None;
-    if let Some(Layer::Open(_) | Layer::Filter | Layer::Help { .. }) = model.layer {
+    if let Some(Layer::Open(_) | Layer::Filter | Layer::Help { .. } | Layer::SaveMethod(_) | Layer::Ask(_)) =
+        model.layer
+    {
         let line = text::clean_line(pasted.get(..floor(pasted, MAX_PATH_BYTES)).unwrap_or_default());
         return entry::type_text(model, line.trim());
     }

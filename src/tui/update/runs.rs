@@ -1,42 +1,127 @@
 //! Asking for runs, one at a time: a new wish ends the run before it and waits for its last word.
 
+use std::path::PathBuf;
+
 use super::{actions, engine_problem};
 use crate::{
-    engine::RunRequest,
+    engine::{RunRequest, Turn},
+    speculate::Method,
     tui::{
         Effect,
         model::{
             Model, Pane, Tone, Waiting, methods,
-            run::{Run, RunState},
+            run::{About, Run, RunState},
         },
         view::is_stacked,
     },
 };
 
+/// What a run is to be about.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub video: PathBuf,
+    pub title: String,
+    pub before: Vec<Turn>,
+    pub prompt: String,
+}
+
 /// Caption the selected clip with the prompt and the method that stand there.
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
+    let Some(subject) = selected_subject(model) else { return Vec::new() };
+    model.prompt.remember(&subject.prompt);
+    request(model, subject)
+}
+
+/// Run the shown clip and prompt again with the method that is chosen now.
+pub(super) fn again(model: &mut Model) -> Vec<Effect> {
+    match shown_subject(model) {
+        Some(subject) => request(model, subject),
+        None => run(model),
+    }
+}
+
+/// Run again at once where a run of this sitting is shown: its context is kept, so a change of the method shows soon.
+pub(super) fn again_if_shown(model: &mut Model) -> Vec<Effect> {
+    match model.runs.shown() {
+        Some(run) if !run.about.replayed && actions::is_ready(model) => again(model),
+        _ => Vec::new(),
+    }
+}
+
+/// Ask on about the shown caption: its question and its answer stand before the new one.
+pub(super) fn follow_up(model: &mut Model, question: &str) -> Vec<Effect> {
+    let (Some(run), Some(mut subject)) = (model.runs.shown(), shown_subject(model)) else {
+        return Vec::new();
+    };
+    let answer = run.text().trim().to_owned();
+    let asked = std::mem::replace(&mut subject.prompt, question.to_owned());
+    subject.before.push(Turn { prompt: asked, answer });
+    model.prompt.remember(question);
+    request(model, subject)
+}
+
+/// Clip, its title and the questions of the shown run.
+fn shown_subject(model: &Model) -> Option<Subject> {
+    let about = &model.runs.shown()?.about;
+    Some(Subject {
+        video: about.video.clone(),
+        title: about.title.clone(),
+        before: about.before.clone(),
+        prompt: about.prompt.clone(),
+    })
+}
+
+/// What a comparison is about: the shown run's clip and prompt, or what is selected; what is missing is told.
+pub(super) fn subject(model: &mut Model) -> Option<Subject> {
+    shown_subject(model).or_else(|| selected_subject(model))
+}
+
+fn selected_subject(model: &mut Model) -> Option<Subject> {
     let Some(entry) = model.library.selected() else {
         model.note(Tone::Bad, "no clip is selected: paste a path, or press o to open one");
-        return Vec::new();
+        return None;
     };
     let (video, title) = (entry.path.clone(), entry.title.clone());
     let prompt = model.prompt.text();
     if prompt.is_empty() {
         model.note(Tone::Bad, "the prompt is empty: write one, or press p for a prepared one");
-        return Vec::new();
+        return None;
     }
-    model.prompt.remember(&prompt);
-    request(model, video, title, prompt)
+    Some(Subject { video, title, before: Vec::new(), prompt })
 }
 
-/// Run the shown clip and prompt again with the method that is chosen now.
-pub(super) fn again(model: &mut Model) -> Vec<Effect> {
-    let Some(shown) = model.runs.shown() else { return run(model) };
-    let (video, title, prompt) = (shown.video.clone(), shown.title.clone(), shown.prompt.clone());
-    request(model, video, title, prompt)
+/// A run of this method, numbered.
+pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
+    let settings = &model.settings;
+    let Subject { video, title, before, prompt } = subject;
+    let about = About {
+        title,
+        video: video.clone(),
+        before: before.clone(),
+        prompt: prompt.clone(),
+        label: model.methods.label_of(&method),
+        method: Some(method.clone()),
+        autoregressive: methods::is_autoregressive(&method),
+        lossless: model.methods.is_lossless(&method),
+        replayed: false,
+    };
+    let request = RunRequest {
+        before,
+        run: model.runs.next,
+        video,
+        prompt,
+        method,
+        sampling: settings.sampling,
+        max_pixels: settings.max_pixels,
+        max_new_tokens: settings.max_new_tokens,
+        text: settings.text,
+        logprobs: settings.logprobs,
+    };
+    model.runs.next += 1;
+    Waiting { request, about }
 }
 
-fn request(model: &mut Model, video: std::path::PathBuf, title: String, prompt: String) -> Vec<Effect> {
+fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
     if let Some(problem) = engine_problem(model) {
         model.note(Tone::Bad, problem);
         return Vec::new();
@@ -45,25 +130,9 @@ fn request(model: &mut Model, video: std::path::PathBuf, title: String, prompt: 
         model.note(Tone::Bad, "there is no method to run");
         return Vec::new();
     };
-    let settings = &model.settings;
-    let waiting = Waiting {
-        title,
-        method: model.methods.label(model.methods.chosen),
-        autoregressive: methods::is_autoregressive(&method),
-        lossless: model.methods.is_lossless(&method),
-        request: RunRequest {
-            run: model.runs.next,
-            video,
-            prompt,
-            method,
-            sampling: settings.sampling,
-            max_pixels: settings.max_pixels,
-            max_new_tokens: settings.max_new_tokens,
-            text: settings.text,
-            logprobs: settings.logprobs,
-        },
-    };
-    model.runs.next += 1;
+    // What waits is not wanted any more.
+    model.queue.clear();
+    let waiting = waiting(model, subject, method);
     model.waiting = Some(waiting);
     // On a low screen only one pane is whole: the one that the run is about.
     if is_stacked(model.size) && model.focus != Pane::Prompt {
@@ -85,16 +154,19 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     if !actions::is_ready(model) || model.runs.active().is_some() {
         return Vec::new();
     }
-    let Some(waiting) = model.waiting.take() else { return Vec::new() };
-    let Waiting { request, title, method, autoregressive, lossless } = waiting;
-    model.runs.add(Run::new(&request, &title, &method, autoregressive, lossless));
+    let waiting = model.waiting.take().or_else(|| model.queue.pop_front());
+    let Some(waiting) = waiting else { return Vec::new() };
+    let Waiting { request, about } = waiting;
+    model.runs.forget_unwritten();
+    model.runs.add(Run::new(request.run, about));
     model.caption_up = 0;
     vec![Effect::Run(Box::new(request))]
 }
 
 /// End the run, or forget the one that waits.
 pub(super) fn cancel(model: &mut Model) -> Vec<Effect> {
-    let waited = model.waiting.take().is_some();
+    let waited = model.waiting.take().is_some() | !model.queue.is_empty();
+    model.queue.clear();
     let Some(id) = model.runs.active().filter(|r| r.state != RunState::Cancelling).map(|r| r.id) else {
         if waited {
             model.note(Tone::Info, "the waiting run was dropped");

@@ -215,8 +215,9 @@ fn knobs_turn_here_and_in_the_picker() {
     press(&mut studio, "\\");
     assert!(notice(&mut studio).contains("no number"));
     let mut studio = after_a_run();
-    press(&mut studio, "]");
-    assert!(notice(&mut studio).contains("r runs again"));
+    let effects = press(&mut studio, "]");
+    assert_eq!(run_of(&effects).unwrap().run, 2, "it runs again at once");
+    assert_eq!(notice(&mut studio), "lambda 0.8");
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use ratatui::{
     Frame,
     layout::Rect,
-    style::Style,
+    style::{Modifier, Style},
     text::{Line, Span},
     widgets::Paragraph,
 };
 
 use super::{
-    areas, has_focus, on_border, panel, title,
+    Areas, areas, has_focus, on_border, panel, player, title,
     wrap::{hang, wrap},
 };
 use crate::{
@@ -24,6 +24,12 @@ use crate::{
         theme::Role,
     },
 };
+
+/// How the token under the cursor stands out, with and without colours.
+const CURSOR: Modifier = Modifier::REVERSED;
+
+/// The sign between two steps.
+const EDGE: &str = "╎";
 
 /// What stands beside a method's name on every face.
 pub(super) fn mark(lossless: bool) -> &'static str {
@@ -42,18 +48,22 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     if let Some(run) = run {
         block = block.title_top(legend(run, theme, room).right_aligned());
         let mut foot = vec![
-            Span::styled(format!(" {} ", mark(run.lossless)), mark_style(run.lossless, theme)),
-            Span::styled(format!("{} ", text::fit(&run.method, room / 2)), theme.style(Role::Dim)),
+            Span::styled(format!(" {} ", mark(run.about.lossless)), mark_style(run.about.lossless, theme)),
+            Span::styled(format!("{} ", text::fit(&run.about.label, room / 2)), theme.style(Role::Dim)),
         ];
         if room > 60 {
             foot.push(Span::styled(
-                format!("· {} ", text::fit(&run.title, room / 3)),
+                format!("· {} ", text::fit(&run.about.title, room / 3)),
                 theme.style(Role::Dim),
             ));
         }
         block = block.title_bottom(Line::from(foot));
     }
-    let inner = text_area(area);
+    if let Some(replay) = model.shown_replay() {
+        let at = Rect { x: area.x + 2, y: area.bottom() - 2, width: area.width.saturating_sub(4), height: 1 };
+        frame.render_widget(player::bar(&replay.player, theme, at.width.into()), at);
+    }
+    let inner = text_area(model, area);
     let rows = usize::from(inner.height);
     let lines = lines(model, theme, inner.width.into());
     let most = lines.len().saturating_sub(rows);
@@ -70,26 +80,51 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     frame.render_widget(Paragraph::new(shown), inner);
 }
 
-/// Inside the border, with a column of air on either side.
-fn text_area(area: Rect) -> Rect {
+/// Inside the border, with a column of air on either side; a replay's clock takes the last line.
+fn text_area(model: &Model, area: Rect) -> Rect {
+    let below = if model.shown_replay().is_some() { 2 } else { 0 };
     Rect {
         x: area.x + 2,
         y: area.y + 1,
         width: area.width.saturating_sub(4),
-        height: area.height.saturating_sub(2),
+        height: area.height.saturating_sub(2 + below),
     }
+}
+
+fn places(model: &Model) -> Option<Areas> {
+    areas(model.size, model.focus, model.inspector.is_some())
+}
+
+/// Where the caption has to stand so that the token cursor is seen, as lines from its end; none where it is seen already.
+pub(crate) fn scroll_to_cursor(model: &Model) -> Option<usize> {
+    let area = places(model).and_then(|a| a.caption).map(|a| text_area(model, a))?;
+    let (rows, lines) = (usize::from(area.height), lines(model, model.theme(), area.width.into()));
+    let at = lines.iter().position(|l| l.spans.iter().any(|s| s.style.add_modifier.contains(CURSOR)))?;
+    let most = lines.len().saturating_sub(rows);
+    let top = most - model.caption_up.min(most);
+    // A line of what stands around it is seen, too.
+    let wanted = if at < top + 1 {
+        at.saturating_sub(1)
+    } else if at + 2 > top + rows {
+        (at + 2).saturating_sub(rows).min(most)
+    } else {
+        return None;
+    };
+    Some(most - wanted)
 }
 
 /// Lines of the caption beyond those that fit.
 pub(crate) fn overflow(model: &Model) -> usize {
-    let Some(area) = areas(model.size, model.focus).and_then(|a| a.caption).map(text_area) else { return 0 };
+    let Some(area) = places(model).and_then(|a| a.caption).map(|a| text_area(model, a)) else {
+        return 0;
+    };
     let n = lines(model, model.theme(), area.width.into()).len();
     n.saturating_sub(area.height.into())
 }
 
 /// Lines that fit.
 pub(crate) fn page(model: &Model) -> usize {
-    areas(model.size, model.focus).and_then(|a| a.caption).map_or(1, |a| text_area(a).height.into())
+    places(model).and_then(|a| a.caption).map_or(1, |a| text_area(model, a).height.into())
 }
 
 /// The verdicts with their live counts, each in its own style.
@@ -120,12 +155,21 @@ fn legend(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
 
 fn lines(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let Some(run) = model.runs.shown() else { return welcome(model, theme, columns) };
-    let pieces = run.pieces.iter().map(|p| (p.text.as_str(), theme.verdict(p.verdict)));
-    let mut lines = wrap(pieces, columns);
+    let cursor = model.inspector.map(|i| i.token.min(run.token_count().saturating_sub(1)));
+    let starts = step_starts(model, run);
+    let pieces = run.pieces.iter().flat_map(|p| {
+        let here = cursor.is_some_and(|n| p.tokens.contains(&n));
+        let style = theme.verdict(p.verdict);
+        let edge = starts.contains(&p.tokens.start).then_some((EDGE, theme.style(Role::Dim)));
+        edge.into_iter().chain([(p.text.as_str(), if here { style.add_modifier(CURSOR) } else { style })])
+    });
+    let mut lines = conversation(run, theme, columns);
+    lines.extend(wrap(pieces, columns));
     let dim = theme.style(Role::Dim);
     let bad = theme.style(Role::Bad);
+    let mut gap = !run.pieces.is_empty();
     let mut say = |words: &str, style: Style| {
-        if !lines.is_empty() {
+        if std::mem::replace(&mut gap, true) {
             lines.push(Line::default());
         }
         lines.extend(wrap([(words, style)], columns));
@@ -138,6 +182,7 @@ fn lines(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
             }
         }
         RunState::Done(StopReason::Cancelled) => say("— cancelled", dim),
+        RunState::CutOff => say("— the recording ends here", dim),
         RunState::Done(StopReason::Length) => say("— stopped at the token limit", dim),
         RunState::Done(StopReason::Eos) if run.pieces.is_empty() => say("— the target wrote nothing", dim),
         RunState::Sent | RunState::Working { .. } if run.pieces.is_empty() => {
@@ -146,6 +191,34 @@ fn lines(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         _ => {}
     }
     lines
+}
+
+/// What was asked and answered before, and what is asked now; nothing where this is the first question.
+fn conversation(run: &Run, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    let (dim, asked) = (theme.style(Role::Dim), theme.style(Role::Accent));
+    let question = |words: &str| wrap([("› ", asked), (text::clean(words).as_str(), asked)], columns);
+    let mut lines = Vec::new();
+    for turn in &run.about.before {
+        lines.extend(question(&turn.prompt));
+        lines.extend(wrap([(text::clean(&turn.answer).as_str(), dim)], columns));
+        lines.push(Line::default());
+    }
+    if !run.about.before.is_empty() {
+        lines.extend(question(&run.about.prompt));
+    }
+    lines
+}
+
+/// The numbers of the tokens before which a step ends, where that is to be shown.
+fn step_starts(model: &Model, run: &Run) -> std::collections::HashSet<usize> {
+    let mut n = 0;
+    let start = |step: &crate::record::Step| {
+        let start = n;
+        n += step.tokens.len();
+        start
+    };
+    let steps = run.steps.iter().filter(|_| model.boundaries);
+    steps.map(start).filter(|start| *start > 0).collect()
 }
 
 /// What stands there before the first run.

@@ -68,7 +68,7 @@ pub(super) fn lines(
         let stats = &other.stats;
         let speedup = match &stats.speedup {
             Some(s) => Some(s.decode),
-            None if other.autoregressive => None,
+            None if other.about.autoregressive => None,
             None => {
                 model.runs.measured_baseline(other).map(|b| stats.tokens_per_second / b.tokens_per_second)
             }
@@ -78,17 +78,17 @@ pub(super) fn lines(
         let mut spans = vec![
             Span::styled(if here { "▸ " } else { "  " }, theme.style(Role::Accent)),
             Span::styled(
-                text::pad(&format!("{}{}", other.method, ending(other)), name),
+                text::pad(&format!("{}{}", other.about.label, ending(other)), name),
                 if here { theme.style(Role::Title) } else { theme.style(Role::Text) },
             ),
         ];
         let speed = format!("{:>9.1}", stats.tokens_per_second);
         spans.push(if fastest { Span::styled(speed, theme.style(Role::Good)) } else { Span::raw(speed) });
-        let loose = match other.lossless {
+        let loose = match other.about.lossless {
             true => "=".to_owned(),
             false => format!("{:.0} %", 100.0 * stats.loosened_share()),
         };
-        let tau = if other.autoregressive { "–".into() } else { format!("{:.2}", stats.tau) };
+        let tau = if other.about.autoregressive { "–".into() } else { format!("{:.2}", stats.tau) };
         spans.push(Span::raw(format!("{tau:>7}{speedup:>9}{loose:>8}")));
         out.push(Line::from(spans));
     }
@@ -98,9 +98,10 @@ pub(super) fn lines(
 /// A word on runs that did not end by themselves.
 fn ending(run: &Run) -> &'static str {
     match run.state {
+        RunState::Done(_) | RunState::CutOff if run.about.replayed => " (replay)",
         RunState::Done(StopReason::Cancelled) => " (cancelled)",
         RunState::Failed(_) => " (failed)",
-        RunState::Done(_) => "",
+        RunState::Done(_) | RunState::CutOff => "",
         _ => " …",
     }
 }

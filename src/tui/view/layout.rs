@@ -23,8 +23,9 @@ pub(crate) fn is_stacked((columns, rows): (u16, u16)) -> bool {
     columns < 92 || rows < 24
 }
 
-/// Divide a screen of `(columns, rows)`; none if it is too small.
-pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane) -> Option<Areas> {
+/// Divide a screen of `(columns, rows)`; none if it is too small. The inspector stands in the place of the meters and takes
+/// what room it can get.
+pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) -> Option<Areas> {
     if columns < LEAST.0 || rows < LEAST.1 {
         return None;
     }
@@ -38,6 +39,12 @@ pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane) -> Option<Areas> {
         meters: None,
         status: Rect { x: 0, y: rows - 1, width: columns, height: 1 },
     };
+    if is_stacked((columns, rows)) && inspecting {
+        let inspector = (body * 3 / 5).max(body.saturating_sub(10));
+        areas.caption = at(0, 0, columns, body - inspector);
+        areas.meters = at(0, body - inspector, columns, inspector);
+        return Some(areas);
+    }
     if is_stacked((columns, rows)) {
         let prompt = if focus == Pane::Prompt && body > 18 { 6 } else { 4 };
         let strip = if focus == Pane::Meters { 0 } else { 4 };
@@ -65,7 +72,7 @@ pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane) -> Option<Areas> {
     } else {
         let left = (columns / 3).clamp(30, 42);
         let right = columns - left;
-        let meters = (body * 11 / 20).clamp(11, 20);
+        let meters = if inspecting { body * 13 / 20 } else { (body * 11 / 20).clamp(11, 20) };
         areas.library = at(0, 0, left, body - prompt);
         areas.prompt = at(0, body - prompt, left, prompt);
         areas.caption = at(left, 0, right, body - meters);
@@ -82,8 +89,8 @@ mod tests {
     fn panes_fill_the_screen_without_overlap_at_every_size() {
         for columns in (60..220).step_by(7) {
             for rows in 16..70 {
-                for focus in Pane::ALL {
-                    let a = areas((columns, rows), focus).unwrap();
+                for (focus, inspecting) in Pane::ALL.into_iter().flat_map(|p| [(p, false), (p, true)]) {
+                    let a = areas((columns, rows), focus, inspecting).unwrap();
                     let panes: Vec<_> =
                         [a.library, a.prompt, a.caption, a.meters].into_iter().flatten().collect();
                     let sum: u32 = panes.iter().map(|r| r.area()).sum();
@@ -99,7 +106,7 @@ mod tests {
 
     #[test]
     fn below_the_least_size_there_is_no_layout() {
-        assert_eq!(areas((59, 16), Pane::Library), None);
-        assert_eq!(areas((200, 15), Pane::Library), None);
+        assert_eq!(areas((59, 16), Pane::Library, false), None);
+        assert_eq!(areas((200, 15), Pane::Library, false), None);
     }
 }

@@ -136,6 +136,7 @@ impl Pen<'_> {
                 crate::record::StopReason::Cancelled => ("cancelled".into(), Role::Warn),
             },
             RunState::Failed(_) => ("failed".into(), Role::Bad),
+            RunState::CutOff => ("cut off".into(), Role::Warn),
         };
         let stats = &self.run.stats;
         let mut line = Line::from(vec![self.name("state"), Span::styled(words, self.theme.style(role))]);
@@ -223,7 +224,7 @@ impl Pen<'_> {
         if let Some(speedup) = &self.run.stats.speedup {
             return Some(speedup.clone());
         }
-        if self.run.autoregressive {
+        if self.run.about.autoregressive {
             return None;
         }
         let baseline = self.model.runs.measured_baseline(self.run)?;
@@ -237,7 +238,7 @@ impl Pen<'_> {
 
     fn speedup(&self) -> Line<'static> {
         let Some(Speedup { baseline, decode, end_to_end }) = self.known_speedup() else {
-            let words = match self.run.autoregressive {
+            let words = match self.run.about.autoregressive {
                 true => "this is the baseline",
                 false if self.run.is_over() && self.run.stats.steps > 0 => {
                     "run the autoregressive method once to know"
@@ -362,8 +363,8 @@ impl Pen<'_> {
         let Some(seen) = &self.run.seen else {
             return Line::from(vec![self.name("visual"), Span::styled("–", self.dim())]);
         };
-        let mut words = format!("{} tokens from {} frames", seen.visual_tokens, seen.frames);
-        if let Some(kept) = seen.kept {
+        let mut words = format!("{} tokens from {} frames", seen.visual_tokens, seen.frames.len());
+        if let Some(kept) = seen.kept.as_ref().map(Vec::len) {
             words.push_str(&format!(" · drafter sees {kept}"));
         }
         if seen.reused {

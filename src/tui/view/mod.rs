@@ -2,13 +2,20 @@
 
 mod bars;
 pub(crate) mod caption;
+mod compare;
+mod editor;
+mod heat;
 pub(crate) mod help;
 mod history;
+mod inspector;
 mod layout;
 mod library;
 mod meters;
 mod picker;
+mod player;
 mod prompt;
+mod race;
+mod sessions;
 mod status;
 mod wrap;
 
@@ -26,13 +33,13 @@ use super::{
     text,
     theme::Role,
 };
-pub(crate) use layout::{areas, is_stacked};
+pub(crate) use layout::{Areas, areas, is_stacked};
 
 /// Draw everything.
 pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let area = frame.area();
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
-    let Some(areas) = areas((area.width, area.height), model.focus) else {
+    let Some(areas) = areas((area.width, area.height), model.focus, model.inspector.is_some()) else {
         too_small(theme, frame, area);
         return;
     };
@@ -46,15 +53,24 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     if let Some(area) = areas.caption {
         caption::draw(model, theme, frame, area);
     }
-    if let Some(area) = areas.meters {
-        meters::draw(model, theme, frame, area);
+    match (areas.meters, model.inspector) {
+        (Some(area), Some(inspector)) => inspector::draw(model, inspector, theme, frame, area),
+        (Some(area), None) => meters::draw(model, theme, frame, area),
+        (None, _) => {}
     }
     status::draw(model, theme, frame, areas.status);
     match &model.layer {
         Some(Layer::Methods(cursor)) => picker::methods(model, *cursor, theme, frame),
         Some(Layer::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
         Some(Layer::Help { query, top }) => help::draw(model, query, *top, theme, frame),
-        Some(Layer::Open(path)) => picker::open(path, theme, frame),
+        Some(Layer::Open(path)) => picker::line("Open a file or a folder", path, theme, frame),
+        Some(Layer::Sessions) => sessions::draw(model, theme, frame),
+        Some(Layer::Pick(cursor)) => picker::pick(model, *cursor, theme, frame),
+        Some(Layer::Edit(cursor)) => editor::draw(model, *cursor, theme, frame),
+        Some(Layer::Ask(question)) => picker::line("Ask on", question, theme, frame),
+        Some(Layer::SaveMethod(name)) => picker::line("Save the method as", name, theme, frame),
+        Some(Layer::Export(cursor)) => picker::export(*cursor, theme, frame),
+        Some(Layer::Compare) => compare::draw(model, theme, frame),
         Some(Layer::Filter) | None => {}
     }
 }
@@ -86,7 +102,8 @@ fn has_focus(model: &Model, pane: Pane) -> bool {
 /// A box over the panes, emptied.
 fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, name: &str) -> (Rect, Rect) {
     let whole = frame.area();
-    let columns = columns.min(whole.width.saturating_sub(2));
+    // A border beside a border would only be noise.
+    let columns = if columns + 6 > whole.width { whole.width } else { columns };
     let rows = rows.min(whole.height.saturating_sub(2));
     let area = Rect {
         x: whole.x + (whole.width - columns) / 2,

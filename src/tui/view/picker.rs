@@ -11,6 +11,7 @@ use ratatui::{
 use super::{caption, place_in_list, popup, window_top, wrap::wrap};
 use crate::tui::{
     Theme,
+    export::Format,
     model::{Model, methods},
     text,
     theme::Role,
@@ -74,6 +75,38 @@ pub(super) fn methods(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
     }
 }
 
+/// The methods of a comparison: those picked have a mark.
+pub(super) fn pick(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let list = &model.methods;
+    let n = list.turned.len();
+    let (area, inner) = popup(frame, theme, 84, (n as u16).saturating_add(2), "Compare");
+    let rows = usize::from(inner.height).max(1);
+    place_in_list(cursor, n, rows, theme, frame, area);
+    let columns = usize::from(inner.width);
+    let names = (0..n).map(|i| text::width(&list.label(i))).max().unwrap_or(0).clamp(12, 30);
+    let mut lines = Vec::new();
+    for (i, method) in list.turned.iter().enumerate().skip(window_top(cursor, n, rows)).take(rows) {
+        let here = i == cursor;
+        let of = |style: Style| if here { Style::new() } else { style };
+        let lossless = list.is_lossless(method);
+        let picked = model.picked.get(i) == Some(&true) || methods::is_autoregressive(method);
+        let line = Line::from(vec![
+            Span::styled(if picked { "[x] " } else { "[ ] " }, of(theme.style(Role::Accent))),
+            Span::raw(text::pad(&list.label(i), names)),
+            Span::styled(
+                format!("  {}", text::pad(caption::mark(lossless), 12)),
+                of(caption::mark_style(lossless, theme)),
+            ),
+            Span::styled(
+                text::pad(&text::clean_line(&method.about), columns.saturating_sub(names + 18)),
+                of(theme.style(Role::Dim)),
+            ),
+        ]);
+        lines.push(if here { line.style(theme.style(Role::Selection)) } else { line });
+    }
+    frame.render_widget(Paragraph::new(lines), inner);
+}
+
 /// The numbers that can be turned, the active one marked.
 fn knobs(model: &Model, theme: &Theme) -> Line<'static> {
     let active = model.methods.active_knob();
@@ -119,9 +152,26 @@ pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
     }
 }
 
-/// The line for a path.
-pub(super) fn open(path: &str, theme: &Theme, frame: &mut Frame<'_>) {
-    let (_, inner) = popup(frame, theme, 76, 3, "Open a file or a folder");
+/// The kinds of files for a run.
+pub(super) fn export(cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let (_, inner) = popup(frame, theme, 84, Format::ALL.len() as u16 + 2, "Save this run as");
+    let columns = usize::from(inner.width);
+    let line = |(i, format): (usize, Format)| {
+        let here = i == cursor;
+        let dim = if here { Style::new() } else { theme.style(Role::Dim) };
+        let line = Line::from(vec![
+            Span::raw(text::pad(format.name(), 12)),
+            Span::styled(text::pad(format.about(), columns.saturating_sub(12)), dim),
+        ]);
+        if here { line.style(theme.style(Role::Selection)) } else { line }
+    };
+    let lines: Vec<_> = Format::ALL.into_iter().enumerate().map(line).collect();
+    frame.render_widget(Paragraph::new(lines), inner);
+}
+
+/// A line that is typed: a path, a name.
+pub(super) fn line(title: &str, path: &str, theme: &Theme, frame: &mut Frame<'_>) {
+    let (_, inner) = popup(frame, theme, 76, 3, title);
     let line = Line::from(vec![
         Span::raw(text::fit_end(path, usize::from(inner.width).saturating_sub(2))),
         Span::styled("▏", theme.style(Role::Accent)),

@@ -11,14 +11,15 @@ use super::{bars, caption};
 use crate::{
     record::Stage,
     tui::{
-        Action, Place, Theme,
+        Action, Key, Place, Theme,
         model::{EngineState, Layer, Model, Tone, run::RunState},
         text,
         theme::Role,
     },
 };
 
-const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// The pictures of the spinner.
+pub(super) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// The first line: the method on the left, the models on the right.
 pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
@@ -113,21 +114,32 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
 /// The actions worth telling of in each place, the most useful first.
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
-        Again, Back, Choose, ClearLine, Copy, Down, Filter, Help, Interrupt, KnobUp, Methods, NextKnob,
-        NextPane, Open, PageDown, Presets, Prompt, Quit, Run,
+        Again, Back, Choose, ClearLine, Compare, Copy, Delete, Down, Edit, Export, Faster, Filter, Heat,
+        Help, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened, NextPane, Open, PageDown, Pause,
+        Pick, Presets, Prompt, Quit, Run, Save, SeekForward, Sessions, StepForward, TokenForward, Yes,
     };
     let busy = model.runs.active().is_some();
     match model.place() {
-        Place::List if matches!(model.layer, Some(Layer::Methods(_))) => &[Choose, Back, KnobUp, NextKnob],
+        Place::List if matches!(model.layer, Some(Layer::Methods(_))) => {
+            &[Choose, Edit, Save, KnobUp, NextKnob, Back]
+        }
+        Place::Edit => &[KnobUp, Choose, Save, Back],
         Place::List => &[Choose, Back],
+        Place::Sessions => &[Choose, Delete, Back],
+        Place::Confirm => &[Yes, Back],
+        Place::Pick => &[Choose, Pick, Back],
+        Place::Compare if busy => &[NextPane, Back],
+        Place::Compare => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
+        Place::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
+        Place::Player => &[Pause, SeekForward, StepForward, Faster, Back, Again, Help],
         Place::Entry if matches!(model.layer, Some(Layer::Help { .. })) => &[Back, Down, PageDown],
         Place::Entry => &[Choose, Back, ClearLine],
         Place::Prompt if busy => &[Back, NextPane, Help],
         Place::Prompt => &[Run, NextPane, Presets, Methods, Help],
         _ if busy => &[Interrupt, Methods, NextPane, Help],
-        Place::Library => &[Run, Methods, Filter, Open, Prompt, NextPane, Help, Quit],
+        Place::Library => &[Run, Methods, Filter, Open, Prompt, NextPane, Sessions, Help, Quit],
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
-        _ => &[Again, Methods, KnobUp, Copy, NextPane, Help, Quit],
+        _ => &[Again, Methods, KnobUp, Compare, Inspect, Copy, Export, NextPane, Sessions, Help, Quit],
     }
 }
 
@@ -136,13 +148,16 @@ fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
     let mut line = Line::default();
     for action in useful(model) {
         let Some(key) = model.keymap.keys(model.place(), *action).first().copied() else { continue };
-        let key = match action {
-            Action::KnobUp => {
-                let down = model.keymap.keys(model.place(), Action::KnobDown).first().copied();
-                down.map_or_else(String::new, |d| d.to_string()) + &key.to_string()
-            }
-            _ => key.to_string(),
+        let other = match action {
+            Action::KnobUp => Some(Action::KnobDown),
+            Action::SeekForward => Some(Action::SeekBack),
+            Action::TokenForward => Some(Action::TokenBack),
+            Action::StepForward => Some(Action::StepBack),
+            Action::Faster => Some(Action::Slower),
+            _ => None,
         };
+        let down = other.and_then(|other| model.keymap.keys(model.place(), other).first().copied());
+        let key = down.map_or_else(String::new, short) + &short(key);
         let gap = if line.spans.is_empty() { "" } else { "  " };
         let more = gap.len() + text::width(&key) + 1 + action.short().len();
         if line.width() + more > columns {
@@ -153,4 +168,16 @@ fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
         line.push_span(Span::styled(format!(" {}", action.short()), theme.style(Role::Dim)));
     }
     line
+}
+
+/// A key as the status line writes it.
+fn short(key: Key) -> String {
+    match key.to_string().as_str() {
+        "left" => "←".into(),
+        "right" => "→".into(),
+        "up" => "↑".into(),
+        "down" => "↓".into(),
+        "minus" => "-".into(),
+        other => other.to_owned(),
+    }
 }

@@ -1,0 +1,136 @@
+//! `specreel replay`: a saved session once more, as it was written, or as fast as wanted.
+
+use std::{io::IsTerminal, path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use super::{
+    End, INTERRUPTED,
+    args::ColorChoice,
+    caption::ended,
+    interrupt::Interrupt,
+    printer::{Flow, Printer, Style},
+    progress::Progress,
+    report, terminal,
+};
+use crate::record::{Failure, FailureClass, Session, StopReason, session::Line};
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The session: a file that the studio, --save or --json has written
+    pub file: PathBuf,
+    /// So many times as fast as it was; 0 is all at once [default: 1; with --json 0]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = speed)]
+    pub speed: Option<f64>,
+    /// Only the run of this number, where the file has several
+    #[arg(long, value_name = "N")]
+    pub run: Option<u64>,
+    /// Print the events instead, one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+    /// Colour tokens by verdict
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub color: ColorChoice,
+    /// No progress, legend or statistics on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok().filter(|s| (0.0..=1e6).contains(s));
+    speed.ok_or_else(|| "it must be a number from 0 to 1000000".into())
+}
+
+/// Replay a session.
+pub fn run(args: &ReplayArgs) -> Result<i32, End> {
+    let session = Session::read(&args.file).map_err(Failure::from)?;
+    let mut runs = session.runs();
+    if let Some(run) = args.run {
+        if !runs.contains(&run) {
+            let known = runs.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            return Err(End::Failed(Failure {
+                class: FailureClass::Usage,
+                error: format!("session {} has no run {run}", args.file.display()),
+                hint: Some(format!("its runs are {known}")),
+            }));
+        }
+        runs = vec![run];
+    }
+    let speed = args.speed.unwrap_or(if args.json { 0.0 } else { 1.0 });
+    let times = session.times();
+    let interrupt = Interrupt::default();
+    interrupt.listen(|| {})?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let mut code = 0;
+    for (i, run) in runs.iter().enumerate() {
+        if i > 0 && !args.json && !args.quiet {
+            eprintln!();
+        }
+        let lines = session.lines.iter().zip(&times);
+        // What was loaded stands before the first run.
+        let own = lines.filter(|(l, _)| l.event.run == *run || (i == 0 && l.event.run == 0));
+        code = code.max(runtime.block_on(play(args, own, speed, &interrupt))?);
+        if interrupt.asked() {
+            return Ok(INTERRUPTED);
+        }
+    }
+    if session.torn && !args.quiet && !args.json {
+        eprintln!("the file ends in the middle of a line: its writer was ended there");
+    }
+    Ok(code)
+}
+
+/// Print one run at this speed; its exit code is that of the run itself, a cancelled one is a success here.
+async fn play(
+    args: &ReplayArgs,
+    lines: impl Iterator<Item = (&Line, &f64)>,
+    speed: f64,
+    interrupt: &Interrupt,
+) -> Result<i32, End> {
+    let terminal = std::io::stdout().is_terminal();
+    let style = Style {
+        json: args.json,
+        color: terminal::color_stdout(args.color) && !args.json,
+        color_talk: terminal::color_stderr(args.color),
+        quiet: args.quiet,
+        terminal,
+    };
+    let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);
+    let (out, talk) = (std::io::stdout().lock(), std::io::stderr());
+    let mut printer = Printer::new(out, talk, style, progress, None, 0);
+    let mut before = None;
+    for (line, at) in lines {
+        let wait = before.replace(*at).map_or(0.0, |before| at - before);
+        if speed > 0.0 && wait > 0.0 {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs_f64(wait / speed / 1000.0)) => {}
+                () = interrupt.waited(Duration::ZERO) => {}
+            }
+        }
+        if interrupt.asked() {
+            printer.close().map_err(ended)?;
+            return Ok(INTERRUPTED);
+        }
+        match printer.event(&line.event).map_err(ended)? {
+            Flow::Go => {}
+            Flow::Done(StopReason::Eos | StopReason::Length | StopReason::Cancelled) => return Ok(0),
+            Flow::Failed(failure) => return Ok(report::failure(&failure, false)),
+        }
+    }
+    printer.close().map_err(ended)?;
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds() {
+        assert_eq!((speed("0"), speed("2.5")), (Ok(0.0), Ok(2.5)));
+        for bad in ["-1", "nan", "inf", "fast", ""] {
+            assert!(speed(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A method taken apart: its five choices and their keys as rows that can be changed one by one.
+
+use serde_json::Value;
+
+use super::methods::step_of;
+use crate::speculate::{
+    Method,
+    method::{AXES, Axis, Key, Kind, Value as Takes},
+};
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Row {
+    /// What is chosen on an axis.
+    Choice(&'static Axis),
+    /// A key of what is chosen.
+    Key(&'static Axis, &'static Key),
+}
+
+/// The rows of a method: each axis, then the keys of its kind.
+pub(crate) fn rows(method: &Method) -> Vec<Row> {
+    let data = serde_json::to_value(method).unwrap_or(Value::Null);
+    let mut rows = Vec::new();
+    for axis in &AXES {
+        rows.push(Row::Choice(axis));
+        let keys = kind_of(&data, axis).map_or(&[][..], |kind| kind.keys);
+        rows.extend(keys.iter().map(|key| Row::Key(axis, key)));
+    }
+    rows
+}
+
+fn kind_of(data: &Value, axis: &'static Axis) -> Option<&'static Kind> {
+    axis.kind(data.get(axis.name)?.get("kind")?.as_str()?)
+}
+
+/// The value of a row in words; none for a key that is left at its default.
+pub(crate) fn value(method: &Method, row: Row) -> Option<String> {
+    let data = serde_json::to_value(method).ok()?;
+    match row {
+        Row::Choice(axis) => kind_of(&data, axis).map(|kind| kind.name.to_owned()),
+        Row::Key(axis, key) => match data.get(axis.name)?.get(key.name)? {
+            Value::String(word) => Some(word.clone()),
+            Value::Bool(flag) => Some(if *flag { "yes" } else { "no" }.into()),
+            // 32-bit numbers come back with digits that nobody wrote.
+            Value::Number(n) => n.as_f64().map(|n| ((n * 1e6).round() / 1e6).to_string()),
+            Value::Array(list) if list.is_empty() => None,
+            Value::Array(list) => Some(format!("{} of them", list.len())),
+            _ => None,
+        },
+    }
+}
+
+/// The method with a row turned up or down.
+///
+/// # Errors
+/// In words, what keeps it from being turned.
+pub(crate) fn turned(method: &Method, row: Row, up: bool) -> Result<Method, String> {
+    let said = |e: crate::speculate::MethodError| e.to_string();
+    match row {
+        Row::Choice(axis) => turn_kind(method, axis, up),
+        Row::Key(axis, key) => {
+            let set =
+                |value: String| method.with_set(&format!("{}.{}={value}", axis.name, key.name)).map_err(said);
+            let now = value(method, row);
+            let number = now.as_deref().and_then(|n| n.parse::<f64>().ok());
+            let by = if up { 1.0 } else { -1.0 };
+            match (key.value, number) {
+                (Takes::Words | Takes::Choices, _) => Err("lists are changed in the method's file".into()),
+                (_, None) if now.is_none() => set(key.example.into()),
+                (Takes::Flag, _) => set((now.as_deref() != Some("yes")).to_string()),
+                (Takes::Word(words), _) => {
+                    let at = words.iter().position(|w| Some(*w) == now.as_deref()).unwrap_or(0);
+                    let next = (at as isize + by as isize).rem_euclid(words.len() as isize) as usize;
+                    set(format!("\"{}\"", words[next]))
+                }
+                (Takes::Number, Some(n)) => {
+                    let step = step_of(axis.name, key.name);
+                    set(format!("{:?}", (((n + by * step) / step).round() * step * 1e6).round() / 1e6))
+                }
+                // Below the least number stands the word.
+                (Takes::CountOr(words), Some(n)) if n <= 1.0 && !up => set(format!("\"{}\"", words[0])),
+                (Takes::CountOr(_), None) if up => set("1".into()),
+                (Takes::CountOr(_) | Takes::Number, None) => Err("that is the least".into()),
+                (Takes::Count | Takes::CountOr(_), Some(n)) if n + by >= 0.0 => set((n + by).to_string()),
+                (Takes::Count | Takes::CountOr(_), _) => Err("that is the least".into()),
+            }
+        }
+    }
+}
+
+/// The next kind of an axis that goes with the other four choices.
+fn turn_kind(method: &Method, axis: &'static Axis, up: bool) -> Result<Method, String> {
+    let now = value(method, Row::Choice(axis));
+    let n = axis.kinds.len();
+    let at = axis.kinds.iter().position(|k| Some(k.name) == now.as_deref()).unwrap_or(0);
+    let mut problem = None;
+    for by in 1..n {
+        let kind = &axis.kinds[if up { (at + by) % n } else { (at + n - by) % n }];
+        let mut sets = vec![format!("{}.kind=\"{}\"", axis.name, kind.name)];
+        let keys = kind.keys.iter().filter(|k| k.required);
+        sets.extend(keys.map(|key| format!("{}.{}={}", axis.name, key.name, key.example)));
+        match method.with_sets(sets.iter().map(String::as_str)) {
+            Ok(method) => return Ok(method),
+            Err(error) => problem = problem.or(Some(error)),
+        }
+    }
+    Err(problem.map_or_else(|| "there is nothing else".into(), |e| e.to_string()))
+}
+
+/// Why a name is none for a method file; none where it is fine.
+pub(crate) fn name_problem(name: &str) -> Option<&'static str> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if name.is_empty() || !name.chars().all(fine) {
+        return Some("a name has letters, digits, - and _");
+    }
+    Method::preset(name).is_ok().then_some("a method that comes with the program has this name")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(method: &Method, name: &str) -> Row {
+        let wanted = |row: &Row| match row {
+            Row::Choice(axis) => axis.name == name,
+            Row::Key(_, key) => key.name == name,
+        };
+        rows(method).into_iter().find(wanted).unwrap_or_else(|| panic!("no {name}"))
+    }
+
+    fn turn(method: &Method, name: &str, up: bool) -> Method {
+        turned(method, find(method, name), up).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    #[test]
+    fn every_preset_is_taken_apart_and_every_row_can_be_tried() {
+        for preset in Method::presets() {
+            for row in rows(preset) {
+                for up in [true, false] {
+                    if let Ok(method) = turned(preset, row, up) {
+                        method.validate().unwrap();
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_words_flags_and_kinds_are_turned() {
+        let lvspec = Method::preset("lvspec").unwrap();
+        let said = |m: &Method, name: &str| value(m, find(m, name)).unwrap();
+        assert_eq!(said(&turn(&lvspec, "lambda", true), "lambda"), "0.8");
+        assert_eq!(said(&turn(&lvspec, "keep", false), "keep"), "0.05");
+        assert_eq!(said(&turn(&lvspec, "shift_tolerant", true), "shift_tolerant"), "no");
+        assert_eq!(said(&turn(&lvspec, "top_n", false), "top_n"), "9");
+        let other = turn(&lvspec, "acceptance", true);
+        assert_ne!(said(&other, "acceptance"), "visual");
+        assert_eq!(said(&turn(&other, "acceptance", false), "acceptance"), "visual");
+        let naive = Method::preset("naive").unwrap();
+        let one = (0..4).fold(naive, |m, _| turn(&m, "length", false));
+        assert_eq!(said(&turn(&one, "length", false), "length"), "auto");
+        assert_eq!(said(&turn(&turn(&one, "length", false), "length", true), "length"), "1");
+    }
+
+    #[test]
+    fn what_cannot_be_says_so() {
+        let lvspec = Method::preset("lvspec").unwrap();
+        let zero = (0..7).fold(lvspec, |m, _| turn(&m, "lambda", false));
+        assert!(turned(&zero, find(&zero, "lambda"), false).is_err());
+        assert_eq!(name_problem("my-lvspec_2"), None);
+        assert!(name_problem("a/b").is_some() && name_problem("").is_some() && name_problem("fly").is_some());
+    }
+}

@@ -1,0 +1,111 @@
+//! A clock for what is shown once more: it can be stopped, turned back, and made faster or slower.
+
+/// Speeds to choose from; 1 is true speed.
+const SPEEDS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
+
+/// The clock. Times are in milliseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Player {
+    /// Now.
+    pub at: f64,
+    /// The end.
+    pub length: f64,
+    /// Times as fast as it was.
+    pub speed: f64,
+    /// False while it is paused.
+    pub playing: bool,
+}
+
+impl Player {
+    /// A clock at its beginning, going.
+    pub fn new(length: f64) -> Self {
+        Self { at: 0.0, length: length.max(0.0), speed: 1.0, playing: true }
+    }
+
+    /// So much time passed outside. It stops at its end.
+    pub fn advance(&mut self, ms: f64) {
+        if self.playing {
+            self.seek(self.at + ms.max(0.0) * self.speed);
+            self.playing = !self.is_over();
+        }
+    }
+
+    /// Pause or go on; from the end, begin anew.
+    pub fn toggle(&mut self) {
+        if self.is_over() {
+            self.at = 0.0;
+            self.playing = true;
+        } else {
+            self.playing = !self.playing;
+        }
+    }
+
+    /// Go to a time.
+    pub fn seek(&mut self, at: f64) {
+        self.at = at.clamp(0.0, self.length);
+    }
+
+    /// Jump by steps of a fortieth of the whole.
+    pub fn jump(&mut self, steps: f64) {
+        self.seek(self.at + steps * (self.length / 40.0).max(1.0));
+    }
+
+    /// The next speed up or down.
+    pub fn change_speed(&mut self, up: bool) {
+        let at = SPEEDS.iter().position(|s| *s >= self.speed).unwrap_or(SPEEDS.len() - 1);
+        let at = if up { (at + 1).min(SPEEDS.len() - 1) } else { at.saturating_sub(1) };
+        self.speed = SPEEDS[at];
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.at >= self.length
+    }
+
+    /// The share that is behind, 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.length > 0.0 { self.at / self.length } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stops_at_its_end_and_begins_anew() {
+        let mut player = Player::new(100.0);
+        player.advance(60.0);
+        assert_eq!((player.at, player.playing), (60.0, true));
+        player.advance(60.0);
+        assert_eq!((player.at, player.playing), (100.0, false));
+        player.toggle();
+        assert_eq!((player.at, player.playing), (0.0, true));
+        player.toggle();
+        player.advance(10.0);
+        assert_eq!(player.at, 0.0);
+    }
+
+    #[test]
+    fn speeds_have_ends() {
+        let mut player = Player::new(1000.0);
+        player.change_speed(true);
+        player.advance(10.0);
+        assert_eq!((player.speed, player.at), (2.0, 20.0));
+        (0..20).for_each(|_| player.change_speed(true));
+        assert_eq!(player.speed, 16.0);
+        (0..20).for_each(|_| player.change_speed(false));
+        assert_eq!(player.speed, 0.05);
+        player.jump(-5.0);
+        assert_eq!(player.at, 0.0);
+        player.jump(2.0);
+        assert_eq!(player.at, 50.0);
+    }
+
+    #[test]
+    fn nothing_is_over_at_once() {
+        let mut player = Player::new(0.0);
+        player.advance(1.0);
+        assert!(player.is_over() && !player.playing);
+        assert_eq!(player.share(), 1.0);
+    }
+}

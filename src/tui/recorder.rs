@@ -1,0 +1,259 @@
+//! Keeps every run as a session file, on a thread of its own: a slow disk never holds up a key.
+//!
+//! Each event is one write of one line as soon as it comes, so that a killed program loses at most the line in which it was
+//! killed.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    thread::JoinHandle,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::sync::mpsc::Sender;
+
+use super::Msg;
+use crate::record::{Event, EventKind, StopReason, session::Line};
+
+/// Events that may wait for the disk.
+const WAITING: usize = 4096;
+
+/// The way to the recording thread.
+pub(crate) struct Recorder {
+    events: Option<SyncSender<(Instant, Event)>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recorder {
+    /// Record into files of this folder; without one, nothing is recorded. Trouble is told once, as a message.
+    pub fn start(folder: Option<PathBuf>, messages: Sender<Msg>) -> Self {
+        let Some(folder) = folder else { return Self { events: None, thread: None } };
+        let (events, inbox) = sync_channel(WAITING);
+        let thread = std::thread::Builder::new().name("recorder".into());
+        match thread.spawn(move || record(&folder, &inbox, &messages)) {
+            Ok(thread) => Self { events: Some(events), thread: Some(thread) },
+            Err(_) => Self { events: None, thread: None },
+        }
+    }
+
+    /// Keep this event.
+    pub fn event(&mut self, event: &Event) {
+        if event.run > 0
+            && let Some(events) = &self.events
+            && events.send((Instant::now(), event.clone())).is_err()
+        {
+            self.events = None;
+        }
+    }
+
+    /// Write what is left.
+    pub fn finish(mut self) {
+        drop(self.events.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, messages: &Sender<Msg>) {
+    let mut open: Option<Recording> = None;
+    let mut told = false;
+    for (at, event) in inbox {
+        if matches!(event.kind, EventKind::Started { .. }) {
+            open = None;
+        }
+        let written = match &mut open {
+            Some(recording) if recording.run == event.run => recording.write(at, event),
+            // A run is recorded from its beginning or not at all.
+            _ if !matches!(event.kind, EventKind::Started { .. }) => continue,
+            _ => Recording::create(folder, at, &event).and_then(|mut recording| {
+                recording.write(at, event)?;
+                open = Some(recording);
+                Ok(())
+            }),
+        };
+        if let Err(error) = written {
+            open = None;
+            if !told {
+                told = true;
+                messages.blocking_send(Msg::Unrecorded(error.to_string())).ok();
+            }
+        }
+    }
+}
+
+struct Recording {
+    run: u64,
+    begun: Instant,
+    file: File,
+    path: PathBuf,
+}
+
+impl Recording {
+    fn create(folder: &Path, begun: Instant, event: &Event) -> std::io::Result<Self> {
+        let EventKind::Started { video, method, .. } = &event.kind else {
+            return Err(std::io::Error::other("a run that has not started"));
+        };
+        let fail = |e: std::io::Error| std::io::Error::new(e.kind(), format!("{}: {e}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(fail)?;
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let clip = Path::new(video).file_stem().unwrap_or_default().to_string_lossy();
+        let method = method.get("name").and_then(|n| n.as_str()).unwrap_or_default();
+        let name = format!("{}-{}-{}", stamp(seconds), slug(&clip), slug(method));
+        let mut n = 1;
+        loop {
+            let more = if n > 1 { format!("-{n}") } else { String::new() };
+            let path = folder.join(format!("{name}{more}.jsonl"));
+            match OpenOptions::new().create_new(true).append(true).open(&path) {
+                Ok(file) => return Ok(Self { run: event.run, begun, file, path }),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && n < 1000 => n += 1,
+                Err(e) => return Err(fail(e)),
+            }
+        }
+    }
+
+    fn write(&mut self, at: Instant, event: Event) -> std::io::Result<()> {
+        if is_nothing(&event.kind) {
+            return std::fs::remove_file(&self.path);
+        }
+        let ends = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_));
+        let ms = at.saturating_duration_since(self.begun).as_secs_f64() * 1e3;
+        let line = Line { at_ms: Some((ms * 100.0).round() / 100.0), event };
+        let mut bytes = serde_json::to_vec(&line)?;
+        bytes.push(b'\n');
+        self.file.write_all(&bytes)?;
+        if ends {
+            self.file.sync_data().ok();
+        }
+        Ok(())
+    }
+}
+
+/// True for the end of a run that another wish cut off before it wrote anything: not worth a file.
+fn is_nothing(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Done { reason: StopReason::Cancelled, ids, .. } if ids.is_empty())
+}
+
+/// Letters and digits of a name, others as one dash each.
+fn slug(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars().take(40) {
+        match c {
+            c if c.is_alphanumeric() => out.push(c),
+            _ if !out.ends_with('-') => out.push('-'),
+            _ => {}
+        }
+    }
+    let out = out.trim_matches('-');
+    if out.is_empty() { "run".into() } else { out.to_owned() }
+}
+
+/// Seconds since 1970 as a date and time (UTC) that sorts: `20261121T134502Z`.
+fn stamp(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(days);
+    format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// Year, month and day of a number of days since 1970-01-01.
+pub(crate) fn date(days: u64) -> (u64, u64, u64) {
+    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
+    let (mut year, mut rest) = (1970 + days / 146_097 * 400, days % 146_097);
+    while rest >= 365 + u64::from(leap(year)) {
+        rest -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if rest < length {
+            break;
+        }
+        rest -= length;
+        month += 1;
+    }
+    (year, month, rest + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        record::{Session, Stage},
+        tui::testing,
+    };
+
+    fn event(run: u64, kind: EventKind) -> Event {
+        Event::new(run, kind)
+    }
+
+    fn started(video: &str) -> EventKind {
+        testing::started(video, "naive")
+    }
+
+    #[test]
+    fn every_run_becomes_a_file_that_is_there_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("sessions");
+        let (messages, _inbox) = tokio::sync::mpsc::channel(4);
+        let mut recorder = Recorder::start(Some(folder.clone()), messages);
+        let stage = EventKind::Stage { stage: Stage::Decode, done: 1, total: 2 };
+        recorder.event(&event(0, stage.clone()));
+        recorder.event(&event(7, stage.clone()));
+        for run in [1, 2] {
+            recorder.event(&event(run, started("/v/a red ball!.mp4")));
+            recorder.event(&event(run, stage.clone()));
+        }
+        let done = EventKind::Done {
+            reason: StopReason::Eos,
+            text: "A".into(),
+            ids: vec![1],
+            stats: Box::default(),
+        };
+        recorder.event(&event(2, done));
+        // What was cancelled before it wrote anything leaves no file.
+        recorder.event(&event(3, started("/v/b.mp4")));
+        let nothing = EventKind::Done {
+            reason: StopReason::Cancelled,
+            text: String::new(),
+            ids: vec![],
+            stats: Box::default(),
+        };
+        recorder.event(&event(3, nothing));
+        recorder.finish();
+        let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|f| f.unwrap().path()).collect();
+        files.sort_by_key(|f| f.as_os_str().len());
+        let name = files[0].file_name().unwrap().to_string_lossy().into_owned();
+        assert!(name.ends_with("Z-a-red-ball-naive.jsonl"), "{name}");
+        assert_eq!(files.len(), 2, "what did not begin is not kept");
+        let lines = |file: &PathBuf| Session::read(file).unwrap().lines;
+        assert_eq!(lines(&files[0]).len(), 2);
+        let second = lines(&files[1]);
+        assert_eq!(second.len(), 3);
+        assert!(second.iter().all(|l| l.event.run == 2 && l.at_ms.is_some()));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_is_told_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        let (messages, mut inbox) = tokio::sync::mpsc::channel(4);
+        let mut recorder = Recorder::start(Some(file.join("sessions")), messages);
+        recorder.event(&event(1, started("a.mp4")));
+        recorder.event(&event(2, started("b.mp4")));
+        recorder.finish();
+        let Some(Msg::Unrecorded(problem)) = inbox.blocking_recv() else { panic!("nothing was told") };
+        assert!(problem.contains("sessions"), "{problem}");
+        assert!(inbox.blocking_recv().is_none());
+    }
+
+    #[test]
+    fn names_sort_by_time() {
+        assert_eq!(stamp(0), "19700101T000000Z");
+        assert_eq!(stamp(951_827_696), "20000229T123456Z");
+        assert_eq!(stamp(1_795_268_702), "20261121T134502Z");
+        assert_eq!((slug("a  b/ü.mp4"), slug("..")), ("a-b-ü-mp4".into(), "run".into()));
+    }
+}

@@ -1,0 +1,160 @@
+//! Several methods, one after the other over the one kept context, and the race of their runs.
+
+use super::{engine_problem, runs};
+use crate::{
+    speculate::Method,
+    tui::{
+        Action, Effect,
+        model::{
+            Layer, Model, Tone,
+            compare::{Below, Comparison, Lane, step_times, sweep_values},
+            methods,
+            player::Player,
+        },
+    },
+};
+
+/// Choose the methods; the target alone and the chosen one are picked already.
+pub(super) fn open(model: &mut Model) {
+    let n = model.methods.turned.len();
+    if model.picked.len() != n {
+        model.picked = vec![false; n];
+    }
+    for (i, method) in model.methods.turned.iter().enumerate() {
+        model.picked[i] |= i == model.methods.chosen || methods::is_autoregressive(method);
+    }
+    model.layer = Some(Layer::Pick(model.methods.chosen));
+}
+
+/// Show the last comparison.
+pub(super) fn reopen(model: &mut Model) {
+    match model.comparison {
+        Some(_) => model.layer = Some(Layer::Compare),
+        None => model.note(Tone::Info, "nothing was compared yet"),
+    }
+}
+
+/// Pick the method under the cursor, or leave it out.
+pub(super) fn pick(model: &mut Model) {
+    if let Some(Layer::Pick(cursor)) = model.layer
+        && let Some(picked) = model.picked.get_mut(cursor)
+    {
+        *picked = !*picked;
+    }
+}
+
+/// Run what is picked.
+pub(super) fn start(model: &mut Model) -> Vec<Effect> {
+    let all = model.methods.turned.iter().enumerate();
+    let wanted = all.filter(|(i, m)| model.picked.get(*i) == Some(&true) || methods::is_autoregressive(m));
+    let methods: Vec<Method> = wanted.map(|(_, m)| m.clone()).collect();
+    begin(model, methods, Below::Words)
+}
+
+/// Run the chosen method with its number at all values of its range.
+pub(super) fn sweep(model: &mut Model) -> Vec<Effect> {
+    let swept = model.methods.active_knob().and_then(|knob| {
+        let (range, counts) = model.methods.knob_range(&knob)?;
+        Some(sweep_values(range, counts).into_iter().filter_map(|v| model.methods.with(&knob, v)).collect())
+    });
+    let Some(swept) = swept.filter(|methods: &Vec<Method>| !methods.is_empty()) else {
+        model.note(Tone::Info, "this method has no number to turn");
+        return Vec::new();
+    };
+    let plain = model.methods.turned.iter().find(|m| methods::is_autoregressive(m)).cloned();
+    begin(model, plain.into_iter().chain(swept).collect(), Below::Chart)
+}
+
+fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effect> {
+    if let Some(problem) = engine_problem(model) {
+        model.note(Tone::Bad, problem);
+        return Vec::new();
+    }
+    if let Some(error) = methods.iter().find_map(|m| m.validate().err()) {
+        model.note(Tone::Bad, error.to_string());
+        return Vec::new();
+    }
+    let Some(subject) = runs::subject(model) else { return Vec::new() };
+    // The baseline goes first: what comes after it is measured against it at once.
+    methods.sort_by_key(|m| !methods::is_autoregressive(m));
+    let mut lanes = Vec::new();
+    let mut queue = std::collections::VecDeque::new();
+    for method in methods {
+        let waiting = runs::waiting(model, subject.clone(), method);
+        lanes.push(Lane {
+            run: waiting.request.run,
+            label: waiting.about.label.clone(),
+            lossless: waiting.about.lossless,
+            autoregressive: waiting.about.autoregressive,
+        });
+        queue.push_back(waiting);
+    }
+    let effects = runs::cancel(model);
+    model.queue = queue;
+    model.comparison = Some(Comparison { title: subject.title, lanes, cursor: 0, below, player: None });
+    model.layer = Some(Layer::Compare);
+    model.notice = None;
+    effects.into_iter().chain(runs::start_waiting(model)).collect()
+}
+
+/// True for what the comparison answers to.
+pub(super) fn is_its_own(action: Action) -> bool {
+    use Action::{Faster, NextPane, Pause, PreviousPane, SeekBack, SeekForward, Slower};
+    [Faster, NextPane, Pause, PreviousPane, SeekBack, SeekForward, Slower].contains(&action)
+}
+
+/// A key of the comparison.
+pub(super) fn control(model: &mut Model, action: Action) {
+    let length = longest(model);
+    let Some(comparison) = &mut model.comparison else { return };
+    match action {
+        Action::NextPane => comparison.below = comparison.below.next(1),
+        Action::PreviousPane => comparison.below = comparison.below.next(-1),
+        _ => {}
+    }
+    if comparison.below != Below::Race {
+        if let Some(player) = &mut comparison.player {
+            player.playing = false;
+        }
+        return;
+    }
+    let Some(length) = length else { return };
+    let player = comparison.player.get_or_insert_with(|| Player::new(length));
+    // Runs that ended since belong to the race.
+    player.length = length;
+    match action {
+        Action::Pause => player.toggle(),
+        Action::SeekBack => player.jump(-1.0),
+        Action::SeekForward => player.jump(1.0),
+        Action::Slower => player.change_speed(false),
+        Action::Faster => player.change_speed(true),
+        _ => {}
+    }
+}
+
+/// The time of the slowest lane that is over, in milliseconds.
+fn longest(model: &Model) -> Option<f64> {
+    let lanes = &model.comparison.as_ref()?.lanes;
+    let over = lanes.iter().filter_map(|l| model.runs.get(l.run)).filter(|r| r.is_over());
+    over.filter_map(|r| step_times(r).last().copied()).max_by(f64::total_cmp)
+}
+
+/// Time passed.
+pub(super) fn advance(model: &mut Model, ms: f64) {
+    if let Some(player) = model.comparison.as_mut().and_then(|c| c.player.as_mut()) {
+        player.advance(ms);
+    }
+}
+
+/// Show the selected lane's run in the panes.
+pub(super) fn choose(model: &mut Model) {
+    let Some(comparison) = &model.comparison else { return };
+    let run = comparison.lanes.get(comparison.cursor).map(|l| l.run);
+    match run.and_then(|run| model.runs.all.iter().position(|r| r.id == run)) {
+        Some(at) => {
+            model.runs.shown = at;
+            model.caption_up = 0;
+        }
+        None => model.layer = Some(Layer::Compare),
+    }
+}

@@ -1,0 +1,68 @@
+//! Changing a method choice by choice, and keeping it as a file.
+
+use crate::{
+    speculate::Method,
+    tui::{
+        Effect,
+        model::{Layer, Model, Tone, edit},
+    },
+};
+
+/// Take the method under the picker's cursor apart.
+pub(super) fn open(model: &mut Model) {
+    let Some(Layer::Methods(cursor)) = model.layer else { return };
+    model.methods.choose(cursor);
+    if model.methods.current().is_some() {
+        model.layer = Some(Layer::Edit(0));
+    }
+}
+
+/// Turn the row under the cursor.
+pub(super) fn turn(model: &mut Model, up: bool) {
+    let (Some(Layer::Edit(cursor)), Some(method)) = (&model.layer, model.methods.current()) else { return };
+    let rows = edit::rows(method);
+    let Some(row) = rows.get(*cursor) else { return };
+    match edit::turned(method, *row, up) {
+        Ok(method) => model.methods.replace(method),
+        Err(problem) => model.note(Tone::Bad, problem),
+    }
+}
+
+/// Ask for the name of a file for the chosen method.
+pub(super) fn ask_name(model: &mut Model) {
+    if let Some(Layer::Methods(cursor)) = model.layer {
+        model.methods.choose(cursor);
+    }
+    if !matches!(model.layer, Some(Layer::Methods(_) | Layer::Edit(_))) {
+        return;
+    }
+    let Some(method) = model.methods.current() else { return };
+    model.layer = Some(Layer::SaveMethod(format!("my-{}", method.name)));
+}
+
+/// Keep the chosen method under a name.
+pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
+    let name = name.trim();
+    if let Some(problem) = edit::name_problem(name) {
+        model.note(Tone::Bad, problem);
+        model.layer = Some(Layer::SaveMethod(name.to_owned()));
+        return Vec::new();
+    }
+    let (Some(method), Some(folder)) = (model.methods.current(), &model.settings.methods) else {
+        model.note(Tone::Bad, "there is no folder for methods: neither HOME nor XDG_CONFIG_HOME is set");
+        return Vec::new();
+    };
+    let file = folder.join(format!("{name}.toml"));
+    vec![Effect::SaveMethod(file, Box::new(Method { name: name.to_owned(), ..method.clone() }))]
+}
+
+/// It was kept, or could not be.
+pub(super) fn saved(model: &mut Model, outcome: Result<(std::path::PathBuf, Method), String>) {
+    match outcome {
+        Ok((file, method)) => {
+            model.methods.add(method);
+            model.note(Tone::Info, format!("saved as {}", file.display()));
+        }
+        Err(problem) => model.note(Tone::Bad, problem),
+    }
+}

@@ -1,0 +1,22 @@
+//! Keeping the shown run as a file for people.
+
+use crate::tui::{
+    Effect,
+    export::{Format, file_name},
+    model::{Layer, Model, Tone},
+};
+
+/// Ask for the kind of file.
+pub(super) fn open(model: &mut Model) {
+    match model.runs.shown().is_some_and(|r| !r.pieces.is_empty()) {
+        true => model.layer = Some(Layer::Export(0)),
+        false => model.note(Tone::Info, "there is no caption to save yet"),
+    }
+}
+
+/// Write the file of the kind under the cursor.
+pub(super) fn choose(model: &mut Model, cursor: usize) -> Vec<Effect> {
+    let (Some(run), Some(format)) = (model.runs.shown(), Format::ALL.get(cursor)) else { return Vec::new() };
+    let name = format!("{}.{}", file_name(run), format.ending());
+    vec![Effect::Write(name, format.write(run))]
+}

@@ -1,0 +1,119 @@
+//! The saved sessions and the replay of one of them.
+
+use crate::{
+    record::Session,
+    tui::{
+        Action, Effect,
+        archive::SessionEntry,
+        model::{Layer, Model, Pane, Tone, replay::Replay},
+    },
+};
+
+/// Open the list; it is read afresh.
+pub(super) fn open(model: &mut Model) -> Vec<Effect> {
+    let Some(folder) = model.sessions.folder.clone() else {
+        model.note(Tone::Bad, "there is no folder for saved runs: neither HOME nor XDG_DATA_HOME is set");
+        return Vec::new();
+    };
+    model.sessions.confirm = false;
+    model.layer = Some(Layer::Sessions);
+    vec![Effect::List(folder)]
+}
+
+pub(super) fn listed(model: &mut Model, found: Result<Vec<SessionEntry>, String>) {
+    match found {
+        Ok(entries) => model.sessions.set(entries),
+        Err(problem) => {
+            model.sessions.entries.get_or_insert_default();
+            model.note(Tone::Bad, problem);
+        }
+    }
+}
+
+/// Replay the selected one.
+pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
+    let path = model.sessions.selected().map(|e| e.path.clone());
+    if path.is_none() {
+        model.layer = Some(Layer::Sessions);
+    }
+    path.map(Effect::Load).into_iter().collect()
+}
+
+/// Ask whether the selected one may go.
+pub(super) fn ask_delete(model: &mut Model) {
+    model.sessions.confirm = model.layer == Some(Layer::Sessions) && model.sessions.selected().is_some();
+}
+
+/// The answer is yes.
+pub(super) fn delete(model: &mut Model) -> Vec<Effect> {
+    if !std::mem::take(&mut model.sessions.confirm) {
+        return Vec::new();
+    }
+    let path = model.sessions.selected().map(|e| e.path.clone());
+    path.map(Effect::Delete).into_iter().collect()
+}
+
+/// Begin to show a session.
+pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
+    let session = match session {
+        Ok(session) => session,
+        Err(problem) => return model.note(Tone::Bad, problem),
+    };
+    let Some(mut replay) = Replay::new(model.runs.next, session, &model.methods) else {
+        return model.note(Tone::Bad, "this session does not say which run it is of");
+    };
+    end(model);
+    model.runs.next += 1;
+    let mut run = replay.fresh();
+    replay.sync(&mut run);
+    model.runs.add(run);
+    model.replay = Some(replay);
+    model.layer = None;
+    model.focus = Pane::Caption;
+    model.caption_up = 0;
+}
+
+/// Time passed.
+pub(super) fn advance(model: &mut Model, ms: f64) {
+    if let Some(replay) = &mut model.replay {
+        replay.player.advance(ms);
+    }
+    sync(model);
+}
+
+/// A key of the player; true if it was one for a replay that is shown.
+pub(super) fn control(model: &mut Model, action: Action) {
+    if model.shown_replay().is_none() {
+        return;
+    }
+    let Some(replay) = &mut model.replay else { return };
+    match action {
+        Action::Pause => replay.player.toggle(),
+        Action::SeekBack => replay.player.jump(-1.0),
+        Action::SeekForward => replay.player.jump(1.0),
+        Action::StepBack => replay.step(false),
+        Action::StepForward => replay.step(true),
+        Action::Slower => replay.player.change_speed(false),
+        Action::Faster => replay.player.change_speed(true),
+        _ => {}
+    }
+    sync(model);
+}
+
+/// End the replay: its run stays, whole.
+pub(super) fn end(model: &mut Model) {
+    if let Some(replay) = &mut model.replay {
+        replay.player.seek(replay.player.length);
+        sync(model);
+        model.replay = None;
+    }
+}
+
+fn sync(model: &mut Model) {
+    let Some(replay) = &mut model.replay else { return };
+    match model.runs.get_mut(replay.run) {
+        Some(run) => replay.sync(run),
+        // So many runs came after it that it was forgotten.
+        None => model.replay = None,
+    }
+}

@@ -1,0 +1,208 @@
+//! The inspector: one token, why it stands there, what both models would have written, and where in the video it looks.
+
+use ratatui::{
+    Frame,
+    layout::Rect,
+    style::{Modifier, Style},
+    text::{Line, Span},
+    widgets::Paragraph,
+};
+
+use super::{bars, heat, panel, title, wrap::wrap};
+use crate::{
+    record::Token,
+    tui::{
+        Theme,
+        model::{
+            Model,
+            inspect::{Inspector, Placed, reason, visible},
+        },
+        text,
+        theme::Role,
+    },
+};
+
+/// Least columns for the table and the frames side by side.
+const BESIDE: usize = 88;
+/// Columns of one model's choices.
+const TABLE: usize = 30;
+
+pub(super) fn draw(model: &Model, inspector: Inspector, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    let mut block = panel(title("Inspector", true, theme), true, theme);
+    let inner = block.inner(area);
+    let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
+    let placed = model.runs.shown().and_then(|run| {
+        let last = run.token_count().checked_sub(1)?;
+        let number = inspector.token.min(last);
+        Some((run, number, run.placed(number)?))
+    });
+    let Some((run, number, placed)) = placed else {
+        frame.render_widget(block, area);
+        frame.render_widget(Line::styled("No token yet.", theme.style(Role::Dim)), inner);
+        return;
+    };
+    let place = format!(
+        " token {} of {} · step {}, {} of {} ",
+        number + 1,
+        run.token_count(),
+        placed.step.index + 1,
+        placed.at + 1,
+        placed.step.tokens.len()
+    );
+    block = block.title_top(Line::styled(place, theme.style(Role::Dim)).right_aligned());
+    frame.render_widget(block, area);
+    let columns = usize::from(inner.width);
+    let mut lines = head(&placed, theme, columns);
+    lines.truncate(inner.height.into());
+    let used = lines.len() as u16;
+    frame.render_widget(Paragraph::new(lines), Rect { height: used, ..inner });
+    let rest = Rect { y: inner.y + used, height: inner.height - used, ..inner };
+    let table = tables(&placed, theme, columns, usize::from(rest.height));
+    let facts = facts(placed.token, theme, columns);
+    if columns >= BESIDE {
+        let left = (2 * TABLE + 3) as u16;
+        let mut lines = table;
+        lines.push(Line::default());
+        lines.extend(facts);
+        frame.render_widget(Paragraph::new(lines), Rect { width: left, ..rest });
+        let right = Rect { x: rest.x + left + 2, width: rest.width - left - 2, ..rest };
+        heat::draw(run, number, inspector.heat, theme, frame, right);
+        return;
+    }
+    let mut lines = table;
+    lines.extend(facts);
+    lines.truncate(rest.height.into());
+    let used = lines.len() as u16;
+    frame.render_widget(Paragraph::new(lines), Rect { height: used, ..rest });
+    let below = Rect { y: rest.y + used, height: rest.height - used, ..rest };
+    heat::draw(run, number, inspector.heat, theme, frame, below);
+}
+
+/// The token, its verdict and the reason.
+fn head(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    let token = placed.token;
+    let name = format!("“{}”", visible(&token.text));
+    let strong = theme.style(Role::Title);
+    let verdict = theme.verdict(token.verdict);
+    let words = format!("  {}", reason(placed));
+    let pieces = [
+        (name.as_str(), strong),
+        ("  ", Style::new()),
+        (token.verdict.name(), verdict),
+        (words.as_str(), theme.style(Role::Dim)),
+    ];
+    let mut lines = wrap(pieces, columns);
+    lines.truncate(3);
+    lines.push(draft(placed, theme, columns));
+    lines
+}
+
+/// The step's draft, token by token: what passed in its verdict's style, what did not in dim.
+fn draft(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Line<'static> {
+    let step = placed.step;
+    let dim = theme.style(Role::Dim);
+    if step.drafted.is_empty() {
+        return Line::styled("nothing was drafted", dim);
+    }
+    let mut line = Line::from(Span::styled("draft    ", dim));
+    let accepted: Vec<usize> = match step.parents.is_empty() {
+        true => (0..step.accepted).collect(),
+        false => step.path.iter().copied().take(step.accepted).collect(),
+    };
+    for (i, text) in step.drafted_text.iter().enumerate() {
+        let at = accepted.iter().position(|a| *a == i);
+        let mut style = match at.and_then(|at| step.tokens.get(at)) {
+            Some(token) => theme.verdict(token.verdict),
+            None => dim.add_modifier(Modifier::CROSSED_OUT),
+        };
+        if at == Some(placed.at) {
+            style = style.add_modifier(Modifier::REVERSED);
+        }
+        let word = visible(text);
+        if line.width() + text::width(&word) + 3 > columns {
+            line.push_span(Span::styled(" …", dim));
+            break;
+        }
+        if i > 0 {
+            line.push_span(Span::styled("·", dim));
+        }
+        line.push_span(Span::styled(word, style));
+    }
+    line
+}
+
+/// Both models' choices side by side, best first.
+fn tables(placed: &Placed<'_>, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
+    let token = placed.token;
+    let width = ((columns.saturating_sub(3)) / 2).min(TABLE);
+    let target = choices(&token.logprobs, &token.logprob_texts, token.id, theme, width);
+    let drafter = choices(&token.drafter_logprobs, &token.drafter_texts, token.id, theme, width);
+    let n = target.len().max(drafter.len()).min(rows.saturating_sub(4).clamp(2, 5));
+    let dim = theme.style(Role::Dim);
+    let name = |name: &str| Span::styled(text::pad(name, width), dim);
+    let mut out = vec![Line::from(vec![name("target"), Span::raw("   "), name("drafter")])];
+    if n == 0 {
+        out.push(Line::styled("no choices were recorded", dim));
+    }
+    let blank = || vec![Span::raw(" ".repeat(width))];
+    for i in 0..n {
+        let mut spans = target.get(i).cloned().unwrap_or_else(blank);
+        spans.push(Span::raw("   "));
+        let none = || vec![Span::styled(if i == 0 { "nothing drafted here" } else { "" }, dim)];
+        spans.extend(drafter.get(i).cloned().unwrap_or_else(none));
+        out.push(Line::from(spans));
+    }
+    out
+}
+
+/// One model's choices: the token, its probability, a bar.
+fn choices(
+    list: &[(u32, f32)],
+    texts: &[String],
+    emitted: u32,
+    theme: &Theme,
+    width: usize,
+) -> Vec<Vec<Span<'static>>> {
+    let cells = 6;
+    let name = width.saturating_sub(2 + 7 + 1 + cells);
+    let line = |((id, logprob), word): (&(u32, f32), &String)| {
+        let here = *id == emitted;
+        let p = f64::from(*logprob).exp();
+        let (bar, rest) = bars::across(p, cells);
+        let style = theme.style(if here { Role::Title } else { Role::Text });
+        vec![
+            Span::styled(if here { "▸ " } else { "  " }, theme.style(Role::Accent)),
+            Span::styled(text::pad(&visible(word), name), style),
+            Span::raw(format!("{:>5.1} % ", 100.0 * p)),
+            Span::styled(bar, theme.style(Role::Gauge)),
+            Span::raw(" ".repeat(rest)),
+        ]
+    };
+    list.iter().zip(texts).map(line).collect()
+}
+
+/// The numbers of a token, as many as are known.
+fn facts(token: &Token, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    let rank = token.relevance_rank.map(|r| format!(" (rank {})", r + 1)).unwrap_or_default();
+    let known = [
+        ("entropy", token.entropy.map(|v| format!("{v:.2} nats"))),
+        ("relevance", token.relevance.map(|v| format!("{v:.3}{rank}"))),
+        ("gaze", token.gaze.map(|v| format!("{v:.3}"))),
+        ("divergence", token.divergence.map(|v| format!("{v:.3} nats"))),
+        ("p target", token.probability.map(|v| format!("{:.1} %", 100.0 * v))),
+        ("p drafter", token.drafter_probability.map(|v| format!("{:.1} %", 100.0 * v))),
+    ];
+    let dim = theme.style(Role::Dim);
+    let mut lines = vec![Line::default()];
+    for (name, value) in known {
+        let Some(value) = value else { continue };
+        let Some(line) = lines.last_mut() else { break };
+        let gap = if line.spans.is_empty() { "" } else { "   " };
+        if line.width() + gap.len() + name.len() + 1 + text::width(&value) > columns.min(2 * TABLE + 3) {
+            lines.push(Line::from(vec![Span::styled(format!("{name} "), dim), Span::raw(value)]));
+            continue;
+        }
+        line.extend([Span::raw(gap), Span::styled(format!("{name} "), dim), Span::raw(value)]);
+    }
+    lines
+}

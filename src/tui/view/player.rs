@@ -1,0 +1,50 @@
+//! The line of a clock: whether it goes, where it is, and how fast.
+
+use ratatui::text::{Line, Span};
+
+use crate::tui::{Theme, model::player::Player, text, theme::Role};
+
+/// The clock on a line of so many columns.
+pub(super) fn bar(player: &Player, theme: &Theme, columns: usize) -> Line<'static> {
+    let (sign, role) = match (player.playing, player.is_over()) {
+        (true, _) => ("▶", Role::Good),
+        (false, true) => ("■", Role::Dim),
+        (false, false) => ("‖", Role::Warn),
+    };
+    let seconds = |ms: f64| format!("{:.1}", ms / 1000.0);
+    let whole = seconds(player.length);
+    let here = format!("{:>width$}", seconds(player.at), width = whole.len());
+    let speed = format!("×{}", player.speed);
+    let left = format!(" {here} / {whole} s  ");
+    let right = format!("  {speed:<5}");
+    let room = columns.saturating_sub(1 + text::width(&left) + text::width(&right));
+    let done = ((player.share() * room as f64).round() as usize).min(room);
+    Line::from(vec![
+        Span::styled(sign, theme.style(role)),
+        Span::raw(left),
+        Span::styled("━".repeat(done), theme.style(Role::Gauge)),
+        Span::styled("─".repeat(room - done), theme.style(Role::GaugeRest)),
+        Span::styled(right, theme.style(if player.speed == 1.0 { Role::Dim } else { Role::Accent })),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::ColorDepth;
+
+    #[test]
+    fn it_fills_its_line_and_does_not_jump() {
+        let theme = Theme::built_in("dark", ColorDepth::None).unwrap();
+        let mut player = Player::new(12_340.0);
+        for at in [0.0, 999.0, 9_999.0, 12_340.0] {
+            player.seek(at);
+            assert_eq!(bar(&player, &theme, 60).width(), 60);
+        }
+        assert_eq!(bar(&player, &theme, 4).spans[2].content, "");
+        player.seek(6_170.0);
+        player.playing = false;
+        let line: String = bar(&player, &theme, 44).spans.iter().map(|s| s.content.clone()).collect();
+        assert_eq!(line, "‖  6.2 / 12.3 s  ━━━━━━━━━━──────────  ×1   ");
+    }
+}

@@ -1,0 +1,131 @@
+//! The saved sessions: a list, and the caption of the one under the cursor.
+
+use ratatui::{
+    Frame,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+    widgets::Paragraph,
+};
+
+use super::{caption, place_in_list, popup, window_top, wrap::wrap};
+use crate::{
+    record::StopReason,
+    tui::{
+        Action, Place, Theme,
+        archive::{Ended, SessionEntry},
+        model::Model,
+        text,
+        theme::Role,
+    },
+};
+
+/// Columns of all but the clip's name.
+const FIXED: usize = 10 + 18 + 3 + 8 + 9 + 7 + 7;
+
+pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
+    let (area, inner) = popup(frame, theme, 104, frame.area().height, "Saved runs");
+    let columns = usize::from(inner.width);
+    let dim = theme.style(Role::Dim);
+    let list = &model.sessions;
+    let Some(entries) = list.entries.as_ref().filter(|e| !e.is_empty()) else {
+        let words = match (&list.entries, &list.folder) {
+            (None, _) => "reading …".to_owned(),
+            (_, folder) => {
+                let place = folder.as_ref().map(|f| text::clean_line(&f.to_string_lossy()));
+                format!("Nothing yet. Every run is kept as a file in {}", place.unwrap_or_default())
+            }
+        };
+        frame.render_widget(Paragraph::new(wrap([(words.as_str(), dim)], columns)), inner);
+        return;
+    };
+    let below = (inner.height / 3).clamp(4, 10);
+    let rows = usize::from(inner.height.saturating_sub(below + 1)).max(1);
+    place_in_list(list.cursor, entries.len(), rows, theme, frame, area);
+    let clip = columns.saturating_sub(FIXED).max(8);
+    let head = format!(
+        "{:<10}{}{}{:>8}{:>9}{:>7}{:>7}",
+        "",
+        text::pad("clip", clip),
+        text::pad("method", 21),
+        "tokens",
+        "tok/s",
+        "tau",
+        "loose"
+    );
+    let mut lines = vec![Line::styled(text::fit(&head, columns), dim)];
+    let top = window_top(list.cursor, entries.len(), rows);
+    for (i, entry) in entries.iter().enumerate().skip(top).take(rows) {
+        lines.push(line(entry, i == list.cursor, clip, columns, theme));
+    }
+    frame.render_widget(Paragraph::new(lines), Rect { height: rows as u16 + 1, ..inner });
+    if let Some(entry) = list.selected() {
+        let at = Rect { y: inner.bottom() - below, height: below, ..inner };
+        frame.render_widget(Paragraph::new(details(model, entry, columns, theme)), at);
+    }
+}
+
+fn line(entry: &SessionEntry, here: bool, clip: usize, columns: usize, theme: &Theme) -> Line<'static> {
+    let of = |style: Style| if here { Style::new() } else { style };
+    let dim = of(theme.style(Role::Dim));
+    let stats = &entry.stats;
+    let mut spans = vec![
+        Span::styled(format!("{:>7}   ", text::ago(entry.age_s)), dim),
+        Span::raw(text::pad(&text::fit(&entry.clip, clip - 1), clip)),
+        Span::raw(text::pad(&entry.method, 18)),
+        Span::styled(
+            if entry.lossless { " = " } else { " ≈ " },
+            of(caption::mark_style(entry.lossless, theme)),
+        ),
+    ];
+    match &entry.ended {
+        Ended::Done(_) if stats.steps > 0 => {
+            let (tau, loose) = match stats.judged {
+                0 => ("–".to_owned(), "–".to_owned()),
+                _ => (format!("{:.2}", stats.tau), format!("{:.0} %", 100.0 * stats.loosened_share())),
+            };
+            let (tokens, speed) = (stats.emitted, stats.tokens_per_second);
+            spans.push(Span::raw(format!("{tokens:>8}{speed:>9.1}{tau:>7}{loose:>7}")));
+        }
+        Ended::Done(_) => spans.push(Span::styled(format!("{:>31}", "cancelled"), dim)),
+        Ended::Failed(_) => spans.push(Span::styled(format!("{:>31}", "failed"), of(theme.style(Role::Bad)))),
+        Ended::Open => spans.push(Span::styled(format!("{:>31}", "cut off"), of(theme.style(Role::Warn)))),
+    }
+    let mut line = Line::from(spans);
+    if here {
+        line.push_span(Span::raw(" ".repeat(columns.saturating_sub(line.width()))));
+        line = line.style(theme.style(Role::Selection));
+    }
+    line
+}
+
+/// The prompt and the caption; before something is deleted, the question.
+fn details(model: &Model, entry: &SessionEntry, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let dim = theme.style(Role::Dim);
+    let mut lines = vec![Line::styled("─".repeat(columns), theme.style(Role::Border))];
+    if model.sessions.confirm {
+        let key = |action| model.keymap.keys(Place::Confirm, action).first().map(ToString::to_string);
+        let (yes, no) = (key(Action::Yes).unwrap_or_default(), key(Action::Back).unwrap_or_default());
+        let words = format!("Delete this run of {}?  ", entry.clip);
+        let asked = [
+            (words.as_str(), theme.style(Role::Bad)),
+            (yes.as_str(), theme.style(Role::Key)),
+            (" yes   ", dim),
+            (no.as_str(), theme.style(Role::Key)),
+            (" no", dim),
+        ];
+        lines.extend(wrap(asked, columns));
+        return lines;
+    }
+    let prompt = format!("{}  ", entry.prompt.replace('\n', " "));
+    let target = format!("{} ", entry.target);
+    lines.extend(wrap([(prompt.as_str(), theme.style(Role::Title)), (target.as_str(), dim)], columns));
+    let (words, style) = match &entry.ended {
+        Ended::Failed(words) => (format!("✗ {words}"), theme.style(Role::Bad)),
+        Ended::Open => ("The file ends in the middle; a replay shows what was written.".to_owned(), dim),
+        Ended::Done(StopReason::Cancelled) if entry.text.is_empty() => ("— cancelled".to_owned(), dim),
+        Ended::Done(_) => (entry.text.clone(), Style::new()),
+    };
+    lines.extend(wrap([(words.as_str(), style)], columns));
+    lines
+}

@@ -1,0 +1,77 @@
+//! `replay`: saved sessions once more.
+
+use crate::Program;
+
+fn saved(program: &Program, name: &str) -> String {
+    let path = program.home().join(name);
+    let path = path.to_str().unwrap().to_owned();
+    let run =
+        program.run(&["caption", "demo", "--max-new-tokens", "16", "--method", "lvspec", "--save", &path]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    path
+}
+
+#[test]
+fn a_saved_session_says_the_same_again() {
+    let program = Program::new();
+    let file = saved(&program, "a.jsonl");
+    let again = program.run(&["replay", &file, "--speed", "0"]);
+    let caption = program.run(&["caption", "demo", "--max-new-tokens", "16", "--method", "lvspec"]);
+    assert_eq!((again.code, &again.stdout), (0, &caption.stdout));
+    assert!(again.stderr.contains("lvspec (lossy)") && again.stderr.contains("tokens/s"), "{}", again.stderr);
+    assert!(again.stderr.contains("stopped after 16 tokens"), "{}", again.stderr);
+    let json = program.run(&["replay", &file, "--json"]);
+    assert_eq!(json.stdout, std::fs::read_to_string(&file).unwrap());
+    let quiet = program.run(&["replay", &file, "--quiet", "--speed", "50"]);
+    assert_eq!((quiet.stdout, quiet.stderr.as_str()), (caption.stdout, ""));
+}
+
+#[test]
+fn what_a_killed_program_left_is_played_to_its_end() {
+    let program = Program::new();
+    let file = saved(&program, "a.jsonl");
+    let whole = std::fs::read(&file).unwrap();
+    // Without the last line, and with half of the one before.
+    let lines: Vec<usize> = whole.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i).collect();
+    let cut = lines[lines.len() - 2] - 20;
+    std::fs::write(&file, &whole[..cut]).unwrap();
+    let run = program.run(&["replay", &file, "--speed", "0"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(!run.stdout.trim().is_empty());
+    assert!(run.stderr.contains("ends in the middle"), "{}", run.stderr);
+}
+
+#[test]
+fn of_a_comparison_all_runs_or_one_are_played() {
+    let program = Program::new();
+    let path = program.home().join("c.jsonl");
+    let file = path.to_str().unwrap();
+    let args = ["compare", "demo", "--methods", "naive", "--max-new-tokens", "8", "--save", file];
+    assert_eq!(program.run(&args).code, 0);
+    let all = program.run(&["replay", file, "--speed", "0"]);
+    assert_eq!(all.stdout.lines().count(), 2, "{}", all.stdout);
+    let one = program.run(&["replay", file, "--speed", "0", "--run", "2"]);
+    assert_eq!(one.stdout.lines().count(), 1);
+    assert!(
+        one.stderr.contains("naive") && !one.stderr.contains("autoregressive (lossless)"),
+        "{}",
+        one.stderr
+    );
+    let none = program.run(&["replay", file, "--run", "9"]);
+    assert_eq!(none.code, 2);
+    assert!(none.stderr.contains("its runs are 1, 2"), "{}", none.stderr);
+}
+
+#[test]
+fn files_that_are_no_sessions_are_named() {
+    let program = Program::new();
+    let path = program.home().join("notes.txt");
+    std::fs::write(&path, "hello\nworld\n").unwrap();
+    for (file, part) in [("no/such.jsonl", "no/such.jsonl: "), (path.to_str().unwrap(), "line 1: no event")] {
+        let run = program.run(&["replay", file]);
+        assert_eq!(run.code, 3);
+        assert!(run.stderr.starts_with("error: session ") && run.stderr.contains(part), "{}", run.stderr);
+        assert!(run.stderr.contains("hint: "), "{}", run.stderr);
+    }
+    assert_eq!(program.run(&["replay", "x", "--speed", "-1"]).code, 2);
+}
