@@ -24,9 +24,6 @@ pub(super) struct Walk<'a> {
     wanted: &'a [usize],
     /// Time stamps of the wanted frames; frames that no other frame refers to are not decoded unless they are in it.
     stamps: HashSet<i64>,
-    /// The packet of the last wanted frame was sent. From then on nothing is left out: where the file's last packet is, FFmpeg 5
-    /// loses a frame that waits for it.
-    last_sent: bool,
     /// Index that the next decoded frame would have if none were lost.
     position: usize,
     may_seek: bool,
@@ -51,7 +48,6 @@ impl<'a> Walk<'a> {
             timeline,
             wanted,
             stamps,
-            last_sent: false,
             position: 0,
             may_seek: !timeline.is_counted(),
             fresh: true,
@@ -118,9 +114,7 @@ impl<'a> Walk<'a> {
                 (false, Some(packet)) => {
                     if self.timeline.is_exact() {
                         let stamp = packet.pts().or(packet.dts());
-                        let wanted = self.last_sent || stamp.is_none_or(|stamp| self.stamps.contains(&stamp));
-                        let last = self.wanted.last().and_then(|&index| self.timeline.stamp(index));
-                        self.last_sent |= stamp.is_some() && stamp == last;
+                        let wanted = stamp.is_none_or(|stamp| self.stamps.contains(&stamp));
                         self.decoder.skip_frame(if wanted {
                             Discard::Default
                         } else {

@@ -1,9 +1,9 @@
 //! `specreel train` from outside.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Lines},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
 };
 
 use serde_json::Value;
@@ -76,7 +76,7 @@ fn what_cannot_be_trained_is_refused_before_any_work() {
         ("new", &["--data", "empty"][..], 3, "no videos in empty"),
         ("new", &["--data", "nowhere"], 3, "cannot list nowhere"),
         ("new", &["--data", "scenes:0"], 2, "no number of scenes"),
-        ("new", &["--dtype", "f16"], 2, "f16"),
+        ("new", &["--dtype", "f15"], 2, "f15"),
         ("new", &["--no-mtp", "--recursions", "2"], 2, "cannot be used with"),
         ("new", &["--learning-rate", "0"], 2, "above 0"),
         ("new", &["--target", "nowhere"], 3, "nowhere"),
@@ -99,8 +99,8 @@ fn what_cannot_be_trained_is_refused_before_any_work() {
     assert_eq!(std::fs::read_dir(program.home().join("full")).unwrap().count(), 1);
 }
 
-/// Start a long training and wait for its first save.
-fn begun(program: &Program) -> Child {
+/// A long training with its lines. (Without a reader it would end, as any program whose pipe is closed.)
+fn long(program: &Program) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
         .args(on("scenes:9000", "long", &["--epochs", "500", "--json"]))
         .env("HOME", program.home())
@@ -110,17 +110,23 @@ fn begun(program: &Program) -> Child {
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut progress = lines.map_while(Result::ok).filter(|line| line.contains(r#""progress""#));
-    let line: Value = serde_json::from_str(&progress.next().unwrap()).unwrap();
-    assert_eq!((line["value"]["stage"].as_str(), line["value"]["step"].as_u64()), (Some("text"), Some(10)));
-    child
+    (child, lines)
 }
 
 #[test]
 fn it_goes_on_after_an_interrupt_and_after_a_kill() {
     let program = Program::new();
     for signal in ["-INT", "-KILL"] {
-        let mut child = begun_or_gone_on(&program, signal);
+        let (mut child, mut lines) = long(&program);
+        let mut line = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+        let (begun, fresh) = (line(), signal == "-INT");
+        assert_eq!(begun["type"], "begun");
+        assert_eq!(begun["steps"].as_u64().unwrap() == 0, fresh, "{begun}");
+        let progress = std::iter::repeat_with(line).find(|line| line["type"] == "progress").unwrap();
+        if fresh {
+            let (stage, step) = (&progress["value"]["stage"], &progress["value"]["step"]);
+            assert_eq!((stage.as_str(), step.as_u64()), (Some("text"), Some(10)));
+        }
         let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
         let code = child.wait().unwrap().code();
@@ -133,26 +139,4 @@ fn it_goes_on_after_an_interrupt_and_after_a_kill() {
     let other = program.run(&other.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(other.code, 2);
     assert!(other.stderr.contains("has epochs 500, not 501"), "{}", other.stderr);
-}
-
-/// The training of [`begun`], begun or taken up again.
-fn begun_or_gone_on(program: &Program, signal: &str) -> Child {
-    if signal == "-INT" {
-        return begun(program);
-    }
-    let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(on("scenes:9000", "long", &["--epochs", "500", "--json"]))
-        .env("HOME", program.home())
-        .current_dir(program.home())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let first: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
-    assert_eq!(first["type"], "begun");
-    assert!(first["steps"].as_u64().unwrap() >= 10, "{first}");
-    let on = lines.find(|line| line.contains(r#""progress""#));
-    assert!(on.is_some());
-    child
 }

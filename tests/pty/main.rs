@@ -321,7 +321,8 @@ fn the_prompt_comes_from_an_editor_and_the_caption_goes_to_files() {
     }
     let kept = |ending: &str| t.file(ending);
     assert!(kept("md").contains("What turns?") && kept("html").contains("<!doctype html>"));
-    assert!(kept("txt").split_whitespace().count() > 5);
+    let (text, page) = (kept("txt"), kept("md"));
+    assert!(text.split_whitespace().next().is_some_and(|word| page.contains(word)), "{text:?}");
     t.keys("q");
     assert_eq!(t.exit_code(), 0);
     t.check_restored();

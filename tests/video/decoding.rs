@@ -75,18 +75,6 @@ fn sampled_frames_are_the_same_whether_sought_or_run_through() {
 }
 
 #[test]
-fn the_last_frame_comes_whatever_stands_behind_it_in_the_file() {
-    // Embedded clips: encoded with frames that are stored after one they are shown before.
-    for name in ["one-large-shape", "three-shapes", "three-shots", "wide-two-shots"] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("assets/demo/clips/{name}.mp4"));
-        for count in [1, 2, 3, 6, 9] {
-            let (decoded, frames) = run(&path, &Rule::QWEN_VL, Sampling::Frames(count));
-            assert_eq!((decoded.missing, frames.len()), (None, count), "{name}, {count} frames");
-        }
-    }
-}
-
-#[test]
 fn the_family_rule_plans_and_the_rate_is_told() {
     let file = Clip::of(100).write();
     let (decoded, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Auto);
