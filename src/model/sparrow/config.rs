@@ -42,7 +42,7 @@ pub struct TargetMark {
     pub vocab_size: usize,
     /// Its layers.
     pub num_hidden_layers: usize,
-    /// A hash of some of its embeddings, see [`super::fingerprint`].
+    /// A hash of some of its embeddings, to know it again.
     pub fingerprint: String,
 }
 
