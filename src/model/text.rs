@@ -170,6 +170,9 @@ fn end_config(path: &Path) -> Result<EndConfig, TextError> {
     serde_json::from_slice(&text).map_err(|e| TextError::Parse { path: path.into(), problem: e.to_string() })
 }
 
+/// Ids that may be left out beside four for each token: tables are made by id.
+const GAPS: usize = 1 << 16;
+
 impl TextTokenizer {
     /// Read `tokenizer.json` below `dir`, and the end tokens from `generation_config.json` or else `config.json`.
     ///
@@ -180,7 +183,10 @@ impl TextTokenizer {
         let bytes = files::read(&path, files::TABLE)
             .map_err(|source| TextError::Read { path: path.clone(), source })?;
         let refuse = |problem: String| TextError::Parse { path: path.clone(), problem };
-        let mut full = Tokenizer::from_bytes(&bytes).map_err(|e| refuse(e.to_string()))?;
+        // The reader of some decoders panics where a part is missing.
+        let read = std::panic::catch_unwind(|| Tokenizer::from_bytes(&bytes));
+        let read = read.map_err(|_| refuse("a part of it has not the form that it should have".into()))?;
+        let mut full = read.map_err(|e| refuse(e.to_string()))?;
         if !decodes_bytes(full.get_decoder()) {
             return Err(refuse("it is not byte-level, as the Qwen2 family's are".into()));
         }
@@ -189,7 +195,11 @@ impl TextTokenizer {
         let mut plain = Tokenizer::new(full.get_model().clone());
         plain.with_pre_tokenizer(full.get_pre_tokenizer().cloned());
         plain.with_normalizer(full.get_normalizer().cloned()).map_err(|e| refuse(e.to_string()))?;
-        let highest = full.get_vocab(true).into_values().max().ok_or_else(|| refuse("it is empty".into()))?;
+        let ids = full.get_vocab(true);
+        let highest = ids.values().copied().max().ok_or_else(|| refuse("it is empty".into()))?;
+        if highest as usize > GAPS + 4 * ids.len() {
+            return Err(refuse(format!("it holds {} tokens, but one has the id {highest}", ids.len())));
+        }
         let added = full.get_added_tokens_decoder().into_iter();
         let added = added.map(|(id, token)| (id, (token.content, token.special))).collect();
         let vocabulary = highest as usize + 1;

@@ -98,6 +98,23 @@ fn unusable_tokenizers_are_named() {
 }
 
 #[test]
+fn ids_far_beyond_the_tokens_are_refused_before_tables_are_made() {
+    let dir = copy();
+    let path = dir.path().join("tokenizer.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut tokenizer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    tokenizer["added_tokens"][0]["id"] = 1_300_000_000u32.into();
+    let first = tokenizer["added_tokens"][0]["content"].as_str().unwrap().to_owned();
+    if let Some(vocab) = tokenizer["model"]["vocab"].as_object_mut() {
+        vocab.remove(&first);
+        vocab.insert("far".into(), 1_300_000_000u32.into());
+    }
+    std::fs::write(&path, tokenizer.to_string()).unwrap();
+    let error = TextTokenizer::load(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("tokenizer.json") && error.contains("1300000000"), "{error}");
+}
+
+#[test]
 fn the_end_must_be_known_and_inside() {
     let dir = copy();
     let end = |text: &str| {
