@@ -13,6 +13,7 @@ mod complete;
 pub mod config;
 pub mod dirs;
 mod doctor;
+mod grid;
 mod inspect;
 mod interrupt;
 mod log;

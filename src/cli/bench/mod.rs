@@ -7,7 +7,6 @@
 pub mod args;
 mod clips;
 mod fronts;
-mod grid;
 mod output;
 mod picture;
 mod plan;

@@ -1,9 +1,9 @@
 //! What loosening costs, as a picture: facts kept against decode speed-up.
 
-use super::grid::grid;
 use crate::{
     chart::{self, Plot},
     cli::color,
+    cli::grid::grid,
     record::Summary,
 };
 

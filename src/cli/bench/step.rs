@@ -4,9 +4,9 @@ use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
 use serde::Serialize;
 
-use super::{args::BenchArgs, grid::grid, output::Lines, stop::Stop};
+use super::{args::BenchArgs, output::Lines, stop::Stop};
 use crate::{
-    cli::{End, INTERRUPTED, progress::Progress},
+    cli::{End, INTERRUPTED, grid::grid, progress::Progress},
     model::{
         ModelSpec, Place,
         checkpoint::Checkpoint,

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::grid::grid;
-use crate::record::{Summary, Verdict, summary::Ties};
+use crate::{
+    cli::grid::grid,
+    record::{Summary, Verdict, summary::Ties},
+};
 
 /// A summary and whether its method is lossless.
 pub struct Row<'a> {

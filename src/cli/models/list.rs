@@ -5,12 +5,11 @@ use std::io::Write as _;
 use serde_json::{Value, json};
 
 use super::{
-    columns,
     found::{self, Found},
     parameters,
 };
 use crate::{
-    cli::{End, color, config::Config},
+    cli::{End, color, config::Config, grid::columns},
     model::{about::Facts, checkpoint::Checkpoint},
     record::{Failure, units::bytes},
 };

@@ -33,26 +33,6 @@ fn parameters(n: u64) -> String {
     }
 }
 
-/// Lines of columns, each as wide as its widest cell; the last one is not filled up.
-fn columns(rows: &[Vec<String>]) -> String {
-    use unicode_width::UnicodeWidthStr;
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let wide =
-        |c: usize| rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..count).map(wide).collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            line += cell;
-            line.extend(std::iter::repeat_n(' ', width - cell.width() + 2));
-        }
-        out += line.trim_end();
-        out.push('\n');
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,11 +41,5 @@ mod tests {
     fn parameters_for_people() {
         let words = [800, 640_000, 1_234_567, 494_000_000, 7_615_000_000, 72_700_000_000].map(parameters);
         assert_eq!(words, ["1 k", "640 k", "1.2 M", "494 M", "7.6 B", "73 B"]);
-    }
-
-    #[test]
-    fn columns_stand_below_each_other() {
-        let rows = [vec!["a".into(), "b".into()], vec!["日本".into(), String::new()], vec!["x".into()]];
-        assert_eq!(columns(&rows), "a     b\n日本\nx\n");
     }
 }

@@ -4,9 +4,9 @@ use std::{fmt::Write as _, io::Write as _, path::Path};
 
 use serde_json::json;
 
-use super::{columns, found, parameters};
+use super::{found, parameters};
 use crate::{
-    cli::{End, color, config::Config},
+    cli::{End, color, config::Config, grid::columns},
     engine::memory,
     model::about::{EXAMPLE, Inspection},
     record::{Failure, FailureClass, units::bytes},

@@ -1,9 +1,18 @@
-//! Columns of text: the first to the left, numbers to the right.
+//! Columns of text, two spaces apart.
 
 use unicode_width::UnicodeWidthStr;
 
-/// Rows with their cells in columns, two spaces apart, each row ending its line.
+/// Rows with their cells in columns, each row ending its line: the first column to the left, numbers to the right.
 pub fn grid(rows: &[Vec<String>]) -> String {
+    lay_out(rows, |column| column > 0)
+}
+
+/// The same with every column to the left.
+pub fn columns(rows: &[Vec<String>]) -> String {
+    lay_out(rows, |_| false)
+}
+
+fn lay_out(rows: &[Vec<String>], to_the_right: impl Fn(usize) -> bool) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|c| rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.width()).max().unwrap_or(0))
@@ -12,11 +21,9 @@ pub fn grid(rows: &[Vec<String>]) -> String {
     for row in rows {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let pad = " ".repeat(width - cell.width());
-            line += &match column {
-                0 => format!("{cell}{pad}"),
-                _ => format!("  {pad}{cell}"),
-            };
+            let (pad, gap) = (" ".repeat(width - cell.width()), if column == 0 { "" } else { "  " });
+            line += gap;
+            line += &if to_the_right(column) { format!("{pad}{cell}") } else { format!("{cell}{pad}") };
         }
         out += line.trim_end();
         out.push('\n');
@@ -34,5 +41,10 @@ mod tests {
         let text = grid(&[row(&["method", "tau", "x"]), row(&["é", "-", "12.5"]), row(&["naive ~", "2.32"])]);
         assert_eq!(text, "method    tau     x\né           -  12.5\nnaive ~  2.32\n");
         assert_eq!(grid(&[]), "");
+    }
+    #[test]
+    fn columns_stand_below_each_other() {
+        let rows = [vec!["a".into(), "b".into()], vec!["日本".into(), String::new()], vec!["x".into()]];
+        assert_eq!(columns(&rows), "a     b\n日本\nx\n");
     }
 }
