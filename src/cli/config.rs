@@ -34,6 +34,8 @@ pub struct Config {
     pub max_new_tokens: Option<u32>,
     /// The studio's theme.
     pub theme: Option<String>,
+    /// The studio's characters: `auto`, `utf-8` or `ascii`.
+    pub charset: Option<args::CharsetChoice>,
     /// The studio's library folders.
     pub library: Vec<PathBuf>,
     /// Whether the studio keeps every run as a session file; true where nothing is said.
@@ -70,7 +72,7 @@ impl Config {
             Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
         };
         let known = "known keys: method, prompt, target, drafter, models, device, drafter_device, dtype, max_new_tokens, \
-             theme, library, sessions";
+             theme, charset, library, sessions";
         let config: Config =
             toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
         for (key, device) in [("device", &config.device), ("drafter_device", &config.drafter_device)] {
