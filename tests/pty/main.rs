@@ -7,7 +7,7 @@ mod robust;
 mod start;
 mod terminal;
 
-use std::{process::Command, time::Duration};
+use std::{path::PathBuf, process::Command, time::Duration};
 
 use start::{clips, endless, studio};
 use terminal::{TOO_LONG, Terminal};
