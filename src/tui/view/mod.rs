@@ -17,6 +17,7 @@ mod prompt;
 mod race;
 mod sessions;
 mod status;
+pub(crate) mod training;
 mod wrap;
 
 use ratatui::{
