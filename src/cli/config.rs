@@ -8,7 +8,10 @@ use std::{
 use serde::Deserialize;
 
 use super::{args, dirs::Dirs};
-use crate::record::{Failure, FailureClass};
+use crate::{
+    record::{Failure, FailureClass},
+    tui::ImageProtocol,
+};
 
 /// What a user may set once for all. Every key is optional.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -34,6 +37,8 @@ pub struct Config {
     pub max_new_tokens: Option<u32>,
     /// The studio's theme.
     pub theme: Option<String>,
+    /// How the studio draws pictures, as `--image-protocol` takes it.
+    pub image_protocol: Option<ImageProtocol>,
     /// The studio's library folders.
     pub library: Vec<PathBuf>,
     /// Whether the studio keeps every run as a session file; true where nothing is said.
@@ -70,7 +75,7 @@ impl Config {
             Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
         };
         let known = "known keys: method, prompt, target, drafter, models, device, drafter_device, dtype, max_new_tokens, \
-             theme, library, sessions";
+             theme, image_protocol, library, sessions";
         let config: Config =
             toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
         for (key, device) in [("device", &config.device), ("drafter_device", &config.drafter_device)] {
@@ -113,6 +118,7 @@ mod tests {
             ("drafter_device = \"gpu\"", "drafter_device = \"gpu\" is unknown"),
             ("dtype = \"q9\"", "dtype = \"q9\" is unknown"),
             ("max_new_tokens = 0", "max_new_tokens is out of range"),
+            ("image_protocol = \"ascii\"", "unknown variant `ascii`"),
             ("method = ", "TOML parse error"),
         ] {
             let failure = read(text).unwrap_err();

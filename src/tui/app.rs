@@ -12,8 +12,15 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
 use super::{
-    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files, frames::Frames,
-    recorder::Recorder, terminal::Screen,
+    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files,
+    film::Film,
+    frames::Frames,
+    images,
+    painter::{Painted, Painter},
+    question,
+    recorder::Recorder,
+    signals::{Signal, Signals},
+    terminal::Screen,
 };
 use crate::record::Event;
 
@@ -21,7 +28,7 @@ use crate::record::Event;
 const TICK: Duration = Duration::from_millis(120);
 /// Time between two pictures of a replay.
 const PLAY: Duration = Duration::from_millis(34);
-/// How long a terminal may take to tell its background.
+/// How long a terminal may take to tell of itself.
 const ASKED: Duration = Duration::from_millis(400);
 /// Messages taken in before the screen is looked after again.
 const BATCH: usize = 512;
@@ -38,15 +45,20 @@ pub fn run(
     if !std::io::stdout().is_terminal() {
         return Err(StudioError::NoTerminal.into());
     }
+    // Asked before the keys are read: the answer comes the same way.
+    let mut answers = question::ask(ASKED);
     if matches!(config.theme.as_str(), "auto" | "") && std::env::var_os("COLORFGBG").is_none() {
-        // Asked before the keys are read: the answer comes the same way.
-        config.theme = background().unwrap_or("dark").into();
+        config.theme = if answers.dark.unwrap_or(true) { "dark" } else { "light" }.into();
     }
+    answers.cell = Screen::cell().or(answers.cell);
+    let inside = images::is_inside();
+    config.image_protocol = config.image_protocol.resolve(config.colors, &answers, inside);
     // Mistakes in the user's files are told on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let screen = Screen::take(config.log.as_deref())?;
     let (messages, inbox) = mpsc::channel(64);
+    let (paintings, painted) = mpsc::channel(4);
     let recorder = Recorder::start(config.sessions.filter(|_| config.record), messages.clone());
     let driver = Driver {
         studio,
@@ -56,26 +68,19 @@ pub fn run(
         screen,
         engine,
         frames: Frames::default(),
+        painter: Painter::new(config.image_protocol, answers.cell, inside),
+        paintings,
+        film: Film::new(config.frames),
         messages,
         probe: config.probe,
         probing: false,
         probe_next: None,
         leaving: false,
     };
-    let ended = runtime.block_on(driver.run(begin, events, inbox));
+    let ended = runtime.block_on(driver.run(begin, answers.keys, events, inbox, painted));
     // A scan of a slow disk must not keep the user waiting.
     runtime.shutdown_background();
     Ok(ended?)
-}
-
-/// The theme that goes with the terminal's background, where it tells.
-fn background() -> Option<&'static str> {
-    let mut options = terminal_colorsaurus::QueryOptions::default();
-    options.timeout = ASKED;
-    match terminal_colorsaurus::theme_mode(options).ok()? {
-        terminal_colorsaurus::ThemeMode::Dark => Some("dark"),
-        terminal_colorsaurus::ThemeMode::Light => Some("light"),
-    }
 }
 
 struct Driver {
@@ -88,6 +93,10 @@ struct Driver {
     screen: Screen,
     engine: Box<dyn EnginePort>,
     frames: Frames,
+    painter: Painter,
+    /// Pictures that are ready.
+    paintings: mpsc::Sender<Painted>,
+    film: Film,
     /// Answers of work done off this thread.
     messages: mpsc::Sender<Msg>,
     probe: Option<Probe>,
@@ -101,14 +110,19 @@ impl Driver {
     async fn run(
         mut self,
         begin: Vec<Effect>,
+        typed: Vec<Key>,
         mut events: mpsc::Receiver<Event>,
         mut inbox: mpsc::Receiver<Msg>,
+        mut painted: mpsc::Receiver<Painted>,
     ) -> Result<(), StudioError> {
         let (columns, rows) = self.screen.size();
         self.take_in(Msg::Resize(columns, rows))?;
-        self.screen.draw(&self.studio)?;
-        self.frames.drawn(Instant::now());
+        self.draw()?;
         self.perform(begin)?;
+        for key in typed {
+            self.take_in(Msg::Key(key))?;
+            self.frames.want_now();
+        }
         let mut keys = EventStream::new();
         let mut signals = Signals::new()?;
         let mut engine_lives = true;
@@ -117,6 +131,7 @@ impl Driver {
             if let Some(text) = self.edit.take() {
                 // Whoever reads keys here would take them from the editor; a signal meant for it is none for us.
                 drop(keys);
+                self.forget_pictures()?;
                 let edited = self.screen.lend(|| files::edit(&text))?;
                 keys = EventStream::new();
                 signals = Signals::new()?;
@@ -126,8 +141,7 @@ impl Driver {
             let now = Instant::now();
             let due = self.frames.due(now);
             if due.is_some_and(|at| at <= now) {
-                self.screen.draw(&self.studio)?;
-                self.frames.drawn(Instant::now());
+                self.draw()?;
                 continue;
             }
             let busy = self.studio.is_busy();
@@ -139,6 +153,7 @@ impl Driver {
                 signal = signals.next() => match signal {
                     Signal::Leave => self.leaving = true,
                     Signal::Continued => {
+                        self.painter.forget();
                         self.screen.resume()?;
                         self.frames.want_now();
                     }
@@ -179,11 +194,25 @@ impl Driver {
                     self.frames.want();
                 }
                 Some(msg) = inbox.recv() => {
-                    if matches!(msg, Msg::Probed { .. }) {
-                        self.probing = false;
-                        self.probe_waiting();
+                    let late = self.film.is_late(&msg);
+                    match &msg {
+                        Msg::Probed { .. } => {
+                            self.probing = false;
+                            self.probe_waiting();
+                        }
+                        Msg::Filmed(..) => {
+                            self.film.ended();
+                            self.read_frames();
+                        }
+                        _ => {}
                     }
-                    self.take_in(msg)?;
+                    if !late {
+                        self.take_in(msg)?;
+                        self.frames.want();
+                    }
+                }
+                Some(picture) = painted.recv() => {
+                    self.painter.take_in(picture);
                     self.frames.want();
                 }
                 () = tokio::time::sleep_until(due.unwrap_or(now).into()), if due.is_some() => {}
@@ -204,7 +233,26 @@ impl Driver {
         if let Some(run) = self.studio.active_run() {
             self.engine.cancel(run);
         }
+        // A terminal that is gone keeps no pictures either.
+        self.forget_pictures().ok();
         self.recorder.finish();
+        Ok(())
+    }
+
+    fn draw(&mut self) -> Result<(), StudioError> {
+        self.screen.draw(&self.studio, &mut self.painter)?;
+        self.frames.drawn(Instant::now());
+        if let Some(job) = self.painter.job() {
+            let paintings = self.paintings.clone();
+            drop(tokio::task::spawn_blocking(move || paintings.blocking_send(job.run()).ok()));
+        }
+        Ok(())
+    }
+
+    /// Before somebody else has the terminal: it need not keep our pictures.
+    fn forget_pictures(&mut self) -> Result<(), StudioError> {
+        self.screen.say(&self.painter.farewell())?;
+        self.painter.forget();
         Ok(())
     }
 
@@ -220,7 +268,10 @@ impl Driver {
                 None => return Ok(()),
             },
             TerminalEvent::Paste(text) => Msg::Paste(text),
-            TerminalEvent::Resize(columns, rows) => Msg::Resize(columns, rows),
+            TerminalEvent::Resize(columns, rows) => {
+                self.painter.set_cell(Screen::cell());
+                Msg::Resize(columns, rows)
+            }
             TerminalEvent::Mouse(_) | TerminalEvent::FocusGained | TerminalEvent::FocusLost => return Ok(()),
         };
         self.take_in(msg)?;
@@ -246,6 +297,10 @@ impl Driver {
                     self.probe_next = Some(path);
                     self.probe_waiting();
                 }
+                Effect::Frames(wish) => {
+                    self.film.wish(wish);
+                    self.read_frames();
+                }
                 Effect::List(folder) => self.off_thread(move || Msg::Listed(archive::list(&folder))),
                 Effect::Load(path) => self.off_thread(move || Msg::Loaded(archive::load(&path))),
                 Effect::Delete(path) => self.off_thread(move || {
@@ -261,10 +316,12 @@ impl Driver {
                 }
                 Effect::Copy(text) => self.screen.copy(&text)?,
                 Effect::Suspend => {
+                    self.forget_pictures()?;
                     self.screen.suspend()?;
                     self.frames.want_now();
                 }
                 Effect::Redraw => {
+                    self.painter.forget();
                     self.screen.clear()?;
                     self.frames.want_now();
                 }
@@ -280,6 +337,13 @@ impl Driver {
         let Some(path) = self.probe_next.take() else { return };
         self.probing = true;
         self.off_thread(move || Msg::Probed { facts: probe(&path).unwrap_or_default(), path });
+    }
+
+    /// Read the frames that are wanted now, as soon as nothing else is read.
+    fn read_frames(&mut self) {
+        if let Some(work) = self.film.work(self.messages.clone()) {
+            self.off_thread(work);
+        }
     }
 
     fn off_thread(&self, work: impl FnOnce() -> Msg + Send + 'static) {
@@ -301,54 +365,4 @@ async fn waiting(keys: &mut EventStream) -> Option<Option<std::io::Result<Termin
         })
     })
     .await
-}
-
-enum Signal {
-    Leave,
-    Continued,
-}
-
-#[cfg(unix)]
-struct Signals {
-    term: tokio::signal::unix::Signal,
-    hup: tokio::signal::unix::Signal,
-    int: tokio::signal::unix::Signal,
-    cont: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> Result<Self, StudioError> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let listen = |kind| signal(kind).map_err(|source| StudioError::Terminal { doing: "set up", source });
-        Ok(Self {
-            term: listen(SignalKind::terminate())?,
-            hup: listen(SignalKind::hangup())?,
-            int: listen(SignalKind::interrupt())?,
-            cont: listen(SignalKind::from_raw(libc::SIGCONT))?,
-        })
-    }
-
-    async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _ = self.term.recv() => Signal::Leave,
-            _ = self.hup.recv() => Signal::Leave,
-            _ = self.int.recv() => Signal::Leave,
-            _ = self.cont.recv() => Signal::Continued,
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> Result<Self, StudioError> {
-        Ok(Self)
-    }
-
-    async fn next(&mut self) -> Signal {
-        std::future::pending().await
-    }
 }

@@ -1,15 +1,16 @@
 //! What the studio is started with.
 
 use std::{
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use super::ColorDepth;
+use super::{ColorDepth, ImageProtocol, Wish};
 use crate::{
     engine::{RunRequest, TextSampling},
     speculate::Method,
-    video::Sampling,
+    video::{Frame, Rule, Sampling},
 };
 
 /// The built-in prepared prompts (TOML).
@@ -46,16 +47,29 @@ impl PromptPreset {
 }
 
 /// What is known of a clip without decoding it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClipFacts {
     /// Length in seconds.
     pub seconds: Option<f64>,
     /// Width and height in pixels.
     pub size: Option<(u32, u32)>,
+    /// The codec's name.
+    pub codec: Option<String>,
+    /// Frames per second.
+    pub fps: Option<f64>,
+    /// Number of frames.
+    pub frames: Option<usize>,
+    /// Clockwise turn from stored to shown, in degrees.
+    pub turned: u32,
 }
 
 /// Looks at a clip; called off the studio's thread, so it may block.
 pub type Probe = Arc<dyn Fn(&Path) -> Option<ClipFacts> + Send + Sync>;
+
+/// Reads the frames of a wish, each handed over as it comes, until that breaks off; called off the studio's thread. What is
+/// wrong with the clip comes back in words.
+pub type FrameReader =
+    Arc<dyn Fn(&Wish, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;
 
 /// How the studio reaches the engine. Neither call blocks; everything comes back as events.
 pub trait EnginePort {
@@ -92,6 +106,8 @@ pub struct StudioConfig {
     pub colors: ColorDepth,
     /// Which frames the models look at.
     pub sampling: Sampling,
+    /// How the target's family samples frames, for showing which ones it will look at.
+    pub rule: Rule,
     /// Upper limit of pixels per frame; none = the checkpoint's own.
     pub max_pixels: Option<usize>,
     /// Stop after this many tokens.
@@ -104,6 +120,10 @@ pub struct StudioConfig {
     pub notice: Option<String>,
     /// Looks at a clip for its length; none leaves the column empty.
     pub probe: Option<Probe>,
+    /// Reads frames of a clip for pictures; none shows no pictures.
+    pub frames: Option<FrameReader>,
+    /// How pictures are drawn.
+    pub image_protocol: ImageProtocol,
     /// A key map over the built-in one; it need not exist.
     pub keymap: Option<PathBuf>,
     /// A folder of themes; it need not exist.
@@ -140,12 +160,15 @@ impl Default for StudioConfig {
             theme: "auto".into(),
             colors: ColorDepth::default(),
             sampling: Sampling::default(),
+            rule: Rule::QWEN_VL,
             max_pixels: None,
             max_new_tokens: 256,
             text: TextSampling::default(),
             logprobs: 5,
             notice: None,
             probe: None,
+            frames: None,
+            image_protocol: ImageProtocol::Auto,
             keymap: config.as_ref().map(|dir| dir.join("keymap.toml")),
             themes: config.as_ref().map(|dir| dir.join("themes")),
             sessions: data.map(|dir| dir.join("sessions")),

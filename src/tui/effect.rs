@@ -1,12 +1,17 @@
 //! What the studio hears and what it wants done: both are data, so that tests can play either side.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
-use super::{ClipFacts, Key, archive::SessionEntry, model::library::Found};
+use super::{
+    ClipFacts, Key,
+    archive::SessionEntry,
+    model::{library::Found, reels::Wish},
+};
 use crate::{
     engine::RunRequest,
     record::{Event, Session},
     speculate::Method,
+    video::Frame,
 };
 
 /// Something that happened.
@@ -38,6 +43,10 @@ pub enum Msg {
         /// What is known of it now.
         facts: ClipFacts,
     },
+    /// A frame of a clip was read.
+    Framed(Wish, Arc<Frame>),
+    /// A wish for frames is over: all were read, or this is wrong.
+    Filmed(Wish, Result<(), String>),
     /// The saved sessions were listed, the newest first, or the folder cannot be read.
     Listed(Result<Vec<SessionEntry>, String>),
     /// A saved session was read, or cannot be.
@@ -69,6 +78,8 @@ pub enum Effect {
     Open(String),
     /// Look at a clip; only the newest wish counts. Answered by [`Msg::Probed`].
     Probe(PathBuf),
+    /// Read frames of a clip, or no longer; only the newest wish counts. Answered by [`Msg::Framed`] and [`Msg::Filmed`].
+    Frames(Option<Wish>),
     /// List the sessions of a folder; answered by [`Msg::Listed`].
     List(PathBuf),
     /// Read a session; answered by [`Msg::Loaded`].

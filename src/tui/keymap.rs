@@ -22,6 +22,8 @@ pub enum Place {
     Library,
     /// The prompt.
     Prompt,
+    /// The selected clip with its frames.
+    Preview,
     /// The caption and the meters.
     Reading,
     /// The caption, token by token.
@@ -45,9 +47,10 @@ pub enum Place {
 }
 
 impl Place {
-    const ALL: [(Place, &'static str); 13] = [
+    const ALL: [(Place, &'static str); 14] = [
         (Place::Everywhere, "everywhere"),
         (Place::Library, "library"),
+        (Place::Preview, "preview"),
         (Place::Prompt, "prompt"),
         (Place::Reading, "reading"),
         (Place::Inspector, "inspector"),
@@ -88,6 +91,7 @@ impl Place {
         match self {
             Place::Everywhere => "Everywhere",
             Place::Library => "Library",
+            Place::Preview => "Preview",
             Place::Prompt => "Prompt",
             Place::Reading => "Caption and meters",
             Place::Inspector => "Inspector",

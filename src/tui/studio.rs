@@ -28,7 +28,12 @@ impl Studio {
 
     /// Draw the whole screen.
     pub fn draw(&self, frame: &mut Frame<'_>) {
-        view::draw(&self.model, self.model.theme(), frame);
+        self.draw_with_slot(frame);
+    }
+
+    /// Draw the whole screen; the place of a picture that a terminal may draw better comes back.
+    pub(crate) fn draw_with_slot(&self, frame: &mut Frame<'_>) -> Option<view::Slot> {
+        view::draw(&self.model, self.model.theme(), frame)
     }
 
     /// The screen at this size, in columns and rows.

@@ -27,7 +27,7 @@ use ratatui::{
     layout::{Position, Rect},
 };
 
-use super::{Studio, StudioError};
+use super::{Studio, StudioError, painter::Painter};
 
 /// The screen is ours.
 static UP: AtomicBool = AtomicBool::new(false);
@@ -73,10 +73,21 @@ impl Screen {
         self.terminal.size().map_or((80, 24), |s| (s.width, s.height))
     }
 
+    /// Width and height of a cell in pixels, where the terminal's size in pixels is known.
+    pub fn cell() -> Option<(u16, u16)> {
+        let size = crossterm::terminal::window_size().ok()?;
+        let side = |pixels: u16, cells: u16| pixels.checked_div(cells).filter(|side| *side > 0);
+        Some((side(size.width, size.columns)?, side(size.height, size.rows)?))
+    }
+
     /// Draw one frame as one update of the screen.
-    pub fn draw(&mut self, studio: &Studio) -> Result<(), StudioError> {
+    pub fn draw(&mut self, studio: &Studio, painter: &mut Painter) -> Result<(), StudioError> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate).map_err(trouble("draw on"))?;
-        let drawn = self.terminal.draw(|frame| studio.draw(frame)).map(|_| ());
+        let draw = |frame: &mut ratatui::Frame<'_>| {
+            let slot = studio.draw_with_slot(frame);
+            painter.paint(slot, frame.buffer_mut());
+        };
+        let drawn = self.terminal.draw(draw).map(|_| ());
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate).map_err(trouble("draw on"))?;
         drawn.map_err(trouble("draw on"))
     }
@@ -93,10 +104,13 @@ impl Screen {
     pub fn copy(&mut self, text: &str) -> Result<(), StudioError> {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
+        self.say(&format!("\u{1b}]52;c;{encoded}\u{7}"))
+    }
+
+    /// Send the terminal a sequence that shows nothing.
+    pub fn say(&mut self, sequence: &str) -> Result<(), StudioError> {
         let out = self.terminal.backend_mut();
-        write!(out, "\u{1b}]52;c;{encoded}\u{7}")
-            .and_then(|()| Write::flush(out))
-            .map_err(trouble("write to"))
+        out.write_all(sequence.as_bytes()).and_then(|()| Write::flush(out)).map_err(trouble("write to"))
     }
 
     /// Give the terminal back to the shell and stop until it continues the process.

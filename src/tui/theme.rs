@@ -54,6 +54,8 @@ pub enum ColorDepth {
     /// The sixteen of the user's palette.
     #[default]
     Ansi,
+    /// Those, and 240 that are the same everywhere.
+    Indexed,
     /// 24 bits.
     True,
 }
@@ -64,6 +66,7 @@ impl ColorDepth {
         match supports_color::on(supports_color::Stream::Stdout) {
             None => ColorDepth::None,
             Some(level) if level.has_16m => ColorDepth::True,
+            Some(level) if level.has_256 => ColorDepth::Indexed,
             Some(_) => ColorDepth::Ansi,
         }
     }
@@ -249,7 +252,7 @@ fn color(
     };
     Ok(match depth {
         ColorDepth::None => None,
-        ColorDepth::Ansi => named,
+        ColorDepth::Ansi | ColorDepth::Indexed => named,
         ColorDepth::True => exact.or(named),
     })
 }

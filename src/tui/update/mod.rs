@@ -9,6 +9,7 @@ mod entry;
 mod events;
 mod export;
 mod inspect;
+mod preview;
 mod runs;
 mod sessions;
 
@@ -80,6 +81,14 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             // The clips around the selected one are next, so that the list fills by itself.
             next_probe(model)
         }
+        Msg::Framed(wish, frame) => {
+            model.reels.add(&wish, frame);
+            Vec::new()
+        }
+        Msg::Filmed(wish, outcome) => {
+            model.reels.end(&wish, outcome);
+            Vec::new()
+        }
         Msg::Listed(found) => {
             sessions::listed(model, found);
             Vec::new()
@@ -112,7 +121,10 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Advance(ms) => {
             match model.race() {
                 Some(_) => compare::advance(model, ms),
-                None => sessions::advance(model, ms),
+                None => {
+                    preview::advance(model, ms);
+                    sessions::advance(model, ms);
+                }
             }
             Vec::new()
         }
@@ -128,6 +140,8 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     {
         effects.push(Effect::Probe(entry.path.clone()));
     }
+    preview::follow(model);
+    effects.extend(preview::ask(model));
     effects
 }
 

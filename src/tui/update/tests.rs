@@ -390,8 +390,8 @@ fn clips_are_looked_at_one_after_another() {
     studio.model().settings.probes = true;
     let effects = press(&mut studio, "down");
     assert_eq!(effects, [Effect::Probe("/demo/1.mp4".into())]);
-    let facts = crate::tui::ClipFacts { seconds: Some(4.0), size: None };
-    let effects = studio.handle(Msg::Probed { path: "/demo/1.mp4".into(), facts });
+    let facts = crate::tui::ClipFacts { seconds: Some(4.0), ..Default::default() };
+    let effects = studio.handle(Msg::Probed { path: "/demo/1.mp4".into(), facts: facts.clone() });
     assert_eq!(effects, [Effect::Probe("/demo/0.mp4".into())]);
     assert!(studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts }).is_empty());
 }
@@ -421,7 +421,7 @@ fn the_spinner_turns_only_while_something_goes_on() {
 
 #[test]
 fn every_action_can_be_done_in_every_place() {
-    for setup in ["tab", "tab tab", "tab tab tab", "m", "p", "?", "/", "o", "enter"] {
+    for setup in ["v", "tab", "tab tab", "tab tab tab", "m", "p", "?", "/", "o", "enter"] {
         for action in Action::ALL {
             let mut studio = after_a_run();
             press(&mut studio, setup);
