@@ -65,7 +65,9 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         None => methods.insert(0, first.clone()),
     }
     let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir: PathBuf| vec![dir]);
+    let usual = StudioConfig::default();
     let config = StudioConfig {
+        recent: usual.recent.clone().filter(|_| start.recent),
         video: start.video,
         clips: start.clips.into_iter().map(|c| tui::Clip { title: c.title, path: c.path }).collect(),
         folders: if start.library.is_empty() { here() } else { start.library },
@@ -95,7 +97,7 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         frames: Some(Arc::new(frames)),
         image_protocol: start.image_protocol,
         rule,
-        ..StudioConfig::default()
+        ..usual
     };
     tui::run(config, Box::new(Port(handle)), events).map(|()| 0).map_err(|e| Failure {
         class: FailureClass::Input,

@@ -43,6 +43,8 @@ pub struct Config {
     pub library: Vec<PathBuf>,
     /// Whether the studio keeps every run as a session file; true where nothing is said.
     pub sessions: Option<bool>,
+    /// Whether the studio remembers which files were used last; true where nothing is said.
+    pub recent: Option<bool>,
 }
 
 impl Config {
@@ -75,7 +77,7 @@ impl Config {
             Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
         };
         let known = "known keys: method, prompt, target, drafter, models, device, drafter_device, dtype, max_new_tokens, \
-             theme, image_protocol, library, sessions";
+             theme, image_protocol, library, sessions, recent";
         let config: Config =
             toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
         for (key, device) in [("device", &config.device), ("drafter_device", &config.drafter_device)] {

@@ -54,6 +54,8 @@ pub struct Studio {
     pub image_protocol: ImageProtocol,
     /// Keep every run as a session file.
     pub sessions: bool,
+    /// Remember which files were used last.
+    pub recent: bool,
     /// Where our files live; none where there is no home.
     pub dirs: Option<Dirs>,
     /// Load and run even if memory seems not to suffice.
@@ -95,7 +97,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let library = if args.library.is_empty() { config.library.clone() } else { args.library.clone() };
     let theme = args.theme.clone().or_else(|| config.theme.clone());
     let image_protocol = args.image_protocol.or(config.image_protocol).unwrap_or_default();
-    let sessions = config.sessions.unwrap_or(true);
+    let (sessions, recent) = (config.sessions.unwrap_or(true), config.recent.unwrap_or(true));
     let (methods, notice) = own_methods(dirs.as_ref());
     let ignore_memory = run.ignore_memory;
     Ok(Studio {
@@ -109,6 +111,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         theme,
         image_protocol,
         sessions,
+        recent,
         dirs,
         ignore_memory,
     })

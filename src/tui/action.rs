@@ -59,6 +59,7 @@ actions! {
     Top "top" "to the beginning";
     Bottom "bottom" "to the end";
     Preview "preview" "look at the selected clip: its facts and its frames";
+    Sort "sort" "another order of the clips: by name, length, size or time";
     Filter "filter" "filter the clips by name";
     Open "open" "open a file or a folder by its path";
     Choose "choose" "take the selected line";

@@ -17,8 +17,9 @@ use super::{
     frames::Frames,
     images,
     painter::{Painted, Painter},
-    question,
+    question, recent,
     recorder::Recorder,
+    scan::scan,
     signals::{Signal, Signals},
     terminal::Screen,
 };
@@ -289,9 +290,9 @@ impl Driver {
             match effect {
                 Effect::Run(request) => self.engine.run(*request),
                 Effect::Cancel(run) => self.engine.cancel(run),
-                Effect::Scan(folder) => {
-                    self.off_thread(move || Msg::Scanned { found: files::scan(&folder), folder });
-                }
+                Effect::Scan(folder) => self.off_thread(move || scan(folder)),
+                Effect::Recent(list) => self.off_thread(move || Msg::Recent(recent::load(&list))),
+                Effect::Remember(list, file) => self.remember(list, file),
                 Effect::Open(path) => self.off_thread(move || files::open(&path)),
                 Effect::Probe(path) => {
                     self.probe_next = Some(path);
@@ -344,6 +345,14 @@ impl Driver {
         if let Some(work) = self.film.work(self.messages.clone()) {
             self.off_thread(work);
         }
+    }
+
+    /// Nothing is told where it works.
+    fn remember(&self, list: PathBuf, file: PathBuf) {
+        let messages = self.messages.clone();
+        drop(tokio::task::spawn_blocking(move || {
+            recent::remember(&list, &file).or_else(|problem| messages.blocking_send(Msg::Trouble(problem)))
+        }));
     }
 
     fn off_thread(&self, work: impl FnOnce() -> Msg + Send + 'static) {

@@ -132,6 +132,8 @@ pub struct StudioConfig {
     pub sessions: Option<PathBuf>,
     /// Keep every run there.
     pub record: bool,
+    /// The list of files that were used last; none keeps none.
+    pub recent: Option<PathBuf>,
     /// Where the words of native libraries go while the studio is on the screen.
     pub log: Option<PathBuf>,
 }
@@ -171,8 +173,9 @@ impl Default for StudioConfig {
             image_protocol: ImageProtocol::Auto,
             keymap: config.as_ref().map(|dir| dir.join("keymap.toml")),
             themes: config.as_ref().map(|dir| dir.join("themes")),
-            sessions: data.map(|dir| dir.join("sessions")),
+            sessions: data.as_ref().map(|dir| dir.join("sessions")),
             record: true,
+            recent: data.map(|dir| dir.join("recent.json")),
             log: state.map(|dir| dir.join("studio.log")),
         }
     }

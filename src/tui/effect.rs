@@ -33,9 +33,15 @@ pub enum Msg {
         folder: PathBuf,
         /// Its videos in order, or what is wrong.
         found: Result<Vec<Found>, String>,
+        /// What to tell of it besides.
+        note: Option<String>,
     },
     /// A path was opened: the file or what is wrong with it.
     Opened(Result<Found, String>),
+    /// The files that were used last, or their list cannot be read.
+    Recent(Result<Vec<Found>, String>),
+    /// Something off the studio's thread did not work.
+    Trouble(String),
     /// A clip was looked at.
     Probed {
         /// The clip.
@@ -76,6 +82,10 @@ pub enum Effect {
     Scan(PathBuf),
     /// Look whether a typed or pasted path is a file or a folder; answered by [`Msg::Opened`] or [`Msg::Scanned`].
     Open(String),
+    /// Read the list of recent files; answered by [`Msg::Recent`].
+    Recent(PathBuf),
+    /// Put a file at the head of the list of recent files (the first path).
+    Remember(PathBuf, PathBuf),
     /// Look at a clip; only the newest wish counts. Answered by [`Msg::Probed`].
     Probe(PathBuf),
     /// Read frames of a clip, or no longer; only the newest wish counts. Answered by [`Msg::Framed`] and [`Msg::Filmed`].

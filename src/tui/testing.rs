@@ -57,6 +57,7 @@ pub(crate) fn config() -> StudioConfig {
         themes: None,
         methods_dir: Some("/config/methods".into()),
         sessions: Some("/sessions".into()),
+        recent: None,
         log: None,
         ..StudioConfig::default()
     }

@@ -43,6 +43,7 @@ pub fn config(theme: &str) -> StudioConfig {
         themes: None,
         methods_dir: Some("/config/methods".into()),
         sessions: Some("/data/sessions".into()),
+        recent: None,
         log: None,
         ..StudioConfig::default()
     }
@@ -53,8 +54,12 @@ pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
     let (mut studio, _) = Studio::new(&config(theme)).unwrap();
     studio.handle(Msg::Resize(columns, rows));
     let path = |name: &str| PathBuf::from(format!("/videos/scenes/{name}.mp4"));
-    let found = TITLES.iter().map(|(name, _, bytes)| Found { path: path(name), bytes: Some(*bytes) });
-    studio.handle(Msg::Scanned { folder: "/videos/scenes".into(), found: Ok(found.collect()) });
+    let found = TITLES.iter().map(|(name, _, bytes)| Found {
+        path: path(name),
+        bytes: Some(*bytes),
+        modified: None,
+    });
+    studio.handle(Msg::Scanned { folder: "/videos/scenes".into(), found: Ok(found.collect()), note: None });
     let mut known = |path: &Path, seconds| {
         let facts = ClipFacts { seconds: Some(seconds), size: Some((128, 128)), ..ClipFacts::default() };
         studio.handle(Msg::Probed { path: path.into(), facts });

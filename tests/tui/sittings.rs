@@ -452,7 +452,9 @@ fn anything(rng: &mut impl Rng, last_run: u64) -> Msg {
             found: Ok(vec![Found {
                 path: format!("/v/{}.mp4", rng.random_range(0..99)).into(),
                 bytes: None,
+                modified: None,
             }]),
+            note: None,
         },
         _ => Msg::Tick,
     }

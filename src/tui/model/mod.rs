@@ -112,6 +112,8 @@ pub(crate) struct Settings {
     pub reads: bool,
     /// How the target samples frames.
     pub rule: Rule,
+    /// The list of recent files.
+    pub recent: Option<PathBuf>,
     /// The folder of the user's own methods.
     pub methods: Option<PathBuf>,
 }
@@ -182,7 +184,7 @@ impl Model {
         };
         let mut library = Library::default();
         for clip in &config.clips {
-            library.add_clip(&clip.title, &clip.path, None);
+            library.add_clip(&clip.title, &clip.path);
         }
         Ok(Self {
             size: (0, 0),
@@ -220,6 +222,7 @@ impl Model {
                 probes: config.probe.is_some(),
                 reads: config.frames.is_some(),
                 rule: config.rule,
+                recent: config.recent.clone(),
                 methods: config.methods_dir.clone(),
             },
             tick: 0,

@@ -99,6 +99,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Top => step(model, Move::Top),
         Action::Bottom => step(model, Move::Bottom),
         Action::Preview => preview::open(model),
+        Action::Sort => model.library.sort_next(),
         Action::Filter => {
             focus(model, Pane::Library);
             model.layer = Some(Layer::Filter);

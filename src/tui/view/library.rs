@@ -40,6 +40,10 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         (0, shown, n) if shown < n => format!(" {shown} of {n} "),
         (0, _, n) => format!(" {n} "),
     };
+    let count = match library.sort.name() {
+        "" => count,
+        order => format!("{count}· {order} "),
+    };
     block = block.title_top(Line::styled(count, dim).right_aligned());
     if model.layer == Some(Layer::Filter) || !library.filter.is_empty() {
         let cursor = if model.layer == Some(Layer::Filter) { "▏" } else { "" };
