@@ -17,7 +17,8 @@ use super::{
     frames::Frames,
     images,
     painter::{Painted, Painter},
-    question, recent,
+    question::{self, Late},
+    recent,
     recorder::Recorder,
     scan::scan,
     signals::{Signal, Signals},
@@ -72,6 +73,7 @@ pub fn run(
         painter: Painter::new(config.image_protocol, answers.cell, inside),
         paintings,
         film: Film::new(config.frames),
+        late: Late::after(&answers, Instant::now()),
         messages,
         probe: config.probe,
         probing: false,
@@ -98,6 +100,7 @@ struct Driver {
     /// Pictures that are ready.
     paintings: mpsc::Sender<Painted>,
     film: Film,
+    late: Late,
     /// Answers of work done off this thread.
     messages: mpsc::Sender<Msg>,
     probe: Option<Probe>,
@@ -265,8 +268,8 @@ impl Driver {
     fn on_terminal(&mut self, event: TerminalEvent) -> Result<(), StudioError> {
         let msg = match event {
             TerminalEvent::Key(key) => match Key::from_terminal(&key) {
-                Some(key) => Msg::Key(key),
-                None => return Ok(()),
+                Some(key) if !self.late.swallows(key, Instant::now()) => Msg::Key(key),
+                _ => return Ok(()),
             },
             TerminalEvent::Paste(text) => Msg::Paste(text),
             TerminalEvent::Resize(columns, rows) => {

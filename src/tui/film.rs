@@ -54,7 +54,8 @@ impl Film {
         Some(move || {
             let outcome = reader(&wish, &mut |frame| {
                 let late = newest.load(Ordering::Relaxed) != number;
-                let sent = !late && messages.blocking_send(Msg::Framed(wish.clone(), Arc::new(frame))).is_ok();
+                let sent =
+                    !late && messages.blocking_send(Msg::Framed(wish.clone(), Arc::new(frame))).is_ok();
                 if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
             Msg::Filmed(wish, outcome)

@@ -60,7 +60,12 @@ mod tests {
     #[test]
     fn the_best_that_is_proven() {
         use ImageProtocol::{Auto, Halfblocks, Iterm2, Kitty, None, Sixel};
-        let of = |name: &str, sixel| Answers { name: name.into(), sixel, cell: Some((8, 16)), ..Answers::default() };
+        let of = |name: &str, sixel| Answers {
+            name: name.into(),
+            sixel,
+            cell: Some((8, 16)),
+            ..Answers::default()
+        };
         for (name, sixel, want) in [
             ("kitty(0.35.2)", false, Kitty),
             ("ghostty 1.1", false, Kitty),

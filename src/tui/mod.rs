@@ -42,7 +42,9 @@ mod view;
 pub use action::Action;
 pub use app::run;
 pub use archive::{Ended, SessionEntry};
-pub use config::{Clip, ClipFacts, DEFAULT_PRESETS, EnginePort, FrameReader, Probe, PromptPreset, StudioConfig};
+pub use config::{
+    Clip, ClipFacts, DEFAULT_PRESETS, EnginePort, FrameReader, Probe, PromptPreset, StudioConfig,
+};
 pub use effect::{Effect, Msg};
 pub use error::StudioError;
 pub use images::ImageProtocol;

@@ -4,12 +4,14 @@
 //! every terminal answers (its attributes) ends the wait. A terminal that says nothing costs the time limit and no more. Keys
 //! that arrive meanwhile are kept and come back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Key, KeyCode};
 
 /// Background (OSC 11), name and version (XTVERSION), size of a cell, attributes (DA1).
 const QUESTION: &[u8] = b"\x1b]11;?\x1b\\\x1b[>q\x1b[16t\x1b[c";
+/// Answers later than this do not come.
+const LATE: Duration = Duration::from_secs(3);
 
 /// What a terminal said. Whatever it did not say is left out.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +26,8 @@ pub(crate) struct Answers {
     pub cell: Option<(u16, u16)>,
     /// What was typed meanwhile.
     pub keys: Vec<Key>,
+    /// It was asked and has not ended its answer: the rest may come later.
+    pub unfinished: bool,
 }
 
 /// Ask, and wait at most this long. Terminals known to print what they do not understand are not asked.
@@ -40,7 +44,37 @@ pub(crate) fn ask(limit: Duration) -> Answers {
     if !raw_before {
         crossterm::terminal::disable_raw_mode().ok();
     }
-    read(&bytes)
+    Answers { unfinished: !is_complete(&bytes), ..read(&bytes) }
+}
+
+/// Keeps answers that come too late, over a slow line, from being taken for keys: what begins like a string of the terminal's
+/// is swallowed up to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Late {
+    /// Until when answers are reckoned with.
+    until: Option<Instant>,
+    inside: bool,
+}
+
+impl Late {
+    /// Reckon with late answers, if the question was not answered in time.
+    pub fn after(answers: &Answers, now: Instant) -> Self {
+        Self { until: answers.unfinished.then(|| now + LATE), inside: false }
+    }
+
+    /// True for a key that is a piece of an answer.
+    pub fn swallows(&mut self, key: Key, now: Instant) -> bool {
+        if self.until.is_none_or(|until| now > until) {
+            return false;
+        }
+        let alt = |c| key.alt && key.code == KeyCode::Char(c);
+        if self.inside {
+            self.inside = !(alt('\\') || key == Key::ctrl('g'));
+            return true;
+        }
+        self.inside = alt(']') || alt('P');
+        self.inside
+    }
 }
 
 /// Write the question and read until its last answer is there, or the time is over.
@@ -49,7 +83,6 @@ fn exchange(limit: Duration) -> std::io::Result<Vec<u8>> {
     use std::{
         io::{Read, Write},
         os::fd::AsRawFd,
-        time::Instant,
     };
     let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     terminal.write_all(QUESTION)?;
@@ -219,13 +252,35 @@ mod tests {
 
     #[test]
     fn answers_are_read_and_keys_between_them_are_kept() {
-        let kitty = b"j\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\q\x1bP>|kitty(0.35.2)\x1b\\\x1b[6;20;10t\x1b[B\x1b[?62;c\r";
+        let kitty =
+            b"j\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\q\x1bP>|kitty(0.35.2)\x1b\\\x1b[6;20;10t\x1b[B\x1b[?62;c\r";
         let keys = ["j", "q", "down", "enter"].map(|k| Key::parse(k).unwrap()).to_vec();
-        let answers =
-            Answers { dark: Some(true), name: "kitty(0.35.2)".into(), sixel: false, cell: Some((10, 20)), keys };
+        let answers = Answers {
+            dark: Some(true),
+            name: "kitty(0.35.2)".into(),
+            sixel: false,
+            cell: Some((10, 20)),
+            keys,
+            unfinished: false,
+        };
         assert_eq!(read(kitty), answers);
         let xterm = read(b"\x1b]11;rgb:ffff/ffff/dddd\x07\x1b[?64;1;2;4;22c");
         assert_eq!((xterm.dark, xterm.sixel, xterm.cell, xterm.keys.len()), (Some(false), true, None, 0));
+    }
+
+    #[test]
+    fn late_answers_are_no_keys() {
+        let now = Instant::now();
+        let keys = |late: &mut Late, text: &str, at| -> String {
+            let keys = text.split(' ').map(|k| Key::parse(k).unwrap());
+            keys.filter(|k| !late.swallows(*k, at)).filter_map(Key::typed).collect()
+        };
+        let answer = "a alt-] 1 1 ; r g b : 1 e / 0 / 0 alt-\\ b alt-P > | x ctrl-g c";
+        let mut late = Late::after(&Answers { unfinished: true, ..Answers::default() }, now);
+        assert_eq!(keys(&mut late, answer, now), "abc");
+        assert_eq!(keys(&mut late, "alt-] r", now + 2 * LATE), "r");
+        let mut never = Late::after(&Answers::default(), now);
+        assert_eq!(keys(&mut never, "alt-] r", now), "r");
     }
 
     #[test]

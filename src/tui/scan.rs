@@ -34,7 +34,11 @@ pub(crate) fn scan(folder: PathBuf) -> Msg {
     // One file has one path, however it is come by.
     let folder = std::path::absolute(&folder).unwrap_or(folder);
     if let Err(error) = std::fs::read_dir(&folder) {
-        return Msg::Scanned { found: Err(format!("cannot read the folder {shown}: {error}")), folder, note: None };
+        return Msg::Scanned {
+            found: Err(format!("cannot read the folder {shown}: {error}")),
+            folder,
+            note: None,
+        };
     }
     let walked = walk(&folder, true, MAX_LOOKED);
     let mut notes = Vec::new();
@@ -45,7 +49,9 @@ pub(crate) fn scan(folder: PathBuf) -> Msg {
         }
     }
     if walked.cut {
-        notes.push(format!("{shown} holds more than {MAX_LOOKED} files: not all were looked at; open a part of it"));
+        notes.push(format!(
+            "{shown} holds more than {MAX_LOOKED} files: not all were looked at; open a part of it"
+        ));
     }
     match walked.unreadable {
         0 => {}
@@ -114,7 +120,10 @@ mod tests {
 
     #[test]
     fn a_folder_gives_its_videos_and_nothing_else() {
-        let dir = folder(&["b.mp4", "a.MKV", "notes.txt", "sea/c.webm", "sea/.hidden/d.mp4", ".e.mp4"].map(|n| (n, "12345")));
+        let dir = folder(
+            &["b.mp4", "a.MKV", "notes.txt", "sea/c.webm", "sea/.hidden/d.mp4", ".e.mp4"]
+                .map(|n| (n, "12345")),
+        );
         let walked = walk(dir.path(), true, 100);
         assert_eq!(names(dir.path(), &walked.found), ["a.MKV", "b.mp4", "sea/c.webm"]);
         assert!(walked.found[0].bytes == Some(5) && walked.found[0].modified.is_some());
@@ -149,7 +158,10 @@ mod tests {
         std::os::unix::fs::symlink(dir.path(), dir.path().join("a/b/up")).unwrap();
         std::os::unix::fs::symlink(other.path(), dir.path().join("more")).unwrap();
         std::os::unix::fs::symlink("nowhere.mp4", dir.path().join("dead.mp4")).unwrap();
-        assert_eq!(names(dir.path(), &walk(dir.path(), true, 100).found), ["a/b/y.mp4", "a/x.mp4", "more/z.mp4"]);
+        assert_eq!(
+            names(dir.path(), &walk(dir.path(), true, 100).found),
+            ["a/b/y.mp4", "a/x.mp4", "more/z.mp4"]
+        );
         assert_eq!(note(dir.path()), None);
     }
 

@@ -74,7 +74,8 @@ impl Terminal {
         let begun = Instant::now();
         drop(pair.slave);
         let parser = vt100::Parser::new(cells(rows), cells(columns), 0);
-        let seen = Arc::new((Mutex::new(Seen { parser, ended: false, frames: 0, raw: Vec::new() }), Condvar::new()));
+        let seen =
+            Arc::new((Mutex::new(Seen { parser, ended: false, frames: 0, raw: Vec::new() }), Condvar::new()));
         let mut reader = pair.master.try_clone_reader().unwrap();
         let writes = Arc::clone(&seen);
         std::thread::spawn(move || {
@@ -173,7 +174,10 @@ impl Terminal {
         let (rows, columns) = screen.size();
         let places = (0..rows.get()).flat_map(|row| (0..columns.get()).map(move |column| (row, column)));
         let cells = places.filter_map(|(row, column)| screen.cell(row, column));
-        cells.filter(|c| c.contents() == symbol).map(|c| format!("{:?} on {:?}", c.fgcolor(), c.bgcolor())).collect()
+        cells
+            .filter(|c| c.contents() == symbol)
+            .map(|c| format!("{:?} on {:?}", c.fgcolor(), c.bgcolor()))
+            .collect()
     }
 
     /// Wait until the screen's line (from 0) begins with these words.

@@ -7,8 +7,8 @@ use specreel::{
 };
 
 use crate::script::{
-    asked, compared, done, engine, filmed, finish_compared, listed, loading, lossy, play, press, ready, session,
-    streaming, with_pictures,
+    asked, compared, done, engine, filmed, finish_compared, inspected, listed, loading, lossy, play, press,
+    ready, session, streaming, with_pictures,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -107,6 +107,13 @@ fn a_clip_looked_at() {
         studio.handle(Msg::Filmed(wish, Err(problem.into())));
     }
     look("preview_broken", &studio, (80, 24));
+}
+
+#[test]
+fn heat_over_the_frames() {
+    for size in [(60, 16), (80, 24), (120, 40)] {
+        look("inspect_frames", &inspected(size.0, size.1), size);
+    }
 }
 
 #[test]

@@ -54,11 +54,8 @@ pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
     let (mut studio, _) = Studio::new(&config(theme)).unwrap();
     studio.handle(Msg::Resize(columns, rows));
     let path = |name: &str| PathBuf::from(format!("/videos/scenes/{name}.mp4"));
-    let found = TITLES.iter().map(|(name, _, bytes)| Found {
-        path: path(name),
-        bytes: Some(*bytes),
-        modified: None,
-    });
+    let found =
+        TITLES.iter().map(|(name, _, bytes)| Found { path: path(name), bytes: Some(*bytes), modified: None });
     studio.handle(Msg::Scanned { folder: "/videos/scenes".into(), found: Ok(found.collect()), note: None });
     let mut known = |path: &Path, seconds| {
         let facts = ClipFacts { seconds: Some(seconds), size: Some((128, 128)), ..ClipFacts::default() };
@@ -69,6 +66,24 @@ pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
     }
     known(Path::new("/demo/0.mp4"), 6.0);
     known(Path::new("/demo/1.mp4"), 6.0);
+    studio
+}
+
+/// A studio with frames whose run is over and looked at from its second loosened token.
+pub fn inspected(columns: u16, rows: u16) -> Studio {
+    let mut studio = with_pictures("dark", columns, rows);
+    let ready = EventKind::Ready {
+        target: "target".into(),
+        drafter: Some("drafter".into()),
+        device: "cpu".into(),
+        dtype: "q8_0".into(),
+        notes: vec![],
+    };
+    engine(&mut studio, 0, ready);
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    play(&mut studio, run, &lossy(), false);
+    let wishes = press(&mut studio, "i n");
+    filmed(&mut studio, wishes);
     studio
 }
 

@@ -143,7 +143,8 @@ impl Library {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             self.add(Kind::Recent, &name, "recent", file);
             // Folders may have been read before.
-            if let Some(entry) = self.entries.iter_mut().find(|e| e.path == file.path && e.kind == Kind::File) {
+            if let Some(entry) = self.entries.iter_mut().find(|e| e.path == file.path && e.kind == Kind::File)
+            {
                 (entry.kind, entry.place) = (Kind::Recent, "recent".into());
             }
         }

@@ -16,8 +16,8 @@ pub(crate) mod sessions;
 use std::{collections::VecDeque, path::PathBuf};
 
 use super::{
-    ColorDepth, ImageProtocol, Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme, question::Answers,
-    text,
+    ColorDepth, ImageProtocol, Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme,
+    question::Answers, text,
 };
 use crate::{
     engine::{RunRequest, TextSampling},

@@ -2,13 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Model, library::Entry, player::Player, reels::Wish};
+use super::{Model, library::Entry, player::Player, reels::Wish, run::Run};
 use crate::video::sampling;
 
 /// Frames that a preview plays.
 const FRAMES: usize = 40;
 /// Their size at most.
 const MAX: (u32, u32) = (512, 384);
+/// More frames than this are not shown as tiles.
+const MAX_TILES: usize = 256;
+/// The size of a tile's frame at most.
+const TILE: (u32, u32) = (128, 128);
 /// Nobody watches a preview longer than this: longer clips play faster from the start.
 const PATIENCE_MS: f64 = 12_000.0;
 
@@ -48,6 +52,12 @@ pub(crate) fn strip(path: &Path) -> Wish {
 /// The one picture that stands below the list.
 pub(crate) fn thumbnail(path: &Path) -> Wish {
     Wish { count: 1, ..strip(path) }
+}
+
+/// The frames that a run looks at, for what lies over them; none where there are too many or too few to show.
+pub(crate) fn tiles(run: &Run) -> Option<Wish> {
+    let n = run.seen.as_ref()?.frames.len();
+    (2..=MAX_TILES).contains(&n).then(|| Wish { path: run.about.video.clone(), count: n, max: TILE })
 }
 
 /// When the frames are shown that a run would look at; none while the clip is unknown.

@@ -1,7 +1,7 @@
 //! Looking at a clip, and which frames are to be read for what is on the screen.
 
 use crate::tui::{
-    Action, Effect,
+    Action, ColorDepth, Effect,
     model::{
         Layer, Model, Tone,
         preview::{self, Preview},
@@ -87,15 +87,20 @@ fn wanted(model: &Model) -> Option<Wish> {
     if model.layer == Some(Layer::Preview) {
         return selected().map(preview::strip);
     }
-    selected().filter(|_| view::shows_thumbnail(model)).map(preview::thumbnail)
+    let inspected = model.inspector.and_then(|_| model.runs.shown());
+    let blends = model.colors == ColorDepth::True && model.layer.is_none();
+    let tiles = inspected.filter(|_| blends).and_then(preview::tiles);
+    let small = selected().filter(|_| view::shows_thumbnail(model)).map(preview::thumbnail);
+    [tiles, small].into_iter().flatten().find(|wish| !model.reels.has(wish))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Event, EventKind, Verdict};
     use crate::tui::{
         Msg, Studio, Wish,
-        testing::{frame, press, ready, with_pictures},
+        testing::{frame, press, ready, step, with_pictures},
     };
 
     fn strip(path: &str) -> Wish {
@@ -136,6 +141,30 @@ mod tests {
         assert_eq!(press(&mut studio, "?"), [Effect::Frames(None)], "something lies over it");
         let mut plain = ready();
         assert!(plain.handle(Msg::Resize(120, 44)).is_empty(), "nobody reads frames");
+    }
+
+    #[test]
+    fn the_inspector_shows_the_frames_that_the_run_looked_at() {
+        let mut studio = with_pictures(100, 30);
+        press(&mut studio, "enter");
+        let frames = vec![0.0, 2.0, 4.0, 5.9];
+        let kind = EventKind::Prompt {
+            frames,
+            grid: [2, 2, 2],
+            visual_tokens: 8,
+            prompt_ids: vec![],
+            kept: None,
+            scores: None,
+            reused: false,
+        };
+        studio.handle(Msg::Engine(Event::new(1, kind)));
+        studio.handle(step(1, &[("A", Verdict::Plain)], 0));
+        let effects = press(&mut studio, "i");
+        let Some(Effect::Frames(Some(wish))) = effects.first() else { panic!("{effects:?}") };
+        assert_eq!((wish.path.as_path(), wish.count), (std::path::Path::new("/demo/0.mp4"), 4));
+        assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)]);
+        studio.model().colors = ColorDepth::Indexed;
+        assert!(press(&mut studio, "i").is_empty(), "heat is not mixed in few colours");
     }
 
     #[test]

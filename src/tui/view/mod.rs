@@ -94,7 +94,8 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
 pub(crate) fn shows_thumbnail(model: &Model) -> bool {
     let areas = areas(model.size, model.focus, model.inspector.is_some());
     let pane = areas.and_then(|a| a.library);
-    matches!(model.layer, None | Some(Layer::Filter)) && pane.is_some_and(|p| library::picture_rows(model, p) > 0)
+    matches!(model.layer, None | Some(Layer::Filter))
+        && pane.is_some_and(|p| library::picture_rows(model, p) > 0)
 }
 
 /// A pane with a rounded border; the one with the focus stands out.

@@ -71,7 +71,9 @@ fn absent(model: &Model) -> &'static str {
         (true, _) => "reading frames…",
         (false, _) if !model.settings.reads => "",
         (false, ColorDepth::None) => "no pictures without colours",
-        (false, ColorDepth::Ansi) => "no pictures in 16 colours; --image-protocol names what the terminal can do",
+        (false, ColorDepth::Ansi) => {
+            "no pictures in 16 colours; --image-protocol names what the terminal can do"
+        }
         (false, _) => "pictures are switched off",
     }
 }

@@ -116,7 +116,8 @@ fn useful(model: &Model) -> &'static [Action] {
     use Action::{
         Again, Back, Choose, ClearLine, Compare, Copy, Delete, Down, Edit, Export, Faster, Filter, Heat,
         Help, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened, NextPane, Open, PageDown, Pause,
-        Pick, Presets, Preview, Prompt, Quit, Run, Save, SeekForward, Sessions, StepForward, TokenForward, Yes,
+        Pick, Presets, Preview, Prompt, Quit, Run, Save, SeekForward, Sessions, StepForward, TokenForward,
+        Yes,
     };
     let busy = model.runs.active().is_some();
     match model.place() {
