@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use serde::Deserialize;
 
 use super::{
     bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, replay::ReplayArgs, scenes::ScenesArgs,
@@ -107,6 +108,24 @@ pub struct StudioArgs {
     /// How pictures are drawn
     #[arg(long, value_name = "HOW")]
     pub image_protocol: Option<ImageProtocol>,
+    /// Characters to draw with: auto asks the locale
+    #[arg(long, value_enum)]
+    pub charset: Option<CharsetChoice>,
+}
+
+/// With which characters the studio is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CharsetChoice {
+    /// What the locale says; without a locale, all
+    #[default]
+    Auto,
+    /// All
+    #[value(name = "utf-8")]
+    #[serde(rename = "utf-8")]
+    Utf8,
+    /// Those of ASCII alone
+    Ascii,
 }
 
 /// Arguments of `caption`.

@@ -39,6 +39,8 @@ pub struct Config {
     pub theme: Option<String>,
     /// How the studio draws pictures, as `--image-protocol` takes it.
     pub image_protocol: Option<ImageProtocol>,
+    /// The studio's characters: `auto`, `utf-8` or `ascii`.
+    pub charset: Option<args::CharsetChoice>,
     /// The studio's library folders.
     pub library: Vec<PathBuf>,
     /// Whether the studio keeps every run as a session file; true where nothing is said.
@@ -77,7 +79,7 @@ impl Config {
             Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
         };
         let known = "known keys: method, prompt, target, drafter, models, device, drafter_device, dtype, max_new_tokens, \
-             theme, image_protocol, library, sessions, recent";
+             theme, charset, image_protocol, library, sessions, recent";
         let config: Config =
             toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
         for (key, device) in [("device", &config.device), ("drafter_device", &config.drafter_device)] {

@@ -29,7 +29,7 @@ pub mod resolve;
 mod room;
 mod scenes;
 pub mod session;
-mod terminal;
+pub mod terminal;
 mod train;
 
 use std::ffi::OsString;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    args::{self, RunArgs, StudioArgs},
+    args::{self, CharsetChoice, RunArgs, StudioArgs},
     color,
     config::Config,
     dirs::Dirs,
@@ -52,6 +52,8 @@ pub struct Studio {
     pub theme: Option<String>,
     /// How pictures are drawn.
     pub image_protocol: ImageProtocol,
+    /// With which characters it is drawn.
+    pub charset: CharsetChoice,
     /// Keep every run as a session file.
     pub sessions: bool,
     /// Remember which files were used last.
@@ -98,6 +100,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let theme = args.theme.clone().or_else(|| config.theme.clone());
     let image_protocol = args.image_protocol.or(config.image_protocol).unwrap_or_default();
     let (sessions, recent) = (config.sessions.unwrap_or(true), config.recent.unwrap_or(true));
+    let charset = args.charset.or(config.charset).unwrap_or_default();
     let (methods, notice) = own_methods(dirs.as_ref());
     let ignore_memory = run.ignore_memory;
     Ok(Studio {
@@ -110,6 +113,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         notice,
         theme,
         image_protocol,
+        charset,
         sessions,
         recent,
         dirs,

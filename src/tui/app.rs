@@ -3,13 +3,14 @@
 use std::{
     io::IsTerminal,
     path::PathBuf,
+    sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::{
     Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files,
@@ -54,11 +55,13 @@ pub fn run(
     }
     answers.cell = Screen::cell().or(answers.cell);
     let inside = images::is_inside();
-    config.image_protocol = config.image_protocol.resolve(config.colors, &answers, inside);
+    config.image_protocol = config.images(&answers, inside);
     // Mistakes in the user's files are told on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let screen = Screen::take(config.log.as_deref())?;
+    let through = Arc::new(Notify::new());
+    let tell = Arc::clone(&through);
+    let screen = Screen::take(config.log.as_deref(), move || tell.notify_one())?;
     let (messages, inbox) = mpsc::channel(64);
     let (paintings, painted) = mpsc::channel(4);
     let recorder = Recorder::start(config.sessions.filter(|_| config.record), messages.clone());
@@ -68,6 +71,7 @@ pub fn run(
         played: None,
         edit: None,
         screen,
+        through,
         engine,
         frames: Frames::default(),
         painter: Painter::new(config.image_protocol, answers.cell, inside),
@@ -94,6 +98,8 @@ struct Driver {
     /// A text that waits for the user's editor.
     edit: Option<String>,
     screen: Screen,
+    /// Told when the terminal has read a frame.
+    through: Arc<Notify>,
     engine: Box<dyn EnginePort>,
     frames: Frames,
     painter: Painter,
@@ -143,7 +149,8 @@ impl Driver {
                 self.frames.want_now();
             }
             let now = Instant::now();
-            let due = self.frames.due(now);
+            // The next frame waits until the terminal has read the last one.
+            let due = self.frames.due(now).filter(|_| self.screen.is_idle());
             if due.is_some_and(|at| at <= now) {
                 self.draw()?;
                 continue;
@@ -220,6 +227,7 @@ impl Driver {
                     self.frames.want();
                 }
                 () = tokio::time::sleep_until(due.unwrap_or(now).into()), if due.is_some() => {}
+                () = self.through.notified() => {}
                 () = tokio::time::sleep_until(playing.unwrap_or(now).into()), if playing.is_some() => {
                     let now = Instant::now();
                     let passed = self.played.replace(now).map_or(Duration::ZERO, |at| now - at);

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{ColorDepth, ImageProtocol, Wish};
+use super::{ColorDepth, ImageProtocol, Wish, question::Answers};
 use crate::{
     engine::{RunRequest, TextSampling},
     speculate::Method,
@@ -104,6 +104,8 @@ pub struct StudioConfig {
     pub theme: String,
     /// Colours of the terminal.
     pub colors: ColorDepth,
+    /// Draw with the characters of ASCII alone.
+    pub ascii: bool,
     /// Which frames the models look at.
     pub sampling: Sampling,
     /// How the target's family samples frames, for showing which ones it will look at.
@@ -138,6 +140,17 @@ pub struct StudioConfig {
     pub log: Option<PathBuf>,
 }
 
+impl StudioConfig {
+    /// How pictures are drawn on a terminal that told this of itself, inside a multiplexer or not; never `Auto`.
+    pub(crate) fn images(&self, answers: &Answers, inside: bool) -> ImageProtocol {
+        match self.ascii {
+            // Half-blocks and kitty's placeholders are none of its characters.
+            true => ImageProtocol::None,
+            false => self.image_protocol.resolve(self.colors, answers, inside),
+        }
+    }
+}
+
 impl Default for StudioConfig {
     /// No clips, no methods; files of the user in their usual folders.
     fn default() -> Self {
@@ -161,6 +174,7 @@ impl Default for StudioConfig {
             presets: PromptPreset::built_in(),
             theme: "auto".into(),
             colors: ColorDepth::default(),
+            ascii: false,
             sampling: Sampling::default(),
             rule: Rule::QWEN_VL,
             max_pixels: None,

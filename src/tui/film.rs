@@ -2,6 +2,7 @@
 
 use std::{
     ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -52,12 +53,16 @@ impl Film {
         let number = newest.load(Ordering::Relaxed);
         self.running = Some(number);
         Some(move || {
-            let outcome = reader(&wish, &mut |frame| {
+            let mut each = |frame| {
                 let late = newest.load(Ordering::Relaxed) != number;
                 let sent =
                     !late && messages.blocking_send(Msg::Framed(wish.clone(), Arc::new(frame))).is_ok();
                 if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
+            };
+            // A reader that panics must answer, too: nothing else is read before.
+            let read = catch_unwind(AssertUnwindSafe(|| reader(&wish, &mut each)));
+            let outcome =
+                read.unwrap_or_else(|_| Err("its frames could not be read; the log says more".into()));
             Msg::Filmed(wish, outcome)
         })
     }
@@ -70,6 +75,15 @@ mod tests {
 
     fn wish(path: &str) -> Wish {
         Wish { path: path.into(), count: 3, max: (8, 8) }
+    }
+
+    #[test]
+    fn a_reader_that_panics_answers() {
+        let (messages, _inbox) = mpsc::channel(8);
+        let mut film = Film::new(Some(Arc::new(|_, _| panic!("broken"))));
+        film.wish(Some(wish("a")));
+        let last = film.work(messages).unwrap()();
+        assert!(matches!(last, Msg::Filmed(_, Err(problem)) if problem.contains("the log says more")));
     }
 
     #[test]

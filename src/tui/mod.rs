@@ -11,6 +11,7 @@
 mod action;
 mod app;
 mod archive;
+mod ascii;
 mod config;
 mod effect;
 mod error;
@@ -23,6 +24,7 @@ mod key;
 mod keymap;
 mod lines;
 mod model;
+mod outlet;
 mod painter;
 pub mod picture;
 mod question;

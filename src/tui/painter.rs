@@ -3,7 +3,11 @@
 //! Scaling and encoding are done off the studio's thread, one picture at a time, the newest first. Until a picture is ready, the
 //! one before it stays in its place. The last few are kept; kitty's numbers go round, so that it keeps no more than those.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use image::{DynamicImage, RgbImage};
 use ratatui::{
@@ -166,7 +170,8 @@ fn number(made: u32) -> u32 {
 impl Job {
     /// Scale and encode.
     pub fn run(self) -> Painted {
-        let made = self.encode();
+        // Whoever panics here has only read.
+        let made = catch_unwind(AssertUnwindSafe(|| self.encode())).ok().flatten();
         Painted(self.key, made)
     }
 

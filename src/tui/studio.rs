@@ -2,7 +2,7 @@
 
 use ratatui::{Frame, Terminal, backend::TestBackend, buffer::Buffer};
 
-use super::{Effect, Msg, StudioConfig, StudioError, model::Model, update, view};
+use super::{Effect, Msg, StudioConfig, StudioError, ascii, model::Model, update, view};
 
 /// The studio's state. The same object stands behind the terminal and in tests.
 #[derive(Clone, Debug)]
@@ -33,7 +33,11 @@ impl Studio {
 
     /// Draw the whole screen; the place of a picture that a terminal may draw better comes back.
     pub(crate) fn draw_with_slot(&self, frame: &mut Frame<'_>) -> Option<view::Slot> {
-        view::draw(&self.model, self.model.theme(), frame)
+        let slot = view::draw(&self.model, self.model.theme(), frame);
+        if self.model.ascii {
+            ascii::reduce(frame.buffer_mut());
+        }
+        slot
     }
 
     /// The screen at this size, in columns and rows.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{clips, studio, terminal::Terminal};
+use super::{
+    start::{clips, studio},
+    terminal::Terminal,
+};
 
 /// What kitty answers when it is asked for its name, the size of a cell and its attributes.
 const KITTY: &str = "\x1bP>|kitty(0.35.2)\x1b\\\x1b[6;16;8t\x1b[?62;c";

@@ -164,6 +164,8 @@ pub(crate) struct Model {
     pub colors: ColorDepth,
     /// How pictures are drawn; never `Auto`.
     pub images: ImageProtocol,
+    /// The terminal knows ASCII alone.
+    pub ascii: bool,
     pub settings: Settings,
     /// Counts while something goes on, for the spinner.
     pub tick: usize,
@@ -212,7 +214,8 @@ impl Model {
             themes,
             theme,
             colors: config.colors,
-            images: config.image_protocol.resolve(config.colors, &Answers::default(), false),
+            images: config.images(&Answers::default(), false),
+            ascii: config.ascii,
             settings: Settings {
                 sampling: config.sampling,
                 max_pixels: config.max_pixels,

@@ -70,6 +70,7 @@ fn absent(model: &Model) -> &'static str {
     match (model.has_pictures(), model.colors) {
         (true, _) => "reading frames…",
         (false, _) if !model.settings.reads => "",
+        (false, _) if model.ascii => "no pictures in ASCII",
         (false, ColorDepth::None) => "no pictures without colours",
         (false, ColorDepth::Ansi) => {
             "no pictures in 16 colours; --image-protocol names what the terminal can do"
