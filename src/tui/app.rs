@@ -13,12 +13,13 @@ use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files,
+    ColorDepth, Effect, EnginePort, ImageProtocol, Key, Msg, Probe, Studio, StudioConfig, StudioError,
+    archive, files,
     film::Film,
     frames::Frames,
     images,
     painter::{Painted, Painter},
-    question::{self, Late},
+    question::{self, Answers, Late},
     recent,
     recorder::Recorder,
     scan::scan,
@@ -48,9 +49,13 @@ pub fn run(
     if !std::io::stdout().is_terminal() {
         return Err(StudioError::NoTerminal.into());
     }
+    let seeks_theme = matches!(config.theme.as_str(), "auto" | "") && std::env::var_os("COLORFGBG").is_none();
+    let has_pictures = config.colors != ColorDepth::None && !config.ascii;
+    let plain = matches!(config.image_protocol, ImageProtocol::Halfblocks | ImageProtocol::None);
+    let seeks_pictures = has_pictures && !plain;
     // Asked before the keys are read: the answer comes the same way.
-    let mut answers = question::ask(ASKED);
-    if matches!(config.theme.as_str(), "auto" | "") && std::env::var_os("COLORFGBG").is_none() {
+    let mut answers = if seeks_theme || seeks_pictures { question::ask(ASKED) } else { Answers::default() };
+    if seeks_theme {
         config.theme = if answers.dark.unwrap_or(true) { "dark" } else { "light" }.into();
     }
     answers.cell = Screen::cell().or(answers.cell);

@@ -18,7 +18,7 @@ fn a_clip_is_looked_at_played_and_scrubbed() {
     t.wait("▸ star.mp4");
     t.keys("v");
     t.wait("╭ Preview");
-    for words in ["128 × 128", "h264", "fps", "frames", "a run looks at"] {
+    for words in ["320 × 320", "h264", "fps", "frames", "a run looks at"] {
         t.wait(words);
     }
     t.wait("▀");
@@ -107,4 +107,37 @@ fn inside_a_multiplexer_pictures_are_half_blocks() {
     t.keys("qq");
     assert_eq!(t.exit_code(), 0);
     assert!(!t.has_raw("\x1b_G"), "kitty's words inside tmux");
+}
+
+#[test]
+fn files_used_last_are_there_again_unless_nobody_wants_that() {
+    let (clips, home, empty) = (clips(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (data, config) = (home.path().join("data"), home.path().join("config"));
+    let variables =
+        [("XDG_DATA_HOME", data.to_str().unwrap()), ("XDG_CONFIG_HOME", config.to_str().unwrap())];
+    let start = |library: &std::path::Path| {
+        let args = ["--library", library.to_str().unwrap()];
+        Terminal::start_with(100, 30, &args, &variables)
+    };
+    let mut t = start(&clips);
+    t.wait("● ready");
+    t.keys("/star\r\r");
+    t.wait("state     done");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    let list = std::fs::read_to_string(data.join("specreel/recent.json")).unwrap();
+    assert!(list.contains("star.mp4") && !list.contains("cross.mp4"), "{list}");
+
+    let mut t = start(empty.path());
+    t.wait("star.mp4  recent");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+
+    std::fs::create_dir_all(config.join("specreel")).unwrap();
+    std::fs::write(config.join("specreel/config.toml"), "recent = false\n").unwrap();
+    let mut t = start(empty.path());
+    t.wait("no videos in");
+    assert!(!t.text().contains("star.mp4"), "{}", t.text());
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
 }

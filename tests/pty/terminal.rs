@@ -77,7 +77,18 @@ impl Terminal {
         for name in ["CONFIG", "DATA", "STATE", "CACHE"] {
             command.env_remove(format!("XDG_{name}_HOME"));
         }
-        for name in ["NO_COLOR", "COLORFGBG", "VISUAL", "EDITOR", "LC_ALL", "LC_CTYPE", "LANG", "TMUX"] {
+        for name in [
+            "STY",
+            "ZELLIJ",
+            "NO_COLOR",
+            "COLORFGBG",
+            "VISUAL",
+            "EDITOR",
+            "LC_ALL",
+            "LC_CTYPE",
+            "LANG",
+            "TMUX",
+        ] {
             command.env_remove(name);
         }
         for (name, value) in variables {

@@ -1,7 +1,6 @@
 //! The library: clips with titles, files of folders, opened files; filtered by name, one of them selected.
 
 use std::{
-    cmp::Ordering,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -11,6 +10,7 @@ use nucleo_matcher::{
     pattern::{CaseMatching, Normalization, Pattern},
 };
 
+use super::order::Sort;
 use crate::tui::{ClipFacts, text};
 
 /// File extensions that the library takes for videos, lower case.
@@ -36,56 +36,6 @@ pub(crate) enum Kind {
     Recent,
     /// Any other file.
     File,
-}
-
-/// The order of the entries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Sort {
-    /// As they were found.
-    #[default]
-    Found,
-    Name,
-    /// The longest first.
-    Duration,
-    /// The largest first.
-    Size,
-    /// The newest first.
-    Modified,
-}
-
-impl Sort {
-    pub fn next(self) -> Self {
-        match self {
-            Sort::Found => Sort::Name,
-            Sort::Name => Sort::Duration,
-            Sort::Duration => Sort::Size,
-            Sort::Size => Sort::Modified,
-            Sort::Modified => Sort::Found,
-        }
-    }
-
-    /// Words for the title; none for the usual order.
-    pub fn name(self) -> &'static str {
-        match self {
-            Sort::Found => "",
-            Sort::Name => "by name",
-            Sort::Duration => "longest",
-            Sort::Size => "largest",
-            Sort::Modified => "newest",
-        }
-    }
-
-    fn compare(self, a: &Entry, b: &Entry) -> Ordering {
-        let length = |e: &Entry| e.facts.as_ref().and_then(|f| f.seconds).unwrap_or(-1.0);
-        // What is not known comes last.
-        match self {
-            Sort::Found => a.kind.cmp(&b.kind),
-            Sort::Name => a.title.to_lowercase().cmp(&b.title.to_lowercase()),
-            Sort::Duration => length(b).total_cmp(&length(a)),
-            Sort::Size => b.bytes.cmp(&a.bytes),
-            Sort::Modified => b.modified.cmp(&a.modified),
-        }
-    }
 }
 
 /// One line of the library.

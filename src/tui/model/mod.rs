@@ -5,6 +5,7 @@ pub(crate) mod edit;
 pub(crate) mod inspect;
 pub(crate) mod library;
 pub(crate) mod methods;
+pub(crate) mod order;
 pub(crate) mod player;
 pub(crate) mod preview;
 pub(crate) mod prompt;
