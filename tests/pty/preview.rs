@@ -16,6 +16,9 @@ fn a_clip_is_looked_at_played_and_scrubbed() {
     t.wait("● ready");
     t.keys("/star\r");
     t.wait("▸ star.mp4");
+    // Without the filter the other clip is there, too.
+    t.keys("\u{1b}");
+    t.wait("  cross.mp4");
     t.keys("v");
     t.wait("╭ Preview");
     for words in ["320 × 320", "h264", "fps", "frames", "a run looks at"] {
