@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
     bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, replay::ReplayArgs, scenes::ScenesArgs,
-    train::TrainArgs,
+    settings::ConfigArgs, train::TrainArgs,
 };
 use crate::{
     model::{DeviceChoice, WeightType, family::Rope},
@@ -54,6 +55,7 @@ impl Cli {
             Some(Command::Models(args)) => args.json,
             Some(Command::Doctor(args)) => args.json,
             Some(Command::Train(args)) => args.json,
+            Some(Command::Config(args)) => args.json(),
             _ => false,
         }
     }
@@ -80,6 +82,8 @@ pub enum Command {
     Scenes(ScenesArgs),
     /// Say what this build, this machine and this terminal can do, and what is wrong
     Doctor(DoctorArgs),
+    /// Where your files are; examples and schemas of them
+    Config(ConfigArgs),
     /// Make a drafter for a target on this machine
     Train(Box<TrainArgs>),
     /// Print a shell's completion script
@@ -114,7 +118,7 @@ pub struct StudioArgs {
 }
 
 /// With which characters the studio is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CharsetChoice {
     /// What the locale says; without a locale, all

@@ -367,7 +367,9 @@ impl Driver {
     fn remember(&self, list: PathBuf, file: PathBuf) {
         let messages = self.messages.clone();
         drop(tokio::task::spawn_blocking(move || {
-            recent::remember(&list, &file).or_else(|problem| messages.blocking_send(Msg::Trouble(problem)))
+            if let Err(problem) = recent::remember(&list, &file) {
+                messages.blocking_send(Msg::Trouble(problem)).ok();
+            }
         }));
     }
 

@@ -3,7 +3,9 @@
 use super::{ColorDepth, question::Answers};
 
 /// A way to draw pictures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageProtocol {
     /// The best one that the terminal is known to have

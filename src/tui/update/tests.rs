@@ -297,7 +297,7 @@ fn files_that_are_opened_or_run_are_remembered_where_a_list_is_kept() {
     assert!(studio.handle(Msg::Opened(Ok(file()))).is_empty(), "no list is kept");
     studio.model().settings.recent = Some("/data/recent.json".into());
     let remembered = Effect::Remember("/data/recent.json".into(), "/a/c.mp4".into());
-    assert_eq!(studio.handle(Msg::Opened(Ok(file()))), [remembered.clone()]);
+    assert_eq!(studio.handle(Msg::Opened(Ok(file()))), std::slice::from_ref(&remembered));
     assert_eq!(press(&mut studio, "enter")[0], remembered);
     let effects = press(&mut studio, "tab shift-tab home enter");
     assert!(!effects.iter().any(|e| matches!(e, Effect::Remember(..))), "a clip of ours is nobody's file");
