@@ -9,7 +9,10 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{args, dirs::Dirs};
-use crate::record::{Failure, FailureClass};
+use crate::{
+    record::{Failure, FailureClass},
+    tui::ImageProtocol,
+};
 
 /// What a user may set once for all. Every key is optional.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -35,12 +38,16 @@ pub struct Config {
     pub max_new_tokens: Option<u32>,
     /// The studio's theme.
     pub theme: Option<String>,
+    /// How the studio draws pictures, as `--image-protocol` takes it.
+    pub image_protocol: Option<ImageProtocol>,
     /// The studio's characters: `auto`, `utf-8` or `ascii`.
     pub charset: Option<args::CharsetChoice>,
     /// The studio's library folders.
     pub library: Vec<PathBuf>,
     /// Whether the studio keeps every run as a session file; true where nothing is said.
     pub sessions: Option<bool>,
+    /// Whether the studio remembers which files were used last; true where nothing is said.
+    pub recent: Option<bool>,
 }
 
 impl Config {
@@ -128,6 +135,7 @@ mod tests {
             ("drafter_device = \"gpu\"", "drafter_device = \"gpu\" is unknown"),
             ("dtype = \"q9\"", "dtype = \"q9\" is unknown"),
             ("max_new_tokens = 0", "max_new_tokens is out of range"),
+            ("image_protocol = \"ascii\"", "unknown variant `ascii`"),
             ("method = ", "TOML parse error"),
         ] {
             let failure = read(text).unwrap_err();

@@ -55,6 +55,8 @@ pub enum ColorDepth {
     /// The sixteen of the user's palette.
     #[default]
     Ansi,
+    /// Those, and 240 that are the same everywhere.
+    Indexed,
     /// 24 bits.
     True,
 }
@@ -70,6 +72,7 @@ impl ColorDepth {
         match supports_color::on(stream) {
             None => ColorDepth::None,
             Some(level) if level.has_16m => ColorDepth::True,
+            Some(level) if level.has_256 => ColorDepth::Indexed,
             Some(_) => ColorDepth::Ansi,
         }
     }
@@ -289,7 +292,7 @@ fn color(
     };
     Ok(match depth {
         ColorDepth::None => None,
-        ColorDepth::Ansi => named,
+        ColorDepth::Ansi | ColorDepth::Indexed => named,
         ColorDepth::True => exact.or(named),
     })
 }

@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, path::Path};
 
 use super::{
     Error, Frame, Plan, Probe, Rule, Sampling, picture::Converter, probe, sampling, source::Source,
-    timeline::Timeline, walk::Walk,
+    thumbnail, timeline::Timeline, walk::Walk,
 };
 
 /// A file that holds less than it promises.
@@ -54,6 +54,32 @@ pub fn decode(
     on_start: &mut dyn FnMut(&Probe, &Plan) -> ControlFlow<()>,
     on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
 ) -> Result<Decoded, Error> {
+    run(path, rule, sampling, None, on_start, on_frame)
+}
+
+/// Decode `count` frames (or all, where there are fewer), evenly spread from the first to the last, each scaled down to fit
+/// `max` pixels (width, height) and never enlarged. `on_frame` gets them in order and may break off.
+///
+/// # Errors
+/// As [`decode`].
+pub fn stills(
+    path: &Path,
+    count: usize,
+    max: (u32, u32),
+    on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
+) -> Result<Decoded, Error> {
+    let all = &mut |_: &Probe, _: &Plan| ControlFlow::Continue(());
+    run(path, &Rule::ANY, Sampling::Frames(count), Some(max), all, on_frame)
+}
+
+fn run(
+    path: &Path,
+    rule: &Rule,
+    sampling: Sampling,
+    max: Option<(u32, u32)>,
+    on_start: &mut dyn FnMut(&Probe, &Plan) -> ControlFlow<()>,
+    on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
+) -> Result<Decoded, Error> {
     sampling::check(sampling)?;
     let mut source = Source::open(path)?;
     let mut probe = probe::of(&source)?;
@@ -73,7 +99,12 @@ pub fn decode(
         return Ok(decoded);
     }
 
-    let mut converter = Converter::new(source.orientation, None);
+    let turned = source.orientation;
+    let size = max.map(|(w, h)| {
+        let stored = turned.size(probe.width, probe.height);
+        thumbnail::fit(stored, turned.size(w, h))
+    });
+    let mut converter = Converter::new(turned, size);
     let mut delivered = 0;
     let mut exact = 0;
     let indices = &decoded.plan.indices;

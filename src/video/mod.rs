@@ -18,7 +18,7 @@ pub mod thumbnail;
 mod timeline;
 mod walk;
 
-pub use decode::{Decoded, Truncated, decode};
+pub use decode::{Decoded, Truncated, decode, stills};
 pub use error::Error;
 pub use picture::Frame;
 pub use probe::{FrameCount, Probe, probe};

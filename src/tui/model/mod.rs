@@ -5,25 +5,33 @@ pub(crate) mod edit;
 pub(crate) mod inspect;
 pub(crate) mod library;
 pub(crate) mod methods;
+pub(crate) mod order;
 pub(crate) mod player;
+pub(crate) mod preview;
 pub(crate) mod prompt;
+pub(crate) mod reels;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod sessions;
 
 use std::{collections::VecDeque, path::PathBuf};
 
-use super::{Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme, text};
+use super::{
+    ColorDepth, ImageProtocol, Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme,
+    question::Answers, text,
+};
 use crate::{
     engine::{RunRequest, TextSampling},
     record::{Failure, Stage},
-    video::Sampling,
+    video::{Rule, Sampling},
 };
 use compare::{Below, Comparison};
 use inspect::Inspector;
 use library::Library;
 use methods::Methods;
+use preview::Preview;
 use prompt::Prompt;
+use reels::Reels;
 use replay::Replay;
 use run::{About, Runs};
 use sessions::Sessions;
@@ -59,6 +67,8 @@ pub(crate) enum Layer {
     Filter,
     /// Typing a path.
     Open(String),
+    /// The selected clip with its frames.
+    Preview,
     /// The saved sessions.
     Sessions,
     /// Picking the methods of a comparison, with the cursor.
@@ -99,6 +109,12 @@ pub(crate) struct Settings {
     pub text: TextSampling,
     pub logprobs: usize,
     pub probes: bool,
+    /// Frames of clips can be read.
+    pub reads: bool,
+    /// How the target samples frames.
+    pub rule: Rule,
+    /// The list of recent files.
+    pub recent: Option<PathBuf>,
     /// The folder of the user's own methods.
     pub methods: Option<PathBuf>,
 }
@@ -117,6 +133,10 @@ pub(crate) struct Model {
     pub focus: Pane,
     pub layer: Option<Layer>,
     pub library: Library,
+    /// The clip that is looked at.
+    pub preview: Option<Preview>,
+    /// Frames of clips.
+    pub reels: Reels,
     pub prompt: Prompt,
     pub presets: Vec<PromptPreset>,
     pub methods: Methods,
@@ -142,6 +162,9 @@ pub(crate) struct Model {
     pub keymap: Keymap,
     pub themes: Vec<Theme>,
     pub theme: usize,
+    pub colors: ColorDepth,
+    /// How pictures are drawn; never `Auto`.
+    pub images: ImageProtocol,
     /// The terminal knows ASCII alone.
     pub ascii: bool,
     pub settings: Settings,
@@ -157,13 +180,15 @@ impl Model {
         let theme = theme_at(&themes, &config.theme)?;
         let mut library = Library::default();
         for clip in &config.clips {
-            library.add_clip(&clip.title, &clip.path, None);
+            library.add_clip(&clip.title, &clip.path);
         }
         Ok(Self {
             size: (0, 0),
             focus: Pane::Library,
             layer: None,
             library,
+            preview: None,
+            reels: Reels::default(),
             prompt: Prompt::new(&config.prompt),
             presets: config.presets.clone(),
             methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
@@ -182,6 +207,8 @@ impl Model {
             keymap,
             themes,
             theme,
+            colors: config.colors,
+            images: config.images(&Answers::default(), false),
             ascii: config.ascii,
             settings: Settings {
                 sampling: config.sampling,
@@ -190,6 +217,9 @@ impl Model {
                 text: config.text,
                 logprobs: config.logprobs,
                 probes: config.probe.is_some(),
+                reads: config.frames.is_some(),
+                rule: config.rule,
+                recent: config.recent.clone(),
                 methods: config.methods_dir.clone(),
             },
             tick: 0,
@@ -204,6 +234,7 @@ impl Model {
             (Some(Layer::Pick(_)), _) => Place::Pick,
             (Some(Layer::Edit(_)), _) => Place::Edit,
             (Some(Layer::Compare), _) => Place::Compare,
+            (Some(Layer::Preview), _) => Place::Preview,
             (Some(Layer::Sessions), _) if self.sessions.confirm => Place::Confirm,
             (Some(Layer::Sessions), _) => Place::Sessions,
             (
@@ -239,6 +270,17 @@ impl Model {
     pub fn is_playing(&self) -> bool {
         self.replay.as_ref().is_some_and(|r| r.player.playing)
             || self.race().is_some_and(|player| player.playing)
+            || self.shown_preview().is_some_and(|preview| preview.clock.playing)
+    }
+
+    /// The preview, where it is on the screen.
+    pub fn shown_preview(&self) -> Option<&Preview> {
+        self.preview.as_ref().filter(|_| self.layer == Some(Layer::Preview))
+    }
+
+    /// True if frames of clips can be shown.
+    pub fn has_pictures(&self) -> bool {
+        self.settings.reads && self.images != ImageProtocol::None
     }
 
     /// The race's clock, where the race is shown.
