@@ -83,6 +83,7 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         record: start.sessions,
         notice: start.notice,
         colors: tui::ColorDepth::detect(),
+        mouse: start.mouse,
         ascii: !cli::terminal::draws_unicode(start.charset),
         probe: Some(Arc::new(|path| {
             let facts = video::probe(path).ok()?;

@@ -112,6 +112,9 @@ pub struct StudioArgs {
     /// How pictures are drawn
     #[arg(long, value_name = "HOW")]
     pub image_protocol: Option<ImageProtocol>,
+    /// Click and scroll in the studio; the terminal selects text with Shift held, then
+    #[arg(long)]
+    pub mouse: bool,
     /// Characters to draw with: auto asks the locale
     #[arg(long, value_enum)]
     pub charset: Option<CharsetChoice>,

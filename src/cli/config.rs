@@ -40,6 +40,8 @@ pub struct Config {
     pub theme: Option<String>,
     /// How the studio draws pictures, as `--image-protocol` takes it.
     pub image_protocol: Option<ImageProtocol>,
+    /// Whether the studio takes the mouse; false where nothing is said.
+    pub mouse: Option<bool>,
     /// The studio's characters: `auto`, `utf-8` or `ascii`.
     pub charset: Option<args::CharsetChoice>,
     /// The studio's library folders.

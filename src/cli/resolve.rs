@@ -52,6 +52,8 @@ pub struct Studio {
     pub theme: Option<String>,
     /// How pictures are drawn.
     pub image_protocol: ImageProtocol,
+    /// Whether it takes the mouse.
+    pub mouse: bool,
     /// With which characters it is drawn.
     pub charset: CharsetChoice,
     /// Keep every run as a session file.
@@ -100,6 +102,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let theme = args.theme.clone().or_else(|| config.theme.clone());
     let image_protocol = args.image_protocol.or(config.image_protocol).unwrap_or_default();
     let (sessions, recent) = (config.sessions.unwrap_or(true), config.recent.unwrap_or(true));
+    let mouse = args.mouse || config.mouse.unwrap_or(false);
     let charset = args.charset.or(config.charset).unwrap_or_default();
     let (methods, notice) = own_methods(dirs.as_ref());
     let ignore_memory = run.ignore_memory;
@@ -113,6 +116,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         notice,
         theme,
         image_protocol,
+        mouse,
         charset,
         sessions,
         recent,

@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    ColorDepth, Effect, EnginePort, ImageProtocol, Key, Msg, Probe, Studio, StudioConfig, StudioError,
+    ColorDepth, Effect, EnginePort, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig, StudioError,
     archive, files,
     film::Film,
     frames::Frames,
@@ -66,7 +66,7 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let through = Arc::new(Notify::new());
     let tell = Arc::clone(&through);
-    let screen = Screen::take(config.log.as_deref(), move || tell.notify_one())?;
+    let screen = Screen::take(config.log.as_deref(), config.mouse, move || tell.notify_one())?;
     let (messages, inbox) = mpsc::channel(64);
     let (paintings, painted) = mpsc::channel(4);
     let recorder = Recorder::start(config.sessions.filter(|_| config.record), messages.clone());
@@ -289,7 +289,11 @@ impl Driver {
                 self.painter.set_cell(Screen::cell());
                 Msg::Resize(columns, rows)
             }
-            TerminalEvent::Mouse(_) | TerminalEvent::FocusGained | TerminalEvent::FocusLost => return Ok(()),
+            TerminalEvent::Mouse(mouse) => match Mouse::from_terminal(&mouse) {
+                Some(mouse) => Msg::Mouse(mouse),
+                None => return Ok(()),
+            },
+            TerminalEvent::FocusGained | TerminalEvent::FocusLost => return Ok(()),
         };
         self.take_in(msg)?;
         self.frames.want_now();

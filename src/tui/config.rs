@@ -104,6 +104,8 @@ pub struct StudioConfig {
     pub theme: String,
     /// Colours of the terminal.
     pub colors: ColorDepth,
+    /// Take the mouse from the terminal.
+    pub mouse: bool,
     /// Draw with the characters of ASCII alone.
     pub ascii: bool,
     /// Which frames the models look at.
@@ -174,6 +176,7 @@ impl Default for StudioConfig {
             presets: PromptPreset::built_in(),
             theme: "auto".into(),
             colors: ColorDepth::default(),
+            mouse: false,
             ascii: false,
             sampling: Sampling::default(),
             rule: Rule::QWEN_VL,

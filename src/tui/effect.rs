@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::{
-    ClipFacts, Key,
+    ClipFacts, Key, Mouse,
     archive::SessionEntry,
     model::{library::Found, reels::Wish},
 };
@@ -19,6 +19,8 @@ use crate::{
 pub enum Msg {
     /// A key was pressed.
     Key(Key),
+    /// The mouse did something.
+    Mouse(Mouse),
     /// Text was pasted.
     Paste(String),
     /// The terminal has this many columns and rows.

@@ -16,7 +16,7 @@ use std::{
 
 use crossterm::{
     cursor,
-    event::{DisableBracketedPaste, EnableBracketedPaste},
+    event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture},
     execute, queue,
     style::ResetColor,
     terminal::{
@@ -34,6 +34,8 @@ use super::{Studio, StudioError, outlet::Outlet, painter::Painter};
 
 /// The screen is ours.
 static UP: AtomicBool = AtomicBool::new(false);
+/// The mouse is to be ours, too.
+static MOUSE: AtomicBool = AtomicBool::new(false);
 /// The real standard error while fd 2 goes to the log; -1 otherwise.
 static REAL_STDERR: AtomicI32 = AtomicI32::new(-1);
 
@@ -67,10 +69,15 @@ fn trouble(doing: &'static str) -> impl Fn(io::Error) -> StudioError {
 }
 
 impl Screen {
-    /// Take the terminal. `log` gets what is written to standard error meanwhile; `through` is called, on another thread,
+    /// Take the terminal, with the mouse if so wanted. `log` gets what is written to standard error meanwhile; `through` is called, on another thread,
     /// whenever the terminal has read a frame.
-    pub fn take(log: Option<&Path>, through: impl Fn() + Send + 'static) -> Result<Self, StudioError> {
+    pub fn take(
+        log: Option<&Path>,
+        mouse: bool,
+        through: impl Fn() + Send + 'static,
+    ) -> Result<Self, StudioError> {
         hook_panics();
+        MOUSE.store(mouse, Ordering::SeqCst);
         if let Some(log) = log {
             // Without a log file the studio still runs; a library's words may then spoil the screen until it is redrawn.
             redirect_stderr(log).ok();
@@ -181,13 +188,20 @@ impl Drop for Screen {
 fn enter() -> io::Result<()> {
     enable_raw_mode()?;
     UP.store(true, Ordering::SeqCst);
-    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)
+    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)?;
+    if MOUSE.load(Ordering::SeqCst) {
+        execute!(io::stdout(), EnableMouseCapture)?;
+    }
+    Ok(())
 }
 
 /// Undo [`enter`]; nothing where the screen is not ours.
 fn leave_screen() {
     if UP.swap(false, Ordering::SeqCst) {
         // Nothing can be done about a terminal that is gone.
+        if MOUSE.load(Ordering::SeqCst) {
+            execute!(io::stdout(), DisableMouseCapture).ok();
+        }
         execute!(
             io::stdout(),
             EndSynchronizedUpdate,

@@ -205,3 +205,24 @@ fn a_training_is_a_picture_that_stays() {
     assert_eq!(t.exit_code(), 0);
     assert!(!t.text().contains("Training") && t.text().contains("agreement"), "{}", t.text());
 }
+
+#[test]
+fn the_mouse_is_taken_only_when_asked_for() {
+    let mut t = studio(100, 30, &["--mouse"]);
+    t.wait("● ready");
+    assert!(t.has_mouse());
+    // A press and a release on the second clip, and a wheel's notch on the first, as terminals write them (SGR).
+    t.keys("\u{1b}[<0;5;4M\u{1b}[<0;5;4m");
+    t.wait("▸ three shapes");
+    t.keys("\u{1b}[<64;5;3M");
+    t.wait("▸ one large shape");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    assert!(!t.has_mouse());
+    t.check_restored();
+    let mut t = studio(100, 30, &[]);
+    t.wait("● ready");
+    assert!(!t.has_mouse());
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+}

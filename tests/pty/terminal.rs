@@ -336,6 +336,11 @@ impl Terminal {
         self.child.wait().unwrap();
     }
 
+    /// True while the program gets the mouse's words.
+    pub fn has_mouse(&self) -> bool {
+        self.seen.0.lock().unwrap().parser.screen().mouse_protocol_mode() != vt100::MouseProtocolMode::None
+    }
+
     /// The normal screen, a cursor, no bracketed paste.
     pub fn check_restored(&self) {
         let seen = self.seen.0.lock().unwrap();

@@ -128,7 +128,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-fn focus(model: &mut Model, pane: Pane) {
+pub(super) fn focus(model: &mut Model, pane: Pane) {
     model.layer = None;
     if pane != Pane::Caption {
         model.inspector = None;

@@ -9,6 +9,7 @@ mod entry;
 mod events;
 mod export;
 mod inspect;
+mod mouse;
 mod preview;
 mod runs;
 mod sessions;
@@ -30,6 +31,10 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let before = model.library.selected().map(|e| e.path.clone());
     let mut effects = match msg {
         Msg::Key(key) => on_key(model, key),
+        Msg::Mouse(mouse) => {
+            model.notice = None;
+            mouse::on_mouse(model, mouse)
+        }
         Msg::Paste(pasted) => on_paste(model, &pasted),
         Msg::Resize(columns, rows) => {
             let was_wide = !view::is_stacked(model.size);

@@ -30,6 +30,15 @@ pub(super) fn picture_rows(model: &Model, pane: Rect) -> u16 {
     }
 }
 
+/// The place in the list of the clip that stands in this row of the screen.
+pub(crate) fn entry_at(model: &Model, pane: Rect, row: u16) -> Option<usize> {
+    let rows = pane.height.saturating_sub(2 + picture_rows(model, pane));
+    let line = row.checked_sub(pane.y + 1).filter(|line| *line < rows)?;
+    let library = &model.library;
+    let at = window_top(library.cursor, library.shown.len(), rows.into()) + usize::from(line);
+    (at < library.shown.len()).then_some(at)
+}
+
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) -> Option<Slot> {
     let library = &model.library;
     let focused = has_focus(model, Pane::Library);

@@ -10,7 +10,7 @@ pub(crate) mod help;
 mod history;
 mod inspector;
 mod layout;
-mod library;
+pub(crate) mod library;
 mod meters;
 mod picker;
 mod player;
