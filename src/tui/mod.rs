@@ -20,6 +20,7 @@ mod files;
 mod film;
 mod frames;
 mod images;
+mod inline;
 mod key;
 mod keymap;
 mod lines;
@@ -38,6 +39,7 @@ mod terminal;
 mod testing;
 mod text;
 mod theme;
+mod training;
 mod update;
 mod view;
 
@@ -50,8 +52,10 @@ pub use config::{
 pub use effect::{Effect, Msg};
 pub use error::StudioError;
 pub use images::ImageProtocol;
+pub use inline::Inline;
 pub use key::{Key, KeyCode};
 pub use keymap::{DEFAULT_KEYMAP, Keymap, Place};
 pub use model::{library::Found, reels::Wish};
 pub use studio::Studio;
 pub use theme::{ColorDepth, Theme};
+pub use training::{Look, TRAINING_SIZE, TrainingPicture};

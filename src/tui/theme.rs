@@ -64,7 +64,12 @@ pub enum ColorDepth {
 impl ColorDepth {
     /// What the terminal on standard output can do, NO_COLOR honoured.
     pub fn detect() -> Self {
-        match supports_color::on(supports_color::Stream::Stdout) {
+        Self::of(supports_color::Stream::Stdout)
+    }
+
+    /// What the terminal on this stream can do, NO_COLOR honoured.
+    pub fn of(stream: supports_color::Stream) -> Self {
+        match supports_color::on(stream) {
             None => ColorDepth::None,
             Some(level) if level.has_16m => ColorDepth::True,
             Some(level) if level.has_256 => ColorDepth::Indexed,

@@ -177,14 +177,7 @@ impl Model {
     pub fn new(config: &StudioConfig) -> Result<Self, StudioError> {
         let keymap = Keymap::with_file(config.keymap.as_deref())?;
         let themes = Theme::all(config.themes.as_deref(), config.colors)?;
-        let wanted = match config.theme.as_str() {
-            "auto" | "" => guess_theme(std::env::var("COLORFGBG").ok().as_deref()),
-            name => name,
-        };
-        let Some(theme) = themes.iter().position(|t| t.name == wanted) else {
-            let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
-            return Err(StudioError::NoTheme { name: wanted.into(), known });
-        };
+        let theme = theme_at(&themes, &config.theme)?;
         let mut library = Library::default();
         for clip in &config.clips {
             library.add_clip(&clip.title, &clip.path);
@@ -303,6 +296,18 @@ impl Model {
     pub fn note(&mut self, tone: Tone, words: impl AsRef<str>) {
         self.notice = Some((tone, text::clean_line(words.as_ref())));
     }
+}
+
+/// The place of the theme of this name; `auto` is dark or light by the terminal's word.
+pub(crate) fn theme_at(themes: &[Theme], name: &str) -> Result<usize, StudioError> {
+    let wanted = match name {
+        "auto" | "" => guess_theme(std::env::var("COLORFGBG").ok().as_deref()),
+        name => name,
+    };
+    themes.iter().position(|t| t.name == wanted).ok_or_else(|| {
+        let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
+        StudioError::NoTheme { name: wanted.into(), known }
+    })
 }
 
 /// Dark or light by the terminal's word (`COLORFGBG` = "foreground;background" as ANSI numbers).

@@ -19,6 +19,7 @@ mod prompt;
 mod race;
 mod sessions;
 mod status;
+pub(crate) mod training;
 mod wrap;
 
 use std::sync::Arc;
