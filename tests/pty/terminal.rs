@@ -259,6 +259,14 @@ impl Terminal {
         });
     }
 
+    /// The time from a key to words on the screen; the time is taken as they are read.
+    pub fn time_of_key(&mut self, keys: &str, words: &str) -> Duration {
+        let begun = Instant::now();
+        self.keys(keys);
+        self.wait(words);
+        begun.elapsed()
+    }
+
     /// The time in which the program draws this many frames more.
     pub fn time_of_frames(&self, n: usize) -> Duration {
         let begun = Instant::now();
