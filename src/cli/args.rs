@@ -6,8 +6,8 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::{
-    bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, replay::ReplayArgs, scenes::ScenesArgs,
-    train::TrainArgs,
+    bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, part::PartArgs, replay::ReplayArgs,
+    scenes::ScenesArgs, train::TrainArgs,
 };
 use crate::model::{DeviceChoice, WeightType, family::Rope};
 
@@ -108,6 +108,9 @@ pub struct StudioArgs {
 pub struct CaptionArgs {
     /// The video; `demo` or `demo:2` is an embedded clip
     pub video: PathBuf,
+    /// Which part of it.
+    #[command(flatten)]
+    pub part: PartArgs,
     /// How to run.
     #[command(flatten)]
     pub run: RunArgs,

@@ -71,10 +71,19 @@ pub struct Caption {
 /// # Errors
 /// The video, the prompt, the method or the models cannot be.
 pub fn caption(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
+    let caption = wanted(video, args, config)?;
+    room::check(&caption.models, &caption.request, args.ignore_memory)?;
+    Ok(caption)
+}
+
+/// The same, before anybody has asked whether there is memory for it.
+///
+/// # Errors
+/// As [`caption`].
+pub fn wanted(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
     let video = self::video(video)?;
     let models = models(args.target.as_deref(), args.drafter.as_deref(), args, config)?;
     let request = request(video, args, config, &models)?;
-    room::check(&models, &request, args.ignore_memory)?;
     Ok(Caption { models, request })
 }
 
@@ -225,6 +234,8 @@ pub fn request(
     models: &ModelSpec,
 ) -> Result<RunRequest, Failure> {
     Ok(RunRequest {
+        span: None,
+        segment: None,
         before: Vec::new(),
         run: 1,
         video,

@@ -13,16 +13,18 @@ pub mod orientation;
 pub mod picture;
 pub mod probe;
 pub mod sampling;
+pub mod segments;
 mod source;
 pub mod thumbnail;
 mod timeline;
 mod walk;
 
-pub use decode::{Decoded, Truncated, decode};
+pub use decode::{Decoded, Truncated, decode, decode_part};
 pub use error::Error;
 pub use picture::Frame;
 pub use probe::{FrameCount, Probe, probe};
 pub use sampling::{Plan, Rule, Sampling};
+pub use segments::segments;
 pub use thumbnail::thumbnail;
 
 use std::sync::Once;

@@ -74,6 +74,8 @@ impl Rig {
     fn request(&mut self, method: &str, prompt: &str) -> RunRequest {
         self.next += 1;
         RunRequest {
+            span: None,
+            segment: None,
             before: Vec::new(),
             run: self.next,
             video: self.clip.clone(),

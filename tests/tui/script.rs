@@ -303,6 +303,9 @@ pub fn session(steps: &[Step], torn: bool) -> Session {
             dtype: "q8_0".into(),
             video: "/videos/harbour.mp4".into(),
             prompt: "What happens?".into(),
+            before: vec![],
+            span: None,
+            segment: None,
         },
     );
     say(400.0, EventKind::Stage { stage: Stage::Encode, done: 6, total: 6 });

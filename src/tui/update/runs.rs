@@ -106,6 +106,8 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         replayed: false,
     };
     let request = RunRequest {
+        span: None,
+        segment: None,
         before,
         run: model.runs.next,
         video,
