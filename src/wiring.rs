@@ -64,6 +64,7 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         None => methods.insert(0, first.clone()),
     }
     let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir: PathBuf| vec![dir]);
+    let usual = StudioConfig::default();
     let config = StudioConfig {
         video: start.video,
         clips: start.clips.into_iter().map(|c| tui::Clip { title: c.title, path: c.path }).collect(),
@@ -78,13 +79,18 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         max_new_tokens: start.request.max_new_tokens,
         text: start.request.text,
         record: start.sessions,
+        keep: start.sessions_keep.unwrap_or(tui::DEFAULT_KEEP),
+        prompts: usual.prompts.clone().filter(|_| start.prompt_history),
+        cut: Some(Arc::new(|path, seconds| {
+            video::segments(path, None, None, Some(seconds)).map_err(|e| e.to_string())
+        })),
         notice: start.notice,
         colors: tui::ColorDepth::detect(),
         probe: Some(Arc::new(|path| {
             let facts = video::probe(path).ok()?;
             Some(ClipFacts { seconds: Some(facts.duration_s), size: Some((facts.width, facts.height)) })
         })),
-        ..StudioConfig::default()
+        ..usual
     };
     tui::run(config, Box::new(Port(handle)), events).map(|()| 0).map_err(|e| Failure {
         class: FailureClass::Input,

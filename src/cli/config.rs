@@ -38,6 +38,10 @@ pub struct Config {
     pub library: Vec<PathBuf>,
     /// Whether the studio keeps every run as a session file; true where nothing is said.
     pub sessions: Option<bool>,
+    /// How many of them it keeps; the oldest go.
+    pub sessions_keep: Option<usize>,
+    /// Whether the studio keeps the prompts that were run; true where nothing is said.
+    pub prompt_history: Option<bool>,
 }
 
 impl Config {
@@ -70,7 +74,7 @@ impl Config {
             Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
         };
         let known = "known keys: method, prompt, target, drafter, models, device, drafter_device, dtype, max_new_tokens, \
-             theme, library, sessions";
+             theme, library, sessions, sessions_keep, prompt_history";
         let config: Config =
             toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
         for (key, device) in [("device", &config.device), ("drafter_device", &config.drafter_device)] {
@@ -83,6 +87,10 @@ impl Config {
         }
         if config.max_new_tokens.is_some_and(|n| !(1..=65536).contains(&n)) {
             return Err(fail("max_new_tokens is out of range".into(), "write a number from 1 to 65536"));
+        }
+        if config.sessions_keep == Some(0) {
+            let hint = "write how many sessions to keep; sessions = false keeps none";
+            return Err(fail("sessions_keep is 0".into(), hint));
         }
         Ok(config)
     }
@@ -113,6 +121,8 @@ mod tests {
             ("drafter_device = \"gpu\"", "drafter_device = \"gpu\" is unknown"),
             ("dtype = \"q9\"", "dtype = \"q9\" is unknown"),
             ("max_new_tokens = 0", "max_new_tokens is out of range"),
+            ("sessions_keep = 0", "sessions_keep is 0"),
+            ("sessions_keep = -1", "sessions_keep"),
             ("method = ", "TOML parse error"),
         ] {
             let failure = read(text).unwrap_err();

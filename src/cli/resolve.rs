@@ -51,6 +51,10 @@ pub struct Studio {
     pub theme: Option<String>,
     /// Keep every run as a session file.
     pub sessions: bool,
+    /// How many of them; none is the studio's own number.
+    pub sessions_keep: Option<usize>,
+    /// Keep the prompts that were run.
+    pub prompt_history: bool,
     /// Where our files live; none where there is no home.
     pub dirs: Option<Dirs>,
     /// Load and run even if memory seems not to suffice.
@@ -101,6 +105,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let library = if args.library.is_empty() { config.library.clone() } else { args.library.clone() };
     let theme = args.theme.clone().or_else(|| config.theme.clone());
     let sessions = config.sessions.unwrap_or(true);
+    let (sessions_keep, prompt_history) = (config.sessions_keep, config.prompt_history.unwrap_or(true));
     let (methods, notice) = own_methods(dirs.as_ref());
     let ignore_memory = run.ignore_memory;
     Ok(Studio {
@@ -113,6 +118,8 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         notice,
         theme,
         sessions,
+        sessions_keep,
+        prompt_history,
         dirs,
         ignore_memory,
     })

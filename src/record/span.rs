@@ -46,6 +46,24 @@ pub fn clock(seconds: f64) -> String {
     if tenth == 0 { whole } else { format!("{whole}.{tenth}") }
 }
 
+/// Read a time as people write it: seconds, `mm:ss` or `hh:mm:ss`, the seconds with a fraction if they like. None for anything
+/// else.
+pub fn seconds(text: &str) -> Option<f64> {
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let parts: Vec<&str> = text.trim().split(':').collect();
+    let (last, before) = parts.split_last().filter(|(_, before)| before.len() < 3)?;
+    let seconds: f64 = last.parse().ok().filter(|s: &f64| digits(last) && s.is_finite())?;
+    let mut minutes = 0u32;
+    for (i, part) in before.iter().enumerate() {
+        let n: u32 = part.parse().ok().filter(|n| digits(part) && (i == 0 || *n < 60))?;
+        minutes = minutes.checked_mul(60)?.checked_add(n)?;
+    }
+    (before.is_empty() || seconds < 60.0).then_some(f64::from(minutes) * 60.0 + seconds)
+}
+
+/// Shorter pieces are not captioned.
+pub const LEAST_SEGMENT_S: f64 = 1.0;
+
 /// Which of the pieces of a video a run is about, where a video is captioned piece by piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
@@ -77,6 +95,21 @@ mod tests {
         assert!(span.is_sound() && span.seconds() == 1.5);
         for (start, end) in [(2.0, 2.0), (3.0, 2.0), (-1.0, 2.0), (f64::NAN, 2.0), (0.0, f64::INFINITY)] {
             assert!(!Span { start, end }.is_sound(), "{start} to {end}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        let table =
+            [("0", 0.0), ("90", 90.0), ("1.5", 1.5), ("1:30", 90.0), ("90:00", 5400.0), ("1:00:02.25", 3602.25)];
+        for (text, time) in table {
+            assert_eq!(seconds(text), Some(time), "{text}");
+        }
+        for bad in [
+            "", "-1", "1:", ":1", "1:60", "1:99:00", "1:2:3:4", "inf", "nan", "1e3", "+3", "1:-2", "x", ".",
+            "99999999999:00",
+        ] {
+            assert_eq!(seconds(bad), None, "{bad}");
         }
     }
 

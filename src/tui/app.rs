@@ -12,8 +12,8 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
 use super::{
-    Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files, frames::Frames,
-    recorder::Recorder, terminal::Screen,
+    Cut, Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files,
+    frames::Frames, past, recorder::Recorder, terminal::Screen,
 };
 use crate::record::Event;
 
@@ -42,12 +42,14 @@ pub fn run(
         // Asked before the keys are read: the answer comes the same way.
         config.theme = background().unwrap_or("dark").into();
     }
+    config.history = config.prompts.as_deref().map(past::read).unwrap_or_default();
     // Mistakes in the user's files are told on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let screen = Screen::take(config.log.as_deref())?;
     let (messages, inbox) = mpsc::channel(64);
-    let recorder = Recorder::start(config.sessions.filter(|_| config.record), messages.clone());
+    let kept = config.sessions.filter(|_| config.record);
+    let recorder = Recorder::start(kept.clone(), messages.clone());
     let driver = Driver {
         studio,
         recorder,
@@ -58,6 +60,9 @@ pub fn run(
         frames: Frames::default(),
         messages,
         probe: config.probe,
+        cut: config.cut,
+        prompts: config.prompts,
+        kept: kept.map(|folder| (folder, config.keep)),
         probing: false,
         probe_next: None,
         leaving: false,
@@ -91,6 +96,11 @@ struct Driver {
     /// Answers of work done off this thread.
     messages: mpsc::Sender<Msg>,
     probe: Option<Probe>,
+    cut: Option<Cut>,
+    /// Where prompts are kept.
+    prompts: Option<PathBuf>,
+    /// Where sessions are kept, and how many.
+    kept: Option<(PathBuf, usize)>,
     probing: bool,
     /// The newest clip that waits to be looked at.
     probe_next: Option<PathBuf>,
@@ -252,6 +262,29 @@ impl Driver {
                     let folder = path.parent().map(PathBuf::from).unwrap_or_default();
                     Msg::Listed(archive::delete(&path).and_then(|()| archive::list(&folder)))
                 }),
+                Effect::Cut(path, seconds) => {
+                    let cut = self.cut.clone();
+                    let cannot = || Err("clips cannot be cut here".to_owned());
+                    self.off_thread(move || Msg::Cut(cut.map_or_else(cannot, |cut| cut(&path, seconds))));
+                }
+                Effect::Remember(prompt) => {
+                    // At once: a line is short, and the next prompt must come after it.
+                    if let Some(file) = &self.prompts
+                        && let Err(error) = past::add(file, &prompt)
+                    {
+                        tracing::warn!(%error, file = %file.display(), "a prompt is not kept");
+                        self.prompts = None;
+                    }
+                }
+                Effect::Prune => {
+                    if let Some((folder, keep)) = self.kept.clone() {
+                        drop(tokio::task::spawn_blocking(move || {
+                            if let Err(error) = archive::prune(&folder, keep) {
+                                tracing::warn!(%error, folder = %folder.display(), "old sessions stay");
+                            }
+                        }));
+                    }
+                }
                 Effect::Editor(text) => self.edit = Some(text),
                 Effect::Write(name, text) => {
                     self.off_thread(move || Msg::Written(files::write_new(&name, &text)));

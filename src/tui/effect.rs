@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::{ClipFacts, Key, archive::SessionEntry, model::library::Found};
 use crate::{
     engine::RunRequest,
-    record::{Event, Session},
+    record::{Event, Session, Span},
     speculate::Method,
 };
 
@@ -48,6 +48,8 @@ pub enum Msg {
     Written(Result<PathBuf, String>),
     /// A method was kept as this file, or cannot be.
     MethodSaved(Result<(PathBuf, Method), String>),
+    /// The pieces of a clip, or why it cannot be cut.
+    Cut(Result<Vec<Span>, String>),
     /// Runs cannot be kept as files, for this reason.
     Unrecorded(String),
     /// Time passed while something goes on.
@@ -69,6 +71,12 @@ pub enum Effect {
     Open(String),
     /// Look at a clip; only the newest wish counts. Answered by [`Msg::Probed`].
     Probe(PathBuf),
+    /// Cut a clip into pieces of so many seconds; answered by [`Msg::Cut`].
+    Cut(PathBuf, f64),
+    /// Keep a prompt for later sittings.
+    Remember(String),
+    /// Remove the oldest sessions beyond those that are kept.
+    Prune,
     /// List the sessions of a folder; answered by [`Msg::Listed`].
     List(PathBuf),
     /// Read a session; answered by [`Msg::Loaded`].

@@ -21,6 +21,7 @@ mod key;
 mod keymap;
 mod lines;
 mod model;
+mod past;
 pub mod picture;
 mod recorder;
 mod studio;
@@ -35,7 +36,9 @@ mod view;
 pub use action::Action;
 pub use app::run;
 pub use archive::{Ended, SessionEntry};
-pub use config::{Clip, ClipFacts, DEFAULT_PRESETS, EnginePort, Probe, PromptPreset, StudioConfig};
+pub use config::{
+    Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EnginePort, Probe, PromptPreset, StudioConfig,
+};
 pub use effect::{Effect, Msg};
 pub use error::StudioError;
 pub use key::{Key, KeyCode};

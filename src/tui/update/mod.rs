@@ -10,11 +10,13 @@ mod events;
 mod export;
 mod inspect;
 mod runs;
+mod search;
+mod segments;
 mod sessions;
 
 use super::{
-    Effect, Key, Msg,
-    model::{EngineState, Layer, Model, Pane, Tone, library},
+    Effect, Key, Msg, Place,
+    model::{EngineState, Model, Pane, Tone, library},
     text, view,
 };
 use crate::record::{Failure, FailureClass};
@@ -105,6 +107,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             edit::saved(model, outcome);
             Vec::new()
         }
+        Msg::Cut(pieces) => segments::cut(model, pieces),
         Msg::Unrecorded(problem) => {
             model.note(Tone::Bad, format!("runs are not kept: {problem}"));
             Vec::new()
@@ -171,9 +174,7 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
 
 fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
     model.notice = None;
-    if let Some(Layer::Open(_) | Layer::Filter | Layer::Help { .. } | Layer::SaveMethod(_) | Layer::Ask(_)) =
-        model.layer
-    {
+    if model.place() == Place::Entry {
         let line = text::clean_line(pasted.get(..floor(pasted, MAX_PATH_BYTES)).unwrap_or_default());
         return entry::type_text(model, line.trim());
     }

@@ -1,8 +1,8 @@
 //! Asking for runs, one at a time: a new wish ends the run before it and waits for its last word.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::{actions, engine_problem};
+use super::{actions, engine_problem, segments};
 use crate::{
     engine::{RunRequest, Turn},
     speculate::Method,
@@ -10,32 +10,30 @@ use crate::{
         Effect,
         model::{
             Model, Pane, Tone, Waiting, methods,
-            run::{About, Run, RunState},
+            run::{About, Run, RunState, Subject},
         },
         view::is_stacked,
     },
 };
 
-/// What a run is to be about.
-#[derive(Clone, Debug)]
-pub(super) struct Subject {
-    pub video: PathBuf,
-    pub title: String,
-    pub before: Vec<Turn>,
-    pub prompt: String,
-}
-
 /// Caption the selected clip with the prompt and the method that stand there.
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
     let Some(subject) = selected_subject(model) else { return Vec::new() };
-    model.prompt.remember(&subject.prompt);
-    request(model, subject)
+    let effects = remember(model, &subject.prompt);
+    effects.into_iter().chain(request(model, subject)).collect()
+}
+
+/// Note a prompt for later, in this sitting and the next.
+pub(super) fn remember(model: &mut Model, prompt: &str) -> Vec<Effect> {
+    model.prompt.remember(prompt);
+    vec![Effect::Remember(prompt.to_owned())]
 }
 
 /// Run the shown clip and prompt again with the method that is chosen now.
 pub(super) fn again(model: &mut Model) -> Vec<Effect> {
     match shown_subject(model) {
-        Some(subject) => request(model, subject),
+        Some(subject) if subject.pieces.is_empty() => request(model, subject),
+        Some(subject) => segments::begin(model, subject),
         None => run(model),
     }
 }
@@ -43,7 +41,8 @@ pub(super) fn again(model: &mut Model) -> Vec<Effect> {
 /// Run again at once where a run of this sitting is shown: its context is kept, so a change of the method shows soon.
 pub(super) fn again_if_shown(model: &mut Model) -> Vec<Effect> {
     match model.runs.shown() {
-        Some(run) if !run.about.replayed && actions::is_ready(model) => again(model),
+        // All pieces of a clip are not run again at the turn of a number.
+        Some(run) if !run.about.replayed && run.group().is_none() && actions::is_ready(model) => again(model),
         _ => Vec::new(),
     }
 }
@@ -55,9 +54,11 @@ pub(super) fn follow_up(model: &mut Model, question: &str) -> Vec<Effect> {
     };
     let answer = run.text().trim().to_owned();
     let asked = std::mem::replace(&mut subject.prompt, question.to_owned());
+    // Of a clip in pieces it is about the piece that is shown.
+    (subject.segment, subject.pieces) = (None, Arc::default());
     subject.before.push(Turn { prompt: asked, answer });
-    model.prompt.remember(question);
-    request(model, subject)
+    let effects = remember(model, question);
+    effects.into_iter().chain(request(model, subject)).collect()
 }
 
 /// Clip, its title and the questions of the shown run.
@@ -68,15 +69,19 @@ fn shown_subject(model: &Model) -> Option<Subject> {
         title: about.title.clone(),
         before: about.before.clone(),
         prompt: about.prompt.clone(),
+        span: about.span,
+        segment: about.segment,
+        pieces: Arc::clone(&about.pieces),
     })
 }
 
 /// What a comparison is about: the shown run's clip and prompt, or what is selected; what is missing is told.
 pub(super) fn subject(model: &mut Model) -> Option<Subject> {
-    shown_subject(model).or_else(|| selected_subject(model))
+    let of_a_piece = |subject: Subject| Subject { segment: None, pieces: Arc::default(), ..subject };
+    shown_subject(model).map(of_a_piece).or_else(|| selected_subject(model))
 }
 
-fn selected_subject(model: &mut Model) -> Option<Subject> {
+pub(super) fn selected_subject(model: &mut Model) -> Option<Subject> {
     let Some(entry) = model.library.selected() else {
         model.note(Tone::Bad, "no clip is selected: paste a path, or press o to open one");
         return None;
@@ -87,18 +92,22 @@ fn selected_subject(model: &mut Model) -> Option<Subject> {
         model.note(Tone::Bad, "the prompt is empty: write one, or press p for a prepared one");
         return None;
     }
-    Some(Subject { video, title, before: Vec::new(), prompt })
+    let (span, segment, pieces) = (None, None, Arc::default());
+    Some(Subject { video, title, before: Vec::new(), prompt, span, segment, pieces })
 }
 
 /// A run of this method, numbered.
 pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
     let settings = &model.settings;
-    let Subject { video, title, before, prompt } = subject;
+    let Subject { video, title, before, prompt, span, segment, pieces } = subject;
     let about = About {
         title,
         video: video.clone(),
         before: before.clone(),
         prompt: prompt.clone(),
+        span,
+        segment,
+        pieces,
         label: model.methods.label_of(&method),
         method: Some(method.clone()),
         autoregressive: methods::is_autoregressive(&method),
@@ -106,8 +115,8 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         replayed: false,
     };
     let request = RunRequest {
-        span: None,
-        segment: None,
+        span,
+        segment,
         before,
         run: model.runs.next,
         video,
@@ -160,8 +169,14 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     let Some(waiting) = waiting else { return Vec::new() };
     let Waiting { request, about } = waiting;
     model.runs.forget_unwritten();
-    model.runs.add(Run::new(request.run, about));
-    model.caption_up = 0;
+    // The next piece of a clip does not take the eye from one that is being looked at.
+    let goes_on = about.segment.is_some_and(|s| s.index > 0);
+    let before = |r: &Run| r.group() == about.segment.map(|s| s.first) && r.id + 1 == request.run;
+    let follow = !goes_on || (model.inspector.is_none() && model.runs.shown().is_some_and(before));
+    if !goes_on {
+        model.caption_up = 0;
+    }
+    model.runs.add(Run::new(request.run, about), follow);
     vec![Effect::Run(Box::new(request))]
 }
 
