@@ -15,7 +15,7 @@ use super::{
     Cut, Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files,
     frames::Frames, past, recorder::Recorder, terminal::Screen,
 };
-use crate::record::Event;
+use crate::record::{Event, EventKind};
 
 /// Time between two pictures of the spinner.
 const TICK: Duration = Duration::from_millis(120);
@@ -62,6 +62,7 @@ pub fn run(
         probe: config.probe,
         cut: config.cut,
         prompts: config.prompts,
+        remembered: None,
         kept: kept.map(|folder| (folder, config.keep)),
         probing: false,
         probe_next: None,
@@ -99,6 +100,8 @@ struct Driver {
     cut: Option<Cut>,
     /// Where prompts are kept.
     prompts: Option<PathBuf>,
+    /// The one that was kept last.
+    remembered: Option<String>,
     /// Where sessions are kept, and how many.
     kept: Option<(PathBuf, usize)>,
     probing: bool,
@@ -218,9 +221,14 @@ impl Driver {
         Ok(())
     }
 
-    fn on_engine(&mut self, event: crate::record::Event) -> Result<(), StudioError> {
+    fn on_engine(&mut self, event: Event) -> Result<(), StudioError> {
         self.recorder.event(&event);
-        self.take_in(Msg::Engine(event))
+        let ended = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_)) && event.run > 0;
+        self.take_in(Msg::Engine(event))?;
+        if ended {
+            self.prune();
+        }
+        Ok(())
     }
 
     fn on_terminal(&mut self, event: TerminalEvent) -> Result<(), StudioError> {
@@ -246,7 +254,10 @@ impl Driver {
     fn perform(&mut self, effects: Vec<Effect>) -> Result<(), StudioError> {
         for effect in effects {
             match effect {
-                Effect::Run(request) => self.engine.run(*request),
+                Effect::Run(request) => {
+                    self.remember(&request.prompt);
+                    self.engine.run(*request);
+                }
                 Effect::Cancel(run) => self.engine.cancel(run),
                 Effect::Scan(folder) => {
                     self.off_thread(move || Msg::Scanned { found: files::scan(&folder), folder });
@@ -266,24 +277,6 @@ impl Driver {
                     let cut = self.cut.clone();
                     let cannot = || Err("clips cannot be cut here".to_owned());
                     self.off_thread(move || Msg::Cut(cut.map_or_else(cannot, |cut| cut(&path, seconds))));
-                }
-                Effect::Remember(prompt) => {
-                    // At once: a line is short, and the next prompt must come after it.
-                    if let Some(file) = &self.prompts
-                        && let Err(error) = past::add(file, &prompt)
-                    {
-                        tracing::warn!(%error, file = %file.display(), "a prompt is not kept");
-                        self.prompts = None;
-                    }
-                }
-                Effect::Prune => {
-                    if let Some((folder, keep)) = self.kept.clone() {
-                        drop(tokio::task::spawn_blocking(move || {
-                            if let Err(error) = archive::prune(&folder, keep) {
-                                tracing::warn!(%error, folder = %folder.display(), "old sessions stay");
-                            }
-                        }));
-                    }
                 }
                 Effect::Editor(text) => self.edit = Some(text),
                 Effect::Write(name, text) => {
@@ -305,6 +298,28 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// Keep a prompt for later sittings, at once: a line is short, and the next prompt must come after it.
+    fn remember(&mut self, prompt: &str) {
+        let Some(file) = self.prompts.as_deref().filter(|_| self.remembered.as_deref() != Some(prompt)) else {
+            return;
+        };
+        if let Err(error) = past::add(file, prompt) {
+            tracing::warn!(%error, file = %file.display(), "prompts are not kept");
+            self.prompts = None;
+        }
+        self.remembered = Some(prompt.to_owned());
+    }
+
+    /// Remove the oldest sessions beyond those that are kept; none while one is replayed.
+    fn prune(&self) {
+        let Some((folder, keep)) = self.kept.clone().filter(|_| !self.studio.is_replaying()) else { return };
+        drop(tokio::task::spawn_blocking(move || {
+            if let Err(error) = archive::prune(&folder, keep) {
+                tracing::warn!(%error, folder = %folder.display(), "old sessions stay");
+            }
+        }));
     }
 
     /// Look at the newest clip that waits, one at a time.

@@ -73,10 +73,6 @@ pub enum Effect {
     Probe(PathBuf),
     /// Cut a clip into pieces of so many seconds; answered by [`Msg::Cut`].
     Cut(PathBuf, f64),
-    /// Keep a prompt for later sittings.
-    Remember(String),
-    /// Remove the oldest sessions beyond those that are kept.
-    Prune,
     /// List the sessions of a folder; answered by [`Msg::Listed`].
     List(PathBuf),
     /// Read a session; answered by [`Msg::Loaded`].

@@ -329,7 +329,10 @@ pub fn listed() -> Vec<SessionEntry> {
     let entry = |age_s, clip: &str, method: &str, ended: Ended| SessionEntry {
         path: format!("/data/sessions/{age_s}.jsonl").into(),
         age_s,
+        bytes: 41_000 + 7 * age_s,
         clip: clip.into(),
+        pieces: None,
+        before: vec![],
         prompt: "Describe the video in detail.".into(),
         method: method.into(),
         lossless: method == "naive",

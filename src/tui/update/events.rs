@@ -25,11 +25,7 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     if run.group().is_some() && matches!(run.state, RunState::Failed(_)) {
         model.queue.clear();
     }
-    let mut effects = runs::start_waiting(model);
-    if model.replay.is_none() {
-        effects.push(Effect::Prune);
-    }
-    effects
+    runs::start_waiting(model)
 }
 
 fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {

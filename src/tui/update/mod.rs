@@ -247,4 +247,6 @@ fn engine_problem(model: &Model) -> Option<String> {
 }
 
 #[cfg(test)]
+mod piece_tests;
+#[cfg(test)]
 mod tests;

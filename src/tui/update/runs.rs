@@ -19,14 +19,8 @@ use crate::{
 /// Caption the selected clip with the prompt and the method that stand there.
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
     let Some(subject) = selected_subject(model) else { return Vec::new() };
-    let effects = remember(model, &subject.prompt);
-    effects.into_iter().chain(request(model, subject)).collect()
-}
-
-/// Note a prompt for later, in this sitting and the next.
-pub(super) fn remember(model: &mut Model, prompt: &str) -> Vec<Effect> {
-    model.prompt.remember(prompt);
-    vec![Effect::Remember(prompt.to_owned())]
+    model.prompt.remember(&subject.prompt);
+    request(model, subject)
 }
 
 /// Run the shown clip and prompt again with the method that is chosen now.
@@ -57,8 +51,8 @@ pub(super) fn follow_up(model: &mut Model, question: &str) -> Vec<Effect> {
     // Of a clip in pieces it is about the piece that is shown.
     (subject.segment, subject.pieces) = (None, Arc::default());
     subject.before.push(Turn { prompt: asked, answer });
-    let effects = remember(model, question);
-    effects.into_iter().chain(request(model, subject)).collect()
+    model.prompt.remember(question);
+    request(model, subject)
 }
 
 /// Clip, its title and the questions of the shown run.

@@ -29,10 +29,9 @@ pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
     let Some(subject) = runs::selected_subject(model) else { return Vec::new() };
     model.segment_length = typed.trim().to_owned();
     let video = subject.video.clone();
-    let mut effects = runs::remember(model, &subject.prompt);
+    model.prompt.remember(&subject.prompt);
     model.cutting = Some(subject);
-    effects.push(Effect::Cut(video, seconds));
-    effects
+    vec![Effect::Cut(video, seconds)]
 }
 
 /// The pieces are known, or the clip cannot be cut.
