@@ -132,7 +132,18 @@ impl<O: Write, E: Write> Printer<O, E> {
                 }
                 Ok(Flow::Go)
             }
-            EventKind::Started { method, lossless, target, drafter, device, dtype, before, span, segment, .. } => {
+            EventKind::Started {
+                method,
+                lossless,
+                target,
+                drafter,
+                device,
+                dtype,
+                before,
+                span,
+                segment,
+                ..
+            } => {
                 self.lossless = *lossless;
                 (self.span, self.segment) = (*span, *segment);
                 (self.wrote, self.pending) = (false, None);

@@ -69,7 +69,10 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     if args.format.subtitles().is_some() && !session.lines.iter().any(spanned) {
         return Err(End::Failed(Failure {
             class: FailureClass::Usage,
-            error: format!("session {} does not say which part of its video it is about", args.file.display()),
+            error: format!(
+                "session {} does not say which part of its video it is about",
+                args.file.display()
+            ),
             hint: Some("subtitles are made of runs with --segments, --start or --end".into()),
         }));
     }
@@ -94,7 +97,8 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     for (i, run) in runs.iter().enumerate() {
         let lines = session.lines.iter().zip(&times);
         // What was loaded stands before the first run.
-        let own: Vec<_> = lines.filter(|(l, _)| l.event.run == *run || (i == 0 && l.event.run == 0)).collect();
+        let own: Vec<_> =
+            lines.filter(|(l, _)| l.event.run == *run || (i == 0 && l.event.run == 0)).collect();
         if i > 0 && !args.json && !args.quiet && !own.iter().any(|(line, _)| is_piece(&line.event)) {
             eprintln!();
         }

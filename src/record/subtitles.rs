@@ -206,7 +206,8 @@ mod tests {
 
     #[test]
     fn files_are_those_of_the_formats() {
-        let captions = [(Span { start: 0.0, end: 2.5 }, "A <red> ball & a --> sign."), (SPAN, "It\n\nrolls.")];
+        let captions =
+            [(Span { start: 0.0, end: 2.5 }, "A <red> ball & a --> sign."), (SPAN, "It\n\nrolls.")];
         assert_eq!(
             Subtitles::Srt.file(captions),
             "1\n00:00:00,000 --> 00:00:02,500\nA ‹red> ball & a → sign.\n\n\
@@ -230,7 +231,10 @@ mod tests {
                     behind it a large purple circle moves from left to right until the end.";
         let cues = cues(SPAN, text);
         assert_eq!(cues.len(), 2);
-        assert_eq!(cues[0].lines, ["A small green star falls slowly through", "the middle of the picture, turning as it"]);
+        assert_eq!(
+            cues[0].lines,
+            ["A small green star falls slowly through", "the middle of the picture, turning as it"]
+        );
         assert_eq!((cues[0].from_ms, cues[1].to_ms, cues[0].to_ms), (3_600_500, 3_610_000, cues[1].from_ms));
     }
 

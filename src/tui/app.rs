@@ -302,7 +302,8 @@ impl Driver {
 
     /// Keep a prompt for later sittings, at once: a line is short, and the next prompt must come after it.
     fn remember(&mut self, prompt: &str) {
-        let Some(file) = self.prompts.as_deref().filter(|_| self.remembered.as_deref() != Some(prompt)) else {
+        let Some(file) = self.prompts.as_deref().filter(|_| self.remembered.as_deref() != Some(prompt))
+        else {
             return;
         };
         if let Err(error) = past::add(file, prompt) {

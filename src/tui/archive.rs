@@ -92,7 +92,8 @@ fn look(path: &Path) -> io::Result<Option<SessionEntry>> {
     let mut first = Vec::new();
     BufReader::new(&file).take(MAX_FIRST).read_until(b'\n', &mut first)?;
     let Ok(Line { event, .. }) = serde_json::from_slice(&first) else { return Ok(None) };
-    let EventKind::Started { method, lossless, target, video, prompt, before, segment, .. } = event.kind else {
+    let EventKind::Started { method, lossless, target, video, prompt, before, segment, .. } = event.kind
+    else {
         return Ok(None);
     };
     let name = method.get("name").and_then(|n| n.as_str()).unwrap_or_default();
@@ -265,8 +266,9 @@ mod tests {
     fn the_pieces_of_a_clip_are_one_session() {
         let dir = tempfile::tempdir().unwrap();
         let piece = |index: usize| {
-            let EventKind::Started { method, lossless, target, drafter, device, dtype, video, prompt, .. } =
-                testing::started("/v/star.mp4", "naive")
+            let EventKind::Started {
+                method, lossless, target, drafter, device, dtype, video, prompt, ..
+            } = testing::started("/v/star.mp4", "naive")
             else {
                 panic!("no start")
             };
@@ -274,7 +276,17 @@ mod tests {
             let span = Some(Span { start, end: start + 10.0 });
             let segment = Some(Segment { first: 4, index, count: 2 });
             EventKind::Started {
-                method, lossless, target, drafter, device, dtype, video, prompt, before, span, segment,
+                method,
+                lossless,
+                target,
+                drafter,
+                device,
+                dtype,
+                video,
+                prompt,
+                before,
+                span,
+                segment,
             }
         };
         let done = |text: &str| EventKind::Done {
@@ -283,7 +295,12 @@ mod tests {
             ids: vec![],
             stats: Box::new(Stats { emitted: 3, steps: 1, ..Stats::default() }),
         };
-        write(dir.path(), "a.jsonl", &[piece(0), done(" One."), piece(1), done("Two \"event\":\"done\".")], "");
+        write(
+            dir.path(),
+            "a.jsonl",
+            &[piece(0), done(" One."), piece(1), done("Two \"event\":\"done\".")],
+            "",
+        );
         write(dir.path(), "b.jsonl", &[piece(0), done("One.")], "");
         let list = list(dir.path()).unwrap();
         assert_eq!((&list[0].ended, list[0].pieces), (&Ended::Open, Some((1, 2))));

@@ -154,7 +154,9 @@ impl Error {
                 "scale it first, for example with: ffmpeg -i IN -vf scale=1920:-2 OUT.mp4"
             }
             Error::Span(_) => "begin it at 0 or later, and end it after it began",
-            Error::Outside { .. } => "choose --start and --end within the video; without --end it goes to its end",
+            Error::Outside { .. } => {
+                "choose --start and --end within the video; without --end it goes to its end"
+            }
             Error::TooShort { .. } => "choose a longer part; a second or more",
             Error::Segments { .. } => "choose longer pieces, or a part with --start and --end",
             Error::Sampling(SamplingError::Fps(_) | SamplingError::Frames(_)) => {

@@ -32,7 +32,8 @@ pub fn segments(
     let mut source = Source::open(path)?;
     let timeline = Timeline::of(&mut source)?;
     let length = timeline.length();
-    let whole = Span { start: start.unwrap_or(0.0), end: end.unwrap_or(length.max(start.unwrap_or(0.0) + 1.0)) };
+    let whole =
+        Span { start: start.unwrap_or(0.0), end: end.unwrap_or(length.max(start.unwrap_or(0.0) + 1.0)) };
     let frames = frames_of(path, &timeline, whole)?;
     let whole = Span { end: whole.end.min(length), ..whole };
     let Some(seconds) = seconds else { return Ok(vec![whole]) };

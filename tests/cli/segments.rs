@@ -49,9 +49,13 @@ fn events_say_which_part_a_run_is_about() {
     assert_eq!(spans.len(), 3);
     let mut started = events.iter().filter(|e| e["event"] == "started");
     let piece = serde_json::json!({"first": 1, "index": 1, "count": 3});
-    assert_eq!((&started.nth(1).unwrap()["segment"], events.last().unwrap()["run"].as_u64()), (&piece, Some(3)));
+    assert_eq!(
+        (&started.nth(1).unwrap()["segment"], events.last().unwrap()["run"].as_u64()),
+        (&piece, Some(3))
+    );
     for (prompt, (start, end)) in events.iter().filter(|e| e["event"] == "prompt").zip(spans) {
-        let frames: Vec<f64> = prompt["frames"].as_array().unwrap().iter().map(|t| t.as_f64().unwrap()).collect();
+        let frames: Vec<f64> =
+            prompt["frames"].as_array().unwrap().iter().map(|t| t.as_f64().unwrap()).collect();
         assert!(frames.len() >= 2 && frames.iter().all(|t| (start..end).contains(t)), "{frames:?}");
     }
 }

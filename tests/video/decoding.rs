@@ -310,9 +310,12 @@ fn parts_that_are_not_there_are_refused() {
     for (start, end) in [(2.0, 2.0), (3.0, 1.0), (-1.0, 2.0), (f64::NAN, 2.0), (0.0, f64::INFINITY)] {
         assert_eq!(refused(start, end).class, FailureClass::Usage, "{start} to {end}");
     }
-    for (start, end, words) in
-        [(4.0, 5.0, "ends at 0:04"), (0.0, 5.5, "outside"), (1.01, 1.03, "no frame"), (1.0, 1.03, "only 1 frame")]
-    {
+    for (start, end, words) in [
+        (4.0, 5.0, "ends at 0:04"),
+        (0.0, 5.5, "outside"),
+        (1.01, 1.03, "no frame"),
+        (1.0, 1.03, "only 1 frame"),
+    ] {
         let failure = refused(start, end);
         assert!(failure.class == FailureClass::Input && failure.error.contains(words), "{}", failure.error);
     }

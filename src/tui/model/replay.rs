@@ -40,12 +40,15 @@ impl Replay {
         let mut abouts: Vec<About> = Vec::new();
         let mut group = None;
         for line in &session.lines {
-            let (run, EventKind::Started { segment, .. }) = (line.event.run, &line.event.kind) else { continue };
+            let (run, EventKind::Started { segment, .. }) = (line.event.run, &line.event.kind) else {
+                continue;
+            };
             let of = segment.map(|s| s.first);
             if run == number && abouts.is_empty() {
                 group = of;
             }
-            if (run == number && abouts.is_empty()) || (group.is_some() && of == group && !numbers.contains(&run))
+            if (run == number && abouts.is_empty())
+                || (group.is_some() && of == group && !numbers.contains(&run))
             {
                 numbers.push(run);
                 abouts.push(about(&line.event.kind, methods)?);

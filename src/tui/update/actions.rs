@@ -286,10 +286,11 @@ fn step(model: &mut Model, go: Move) {
         Some(Layer::Open(_) | Layer::SaveMethod(_) | Layer::Ask(_) | Layer::Segments(_)) => {}
         Some(Layer::Export(cursor)) => *cursor = go.apply(*cursor, n_formats, page),
         Some(Layer::History { cursor, .. }) => *cursor = go.apply(*cursor, n_found, page),
-        Some(Layer::Search) => match go {
-            Move::By(by) => search::step(model, by),
-            _ => {}
-        },
+        Some(Layer::Search) => {
+            if let Move::By(by) = go {
+                search::step(model, by);
+            }
+        }
         Some(Layer::Edit(cursor)) => *cursor = go.apply(*cursor, n_rows, page),
         Some(Layer::Pick(cursor)) => *cursor = go.apply(*cursor, n_methods, page),
         Some(Layer::Compare) => {

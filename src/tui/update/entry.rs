@@ -52,9 +52,9 @@ fn change(model: &mut Model, change: impl FnOnce(&mut String)) {
             change(&mut filter);
             model.library.set_filter(filter);
         }
-        Some(
-            Layer::Open(line) | Layer::SaveMethod(line) | Layer::Ask(line) | Layer::Segments(line),
-        ) => change(line),
+        Some(Layer::Open(line) | Layer::SaveMethod(line) | Layer::Ask(line) | Layer::Segments(line)) => {
+            change(line)
+        }
         Some(Layer::Search) => {
             change(&mut model.search.query);
             search::begin(model);

@@ -54,7 +54,8 @@ fn the_pieces_of_a_clip_run_one_after_another() {
     assert_eq!(run_of(&effects).unwrap().span, Some(span(10.0, 20.0)));
     assert_eq!(studio.model().runs.shown, 1, "the piece that is written is shown");
     let said = screen(&studio);
-    for words in ["0:00 – 0:10", "A ball.", "0:10 – 0:20", "… 1 more piece", "2 of 3 · 0:10 – 0:20"] {
+    for words in ["0:00 – 0:10", "A ball.", "0:10 – 0:20", "… 1 more piece", "2 of 3 · 0:10 – 0:20"]
+    {
         assert!(said.contains(words), "no {words:?} in\n{said}");
     }
     let effects = write(&mut studio, 2, "It rolls.");
@@ -63,7 +64,9 @@ fn the_pieces_of_a_clip_run_one_after_another() {
     // What is copied and saved is the whole.
     let [Effect::Copy(text)] = &press(&mut studio, "y")[..] else { panic!("nothing copied") };
     assert!(text.starts_with("[00:00:00.000 --> 00:00:10.000] A ball.\n[00:00:10.000"), "{text}");
-    let [Effect::Write(name, text)] = &press(&mut studio, "s G up enter")[..] else { panic!("nothing saved") };
+    let [Effect::Write(name, text)] = &press(&mut studio, "s G up enter")[..] else {
+        panic!("nothing saved")
+    };
     assert_eq!(name, "0-lvspec.srt");
     assert!(text.ends_with("3\n00:00:20,000 --> 00:00:27,000\nIt stops.\n\n"), "{text}");
 }
@@ -156,8 +159,14 @@ fn a_saved_run_of_pieces_is_replayed_whole() {
     let said = screen(&studio);
     assert!(said.contains("0:30 – 1:00") && said.contains("the recording ends here"), "{said}");
     // Back into the first piece.
-    press(&mut studio, "left left left left left left left left left left left left left left left left left left");
-    press(&mut studio, "left left left left left left left left left left left left left left left left left left");
+    press(
+        &mut studio,
+        "left left left left left left left left left left left left left left left left left left",
+    );
+    press(
+        &mut studio,
+        "left left left left left left left left left left left left left left left left left left",
+    );
     assert_eq!(studio.model().runs.shown, 0);
     assert!(!screen(&studio).contains("0:30 – 1:00"));
     // It runs again as what it was.
@@ -205,7 +214,10 @@ fn the_caption_is_searched() {
     studio.model().search.at = 29;
     press(&mut studio, "n");
     let said = screen(&studio);
-    assert!(said.contains("/ number 1 of 30") && said.contains("number 0 rolls"), "round and scrolled:\n{said}");
+    assert!(
+        said.contains("/ number 1 of 30") && said.contains("number 0 rolls"),
+        "round and scrolled:\n{said}"
+    );
     press(&mut studio, "N");
     let said = screen(&studio);
     assert!(said.contains("30 of 30") && said.contains("number 29"), "{said}");
@@ -286,21 +298,31 @@ fn entry(name: &str, text: &str) -> SessionEntry {
 fn saved_runs_are_filtered_by_what_they_say() {
     let mut studio = ready();
     press(&mut studio, "S");
-    studio.handle(Msg::Listed(Ok(vec![entry("harbour", "A ship."), entry("park", "A red ball."), entry("sea", "Red ships.")])));
+    studio.handle(Msg::Listed(Ok(vec![
+        entry("harbour", "A ship."),
+        entry("park", "A red ball."),
+        entry("sea", "Red ships."),
+    ])));
     let said = screen(&studio);
     assert!(said.contains("3 runs, 5.7 MiB") || said.contains("3 runs, 6"), "{said}");
     assert!(said.contains("2 of 3 pieces"), "{said}");
     press(&mut studio, "/ r e d");
     assert_eq!(studio.model().sessions.shown, [1, 2]);
     press(&mut studio, "space s h i p enter");
-    assert_eq!((studio.model().layer.clone(), studio.model().sessions.shown.clone()), (Some(Layer::Sessions), vec![2]));
+    assert_eq!(
+        (studio.model().layer.clone(), studio.model().sessions.shown.clone()),
+        (Some(Layer::Sessions), vec![2])
+    );
     assert_eq!(press(&mut studio, "d y"), [Effect::Delete("/sessions/sea".into())]);
     studio.handle(Msg::Listed(Ok(vec![entry("harbour", "A ship."), entry("park", "A red ball.")])));
     assert!(studio.model().sessions.shown.is_empty(), "the filter stays");
     assert!(press(&mut studio, "enter").is_empty());
     // Esc clears it, then closes.
     press(&mut studio, "esc");
-    assert_eq!((studio.model().sessions.shown.len(), studio.model().layer.clone()), (2, Some(Layer::Sessions)));
+    assert_eq!(
+        (studio.model().sessions.shown.len(), studio.model().layer.clone()),
+        (2, Some(Layer::Sessions))
+    );
     press(&mut studio, "esc");
     assert_eq!(studio.model().layer, None);
 }

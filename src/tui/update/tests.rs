@@ -421,7 +421,9 @@ fn the_spinner_turns_only_while_something_goes_on() {
 
 #[test]
 fn every_action_can_be_done_in_every_place() {
-    for setup in ["tab", "tab tab", "tab tab tab", "m", "p", "?", "/", "o", "enter", "L", "tab tab /", "e ctrl-r"] {
+    for setup in
+        ["tab", "tab tab", "tab tab tab", "m", "p", "?", "/", "o", "enter", "L", "tab tab /", "e ctrl-r"]
+    {
         for action in Action::ALL {
             let mut studio = after_a_run();
             press(&mut studio, setup);

@@ -165,12 +165,16 @@ impl Pen<'_> {
         let over = runs.iter().filter(|run| run.is_over()).count();
         let room = self.columns.saturating_sub(NAME);
         let place = format!("{} of {} · {span}", segment.index + 1, segment.count);
-        let mut words = format!("{over} done · {} tokens · {:.1} tok/s", whole.emitted, whole.tokens_per_second);
+        let mut words =
+            format!("{over} done · {} tokens · {:.1} tok/s", whole.emitted, whole.tokens_per_second);
         if whole.judged > 0 {
             words += &format!(" · tau {:.2}", whole.tau);
         }
         vec![
-            Line::from(vec![self.name("piece"), Span::styled(text::fit(&place, room), self.theme.style(Role::Accent))]),
+            Line::from(vec![
+                self.name("piece"),
+                Span::styled(text::fit(&place, room), self.theme.style(Role::Accent)),
+            ]),
             Line::from(vec![self.name("all pieces"), Span::raw(text::fit(&format!(" {words}"), room))]),
         ]
     }

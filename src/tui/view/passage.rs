@@ -100,7 +100,10 @@ pub(super) fn lay(model: &Model, theme: &Theme, columns: usize) -> Laid {
         }
         writer.caption(run, run.id == shown.id);
     }
-    let more = model.queue.iter().filter(|w| shown.group().is_some() && w.about.segment.map(|s| s.first) == shown.group());
+    let more = model
+        .queue
+        .iter()
+        .filter(|w| shown.group().is_some() && w.about.segment.map(|s| s.first) == shown.group());
     let more = more.count();
     if more > 0 {
         writer.gap();
@@ -214,7 +217,9 @@ impl Writer<'_> {
             RunState::Done(StopReason::Cancelled) => vec![("— cancelled", dim)],
             RunState::CutOff => vec![("— the recording ends here", dim)],
             RunState::Done(StopReason::Length) => vec![("— stopped at the token limit", dim)],
-            RunState::Done(StopReason::Eos) if run.pieces.is_empty() => vec![("— the target wrote nothing", dim)],
+            RunState::Done(StopReason::Eos) if run.pieces.is_empty() => {
+                vec![("— the target wrote nothing", dim)]
+            }
             RunState::Sent | RunState::Working { .. } if run.pieces.is_empty() => vec![("…", dim)],
             _ => return,
         };

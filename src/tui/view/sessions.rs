@@ -47,11 +47,28 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
             Span::raw(text::fit_end(&text::clean_line(&list.filter), room)),
             Span::styled(if typing { "▏ " } else { " " }, theme.style(Role::Accent)),
         ]);
-        frame.render_widget(words, Rect { x: area.x + 2, y: area.bottom().saturating_sub(1), width: area.width.saturating_sub(4), height: 1 });
+        frame.render_widget(
+            words,
+            Rect {
+                x: area.x + 2,
+                y: area.bottom().saturating_sub(1),
+                width: area.width.saturating_sub(4),
+                height: 1,
+            },
+        );
     }
     let total: u64 = entries.iter().map(|e| e.bytes).sum();
-    let words = Line::styled(format!(" {} runs, {} ", entries.len(), units::bytes(total)), dim).right_aligned();
-    frame.render_widget(words, Rect { x: area.x + 1, y: area.bottom().saturating_sub(1), width: area.width.saturating_sub(2), height: 1 });
+    let words =
+        Line::styled(format!(" {} runs, {} ", entries.len(), units::bytes(total)), dim).right_aligned();
+    frame.render_widget(
+        words,
+        Rect {
+            x: area.x + 1,
+            y: area.bottom().saturating_sub(1),
+            width: area.width.saturating_sub(2),
+            height: 1,
+        },
+    );
     let shown: Vec<&SessionEntry> = list.shown.iter().filter_map(|i| entries.get(*i)).collect();
     let below = (inner.height / 3).clamp(4, 10);
     let rows = usize::from(inner.height.saturating_sub(below + 1)).max(1);

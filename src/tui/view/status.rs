@@ -115,9 +115,9 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
         Again, Back, Choose, ClearLine, Compare, Copy, Delete, Down, Edit, Export, Faster, Filter,
-        FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened, NextMatch, NextPane, Open,
-        PageDown, Pause, Pick, Presets, Prompt, Quit, Run, Save, Search, SeekForward, Segments, Sessions,
-        StepForward, TokenForward, Yes,
+        FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened,
+        NextMatch, NextPane, Open, PageDown, Pause, Pick, Presets, Prompt, Quit, Run, Save, Search,
+        SeekForward, Segments, Sessions, StepForward, TokenForward, Yes,
     };
     let busy = model.runs.active().is_some();
     match model.place() {
@@ -141,7 +141,9 @@ fn useful(model: &Model) -> &'static [Action] {
         Place::Library => &[Run, Methods, Filter, Open, Prompt, NextPane, Sessions, Help, Quit, Segments],
         Place::Reading if !model.search.query.is_empty() => &[NextMatch, Back, Search, NextPane, Help],
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
-        _ => &[Again, Methods, KnobUp, Compare, Inspect, Copy, Export, NextPane, Sessions, Help, Quit, Search],
+        _ => {
+            &[Again, Methods, KnobUp, Compare, Inspect, Copy, Export, NextPane, Sessions, Help, Quit, Search]
+        }
     }
 }
 
