@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what specreel needs to build: FFmpeg's headers, libclang, pkg-config, a C compiler, Rust.
-# With `test` also cargo-nextest. Does nothing, quickly, when all is there.
+# With `test` also tmux and cargo-nextest. Does nothing, quickly, when all is there.
 # Knows apt, dnf, pacman and brew; elsewhere it says what is missing.
 set -eu
 
@@ -96,6 +96,15 @@ if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 
     have rustup && rustup component add rustfmt clippy
     cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 ||
         { log "rustfmt and clippy are missing"; exit 1; }
+fi
+
+# Some tests run the studio inside tmux; without it they say so and test nothing.
+if ! have tmux; then
+    if have apt-get; then as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends tmux
+    elif have dnf; then as_root dnf install -y tmux
+    elif have pacman; then as_root pacman -S --needed --noconfirm tmux
+    elif have brew; then brew install tmux
+    fi || log "could not install tmux"
 fi
 
 if ! cargo nextest --version >/dev/null 2>&1; then

@@ -86,6 +86,7 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         })),
         notice: start.notice,
         colors: tui::ColorDepth::detect(),
+        ascii: !cli::terminal::draws_unicode(start.charset),
         probe: Some(Arc::new(|path| {
             let facts = video::probe(path).ok()?;
             Some(ClipFacts { seconds: Some(facts.duration_s), size: Some((facts.width, facts.height)) })

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::{
     bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, part::PartArgs, replay::ReplayArgs,
-    scenes::ScenesArgs, train::TrainArgs,
+    scenes::ScenesArgs, settings::ConfigArgs, train::TrainArgs,
 };
 use crate::model::{DeviceChoice, WeightType, family::Rope};
 
@@ -50,6 +52,7 @@ impl Cli {
             Some(Command::Models(args)) => args.json,
             Some(Command::Doctor(args)) => args.json,
             Some(Command::Train(args)) => args.json,
+            Some(Command::Config(args)) => args.json(),
             _ => false,
         }
     }
@@ -76,6 +79,8 @@ pub enum Command {
     Scenes(ScenesArgs),
     /// Say what this build, this machine and this terminal can do, and what is wrong
     Doctor(DoctorArgs),
+    /// Where your files are; examples and schemas of them
+    Config(ConfigArgs),
     /// Make a drafter for a target on this machine
     Train(Box<TrainArgs>),
     /// Print a shell's completion script
@@ -101,6 +106,24 @@ pub struct StudioArgs {
     /// Colours: dark, light, high-contrast, mono, or a theme of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
+    /// Characters to draw with: auto asks the locale
+    #[arg(long, value_enum)]
+    pub charset: Option<CharsetChoice>,
+}
+
+/// With which characters the studio is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CharsetChoice {
+    /// What the locale says; without a locale, all
+    #[default]
+    Auto,
+    /// All
+    #[value(name = "utf-8")]
+    #[serde(rename = "utf-8")]
+    Utf8,
+    /// Those of ASCII alone
+    Ascii,
 }
 
 /// Arguments of `caption`.

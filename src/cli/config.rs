@@ -5,13 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{args, dirs::Dirs};
 use crate::record::{Failure, FailureClass};
 
 /// What a user may set once for all. Every key is optional.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Method by name or file.
@@ -34,6 +35,8 @@ pub struct Config {
     pub max_new_tokens: Option<u32>,
     /// The studio's theme.
     pub theme: Option<String>,
+    /// The studio's characters: `auto`, `utf-8` or `ascii`.
+    pub charset: Option<args::CharsetChoice>,
     /// The studio's library folders.
     pub library: Vec<PathBuf>,
     /// Whether the studio keeps every run as a session file; true where nothing is said.
@@ -45,6 +48,18 @@ pub struct Config {
 }
 
 impl Config {
+    /// What the file may say, as a JSON schema.
+    pub fn schema() -> Schema {
+        schemars::schema_for!(Config)
+    }
+
+    /// The keys that the file may have.
+    fn keys() -> Vec<String> {
+        let schema = Self::schema();
+        let keys = schema.get("properties").and_then(|p| p.as_object());
+        keys.map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
+    }
+
     /// Read the user's file; no file is an empty one.
     ///
     /// # Errors
@@ -73,10 +88,10 @@ impl Config {
             }
             Err(e) => return Err(fail(e.to_string(), "make it readable, or remove it")),
         };
-        let known = "known keys: method, prompt, target, drafter, models, device, drafter_device, dtype, max_new_tokens, \
-             theme, library, sessions, sessions_keep, prompt_history";
-        let config: Config =
-            toml::from_str(&text).map_err(|e| fail(e.to_string().trim_end().into(), known))?;
+        let config: Config = toml::from_str(&text).map_err(|e| {
+            let known = format!("known keys: {}", Self::keys().join(", "));
+            fail(e.to_string().trim_end().into(), &known)
+        })?;
         for (key, device) in [("device", &config.device), ("drafter_device", &config.drafter_device)] {
             if let Some(device) = device {
                 args::device(device).map_err(|e| fail(format!("{key} = {device:?} is unknown"), &e))?;

@@ -30,7 +30,8 @@ pub mod resolve;
 mod room;
 mod scenes;
 pub mod session;
-mod terminal;
+mod settings;
+pub mod terminal;
 mod train;
 
 use std::ffi::OsString;
@@ -65,6 +66,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, ports: &Ports) -> i32 
 
 fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
     use args::Command;
+    if let Some(Command::Config(args)) = &cli.command {
+        // Also where the file is wrong.
+        return settings::run(args);
+    }
     let config = config::Config::load()?;
     match cli.command {
         None => studio(cli.studio, &config, ports),
@@ -78,6 +83,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
         Some(Command::Scenes(args)) => scenes::run(&args),
         Some(Command::Train(args)) => train::run(&args),
+        Some(Command::Config(args)) => settings::run(&args),
         Some(Command::Completions { shell }) => complete::completions(shell),
         Some(Command::Man) => complete::man(),
     }

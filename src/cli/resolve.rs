@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    args::{self, RunArgs, StudioArgs},
+    args::{self, CharsetChoice, RunArgs, StudioArgs},
     color,
     config::Config,
     dirs::Dirs,
@@ -49,6 +49,8 @@ pub struct Studio {
     pub notice: Option<String>,
     /// Theme by name.
     pub theme: Option<String>,
+    /// With which characters it is drawn.
+    pub charset: CharsetChoice,
     /// Keep every run as a session file.
     pub sessions: bool,
     /// How many of them; none is the studio's own number.
@@ -104,6 +106,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let clips = assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
     let library = if args.library.is_empty() { config.library.clone() } else { args.library.clone() };
     let theme = args.theme.clone().or_else(|| config.theme.clone());
+    let charset = args.charset.or(config.charset).unwrap_or_default();
     let sessions = config.sessions.unwrap_or(true);
     let (sessions_keep, prompt_history) = (config.sessions_keep, config.prompt_history.unwrap_or(true));
     let (methods, notice) = own_methods(dirs.as_ref());
@@ -117,6 +120,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         methods,
         notice,
         theme,
+        charset,
         sessions,
         sessions_keep,
         prompt_history,

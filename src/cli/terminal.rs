@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use super::args::ColorChoice;
+use super::args::{CharsetChoice, ColorChoice};
 
 /// True if the studio can be drawn: keys come in, pictures go out.
 pub fn can_draw() -> bool {
@@ -29,10 +29,42 @@ fn color(choice: ColorChoice, stream: supports_color::Stream) -> bool {
     }
 }
 
+/// What the locale says of characters: the first of `LC_ALL`, `LC_CTYPE` and `LANG` that says anything; none where none does.
+pub fn locale() -> Option<String> {
+    ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(|name| std::env::var(name).ok()).find(|v| !v.is_empty())
+}
+
+/// True if characters beyond ASCII are to be drawn. A locale that says nothing is taken for one that can: containers and
+/// remote shells often have none.
+pub fn draws_unicode(choice: CharsetChoice) -> bool {
+    match choice {
+        CharsetChoice::Utf8 => true,
+        CharsetChoice::Ascii => false,
+        CharsetChoice::Auto => locale().is_none_or(|locale| is_utf8(&locale)),
+    }
+}
+
+/// True if a locale of this name writes UTF-8.
+pub fn is_utf8(locale: &str) -> bool {
+    locale.to_lowercase().replace('-', "").contains("utf8")
+}
+
 /// Columns of the terminal that stdout goes to; none where it goes elsewhere.
 pub fn columns() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
     }
     crossterm::terminal::size().ok().map(|(columns, _)| columns.into()).filter(|&columns| columns > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locales_tell_their_characters() {
+        assert!(["C.UTF-8", "de_DE.utf8", "en_US.UTF-8@euro"].into_iter().all(is_utf8));
+        assert!(!["C", "POSIX", "de_DE@euro", "ru_RU.KOI8-R"].into_iter().any(is_utf8));
+        assert!(draws_unicode(CharsetChoice::Utf8) && !draws_unicode(CharsetChoice::Ascii));
+    }
 }

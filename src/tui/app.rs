@@ -3,13 +3,14 @@
 use std::{
     io::IsTerminal,
     path::PathBuf,
+    sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::{
     Cut, Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files,
@@ -46,7 +47,9 @@ pub fn run(
     // Mistakes in the user's files are told on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let screen = Screen::take(config.log.as_deref())?;
+    let through = Arc::new(Notify::new());
+    let tell = Arc::clone(&through);
+    let screen = Screen::take(config.log.as_deref(), move || tell.notify_one())?;
     let (messages, inbox) = mpsc::channel(64);
     let kept = config.sessions.filter(|_| config.record);
     let recorder = Recorder::start(kept.clone(), messages.clone());
@@ -56,6 +59,7 @@ pub fn run(
         played: None,
         edit: None,
         screen,
+        through,
         engine,
         frames: Frames::default(),
         messages,
@@ -92,6 +96,8 @@ struct Driver {
     /// A text that waits for the user's editor.
     edit: Option<String>,
     screen: Screen,
+    /// Told when the terminal has read a frame.
+    through: Arc<Notify>,
     engine: Box<dyn EnginePort>,
     frames: Frames,
     /// Answers of work done off this thread.
@@ -137,7 +143,8 @@ impl Driver {
                 self.frames.want_now();
             }
             let now = Instant::now();
-            let due = self.frames.due(now);
+            // The next frame waits until the terminal has read the last one.
+            let due = self.frames.due(now).filter(|_| self.screen.is_idle());
             if due.is_some_and(|at| at <= now) {
                 self.screen.draw(&self.studio)?;
                 self.frames.drawn(Instant::now());
@@ -200,6 +207,7 @@ impl Driver {
                     self.frames.want();
                 }
                 () = tokio::time::sleep_until(due.unwrap_or(now).into()), if due.is_some() => {}
+                () = self.through.notified() => {}
                 () = tokio::time::sleep_until(playing.unwrap_or(now).into()), if playing.is_some() => {
                     let now = Instant::now();
                     let passed = self.played.replace(now).map_or(Duration::ZERO, |at| now - at);

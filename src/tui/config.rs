@@ -97,6 +97,8 @@ pub struct StudioConfig {
     pub theme: String,
     /// Colours of the terminal.
     pub colors: ColorDepth,
+    /// Draw with the characters of ASCII alone.
+    pub ascii: bool,
     /// Which frames the models look at.
     pub sampling: Sampling,
     /// Upper limit of pixels per frame; none = the checkpoint's own.
@@ -154,6 +156,7 @@ impl Default for StudioConfig {
             presets: PromptPreset::built_in(),
             theme: "auto".into(),
             colors: ColorDepth::default(),
+            ascii: false,
             sampling: Sampling::default(),
             max_pixels: None,
             max_new_tokens: 256,

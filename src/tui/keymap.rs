@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use super::{
     Action, Key, StudioError,
     lines::{line_of, place},
@@ -121,6 +123,32 @@ impl Keymap {
         let mut map = Self { bindings: Vec::new() };
         map.overlay(DEFAULT_KEYMAP, "the built-in key map")?;
         Ok(map)
+    }
+
+    /// What a key map may say, as a JSON schema.
+    pub fn schema() -> serde_json::Value {
+        let keys = json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true});
+        let action = |action: &Action| {
+            let mut keys = keys.clone();
+            keys["description"] = action.about().into();
+            (action.name().to_owned(), keys)
+        };
+        let actions: serde_json::Map<_, _> = Action::ALL.iter().map(action).collect();
+        let section = |(place, name): (Place, &str)| {
+            let section = json!({
+                "description": place.title(), "type": "object", "properties": actions, "additionalProperties": false
+            });
+            (name.to_owned(), section)
+        };
+        let sections: serde_json::Map<_, _> = Place::ALL.into_iter().map(section).collect();
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "Key map of specreel",
+            "description": "For each section, actions and the keys that do them; an empty list takes the keys away.",
+            "type": "object",
+            "properties": sections,
+            "additionalProperties": false
+        })
     }
 
     /// The built-in map with a user's file over it, where there is one.

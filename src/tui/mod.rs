@@ -11,6 +11,7 @@
 mod action;
 mod app;
 mod archive;
+mod ascii;
 mod config;
 mod effect;
 mod error;
@@ -21,6 +22,7 @@ mod key;
 mod keymap;
 mod lines;
 mod model;
+mod outlet;
 mod past;
 pub mod picture;
 mod recorder;

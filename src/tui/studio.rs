@@ -2,7 +2,7 @@
 
 use ratatui::{Frame, Terminal, backend::TestBackend, buffer::Buffer};
 
-use super::{Effect, Msg, StudioConfig, StudioError, model::Model, update, view};
+use super::{Effect, Msg, StudioConfig, StudioError, ascii, model::Model, update, view};
 
 /// The studio's state. The same object stands behind the terminal and in tests.
 #[derive(Clone, Debug)]
@@ -29,6 +29,9 @@ impl Studio {
     /// Draw the whole screen.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         view::draw(&self.model, self.model.theme(), frame);
+        if self.model.ascii {
+            ascii::reduce(frame.buffer_mut());
+        }
     }
 
     /// The screen at this size, in columns and rows.

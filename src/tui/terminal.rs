@@ -5,10 +5,13 @@
 //! log, like everything that native libraries write to standard error while the studio is up.
 
 use std::{
+    cell::RefCell,
     fs::OpenOptions,
     io::{self, Write},
     path::Path,
+    rc::Rc,
     sync::atomic::{AtomicBool, AtomicI32, Ordering},
+    time::Duration,
 };
 
 use crossterm::{
@@ -27,18 +30,36 @@ use ratatui::{
     layout::{Position, Rect},
 };
 
-use super::{Studio, StudioError};
+use super::{Studio, StudioError, outlet::Outlet};
 
 /// The screen is ours.
 static UP: AtomicBool = AtomicBool::new(false);
 /// The real standard error while fd 2 goes to the log; -1 otherwise.
 static REAL_STDERR: AtomicI32 = AtomicI32::new(-1);
 
-type Writer = io::BufWriter<io::Stdout>;
+/// How long a terminal may take to read its last frame before the screen is given back over it.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What is written of a frame, until it is sent as a whole.
+#[derive(Clone, Default)]
+struct Page(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// The terminal while the studio is on it.
 pub(crate) struct Screen {
-    terminal: Terminal<CrosstermBackend<Writer>>,
+    terminal: Terminal<CrosstermBackend<Page>>,
+    page: Page,
+    outlet: Outlet,
 }
 
 fn trouble(doing: &'static str) -> impl Fn(io::Error) -> StudioError {
@@ -46,26 +67,25 @@ fn trouble(doing: &'static str) -> impl Fn(io::Error) -> StudioError {
 }
 
 impl Screen {
-    /// Take the terminal. `log` gets what is written to standard error meanwhile.
-    pub fn take(log: Option<&Path>) -> Result<Self, StudioError> {
+    /// Take the terminal. `log` gets what is written to standard error meanwhile; `through` is called, on another thread,
+    /// whenever the terminal has read a frame.
+    pub fn take(log: Option<&Path>, through: impl Fn() + Send + 'static) -> Result<Self, StudioError> {
         hook_panics();
         if let Some(log) = log {
             // Without a log file the studio still runs; a library's words may then spoil the screen until it is redrawn.
             redirect_stderr(log).ok();
         }
-        enter().map_err(|e| {
+        let page = Page::default();
+        let set_up = || {
+            let outlet = Outlet::start(io::stdout(), through)?;
+            enter()?;
+            let terminal = Terminal::new(CrosstermBackend::new(page.clone()))?;
+            Ok(Self { terminal, page, outlet })
+        };
+        set_up().map_err(|e| {
             leave();
             trouble("set up")(e)
-        })?;
-        // One write a frame: no half-drawn screen over a slow line.
-        let writer = io::BufWriter::with_capacity(1 << 16, io::stdout());
-        match Terminal::new(CrosstermBackend::new(writer)) {
-            Ok(terminal) => Ok(Self { terminal }),
-            Err(e) => {
-                leave();
-                Err(trouble("set up")(e))
-            }
-        }
+        })
     }
 
     /// Columns and rows.
@@ -73,12 +93,21 @@ impl Screen {
         self.terminal.size().map_or((80, 24), |s| (s.width, s.height))
     }
 
-    /// Draw one frame as one update of the screen.
+    /// True if the terminal has read all frames.
+    pub fn is_idle(&self) -> bool {
+        self.outlet.is_idle()
+    }
+
+    /// Draw one frame as one update of the screen. It is on its way when this returns.
     pub fn draw(&mut self, studio: &Studio) -> Result<(), StudioError> {
-        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate).map_err(trouble("draw on"))?;
+        queue!(self.page, BeginSynchronizedUpdate).map_err(trouble("draw on"))?;
         let drawn = self.terminal.draw(|frame| studio.draw(frame)).map(|_| ());
-        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate).map_err(trouble("draw on"))?;
-        drawn.map_err(trouble("draw on"))
+        queue!(self.page, EndSynchronizedUpdate).map_err(trouble("draw on"))?;
+        drawn.and_then(|()| self.send()).map_err(trouble("draw on"))
+    }
+
+    fn send(&self) -> io::Result<()> {
+        self.outlet.send(&self.page.0.take())
     }
 
     /// Forget what is on the screen, so that the next frame draws all of it.
@@ -93,14 +122,13 @@ impl Screen {
     pub fn copy(&mut self, text: &str) -> Result<(), StudioError> {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
-        let out = self.terminal.backend_mut();
-        write!(out, "\u{1b}]52;c;{encoded}\u{7}")
-            .and_then(|()| Write::flush(out))
-            .map_err(trouble("write to"))
+        let copied = write!(self.page, "\u{1b}]52;c;{encoded}\u{7}").and_then(|()| self.send());
+        copied.map_err(trouble("write to"))
     }
 
     /// Give the terminal back to the shell and stop until it continues the process.
     pub fn suspend(&mut self) -> Result<(), StudioError> {
+        self.outlet.wait_idle(GRACE);
         leave_screen();
         stop_process();
         self.resume()
@@ -108,6 +136,7 @@ impl Screen {
 
     /// Give the terminal to somebody else while `f` runs.
     pub fn lend<T>(&mut self, f: impl FnOnce() -> T) -> Result<T, StudioError> {
+        self.outlet.wait_idle(GRACE);
         leave_screen();
         let out = f();
         self.resume()?;
@@ -123,7 +152,14 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        leave();
+        if self.outlet.wait_idle(GRACE) {
+            leave();
+        } else {
+            // The terminal reads nothing: what is written to it would only keep the program from ending.
+            UP.store(false, Ordering::SeqCst);
+            disable_raw_mode().ok();
+            restore_stderr();
+        }
     }
 }
 

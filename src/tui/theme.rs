@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use ratatui::style::{Color, Modifier, Style};
 use serde::Deserialize;
+use serde_json::json;
 
 use super::StudioError;
 use crate::record::Verdict;
@@ -133,6 +134,40 @@ impl Theme {
         let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
         let found = themes.into_iter().find(|t| t.name == name);
         found.ok_or_else(|| StudioError::NoTheme { name: name.into(), known })
+    }
+
+    /// What a theme may say, as a JSON schema.
+    pub fn schema() -> serde_json::Value {
+        let named = json!({"enum": [
+            "black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray", "dark-gray", "light-red",
+            "light-green", "light-yellow", "light-blue", "light-magenta", "light-cyan", "white", "reset"
+        ]});
+        let exact = json!({"type": "string", "pattern": "^#[0-9a-fA-F]{6}$"});
+        let modifier = json!({"enum": ["bold", "dim", "italic", "underlined", "reversed"]});
+        let style = json!({
+            "type": "object",
+            "properties": {
+                "fg": named, "fg_rgb": exact, "bg": named, "bg_rgb": exact,
+                "mods": {"type": "array", "items": modifier}
+            },
+            "additionalProperties": false
+        });
+        let roles = Role::ALL.iter().map(|(_, name)| ((*name).to_owned(), style.clone()));
+        let about = ("about".to_owned(), json!({"type": "string"}));
+        let properties: serde_json::Map<_, _> = std::iter::once(about).chain(roles).collect();
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "Theme of specreel",
+            "description": "A style for each role; roles that are left out are those of `dark`.",
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false
+        })
+    }
+
+    /// The text of the built-in theme `dark`, to begin one's own with.
+    pub fn example() -> &'static str {
+        BUILT_IN[0].1
     }
 
     /// The names of the built-in themes.

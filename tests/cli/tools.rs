@@ -138,3 +138,32 @@ fn scenes_are_rendered_and_scored() {
     assert_eq!(samples.status.code(), Some(0));
     assert!(samples.stdout.len() > 8 * 112 * 112 * 3);
 }
+
+#[test]
+fn config_tells_files_examples_and_schemas() {
+    let program = Program::new();
+    let run = program.run(&["config"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("config   none") && run.stdout.contains("keymap.toml"), "{}", run.stdout);
+    for file in ["config", "keymap", "theme"] {
+        let schema = program.run(&["config", "schema", file]);
+        let schema: serde_json::Value = serde_json::from_str(&schema.stdout).unwrap();
+        assert_eq!(schema["type"], "object", "{file}");
+        assert!(program.run(&["config", "example", file]).stdout.lines().count() > 10, "{file}");
+    }
+    // The example is a file that can be used, and a mistake is told here, too.
+    let folder = program.home().join(".config/specreel");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.toml"), program.run(&["config", "example"]).stdout).unwrap();
+    assert!(program.run(&["config"]).stdout.contains("config   there"));
+    std::fs::write(folder.join("config.toml"), "themes = \"dark\"").unwrap();
+    let run = program.run(&["config", "--json"]);
+    assert_eq!(run.code, 3);
+    assert!(
+        run.stderr.contains("error: configuration file") && run.stderr.contains("themes"),
+        "{}",
+        run.stderr
+    );
+    let files: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert!(files[0]["wrong"].as_str().unwrap().contains("themes"));
+}

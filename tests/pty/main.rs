@@ -3,62 +3,14 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod robust;
+mod start;
 mod terminal;
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-    sync::OnceLock,
-    time::Duration,
-};
+use std::{path::PathBuf, process::Command, time::Duration};
 
+use start::{clips, endless, studio};
 use terminal::{TOO_LONG, Terminal};
-
-/// A folder with two clips, rendered by the program itself.
-fn clips() -> PathBuf {
-    static CLIPS: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let dir = CLIPS.get_or_init(|| {
-        let dir = tempfile::tempdir().unwrap();
-        for (seed, name) in [("2", "cross.mp4"), ("3", "star.mp4")] {
-            let rendered = Command::new(env!("CARGO_BIN_EXE_specreel"))
-                .args(["scenes", "render", "--seed", seed])
-                .arg(dir.path().join(name))
-                .output()
-                .unwrap();
-            assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
-        }
-        dir
-    });
-    dir.path().to_owned()
-}
-
-fn studio(columns: u16, rows: u16, args: &[&str]) -> Terminal {
-    let clips = clips();
-    let mut all = vec!["--library", clips.to_str().unwrap()];
-    all.extend(args);
-    Terminal::start(columns, rows, &all)
-}
-
-/// A studio whose caption does not end by itself: the embedded target with an end token that is hardly ever drawn.
-fn endless(columns: u16, rows: u16) -> Terminal {
-    static TARGET: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let target = TARGET.get_or_init(|| {
-        let dir = tempfile::tempdir().unwrap();
-        let embedded = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/target");
-        for file in std::fs::read_dir(embedded).unwrap() {
-            let file = file.unwrap();
-            std::fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
-        }
-        let tokenizer = specreel::model::text::TextTokenizer::load(dir.path()).unwrap();
-        let rare = tokenizer.id("<|vision_pad|>").unwrap();
-        let text = format!("{{\"eos_token_id\": {rare}}}");
-        std::fs::write(dir.path().join("generation_config.json"), text).unwrap();
-        dir
-    });
-    let target = target.path().to_str().unwrap();
-    let length = ["--temperature", "1", "--max-new-tokens", "20000"];
-    studio(columns, rows, &[&length[..], &["--method", "autoregressive", "--target", target]].concat())
-}
 
 #[test]
 fn a_whole_sitting() {

@@ -18,6 +18,8 @@ struct Seen {
     parser: vt100::Parser,
     ended: bool,
     frames: usize,
+    /// Nothing is read meanwhile.
+    stopped: bool,
 }
 
 /// The program on its screen.
@@ -46,9 +48,20 @@ impl Terminal {
 
     /// The same, with these variables in its environment.
     pub fn start_with(columns: u16, rows: u16, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::start_program(env!("CARGO_BIN_EXE_specreel"), columns, rows, args, variables)
+    }
+
+    /// Another program that starts this one.
+    pub fn start_program(
+        program: &str,
+        columns: u16,
+        rows: u16,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let home = tempfile::tempdir().unwrap();
         let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_specreel"));
+        let mut command = CommandBuilder::new(program);
         command.args(args);
         command.cwd(home.path());
         command.env("HOME", home.path());
@@ -57,7 +70,7 @@ impl Terminal {
         for name in ["CONFIG", "DATA", "STATE", "CACHE"] {
             command.env_remove(format!("XDG_{name}_HOME"));
         }
-        for name in ["NO_COLOR", "COLORFGBG", "VISUAL", "EDITOR"] {
+        for name in ["NO_COLOR", "COLORFGBG", "VISUAL", "EDITOR", "LC_ALL", "LC_CTYPE", "LANG", "TMUX"] {
             command.env_remove(name);
         }
         for (name, value) in variables {
@@ -67,12 +80,17 @@ impl Terminal {
         let begun = Instant::now();
         drop(pair.slave);
         let parser = vt100::Parser::new(cells(rows), cells(columns), 0);
-        let seen = Arc::new((Mutex::new(Seen { parser, ended: false, frames: 0 }), Condvar::new()));
+        let seen =
+            Arc::new((Mutex::new(Seen { parser, ended: false, frames: 0, stopped: false }), Condvar::new()));
         let mut reader = pair.master.try_clone_reader().unwrap();
         let writes = Arc::clone(&seen);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             loop {
+                {
+                    let Ok(seen) = writes.0.lock() else { break };
+                    drop(writes.1.wait_while(seen, |seen| seen.stopped));
+                }
                 let n = reader.read(&mut bytes).unwrap_or(0);
                 // Poisoned: the test has failed and nobody looks any more.
                 let Ok(mut seen) = writes.0.lock() else { break };
@@ -116,6 +134,48 @@ impl Terminal {
         self.seen.0.lock().unwrap().parser.screen().contents()
     }
 
+    /// Read nothing of what the program writes, like a terminal whose output is stopped.
+    pub fn stop_reading(&mut self) {
+        self.seen.0.lock().unwrap().stopped = true;
+    }
+
+    pub fn go_on_reading(&mut self) {
+        self.seen.0.lock().unwrap().stopped = false;
+        self.seen.1.notify_all();
+    }
+
+    /// The screen once nothing has been written to it for a while.
+    pub fn settled(&self) -> String {
+        let (seen, changed) = &*self.seen;
+        let mut guard = seen.lock().unwrap();
+        loop {
+            let waited = changed.wait_timeout(guard, Duration::from_millis(300)).unwrap();
+            guard = waited.0;
+            if waited.1.timed_out() {
+                return guard.parser.screen().contents();
+            }
+        }
+    }
+
+    /// Processor time that the program has taken, in the kernel's ticks.
+    #[cfg(target_os = "linux")]
+    pub fn ticks(&self) -> u64 {
+        let id = self.child.process_id().unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        let fields: Vec<_> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    }
+
+    /// Wait until a saved run's file is as wanted.
+    pub fn until_session(&self, holds: impl Fn(&str) -> bool) {
+        let begun = Instant::now();
+        let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        while !self.sessions().iter().map(read).any(|text| holds(&text)) {
+            assert!(begun.elapsed() < TOO_LONG, "no saved run is as wanted");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Clear what the emulator shows, so that only what is drawn from now on is seen.
     pub fn forget(&mut self) {
         self.seen.0.lock().unwrap().parser.process(b"\x1b[2J");
@@ -139,6 +199,14 @@ impl Terminal {
         self.until(&format!("line {line} is not {words:?}"), |s| {
             s.parser.screen().contents().lines().nth(line).is_some_and(|l| l.starts_with(words))
         });
+    }
+
+    /// The time from a key to words on the screen; the time is taken as they are read.
+    pub fn time_of_key(&mut self, keys: &str, words: &str) -> Duration {
+        let begun = Instant::now();
+        self.keys(keys);
+        self.wait(words);
+        begun.elapsed()
     }
 
     /// The time in which the program draws this many frames more.

@@ -131,14 +131,15 @@ pub fn terminal() -> Vec<Finding> {
     findings.push(Finding::new(AREA, "colours", State::Good, colors));
     let kind = format!("TERM={} TERM_PROGRAM={}", variable("TERM"), variable("TERM_PROGRAM"));
     findings.push(Finding::new(AREA, "kind", State::Good, kind));
-    let locale =
-        ["LC_ALL", "LC_CTYPE", "LANG"].map(variable).into_iter().find(|v| !v.is_empty()).unwrap_or_default();
-    let utf8 = locale.to_lowercase().replace('-', "").contains("utf8");
-    findings.push(if utf8 {
-        Finding::new(AREA, "locale", State::Good, locale)
-    } else {
-        Finding::new(AREA, "locale", State::Warn, format!("{locale:?} does not say UTF-8"))
-            .hint("if frames look broken: export LANG=C.UTF-8")
+    findings.push(match term::locale() {
+        None => Finding::new(AREA, "locale", State::Good, "none set; taken for UTF-8")
+            .hint("if frames look broken: specreel --charset ascii"),
+        Some(locale) if term::is_utf8(&locale) => Finding::new(AREA, "locale", State::Good, locale),
+        Some(locale) => {
+            let words = format!("{locale:?} does not say UTF-8: the studio is drawn in ASCII");
+            Finding::new(AREA, "locale", State::Warn, words)
+                .hint("export LANG=C.UTF-8, or run specreel --charset utf-8")
+        }
     });
     findings
 }

@@ -158,6 +158,8 @@ pub(crate) struct Model {
     pub keymap: Keymap,
     pub themes: Vec<Theme>,
     pub theme: usize,
+    /// The terminal knows ASCII alone.
+    pub ascii: bool,
     pub settings: Settings,
     /// Counts while something goes on, for the spinner.
     pub tick: usize,
@@ -206,6 +208,7 @@ impl Model {
             keymap,
             themes,
             theme,
+            ascii: config.ascii,
             settings: Settings {
                 sampling: config.sampling,
                 max_pixels: config.max_pixels,

@@ -93,8 +93,9 @@ impl Prompt {
         kept.len() == content.len()
     }
 
-    /// Give a key to the editor. Up on the first line and Down on the last go through the history.
-    pub fn input(&mut self, key: Key) {
+    /// Give a key to the editor; false if the prompt has no room for what it types. Up on the first line and Down on the
+    /// last go through the history.
+    pub fn input(&mut self, key: Key) -> bool {
         let row = self.editor.cursor().0;
         let plain = !key.ctrl && !key.alt && !key.shift;
         match key.code {
@@ -102,11 +103,12 @@ impl Prompt {
             KeyCode::Down if plain && row + 1 == self.editor.lines().len() => self.newer(),
             // Enter runs and Tab changes panes; neither may reach the text by another way.
             KeyCode::Enter | KeyCode::Tab | KeyCode::Esc | KeyCode::F(_) => {}
-            KeyCode::Char(_) if self.is_full() => {}
+            KeyCode::Char(_) if key.typed().is_some() && self.is_full() => return false,
             _ => {
                 self.editor.input(key.to_editor());
             }
         }
+        true
     }
 
     fn is_full(&self) -> bool {
@@ -207,7 +209,8 @@ mod tests {
         assert_eq!(prompt.text(), "ab\nc");
         assert!(!prompt.paste(&"日".repeat(1 << 20)));
         assert!(prompt.text().len() <= MAX_PROMPT_BYTES);
-        prompt.input(Key::char('x'));
+        let taken = (0..4).filter(|_| prompt.input(Key::char('x'))).count();
+        assert!(taken < 4, "a full prompt takes no more");
         assert!(prompt.text().len() <= MAX_PROMPT_BYTES + 4);
     }
 }

@@ -165,7 +165,9 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
         Some(action) => actions::act(model, action),
         None if model.layer.is_some() => entry::type_key(model, key),
         None if model.focus == Pane::Prompt => {
-            model.prompt.input(key);
+            if !model.prompt.input(key) {
+                model.note(Tone::Bad, "the prompt is full");
+            }
             Vec::new()
         }
         None => Vec::new(),

@@ -1,0 +1,48 @@
+//! From a key to its frame: the real studio in a pseudo-terminal, keys typed one by one, the time until their effect is read
+//! back from the screen; idle, and while a run keeps all cores busy. `cargo bench --bench studio`.
+
+#[path = "../tests/pty/start.rs"]
+#[expect(clippy::unwrap_used, reason = "a measurement that fails says so by panicking")]
+mod start;
+#[path = "../tests/pty/terminal.rs"]
+#[expect(dead_code, clippy::unwrap_used, reason = "the tests use the rest; a measurement that fails panics")]
+mod terminal;
+
+use std::time::Duration;
+
+use terminal::Terminal;
+
+const KEYS: usize = 400;
+/// Keys come at the pace of a held key.
+const PACE: Duration = Duration::from_millis(33);
+
+fn main() {
+    let mut idle = start::studio(120, 40, &[]);
+    idle.wait("● ready");
+    report("idle", &mut idle);
+    let mut busy = start::endless(120, 40);
+    busy.wait("● ready");
+    busy.keys("\r");
+    busy.wait("writing");
+    // The library takes the keys that go up and down.
+    report("while a caption is written", &mut busy);
+    assert!(busy.text().contains("writing"), "the run ended too early");
+}
+
+fn report(when: &str, t: &mut Terminal) {
+    let mut times = Vec::with_capacity(KEYS);
+    for i in 0..KEYS {
+        std::thread::sleep(PACE);
+        let (key, line) = if i % 2 == 0 { ("j", "▸ three shapes") } else { ("k", "▸ one large shape") };
+        times.push(t.time_of_key(key, line).as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
+    println!(
+        "{when}: key to frame p50 {:.1} ms, p90 {:.1} ms, p99 {:.1} ms, slowest {:.1} ms ({KEYS} keys)",
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(1.0)
+    );
+}

@@ -1,0 +1,87 @@
+//! The screen for terminals that are not told to be UTF-8: in every cell the character of ASCII that looks most like what
+//! stood there.
+//!
+//! Done to the finished picture, so that no pane has to know.
+
+use ratatui::buffer::Buffer;
+
+/// Put ASCII in place of all else. Widths stay: a wide character becomes one `?` and a space.
+pub(crate) fn reduce(buffer: &mut Buffer) {
+    let area = buffer.area;
+    for y in area.top()..area.bottom() {
+        for x in area.left()..area.right() {
+            let Some(cell) = buffer.cell_mut((x, y)) else { continue };
+            if !cell.symbol().is_ascii() {
+                let c = cell.symbol().chars().next().unwrap_or(' ');
+                cell.set_char(ascii(c));
+            }
+        }
+    }
+}
+
+/// The character that looks most like this one.
+fn ascii(c: char) -> char {
+    match c {
+        ' '..='~' => c,
+        '─' | '━' | '–' | '—' | '░' | '▄' => '-',
+        '│' | '┃' | '╎' | '‖' | '▏' | '▎' | '▍' => '|',
+        '╭' | '╮' | '╰' | '╯' | '┌' | '┐' | '└' | '┘' | '├' | '┤' | '┬' | '┴' | '┼' => {
+            '+'
+        }
+        '█' | '▓' | '▉' | '▊' | '▋' | '▌' | '■' => '#',
+        '▒' | '▅' => '=',
+        '▁' | '▂' | '·' => '.',
+        '▃' => ':',
+        '▆' => '+',
+        '▇' | '●' => '*',
+        '≈' | '…' => '~',
+        '×' | '✗' => 'x',
+        '▸' | '▶' | '›' | '→' => '>',
+        '‹' | '←' => '<',
+        '↑' => '^',
+        '↓' => 'v',
+        '“' | '”' => '"',
+        '‘' | '’' => '\'',
+        '␣' => '_',
+        '⏎' => '$',
+        'τ' => 't',
+        // The spinner: dots that go round become a stroke that does.
+        '⠋' | '⠼' | '⠇' => '|',
+        '⠙' | '⠴' | '⠏' => '/',
+        '⠹' | '⠦' => '-',
+        '⠸' | '⠧' => '\\',
+        // Half of a picture's cell, and letters of other scripts.
+        '▀' => '"',
+        '\u{a0}' => ' ',
+        _ => '?',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::{layout::Rect, style::Style};
+
+    use super::*;
+
+    fn line(text: &str) -> String {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 12, 1));
+        buffer.set_string(0, 0, text, Style::new());
+        reduce(&mut buffer);
+        buffer.content().iter().map(|cell| cell.symbol()).collect()
+    }
+
+    #[test]
+    fn every_cell_is_ascii_and_keeps_its_place() {
+        assert_eq!(line("╭─ Café ─╮│"), "+- Caf? -+| ");
+        assert_eq!(line("日本 = x"), "? ?  = x    ");
+        assert_eq!(line("2.1× ▸ …"), "2.1x > ~    ");
+        assert_eq!(line("e\u{301}\u{302} ok"), "e ok        ");
+    }
+
+    #[test]
+    fn bars_keep_their_order() {
+        let dark = |c: char| ".:-=+*#".find(c).unwrap();
+        let steps: Vec<_> = "▁▂▃▄▅▆▇█".chars().map(|c| dark(ascii(c))).collect();
+        assert!(steps.is_sorted(), "{steps:?}");
+    }
+}

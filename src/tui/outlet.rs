@@ -1,0 +1,173 @@
+//! The way to the terminal: frames are written by a thread of their own.
+//!
+//! A terminal may take its time: a slow line, a window that is being dragged, a stopped output (`Ctrl-S`). Who waits for
+//! it is this thread. The studio goes on hearing keys, signals and the engine, and draws its next frame when the last one
+//! is through; so nothing piles up, and a decoder's speed does not depend on the terminal's.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Bytes on their way, and who writes them.
+pub(crate) struct Outlet {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<u8>,
+    writing: bool,
+    closed: bool,
+    failed: Option<io::Error>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Whoever panicked has only moved bytes.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outlet {
+    /// Write to `out` from now on; `through` is called on the writing thread whenever all is written.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(
+        mut out: impl Write + Send + 'static,
+        through: impl Fn() + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+        let of_thread = Arc::clone(&shared);
+        std::thread::Builder::new().name("terminal".into()).spawn(move || {
+            loop {
+                let mut state = of_thread.lock();
+                while state.waiting.is_empty() && !state.closed {
+                    state = of_thread.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                if state.waiting.is_empty() {
+                    return;
+                }
+                let bytes = std::mem::take(&mut state.waiting);
+                state.writing = true;
+                drop(state);
+                let written = out.write_all(&bytes).and_then(|()| out.flush());
+                let mut state = of_thread.lock();
+                state.writing = false;
+                if let Err(error) = written {
+                    state.failed = Some(error);
+                    state.waiting.clear();
+                }
+                drop(state);
+                of_thread.changed.notify_all();
+                through();
+            }
+        })?;
+        Ok(Self { shared })
+    }
+
+    /// Send bytes on their way.
+    ///
+    /// # Errors
+    /// What was sent before could not be written.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        if let Some(error) = state.failed.take() {
+            return Err(error);
+        }
+        state.waiting.extend_from_slice(bytes);
+        drop(state);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    /// True if all is written.
+    pub fn is_idle(&self) -> bool {
+        let state = self.shared.lock();
+        state.waiting.is_empty() && !state.writing
+    }
+
+    /// Wait until all is written, or until the time is over; true if all is.
+    pub fn wait_idle(&self, at_most: Duration) -> bool {
+        let until = Instant::now() + at_most;
+        let mut state = self.shared.lock();
+        while !state.waiting.is_empty() || state.writing {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        // Not joined: it may wait for a terminal that never reads.
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    /// A terminal that takes what it is given once it is allowed to.
+    struct Slow {
+        allowed: mpsc::Receiver<()>,
+        seen: mpsc::Sender<Vec<u8>>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.allowed.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
+            self.seen.send(bytes.to_vec()).ok();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_slow_terminal_and_nothing_is_lost() {
+        let (allow, allowed) = mpsc::channel();
+        let (seen, screen) = mpsc::channel();
+        let (through, told) = mpsc::channel();
+        let outlet = Outlet::start(Slow { allowed, seen }, move || through.send(()).unwrap()).unwrap();
+        assert!(outlet.is_idle() && outlet.wait_idle(LONG));
+        outlet.send(b"one").unwrap();
+        assert!(!outlet.is_idle() && !outlet.wait_idle(Duration::from_millis(1)));
+        allow.send(()).unwrap();
+        told.recv_timeout(LONG).unwrap();
+        assert!(outlet.is_idle());
+        outlet.send(b"two").unwrap();
+        outlet.send(b"three").unwrap();
+        allow.send(()).unwrap();
+        allow.send(()).unwrap();
+        assert!(outlet.wait_idle(LONG));
+        assert_eq!(screen.try_iter().collect::<Vec<_>>().concat(), b"onetwothree");
+    }
+
+    #[test]
+    fn a_terminal_that_is_gone_is_an_error_at_the_next_frame() {
+        let (allow, allowed) = mpsc::channel();
+        let outlet = Outlet::start(Slow { allowed, seen: mpsc::channel().0 }, || {}).unwrap();
+        drop(allow);
+        outlet.send(b"one").unwrap();
+        assert!(outlet.wait_idle(LONG));
+        assert_eq!(outlet.send(b"two").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+}

@@ -1,0 +1,184 @@
+//! What terminals do to a program: storms of sizes, megabytes of keys, silence, other characters, a multiplexer.
+
+use std::{process::Command, time::Duration};
+
+use super::{
+    start::{clips, endless, studio},
+    terminal::{TOO_LONG, Terminal},
+};
+
+#[test]
+fn a_storm_of_sizes_ends_with_a_whole_picture() {
+    let mut t = endless(100, 30);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("writing");
+    // Sizes as a hand at a window's corner makes them, the impossible ones among them.
+    let mut seed = 7u32;
+    let mut next = |least: u32, most: u32| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (least + (seed >> 16) % (most - least)) as u16
+    };
+    for i in 0..200 {
+        t.resize(next(1, 220), next(1, 70));
+        if i % 20 == 0 {
+            t.keys("\t");
+        }
+    }
+    t.resize(110, 32);
+    t.keys("\u{3}");
+    t.wait("cancelled");
+    t.wait("Library");
+    let shown = t.settled();
+    t.forget();
+    t.keys("\u{c}");
+    t.wait("Library");
+    assert_eq!(t.settled(), shown, "the picture was not whole");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn a_megabyte_that_is_pasted_is_cut_and_said() {
+    let mut t = studio(100, 30, &[]);
+    t.wait("● ready");
+    let text = "a long story, pasted by mistake\n".repeat(32_768);
+    t.keys("e");
+    t.keys(&format!("\u{1b}[200~{text}\u{1b}[201~"));
+    t.wait("too long for a prompt and was cut");
+    // Outside the prompt it is no prompt and no path.
+    t.keys("\u{1b}");
+    t.gone("too long");
+    t.keys(&format!("\u{1b}[200~{text}\u{1b}[201~"));
+    t.wait("paste a path of a video");
+    t.keys("\u{11}");
+    assert_eq!(t.exit_code(), 0);
+}
+
+#[test]
+fn a_text_that_arrives_as_keys_is_taken_in() {
+    // A terminal without bracketed paste types what is pasted.
+    let mut t = studio(100, 30, &[]);
+    t.wait("● ready");
+    t.keys("e");
+    t.keys(&"many words ".repeat(20_000));
+    t.wait("the prompt is full");
+    t.keys("\u{11}");
+    assert_eq!(t.exit_code(), 0);
+}
+
+#[test]
+fn a_terminal_that_reads_nothing_stops_nothing() {
+    let mut t = studio(100, 30, &[]);
+    t.wait("● ready");
+    t.stop_reading();
+    // More than a terminal's line holds is drawn before and after the run.
+    for _ in 0..20 {
+        t.keys("mq");
+    }
+    t.keys("\r");
+    t.until_session(|text| text.contains("\"event\":\"done\""));
+    t.signal("-TERM");
+    t.wait_end();
+}
+
+#[test]
+fn a_terminal_that_was_stopped_goes_on_with_the_newest_picture() {
+    let mut t = studio(100, 30, &[]);
+    t.wait("● ready");
+    t.stop_reading();
+    for _ in 0..20 {
+        t.keys("mq");
+    }
+    t.keys("\r");
+    t.until_session(|text| text.contains("\"event\":\"done\""));
+    t.go_on_reading();
+    t.wait("done");
+    t.wait("tau");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn without_utf8_everything_is_drawn_in_ascii() {
+    let clips = clips();
+    let args = ["--library", clips.to_str().unwrap()];
+    let mut t = Terminal::start_with(100, 30, &args, &[("LANG", "C")]);
+    t.wait("* ready");
+    t.keys("\r");
+    t.wait("done");
+    t.wait("+ Caption ---");
+    for keys in ["?", "\u{1b}m", "\u{1b}S", "\u{1b}i"] {
+        t.keys(keys);
+        let text = t.settled();
+        assert!(text.is_ascii(), "{text}");
+    }
+    t.keys("\u{1b}q");
+    assert_eq!(t.exit_code(), 0);
+    // Told otherwise, it believes the user.
+    let mut t =
+        Terminal::start_with(100, 30, &[&args[..], &["--charset", "utf-8"]].concat(), &[("LC_ALL", "C")]);
+    t.wait("● ready");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_studio_that_waits_takes_no_time() {
+    let mut t = studio(100, 30, &[]);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("done");
+    // Whatever is looked at after a run is looked at once; a second without a tick has to come.
+    let begun = std::time::Instant::now();
+    loop {
+        let before = t.ticks();
+        std::thread::sleep(Duration::from_secs(1));
+        if t.ticks() == before {
+            break;
+        }
+        assert!(begun.elapsed() < TOO_LONG, "it never rests:\n{}", t.text());
+    }
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+}
+
+/// A server of its own, gone with the test.
+struct Tmux(String);
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        Command::new("tmux").args(["-L", &self.0, "kill-server"]).output().ok();
+    }
+}
+
+#[test]
+fn inside_tmux() {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        eprintln!("there is no tmux here: nothing was tested");
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_specreel");
+    let inside = format!("{program} --library {}", clips().display());
+    let server = Tmux(format!("specreel-{}", std::process::id()));
+    let args = ["-f", "/dev/null", "-L", &server.0, "new-session", "-s", "studio", &inside];
+    let mut t = Terminal::start_program("tmux", 100, 31, &args, &[("LANG", "C.UTF-8")]);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("done");
+    t.wait("speedup");
+    assert!(t.caption_has_style(), "no verdict can be seen");
+    t.resize(80, 25);
+    t.wait("done");
+    // Keys that a multiplexer writes in its own way.
+    t.keys("\u{1b}[Z");
+    t.keys("?");
+    t.wait("search");
+    t.keys("\u{1b}");
+    t.gone("search");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+}
