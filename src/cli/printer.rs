@@ -281,7 +281,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             self.ends_line = if text.is_empty() { self.ends_line } else { text.ends_with('\n') };
         }
         self.close()?;
-        if stats.emitted == 0 && reason == StopReason::Cancelled {
+        if stats.emitted == 0 && reason == StopReason::Cancelled && self.pieces.emitted == 0 {
             self.say("interrupted\n")?;
             return Ok(());
         }
@@ -299,7 +299,8 @@ impl<O: Write, E: Write> Printer<O, E> {
         };
         let mut account = String::new();
         if let Some(segment) = self.segment {
-            let _ = writeln!(account, "pieces    {} of {}", segment.index + 1, segment.count);
+            let done = segment.index + usize::from(reason != StopReason::Cancelled);
+            let _ = writeln!(account, "pieces    {done} of {}", segment.count);
         }
         if self.style.terminal && !self.style.json && self.wrote {
             // On a screen the caption and what is said about it stand apart.

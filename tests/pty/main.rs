@@ -355,17 +355,16 @@ fn a_clip_in_pieces_is_searched_and_kept() {
     t.wait("state     done");
     // The search, across what is written.
     t.keys("\t\t");
-    t.wait("/ filter");
-    t.keys("/");
-    t.keys("clip");
-    t.wait("/ clip");
-    t.wait("1 of ");
+    t.wait("r again");
+    t.keys("/clip");
+    t.wait("/ clip▏ ");
     t.keys("\r");
-    t.wait("n next");
+    t.wait("Nn match");
+    t.wait("/ clip 1 of ");
     t.keys("n");
-    t.wait("2 of ");
+    t.wait("/ clip 2 of ");
     t.keys("\u{1b}");
-    t.gone("2 of ");
+    t.gone("/ clip");
     // One file for all pieces, which the command line makes into subtitles.
     let kept = t.sessions();
     assert_eq!(kept.len(), 1, "{kept:?}");
@@ -376,7 +375,8 @@ fn a_clip_in_pieces_is_searched_and_kept() {
     assert!(subtitles.matches(" --> ").count() > 1, "{subtitles}");
     // A replay has all pieces, too.
     t.keys("S");
-    t.wait("pieces");
+    t.wait("Saved runs");
+    t.wait(" now ");
     t.keys("\r");
     t.wait("▶ ");
     t.keys("++++++");
@@ -405,7 +405,7 @@ fn prompts_come_back_in_the_next_sitting_unless_nobody_wants_it() {
     let mut t = sitting();
     t.keys("\u{15}Which zebra moves?\r");
     t.wait("state     done");
-    t.signal("TERM");
+    t.signal("-TERM");
     t.exit_code();
     let file = data.path().join("specreel/prompts.jsonl");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "\"Which zebra moves?\"\n");
@@ -415,7 +415,7 @@ fn prompts_come_back_in_the_next_sitting_unless_nobody_wants_it() {
     t.wait("Earlier prompts");
     t.keys("zbr\r");
     t.wait("Which zebra moves?");
-    t.signal("TERM");
+    t.signal("-TERM");
     t.exit_code();
 
     std::fs::create_dir_all(config.path().join("specreel")).unwrap();
@@ -425,9 +425,9 @@ fn prompts_come_back_in_the_next_sitting_unless_nobody_wants_it() {
     t.keys("\u{15}Not to be kept.\r");
     t.wait("state     done");
     t.keys("\u{12}");
-    t.wait("Not to be kept.");
+    t.wait("Earlier prompts");
     assert!(!t.text().contains("zebra"), "{}", t.text());
-    t.signal("TERM");
+    t.signal("-TERM");
     t.exit_code();
     assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 1);
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{account, together};
+use super::{account, title, together};
 use crate::{
     record::{Step, Verdict},
     tui::model::{inspect::reason, run::Run},
@@ -22,7 +22,7 @@ pub(super) fn write(runs: &[&Run]) -> String {
     let Some(run) = &together(runs) else { return String::new() };
     let about = &run.about;
     let mark = if about.lossless { "lossless" } else { "lossy" };
-    let title = escape(&about.title);
+    let title = escape(&title(run));
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n"

@@ -1,6 +1,6 @@
 //! A run as Markdown: the caption with what the target would not have written in emphasis, and the account.
 
-use super::{account, together};
+use super::{account, title, together};
 use crate::tui::model::run::Run;
 
 pub(super) fn write(runs: &[&Run]) -> String {
@@ -8,7 +8,7 @@ pub(super) fn write(runs: &[&Run]) -> String {
     let about = &whole.about;
     let mark = if about.lossless { "lossless" } else { "lossy" };
     let quote = |text: &str| escape(text).replace('\n', "\n> ");
-    let mut out = format!("# {}\n\n", escape(&about.title));
+    let mut out = format!("# {}\n\n", escape(&title(&whole)));
     for turn in &about.before {
         out += &format!("> {}\n\n{}\n\n", quote(&turn.prompt), escape(turn.answer.trim()));
     }

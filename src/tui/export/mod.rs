@@ -72,6 +72,11 @@ impl Format {
     }
 }
 
+/// The clip; of one part of it by itself, which.
+fn title(run: &Run) -> String {
+    if run.group().is_some() { run.about.title.clone() } else { run.about.name() }
+}
+
 /// The caption alone; of several pieces each with its times.
 fn text_of(runs: &[&Run]) -> String {
     let line = |run: &&Run| match run.about.span.filter(|_| run.group().is_some()) {

@@ -52,6 +52,13 @@ pub(crate) struct About {
     pub replayed: bool,
 }
 
+impl About {
+    /// The clip, and which part of it.
+    pub fn name(&self) -> String {
+        self.span.map_or_else(|| self.title.clone(), |span| format!("{} · {span}", self.title))
+    }
+}
+
 /// What a run is to be about.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {

@@ -16,6 +16,9 @@ pub(crate) struct Search {
 /// Where `query` stands in `text`, as ranges of bytes between whole characters, one after the other. Case counts only where the
 /// query has a capital letter; blanks of the query are also line ends.
 pub(crate) fn matches(text: &str, query: &str) -> Vec<Range<usize>> {
+    if query.is_empty() {
+        return Vec::new();
+    }
     let exact = query.chars().any(char::is_uppercase);
     let fold = |grapheme: &str| -> String {
         match grapheme {
@@ -27,9 +30,6 @@ pub(crate) fn matches(text: &str, query: &str) -> Vec<Range<usize>> {
     let wanted: Vec<String> = query.graphemes(true).map(fold).collect();
     let there: Vec<(usize, &str)> = text.grapheme_indices(true).collect();
     let mut found = Vec::new();
-    if wanted.is_empty() {
-        return found;
-    }
     let folded: Vec<String> = there.iter().map(|(_, g)| fold(g)).collect();
     let mut at = 0;
     while at + wanted.len() <= folded.len() {

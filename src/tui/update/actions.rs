@@ -168,7 +168,9 @@ fn back(model: &mut Model) -> Vec<Effect> {
             model.search = Search::default();
         }
         None if model.shown_replay().is_some() => sessions::end(model),
-        None if model.runs.active().is_some() || model.waiting.is_some() => return runs::cancel(model),
+        None if model.runs.active().is_some() || model.waiting.is_some() || model.cutting.is_some() => {
+            return runs::cancel(model);
+        }
         None if model.focus == Pane::Prompt => model.focus = Pane::Caption,
         None => {}
     }

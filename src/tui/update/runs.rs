@@ -137,6 +137,7 @@ fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
     };
     // What waits is not wanted any more.
     model.queue.clear();
+    model.cutting = None;
     let waiting = waiting(model, subject, method);
     model.waiting = Some(waiting);
     // On a low screen only one pane is whole: the one that the run is about.
@@ -176,7 +177,7 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
 
 /// End the run, or forget the one that waits.
 pub(super) fn cancel(model: &mut Model) -> Vec<Effect> {
-    let waited = model.waiting.take().is_some() | !model.queue.is_empty();
+    let waited = model.waiting.take().is_some() | model.cutting.take().is_some() | !model.queue.is_empty();
     model.queue.clear();
     let Some(id) = model.runs.active().filter(|r| r.state != RunState::Cancelling).map(|r| r.id) else {
         if waited {

@@ -48,7 +48,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         ];
         if room > 60 {
             foot.push(Span::styled(
-                format!("· {} ", text::fit(&run.about.title, room / 3)),
+                format!("· {} ", text::fit(&run.about.name(), room / 3)),
                 theme.style(Role::Dim),
             ));
         }

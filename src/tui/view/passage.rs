@@ -128,8 +128,10 @@ impl Writer<'_> {
     /// One paragraph, with what is searched marked.
     fn say(&mut self, parts: Vec<Part<'_>>) {
         let first = self.laid.lines.len();
-        let whole: String = parts.iter().map(|(text, _)| text.as_ref()).collect();
-        let found = matches(&whole, &self.model.search.query);
+        let found = match self.model.search.query.as_str() {
+            "" => Vec::new(),
+            query => matches(&parts.iter().map(|(text, _)| text.as_ref()).collect::<String>(), query),
+        };
         let current = self.model.search.at.checked_sub(self.laid.found.len());
         let parts = if found.is_empty() { parts } else { self.marked(parts, &found, current) };
         let lines = wrap_placed(parts.iter().map(|(text, style)| (text.as_ref(), *style)), self.columns);
