@@ -39,36 +39,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         frame.render_widget(Paragraph::new(wrap([(words.as_str(), dim)], columns)), inner);
         return;
     };
-    if !list.filter.is_empty() || model.layer == Some(Layer::SessionFilter) {
-        let typing = model.layer == Some(Layer::SessionFilter);
-        let room = columns.saturating_sub(6);
-        let words = Line::from(vec![
-            Span::styled(" / ", theme.style(Role::Key)),
-            Span::raw(text::fit_end(&text::clean_line(&list.filter), room)),
-            Span::styled(if typing { "▏ " } else { " " }, theme.style(Role::Accent)),
-        ]);
-        frame.render_widget(
-            words,
-            Rect {
-                x: area.x + 2,
-                y: area.bottom().saturating_sub(1),
-                width: area.width.saturating_sub(4),
-                height: 1,
-            },
-        );
-    }
-    let total: u64 = entries.iter().map(|e| e.bytes).sum();
-    let words =
-        Line::styled(format!(" {} runs, {} ", entries.len(), units::bytes(total)), dim).right_aligned();
-    frame.render_widget(
-        words,
-        Rect {
-            x: area.x + 1,
-            y: area.bottom().saturating_sub(1),
-            width: area.width.saturating_sub(2),
-            height: 1,
-        },
-    );
+    foot(model, entries, theme, frame, area);
     let shown: Vec<&SessionEntry> = list.shown.iter().filter_map(|i| entries.get(*i)).collect();
     let below = (inner.height / 3).clamp(4, 10);
     let rows = usize::from(inner.height.saturating_sub(below + 1)).max(1);
@@ -87,6 +58,9 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     );
     let mut lines = vec![Line::styled(text::fit(&head, columns), dim)];
     let top = window_top(list.cursor, shown.len(), rows);
+    if shown.is_empty() {
+        lines.push(Line::styled("None of them says this.", dim));
+    }
     for (i, entry) in shown.into_iter().enumerate().skip(top).take(rows) {
         lines.push(line(entry, i == list.cursor, clip, columns, theme));
     }
@@ -94,6 +68,25 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     if let Some(entry) = list.selected() {
         let at = Rect { y: inner.bottom() - below, height: below, ..inner };
         frame.render_widget(Paragraph::new(details(model, entry, columns, theme)), at);
+    }
+}
+
+/// On the lower border: the filter, and what all take on the disk.
+fn foot(model: &Model, entries: &[SessionEntry], theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    let at = Rect { x: area.x + 2, y: area.bottom() - 1, width: area.width.saturating_sub(4), height: 1 };
+    let dim = theme.style(Role::Dim);
+    let (n, bytes) = (entries.len(), entries.iter().map(|e| e.bytes).sum());
+    let words = format!(" {n} {}, {} ", if n == 1 { "run" } else { "runs" }, units::bytes(bytes));
+    let room = usize::from(at.width).saturating_sub(text::width(&words) + 6);
+    frame.render_widget(Line::from(Span::styled(words, dim)).right_aligned(), at);
+    let (filter, typing) = (&model.sessions.filter, model.layer == Some(Layer::SessionFilter));
+    if typing || !filter.is_empty() {
+        let words = Line::from(vec![
+            Span::styled(" / ", theme.style(Role::Key)),
+            Span::raw(text::fit_end(&text::clean_line(filter), room)),
+            Span::styled(if typing { "▏ " } else { " " }, theme.style(Role::Accent)),
+        ]);
+        frame.render_widget(words, at);
     }
 }
 
