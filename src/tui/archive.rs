@@ -15,6 +15,8 @@ use crate::record::{EventKind, Failure, Session, Stats, StopReason, Turn, sessio
 const MAX_LISTED: usize = 1000;
 /// Longest first line that is read: it holds a prompt.
 const MAX_FIRST: u64 = 1 << 20;
+/// Within so many bytes a line says which event it is.
+const MAX_HEAD: usize = 200;
 /// Longest last line that is read: it holds a whole caption.
 const MAX_LAST: u64 = 8 << 20;
 
@@ -139,9 +141,10 @@ fn pieces(mut file: &File, count: usize) -> io::Result<(Ended, String, Box<Stats
     let mut line = Vec::new();
     let mut reader = BufReader::with_capacity(1 << 16, file);
     while reader.by_ref().take(MAX_LAST).read_until(b'\n', &mut line)? > 0 {
-        // Within a text the quotes would be escaped.
-        let says = |name: &str| line.windows(name.len()).any(|w| w == name.as_bytes());
-        let worth = ["started", "done", "failed"].iter().any(|e| says(&format!("\"event\":\"{e}\"")));
+        // What it is stands at the beginning; within a text the quotes would be escaped.
+        let head = String::from_utf8_lossy(&line[..line.len().min(MAX_HEAD)]);
+        let worth =
+            ["started", "done", "failed"].iter().any(|e| head.contains(&format!("\"event\":\"{e}\"")));
         if worth && let Ok(Line { event, .. }) = serde_json::from_slice(&line) {
             match event.kind {
                 EventKind::Started { span, .. } => {

@@ -6,7 +6,11 @@
 
 use std::{ops::Range, path::Path};
 
-use super::{Error, source::Source, timeline::Timeline};
+use super::{
+    Error,
+    source::Source,
+    timeline::{ROUNDING_S, Timeline},
+};
 use crate::record::Span;
 
 /// More pieces are not captioned.
@@ -70,7 +74,7 @@ pub(super) fn frames_of(path: &Path, timeline: &Timeline, span: Span) -> Result<
 
 /// `whole` in pieces of `seconds`, given the times of its frames in order. Pieces with too few frames grow.
 fn cut(times: &[f64], whole: Span, seconds: f64) -> Vec<Span> {
-    let before = |end: f64| times.partition_point(|t| *t < end);
+    let before = |end: f64| times.partition_point(|t| *t < end - ROUNDING_S);
     let frames = |span: &Span| before(span.end) - before(span.start);
     let n = (whole.seconds() / seconds).ceil().max(1.0) as usize;
     let mut pieces: Vec<Span> = Vec::new();
@@ -143,7 +147,7 @@ mod tests {
                 prop_assert_eq!(pair[0].end, pair[1].start);
             }
             let held: Vec<usize> =
-                pieces.iter().map(|p| times.iter().filter(|t| p.contains(**t)).count()).collect();
+                pieces.iter().map(|p| times.iter().filter(|t| p.contains(**t + ROUNDING_S)).count()).collect();
             prop_assert_eq!(held.iter().sum::<usize>(), times.len(), "every frame is in one piece");
             if pieces.len() > 1 {
                 prop_assert!(held.iter().all(|n| *n >= LEAST_FRAMES), "{:?}", held);

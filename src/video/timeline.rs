@@ -20,6 +20,9 @@ use crate::record::Span;
 /// A file up to this size is read through to know its frames exactly; it must be read anyway, unless it is long.
 const READ_THROUGH_BYTES: u64 = 1 << 29;
 
+/// A frame whose time, counted in ticks, comes out so little before a moment is shown from that moment on.
+pub(super) const ROUNDING_S: f64 = 1e-6;
+
 /// Skipping fewer frames than this is not worth a seek.
 const WORTH_A_SEEK: usize = 16;
 
@@ -134,7 +137,7 @@ impl Timeline {
 
     /// The frames that are shown in a span of seconds.
     pub fn frames(&self, span: Span) -> Range<usize> {
-        let first_from = |seconds: f64| partition(self.total, |i| self.seconds(i) < seconds);
+        let first_from = |seconds: f64| partition(self.total, |i| self.seconds(i) < seconds - ROUNDING_S);
         let start = first_from(span.start);
         start..first_from(span.end).max(start)
     }
