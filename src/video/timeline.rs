@@ -200,6 +200,22 @@ impl Timeline {
             Kind::Counted => None,
         }
     }
+
+    /// The time stamp to seek to where frame `wanted` did not come after a seek to the keyframe before it: a keyframe at
+    /// least `back` frames before that one. None where there is none.
+    pub fn earlier_target(&self, wanted: usize, back: usize) -> Option<i64> {
+        match &self.kind {
+            Kind::Exact { stamps, keys } => {
+                let stamp = stamps.get(wanted)?;
+                let key = keys.get(keys.partition_point(|k| k <= stamp).checked_sub(1)?)?;
+                let at = stamps.partition_point(|s| s < key).checked_sub(back)?;
+                keys.get(keys.partition_point(|k| *k <= stamps[at]).checked_sub(1)?).copied()
+            }
+            // Where its keyframes are is not known.
+            Kind::Constant { .. } => self.stamp(wanted.checked_sub(2 * back)?),
+            Kind::Counted => None,
+        }
+    }
 }
 
 /// The first of `n` indices for which `before` does not hold; it holds for those below.
@@ -293,6 +309,14 @@ mod tests {
         assert_eq!(seek(0, 99), Some(75));
         assert_eq!(seek(20, 45), None, "the keyframe is only five frames ahead");
         assert_eq!(seek(70, 99), None);
+    }
+
+    #[test]
+    fn a_second_seek_begins_at_a_keyframe_well_before() {
+        let line = groups();
+        assert_eq!([30, 50, 99].map(|i| line.earlier_target(i, 16)), [Some(0), Some(25), Some(50)]);
+        assert_eq!([0, 24].map(|i| line.earlier_target(i, 16)), [None, None]);
+        assert_eq!([99, 75, 60].map(|i| line.earlier_target(i, 60)), [Some(0), Some(0), None]);
     }
 
     #[test]

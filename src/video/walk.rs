@@ -12,6 +12,10 @@ const THREADS: usize = 2;
 /// After this many refused packets or frames in a row nothing good will come.
 const PATIENCE: usize = 1000;
 
+/// Frames before the keyframe from which a second attempt begins, and attempts at all.
+const BACK_OFF: usize = 16;
+const ATTEMPTS: usize = 6;
+
 /// What is done with a wanted frame: its index, then the picture.
 pub(super) type Meet<'m> = dyn FnMut(usize, &frame::Video) -> Result<ControlFlow<()>, Error> + 'm;
 
@@ -29,6 +33,10 @@ pub(super) struct Walk<'a> {
     may_seek: bool,
     /// No frame has come out since the start or the last seek.
     fresh: bool,
+    /// How far back the next attempt begins to meet a wanted frame that was sought; none where it was met or not sought.
+    back_off: Option<usize>,
+    /// Attempts left for all of the file: a damaged one must not be decoded over and over.
+    attempts: usize,
     /// What the decoder said last.
     pub complaint: Option<ffmpeg::Error>,
 }
@@ -51,6 +59,8 @@ impl<'a> Walk<'a> {
             position: 0,
             may_seek: !timeline.is_counted(),
             fresh: true,
+            back_off: None,
+            attempts: ATTEMPTS,
             complaint: None,
         })
     }
@@ -62,7 +72,22 @@ impl<'a> Walk<'a> {
         self.jump(next)?;
         let mut picture = frame::Video::empty();
         while next < self.wanted.len() {
-            if !self.pull(&mut picture) {
+            let there = self.pull(&mut picture);
+            if let Some(back) = self.back_off
+                && self.attempts > 0
+                && (!there || self.index_of(&picture) > self.wanted[next])
+            {
+                // Missed. Decoders begin badly at some keyframes: H.264's leaves out frames that follow that of an open
+                // group. It has found its feet when it comes from further back.
+                self.attempts -= 1;
+                self.back_off = Some(back * 8);
+                match self.timeline.earlier_target(self.wanted[next], back) {
+                    Some(target) => self.seek(target)?,
+                    None => self.run_through()?,
+                }
+                continue;
+            }
+            if !there {
                 if self.fresh && self.may_seek {
                     // Some containers seek to where no keyframe follows.
                     self.run_through()?;
@@ -78,6 +103,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             self.position = index + 1;
+            self.back_off = self.back_off.filter(|_| index < self.wanted[next]);
             if index < self.wanted[next] {
                 continue;
             }
@@ -155,22 +181,29 @@ impl<'a> Walk<'a> {
         let Some(target) = target else {
             return Ok(());
         };
+        self.back_off = Some(BACK_OFF);
+        self.seek(target)
+    }
+
+    fn seek(&mut self, target: i64) -> Result<(), Error> {
         match self.source.seek(target) {
             Ok(()) => {
+                // After the end of the file a decoder is empty and takes packets again once it is flushed.
                 self.decoder.flush();
                 self.fresh = true;
+                Ok(())
             }
             Err(error) => {
                 tracing::debug!(%error, path = %self.source.path.display(), "cannot seek; running through");
-                self.run_through()?;
+                self.run_through()
             }
         }
-        Ok(())
     }
 
     /// Back to the beginning, with a new decoder, and no seeks from now on.
     fn run_through(&mut self) -> Result<(), Error> {
         self.may_seek = false;
+        self.back_off = None;
         self.source = Source::open(&self.source.path)?;
         self.decoder = self.source.decoder(THREADS)?;
         self.position = 0;

@@ -66,12 +66,40 @@ fn every_frame_of_every_container_is_itself() {
 
 #[test]
 fn sampled_frames_are_the_same_whether_sought_or_run_through() {
-    for group in [5, 20, 60, 250] {
+    for (group, open) in [(5, false), (20, false), (60, false), (250, false), (20, true), (62, true)] {
         for extension in ["mp4", "mkv", "ts"] {
-            let file = Clip { extension, ..Clip::h264(250, group) }.write();
+            let file = Clip { extension, open, ..Clip::h264(250, group) }.write();
             for frames in [2, 4, 8, 50] {
                 let indices = faithful(&file, &Rule::QWEN_VL, Sampling::Frames(frames));
                 assert_eq!(indices.len(), frames, "{extension}, groups of {group}");
+            }
+        }
+    }
+}
+
+#[test]
+fn right_after_the_keyframe_of_an_open_group_frames_are_there() {
+    // The decoder calls the frames just after such a keyframe incomplete when it has begun with it.
+    for length in 61..70 {
+        for b_frames in [2, 3] {
+            let file = Clip { open: true, b_frames, ..Clip::h264(length, 60) }.write();
+            assert_eq!(faithful(&file, &EVERY_FRAME, Sampling::Frames(2)), [0, length - 1]);
+        }
+    }
+}
+
+#[test]
+fn of_the_embedded_clips_every_sampled_frame_comes() {
+    for name in ["one-large-shape", "three-shapes", "three-shots", "wide-two-shots"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/clips").join(name);
+        let path = path.with_extension("mp4");
+        let (all, frames) = run(&path, &EVERY_FRAME, Sampling::Auto);
+        assert_eq!(all.missing, None);
+        for count in [2, 3, 5, 12, 33] {
+            let (some, sampled) = run(&path, &EVERY_FRAME, Sampling::Frames(count));
+            assert_eq!((some.missing, sampled.len()), (None, count), "{name}");
+            for frame in sampled {
+                assert!(frame == frames[frame.index], "{name}: frame {} is not itself", frame.index);
             }
         }
     }

@@ -25,6 +25,8 @@ pub struct Clip {
     pub stamps: Vec<i64>,
     pub group: u32,
     pub b_frames: usize,
+    /// Frames may refer to those before the keyframe that they follow in the file (an open group).
+    pub open: bool,
     /// The index of frames in front of the media.
     pub faststart: bool,
 }
@@ -43,6 +45,7 @@ impl Clip {
             stamps: (0..frames as i64).map(|i| i * 40).collect(),
             group: 12,
             b_frames: 0,
+            open: false,
             faststart: false,
         }
     }
@@ -83,6 +86,9 @@ impl Clip {
             options.set("crf", "10");
             options.set("sc_threshold", "0");
             options.set("b_strategy", "0");
+            if self.open {
+                options.set("x264-params", "open-gop=1:b-pyramid=normal");
+            }
         }
         let mut encoder = context.open_as_with(codec, options).unwrap();
         let mut stream = output.add_stream(codec).unwrap();

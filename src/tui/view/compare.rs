@@ -24,8 +24,39 @@ use crate::{
     },
 };
 
-/// Columns of the numbers.
-const NUMBERS: usize = 9 + 9 + 7 + 7 + 13;
+/// A column of the table: heading, width, and its place among those that are left out where there is no room (0 stays).
+struct Column {
+    head: &'static str,
+    width: usize,
+    leaves: u8,
+}
+
+/// The numbers of a run, in this order.
+const COLUMNS: [Column; 5] = [
+    Column { head: "tok/s", width: 9, leaves: 1 },
+    Column { head: "speedup", width: 9, leaves: 0 },
+    Column { head: "tau", width: 7, leaves: 2 },
+    Column { head: "loose", width: 7, leaves: 0 },
+    Column { head: "differs from", width: 13, leaves: 0 },
+];
+
+/// Least room for the names of methods, and what stands around them.
+const NAME: usize = 14;
+const AROUND: usize = 2 + 3;
+
+/// The columns that fit beside the names.
+fn fitting(columns: usize) -> Vec<bool> {
+    let mut shown = vec![true; COLUMNS.len()];
+    for leaves in 1.. {
+        let used: usize = COLUMNS.iter().zip(&shown).filter(|(_, s)| **s).map(|(c, _)| c.width).sum();
+        let Some(next) = COLUMNS.iter().position(|c| c.leaves == leaves) else { break };
+        if used + NAME + AROUND <= columns {
+            break;
+        }
+        shown[next] = false;
+    }
+    shown
+}
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(comparison) = &model.comparison else { return };
@@ -96,16 +127,13 @@ fn lines(
     rows: usize,
 ) -> Vec<Line<'static>> {
     let dim = theme.style(Role::Dim);
-    let name = columns.saturating_sub(NUMBERS + 2 + 3).clamp(8, 36);
-    let head = format!(
-        "  {}   {:>9}{:>9}{:>7}{:>7}{:>13}",
-        text::pad("method", name),
-        "tok/s",
-        "speedup",
-        "tau",
-        "loose",
-        "differs from"
-    );
+    let fitting = fitting(columns);
+    let taken: usize = COLUMNS.iter().zip(&fitting).filter(|(_, fits)| **fits).map(|(c, _)| c.width).sum();
+    let name = columns.saturating_sub(taken + AROUND).clamp(8, 36);
+    let mut head = format!("  {}   ", text::pad("method", name));
+    for (column, _) in COLUMNS.iter().zip(&fitting).filter(|(_, fits)| **fits) {
+        head.push_str(&format!("{:>1$}", column.head, column.width));
+    }
     let mut out = vec![Line::styled(text::fit(&head, columns), dim)];
     let lanes = shown(model, comparison);
     let best = lanes.iter().filter_map(|l| l.speedup).fold(0.0, f64::max);
@@ -124,7 +152,11 @@ fn lines(
             ),
         ];
         match one.run.filter(|r| r.stats.steps > 0) {
-            Some(run) => spans.extend(numbers(run, one, plain, best, theme, here)),
+            Some(run) => {
+                let numbers = numbers(run, one, plain, best, theme, here);
+                let shown = numbers.into_iter().zip(&fitting).filter(|(_, fits)| **fits);
+                spans.extend(shown.map(|(number, _)| number));
+            }
             None => {
                 let words = match one.run.map(|r| &r.state) {
                     Some(RunState::Failed(failure)) => failure.error.clone(),
@@ -134,7 +166,10 @@ fn lines(
                     None if model.queue.iter().any(|w| w.request.run == one.lane.run) => "waits".into(),
                     None => "did not run".into(),
                 };
-                spans.push(Span::styled(format!("    {}", text::fit(&words, NUMBERS - 4)), of(dim)));
+                spans.push(Span::styled(
+                    format!("    {}", text::fit(&words, taken.saturating_sub(4))),
+                    of(dim),
+                ));
             }
         }
         let mut line = Line::from(spans);
@@ -164,7 +199,7 @@ fn numbers(
     best: f64,
     theme: &Theme,
     here: bool,
-) -> Vec<Span<'static>> {
+) -> [Span<'static>; COLUMNS.len()] {
     let stats = &run.stats;
     let none = || "–".to_owned();
     let speedup = one.speedup.map_or_else(none, |s| format!("{s:.2}×"));
@@ -181,11 +216,13 @@ fn numbers(
         },
     };
     let style = if fastest { theme.style(Role::Good) } else { Style::new() };
-    vec![
-        Span::raw(format!("{:>9.1}", stats.tokens_per_second)),
-        Span::styled(format!("{speedup:>9}"), style),
-        Span::raw(format!("{tau:>7}{loose:>7}{differs:>13}")),
-    ]
+    let words = [format!("{:.1}", stats.tokens_per_second), speedup, tau, loose, differs];
+    let mut i = 0;
+    words.map(|words| {
+        let Column { head, width, .. } = &COLUMNS[i];
+        i += 1;
+        Span::styled(format!("{words:>width$}"), if *head == "speedup" { style } else { Style::new() })
+    })
 }
 
 /// The selected caption; against that of the target alone, what was left out is struck and what was put in stands out.
@@ -254,5 +291,19 @@ fn plot(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame
             Line::styled(text::fit(&format!("{symbol} {}", point.label), names), style)
         };
         frame.render_widget(Paragraph::new(plot.symbols().map(line).collect::<Vec<_>>()), at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_leave_in_their_order() {
+        assert_eq!(fitting(100), [true; 5]);
+        assert_eq!(fitting(64), [true; 5]);
+        assert_eq!(fitting(63), [false, true, true, true, true]);
+        assert_eq!(fitting(54), [false, true, false, true, true]);
+        assert_eq!(fitting(10), [false, true, false, true, true]);
     }
 }
