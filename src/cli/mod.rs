@@ -4,6 +4,7 @@
 //! it turns arguments into [`crate::engine::RunRequest`]s, sends them through [`EnginePort`] and prints the events that
 //! come back.
 
+mod account;
 pub mod args;
 mod bench;
 pub mod caption;

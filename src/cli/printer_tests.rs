@@ -167,30 +167,6 @@ fn nothing_is_counted_where_nothing_was_written() {
 }
 
 #[test]
-fn a_speedup_names_its_baseline() {
-    let mut stats = Stats { emitted: 2, tokens_per_second: 20.0, ..Stats::default() };
-    stats.timings.verify_ms = 100.0;
-    let baseline = crate::record::Baseline {
-        name: "autoregressive".into(),
-        kind: crate::record::BaselineKind::Calibrated,
-        tokens_per_second: 10.0,
-    };
-    stats.set_baseline(baseline, 1000.0, 100.0);
-    let text = statistics(StopReason::Eos, &stats, 256);
-    assert!(
-        text.contains(
-            "speedup   2.00x decoding · 1.00x from file to end · against autoregressive (calibrated)\n"
-        ),
-        "{text}"
-    );
-}
-
-#[test]
-fn times_are_short() {
-    assert_eq!([0.4, 999.4, 999.6, 61_000.0].map(seconds), ["0 ms", "999 ms", "1.0 s", "61.0 s"]);
-}
-
-#[test]
 fn a_character_of_several_tokens_belongs_to_the_least_strict() {
     let tokens =
         [("", Verdict::Shifted), ("", Verdict::Exact), ("é", Verdict::Corrected), ("s", Verdict::Exact)];

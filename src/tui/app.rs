@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{
     Cut, Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files,
-    frames::Frames, past, recorder::Recorder, terminal::Screen,
+    frames::Frames, keeper::Keeper, past, recorder::Recorder, terminal::Screen,
 };
 use crate::record::{Event, EventKind};
 
@@ -65,9 +65,7 @@ pub fn run(
         messages,
         probe: config.probe,
         cut: config.cut,
-        prompts: config.prompts,
-        remembered: None,
-        kept: kept.map(|folder| (folder, config.keep)),
+        keeper: Keeper::new(config.prompts, kept, config.keep),
         probing: false,
         probe_next: None,
         leaving: false,
@@ -104,12 +102,7 @@ struct Driver {
     messages: mpsc::Sender<Msg>,
     probe: Option<Probe>,
     cut: Option<Cut>,
-    /// Where prompts are kept.
-    prompts: Option<PathBuf>,
-    /// The one that was kept last.
-    remembered: Option<String>,
-    /// Where sessions are kept, and how many.
-    kept: Option<(PathBuf, usize)>,
+    keeper: Keeper,
     probing: bool,
     /// The newest clip that waits to be looked at.
     probe_next: Option<PathBuf>,
@@ -233,8 +226,8 @@ impl Driver {
         self.recorder.event(&event);
         let ended = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_)) && event.run > 0;
         self.take_in(Msg::Engine(event))?;
-        if ended {
-            self.prune();
+        if ended && !self.studio.is_replaying() {
+            self.keeper.prune();
         }
         Ok(())
     }
@@ -263,7 +256,7 @@ impl Driver {
         for effect in effects {
             match effect {
                 Effect::Run(request) => {
-                    self.remember(&request.prompt);
+                    self.keeper.remember(&request.prompt);
                     self.engine.run(*request);
                 }
                 Effect::Cancel(run) => self.engine.cancel(run),
@@ -306,29 +299,6 @@ impl Driver {
             }
         }
         Ok(())
-    }
-
-    /// Keep a prompt for later sittings, at once: a line is short, and the next prompt must come after it.
-    fn remember(&mut self, prompt: &str) {
-        let Some(file) = self.prompts.as_deref().filter(|_| self.remembered.as_deref() != Some(prompt))
-        else {
-            return;
-        };
-        if let Err(error) = past::add(file, prompt) {
-            tracing::warn!(%error, file = %file.display(), "prompts are not kept");
-            self.prompts = None;
-        }
-        self.remembered = Some(prompt.to_owned());
-    }
-
-    /// Remove the oldest sessions beyond those that are kept; none while one is replayed.
-    fn prune(&self) {
-        let Some((folder, keep)) = self.kept.clone().filter(|_| !self.studio.is_replaying()) else { return };
-        drop(tokio::task::spawn_blocking(move || {
-            if let Err(error) = archive::prune(&folder, keep) {
-                tracing::warn!(%error, folder = %folder.display(), "old sessions stay");
-            }
-        }));
     }
 
     /// Look at the newest clip that waits, one at a time.

@@ -18,6 +18,7 @@ mod error;
 mod export;
 mod files;
 mod frames;
+mod keeper;
 mod key;
 mod keymap;
 mod lines;

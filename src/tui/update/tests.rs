@@ -280,7 +280,7 @@ fn the_library_moves_by_lines_pages_and_ends() {
 #[test]
 fn the_filter_takes_text_and_keeps_or_clears_it() {
     let mut studio = ready();
-    press(&mut studio, "tab tab / t w o");
+    press(&mut studio, "/ t w o");
     assert_eq!((studio.model().focus, studio.model().library.shown.as_slice()), (Pane::Library, &[1][..]));
     press(&mut studio, "backspace ctrl-u s q enter");
     assert_eq!(studio.model().library.filter, "sq");

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Columns of the names on the left.
-const NAME: usize = 10;
+pub(super) const NAME: usize = 10;
 
 /// One named group of lines; `rank` says which go first when the pane is low (0 never goes).
 struct Group {
@@ -67,7 +67,7 @@ impl Pen<'_> {
         let tall = self.rows >= 17;
         let mut groups = vec![
             Group { rank: 0, lines: vec![self.state()] },
-            Group { rank: 3, lines: self.pieces() },
+            Group { rank: 3, lines: history::pieces(self.model, self.run, self.theme, self.columns) },
             Group { rank: 0, lines: vec![self.speed()] },
             Group { rank: 1, lines: vec![self.tau()] },
             Group { rank: 2, lines: self.steps(if self.rows >= 12 { 2 } else { 1 }) },
@@ -152,31 +152,6 @@ impl Pen<'_> {
             line.push_span(Span::styled(right, self.dim()));
         }
         line
-    }
-
-    /// Of a clip in pieces: which one this is, and the account of all.
-    fn pieces(&self) -> Vec<Line<'static>> {
-        let (Some(segment), Some(span)) = (self.run.about.segment, self.run.about.span) else {
-            return Vec::new();
-        };
-        let runs = self.model.runs.together(self.run);
-        let mut whole = Stats::default();
-        runs.iter().for_each(|run| whole.add_run(&run.stats));
-        let over = runs.iter().filter(|run| run.is_over()).count();
-        let room = self.columns.saturating_sub(NAME);
-        let place = format!("{} of {} · {span}", segment.index + 1, segment.count);
-        let mut words =
-            format!("{over} done · {} tokens · {:.1} tok/s", whole.emitted, whole.tokens_per_second);
-        if whole.judged > 0 {
-            words += &format!(" · tau {:.2}", whole.tau);
-        }
-        vec![
-            Line::from(vec![
-                self.name("piece"),
-                Span::styled(text::fit(&place, room), self.theme.style(Role::Accent)),
-            ]),
-            Line::from(vec![self.name("all pieces"), Span::raw(text::fit(&format!(" {words}"), room))]),
-        ]
     }
 
     fn speed(&self) -> Line<'static> {
