@@ -1,13 +1,13 @@
 //! Connects the faces with the engine.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use specreel::{
     cli::{self, Ports, resolve},
-    engine::{Command, Engine, EngineHandle, RunRequest},
+    engine::{Command, Engine, EngineHandle, RunRequest, room},
     record::{Failure, FailureClass},
     speculate::Method,
-    tui::{self, ClipFacts, StudioConfig},
+    tui::{self, ClipFacts, StudioConfig, Wish},
     video,
 };
 
@@ -50,6 +50,7 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     if start.ignore_memory {
         handle.send(Command::IgnoreMemory)?;
     }
+    let rule = *room::rule(&start.models);
     handle.send(Command::Load(start.models))?;
     let mut methods: Vec<Method> = Method::presets().to_vec();
     for own in start.methods {
@@ -66,6 +67,7 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir: PathBuf| vec![dir]);
     let usual = StudioConfig::default();
     let config = StudioConfig {
+        recent: usual.recent.clone().filter(|_| start.recent),
         video: start.video,
         clips: start.clips.into_iter().map(|c| tui::Clip { title: c.title, path: c.path }).collect(),
         folders: if start.library.is_empty() { here() } else { start.library },
@@ -89,8 +91,18 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         ascii: !cli::terminal::draws_unicode(start.charset),
         probe: Some(Arc::new(|path| {
             let facts = video::probe(path).ok()?;
-            Some(ClipFacts { seconds: Some(facts.duration_s), size: Some((facts.width, facts.height)) })
+            Some(ClipFacts {
+                seconds: Some(facts.duration_s),
+                size: Some((facts.width, facts.height)),
+                codec: Some(facts.codec),
+                fps: Some(facts.fps),
+                frames: Some(facts.frame_count.get()).filter(|n| *n > 0),
+                turned: facts.rotation_degrees,
+            })
         })),
+        frames: Some(Arc::new(frames)),
+        image_protocol: start.image_protocol,
+        rule,
         ..usual
     };
     tui::run(config, Box::new(Port(handle)), events).map(|()| 0).map_err(|e| Failure {
@@ -98,4 +110,14 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         error: format!("{e:#}"),
         hint: Some("`specreel doctor` tells what this terminal can do; `specreel caption` needs none".into()),
     })
+}
+
+/// The frames of a clip as small pictures. A single one is not of the very beginning, which is often black.
+fn frames(wish: &Wish, each: &mut dyn FnMut(video::Frame) -> ControlFlow<()>) -> Result<(), String> {
+    let (width, height) = wish.max;
+    let read = match wish.count {
+        1 => video::thumbnail(&wish.path, 0.1, width, height).map(each).map(|_| ()),
+        count => video::stills(&wish.path, count, wish.max, each).map(|_| ()),
+    };
+    read.map_err(|error| error.to_string())
 }

@@ -11,7 +11,10 @@ use super::{
     bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, part::PartArgs, replay::ReplayArgs,
     scenes::ScenesArgs, settings::ConfigArgs, train::TrainArgs,
 };
-use crate::model::{DeviceChoice, WeightType, family::Rope};
+use crate::{
+    model::{DeviceChoice, WeightType, family::Rope},
+    tui::ImageProtocol,
+};
 
 /// Version line with what this build can use.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREEL_FEATURES"), ")");
@@ -106,6 +109,9 @@ pub struct StudioArgs {
     /// Colours: dark, light, high-contrast, mono, or a theme of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
+    /// How pictures are drawn
+    #[arg(long, value_name = "HOW")]
+    pub image_protocol: Option<ImageProtocol>,
     /// Characters to draw with: auto asks the locale
     #[arg(long, value_enum)]
     pub charset: Option<CharsetChoice>,

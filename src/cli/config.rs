@@ -9,7 +9,10 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{args, dirs::Dirs};
-use crate::record::{Failure, FailureClass};
+use crate::{
+    record::{Failure, FailureClass},
+    tui::ImageProtocol,
+};
 
 /// What a user may set once for all. Every key is optional.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -35,6 +38,8 @@ pub struct Config {
     pub max_new_tokens: Option<u32>,
     /// The studio's theme.
     pub theme: Option<String>,
+    /// How the studio draws pictures, as `--image-protocol` takes it.
+    pub image_protocol: Option<ImageProtocol>,
     /// The studio's characters: `auto`, `utf-8` or `ascii`.
     pub charset: Option<args::CharsetChoice>,
     /// The studio's library folders.
@@ -45,6 +50,8 @@ pub struct Config {
     pub sessions_keep: Option<usize>,
     /// Whether the studio keeps the prompts that were run; true where nothing is said.
     pub prompt_history: Option<bool>,
+    /// Whether the studio remembers which files were used last; true where nothing is said.
+    pub recent: Option<bool>,
 }
 
 impl Config {
@@ -138,6 +145,7 @@ mod tests {
             ("max_new_tokens = 0", "max_new_tokens is out of range"),
             ("sessions_keep = 0", "sessions_keep is 0"),
             ("sessions_keep = -1", "sessions_keep"),
+            ("image_protocol = \"ascii\"", "unknown variant `ascii`"),
             ("method = ", "TOML parse error"),
         ] {
             let failure = read(text).unwrap_err();

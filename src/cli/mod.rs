@@ -83,7 +83,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         Some(Command::Models(args)) => models::run(&args, &config),
         Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
         Some(Command::Scenes(args)) => scenes::run(&args),
-        Some(Command::Train(args)) => train::run(&args),
+        Some(Command::Train(args)) => train::run(&args, &config),
         Some(Command::Config(args)) => settings::run(&args),
         Some(Command::Completions { shell }) => complete::completions(shell),
         Some(Command::Man) => complete::man(),

@@ -18,6 +18,7 @@ use crate::{
     model::{DeviceChoice, ModelSpec, sparrow::SparrowConfig},
     record::{Failure, FailureClass},
     speculate::{Drafter, Method, MethodError},
+    tui::ImageProtocol,
     video::Sampling,
 };
 
@@ -49,6 +50,8 @@ pub struct Studio {
     pub notice: Option<String>,
     /// Theme by name.
     pub theme: Option<String>,
+    /// How pictures are drawn.
+    pub image_protocol: ImageProtocol,
     /// With which characters it is drawn.
     pub charset: CharsetChoice,
     /// Keep every run as a session file.
@@ -57,6 +60,8 @@ pub struct Studio {
     pub sessions_keep: Option<usize>,
     /// Keep the prompts that were run.
     pub prompt_history: bool,
+    /// Remember which files were used last.
+    pub recent: bool,
     /// Where our files live; none where there is no home.
     pub dirs: Option<Dirs>,
     /// Load and run even if memory seems not to suffice.
@@ -106,8 +111,9 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let clips = assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
     let library = if args.library.is_empty() { config.library.clone() } else { args.library.clone() };
     let theme = args.theme.clone().or_else(|| config.theme.clone());
+    let image_protocol = args.image_protocol.or(config.image_protocol).unwrap_or_default();
+    let (sessions, recent) = (config.sessions.unwrap_or(true), config.recent.unwrap_or(true));
     let charset = args.charset.or(config.charset).unwrap_or_default();
-    let sessions = config.sessions.unwrap_or(true);
     let (sessions_keep, prompt_history) = (config.sessions_keep, config.prompt_history.unwrap_or(true));
     let (methods, notice) = own_methods(dirs.as_ref());
     let ignore_memory = run.ignore_memory;
@@ -120,10 +126,12 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         methods,
         notice,
         theme,
+        image_protocol,
         charset,
         sessions,
         sessions_keep,
         prompt_history,
+        recent,
         dirs,
         ignore_memory,
     })

@@ -120,7 +120,7 @@ pub fn train(
         None => {
             (account.data, account.clips) = (job.clips.describe(), job.clips.len());
             // A place that cannot be written is told before the work, not after it.
-            store.save(&layer, &config, &adam, &account)?;
+            store.save_first(&layer, &config, &adam, &account)?;
         }
     }
     tell(News::Begun { steps: account.steps });

@@ -223,6 +223,24 @@ impl Store {
         Ok(())
     }
 
+    /// The first save, into an empty folder; where it fails, the folder is empty again, and the same command begins anew.
+    ///
+    /// # Errors
+    /// As [`Store::save`].
+    pub fn save_first(
+        &self,
+        layer: &TrainedLayer,
+        config: &SparrowConfig,
+        adam: &AdamW,
+        account: &Account,
+    ) -> Result<(), TrainError> {
+        self.save(layer, config, adam, account).inspect_err(|_| {
+            for name in ["config.json", "model.safetensors", STATE, ACCOUNT] {
+                let _ = fs::remove_file(self.dir.join(name));
+            }
+        })
+    }
+
     fn file(
         &self,
         tensors: &[(String, Dtype, Vec<usize>, Vec<u8>)],

@@ -59,6 +59,8 @@ actions! {
     PageDown "page_down" "a page down";
     Top "top" "to the beginning";
     Bottom "bottom" "to the end";
+    Preview "preview" "look at the selected clip: its facts and its frames";
+    Sort "sort" "another order of the clips: by name, length, size or time";
     Filter "filter" "filter the clips by name";
     Search "search" "search in the caption";
     NextMatch "next_match" "the next match";

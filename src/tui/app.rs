@@ -13,8 +13,20 @@ use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    Cut, Effect, EnginePort, Key, Msg, Probe, Studio, StudioConfig, StudioError, archive, files,
-    frames::Frames, keeper::Keeper, past, recorder::Recorder, terminal::Screen,
+    ColorDepth, Cut, Effect, EnginePort, ImageProtocol, Key, Msg, Probe, Studio, StudioConfig, StudioError,
+    archive, files,
+    film::Film,
+    frames::Frames,
+    images,
+    keeper::Keeper,
+    painter::{Painted, Painter},
+    past,
+    question::{self, Answers, Late},
+    recent,
+    recorder::Recorder,
+    scan::scan,
+    signals::{Signal, Signals},
+    terminal::Screen,
 };
 use crate::record::{Event, EventKind};
 
@@ -22,7 +34,7 @@ use crate::record::{Event, EventKind};
 const TICK: Duration = Duration::from_millis(120);
 /// Time between two pictures of a replay.
 const PLAY: Duration = Duration::from_millis(34);
-/// How long a terminal may take to tell its background.
+/// How long a terminal may take to tell of itself.
 const ASKED: Duration = Duration::from_millis(400);
 /// Messages taken in before the screen is looked after again.
 const BATCH: usize = 512;
@@ -39,11 +51,19 @@ pub fn run(
     if !std::io::stdout().is_terminal() {
         return Err(StudioError::NoTerminal.into());
     }
-    if matches!(config.theme.as_str(), "auto" | "") && std::env::var_os("COLORFGBG").is_none() {
-        // Asked before the keys are read: the answer comes the same way.
-        config.theme = background().unwrap_or("dark").into();
+    let seeks_theme = matches!(config.theme.as_str(), "auto" | "") && std::env::var_os("COLORFGBG").is_none();
+    let has_pictures = config.colors != ColorDepth::None && !config.ascii;
+    let plain = matches!(config.image_protocol, ImageProtocol::Halfblocks | ImageProtocol::None);
+    let seeks_pictures = has_pictures && !plain;
+    // Asked before the keys are read: the answer comes the same way.
+    let mut answers = if seeks_theme || seeks_pictures { question::ask(ASKED) } else { Answers::default() };
+    if seeks_theme {
+        config.theme = if answers.dark.unwrap_or(true) { "dark" } else { "light" }.into();
     }
     config.history = config.prompts.as_deref().map(past::read).unwrap_or_default();
+    answers.cell = Screen::cell().or(answers.cell);
+    let inside = images::is_inside();
+    config.image_protocol = config.images(&answers, inside);
     // Mistakes in the user's files are told on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -51,6 +71,7 @@ pub fn run(
     let tell = Arc::clone(&through);
     let screen = Screen::take(config.log.as_deref(), move || tell.notify_one())?;
     let (messages, inbox) = mpsc::channel(64);
+    let (paintings, painted) = mpsc::channel(4);
     let kept = config.sessions.filter(|_| config.record);
     let recorder = Recorder::start(kept.clone(), messages.clone());
     let driver = Driver {
@@ -62,6 +83,10 @@ pub fn run(
         through,
         engine,
         frames: Frames::default(),
+        painter: Painter::new(config.image_protocol, answers.cell, inside),
+        paintings,
+        film: Film::new(config.frames),
+        late: Late::after(&answers, Instant::now()),
         messages,
         probe: config.probe,
         cut: config.cut,
@@ -70,20 +95,10 @@ pub fn run(
         probe_next: None,
         leaving: false,
     };
-    let ended = runtime.block_on(driver.run(begin, events, inbox));
+    let ended = runtime.block_on(driver.run(begin, answers.keys, events, inbox, painted));
     // A scan of a slow disk must not keep the user waiting.
     runtime.shutdown_background();
     Ok(ended?)
-}
-
-/// The theme that goes with the terminal's background, where it tells.
-fn background() -> Option<&'static str> {
-    let mut options = terminal_colorsaurus::QueryOptions::default();
-    options.timeout = ASKED;
-    match terminal_colorsaurus::theme_mode(options).ok()? {
-        terminal_colorsaurus::ThemeMode::Dark => Some("dark"),
-        terminal_colorsaurus::ThemeMode::Light => Some("light"),
-    }
 }
 
 struct Driver {
@@ -98,6 +113,11 @@ struct Driver {
     through: Arc<Notify>,
     engine: Box<dyn EnginePort>,
     frames: Frames,
+    painter: Painter,
+    /// Pictures that are ready.
+    paintings: mpsc::Sender<Painted>,
+    film: Film,
+    late: Late,
     /// Answers of work done off this thread.
     messages: mpsc::Sender<Msg>,
     probe: Option<Probe>,
@@ -113,14 +133,19 @@ impl Driver {
     async fn run(
         mut self,
         begin: Vec<Effect>,
+        typed: Vec<Key>,
         mut events: mpsc::Receiver<Event>,
         mut inbox: mpsc::Receiver<Msg>,
+        mut painted: mpsc::Receiver<Painted>,
     ) -> Result<(), StudioError> {
         let (columns, rows) = self.screen.size();
         self.take_in(Msg::Resize(columns, rows))?;
-        self.screen.draw(&self.studio)?;
-        self.frames.drawn(Instant::now());
+        self.draw()?;
         self.perform(begin)?;
+        for key in typed {
+            self.take_in(Msg::Key(key))?;
+            self.frames.want_now();
+        }
         let mut keys = EventStream::new();
         let mut signals = Signals::new()?;
         let mut engine_lives = true;
@@ -129,6 +154,7 @@ impl Driver {
             if let Some(text) = self.edit.take() {
                 // Whoever reads keys here would take them from the editor; a signal meant for it is none for us.
                 drop(keys);
+                self.forget_pictures()?;
                 let edited = self.screen.lend(|| files::edit(&text))?;
                 keys = EventStream::new();
                 signals = Signals::new()?;
@@ -139,8 +165,7 @@ impl Driver {
             // The next frame waits until the terminal has read the last one.
             let due = self.frames.due(now).filter(|_| self.screen.is_idle());
             if due.is_some_and(|at| at <= now) {
-                self.screen.draw(&self.studio)?;
-                self.frames.drawn(Instant::now());
+                self.draw()?;
                 continue;
             }
             let busy = self.studio.is_busy();
@@ -152,6 +177,7 @@ impl Driver {
                 signal = signals.next() => match signal {
                     Signal::Leave => self.leaving = true,
                     Signal::Continued => {
+                        self.painter.forget();
                         self.screen.resume()?;
                         self.frames.want_now();
                     }
@@ -192,11 +218,25 @@ impl Driver {
                     self.frames.want();
                 }
                 Some(msg) = inbox.recv() => {
-                    if matches!(msg, Msg::Probed { .. }) {
-                        self.probing = false;
-                        self.probe_waiting();
+                    let late = self.film.is_late(&msg);
+                    match &msg {
+                        Msg::Probed { .. } => {
+                            self.probing = false;
+                            self.probe_waiting();
+                        }
+                        Msg::Filmed(..) => {
+                            self.film.ended();
+                            self.read_frames();
+                        }
+                        _ => {}
                     }
-                    self.take_in(msg)?;
+                    if !late {
+                        self.take_in(msg)?;
+                        self.frames.want();
+                    }
+                }
+                Some(picture) = painted.recv() => {
+                    self.painter.take_in(picture);
                     self.frames.want();
                 }
                 () = tokio::time::sleep_until(due.unwrap_or(now).into()), if due.is_some() => {}
@@ -218,11 +258,30 @@ impl Driver {
         if let Some(run) = self.studio.active_run() {
             self.engine.cancel(run);
         }
+        // A terminal that is gone keeps no pictures either.
+        self.forget_pictures().ok();
         self.recorder.finish();
         Ok(())
     }
 
-    fn on_engine(&mut self, event: Event) -> Result<(), StudioError> {
+    fn draw(&mut self) -> Result<(), StudioError> {
+        self.screen.draw(&self.studio, &mut self.painter)?;
+        self.frames.drawn(Instant::now());
+        if let Some(job) = self.painter.job() {
+            let paintings = self.paintings.clone();
+            drop(tokio::task::spawn_blocking(move || paintings.blocking_send(job.run()).ok()));
+        }
+        Ok(())
+    }
+
+    /// Before somebody else has the terminal: it need not keep our pictures.
+    fn forget_pictures(&mut self) -> Result<(), StudioError> {
+        self.screen.say(&self.painter.farewell())?;
+        self.painter.forget();
+        Ok(())
+    }
+
+    fn on_engine(&mut self, event: crate::record::Event) -> Result<(), StudioError> {
         self.recorder.event(&event);
         let ended = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_)) && event.run > 0;
         self.take_in(Msg::Engine(event))?;
@@ -235,11 +294,14 @@ impl Driver {
     fn on_terminal(&mut self, event: TerminalEvent) -> Result<(), StudioError> {
         let msg = match event {
             TerminalEvent::Key(key) => match Key::from_terminal(&key) {
-                Some(key) => Msg::Key(key),
-                None => return Ok(()),
+                Some(key) if !self.late.swallows(key, Instant::now()) => Msg::Key(key),
+                _ => return Ok(()),
             },
             TerminalEvent::Paste(text) => Msg::Paste(text),
-            TerminalEvent::Resize(columns, rows) => Msg::Resize(columns, rows),
+            TerminalEvent::Resize(columns, rows) => {
+                self.painter.set_cell(Screen::cell());
+                Msg::Resize(columns, rows)
+            }
             TerminalEvent::Mouse(_) | TerminalEvent::FocusGained | TerminalEvent::FocusLost => return Ok(()),
         };
         self.take_in(msg)?;
@@ -260,13 +322,17 @@ impl Driver {
                     self.engine.run(*request);
                 }
                 Effect::Cancel(run) => self.engine.cancel(run),
-                Effect::Scan(folder) => {
-                    self.off_thread(move || Msg::Scanned { found: files::scan(&folder), folder });
-                }
+                Effect::Scan(folder) => self.off_thread(move || scan(folder)),
+                Effect::Recent(list) => self.off_thread(move || Msg::Recent(recent::load(&list))),
+                Effect::Remember(list, file) => self.remember(list, file),
                 Effect::Open(path) => self.off_thread(move || files::open(&path)),
                 Effect::Probe(path) => {
                     self.probe_next = Some(path);
                     self.probe_waiting();
+                }
+                Effect::Frames(wish) => {
+                    self.film.wish(wish);
+                    self.read_frames();
                 }
                 Effect::List(folder) => self.off_thread(move || Msg::Listed(archive::list(&folder))),
                 Effect::Load(path) => self.off_thread(move || Msg::Loaded(archive::load(&path))),
@@ -288,10 +354,12 @@ impl Driver {
                 }
                 Effect::Copy(text) => self.screen.copy(&text)?,
                 Effect::Suspend => {
+                    self.forget_pictures()?;
                     self.screen.suspend()?;
                     self.frames.want_now();
                 }
                 Effect::Redraw => {
+                    self.painter.forget();
                     self.screen.clear()?;
                     self.frames.want_now();
                 }
@@ -307,6 +375,23 @@ impl Driver {
         let Some(path) = self.probe_next.take() else { return };
         self.probing = true;
         self.off_thread(move || Msg::Probed { facts: probe(&path).unwrap_or_default(), path });
+    }
+
+    /// Read the frames that are wanted now, as soon as nothing else is read.
+    fn read_frames(&mut self) {
+        if let Some(work) = self.film.work(self.messages.clone()) {
+            self.off_thread(work);
+        }
+    }
+
+    /// Nothing is told where it works.
+    fn remember(&self, list: PathBuf, file: PathBuf) {
+        let messages = self.messages.clone();
+        drop(tokio::task::spawn_blocking(move || {
+            if let Err(problem) = recent::remember(&list, &file) {
+                messages.blocking_send(Msg::Trouble(problem)).ok();
+            }
+        }));
     }
 
     fn off_thread(&self, work: impl FnOnce() -> Msg + Send + 'static) {
@@ -328,54 +413,4 @@ async fn waiting(keys: &mut EventStream) -> Option<Option<std::io::Result<Termin
         })
     })
     .await
-}
-
-enum Signal {
-    Leave,
-    Continued,
-}
-
-#[cfg(unix)]
-struct Signals {
-    term: tokio::signal::unix::Signal,
-    hup: tokio::signal::unix::Signal,
-    int: tokio::signal::unix::Signal,
-    cont: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> Result<Self, StudioError> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let listen = |kind| signal(kind).map_err(|source| StudioError::Terminal { doing: "set up", source });
-        Ok(Self {
-            term: listen(SignalKind::terminate())?,
-            hup: listen(SignalKind::hangup())?,
-            int: listen(SignalKind::interrupt())?,
-            cont: listen(SignalKind::from_raw(libc::SIGCONT))?,
-        })
-    }
-
-    async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _ = self.term.recv() => Signal::Leave,
-            _ = self.hup.recv() => Signal::Leave,
-            _ = self.int.recv() => Signal::Leave,
-            _ = self.cont.recv() => Signal::Continued,
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> Result<Self, StudioError> {
-        Ok(Self)
-    }
-
-    async fn next(&mut self) -> Signal {
-        std::future::pending().await
-    }
 }

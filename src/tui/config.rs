@@ -1,16 +1,17 @@
 //! What the studio is started with.
 
 use std::{
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use super::ColorDepth;
+use super::{ColorDepth, ImageProtocol, Wish, question::Answers};
 use crate::{
     engine::{RunRequest, TextSampling},
     record::Span,
     speculate::Method,
-    video::Sampling,
+    video::{Frame, Rule, Sampling},
 };
 
 /// The built-in prepared prompts (TOML).
@@ -47,12 +48,20 @@ impl PromptPreset {
 }
 
 /// What is known of a clip without decoding it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClipFacts {
     /// Length in seconds.
     pub seconds: Option<f64>,
     /// Width and height in pixels.
     pub size: Option<(u32, u32)>,
+    /// The codec's name.
+    pub codec: Option<String>,
+    /// Frames per second.
+    pub fps: Option<f64>,
+    /// Number of frames.
+    pub frames: Option<usize>,
+    /// Clockwise turn from stored to shown, in degrees.
+    pub turned: u32,
 }
 
 /// Looks at a clip; called off the studio's thread, so it may block.
@@ -63,6 +72,11 @@ pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync
 
 /// So many sessions are kept where nobody says otherwise.
 pub const DEFAULT_KEEP: usize = 1000;
+
+/// Reads the frames of a wish, each handed over as it comes, until that breaks off; called off the studio's thread. What is
+/// wrong with the clip comes back in words.
+pub type FrameReader =
+    Arc<dyn Fn(&Wish, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;
 
 /// How the studio reaches the engine. Neither call blocks; everything comes back as events.
 pub trait EnginePort {
@@ -101,6 +115,8 @@ pub struct StudioConfig {
     pub ascii: bool,
     /// Which frames the models look at.
     pub sampling: Sampling,
+    /// How the target's family samples frames, for showing which ones it will look at.
+    pub rule: Rule,
     /// Upper limit of pixels per frame; none = the checkpoint's own.
     pub max_pixels: Option<usize>,
     /// Stop after this many tokens.
@@ -113,6 +129,10 @@ pub struct StudioConfig {
     pub notice: Option<String>,
     /// Looks at a clip for its length; none leaves the column empty.
     pub probe: Option<Probe>,
+    /// Reads frames of a clip for pictures; none shows no pictures.
+    pub frames: Option<FrameReader>,
+    /// How pictures are drawn.
+    pub image_protocol: ImageProtocol,
     /// A key map over the built-in one; it need not exist.
     pub keymap: Option<PathBuf>,
     /// A folder of themes; it need not exist.
@@ -129,8 +149,21 @@ pub struct StudioConfig {
     pub prompts: Option<PathBuf>,
     /// Cuts a clip into pieces of so many seconds.
     pub cut: Option<Cut>,
+    /// The list of files that were used last; none keeps none.
+    pub recent: Option<PathBuf>,
     /// Where the words of native libraries go while the studio is on the screen.
     pub log: Option<PathBuf>,
+}
+
+impl StudioConfig {
+    /// How pictures are drawn on a terminal that told this of itself, inside a multiplexer or not; never `Auto`.
+    pub(crate) fn images(&self, answers: &Answers, inside: bool) -> ImageProtocol {
+        match self.ascii {
+            // Half-blocks and kitty's placeholders are none of its characters.
+            true => ImageProtocol::None,
+            false => self.image_protocol.resolve(self.colors, answers, inside),
+        }
+    }
 }
 
 impl Default for StudioConfig {
@@ -158,20 +191,24 @@ impl Default for StudioConfig {
             colors: ColorDepth::default(),
             ascii: false,
             sampling: Sampling::default(),
+            rule: Rule::QWEN_VL,
             max_pixels: None,
             max_new_tokens: 256,
             text: TextSampling::default(),
             logprobs: 5,
             notice: None,
             probe: None,
+            frames: None,
+            image_protocol: ImageProtocol::Auto,
             keymap: config.as_ref().map(|dir| dir.join("keymap.toml")),
             themes: config.as_ref().map(|dir| dir.join("themes")),
             prompts: data.as_ref().map(|dir| dir.join("prompts.jsonl")),
-            sessions: data.map(|dir| dir.join("sessions")),
+            sessions: data.as_ref().map(|dir| dir.join("sessions")),
             record: true,
             keep: DEFAULT_KEEP,
             history: Vec::new(),
             cut: None,
+            recent: data.map(|dir| dir.join("recent.json")),
             log: state.map(|dir| dir.join("studio.log")),
         }
     }

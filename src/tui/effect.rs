@@ -1,12 +1,17 @@
 //! What the studio hears and what it wants done: both are data, so that tests can play either side.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
-use super::{ClipFacts, Key, archive::SessionEntry, model::library::Found};
+use super::{
+    ClipFacts, Key,
+    archive::SessionEntry,
+    model::{library::Found, reels::Wish},
+};
 use crate::{
     engine::RunRequest,
     record::{Event, Session, Span},
     speculate::Method,
+    video::Frame,
 };
 
 /// Something that happened.
@@ -28,9 +33,15 @@ pub enum Msg {
         folder: PathBuf,
         /// Its videos in order, or what is wrong.
         found: Result<Vec<Found>, String>,
+        /// What to tell of it besides.
+        note: Option<String>,
     },
     /// A path was opened: the file or what is wrong with it.
     Opened(Result<Found, String>),
+    /// The files that were used last, or their list cannot be read.
+    Recent(Result<Vec<Found>, String>),
+    /// Something off the studio's thread did not work.
+    Trouble(String),
     /// A clip was looked at.
     Probed {
         /// The clip.
@@ -38,6 +49,10 @@ pub enum Msg {
         /// What is known of it now.
         facts: ClipFacts,
     },
+    /// A frame of a clip was read.
+    Framed(Wish, Arc<Frame>),
+    /// A wish for frames is over: all were read, or this is wrong.
+    Filmed(Wish, Result<(), String>),
     /// The saved sessions were listed, the newest first, or the folder cannot be read.
     Listed(Result<Vec<SessionEntry>, String>),
     /// A saved session was read, or cannot be.
@@ -69,10 +84,16 @@ pub enum Effect {
     Scan(PathBuf),
     /// Look whether a typed or pasted path is a file or a folder; answered by [`Msg::Opened`] or [`Msg::Scanned`].
     Open(String),
+    /// Read the list of recent files; answered by [`Msg::Recent`].
+    Recent(PathBuf),
+    /// Put a file at the head of the list of recent files (the first path).
+    Remember(PathBuf, PathBuf),
     /// Look at a clip; only the newest wish counts. Answered by [`Msg::Probed`].
     Probe(PathBuf),
     /// Cut a clip into pieces of so many seconds; answered by [`Msg::Cut`].
     Cut(PathBuf, f64),
+    /// Read frames of a clip, or no longer; only the newest wish counts. Answered by [`Msg::Framed`] and [`Msg::Filmed`].
+    Frames(Option<Wish>),
     /// List the sessions of a folder; answered by [`Msg::Listed`].
     List(PathBuf),
     /// Read a session; answered by [`Msg::Loaded`].

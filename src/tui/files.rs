@@ -2,60 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    Msg,
-    model::library::{Found, is_video},
-    text,
-};
+use super::{Msg, model::library::Found, scan::scan, text};
 use crate::speculate::Method;
 
-/// Folders deeper than this are not looked into.
-const MAX_DEPTH: usize = 4;
-/// More files than this are no library.
-const MAX_FILES: usize = 20_000;
-
-/// The videos of a folder and of the folders in it, in the order of their paths; hidden ones are left out.
-pub(crate) fn scan(folder: &Path) -> Result<Vec<Found>, String> {
-    let first = std::fs::read_dir(folder).map_err(|e| {
-        format!("cannot read the folder {}: {e}", text::clean_line(&folder.to_string_lossy()))
-    })?;
-    let mut found = Vec::new();
-    let mut looked = 0;
-    let mut waiting = vec![(first, 0)];
-    while let Some((entries, depth)) = waiting.pop() {
-        for entry in entries.flatten() {
-            looked += 1;
-            if looked > MAX_FILES {
-                break;
-            }
-            if entry.file_name().to_string_lossy().starts_with('.') {
-                continue;
-            }
-            let path = entry.path();
-            // Links to files are followed, links to folders are not: they may go in circles.
-            let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
-            if is_folder && depth + 1 < MAX_DEPTH {
-                waiting.extend(std::fs::read_dir(&path).ok().map(|entries| (entries, depth + 1)));
-            } else if !is_folder && is_video(&path) {
-                let facts = std::fs::metadata(&path);
-                if facts.as_ref().is_ok_and(|m| m.is_file()) {
-                    found.push(Found { bytes: facts.ok().map(|m| m.len()), path });
-                }
-            }
-        }
-    }
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(found)
+/// What is known of a file without opening it; none where there is none.
+pub(crate) fn found(path: &Path) -> Option<Found> {
+    let facts = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    Some(Found { path: path.into(), bytes: Some(facts.len()), modified: facts.modified().ok() })
 }
 
 /// What a typed or pasted path is.
 pub(crate) fn open(typed: &str) -> Msg {
     let path = expand(typed, std::env::var_os("HOME").map(PathBuf::from));
     let shown = text::clean_line(&path.to_string_lossy());
+    let path = std::path::absolute(&path).unwrap_or(path);
     match std::fs::metadata(&path) {
-        Ok(facts) if facts.is_dir() => Msg::Scanned { found: scan(&path), folder: path },
-        Ok(facts) if facts.is_file() => Msg::Opened(Ok(Found { bytes: Some(facts.len()), path })),
-        Ok(_) => Msg::Opened(Err(format!("{shown} is neither a file nor a folder"))),
+        Ok(facts) if facts.is_dir() => scan(path),
+        Ok(_) => match found(&path) {
+            Some(file) => Msg::Opened(Ok(file)),
+            None => Msg::Opened(Err(format!("{shown} is neither a file nor a folder"))),
+        },
         Err(error) => Msg::Opened(Err(format!("cannot open {shown}: {error}"))),
     }
 }
@@ -142,21 +108,6 @@ fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_folder_gives_its_videos_and_nothing_else() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("sea/.hidden")).unwrap();
-        for name in ["b.mp4", "a.MKV", "notes.txt", "sea/c.webm", "sea/.hidden/d.mp4", ".e.mp4"] {
-            std::fs::write(dir.path().join(name), "12345").unwrap();
-        }
-        let found = scan(dir.path()).unwrap();
-        let names: Vec<_> =
-            found.iter().map(|f| f.path.strip_prefix(dir.path()).unwrap().to_str().unwrap()).collect();
-        assert_eq!(names, ["a.MKV", "b.mp4", "sea/c.webm"]);
-        assert_eq!(found[0].bytes, Some(5));
-        assert!(scan(&dir.path().join("none")).unwrap_err().contains("none"));
-    }
 
     #[test]
     fn a_method_is_kept_once() {

@@ -24,6 +24,8 @@ pub enum Place {
     Library,
     /// The prompt.
     Prompt,
+    /// The selected clip with its frames.
+    Preview,
     /// The caption and the meters.
     Reading,
     /// The caption, token by token.
@@ -47,9 +49,10 @@ pub enum Place {
 }
 
 impl Place {
-    const ALL: [(Place, &'static str); 13] = [
+    const ALL: [(Place, &'static str); 14] = [
         (Place::Everywhere, "everywhere"),
         (Place::Library, "library"),
+        (Place::Preview, "preview"),
         (Place::Prompt, "prompt"),
         (Place::Reading, "reading"),
         (Place::Inspector, "inspector"),
@@ -90,6 +93,7 @@ impl Place {
         match self {
             Place::Everywhere => "Everywhere",
             Place::Library => "Library",
+            Place::Preview => "Preview",
             Place::Prompt => "Prompt",
             Place::Reading => "Caption and meters",
             Place::Inspector => "Inspector",

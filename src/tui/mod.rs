@@ -17,22 +17,31 @@ mod effect;
 mod error;
 mod export;
 mod files;
+mod film;
 mod frames;
+mod images;
+mod inline;
 mod keeper;
 mod key;
 mod keymap;
 mod lines;
 mod model;
 mod outlet;
+mod painter;
 mod past;
 pub mod picture;
+mod question;
+mod recent;
 mod recorder;
+mod scan;
+mod signals;
 mod studio;
 mod terminal;
 #[cfg(test)]
 mod testing;
 mod text;
 mod theme;
+mod training;
 mod update;
 mod view;
 
@@ -40,12 +49,16 @@ pub use action::Action;
 pub use app::run;
 pub use archive::{Ended, SessionEntry};
 pub use config::{
-    Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EnginePort, Probe, PromptPreset, StudioConfig,
+    Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EnginePort, FrameReader, Probe, PromptPreset,
+    StudioConfig,
 };
 pub use effect::{Effect, Msg};
 pub use error::StudioError;
+pub use images::ImageProtocol;
+pub use inline::Inline;
 pub use key::{Key, KeyCode};
 pub use keymap::{DEFAULT_KEYMAP, Keymap, Place};
-pub use model::library::Found;
+pub use model::{library::Found, reels::Wish};
 pub use studio::Studio;
 pub use theme::{ColorDepth, Theme};
+pub use training::{Look, TRAINING_SIZE, TrainingPicture};

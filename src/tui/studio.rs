@@ -28,10 +28,16 @@ impl Studio {
 
     /// Draw the whole screen.
     pub fn draw(&self, frame: &mut Frame<'_>) {
-        view::draw(&self.model, self.model.theme(), frame);
+        self.draw_with_slot(frame);
+    }
+
+    /// Draw the whole screen; the place of a picture that a terminal may draw better comes back.
+    pub(crate) fn draw_with_slot(&self, frame: &mut Frame<'_>) -> Option<view::Slot> {
+        let slot = view::draw(&self.model, self.model.theme(), frame);
         if self.model.ascii {
             ascii::reduce(frame.buffer_mut());
         }
+        slot
     }
 
     /// The screen at this size, in columns and rows.

@@ -30,7 +30,7 @@ use ratatui::{
     layout::{Position, Rect},
 };
 
-use super::{Studio, StudioError, outlet::Outlet};
+use super::{Studio, StudioError, outlet::Outlet, painter::Painter};
 
 /// The screen is ours.
 static UP: AtomicBool = AtomicBool::new(false);
@@ -93,15 +93,26 @@ impl Screen {
         self.terminal.size().map_or((80, 24), |s| (s.width, s.height))
     }
 
+    /// Width and height of a cell in pixels, where the terminal's size in pixels is known.
+    pub fn cell() -> Option<(u16, u16)> {
+        let size = crossterm::terminal::window_size().ok()?;
+        let side = |pixels: u16, cells: u16| pixels.checked_div(cells).filter(|side| *side > 0);
+        Some((side(size.width, size.columns)?, side(size.height, size.rows)?))
+    }
+
     /// True if the terminal has read all frames.
     pub fn is_idle(&self) -> bool {
         self.outlet.is_idle()
     }
 
     /// Draw one frame as one update of the screen. It is on its way when this returns.
-    pub fn draw(&mut self, studio: &Studio) -> Result<(), StudioError> {
+    pub fn draw(&mut self, studio: &Studio, painter: &mut Painter) -> Result<(), StudioError> {
         queue!(self.page, BeginSynchronizedUpdate).map_err(trouble("draw on"))?;
-        let drawn = self.terminal.draw(|frame| studio.draw(frame)).map(|_| ());
+        let draw = |frame: &mut ratatui::Frame<'_>| {
+            let slot = studio.draw_with_slot(frame);
+            painter.paint(slot, frame.buffer_mut());
+        };
+        let drawn = self.terminal.draw(draw).map(|_| ());
         queue!(self.page, EndSynchronizedUpdate).map_err(trouble("draw on"))?;
         drawn.and_then(|()| self.send()).map_err(trouble("draw on"))
     }
@@ -122,8 +133,12 @@ impl Screen {
     pub fn copy(&mut self, text: &str) -> Result<(), StudioError> {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
-        let copied = write!(self.page, "\u{1b}]52;c;{encoded}\u{7}").and_then(|()| self.send());
-        copied.map_err(trouble("write to"))
+        self.say(&format!("\u{1b}]52;c;{encoded}\u{7}"))
+    }
+
+    /// Send the terminal a sequence that shows nothing.
+    pub fn say(&mut self, sequence: &str) -> Result<(), StudioError> {
+        self.page.write_all(sequence.as_bytes()).and_then(|()| self.send()).map_err(trouble("write to"))
     }
 
     /// Give the terminal back to the shell and stop until it continues the process.

@@ -1,9 +1,12 @@
 //! What the studio's unit tests share: methods, clips, a studio, an engine's words.
 
-use super::{Clip, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
+use std::sync::Arc;
+
+use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
 use crate::{
     record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict},
     speculate::Method,
+    video::Frame,
 };
 
 pub(crate) fn methods() -> Vec<Method> {
@@ -54,6 +57,7 @@ pub(crate) fn config() -> StudioConfig {
         themes: None,
         methods_dir: Some("/config/methods".into()),
         sessions: Some("/sessions".into()),
+        recent: None,
         log: None,
         ..StudioConfig::default()
     }
@@ -64,6 +68,19 @@ pub(crate) fn studio() -> Studio {
     let (mut studio, effects) = Studio::new(&config()).unwrap();
     assert!(effects.is_empty());
     studio.handle(Msg::Resize(100, 30));
+    studio
+}
+
+/// A ready studio of this size that can show frames of clips of six seconds.
+pub(crate) fn with_pictures(columns: u16, rows: u16) -> Studio {
+    let config = StudioConfig { frames: Some(Arc::new(|_, _| Ok(()))), ..config() };
+    let (mut studio, _) = Studio::new(&config).unwrap();
+    studio.handle(ready_event());
+    for path in ["/demo/0.mp4", "/demo/1.mp4"] {
+        let facts = ClipFacts { seconds: Some(6.0), fps: Some(10.0), frames: Some(60), ..Default::default() };
+        studio.handle(Msg::Probed { path: path.into(), facts });
+    }
+    studio.handle(Msg::Resize(columns, rows));
     studio
 }
 
@@ -83,6 +100,12 @@ pub(crate) fn ready_event() -> Msg {
         notes: vec![],
     };
     Msg::Engine(Event::new(0, kind))
+}
+
+/// A frame of so many pixels whose colours tell where they are.
+pub(crate) fn frame(seconds: f64, width: u32, height: u32) -> Arc<Frame> {
+    let rgb = (0..width * height).flat_map(|i| [(i % width) as u8, (i / width) as u8, 200]).collect();
+    Arc::new(Frame { index: 0, timestamp_s: seconds, width, height, rgb })
 }
 
 /// Press keys as key maps write them, separated by blanks.

@@ -55,6 +55,8 @@ pub enum ColorDepth {
     /// The sixteen of the user's palette.
     #[default]
     Ansi,
+    /// Those, and 240 that are the same everywhere.
+    Indexed,
     /// 24 bits.
     True,
 }
@@ -62,9 +64,15 @@ pub enum ColorDepth {
 impl ColorDepth {
     /// What the terminal on standard output can do, NO_COLOR honoured.
     pub fn detect() -> Self {
-        match supports_color::on(supports_color::Stream::Stdout) {
+        Self::of(supports_color::Stream::Stdout)
+    }
+
+    /// What the terminal on this stream can do, NO_COLOR honoured.
+    pub fn of(stream: supports_color::Stream) -> Self {
+        match supports_color::on(stream) {
             None => ColorDepth::None,
             Some(level) if level.has_16m => ColorDepth::True,
+            Some(level) if level.has_256 => ColorDepth::Indexed,
             Some(_) => ColorDepth::Ansi,
         }
     }
@@ -284,7 +292,7 @@ fn color(
     };
     Ok(match depth {
         ColorDepth::None => None,
-        ColorDepth::Ansi => named,
+        ColorDepth::Ansi | ColorDepth::Indexed => named,
         ColorDepth::True => exact.or(named),
     })
 }

@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, path::Path};
 
 use super::{
     Error, Frame, Plan, Probe, Rule, Sampling, picture::Converter, probe, sampling, segments, source::Source,
-    timeline::Timeline, walk::Walk,
+    thumbnail, timeline::Timeline, walk::Walk,
 };
 use crate::record::Span;
 
@@ -55,7 +55,7 @@ pub fn decode(
     on_start: &mut dyn FnMut(&Probe, &Plan) -> ControlFlow<()>,
     on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
 ) -> Result<Decoded, Error> {
-    decode_part(path, None, rule, sampling, on_start, on_frame)
+    run(path, None, rule, sampling, None, on_start, on_frame)
 }
 
 /// [`decode`] of a part of the video: it is sampled as a clip of its own, and only it is decoded (from the keyframe before it
@@ -68,6 +68,33 @@ pub fn decode_part(
     span: Option<Span>,
     rule: &Rule,
     sampling: Sampling,
+    on_start: &mut dyn FnMut(&Probe, &Plan) -> ControlFlow<()>,
+    on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
+) -> Result<Decoded, Error> {
+    run(path, span, rule, sampling, None, on_start, on_frame)
+}
+
+/// Decode `count` frames (or all, where there are fewer), evenly spread from the first to the last, each scaled down to fit
+/// `max` pixels (width, height) and never enlarged. `on_frame` gets them in order and may break off.
+///
+/// # Errors
+/// As [`decode`].
+pub fn stills(
+    path: &Path,
+    count: usize,
+    max: (u32, u32),
+    on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
+) -> Result<Decoded, Error> {
+    let all = &mut |_: &Probe, _: &Plan| ControlFlow::Continue(());
+    run(path, None, &Rule::ANY, Sampling::Frames(count), Some(max), all, on_frame)
+}
+
+fn run(
+    path: &Path,
+    span: Option<Span>,
+    rule: &Rule,
+    sampling: Sampling,
+    max: Option<(u32, u32)>,
     on_start: &mut dyn FnMut(&Probe, &Plan) -> ControlFlow<()>,
     on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
 ) -> Result<Decoded, Error> {
@@ -95,7 +122,12 @@ pub fn decode_part(
         return Ok(decoded);
     }
 
-    let mut converter = Converter::new(source.orientation, None);
+    let turned = source.orientation;
+    let size = max.map(|(w, h)| {
+        let stored = turned.size(probe.width, probe.height);
+        thumbnail::fit(stored, turned.size(w, h))
+    });
+    let mut converter = Converter::new(turned, size);
     let mut delivered = 0;
     let mut exact = 0;
     let indices = &decoded.plan.indices;

@@ -19,7 +19,7 @@ pub mod thumbnail;
 mod timeline;
 mod walk;
 
-pub use decode::{Decoded, Truncated, decode, decode_part};
+pub use decode::{Decoded, Truncated, decode, decode_part, stills};
 pub use error::Error;
 pub use picture::Frame;
 pub use probe::{FrameCount, Probe, probe};

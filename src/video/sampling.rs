@@ -36,6 +36,9 @@ impl Rule {
     /// LLaVA-OneVision: 32 frames whatever the length.
     pub const LLAVA_ONEVISION: Rule = Rule { default_fps: 1.0, min_frames: 32, max_frames: 32, multiple: 1 };
 
+    /// As many frames as somebody asks for, whatever a model would take.
+    pub const ANY: Rule = Rule { default_fps: 1.0, min_frames: 1, max_frames: MAX_FRAMES, multiple: 1 };
+
     /// True where the family looks at a fixed number of frames.
     fn is_fixed(&self) -> bool {
         self.min_frames == self.max_frames

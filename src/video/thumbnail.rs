@@ -72,7 +72,7 @@ fn near(source: &mut Source, target: i64) -> Result<Option<frame::Video>, Error>
 }
 
 /// The largest size of the same aspect within `max`, not above the original, at least 1 × 1.
-fn fit((width, height): (u32, u32), (max_width, max_height): (u32, u32)) -> (u32, u32) {
+pub(super) fn fit((width, height): (u32, u32), (max_width, max_height): (u32, u32)) -> (u32, u32) {
     let scale = |max: u32, side: u32| f64::from(max) / f64::from(side.max(1));
     let factor = scale(max_width, width).min(scale(max_height, height)).min(1.0);
     let side = |side: u32, max: u32| ((f64::from(side) * factor).round() as u32).clamp(1, max.max(1));

@@ -182,3 +182,26 @@ fn inside_tmux() {
     t.keys("q");
     assert_eq!(t.exit_code(), 0);
 }
+
+#[test]
+fn a_training_is_a_picture_that_stays() {
+    let tiny = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
+    let target = tiny.to_str().unwrap();
+    let data = ["train", "sparrow", "--target", target, "--data", "scenes:4", "--out", "mine"];
+    let short = ["--max-new-tokens", "8", "--batch", "2", "--keep", "2", "--epochs", "20"];
+    let args = [&data[..], &short].concat();
+    let mut t = Terminal::start(90, 40, &args);
+    assert_eq!(t.exit_code(), 0);
+    let screen = t.text();
+    assert_eq!(screen.matches(" Training ").count(), 1, "one picture, drawn in place:\n{screen}");
+    for words in
+        ["sparrow for gqa_tied, on scenes:4", "own outputs", "% of tokens: *", "Ctrl-C saves", "visual stage"]
+    {
+        assert!(screen.contains(words), "no {words:?} in\n{screen}");
+    }
+    assert!(screen.contains("finished after 40 steps") && screen.contains("use it: specreel"), "{screen}");
+    // On a small terminal it is lines.
+    let mut t = Terminal::start(50, 40, &[&args[..7], &["yours"], &args[8..]].concat());
+    assert_eq!(t.exit_code(), 0);
+    assert!(!t.text().contains("Training") && t.text().contains("agreement"), "{}", t.text());
+}

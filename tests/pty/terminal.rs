@@ -1,6 +1,7 @@
 //! A terminal without a window: a pseudo-terminal, the program in it, and the screen as an emulator sees it.
 
 use std::{
+    collections::HashSet,
     io::{Read, Write},
     num::NonZeroU16,
     path::PathBuf,
@@ -18,6 +19,8 @@ struct Seen {
     parser: vt100::Parser,
     ended: bool,
     frames: usize,
+    /// All that was written.
+    raw: Vec<u8>,
     /// Nothing is read meanwhile.
     stopped: bool,
 }
@@ -34,6 +37,10 @@ pub struct Terminal {
 
 fn size(columns: u16, rows: u16) -> PtySize {
     PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 }
+}
+
+fn contains(bytes: &[u8], part: &str) -> bool {
+    bytes.windows(part.len()).any(|w| w == part.as_bytes())
 }
 
 fn cells(n: u16) -> NonZeroU16 {
@@ -70,7 +77,18 @@ impl Terminal {
         for name in ["CONFIG", "DATA", "STATE", "CACHE"] {
             command.env_remove(format!("XDG_{name}_HOME"));
         }
-        for name in ["NO_COLOR", "COLORFGBG", "VISUAL", "EDITOR", "LC_ALL", "LC_CTYPE", "LANG", "TMUX"] {
+        for name in [
+            "STY",
+            "ZELLIJ",
+            "NO_COLOR",
+            "COLORFGBG",
+            "VISUAL",
+            "EDITOR",
+            "LC_ALL",
+            "LC_CTYPE",
+            "LANG",
+            "TMUX",
+        ] {
             command.env_remove(name);
         }
         for (name, value) in variables {
@@ -80,8 +98,10 @@ impl Terminal {
         let begun = Instant::now();
         drop(pair.slave);
         let parser = vt100::Parser::new(cells(rows), cells(columns), 0);
-        let seen =
-            Arc::new((Mutex::new(Seen { parser, ended: false, frames: 0, stopped: false }), Condvar::new()));
+        let seen = Arc::new((
+            Mutex::new(Seen { parser, ended: false, frames: 0, raw: Vec::new(), stopped: false }),
+            Condvar::new(),
+        ));
         let mut reader = pair.master.try_clone_reader().unwrap();
         let writes = Arc::clone(&seen);
         std::thread::spawn(move || {
@@ -97,6 +117,7 @@ impl Terminal {
                 seen.parser.process(&bytes[..n]);
                 // Every frame begins a synchronized update.
                 seen.frames += bytes[..n].windows(8).filter(|w| w == b"\x1b[?2026h").count();
+                seen.raw.extend_from_slice(&bytes[..n]);
                 seen.ended = n == 0;
                 writes.1.notify_all();
                 if n == 0 {
@@ -194,19 +215,48 @@ impl Terminal {
         self.until(&format!("no {words:?}"), |s| s.parser.screen().contents().contains(words));
     }
 
+    /// Wait until these bytes were written, seen or not.
+    pub fn wait_raw(&self, bytes: &str) {
+        self.until(&format!("never {bytes:?}"), |s| contains(&s.raw, bytes));
+    }
+
+    /// True if these bytes were written.
+    pub fn has_raw(&self, bytes: &str) -> bool {
+        contains(&self.seen.0.lock().unwrap().raw, bytes)
+    }
+
+    /// True if no frame is drawn for so long. What is under way may come first.
+    pub fn is_quiet(&self, time: Duration) -> bool {
+        let frames = || self.seen.0.lock().unwrap().frames;
+        let begun = Instant::now();
+        while begun.elapsed() < TOO_LONG {
+            let before = frames();
+            std::thread::sleep(time);
+            if frames() == before {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The colours of the cells that show this, each pair once.
+    pub fn colors_of(&self, symbol: &str) -> HashSet<String> {
+        let seen = self.seen.0.lock().unwrap();
+        let screen = seen.parser.screen();
+        let (rows, columns) = screen.size();
+        let places = (0..rows.get()).flat_map(|row| (0..columns.get()).map(move |column| (row, column)));
+        let cells = places.filter_map(|(row, column)| screen.cell(row, column));
+        cells
+            .filter(|c| c.contents() == symbol)
+            .map(|c| format!("{:?} on {:?}", c.fgcolor(), c.bgcolor()))
+            .collect()
+    }
+
     /// Wait until the screen's line (from 0) begins with these words.
     pub fn wait_line(&self, line: usize, words: &str) {
         self.until(&format!("line {line} is not {words:?}"), |s| {
             s.parser.screen().contents().lines().nth(line).is_some_and(|l| l.starts_with(words))
         });
-    }
-
-    /// The time from a key to words on the screen; the time is taken as they are read.
-    pub fn time_of_key(&mut self, keys: &str, words: &str) -> Duration {
-        let begun = Instant::now();
-        self.keys(keys);
-        self.wait(words);
-        begun.elapsed()
     }
 
     /// The time in which the program draws this many frames more.

@@ -165,3 +165,18 @@ fn a_broken_clip_is_named_and_left_out() {
     let named = |one: &News| matches!(one, News::Skipped { clip, .. } if clip.ends_with("broken.mp4"));
     assert_eq!(news.iter().filter(|one| named(one)).count(), 1);
 }
+
+#[test]
+fn a_first_save_that_fails_leaves_room_for_the_next_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let (clips, options) = (Clips::Scenes { count: 2 }, options(Recipe::Sparrow));
+    // What a full disk does: the file beside the place cannot be written.
+    let blocked = dir.path().join(".half-training.safetensors");
+    std::fs::create_dir(&blocked).unwrap();
+    let error = run(&clips, &options, dir.path(), &|_| false).0.err().unwrap();
+    assert!(error.to_string().contains("training.safetensors"), "{error}");
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, [".half-training.safetensors"]);
+    std::fs::remove_dir(&blocked).unwrap();
+    assert!(whole(&clips, &options, dir.path()).finished);
+}

@@ -3,12 +3,12 @@
 use insta::assert_snapshot;
 use specreel::{
     record::{EventKind, Failure, FailureClass, Span, StopReason},
-    tui::{Key, Msg, Studio, Theme, picture},
+    tui::{Effect, Key, Msg, Studio, Theme, picture},
 };
 
 use crate::script::{
-    asked, begin, compared, done, engine, finish_compared, listed, loading, lossy, play, press, ready,
-    session, streaming,
+    asked, begin, compared, done, engine, filmed, finish_compared, inspected, listed, loading, lossy, play,
+    press, ready, session, streaming, with_pictures,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -85,6 +85,35 @@ fn a_token_looked_at() {
     look("inspect_kept", &studio, (120, 40));
     press(&mut studio, "< g");
     look("inspect_exact", &studio, (120, 40));
+}
+
+#[test]
+fn a_clip_looked_at() {
+    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("dark", (120, 40)), ("mono", (80, 24))] {
+        let mut studio = with_pictures(theme, size.0, size.1);
+        if size == (120, 40) {
+            look("thumbnail", &studio, size);
+        }
+        let asked = press(&mut studio, "v");
+        look(&format!("preview_{theme}_reading"), &studio, size);
+        filmed(&mut studio, asked);
+        press(&mut studio, "space");
+        studio.handle(Msg::Advance(2400.0));
+        look(&format!("preview_{theme}"), &studio, size);
+    }
+    let mut studio = with_pictures("dark", 80, 24);
+    if let Some(Effect::Frames(Some(wish))) = press(&mut studio, "v").pop() {
+        let problem = "/demo/0.mp4: the video file is damaged or cut short (no frames)";
+        studio.handle(Msg::Filmed(wish, Err(problem.into())));
+    }
+    look("preview_broken", &studio, (80, 24));
+}
+
+#[test]
+fn heat_over_the_frames() {
+    for size in [(60, 16), (80, 24), (120, 40)] {
+        look("inspect_frames", &inspected(size.0, size.1), size);
+    }
 }
 
 #[test]

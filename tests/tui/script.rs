@@ -1,6 +1,9 @@
 //! A studio whose engine is a script: what it shows is the same on every machine.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use specreel::{
     record::{Event, EventKind, Session, Stage, Stats, Step, StopReason, Token, Verdict, session::Line},
@@ -9,6 +12,7 @@ use specreel::{
         Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Ended, Found, Key, Msg, SessionEntry, Studio,
         StudioConfig,
     },
+    video::Frame,
 };
 
 const TITLES: [(&str, f64, u64); 9] = [
@@ -39,6 +43,7 @@ pub fn config(theme: &str) -> StudioConfig {
         themes: None,
         methods_dir: Some("/config/methods".into()),
         sessions: Some("/data/sessions".into()),
+        recent: None,
         log: None,
         ..StudioConfig::default()
     }
@@ -49,10 +54,11 @@ pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
     let (mut studio, _) = Studio::new(&config(theme)).unwrap();
     studio.handle(Msg::Resize(columns, rows));
     let path = |name: &str| PathBuf::from(format!("/videos/scenes/{name}.mp4"));
-    let found = TITLES.iter().map(|(name, _, bytes)| Found { path: path(name), bytes: Some(*bytes) });
-    studio.handle(Msg::Scanned { folder: "/videos/scenes".into(), found: Ok(found.collect()) });
+    let found =
+        TITLES.iter().map(|(name, _, bytes)| Found { path: path(name), bytes: Some(*bytes), modified: None });
+    studio.handle(Msg::Scanned { folder: "/videos/scenes".into(), found: Ok(found.collect()), note: None });
     let mut known = |path: &Path, seconds| {
-        let facts = ClipFacts { seconds: Some(seconds), size: Some((128, 128)) };
+        let facts = ClipFacts { seconds: Some(seconds), size: Some((128, 128)), ..ClipFacts::default() };
         studio.handle(Msg::Probed { path: path.into(), facts });
     };
     for (name, seconds, _) in TITLES {
@@ -61,6 +67,66 @@ pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
     known(Path::new("/demo/0.mp4"), 6.0);
     known(Path::new("/demo/1.mp4"), 6.0);
     studio
+}
+
+/// A studio with frames whose run is over and looked at from its second loosened token.
+pub fn inspected(columns: u16, rows: u16) -> Studio {
+    let mut studio = with_pictures("dark", columns, rows);
+    let ready = EventKind::Ready {
+        target: "target".into(),
+        drafter: Some("drafter".into()),
+        device: "cpu".into(),
+        dtype: "q8_0".into(),
+        notes: vec![],
+    };
+    engine(&mut studio, 0, ready);
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    play(&mut studio, run, &lossy(), false);
+    let wishes = press(&mut studio, "i n");
+    filmed(&mut studio, wishes);
+    studio
+}
+
+/// The same, ready, with frames of the first clip: four colours that change with the time.
+pub fn with_pictures(theme: &str, columns: u16, rows: u16) -> Studio {
+    let config = StudioConfig { frames: Some(Arc::new(|_, _| Ok(()))), ..config(theme) };
+    let (mut studio, _) = Studio::new(&config).unwrap();
+    let facts = ClipFacts {
+        seconds: Some(6.0),
+        size: Some((1080, 1920)),
+        codec: Some("h264".into()),
+        fps: Some(29.97),
+        frames: Some(180),
+        turned: 90,
+    };
+    studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts });
+    let asked = studio.handle(Msg::Resize(columns, rows));
+    filmed(&mut studio, asked);
+    studio
+}
+
+/// Answer these effects' wish for frames.
+pub fn filmed(studio: &mut Studio, effects: Vec<Effect>) {
+    for effect in effects {
+        let Effect::Frames(Some(wish)) = effect else { continue };
+        for n in 0..wish.count {
+            let pixel = |i: u32| match (i % 16 < 8, i < 16 * 16) {
+                (true, true) => [250, (6 * n) as u8, 0],
+                (false, true) => [0, 200, 0],
+                (true, false) => [0, 0, 220],
+                (false, false) => [255, 255, 255],
+            };
+            let frame = Frame {
+                index: n,
+                timestamp_s: 6.0 * n as f64 / wish.count as f64,
+                width: 16,
+                height: 32,
+                rgb: (0..16 * 32).flat_map(pixel).collect(),
+            };
+            studio.handle(Msg::Framed(wish.clone(), Arc::new(frame)));
+        }
+        studio.handle(Msg::Filmed(wish, Ok(())));
+    }
 }
 
 /// The same with its models there.

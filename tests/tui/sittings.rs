@@ -8,8 +8,8 @@ use specreel::{
 };
 
 use crate::script::{
-    alone, asked, begin, compared, done, engine, finish_compared, listed, loading, lossy, play, press, ready,
-    session,
+    alone, asked, begin, compared, done, engine, filmed, finish_compared, inspected, listed, loading, lossy,
+    play, press, ready, session, with_pictures,
 };
 
 fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
@@ -452,7 +452,9 @@ fn anything(rng: &mut impl Rng, last_run: u64) -> Msg {
             found: Ok(vec![Found {
                 path: format!("/v/{}.mp4", rng.random_range(0..99)).into(),
                 bytes: None,
+                modified: None,
             }]),
+            note: None,
         },
         _ => Msg::Tick,
     }
@@ -464,7 +466,11 @@ fn a_thousand_sittings_of_random_keys_never_panic() {
     for seed in 0..1000 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (mut columns, mut rows) = sizes[seed as usize % sizes.len()];
-        let mut studio = ready("dark", columns, rows);
+        let mut studio = match seed % 4 {
+            0 => inspected(columns, rows),
+            1 => with_pictures("dark", columns, rows),
+            _ => ready("dark", columns, rows),
+        };
         let mut last_run = 0;
         for turn in 0..40 {
             let msg = if rng.random_bool(0.75) {
@@ -477,6 +483,9 @@ fn a_thousand_sittings_of_random_keys_never_panic() {
             }
             let effects = studio.handle(msg);
             last_run = asked(&effects).unwrap_or(last_run);
+            if rng.random_bool(0.5) {
+                filmed(&mut studio, effects);
+            }
             if turn % 5 == 0 && columns > 0 {
                 studio.picture(columns, rows);
             }

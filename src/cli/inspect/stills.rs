@@ -12,7 +12,7 @@ use crate::{
     cli::{interrupt::Interrupt, progress::Progress},
     engine::RunRequest,
     record::{Failure, Stage},
-    video::{self, Frame, Rule, Sampling, sampling},
+    video::{self, Frame, Rule, Sampling},
 };
 
 /// A frame, made small.
@@ -23,9 +23,6 @@ pub struct Still {
     /// Its pixels.
     pub image: RgbImage,
 }
-
-/// One frame for each time stamp that the run told of, whatever rule of the model's gave their number.
-const ALL: Rule = Rule { default_fps: 1.0, min_frames: 1, max_frames: sampling::MAX_FRAMES, multiple: 1 };
 
 /// The first sampled frame of every frame in `drawn` (ascending), scaled to `size` as the model's own frames are: the whole
 /// picture, stretched a little. None in place of a frame that the file does not give. None at all if interrupted.
@@ -45,7 +42,8 @@ pub fn stills(
     let (mut number, total) = (0, Cell::new(0));
     video::decode(
         &request.video,
-        &ALL,
+        // One frame for each time stamp that the run told of, whatever rule of the model's gave their number.
+        &Rule::ANY,
         Sampling::Frames(sight.times.len()),
         &mut |_, plan| {
             total.set(plan.indices.len() as u64);

@@ -112,6 +112,16 @@ pub enum What {
     Msd,
 }
 
+impl What {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            What::Sparrow => "sparrow",
+            What::Msd => "msd",
+        }
+    }
+}
+
 impl TrainArgs {
     /// The options that these arguments mean.
     ///

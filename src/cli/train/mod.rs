@@ -1,15 +1,17 @@
 //! `specreel train`: drafters made on the user's own machine.
 //!
-//! stdout is JSON lines where asked; progress is on stderr, a line for each point of the curve. The first Ctrl-C saves and ends
+//! stdout is JSON lines where asked; progress is on stderr: a picture on a terminal, else a line for each point of the curve.
+//! The first Ctrl-C saves and ends
 //! (130), and the same command goes on later.
 
 pub mod args;
+mod board;
 mod talk;
 
 pub use args::TrainArgs;
 
 use self::talk::Talk;
-use super::{End, INTERRUPTED, dirs::Dirs, interrupt::Interrupt, resolve};
+use super::{End, INTERRUPTED, config::Config, dirs::Dirs, interrupt::Interrupt, resolve};
 use crate::{
     assets,
     model::ModelSpec,
@@ -18,7 +20,7 @@ use crate::{
 };
 
 /// Train.
-pub fn run(args: &TrainArgs) -> Result<i32, End> {
+pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
     let (options, clips) = (args.options()?, args.clips()?);
     let target = match &args.target {
         Some(named) => resolve::model_directory("target", named)?,
@@ -45,7 +47,9 @@ pub fn run(args: &TrainArgs) -> Result<i32, End> {
         out: &args.out,
         save_every: args.save_every,
     };
-    let mut talk = Talk::new(args.json, args.quiet, options.recursions > 0);
+    let target = spec.target.file_name().unwrap_or(spec.target.as_os_str()).to_string_lossy();
+    let title = format!("{} for {target}, on {}", args.what.name(), args.data);
+    let mut talk = Talk::new(args, &title, options.recursions > 0, config)?;
     let outcome = train(&job, &mut |news| talk.news(&news), &|| interrupt.asked());
     talk.clear();
     match outcome.map_err(Failure::from)? {

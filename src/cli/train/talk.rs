@@ -7,11 +7,12 @@ use std::{
 
 use serde_json::json;
 
+use super::{TrainArgs, board::Board};
 use crate::{
     chart::Curve,
-    cli::{color::plain, progress::Progress},
-    record,
-    train::{Account, News, Stage},
+    cli::{color::plain, config::Config, progress::Progress},
+    record::{self, Failure},
+    train::{Account, News, Point, Stage},
 };
 
 /// Where news go.
@@ -21,16 +22,23 @@ pub struct Talk {
     /// Whether there are passes on own outputs to tell of.
     recursive: bool,
     captioning: Progress,
+    board: Option<Board>,
 }
 
 impl Talk {
-    /// JSON lines on stdout, or plain lines on stderr unless `quiet`.
-    pub fn new(json: bool, quiet: bool, recursive: bool) -> Self {
-        Self { json, quiet, recursive, captioning: Progress::new(!quiet) }
+    /// JSON lines on stdout, a picture on a terminal that can show one, or plain lines on stderr; nothing if `quiet`.
+    pub fn new(args: &TrainArgs, title: &str, recursive: bool, config: &Config) -> Result<Self, Failure> {
+        let board = if args.json || args.quiet { None } else { Board::new(title, recursive, config)? };
+        let captioning = Progress::new(!args.quiet && board.is_none());
+        Ok(Self { json: args.json, quiet: args.quiet, recursive, captioning, board })
     }
 
     /// Tell one thing.
     pub fn news(&mut self, news: &News) {
+        if let Some(board) = &mut self.board {
+            board.news(news);
+            return;
+        }
         if let News::Captioned { done, of } = news {
             self.captioning.stage(record::Stage::Generate, *done as u64, *of as u64);
             return;
@@ -53,7 +61,7 @@ impl Talk {
         match news {
             News::Begun { steps: 0 } => eprintln!("the target captions, the layer learns"),
             News::Begun { steps } => eprintln!("going on after {steps} steps"),
-            News::Skipped { clip, why } => eprintln!("skipped {}: {}", plain(clip), plain(why)),
+            News::Skipped { clip, why } => eprintln!("{}", skipped(clip, why)),
             News::Learned(p) => {
                 let own = format!(", on own outputs {:.1} %", p.point.own_agreement * 100.0);
                 eprintln!(
@@ -81,11 +89,13 @@ impl Talk {
     /// # Errors
     /// Nothing can be written.
     pub fn finished(&self, out: &Path, account: &Account) -> io::Result<()> {
-        let curve = curve(account, self.recursive);
+        let curve = curve(&account.curve, self.recursive);
         std::fs::write(out.join("curve.svg"), curve.svg())?;
         self.end("finished", account)?;
         if !self.quiet {
-            eprint!("{}", curve.text(60, 12));
+            if self.board.is_none() {
+                eprint!("{}", curve.text(60, 12));
+            }
             eprintln!("use it: specreel caption VIDEO --drafter {}", out.display());
         }
         Ok(())
@@ -126,9 +136,9 @@ impl Talk {
 }
 
 /// Loss-free part of the curve: how often layer and target agree.
-fn curve(account: &Account, recursive: bool) -> Curve {
-    let line = |name: &str, value: fn(&crate::train::Point) -> f64| {
-        (name.to_owned(), account.curve.iter().map(|p| (p.step as f64, value(p) * 100.0)).collect())
+pub(super) fn curve(points: &[Point], recursive: bool) -> Curve {
+    let line = |name: &str, value: fn(&Point) -> f64| {
+        (name.to_owned(), points.iter().map(|p| (p.step as f64, value(p) * 100.0)).collect())
     };
     let mut lines = vec![line("on the target's states", |p| p.agreement)];
     if recursive {
@@ -142,14 +152,19 @@ fn curve(account: &Account, recursive: bool) -> Curve {
     }
 }
 
-fn stage(stage: Stage) -> &'static str {
+/// A clip that cannot be used.
+pub(super) fn skipped(clip: &str, why: &str) -> String {
+    format!("skipped {}: {}", plain(clip), plain(why))
+}
+
+pub(super) fn stage(stage: Stage) -> &'static str {
     match stage {
         Stage::Text => "text",
         Stage::Visual => "visual",
     }
 }
 
-fn time(seconds: f64) -> String {
+pub(super) fn time(seconds: f64) -> String {
     if !seconds.is_finite() {
         return "unknown time".into();
     }
@@ -175,11 +190,9 @@ mod tests {
 
     #[test]
     fn the_curve_has_both_lines() {
-        let point =
-            crate::train::Point { step: 10, agreement: 0.5, own_agreement: 0.25, ..Default::default() };
-        let account = Account { curve: vec![point], ..Account::default() };
-        assert_eq!(super::curve(&account, false).lines.len(), 1);
-        let curve = curve(&account, true);
+        let point = Point { step: 10, agreement: 0.5, own_agreement: 0.25, ..Default::default() };
+        assert_eq!(super::curve(&[point], false).lines.len(), 1);
+        let curve = curve(&[point], true);
         assert_eq!(curve.lines[0].1, [(10.0, 50.0)]);
         assert_eq!(curve.lines[1].1, [(10.0, 25.0)]);
     }

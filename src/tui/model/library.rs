@@ -1,12 +1,16 @@
 //! The library: clips with titles, files of folders, opened files; filtered by name, one of them selected.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use nucleo_matcher::{
     Config, Matcher, Utf32Str,
     pattern::{CaseMatching, Normalization, Pattern},
 };
 
+use super::order::Sort;
 use crate::tui::{ClipFacts, text};
 
 /// File extensions that the library takes for videos, lower case.
@@ -19,6 +23,19 @@ pub struct Found {
     pub path: PathBuf,
     /// Its size in bytes.
     pub bytes: Option<u64>,
+    /// When it was changed last.
+    pub modified: Option<SystemTime>,
+}
+
+/// What an entry is; also the order of kinds where nothing else sorts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A clip that the program brought along.
+    Clip,
+    /// A file that was used before.
+    Recent,
+    /// Any other file.
+    File,
 }
 
 /// One line of the library.
@@ -28,7 +45,9 @@ pub(crate) struct Entry {
     /// Where it is from, for the dim part of the line.
     pub place: String,
     pub path: PathBuf,
+    pub kind: Kind,
     pub bytes: Option<u64>,
+    pub modified: Option<SystemTime>,
     /// None until it was looked at.
     pub facts: Option<ClipFacts>,
 }
@@ -42,6 +61,7 @@ pub(crate) struct Library {
     /// Index into `shown`.
     pub cursor: usize,
     pub filter: String,
+    pub sort: Sort,
     /// Folders still being read.
     pub scanning: usize,
 }
@@ -61,8 +81,23 @@ impl Library {
     }
 
     /// Add a clip under a title; a file that is there already stays as it is.
-    pub fn add_clip(&mut self, title: &str, path: &Path, bytes: Option<u64>) {
-        self.add(text::clean_line(title), String::new(), path, bytes);
+    pub fn add_clip(&mut self, title: &str, path: &Path) {
+        let file = Found { path: path.into(), bytes: None, modified: None };
+        self.add(Kind::Clip, title, "", &file);
+        self.refresh();
+    }
+
+    /// Add the files that were used last.
+    pub fn add_recent(&mut self, found: &[Found]) {
+        for file in found {
+            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+            self.add(Kind::Recent, &name, "recent", file);
+            // Folders may have been read before.
+            if let Some(entry) = self.entries.iter_mut().find(|e| e.path == file.path && e.kind == Kind::File)
+            {
+                (entry.kind, entry.place) = (Kind::Recent, "recent".into());
+            }
+        }
         self.refresh();
     }
 
@@ -74,7 +109,7 @@ impl Library {
             let inside = parent.strip_prefix(folder).unwrap_or(parent);
             let place = Path::new(folder.file_name().unwrap_or(folder.as_os_str())).join(inside);
             let place = place.to_string_lossy().trim_end_matches('/').to_owned();
-            self.add(text::clean_line(&name), text::clean_line(&place), &file.path, file.bytes);
+            self.add(Kind::File, &name, &place, &file);
         }
         self.refresh();
     }
@@ -83,7 +118,7 @@ impl Library {
     pub fn open(&mut self, file: &Found) {
         let name = file.path.file_name().unwrap_or_default().to_string_lossy();
         let parent = file.path.parent().unwrap_or(Path::new("")).to_string_lossy();
-        self.add(text::clean_line(&name), text::clean_line(&parent), &file.path, file.bytes);
+        self.add(Kind::File, &name, &parent, file);
         self.filter.clear();
         self.refresh();
         self.select(&file.path);
@@ -95,10 +130,18 @@ impl Library {
         }
     }
 
-    fn add(&mut self, title: String, place: String, path: &Path, bytes: Option<u64>) {
-        if !self.entries.iter().any(|e| e.path == path) {
-            self.entries.push(Entry { title, place, path: path.into(), bytes, facts: None });
+    fn add(&mut self, kind: Kind, title: &str, place: &str, file: &Found) {
+        if !self.entries.iter().any(|e| e.path == file.path) {
+            let Found { path, bytes, modified } = file.clone();
+            let (title, place) = (text::clean_line(title), text::clean_line(place));
+            self.entries.push(Entry { title, place, path, kind, bytes, modified, facts: None });
         }
+    }
+
+    /// The next order; the selected clip stays selected.
+    pub fn sort_next(&mut self) {
+        self.sort = self.sort.next();
+        self.refresh();
     }
 
     pub fn set_filter(&mut self, filter: String) {
@@ -120,19 +163,22 @@ impl Library {
 
     fn refresh_keeping(&mut self, selected: Option<PathBuf>) {
         self.shown = (0..self.entries.len()).collect();
+        self.shown.sort_by(|a, b| self.sort.compare(&self.entries[*a], &self.entries[*b]));
         if !self.filter.is_empty() {
             let pattern = Pattern::parse(&self.filter, CaseMatching::Smart, Normalization::Smart);
             let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
             let mut buffer = Vec::new();
             let mut scored: Vec<(u32, usize)> = Vec::new();
-            for (i, entry) in self.entries.iter().enumerate() {
+            for (at, i) in self.shown.iter().enumerate() {
+                let entry = &self.entries[*i];
                 let line = format!("{}/{}", entry.place, entry.title);
                 if let Some(score) = pattern.score(Utf32Str::new(&line, &mut buffer), &mut matcher) {
-                    scored.push((score, i));
+                    scored.push((score, at));
                 }
             }
-            scored.sort_by_key(|(score, i)| (std::cmp::Reverse(*score), *i));
-            self.shown = scored.into_iter().map(|(_, i)| i).collect();
+            // Where a filter stands, the best match is first.
+            scored.sort_by_key(|(score, at)| (std::cmp::Reverse(*score), *at));
+            self.shown = scored.into_iter().map(|(_, at)| self.shown[at]).collect();
         }
         self.cursor = self.cursor.min(self.shown.len().saturating_sub(1));
         if let Some(path) = selected {
@@ -150,6 +196,9 @@ impl Library {
     pub fn set_facts(&mut self, path: &Path, facts: ClipFacts) {
         if let Some(entry) = self.entries.iter_mut().find(|e| e.path == path) {
             entry.facts = Some(facts);
+            if self.sort == Sort::Duration {
+                self.refresh();
+            }
         }
     }
 }
@@ -160,10 +209,58 @@ mod tests {
 
     fn library() -> Library {
         let mut library = Library::default();
-        library.add_clip("Red ball", Path::new("/d/0.mp4"), None);
-        let file = |p: &str| Found { path: p.into(), bytes: Some(1) };
+        library.add_clip("Red ball", Path::new("/d/0.mp4"));
+        let file = |p: &str| Found { path: p.into(), bytes: Some(p.len() as u64), modified: None };
         library.add_folder(Path::new("/v"), vec![file("/v/birds.mp4"), file("/v/sea/waves.mkv")]);
         library
+    }
+
+    fn found(path: &str) -> Found {
+        Found { path: path.into(), bytes: None, modified: None }
+    }
+
+    fn titles(library: &Library) -> Vec<&str> {
+        library.shown.iter().map(|i| library.entries[*i].title.as_str()).collect()
+    }
+
+    #[test]
+    fn every_order_keeps_the_selection_and_what_is_unknown_is_last() {
+        let mut library = library();
+        library.select(Path::new("/v/sea/waves.mkv"));
+        library.entries[1].modified = Some(SystemTime::UNIX_EPOCH);
+        let length = |seconds| ClipFacts { seconds: Some(seconds), ..ClipFacts::default() };
+        let mut orders = Vec::new();
+        for _ in 0..5 {
+            library.sort_next();
+            if library.sort == Sort::Duration {
+                library.set_facts(Path::new("/d/0.mp4"), length(3.0));
+                library.set_facts(Path::new("/v/birds.mp4"), length(9.0));
+            }
+            orders.push((library.sort.name(), titles(&library).join(" ")));
+            assert_eq!(library.selected().unwrap().title, "waves.mkv");
+        }
+        let want = [
+            ("by name", "birds.mp4 Red ball waves.mkv"),
+            ("longest", "birds.mp4 Red ball waves.mkv"),
+            ("largest", "waves.mkv birds.mp4 Red ball"),
+            ("newest", "birds.mp4 Red ball waves.mkv"),
+            ("", "Red ball birds.mp4 waves.mkv"),
+        ];
+        assert_eq!(orders, want.map(|(name, titles)| (name, titles.to_owned())));
+    }
+
+    #[test]
+    fn recent_files_come_after_the_clips_whenever_they_are_known() {
+        let recent = [found("/v/sea/waves.mkv"), found("/x/a.mp4")];
+        let mut late = library();
+        late.add_recent(&recent);
+        assert_eq!(titles(&late), ["Red ball", "waves.mkv", "a.mp4", "birds.mp4"]);
+        let mut early = Library::default();
+        early.add_recent(&recent);
+        early.add_clip("Red ball", Path::new("/d/0.mp4"));
+        early.add_folder(Path::new("/v"), vec![found("/v/birds.mp4"), found("/v/sea/waves.mkv")]);
+        assert_eq!(titles(&early), titles(&late));
+        assert_eq!((early.entries[0].place.as_str(), early.entries.len()), ("recent", 4));
     }
 
     #[test]
@@ -188,8 +285,8 @@ mod tests {
     #[test]
     fn an_opened_file_is_selected_and_never_twice_there() {
         let mut library = library();
-        library.open(&Found { path: "/x/new.mov".into(), bytes: None });
-        library.open(&Found { path: "/v/birds.mp4".into(), bytes: None });
+        library.open(&found("/x/new.mov"));
+        library.open(&found("/v/birds.mp4"));
         assert_eq!(library.entries.len(), 4);
         assert_eq!(library.selected().unwrap().title, "birds.mp4");
     }
@@ -197,7 +294,7 @@ mod tests {
     #[test]
     fn names_are_sanitised() {
         let mut library = Library::default();
-        library.open(&Found { path: "/v/\u{1b}[31mevil\n.mp4".into(), bytes: None });
+        library.open(&found("/v/\u{1b}[31mevil\n.mp4"));
         assert_eq!(library.entries[0].title, "evil .mp4");
     }
 

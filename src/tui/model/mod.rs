@@ -5,8 +5,11 @@ pub(crate) mod edit;
 pub(crate) mod inspect;
 pub(crate) mod library;
 pub(crate) mod methods;
+pub(crate) mod order;
 pub(crate) mod player;
+pub(crate) mod preview;
 pub(crate) mod prompt;
+pub(crate) mod reels;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod search;
@@ -14,17 +17,22 @@ pub(crate) mod sessions;
 
 use std::{collections::VecDeque, path::PathBuf};
 
-use super::{Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme, text};
+use super::{
+    ColorDepth, ImageProtocol, Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme,
+    question::Answers, text,
+};
 use crate::{
     engine::{RunRequest, TextSampling},
     record::{Failure, Stage},
-    video::Sampling,
+    video::{Rule, Sampling},
 };
 use compare::{Below, Comparison};
 use inspect::Inspector;
 use library::Library;
 use methods::Methods;
+use preview::Preview;
 use prompt::Prompt;
+use reels::Reels;
 use replay::Replay;
 use run::{About, Runs, Subject};
 use search::Search;
@@ -61,6 +69,8 @@ pub(crate) enum Layer {
     Filter,
     /// Typing a path.
     Open(String),
+    /// The selected clip with its frames.
+    Preview,
     /// The saved sessions.
     Sessions,
     /// Picking the methods of a comparison, with the cursor.
@@ -109,6 +119,12 @@ pub(crate) struct Settings {
     pub text: TextSampling,
     pub logprobs: usize,
     pub probes: bool,
+    /// Frames of clips can be read.
+    pub reads: bool,
+    /// How the target samples frames.
+    pub rule: Rule,
+    /// The list of recent files.
+    pub recent: Option<PathBuf>,
     /// The folder of the user's own methods.
     pub methods: Option<PathBuf>,
 }
@@ -127,6 +143,10 @@ pub(crate) struct Model {
     pub focus: Pane,
     pub layer: Option<Layer>,
     pub library: Library,
+    /// The clip that is looked at.
+    pub preview: Option<Preview>,
+    /// Frames of clips.
+    pub reels: Reels,
     pub prompt: Prompt,
     pub presets: Vec<PromptPreset>,
     pub methods: Methods,
@@ -158,6 +178,9 @@ pub(crate) struct Model {
     pub keymap: Keymap,
     pub themes: Vec<Theme>,
     pub theme: usize,
+    pub colors: ColorDepth,
+    /// How pictures are drawn; never `Auto`.
+    pub images: ImageProtocol,
     /// The terminal knows ASCII alone.
     pub ascii: bool,
     pub settings: Settings,
@@ -170,23 +193,18 @@ impl Model {
     pub fn new(config: &StudioConfig) -> Result<Self, StudioError> {
         let keymap = Keymap::with_file(config.keymap.as_deref())?;
         let themes = Theme::all(config.themes.as_deref(), config.colors)?;
-        let wanted = match config.theme.as_str() {
-            "auto" | "" => guess_theme(std::env::var("COLORFGBG").ok().as_deref()),
-            name => name,
-        };
-        let Some(theme) = themes.iter().position(|t| t.name == wanted) else {
-            let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
-            return Err(StudioError::NoTheme { name: wanted.into(), known });
-        };
+        let theme = theme_at(&themes, &config.theme)?;
         let mut library = Library::default();
         for clip in &config.clips {
-            library.add_clip(&clip.title, &clip.path, None);
+            library.add_clip(&clip.title, &clip.path);
         }
         Ok(Self {
             size: (0, 0),
             focus: Pane::Library,
             layer: None,
             library,
+            preview: None,
+            reels: Reels::default(),
             prompt: Prompt::with_history(&config.prompt, &config.history),
             presets: config.presets.clone(),
             methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
@@ -208,6 +226,8 @@ impl Model {
             keymap,
             themes,
             theme,
+            colors: config.colors,
+            images: config.images(&Answers::default(), false),
             ascii: config.ascii,
             settings: Settings {
                 sampling: config.sampling,
@@ -216,6 +236,9 @@ impl Model {
                 text: config.text,
                 logprobs: config.logprobs,
                 probes: config.probe.is_some(),
+                reads: config.frames.is_some(),
+                rule: config.rule,
+                recent: config.recent.clone(),
                 methods: config.methods_dir.clone(),
             },
             tick: 0,
@@ -230,6 +253,7 @@ impl Model {
             (Some(Layer::Pick(_)), _) => Place::Pick,
             (Some(Layer::Edit(_)), _) => Place::Edit,
             (Some(Layer::Compare), _) => Place::Compare,
+            (Some(Layer::Preview), _) => Place::Preview,
             (Some(Layer::Sessions), _) if self.sessions.confirm => Place::Confirm,
             (Some(Layer::Sessions), _) => Place::Sessions,
             (
@@ -269,6 +293,17 @@ impl Model {
     pub fn is_playing(&self) -> bool {
         self.replay.as_ref().is_some_and(|r| r.player.playing)
             || self.race().is_some_and(|player| player.playing)
+            || self.shown_preview().is_some_and(|preview| preview.clock.playing)
+    }
+
+    /// The preview, where it is on the screen.
+    pub fn shown_preview(&self) -> Option<&Preview> {
+        self.preview.as_ref().filter(|_| self.layer == Some(Layer::Preview))
+    }
+
+    /// True if frames of clips can be shown.
+    pub fn has_pictures(&self) -> bool {
+        self.settings.reads && self.images != ImageProtocol::None
     }
 
     /// The race's clock, where the race is shown.
@@ -284,6 +319,18 @@ impl Model {
     pub fn note(&mut self, tone: Tone, words: impl AsRef<str>) {
         self.notice = Some((tone, text::clean_line(words.as_ref())));
     }
+}
+
+/// The place of the theme of this name; `auto` is dark or light by the terminal's word.
+pub(crate) fn theme_at(themes: &[Theme], name: &str) -> Result<usize, StudioError> {
+    let wanted = match name {
+        "auto" | "" => guess_theme(std::env::var("COLORFGBG").ok().as_deref()),
+        name => name,
+    };
+    themes.iter().position(|t| t.name == wanted).ok_or_else(|| {
+        let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
+        StudioError::NoTheme { name: wanted.into(), known }
+    })
 }
 
 /// Dark or light by the terminal's word (`COLORFGBG` = "foreground;background" as ANSI numbers).

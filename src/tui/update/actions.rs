@@ -1,6 +1,6 @@
 //! What each action does.
 
-use super::{compare, edit, entry, export, inspect, runs, search, segments, sessions};
+use super::{compare, edit, entry, export, inspect, preview, runs, search, segments, sessions};
 use crate::tui::{
     Action, Effect, Place,
     export::Format,
@@ -20,12 +20,21 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         compare::control(model, action);
         return Vec::new();
     }
+    if model.layer == Some(Layer::Preview) && preview::is_its_own(action) {
+        preview::control(model, action);
+        return Vec::new();
+    }
     // A question that is not answered is withdrawn.
     if model.sessions.confirm && !matches!(action, Action::Yes | Action::Back) {
         model.sessions.confirm = false;
     }
     match action {
-        Action::Run => return runs::run(model),
+        Action::Run => {
+            if model.layer == Some(Layer::Preview) {
+                model.layer = None;
+            }
+            return runs::run(model);
+        }
         Action::Again => return runs::again(model),
         Action::Back => return back(model),
         Action::Interrupt => return interrupt(model),
@@ -89,6 +98,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::PageDown => step(model, Move::Pages(1)),
         Action::Top => step(model, Move::Top),
         Action::Bottom => step(model, Move::Bottom),
+        Action::Preview => preview::open(model),
+        Action::Sort => model.library.sort_next(),
         Action::Filter => {
             focus(model, Pane::Library);
             model.layer = Some(Layer::Filter);
@@ -282,7 +293,7 @@ fn step(model: &mut Model, go: Move) {
         }
         Some(Layer::Presets(cursor)) => *cursor = go.apply(*cursor, n_presets, page),
         Some(Layer::Help { top, .. }) => *top = go.apply(*top, help_lines, page),
-        Some(Layer::Filter) => {
+        Some(Layer::Filter | Layer::Preview) => {
             model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
         }
         Some(Layer::Open(_) | Layer::SaveMethod(_) | Layer::Ask(_) | Layer::Segments(_)) => {}

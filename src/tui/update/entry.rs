@@ -114,7 +114,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
         Some(Layer::Compare) => compare::choose(model),
         Some(Layer::Sessions) => return sessions::choose(model),
         Some(Layer::Filter | Layer::Search | Layer::Open(_) | Layer::Ask(_) | Layer::Help { .. }) => {}
-        None => return runs::run(model),
+        Some(Layer::Preview) | None => return runs::run(model),
     }
     Vec::new()
 }

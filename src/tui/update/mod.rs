@@ -9,10 +9,13 @@ mod entry;
 mod events;
 mod export;
 mod inspect;
+mod preview;
 mod runs;
 mod search;
 mod segments;
 mod sessions;
+
+use std::path::Path;
 
 use super::{
     Effect, Key, Msg, Place,
@@ -53,27 +56,33 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             );
             Vec::new()
         }
-        Msg::Scanned { folder, found } => {
+        Msg::Scanned { folder, found, note } => {
             model.library.scanning = model.library.scanning.saturating_sub(1);
+            if let Some(note) = note {
+                model.note(Tone::Info, note);
+            }
             match found {
-                Ok(found) if found.is_empty() => {
-                    model.note(Tone::Info, format!("no videos in {}", folder.display()));
-                }
                 Ok(found) => {
                     model.library.add_folder(&folder, found);
-                    return next_probe(model);
+                    next_probe(model)
                 }
-                Err(problem) => model.note(Tone::Bad, problem),
+                Err(problem) => {
+                    model.note(Tone::Bad, problem);
+                    Vec::new()
+                }
             }
-            Vec::new()
+        }
+        Msg::Recent(Ok(found)) => {
+            model.library.add_recent(&found);
+            next_probe(model)
         }
         Msg::Opened(Ok(file)) => {
             model.library.open(&file);
             let title = model.library.selected().map(|e| e.title.clone()).unwrap_or_default();
             model.note(Tone::Info, format!("opened {title}"));
-            Vec::new()
+            remember(model, &file.path)
         }
-        Msg::Opened(Err(problem)) => {
+        Msg::Opened(Err(problem)) | Msg::Recent(Err(problem)) | Msg::Trouble(problem) => {
             model.note(Tone::Bad, problem);
             Vec::new()
         }
@@ -81,6 +90,14 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             model.library.set_facts(&path, facts);
             // The clips around the selected one are next, so that the list fills by itself.
             next_probe(model)
+        }
+        Msg::Framed(wish, frame) => {
+            model.reels.add(&wish, frame);
+            Vec::new()
+        }
+        Msg::Filmed(wish, outcome) => {
+            model.reels.end(&wish, outcome);
+            Vec::new()
         }
         Msg::Listed(found) => {
             sessions::listed(model, found);
@@ -115,7 +132,10 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Advance(ms) => {
             match model.race() {
                 Some(_) => compare::advance(model, ms),
-                None => sessions::advance(model, ms),
+                None => {
+                    preview::advance(model, ms);
+                    sessions::advance(model, ms);
+                }
             }
             Vec::new()
         }
@@ -131,7 +151,17 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     {
         effects.push(Effect::Probe(entry.path.clone()));
     }
+    preview::follow(model);
+    effects.extend(preview::ask(model));
     effects
+}
+
+/// Put a file of the user's at the head of the recent ones.
+fn remember(model: &Model, file: &Path) -> Vec<Effect> {
+    let entry = model.library.entries.iter().find(|e| e.path == file);
+    let is_own = entry.is_none_or(|e| e.kind != library::Kind::Clip);
+    let list = model.settings.recent.clone().filter(|_| is_own);
+    list.map(|list| Effect::Remember(list, file.into())).into_iter().collect()
 }
 
 /// Look at the nearest clip that nobody has looked at yet.
@@ -144,6 +174,7 @@ fn next_probe(model: &Model) -> Vec<Effect> {
 pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Effect> {
     let mut effects: Vec<_> = folders.iter().cloned().map(Effect::Scan).collect();
     model.library.scanning = effects.len();
+    effects.extend(model.settings.recent.clone().map(Effect::Recent));
     if let Some(video) = model.start_video.take() {
         match model.library.entries.iter().any(|e| e.path == video) {
             true => model.library.select(&video),
@@ -214,7 +245,7 @@ fn as_video_path(pasted: &str) -> Option<String> {
         },
     };
     let plain = !path.chars().any(char::is_control);
-    (plain && library::is_video(std::path::Path::new(&path))).then_some(path)
+    (plain && library::is_video(Path::new(&path))).then_some(path)
 }
 
 /// `%20` and its like back to bytes.

@@ -20,7 +20,9 @@ use crate::{
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
     let Some(subject) = selected_subject(model) else { return Vec::new() };
     model.prompt.remember(&subject.prompt);
-    request(model, subject)
+    let mut effects = super::remember(model, &subject.video);
+    effects.extend(request(model, subject));
+    effects
 }
 
 /// Run the shown clip and prompt again with the method that is chosen now.

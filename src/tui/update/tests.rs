@@ -267,8 +267,9 @@ fn help_is_searched_and_scrolled() {
 #[test]
 fn the_library_moves_by_lines_pages_and_ends() {
     let mut studio = ready();
-    let found = (0..50).map(|i| Found { path: format!("/v/{i:02}.mp4").into(), bytes: Some(1) }).collect();
-    studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(found) });
+    let file = |i| Found { path: format!("/v/{i:02}.mp4").into(), bytes: Some(1), modified: None };
+    let found = (0..50).map(file).collect();
+    studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(found), note: None });
     for (keys, at) in
         [("j", 1), ("pagedown", 16), ("G", 51), ("down", 51), ("k", 50), ("pageup", 35), ("g", 0)]
     {
@@ -290,13 +291,41 @@ fn the_filter_takes_text_and_keeps_or_clears_it() {
 }
 
 #[test]
+fn files_that_are_opened_or_run_are_remembered_where_a_list_is_kept() {
+    let file = || Found { path: "/a/c.mp4".into(), bytes: None, modified: None };
+    let mut studio = ready();
+    assert!(studio.handle(Msg::Opened(Ok(file()))).is_empty(), "no list is kept");
+    studio.model().settings.recent = Some("/data/recent.json".into());
+    let remembered = Effect::Remember("/data/recent.json".into(), "/a/c.mp4".into());
+    assert_eq!(studio.handle(Msg::Opened(Ok(file()))), std::slice::from_ref(&remembered));
+    assert_eq!(press(&mut studio, "enter")[0], remembered);
+    let effects = press(&mut studio, "tab shift-tab home enter");
+    assert!(!effects.iter().any(|e| matches!(e, Effect::Remember(..))), "a clip of ours is nobody's file");
+    studio.handle(Msg::Trouble("cannot write the list".into()));
+    assert_eq!(notice(&mut studio), "cannot write the list");
+}
+
+#[test]
+fn recent_files_are_in_the_library_from_the_start() {
+    let list = PathBuf::from("/data/recent.json");
+    let config = crate::tui::StudioConfig { recent: Some(list.clone()), ..crate::tui::testing::config() };
+    let (mut studio, effects) = Studio::new(&config).unwrap();
+    assert_eq!(effects, [Effect::Recent(list)]);
+    let file = Found { path: "/a/c.mp4".into(), bytes: None, modified: None };
+    studio.handle(Msg::Recent(Ok(vec![file])));
+    assert_eq!(studio.model().library.entries.last().unwrap().place, "recent");
+    studio.handle(Msg::Recent(Err("cannot read the list".into())));
+    assert_eq!(notice(&mut studio), "cannot read the list");
+}
+
+#[test]
 fn a_typed_path_is_opened() {
     let mut studio = ready();
     assert_eq!(press(&mut studio, "o a / b ctrl-w c enter"), [Effect::Open("a/c".into())]);
     assert!(press(&mut studio, "o enter").is_empty());
     studio.handle(Msg::Opened(Err("cannot open a/c: gone".into())));
     assert!(notice(&mut studio).contains("gone"));
-    studio.handle(Msg::Opened(Ok(Found { path: "/a/c.mp4".into(), bytes: None })));
+    studio.handle(Msg::Opened(Ok(Found { path: "/a/c.mp4".into(), bytes: None, modified: None })));
     assert_eq!(studio.model().library.selected().unwrap().title, "c.mp4");
 }
 
@@ -390,8 +419,8 @@ fn clips_are_looked_at_one_after_another() {
     studio.model().settings.probes = true;
     let effects = press(&mut studio, "down");
     assert_eq!(effects, [Effect::Probe("/demo/1.mp4".into())]);
-    let facts = crate::tui::ClipFacts { seconds: Some(4.0), size: None };
-    let effects = studio.handle(Msg::Probed { path: "/demo/1.mp4".into(), facts });
+    let facts = crate::tui::ClipFacts { seconds: Some(4.0), ..Default::default() };
+    let effects = studio.handle(Msg::Probed { path: "/demo/1.mp4".into(), facts: facts.clone() });
     assert_eq!(effects, [Effect::Probe("/demo/0.mp4".into())]);
     assert!(studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts }).is_empty());
 }
@@ -399,9 +428,10 @@ fn clips_are_looked_at_one_after_another() {
 #[test]
 fn folders_that_cannot_be_read_or_are_empty_are_told() {
     let mut studio = ready();
-    studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(vec![]) });
+    let note = Some("no videos in /v".into());
+    studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(vec![]), note });
     assert_eq!(notice(&mut studio), "no videos in /v");
-    studio.handle(Msg::Scanned { folder: "/v".into(), found: Err("cannot read /v".into()) });
+    studio.handle(Msg::Scanned { folder: "/v".into(), found: Err("cannot read /v".into()), note: None });
     assert_eq!(notice(&mut studio), "cannot read /v");
 }
 
@@ -422,7 +452,7 @@ fn the_spinner_turns_only_while_something_goes_on() {
 #[test]
 fn every_action_can_be_done_in_every_place() {
     for setup in
-        ["tab", "tab tab", "tab tab tab", "m", "p", "?", "/", "o", "enter", "L", "tab tab /", "e ctrl-r"]
+        ["v", "tab", "tab tab", "tab tab tab", "m", "p", "?", "/", "o", "enter", "L", "tab tab /", "e ctrl-r"]
     {
         for action in Action::ALL {
             let mut studio = after_a_run();

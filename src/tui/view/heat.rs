@@ -1,17 +1,23 @@
 //! Heat maps over the frames: one tile for each frame (or pair of frames) that the models read, one cell for each visual token.
+//!
+//! In true colours, and where the frames can be read, the map is mixed into the frames themselves; else it is shades.
 
 use ratatui::{
     Frame,
     layout::Rect,
-    style::Style,
+    style::{Color, Style},
     text::{Line, Span},
     widgets::Paragraph,
 };
 
+use super::blocks;
 use crate::tui::{
-    Theme,
+    ColorDepth, Theme,
     model::{
+        Model,
         inspect::Heat,
+        preview,
+        reels::Reel,
         run::{Run, Seen},
     },
     text,
@@ -20,9 +26,21 @@ use crate::tui::{
 
 /// Shades from nothing to the most.
 const SHADES: [&str; 5] = ["· ", "░░", "▒▒", "▓▓", "██"];
+/// The colour of the most, mixed into a frame.
+const HOT: [u8; 3] = [255, 130, 0];
+/// A token is at most this many rows of a picture high.
+const MOST_ZOOM: usize = 6;
 
 /// The map of one token, as far as it fits.
-pub(super) fn draw(run: &Run, number: usize, what: Heat, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn draw(
+    model: &Model,
+    run: &Run,
+    number: usize,
+    what: Heat,
+    theme: &Theme,
+    frame: &mut Frame<'_>,
+    area: Rect,
+) {
     if area.height < 3 || area.width < 16 {
         return;
     }
@@ -35,8 +53,15 @@ pub(super) fn draw(run: &Run, number: usize, what: Heat, theme: &Theme, frame: &
     frame.render_widget(head, Rect { height: 1, ..area });
     let (Some(seen), Some(values)) = (&run.seen, values) else { return };
     let body = Rect { y: area.y + 1, height: area.height - 1, ..area };
-    let lines = tiles(seen, &values, theme, body.width.into(), body.height.into());
-    frame.render_widget(Paragraph::new(lines), body);
+    let Some(map) = Map::of(seen, &values) else { return };
+    let reel = preview::tiles(run).and_then(|wish| model.reels.get(&wish)).filter(|r| !r.frames.is_empty());
+    match reel.filter(|_| model.colors == ColorDepth::True) {
+        Some(reel) => pictures(&map, reel, theme, frame, body),
+        None => {
+            let lines = tiles(&map, theme, body.width.into(), body.height.into());
+            frame.render_widget(Paragraph::new(lines), body);
+        }
+    }
 }
 
 /// What is shown, and a number from 0 to 1 for every visual token; none where it is not known.
@@ -79,58 +104,135 @@ fn values(run: &Run, number: usize, what: Heat) -> (&'static str, Option<Vec<f32
     }
 }
 
-/// How tiles are laid out: cells in one of them, tiles in a row, and how many tokens make one cell.
+/// How tiles are laid out: cells in one of them, tiles in a row, how many tokens make one cell, and how many rows a cell has.
 #[derive(Debug, PartialEq)]
 struct Plan {
     scale: usize,
+    zoom: usize,
     rows: usize,
     columns: usize,
     across: usize,
 }
 
-/// The finest plan in which all tiles fit; none if even the coarsest does not.
-fn plan([t, h, w]: [usize; 3], columns: usize, rows: usize) -> Option<Plan> {
-    (1..=h.max(w).max(1)).find_map(|scale| {
-        let (high, wide) = (h.div_ceil(scale), w.div_ceil(scale));
-        let across = (columns + 1) / (2 * wide.max(3) + 1);
-        let fits = across > 0 && t.div_ceil(across) * (high + 1) <= rows;
-        fits.then_some(Plan { scale, rows: high, columns: wide, across })
+impl Plan {
+    /// Columns from one tile to the next.
+    fn slot(&self) -> usize {
+        (2 * self.columns * self.zoom).max(6) + 1
+    }
+}
+
+/// The finest plan in which all tiles fit, magnified at most so many times; none if even the coarsest does not fit.
+fn plan([t, h, w]: [usize; 3], columns: usize, rows: usize, most: usize) -> Option<Plan> {
+    let larger = (2..=most).rev().map(|zoom| (1, zoom));
+    larger.chain((1..=h.max(w).max(1)).map(|scale| (scale, 1))).find_map(|(scale, zoom)| {
+        let mut plan = Plan { scale, zoom, rows: h.div_ceil(scale), columns: w.div_ceil(scale), across: 0 };
+        plan.across = (columns + 1) / plan.slot();
+        let fits = plan.across > 0 && t.div_ceil(plan.across) * (plan.rows * zoom + 1) <= rows;
+        fits.then_some(plan)
     })
 }
 
-fn tiles(seen: &Seen, values: &[f32], theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
-    let [t, h, w] = seen.grid;
-    let dim = theme.style(Role::Dim);
-    if values.len() != t * h * w || t * h * w == 0 {
-        return Vec::new();
+/// A number for each visual token.
+struct Map<'a> {
+    seen: &'a Seen,
+    values: &'a [f32],
+}
+
+impl<'a> Map<'a> {
+    /// None where the numbers are not those of the tokens.
+    fn of(seen: &'a Seen, values: &'a [f32]) -> Option<Self> {
+        let n = seen.grid.iter().product::<usize>();
+        (n > 0 && values.len() == n).then_some(Self { seen, values })
     }
-    let Some(plan) = plan(seen.grid, columns, rows) else {
-        return vec![Line::styled("the frames do not fit here", dim)];
-    };
-    let Plan { scale, rows: high, columns: wide, across } = plan;
-    let value = |frame: usize, row: usize, column: usize| {
+
+    /// The most of the tokens in a cell.
+    fn value(&self, frame: usize, row: usize, column: usize, scale: usize) -> f32 {
+        let [_, h, w] = self.seen.grid;
         let tokens = (row * scale..h.min((row + 1) * scale))
             .flat_map(|y| (column * scale..w.min((column + 1) * scale)).map(move |x| (y, x)));
-        tokens.map(|(y, x)| values[(frame * h + y) * w + x]).fold(0.0, f32::max)
+        tokens.map(|(y, x)| self.values[(frame * h + y) * w + x]).fold(0.0, f32::max)
+    }
+
+    /// When a tile's first frame is shown, in seconds.
+    fn seconds(&self, tile: usize) -> Option<f64> {
+        // Frames go in pairs where there are more times than tiles.
+        let pair = self.seen.frames.len().div_ceil(self.seen.grid[0]).max(1);
+        self.seen.frames.get(tile * pair).copied()
+    }
+
+    fn label(&self, tile: usize, columns: usize, theme: &Theme) -> Span<'static> {
+        let at = self.seconds(tile).map_or(String::new(), |s| format!("{s:.1} s"));
+        Span::styled(text::pad(&at, columns), theme.style(Role::Dim))
+    }
+}
+
+/// The map mixed into the frames, as half-blocks.
+fn pictures(map: &Map<'_>, reel: &Reel, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    let Some(plan) = plan(map.seen.grid, area.width.into(), area.height.into(), MOST_ZOOM) else {
+        frame.render_widget(too_many(theme), area);
+        return;
     };
-    // Frames go in pairs where there are more times than tiles.
-    let pair = seen.frames.len().div_ceil(t).max(1);
-    let slot = 2 * wide.max(3) + 1;
-    let mut lines = Vec::new();
-    for first in (0..t).step_by(across) {
-        let tiles = first..t.min(first + across);
-        let label = |frame: usize| {
-            let at = seen.frames.get(frame * pair).map_or(String::new(), |s| format!("{s:.1} s"));
-            Span::styled(text::pad(&at, slot), dim)
-        };
-        lines.push(Line::from(tiles.clone().map(label).collect::<Vec<_>>()));
+    let [t, h, w] = map.seen.grid;
+    let (wide, high) = (2 * plan.columns * plan.zoom, plan.rows * plan.zoom);
+    for tile in 0..t {
+        let (row, column) = (tile / plan.across * (high + 1), tile % plan.across * plan.slot());
+        let (x, y) = (area.x + column as u16, area.y + row as u16);
+        let label = map.label(tile, plan.slot().min((area.right() - x).into()), theme);
+        frame.buffer_mut().set_span(x, y, &label, area.right() - x);
+        // A frame that is not read yet leaves its place empty.
+        let read = reel.frames.last().map(|f| f.timestamp_s);
+        let still = map.seconds(tile).filter(|s| read.is_some_and(|read| *s <= read + 1e-3));
+        let Some(still) = still.and_then(|s| reel.at(s + 1e-3)) else { continue };
+        // The part of the frame that lies between two edges, counted in tokens.
+        let part = |from: f64, to: f64, all: usize| (from / all as f64).min(1.0)..(to / all as f64).min(1.0);
+        let token = |n: usize, each: usize| (n * plan.scale) as f64 / each as f64;
+        let (across, down) = (2 * plan.zoom, 2 * plan.zoom);
         for row in 0..high {
-            let mut spans = Vec::new();
-            for frame in tiles.clone() {
-                for column in 0..wide {
-                    spans.push(cell(value(frame, row, column), theme));
+            for column in 0..wide {
+                let color = |half: usize| {
+                    let pixel = 2 * row + half;
+                    let x = part(token(column, across), token(column + 1, across), w);
+                    let y = part(token(pixel, down), token(pixel + 1, down), h);
+                    let value = map.value(tile, pixel / down, column / across, plan.scale);
+                    let [r, g, b] = mix(blocks::mean(still, x, y), value);
+                    Color::Rgb(r, g, b)
+                };
+                if let Some(cell) = frame.buffer_mut().cell_mut((x + column as u16, y + 1 + row as u16)) {
+                    cell.set_symbol("▀").set_fg(color(0)).set_bg(color(1));
                 }
-                spans.push(Span::raw(" ".repeat(slot - 2 * wide)));
+            }
+        }
+    }
+}
+
+/// A pixel under a heat from 0 to 1: the colder, the darker; the hotter, the more of the heat's own colour.
+fn mix(pixel: [u8; 3], heat: f32) -> [u8; 3] {
+    let heat = heat.clamp(0.0, 1.0);
+    let (light, share) = (0.35 + 0.65 * heat, 0.45 * heat);
+    std::array::from_fn(|i| {
+        let own = f32::from(pixel[i]) * light * (1.0 - share);
+        (own + f32::from(HOT[i]) * share).round() as u8
+    })
+}
+
+fn too_many(theme: &Theme) -> Line<'static> {
+    Line::styled("the frames do not fit here", theme.style(Role::Dim))
+}
+
+/// The map in shades.
+fn tiles(map: &Map<'_>, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
+    let Some(plan) = plan(map.seen.grid, columns, rows, 1) else { return vec![too_many(theme)] };
+    let t = map.seen.grid[0];
+    let mut lines = Vec::new();
+    for first in (0..t).step_by(plan.across) {
+        let tiles = first..t.min(first + plan.across);
+        lines.push(tiles.clone().map(|tile| map.label(tile, plan.slot(), theme)).collect());
+        for row in 0..plan.rows {
+            let mut spans = Vec::new();
+            for tile in tiles.clone() {
+                let cells = (0..plan.columns).map(|column| map.value(tile, row, column, plan.scale));
+                spans.extend(cells.map(|value| cell(value, theme)));
+                spans.push(Span::raw(" ".repeat(plan.slot() - 2 * plan.columns)));
             }
             lines.push(Line::from(spans));
         }
@@ -156,11 +258,52 @@ mod tests {
     #[test]
     fn tiles_are_as_fine_as_fits() {
         // Six frames of four by four tokens: cells of two columns, a column of air, a line for the time.
-        assert_eq!(plan([6, 4, 4], 53, 5), Some(Plan { scale: 1, rows: 4, columns: 4, across: 6 }));
-        assert_eq!(plan([6, 4, 4], 53, 4).map(|p| p.scale), Some(2));
-        assert_eq!(plan([6, 4, 4], 26, 10).map(|p| (p.scale, p.across)), Some((1, 3)));
-        assert_eq!(plan([64, 28, 28], 60, 12), None);
-        assert_eq!(plan([8, 28, 28], 120, 12).map(|p| p.scale), Some(4));
+        assert_eq!(
+            plan([6, 4, 4], 53, 5, 1),
+            Some(Plan { scale: 1, zoom: 1, rows: 4, columns: 4, across: 6 })
+        );
+        assert_eq!(plan([6, 4, 4], 53, 4, 1).map(|p| p.scale), Some(2));
+        assert_eq!(plan([6, 4, 4], 26, 10, 1).map(|p| (p.scale, p.across)), Some((1, 3)));
+        assert_eq!(plan([64, 28, 28], 60, 12, 1), None);
+        assert_eq!(plan([8, 28, 28], 120, 12, 1).map(|p| p.scale), Some(4));
+        // Pictures take the room that there is.
+        assert_eq!(plan([6, 4, 4], 110, 20, 6).map(|p| (p.scale, p.zoom, p.across)), Some((1, 2, 6)));
+        assert_eq!(plan([6, 4, 4], 53, 4, 6).map(|p| (p.scale, p.zoom)), Some((2, 1)));
+    }
+
+    #[test]
+    fn heat_lights_up_what_is_hot() {
+        assert_eq!(mix([200, 100, 0], 0.0), [70, 35, 0]);
+        assert_eq!(mix([0, 0, 0], 1.0), [115, 59, 0]);
+        assert!(mix([90, 90, 90], 0.9)[0] > mix([90, 90, 90], 0.3)[0]);
+    }
+
+    #[test]
+    fn a_tile_shows_its_own_frame_under_its_own_tokens() {
+        let theme = Theme::built_in("dark", ColorDepth::True).unwrap();
+        let seen = Seen { frames: vec![0.0, 1.0], grid: [2, 1, 2], visual_tokens: 4, ..Seen::default() };
+        let map = Map::of(&seen, &[0.0, 1.0, 0.0, 0.0]).unwrap();
+        let gray = |seconds, v| {
+            let frame =
+                crate::video::Frame { index: 0, timestamp_s: seconds, width: 2, height: 1, rgb: vec![v; 6] };
+            std::sync::Arc::new(frame)
+        };
+        let wish = crate::tui::Wish { path: "a".into(), count: 2, max: (2, 1) };
+        let mut reel = Reel { wish, frames: vec![gray(0.0, 100)], ended: None };
+        let colors = |reel: &Reel| {
+            let mut terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(20, 2)).unwrap();
+            let done = terminal.draw(|frame| pictures(&map, reel, &theme, frame, frame.area())).unwrap();
+            [0, 3, 7, 10].map(|x| done.buffer[(x, 1)].fg)
+        };
+        let color = |v, heat| {
+            let [r, g, b] = mix([v; 3], heat);
+            Color::Rgb(r, g, b)
+        };
+        let [cold, hot, absent, _] = colors(&reel);
+        assert_eq!([cold, hot], [color(100, 0.0), color(100, 1.0)]);
+        assert_eq!(absent, Color::Reset, "it is not read yet");
+        reel.frames.push(gray(1.0, 200));
+        assert_eq!(colors(&reel)[2..], [color(200, 0.0); 2]);
     }
 
     #[test]
@@ -171,7 +314,7 @@ mod tests {
         values[0] = 0.3;
         values[15] = 1.0;
         let text = |columns, rows| -> Vec<String> {
-            let lines = tiles(&seen, &values, &theme, columns, rows);
+            let lines = tiles(&Map::of(&seen, &values).unwrap(), &theme, columns, rows);
             lines.iter().map(|l| l.spans.iter().map(|s| &*s.content).collect()).collect()
         };
         assert_eq!(text(20, 5)[1..3], ["▒▒· · ·  ", "· · · ·  "].map(String::from));

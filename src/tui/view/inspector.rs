@@ -66,7 +66,7 @@ pub(super) fn draw(model: &Model, inspector: Inspector, theme: &Theme, frame: &m
         lines.extend(facts);
         frame.render_widget(Paragraph::new(lines), Rect { width: left, ..rest });
         let right = Rect { x: rest.x + left + 2, width: rest.width - left - 2, ..rest };
-        heat::draw(run, number, inspector.heat, theme, frame, right);
+        heat::draw(model, run, number, inspector.heat, theme, frame, right);
         return;
     }
     let mut lines = table;
@@ -75,7 +75,7 @@ pub(super) fn draw(model: &Model, inspector: Inspector, theme: &Theme, frame: &m
     let used = lines.len() as u16;
     frame.render_widget(Paragraph::new(lines), Rect { height: used, ..rest });
     let below = Rect { y: rest.y + used, height: rest.height - used, ..rest };
-    heat::draw(run, number, inspector.heat, theme, frame, below);
+    heat::draw(model, run, number, inspector.heat, theme, frame, below);
 }
 
 /// The token, its verdict and the reason.

@@ -7,7 +7,7 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{has_focus, panel, title, window_top};
+use super::{Slot, has_focus, panel, preview, title, window_top};
 use crate::{
     record::units,
     tui::{
@@ -18,7 +18,19 @@ use crate::{
     },
 };
 
-pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+/// Least rows of a pane that has room for a picture.
+const TALL: u16 = 24;
+
+/// Rows for a picture of the selected clip, at the foot of the pane.
+pub(super) fn picture_rows(model: &Model, pane: Rect) -> u16 {
+    match model.has_pictures() && pane.height >= TALL {
+        // As wide as the pane, of the usual shape.
+        true => (pane.width * 9 / 32).min(pane.height / 3),
+        false => 0,
+    }
+}
+
+pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) -> Option<Slot> {
     let library = &model.library;
     let focused = has_focus(model, Pane::Library);
     let mut block = panel(title("Library", focused, theme), focused, theme);
@@ -27,6 +39,10 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         (1.., _, n) => format!(" {n} … "),
         (0, shown, n) if shown < n => format!(" {shown} of {n} "),
         (0, _, n) => format!(" {n} "),
+    };
+    let count = match library.sort.name() {
+        "" => count,
+        order => format!("{count}· {order} "),
     };
     block = block.title_top(Line::styled(count, dim).right_aligned());
     if model.layer == Some(Layer::Filter) || !library.filter.is_empty() {
@@ -37,6 +53,9 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     }
     let inner = block.inner(area);
     frame.render_widget(block, area);
+    let high = picture_rows(model, area);
+    let foot = Rect { y: inner.bottom() - high, height: high, ..inner };
+    let inner = Rect { height: inner.height - high, ..inner };
     let columns = usize::from(inner.width);
     if library.shown.is_empty() {
         let words = match (library.entries.is_empty(), library.scanning) {
@@ -46,7 +65,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         };
         let lines = words.map(|w| Line::styled(text::fit(&format!(" {w}"), columns), dim));
         frame.render_widget(Paragraph::new(lines.to_vec()), inner);
-        return;
+        return None;
     }
     let rows = usize::from(inner.height);
     let top = window_top(library.cursor, library.shown.len(), rows);
@@ -60,11 +79,12 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         lines.push(line);
     }
     frame.render_widget(Paragraph::new(lines), inner);
+    preview::small(model, frame, foot)
 }
 
 /// `▸ title  folder      0:12  3.4 MB`; what does not fit is left out, the folder first.
 fn entry_line(entry: &Entry, here: bool, columns: usize, theme: &Theme) -> Line<'static> {
-    let seconds = entry.facts.and_then(|f| f.seconds).map(text::clock);
+    let seconds = entry.facts.as_ref().and_then(|f| f.seconds).map(text::clock);
     let mut right = seconds.unwrap_or_default();
     if let Some(bytes) = entry.bytes {
         right.push_str(&format!("{:>8}", units::bytes(bytes)));

@@ -1,6 +1,7 @@
 //! Drawing: a function of the model. Nothing here changes anything, and every pane asks the theme for meanings.
 
 mod bars;
+mod blocks;
 pub(crate) mod caption;
 mod compare;
 mod editor;
@@ -14,11 +15,15 @@ mod meters;
 mod passage;
 mod picker;
 mod player;
+mod preview;
 mod prompt;
 mod race;
 mod sessions;
 mod status;
+pub(crate) mod training;
 mod wrap;
+
+use std::sync::Arc;
 
 use ratatui::{
     Frame,
@@ -35,20 +40,26 @@ use super::{
     text,
     theme::Role,
 };
+use crate::video;
 pub(crate) use layout::{Areas, areas, is_stacked};
 
-/// Draw everything.
-pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
+/// A place for a picture. Half-blocks may stand there already; a terminal that can do better draws over them.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub area: Rect,
+    pub frame: Arc<video::Frame>,
+}
+
+/// Draw everything. What comes back is the place of the one picture that nothing covers.
+pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Option<Slot> {
     let area = frame.area();
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
     let Some(areas) = areas((area.width, area.height), model.focus, model.inspector.is_some()) else {
         too_small(theme, frame, area);
-        return;
+        return None;
     };
     status::header(model, theme, frame, areas.header);
-    if let Some(area) = areas.library {
-        library::draw(model, theme, frame, area);
-    }
+    let mut slot = areas.library.and_then(|area| library::draw(model, theme, frame, area));
     if let Some(area) = areas.prompt {
         prompt::draw(model, theme, frame, area);
     }
@@ -61,6 +72,9 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         (None, _) => {}
     }
     status::draw(model, theme, frame, areas.status);
+    if model.layer.as_ref().is_some_and(|l| *l != Layer::Filter) {
+        slot = None;
+    }
     match &model.layer {
         Some(Layer::Methods(cursor)) => picker::methods(model, *cursor, theme, frame),
         Some(Layer::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
@@ -80,8 +94,18 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         }
         Some(Layer::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
         Some(Layer::Compare) => compare::draw(model, theme, frame),
+        Some(Layer::Preview) => slot = preview::draw(model, theme, frame),
         Some(Layer::Filter | Layer::Search) | None => {}
     }
+    slot
+}
+
+/// True where the library has room for a picture of the selected clip, and nothing lies over it.
+pub(crate) fn shows_thumbnail(model: &Model) -> bool {
+    let areas = areas(model.size, model.focus, model.inspector.is_some());
+    let pane = areas.and_then(|a| a.library);
+    matches!(model.layer, None | Some(Layer::Filter))
+        && pane.is_some_and(|p| library::picture_rows(model, p) > 0)
 }
 
 /// A pane with a rounded border; the one with the focus stands out.

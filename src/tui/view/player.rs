@@ -4,8 +4,28 @@ use ratatui::text::{Line, Span};
 
 use crate::tui::{Theme, model::player::Player, text, theme::Role};
 
+/// Whether it goes, where it is, and how fast, without a bar.
+pub(super) fn clock(player: &Player, theme: &Theme) -> Vec<Span<'static>> {
+    let (sign, left, right) = parts(player, theme);
+    vec![sign, Span::raw(left), right, Span::raw(" ")]
+}
+
 /// The clock on a line of so many columns.
 pub(super) fn bar(player: &Player, theme: &Theme, columns: usize) -> Line<'static> {
+    let (sign, left, right) = parts(player, theme);
+    let room = columns.saturating_sub(1 + text::width(&left) + 2 + right.width());
+    let done = ((player.share() * room as f64).round() as usize).min(room);
+    Line::from(vec![
+        sign,
+        Span::raw(left),
+        Span::styled("━".repeat(done), theme.style(Role::Gauge)),
+        Span::styled("─".repeat(room - done), theme.style(Role::GaugeRest)),
+        Span::raw("  "),
+        right,
+    ])
+}
+
+fn parts(player: &Player, theme: &Theme) -> (Span<'static>, String, Span<'static>) {
     let (sign, role) = match (player.playing, player.is_over()) {
         (true, _) => ("▶", Role::Good),
         (false, true) => ("■", Role::Dim),
@@ -16,16 +36,8 @@ pub(super) fn bar(player: &Player, theme: &Theme, columns: usize) -> Line<'stati
     let here = format!("{:>width$}", seconds(player.at), width = whole.len());
     let speed = format!("×{}", player.speed);
     let left = format!(" {here} / {whole} s  ");
-    let right = format!("  {speed:<5}");
-    let room = columns.saturating_sub(1 + text::width(&left) + text::width(&right));
-    let done = ((player.share() * room as f64).round() as usize).min(room);
-    Line::from(vec![
-        Span::styled(sign, theme.style(role)),
-        Span::raw(left),
-        Span::styled("━".repeat(done), theme.style(Role::Gauge)),
-        Span::styled("─".repeat(room - done), theme.style(Role::GaugeRest)),
-        Span::styled(right, theme.style(if player.speed == 1.0 { Role::Dim } else { Role::Accent })),
-    ])
+    let right = theme.style(if player.speed == 1.0 { Role::Dim } else { Role::Accent });
+    (Span::styled(sign, theme.style(role)), left, Span::styled(format!("{speed:<5}"), right))
 }
 
 #[cfg(test)]

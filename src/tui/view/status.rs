@@ -116,7 +116,7 @@ fn useful(model: &Model) -> &'static [Action] {
     use Action::{
         Again, Back, Choose, ClearLine, Compare, Copy, Delete, Down, Edit, Export, Faster, Filter,
         FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened,
-        NextMatch, NextPane, Open, PageDown, Pause, Pick, Presets, Prompt, Quit, Run, Save, Search,
+        NextMatch, NextPane, Open, PageDown, Pause, Pick, Presets, Preview, Prompt, Quit, Run, Save, Search,
         SeekForward, Segments, Sessions, StepForward, TokenForward, Yes,
     };
     let busy = model.runs.active().is_some();
@@ -131,6 +131,7 @@ fn useful(model: &Model) -> &'static [Action] {
         Place::Pick => &[Choose, Pick, Back],
         Place::Compare if busy => &[NextPane, Back],
         Place::Compare => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
+        Place::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
         Place::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
         Place::Player => &[Pause, SeekForward, StepForward, Faster, Back, Again, Help],
         Place::Entry if matches!(model.layer, Some(Layer::Help { .. })) => &[Back, Down, PageDown],
@@ -138,7 +139,9 @@ fn useful(model: &Model) -> &'static [Action] {
         Place::Prompt if busy => &[Back, NextPane, Help],
         Place::Prompt => &[Run, NextPane, Presets, Methods, Help, History],
         _ if busy => &[Interrupt, Methods, NextPane, Help],
-        Place::Library => &[Run, Methods, Filter, Open, Prompt, NextPane, Sessions, Help, Quit, Segments],
+        Place::Library => {
+            &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Sessions, Help, Quit, Segments]
+        }
         Place::Reading if !model.search.query.is_empty() => &[NextMatch, Back, Search, NextPane, Help],
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
         _ => {

@@ -1,0 +1,105 @@
+//! A training as a picture on the terminal, in the studio's look, drawn in place.
+
+use std::{
+    io::{IsTerminal, Stderr},
+    time::{Duration, Instant},
+};
+
+use super::talk::{curve, skipped, stage, time};
+use crate::{
+    cli::{color::plain, config::Config, dirs::Dirs, terminal},
+    record::Failure,
+    train::{News, Point},
+    tui::{ColorDepth, Inline, Look, TRAINING_SIZE, TrainingPicture},
+};
+
+/// Widest picture.
+const MAX_COLUMNS: u16 = 110;
+/// Least time between two pictures.
+const GAP: Duration = Duration::from_millis(50);
+
+/// The picture and what it shows.
+pub struct Board {
+    screen: Inline<Stderr>,
+    look: Look,
+    picture: TrainingPicture,
+    recursive: bool,
+    points: Vec<Point>,
+    drawn: Option<Instant>,
+}
+
+impl Board {
+    /// A board where stderr is a terminal that is large enough; none elsewhere.
+    ///
+    /// # Errors
+    /// There is no theme as configured, or a theme file is wrong (class input).
+    pub fn new(title: &str, recursive: bool, config: &Config) -> Result<Option<Self>, Failure> {
+        let dumb = std::env::var_os("TERM").is_some_and(|t| t == "dumb");
+        if dumb || !std::io::stderr().is_terminal() || size().is_none() {
+            return Ok(None);
+        }
+        let themes = Dirs::find().map(|dirs| dirs.config.join("themes"));
+        let theme = config.theme.as_deref().unwrap_or("auto");
+        let ascii = !terminal::draws_unicode(config.charset.unwrap_or_default());
+        let look =
+            Look::new(theme, themes.as_deref(), ColorDepth::of(supports_color::Stream::Stderr), ascii)?;
+        let picture = TrainingPicture {
+            title: plain(title).into_owned(),
+            doing: "loading the target".into(),
+            foot: "Ctrl-C saves and ends; the same command goes on".into(),
+            ..TrainingPicture::default()
+        };
+        let screen = Inline::new(std::io::stderr());
+        let mut board = Self { screen, look, picture, recursive, points: Vec::new(), drawn: None };
+        board.draw();
+        Ok(Some(board))
+    }
+
+    /// Show one thing.
+    pub fn news(&mut self, news: &News) {
+        match news {
+            News::Begun { steps: 0 } => self.picture.doing = "the target captions".into(),
+            News::Begun { steps } => self.picture.doing = format!("goes on after {steps} steps"),
+            News::Captioned { done, of } => {
+                self.picture.doing = format!("captioning {done}/{of}");
+                if self.drawn.is_some_and(|at| at.elapsed() < GAP) {
+                    return;
+                }
+            }
+            News::Skipped { clip, why } => {
+                // A terminal that cannot be written does not end a training.
+                let _ = self.screen.above(&skipped(clip, why));
+            }
+            News::Learned(p) => {
+                self.points.push(p.point);
+                let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+                let mut facts =
+                    vec![("loss", format!("{:.3}", p.point.loss)), ("agreement", percent(p.point.agreement))];
+                if self.recursive {
+                    facts.push(("own outputs", percent(p.point.own_agreement)));
+                }
+                facts.push(("tokens/s", format!("{:.0}", p.tokens_per_second)));
+                self.picture.facts = facts.into_iter().map(|(name, value)| (name.into(), value)).collect();
+                self.picture.doing = format!("{} stage, step {}", stage(p.stage), p.point.step);
+                self.picture.share = p.progress;
+                self.picture.left = format!("{} left", time(p.seconds_left));
+                self.picture.curve = curve(&self.points, self.recursive);
+            }
+            News::Saved => return,
+        }
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        let Some(columns) = size() else { return };
+        self.drawn = Some(Instant::now());
+        let _ = self.screen.draw(&self.picture.draw(&self.look, columns));
+    }
+}
+
+/// Columns of the picture; none where the terminal is too small.
+fn size() -> Option<u16> {
+    let (columns, rows) = crossterm::terminal::size().ok()?;
+    // The last column stays free: some terminals wrap as soon as it is written.
+    (columns > TRAINING_SIZE.0 && rows >= TRAINING_SIZE.1).then(|| (columns - 1).min(MAX_COLUMNS))
+}

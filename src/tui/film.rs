@@ -1,0 +1,118 @@
+//! Reading frames off the studio's thread, one wish at a time; a newer wish breaks the older one off at its next frame.
+
+use std::{
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::sync::mpsc;
+
+use super::{FrameReader, Msg, Wish};
+
+/// The wishes for frames, of which only the newest counts.
+pub(crate) struct Film {
+    reader: Option<FrameReader>,
+    next: Option<Wish>,
+    /// The number of the wish that is being read.
+    running: Option<u64>,
+    /// The number of the newest wish.
+    newest: Arc<AtomicU64>,
+}
+
+impl Film {
+    pub fn new(reader: Option<FrameReader>) -> Self {
+        Self { reader, next: None, running: None, newest: Arc::default() }
+    }
+
+    /// This is wanted now, or nothing any more.
+    pub fn wish(&mut self, wish: Option<Wish>) {
+        self.next = wish;
+        self.newest.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True for an answer to a wish that is not the newest.
+    pub fn is_late(&self, msg: &Msg) -> bool {
+        let newest = self.newest.load(Ordering::Relaxed);
+        matches!(msg, Msg::Framed(..) | Msg::Filmed(..)) && self.running != Some(newest)
+    }
+
+    /// The work that was given out is over.
+    pub fn ended(&mut self) {
+        self.running = None;
+    }
+
+    /// Work for another thread, if something is wanted and nothing is being read. Frames go to `messages`, its end comes back.
+    pub fn work(&mut self, messages: mpsc::Sender<Msg>) -> Option<impl FnOnce() -> Msg + Send + 'static> {
+        let reader = self.reader.clone().filter(|_| self.running.is_none())?;
+        let wish = self.next.take()?;
+        let newest = Arc::clone(&self.newest);
+        let number = newest.load(Ordering::Relaxed);
+        self.running = Some(number);
+        Some(move || {
+            let mut each = |frame| {
+                let late = newest.load(Ordering::Relaxed) != number;
+                let sent =
+                    !late && messages.blocking_send(Msg::Framed(wish.clone(), Arc::new(frame))).is_ok();
+                if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            };
+            // A reader that panics must answer, too: nothing else is read before.
+            let read = catch_unwind(AssertUnwindSafe(|| reader(&wish, &mut each)));
+            let outcome =
+                read.unwrap_or_else(|_| Err("its frames could not be read; the log says more".into()));
+            Msg::Filmed(wish, outcome)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{tui::testing, video::Frame};
+
+    fn wish(path: &str) -> Wish {
+        Wish { path: path.into(), count: 3, max: (8, 8) }
+    }
+
+    #[test]
+    fn a_reader_that_panics_answers() {
+        let (messages, _inbox) = mpsc::channel(8);
+        let mut film = Film::new(Some(Arc::new(|_, _| panic!("broken"))));
+        film.wish(Some(wish("a")));
+        let last = film.work(messages).unwrap()();
+        assert!(matches!(last, Msg::Filmed(_, Err(problem)) if problem.contains("the log says more")));
+    }
+
+    #[test]
+    fn a_newer_wish_breaks_the_older_one_off() {
+        let (messages, mut inbox) = mpsc::channel(8);
+        let reader: FrameReader = Arc::new(|wish, each| {
+            for n in 0..wish.count {
+                if each(Frame::clone(&testing::frame(n as f64, 2, 2))).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        let mut film = Film::new(Some(reader));
+        assert!(film.work(messages.clone()).is_none(), "nothing is wanted");
+        film.wish(Some(wish("a")));
+        let work = film.work(messages.clone()).unwrap();
+        // The same clip again, but asked for anew: what comes for the first wish is not taken for the second.
+        film.wish(None);
+        film.wish(Some(wish("a")));
+        assert!(film.work(messages.clone()).is_none(), "one at a time");
+        let last = work();
+        assert!(inbox.try_recv().is_err() && film.is_late(&last));
+        film.ended();
+        let last = film.work(messages.clone()).unwrap()();
+        let first = inbox.try_recv().unwrap();
+        assert!(matches!(&first, Msg::Framed(w, frame) if *w == wish("a") && frame.timestamp_s == 0.0));
+        assert!(!film.is_late(&first) && !film.is_late(&last) && !film.is_late(&Msg::Tick));
+        film.ended();
+        assert!(film.work(messages).is_none(), "it was read");
+    }
+}

@@ -1,0 +1,99 @@
+//! How pictures reach the terminal: by a protocol that it is known to have, or as half-blocks, or not at all.
+
+use super::{ColorDepth, question::Answers};
+
+/// A way to draw pictures.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageProtocol {
+    /// The best one that the terminal is known to have
+    #[default]
+    Auto,
+    /// kitty, Ghostty
+    Kitty,
+    /// iTerm2, WezTerm, and others that took its protocol over
+    Iterm2,
+    /// Sixels
+    Sixel,
+    /// Two pixels in each character, in true colours or 256
+    Halfblocks,
+    /// No pictures
+    None,
+}
+
+/// Terminals that draw kitty's pictures where placeholder characters stand. Others know the protocol, but not those.
+const KITTY: [&str; 2] = ["kitty", "ghostty"];
+/// Terminals with iTerm2's protocol.
+const ITERM2: [&str; 5] = ["iterm2", "wezterm", "mintty", "konsole", "rio"];
+
+impl ImageProtocol {
+    /// What is drawn on a terminal with these colours that told this of itself; `inside` is true in a multiplexer, which
+    /// hands pictures on to a terminal that nobody has asked. Never [`ImageProtocol::Auto`].
+    pub(crate) fn resolve(self, colors: ColorDepth, answers: &Answers, inside: bool) -> Self {
+        let name = answers.name.to_ascii_lowercase();
+        let is_one_of = |names: &[&str]| names.iter().any(|n| name.starts_with(n));
+        match self {
+            // Even kitty's pictures are placed by colours.
+            _ if colors == ColorDepth::None => Self::None,
+            Self::Auto if !inside && is_one_of(&KITTY) => Self::Kitty,
+            Self::Auto if !inside && is_one_of(&ITERM2) => Self::Iterm2,
+            Self::Auto if !inside && answers.sixel && answers.cell.is_some() => Self::Sixel,
+            // Sixteen colours, of a palette that may be any, make no picture.
+            Self::Auto if colors == ColorDepth::Ansi => Self::None,
+            Self::Auto => Self::Halfblocks,
+            asked => asked,
+        }
+    }
+}
+
+/// True inside a terminal multiplexer.
+pub(crate) fn is_inside() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+    let term = std::env::var("TERM").unwrap_or_default();
+    set("TMUX") || set("STY") || set("ZELLIJ") || term.starts_with("tmux") || term.starts_with("screen")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_that_is_proven() {
+        use ImageProtocol::{Auto, Halfblocks, Iterm2, Kitty, None, Sixel};
+        let of = |name: &str, sixel| Answers {
+            name: name.into(),
+            sixel,
+            cell: Some((8, 16)),
+            ..Answers::default()
+        };
+        for (name, sixel, want) in [
+            ("kitty(0.35.2)", false, Kitty),
+            ("ghostty 1.1", false, Kitty),
+            ("iTerm2 3.5.0", true, Iterm2),
+            ("WezTerm 20240203", true, Iterm2),
+            ("foot(1.16.2)", true, Sixel),
+            ("XTerm(390)", true, Sixel),
+            ("XTerm(390)", false, Halfblocks),
+            ("", false, Halfblocks),
+        ] {
+            assert_eq!(Auto.resolve(ColorDepth::True, &of(name, sixel), false), want, "{name}");
+            assert_eq!(Auto.resolve(ColorDepth::Indexed, &of(name, sixel), true), Halfblocks, "{name}");
+            assert_eq!(Auto.resolve(ColorDepth::None, &of(name, sixel), false), None, "{name}");
+        }
+        let unsized_cells = Answers { cell: Option::None, ..of("foot", true) };
+        assert_eq!(Auto.resolve(ColorDepth::True, &unsized_cells, false), Halfblocks);
+    }
+
+    #[test]
+    fn few_colours_make_no_half_blocks_unless_asked_for() {
+        use ImageProtocol::{Auto, Halfblocks, Kitty, None, Sixel};
+        let silent = Answers::default();
+        assert_eq!(Auto.resolve(ColorDepth::Ansi, &silent, false), None);
+        for asked in [Halfblocks, Kitty, Sixel, None] {
+            assert_eq!(asked.resolve(ColorDepth::Ansi, &silent, true), asked);
+            assert_eq!(asked.resolve(ColorDepth::None, &silent, true), None);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The preview of the selected clip: its clock, and the frames that it wants.
+
+use std::path::{Path, PathBuf};
+
+use super::{Model, library::Entry, player::Player, reels::Wish, run::Run};
+use crate::video::sampling;
+
+/// Frames that a preview plays.
+const FRAMES: usize = 40;
+/// Their size at most.
+const MAX: (u32, u32) = (512, 384);
+/// More frames than this are not shown as tiles.
+const MAX_TILES: usize = 256;
+/// The size of a tile's frame at most.
+const TILE: (u32, u32) = (128, 128);
+/// Nobody watches a preview longer than this: longer clips play faster from the start.
+const PATIENCE_MS: f64 = 12_000.0;
+
+/// The clock of the clip that is looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Preview {
+    pub path: PathBuf,
+    pub clock: Player,
+}
+
+impl Preview {
+    /// At the clip's beginning; it does not go by itself.
+    pub fn new(path: &Path, seconds: Option<f64>) -> Self {
+        let mut preview = Self { path: path.into(), clock: Player::new(0.0) };
+        preview.clock.playing = false;
+        preview.set_length(seconds);
+        preview
+    }
+
+    /// The clip's length may be known now.
+    pub fn set_length(&mut self, seconds: Option<f64>) {
+        let seconds = seconds.filter(|s| s.is_finite()).unwrap_or(0.0);
+        if self.clock.length == 0.0 {
+            self.clock.length = 1e3 * seconds.max(0.0);
+            while self.clock.length > PATIENCE_MS * self.clock.speed && self.clock.speed < 16.0 {
+                self.clock.change_speed(true);
+            }
+        }
+    }
+}
+
+/// The frames that the preview of a clip plays.
+pub(crate) fn strip(path: &Path) -> Wish {
+    Wish { path: path.into(), count: FRAMES, max: MAX }
+}
+
+/// The one picture that stands below the list.
+pub(crate) fn thumbnail(path: &Path) -> Wish {
+    Wish { count: 1, ..strip(path) }
+}
+
+/// The frames that a run looks at, for what lies over them; none where there are too many or too few to show.
+pub(crate) fn tiles(run: &Run) -> Option<Wish> {
+    let n = run.seen.as_ref()?.frames.len();
+    (2..=MAX_TILES).contains(&n).then(|| Wish { path: run.about.video.clone(), count: n, max: TILE })
+}
+
+/// When the frames are shown that a run would look at; none while the clip is unknown.
+pub(crate) fn sampled(model: &Model, entry: &Entry) -> Option<Vec<f64>> {
+    let facts = entry.facts.as_ref()?;
+    let plan =
+        sampling::plan(facts.frames?, facts.fps?, &model.settings.rule, model.settings.sampling).ok()?;
+    Some(plan.timestamps_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_clips_play_faster() {
+        let speed = |seconds| Preview::new(Path::new("a"), Some(seconds)).clock.speed;
+        assert_eq!([speed(6.0), speed(12.0), speed(60.0), speed(9000.0)], [1.0, 1.0, 8.0, 16.0]);
+        let mut unknown = Preview::new(Path::new("a"), None);
+        assert!((unknown.clock.length, unknown.clock.playing) == (0.0, false));
+        unknown.set_length(Some(30.0));
+        assert_eq!((unknown.clock.length, unknown.clock.speed), (30_000.0, 4.0));
+    }
+}

@@ -1,0 +1,303 @@
+//! What the terminal tells about itself, asked once before the studio takes the screen.
+//!
+//! One write asks for the background's colour, the terminal's name and version, and the size of a cell; a last question that
+//! every terminal answers (its attributes) ends the wait. A terminal that says nothing costs the time limit and no more. Keys
+//! that arrive meanwhile are kept and come back.
+
+use std::time::{Duration, Instant};
+
+use super::{Key, KeyCode};
+
+/// Background (OSC 11), name and version (XTVERSION), size of a cell, attributes (DA1).
+const QUESTION: &[u8] = b"\x1b]11;?\x1b\\\x1b[>q\x1b[16t\x1b[c";
+/// Answers later than this do not come.
+const LATE: Duration = Duration::from_secs(3);
+
+/// What a terminal said. Whatever it did not say is left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Answers {
+    /// True if its background is dark.
+    pub dark: Option<bool>,
+    /// Its name and version, as `kitty(0.35.2)`.
+    pub name: String,
+    /// It draws sixels.
+    pub sixel: bool,
+    /// Width and height of a cell in pixels.
+    pub cell: Option<(u16, u16)>,
+    /// What was typed meanwhile.
+    pub keys: Vec<Key>,
+    /// It was asked and has not ended its answer: the rest may come later.
+    pub unfinished: bool,
+}
+
+/// Ask, and wait at most this long. Terminals known to print what they do not understand are not asked.
+pub(crate) fn ask(limit: Duration) -> Answers {
+    let plain = std::env::var("TERM").is_ok_and(|t| matches!(t.as_str(), "" | "dumb" | "linux"));
+    if plain {
+        return Answers::default();
+    }
+    let raw_before = crossterm::terminal::is_raw_mode_enabled().unwrap_or(false);
+    if crossterm::terminal::enable_raw_mode().is_err() {
+        return Answers::default();
+    }
+    let bytes = exchange(limit).unwrap_or_default();
+    if !raw_before {
+        crossterm::terminal::disable_raw_mode().ok();
+    }
+    Answers { unfinished: !is_complete(&bytes), ..read(&bytes) }
+}
+
+/// Keeps answers that come too late, over a slow line, from being taken for keys: what begins like a string of the terminal's
+/// is swallowed up to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Late {
+    /// Until when answers are reckoned with.
+    until: Option<Instant>,
+    inside: bool,
+}
+
+impl Late {
+    /// Reckon with late answers, if the question was not answered in time.
+    pub fn after(answers: &Answers, now: Instant) -> Self {
+        Self { until: answers.unfinished.then(|| now + LATE), inside: false }
+    }
+
+    /// True for a key that is a piece of an answer.
+    pub fn swallows(&mut self, key: Key, now: Instant) -> bool {
+        if self.until.is_none_or(|until| now > until) {
+            return false;
+        }
+        let alt = |c| key.alt && key.code == KeyCode::Char(c);
+        if self.inside {
+            self.inside = !(alt('\\') || key == Key::ctrl('g'));
+            return true;
+        }
+        self.inside = alt(']') || alt('P');
+        self.inside
+    }
+}
+
+/// Write the question and read until its last answer is there, or the time is over.
+#[cfg(unix)]
+fn exchange(limit: Duration) -> std::io::Result<Vec<u8>> {
+    use std::{
+        io::{Read, Write},
+        os::fd::AsRawFd,
+    };
+    let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+    terminal.write_all(QUESTION)?;
+    let end = Instant::now() + limit;
+    let mut bytes = Vec::new();
+    while !is_complete(&bytes) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || !is_readable(terminal.as_raw_fd(), left)? {
+            break;
+        }
+        let mut more = [0; 1024];
+        match terminal.read(&mut more)? {
+            0 => break,
+            n => bytes.extend_from_slice(&more[..n]),
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(not(unix))]
+fn exchange(_limit: Duration) -> std::io::Result<Vec<u8>> {
+    Ok(Vec::new())
+}
+
+/// Wait until there is something to read. By `select`, since macOS does not poll terminals.
+#[cfg(unix)]
+fn is_readable(fd: i32, limit: Duration) -> std::io::Result<bool> {
+    let capacity = libc::FD_SETSIZE;
+    if usize::try_from(fd).map_or(true, |fd| fd >= capacity) {
+        return Ok(false);
+    }
+    // SAFETY: a set of descriptors is plain data, `fd` is open and below the set's capacity, and all pointers are to locals.
+    let n = unsafe {
+        let mut set: libc::fd_set = std::mem::zeroed();
+        libc::FD_ZERO(&mut set);
+        libc::FD_SET(fd, &mut set);
+        let mut time = libc::timeval {
+            tv_sec: limit.as_secs() as libc::time_t,
+            tv_usec: limit.subsec_micros() as libc::suseconds_t,
+        };
+        libc::select(fd + 1, &mut set, std::ptr::null_mut(), std::ptr::null_mut(), &mut time)
+    };
+    if n < 0 { Err(std::io::Error::last_os_error()) } else { Ok(n > 0) }
+}
+
+/// True once the attributes, the last answer, are there.
+fn is_complete(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (piece, tail) = split(rest);
+        if matches!(piece, Piece::Control(b'c', [b'?', ..])) {
+            return true;
+        }
+        rest = tail;
+    }
+    false
+}
+
+/// A piece of what a terminal sends.
+#[derive(Debug, PartialEq)]
+enum Piece<'a> {
+    /// A control sequence: its final byte and what stands before it.
+    Control(u8, &'a [u8]),
+    /// An operating system command (`]`) or a device control string (`P`).
+    String(u8, &'a [u8]),
+    /// Anything else: keys.
+    Typed(&'a [u8]),
+}
+
+/// The first piece, and what follows it.
+fn split(bytes: &[u8]) -> (Piece<'_>, &[u8]) {
+    let typed = |n: usize| (Piece::Typed(&bytes[..n]), &bytes[n..]);
+    match bytes {
+        [0x1b, b'[', inside @ ..] => match inside.iter().position(|b| (0x40..=0x7e).contains(b)) {
+            Some(n) => (Piece::Control(inside[n], &inside[..n]), &inside[n + 1..]),
+            None => typed(bytes.len()),
+        },
+        [0x1b, kind @ (b']' | b'P'), inside @ ..] => {
+            let bell = inside.iter().position(|b| *b == 0x07).map(|n| (n, 1));
+            let string = inside.windows(2).position(|w| w == b"\x1b\\").map(|n| (n, 2));
+            match [bell, string].into_iter().flatten().min() {
+                Some((n, end)) => (Piece::String(*kind, &inside[..n]), &inside[n + end..]),
+                None => typed(bytes.len()),
+            }
+        }
+        // Up to the next sequence; an escape key is a piece of its own.
+        _ => typed(bytes.iter().skip(1).position(|b| *b == 0x1b).map_or(bytes.len(), |n| n + 1)),
+    }
+}
+
+fn read(bytes: &[u8]) -> Answers {
+    let mut answers = Answers::default();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (piece, tail) = split(rest);
+        match piece {
+            Piece::Control(b'c', [b'?', attributes @ ..]) => {
+                answers.sixel = attributes.split(|b| *b == b';').any(|a| a == b"4");
+            }
+            Piece::Control(b't', inside) => answers.cell = cell(inside),
+            Piece::Control(arrow, []) => answers.keys.extend(arrow_key(arrow)),
+            Piece::Control(..) => {}
+            Piece::String(b'P', [b'>', b'|', name @ ..]) => {
+                answers.name = String::from_utf8_lossy(name).into_owned();
+            }
+            Piece::String(b']', inside) => answers.dark = inside.strip_prefix(b"11;").and_then(is_dark),
+            Piece::String(..) => {}
+            Piece::Typed(text) => answers.keys.extend(String::from_utf8_lossy(text).chars().filter_map(key)),
+        }
+        rest = tail;
+    }
+    answers
+}
+
+/// `6;height;width`, in pixels.
+fn cell(inside: &[u8]) -> Option<(u16, u16)> {
+    let text = std::str::from_utf8(inside).ok()?.strip_prefix("6;")?;
+    let (height, width) = text.split_once(';')?;
+    let size: (u16, u16) = (width.parse().ok()?, height.parse().ok()?);
+    (size.0 > 0 && size.1 > 0).then_some(size)
+}
+
+/// Whether a colour, as `rgb:1e1e/1e1e/2e2e`, is nearer to black than to white.
+fn is_dark(color: &[u8]) -> Option<bool> {
+    let text = std::str::from_utf8(color).ok()?;
+    let (_, channels) = text.split_once(':')?;
+    let share = |hex: &str| {
+        let most = 16u32.checked_pow(u32::try_from(hex.len()).ok()?)?.checked_sub(1)?;
+        Some(f64::from(u32::from_str_radix(hex, 16).ok()?) / f64::from(most.max(1)))
+    };
+    let mut channels = channels.split('/').map(share);
+    let (r, g, b) = (channels.next()??, channels.next()??, channels.next()??);
+    // Perceived lightness of what the channels' gamma-coded values show.
+    let light = 0.2126 * r.powf(2.2) + 0.7152 * g.powf(2.2) + 0.0722 * b.powf(2.2);
+    Some(light.powf(1.0 / 2.2) < 0.5)
+}
+
+fn arrow_key(last: u8) -> Option<Key> {
+    let code = match last {
+        b'A' => KeyCode::Up,
+        b'B' => KeyCode::Down,
+        b'C' => KeyCode::Right,
+        b'D' => KeyCode::Left,
+        b'H' => KeyCode::Home,
+        b'F' => KeyCode::End,
+        _ => return None,
+    };
+    Some(Key::plain(code))
+}
+
+/// The key that sends a character.
+fn key(c: char) -> Option<Key> {
+    Some(match c {
+        '\r' | '\n' => Key::plain(KeyCode::Enter),
+        '\t' => Key::plain(KeyCode::Tab),
+        '\u{1b}' => Key::plain(KeyCode::Esc),
+        '\u{7f}' | '\u{8}' => Key::plain(KeyCode::Backspace),
+        '\u{1}'..='\u{1a}' => Key::ctrl(char::from(b'a' + (c as u8 - 1))),
+        c if c.is_control() || c == char::REPLACEMENT_CHARACTER => return None,
+        c => Key::char(c),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_and_keys_between_them_are_kept() {
+        let kitty =
+            b"j\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\q\x1bP>|kitty(0.35.2)\x1b\\\x1b[6;20;10t\x1b[B\x1b[?62;c\r";
+        let keys = ["j", "q", "down", "enter"].map(|k| Key::parse(k).unwrap()).to_vec();
+        let answers = Answers {
+            dark: Some(true),
+            name: "kitty(0.35.2)".into(),
+            sixel: false,
+            cell: Some((10, 20)),
+            keys,
+            unfinished: false,
+        };
+        assert_eq!(read(kitty), answers);
+        let xterm = read(b"\x1b]11;rgb:ffff/ffff/dddd\x07\x1b[?64;1;2;4;22c");
+        assert_eq!((xterm.dark, xterm.sixel, xterm.cell, xterm.keys.len()), (Some(false), true, None, 0));
+    }
+
+    #[test]
+    fn late_answers_are_no_keys() {
+        let now = Instant::now();
+        let keys = |late: &mut Late, text: &str, at| -> String {
+            let keys = text.split(' ').map(|k| Key::parse(k).unwrap());
+            keys.filter(|k| !late.swallows(*k, at)).filter_map(Key::typed).collect()
+        };
+        let answer = "a alt-] 1 1 ; r g b : 1 e / 0 / 0 alt-\\ b alt-P > | x ctrl-g c";
+        let mut late = Late::after(&Answers { unfinished: true, ..Answers::default() }, now);
+        assert_eq!(keys(&mut late, answer, now), "abc");
+        assert_eq!(keys(&mut late, "alt-] r", now + 2 * LATE), "r");
+        let mut never = Late::after(&Answers::default(), now);
+        assert_eq!(keys(&mut never, "alt-] r", now), "r");
+    }
+
+    #[test]
+    fn the_attributes_end_the_wait() {
+        assert!(is_complete(b"\x1b]11;rgb:0/0/0\x07\x1b[?1;2c"));
+        for open in [&b""[..], b"\x1b]11;rgb:0/0/0\x07", b"\x1b[?1;2", b"\x1b]11;rgb:0\x1b[?1;2c", b"c"] {
+            assert!(!is_complete(open), "{:?}", String::from_utf8_lossy(open));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_no_answer() {
+        for text in ["\x1b]11;rgb:xy/0/0\x07", "\x1b]11;blue\x07", "\x1b]11;rgb:/0/0\x07", "\x1b[6;0;0t"] {
+            let answers = read(text.as_bytes());
+            assert_eq!((answers.dark, answers.cell), (None, None), "{text:?}");
+        }
+        assert_eq!(read(b"\x1b\x1b[c").keys, [Key::plain(KeyCode::Esc)]);
+        assert_eq!(read("é\u{3}".as_bytes()).keys, [Key::char('é'), Key::ctrl('c')]);
+    }
+}

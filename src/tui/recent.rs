@@ -1,0 +1,120 @@
+//! The files that were opened or captioned last: a JSON list of paths in the data directory, the newest first.
+//!
+//! It is written anew beside the old one and put in its place, so that a killed program leaves a whole list. Files that are no
+//! longer there are left out when it is read.
+
+use std::{
+    io::{ErrorKind, Write},
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use super::{
+    files,
+    model::library::{Found, is_video},
+};
+
+/// More files than this are not remembered.
+const MOST: usize = 20;
+/// A list longer than this is none of ours.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The files of the list that are still there.
+///
+/// # Errors
+/// The list is there but cannot be read, in words.
+pub(crate) fn load(list: &Path) -> Result<Vec<Found>, String> {
+    Ok(read(list)?.iter().filter(|p| is_video(p)).filter_map(|p| files::found(p)).collect())
+}
+
+/// Put a file at the head of the list.
+///
+/// # Errors
+/// The list cannot be written, in words.
+pub(crate) fn remember(list: &Path, file: &Path) -> Result<(), String> {
+    // Of two files that are opened at once, both are to be in the list.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock();
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.into());
+    // A list that cannot be understood is begun anew.
+    let mut paths = read(list).unwrap_or_default();
+    paths.retain(|p| *p != file);
+    paths.insert(0, file);
+    paths.truncate(MOST);
+    // A name that is no text cannot stand in a list of texts.
+    let names: Vec<&str> = paths.iter().filter_map(|p| p.to_str()).collect();
+    let text = serde_json::to_string_pretty(&names).unwrap_or_default() + "\n";
+    write(list, &text).map_err(|e| format!("cannot write the list of recent files {}: {e}", list.display()))
+}
+
+fn read(list: &Path) -> Result<Vec<PathBuf>, String> {
+    let trouble = |what: String| format!("cannot read the list of recent files {}: {what}", list.display());
+    match std::fs::metadata(list) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Ok(facts) if facts.len() > MAX_BYTES => return Err(trouble("it is too long".into())),
+        _ => {}
+    }
+    let text = std::fs::read_to_string(list).map_err(|e| trouble(e.to_string()))?;
+    let mut paths: Vec<PathBuf> = serde_json::from_str(&text).map_err(|e| trouble(e.to_string()))?;
+    paths.truncate(MOST);
+    Ok(paths)
+}
+
+fn write(list: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = list.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let new = list.with_extension(format!("{}.new", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    // What somebody watches is nobody else's business.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&new).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    let placed = written.and_then(|()| std::fs::rename(&new, list));
+    if placed.is_err() {
+        std::fs::remove_file(&new).ok();
+    }
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_first_and_missing_files_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join("data/recent.json");
+        assert_eq!(load(&list), Ok(vec![]));
+        let file = |n: usize| dir.path().join(format!("{n}.mp4"));
+        for n in 0..MOST + 5 {
+            std::fs::write(file(n), "x").unwrap();
+            remember(&list, &file(n)).unwrap();
+        }
+        remember(&list, &file(20)).unwrap();
+        std::fs::remove_file(file(24)).unwrap();
+        let names: Vec<PathBuf> = load(&list).unwrap().into_iter().map(|f| f.path).collect();
+        assert_eq!(names.len(), MOST - 1);
+        assert_eq!(names[..3], [file(20), file(23), file(22)]);
+        let kept = std::fs::read_dir(list.parent().unwrap()).unwrap().count();
+        assert_eq!(kept, 1, "nothing is left beside the list");
+    }
+
+    #[test]
+    fn a_damaged_list_is_told_and_begun_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let (list, file) = (dir.path().join("recent.json"), dir.path().join("a.mp4"));
+        std::fs::write(&list, "[\"/x.mp4\"").unwrap();
+        std::fs::write(&file, "x").unwrap();
+        assert!(load(&list).unwrap_err().contains("recent.json"));
+        remember(&list, &file).unwrap();
+        assert_eq!(load(&list).unwrap()[0].path, file);
+        // A folder that is none.
+        let error = remember(&file.join("recent.json"), &file).unwrap_err();
+        assert!(error.contains("cannot write the list of recent files"), "{error}");
+    }
+}

@@ -1,0 +1,191 @@
+//! The videos of a folder and of the folders in it.
+//!
+//! Hidden files are left out, and what `.gitignore` and `.ignore` files inside the folder name. Links are followed; one that
+//! leads back to where it came from is not.
+
+use std::path::{Path, PathBuf};
+
+use ignore::{DirEntry, WalkBuilder};
+
+use super::{
+    Msg, files,
+    model::library::{Found, is_video},
+    text,
+};
+
+/// Folders deeper than this are not looked into.
+const MAX_DEPTH: usize = 8;
+/// More files and folders than this are no library.
+const MAX_LOOKED: usize = 20_000;
+
+/// What a look through a folder gave.
+#[derive(Debug, Default)]
+struct Walked {
+    found: Vec<Found>,
+    /// Entries that could not be read.
+    unreadable: usize,
+    /// There was more than is looked at.
+    cut: bool,
+}
+
+/// Read a folder; what it lacks is told.
+pub(crate) fn scan(folder: PathBuf) -> Msg {
+    let shown = text::clean_line(&folder.to_string_lossy());
+    // One file has one path, however it is come by.
+    let folder = std::path::absolute(&folder).unwrap_or(folder);
+    if let Err(error) = std::fs::read_dir(&folder) {
+        return Msg::Scanned {
+            found: Err(format!("cannot read the folder {shown}: {error}")),
+            folder,
+            note: None,
+        };
+    }
+    let walked = walk(&folder, true, MAX_LOOKED);
+    let mut notes = Vec::new();
+    if walked.found.is_empty() {
+        match walk(&folder, false, MAX_LOOKED).found.len() {
+            0 => notes.push(format!("no videos in {shown}")),
+            n => notes.push(format!("no videos in {shown} but {n} that .gitignore or .ignore leave out")),
+        }
+    }
+    if walked.cut {
+        notes.push(format!(
+            "{shown} holds more than {MAX_LOOKED} files: not all were looked at; open a part of it"
+        ));
+    }
+    match walked.unreadable {
+        0 => {}
+        1 => notes.push(format!("one folder in {shown} cannot be read")),
+        n => notes.push(format!("{n} folders in {shown} cannot be read")),
+    }
+    let note = (!notes.is_empty()).then(|| notes.join("; "));
+    Msg::Scanned { folder, found: Ok(walked.found), note }
+}
+
+/// The videos in the order of their paths, after at most `most` entries.
+fn walk(folder: &Path, obey: bool, most: usize) -> Walked {
+    let mut walked = Walked::default();
+    let mut walk = WalkBuilder::new(folder);
+    // Only what lies in the folder itself speaks: neither folders above it nor the user's settings of git.
+    walk.ignore(obey).git_ignore(obey).require_git(false).git_global(false).git_exclude(false).parents(false);
+    let walk = walk.follow_links(true).max_depth(Some(MAX_DEPTH)).build();
+    for (looked, entry) in walk.enumerate() {
+        if looked > most {
+            walked.cut = true;
+            break;
+        }
+        match entry {
+            Ok(entry) => walked.found.extend(video(&entry)),
+            Err(error) => walked.unreadable += usize::from(is_unreadable(&error)),
+        }
+    }
+    walked.found.sort_by(|a, b| a.path.cmp(&b.path));
+    walked
+}
+
+fn video(entry: &DirEntry) -> Option<Found> {
+    let is_folder = entry.file_type().is_none_or(|t| t.is_dir());
+    files::found(entry.path()).filter(|_| !is_folder && is_video(entry.path()))
+}
+
+/// True unless a link leads in a circle or nowhere.
+fn is_unreadable(error: &ignore::Error) -> bool {
+    error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let file = dir.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        dir
+    }
+
+    fn names(dir: &Path, found: &[Found]) -> Vec<String> {
+        found.iter().map(|f| f.path.strip_prefix(dir).unwrap().to_string_lossy().into_owned()).collect()
+    }
+
+    fn note(dir: &Path) -> Option<String> {
+        match scan(dir.into()) {
+            Msg::Scanned { note, .. } => note,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_folder_gives_its_videos_and_nothing_else() {
+        let dir = folder(
+            &["b.mp4", "a.MKV", "notes.txt", "sea/c.webm", "sea/.hidden/d.mp4", ".e.mp4"]
+                .map(|n| (n, "12345")),
+        );
+        let walked = walk(dir.path(), true, 100);
+        assert_eq!(names(dir.path(), &walked.found), ["a.MKV", "b.mp4", "sea/c.webm"]);
+        assert!(walked.found[0].bytes == Some(5) && walked.found[0].modified.is_some());
+        let Msg::Scanned { found: Err(problem), .. } = scan(dir.path().join("none")) else { panic!() };
+        assert!(problem.contains("cannot read the folder") && problem.contains("none"), "{problem}");
+        assert!(note(dir.path()).is_none());
+    }
+
+    #[test]
+    fn what_is_to_be_ignored_is_and_a_folder_of_nothing_else_says_so() {
+        let dir = folder(&[
+            ("keep.mp4", ""),
+            ("cut.mp4", ""),
+            (".gitignore", "cut.mp4\n"),
+            ("raw/a.mp4", ""),
+            ("raw/b.mp4", ""),
+            ("raw/.ignore", "*\n!b.mp4\n"),
+        ]);
+        assert_eq!(names(dir.path(), &walk(dir.path(), true, 100).found), ["keep.mp4", "raw/b.mp4"]);
+        std::fs::write(dir.path().join(".ignore"), "*.mp4\n").unwrap();
+        std::fs::remove_file(dir.path().join("raw/.ignore")).unwrap();
+        assert!(note(dir.path()).unwrap().ends_with("but 4 that .gitignore or .ignore leave out"));
+        // Above the folder nobody is asked.
+        assert_eq!(walk(&dir.path().join("raw"), true, 100).found.len(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_but_not_in_circles() {
+        let dir = folder(&[("a/x.mp4", ""), ("a/b/y.mp4", "")]);
+        let other = folder(&[("z.mp4", "")]);
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("a/b/up")).unwrap();
+        std::os::unix::fs::symlink(other.path(), dir.path().join("more")).unwrap();
+        std::os::unix::fs::symlink("nowhere.mp4", dir.path().join("dead.mp4")).unwrap();
+        assert_eq!(
+            names(dir.path(), &walk(dir.path(), true, 100).found),
+            ["a/b/y.mp4", "a/x.mp4", "more/z.mp4"]
+        );
+        assert_eq!(note(dir.path()), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn folders_that_cannot_be_read_are_counted() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = folder(&[("a.mp4", ""), ("shut/b.mp4", "")]);
+        let shut = dir.path().join("shut");
+        std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0o000)).unwrap();
+        // Nothing is shut to the superuser.
+        let is_shut = std::fs::read_dir(&shut).is_err();
+        let (walked, note) = (walk(dir.path(), true, 100), note(dir.path()));
+        std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(walked.unreadable, usize::from(is_shut));
+        assert_eq!(walked.found.len(), if is_shut { 1 } else { 2 });
+        assert_eq!(note.is_some_and(|n| n.starts_with("one folder in ")), is_shut);
+    }
+
+    #[test]
+    fn a_folder_of_everything_is_cut() {
+        let dir = folder(&["a.mp4", "b.mp4", "c.mp4"].map(|n| (n, "")));
+        let walked = walk(dir.path(), true, 2);
+        assert!(walked.cut && walked.found.len() == 2);
+        assert!(!walk(dir.path(), true, 3).cut);
+    }
+}

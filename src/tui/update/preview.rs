@@ -1,0 +1,227 @@
+//! Looking at a clip, and which frames are to be read for what is on the screen.
+
+use crate::tui::{
+    Action, ColorDepth, Effect,
+    model::{
+        Layer, Model, Tone,
+        preview::{self, Preview},
+        reels::Wish,
+    },
+    view,
+};
+
+/// Look at the selected clip.
+pub(super) fn open(model: &mut Model) {
+    if model.library.selected().is_none() {
+        return model.note(Tone::Info, "there is no clip to look at");
+    }
+    model.layer = Some(Layer::Preview);
+    follow(model);
+}
+
+/// A key of the preview.
+pub(super) fn control(model: &mut Model, action: Action) {
+    let Some(preview) = &mut model.preview else { return };
+    let clock = &mut preview.clock;
+    match action {
+        Action::Pause if clock.length > 0.0 => clock.toggle(),
+        Action::SeekBack => clock.jump(-1.0),
+        Action::SeekForward => clock.jump(1.0),
+        Action::Slower => clock.change_speed(false),
+        Action::Faster => clock.change_speed(true),
+        Action::Top => clock.seek(0.0),
+        Action::Bottom => clock.seek(clock.length),
+        _ => {}
+    }
+}
+
+/// True for what the clip's clock answers to.
+pub(super) fn is_its_own(action: Action) -> bool {
+    use Action::{Bottom, Faster, Pause, SeekBack, SeekForward, Slower, Top};
+    [Pause, SeekBack, SeekForward, Slower, Faster, Top, Bottom].contains(&action)
+}
+
+/// Time passed.
+pub(super) fn advance(model: &mut Model, ms: f64) {
+    if let Some(preview) = &mut model.preview {
+        preview.clock.advance(ms);
+    }
+}
+
+/// The preview is of the selected clip, and stands still when nobody looks.
+pub(super) fn follow(model: &mut Model) {
+    if model.layer != Some(Layer::Preview) {
+        if let Some(preview) = &mut model.preview {
+            preview.clock.playing = false;
+        }
+        return;
+    }
+    let Some(entry) = model.library.selected() else { return };
+    let told = entry.facts.as_ref().and_then(|f| f.seconds);
+    let read = || {
+        let reel = model.reels.get(&preview::strip(&entry.path)).filter(|r| r.ended.is_some())?;
+        Some(reel.frames.last()?.timestamp_s)
+    };
+    let seconds = told.filter(|s| *s > 0.0).or_else(read);
+    match &mut model.preview {
+        Some(preview) if preview.path == entry.path => preview.set_length(seconds),
+        other => *other = Some(Preview::new(&entry.path, seconds)),
+    }
+}
+
+/// Ask for the frames that the screen shows now, where they are neither there nor asked for.
+pub(super) fn ask(model: &mut Model) -> Option<Effect> {
+    let wish = wanted(model).filter(|w| !model.reels.has(w));
+    if wish == model.reels.reading {
+        return None;
+    }
+    model.reels.begin(wish.clone());
+    Some(Effect::Frames(wish))
+}
+
+fn wanted(model: &Model) -> Option<Wish> {
+    if !model.has_pictures() {
+        return None;
+    }
+    let selected = || model.library.selected().map(|e| e.path.as_path());
+    if model.layer == Some(Layer::Preview) {
+        return selected().map(preview::strip);
+    }
+    let inspected = model.inspector.and_then(|_| model.runs.shown());
+    let blends = model.colors == ColorDepth::True && model.layer.is_none();
+    let tiles = inspected.filter(|_| blends).and_then(preview::tiles);
+    let small = selected().filter(|_| view::shows_thumbnail(model)).map(preview::thumbnail);
+    [tiles, small].into_iter().flatten().find(|wish| !model.reels.has(wish))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Event, EventKind, Verdict};
+    use crate::tui::{
+        Msg, Studio, Wish,
+        testing::{frame, press, ready, step, with_pictures},
+    };
+
+    fn strip(path: &str) -> Wish {
+        preview::strip(path.as_ref())
+    }
+
+    fn asks(wish: Wish) -> Vec<Effect> {
+        vec![Effect::Frames(Some(wish))]
+    }
+
+    /// The time that the preview shows, in milliseconds.
+    fn at(studio: &mut Studio) -> f64 {
+        studio.model().shown_preview().unwrap().clock.at
+    }
+
+    #[test]
+    fn frames_are_read_for_the_clip_that_is_looked_at_and_no_other() {
+        let mut studio = with_pictures(100, 30);
+        assert_eq!(press(&mut studio, "v"), asks(strip("/demo/0.mp4")));
+        assert!(press(&mut studio, "right").is_empty(), "it is asked for already");
+        assert_eq!(press(&mut studio, "down"), asks(strip("/demo/1.mp4")));
+        // A frame of the first clip comes late.
+        studio.handle(Msg::Framed(strip("/demo/0.mp4"), frame(0.0, 4, 4)));
+        studio.handle(Msg::Framed(strip("/demo/1.mp4"), frame(0.0, 4, 4)));
+        assert_eq!(studio.model().reels.get(&strip("/demo/1.mp4")).unwrap().frames.len(), 1);
+        assert!(studio.model().reels.get(&strip("/demo/0.mp4")).is_none());
+        assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)], "nobody looks any more");
+        assert_eq!(press(&mut studio, "v"), asks(strip("/demo/1.mp4")));
+        studio.handle(Msg::Filmed(strip("/demo/1.mp4"), Ok(())));
+        assert!(press(&mut studio, "esc").is_empty() && press(&mut studio, "v").is_empty(), "it is kept");
+    }
+
+    #[test]
+    fn a_tall_library_shows_one_picture() {
+        let mut studio = with_pictures(100, 30);
+        let effects = studio.handle(Msg::Resize(120, 44));
+        assert_eq!(effects, asks(preview::thumbnail("/demo/0.mp4".as_ref())));
+        assert_eq!(press(&mut studio, "?"), [Effect::Frames(None)], "something lies over it");
+        let mut plain = ready();
+        assert!(plain.handle(Msg::Resize(120, 44)).is_empty(), "nobody reads frames");
+    }
+
+    #[test]
+    fn the_inspector_shows_the_frames_that_the_run_looked_at() {
+        let mut studio = with_pictures(100, 30);
+        press(&mut studio, "enter");
+        let frames = vec![0.0, 2.0, 4.0, 5.9];
+        let kind = EventKind::Prompt {
+            frames,
+            grid: [2, 2, 2],
+            visual_tokens: 8,
+            prompt_ids: vec![],
+            kept: None,
+            scores: None,
+            reused: false,
+        };
+        studio.handle(Msg::Engine(Event::new(1, kind)));
+        studio.handle(step(1, &[("A", Verdict::Plain)], 0));
+        let effects = press(&mut studio, "i");
+        let Some(Effect::Frames(Some(wish))) = effects.first() else { panic!("{effects:?}") };
+        assert_eq!((wish.path.as_path(), wish.count), (std::path::Path::new("/demo/0.mp4"), 4));
+        assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)]);
+        studio.model().colors = ColorDepth::Indexed;
+        assert!(press(&mut studio, "i").is_empty(), "heat is not mixed in few colours");
+    }
+
+    #[test]
+    fn it_plays_stops_at_the_end_and_when_it_is_closed() {
+        let mut studio = with_pictures(100, 30);
+        press(&mut studio, "v");
+        assert!(!studio.is_playing());
+        press(&mut studio, "space");
+        studio.handle(Msg::Advance(1500.0));
+        assert!(studio.is_playing() && at(&mut studio) == 1500.0);
+        press(&mut studio, "esc");
+        assert!(!studio.is_playing());
+        press(&mut studio, "v");
+        assert!(!studio.is_playing() && at(&mut studio) == 1500.0, "it stands where it stood");
+        press(&mut studio, "space");
+        studio.handle(Msg::Advance(9000.0));
+        assert!(!studio.is_playing() && at(&mut studio) == 6000.0);
+        press(&mut studio, "down");
+        assert!(at(&mut studio) == 0.0, "another clip begins at its beginning");
+    }
+
+    #[test]
+    fn keys_scrub() {
+        let mut studio = with_pictures(100, 30);
+        press(&mut studio, "v right right left");
+        assert_eq!(at(&mut studio), 150.0);
+        press(&mut studio, "end");
+        assert_eq!(at(&mut studio), 6000.0);
+        press(&mut studio, "home left");
+        assert_eq!(at(&mut studio), 0.0);
+        press(&mut studio, "+ space");
+        studio.handle(Msg::Advance(500.0));
+        assert_eq!(at(&mut studio), 1000.0);
+    }
+
+    #[test]
+    fn a_clip_that_tells_no_length_has_that_of_its_frames() {
+        let mut studio = with_pictures(100, 30);
+        let facts = crate::tui::ClipFacts::default();
+        studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts });
+        press(&mut studio, "v space");
+        assert!(!studio.is_playing(), "nothing can play yet");
+        studio.handle(Msg::Framed(strip("/demo/0.mp4"), frame(0.0, 4, 4)));
+        studio.handle(Msg::Framed(strip("/demo/0.mp4"), frame(2.5, 4, 4)));
+        studio.handle(Msg::Filmed(strip("/demo/0.mp4"), Ok(())));
+        press(&mut studio, "end");
+        assert_eq!(at(&mut studio), 2500.0);
+    }
+
+    #[test]
+    fn enter_runs_the_clip_and_an_empty_library_has_none() {
+        let mut studio = with_pictures(100, 30);
+        let effects = press(&mut studio, "v down enter");
+        assert!(effects.iter().any(|e| matches!(e, Effect::Run(r) if r.video.ends_with("1.mp4"))));
+        assert_eq!(studio.model().layer, None);
+        press(&mut studio, "esc tab shift-tab / n o n e enter");
+        press(&mut studio, "v");
+        assert_eq!(studio.model().layer, None);
+    }
+}

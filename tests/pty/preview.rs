@@ -1,0 +1,146 @@
+//! Looking at clips: their facts, their frames, and what the terminal is asked for that.
+
+use std::time::Duration;
+
+use super::{
+    start::{clips, studio},
+    terminal::Terminal,
+};
+
+/// What kitty answers when it is asked for its name, the size of a cell and its attributes.
+const KITTY: &str = "\x1bP>|kitty(0.35.2)\x1b\\\x1b[6;16;8t\x1b[?62;c";
+
+#[test]
+fn a_clip_is_looked_at_played_and_scrubbed() {
+    let mut t = studio(100, 30, &[]);
+    t.wait("● ready");
+    t.keys("/star\r");
+    t.wait("▸ star.mp4");
+    // Without the filter the other clip is there, too.
+    t.keys("\u{1b}");
+    t.wait("  cross.mp4");
+    t.keys("v");
+    t.wait("╭ Preview");
+    for words in ["320 × 320", "h264", "fps", "frames", "a run looks at"] {
+        t.wait(words);
+    }
+    t.wait("▀");
+    let colors = t.colors_of("▀");
+    assert!(colors.len() > 8, "{colors:?} is no picture");
+    t.wait("‖ ");
+
+    // It moves by its keys, by itself, and stands at its end.
+    let before = t.text();
+    t.keys("ll");
+    t.until_other(&before);
+    t.keys("g ");
+    t.wait("▶ ");
+    t.wait("■ ");
+    t.keys("h");
+    t.wait("‖ ");
+
+    // The other clip, and back; nothing is drawn while nothing happens.
+    t.keys("k");
+    t.wait(" cross.mp4 ");
+    t.wait("▀");
+    assert!(t.is_quiet(Duration::from_millis(700)), "something is drawn while nothing happens");
+    t.keys("\r");
+    t.gone("╭ Preview");
+    t.wait("state     done");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn a_small_screen_and_one_without_colours() {
+    let clips = clips();
+    let args = ["--library", clips.to_str().unwrap()];
+    let mut t = Terminal::start(60, 16, &args);
+    t.wait("● ready");
+    t.keys("/star\rv");
+    t.wait("h264");
+    t.wait("▀");
+    t.keys("qq");
+    assert_eq!(t.exit_code(), 0);
+    let mut t = Terminal::start_with(80, 24, &args, &[("NO_COLOR", "1")]);
+    t.wait("● ready");
+    t.keys("/star\rv");
+    t.wait("no pictures without colours");
+    t.keys("qq");
+    assert_eq!(t.exit_code(), 0);
+    let mut t = Terminal::start(80, 24, &[&args[..], &["--image-protocol", "none"]].concat());
+    t.wait("● ready");
+    t.keys("/star\rv");
+    t.wait("pictures are switched off");
+    t.keys("qq");
+    assert_eq!(t.exit_code(), 0);
+}
+
+#[test]
+fn a_terminal_that_tells_its_name_gets_pictures_and_keeps_the_keys_around_it() {
+    let clips = clips();
+    let args = ["--library", clips.to_str().unwrap(), "--theme", "dark"];
+    let mut t = Terminal::start(100, 30, &args);
+    // The filter is typed before, between and after the answers.
+    t.keys("/");
+    t.keys(KITTY);
+    t.keys("sta");
+    t.wait("/ sta");
+    t.keys("r\r");
+    t.wait("▸ star.mp4");
+    t.keys("v");
+    t.wait_raw("\x1b_Gq=2,i=");
+    // Its pictures are taken away again.
+    t.keys("qq");
+    assert_eq!(t.exit_code(), 0);
+    t.wait_raw("\x1b_Ga=d,d=I,");
+    t.check_restored();
+}
+
+#[test]
+fn inside_a_multiplexer_pictures_are_half_blocks() {
+    let clips = clips();
+    let args = ["--library", clips.to_str().unwrap()];
+    let mut t = Terminal::start_with(100, 30, &args, &[("TMUX", "/tmp/tmux-0/default,1,0")]);
+    t.keys(KITTY);
+    t.wait("● ready");
+    t.keys("/star\rv");
+    t.wait("▀");
+    t.keys("qq");
+    assert_eq!(t.exit_code(), 0);
+    assert!(!t.has_raw("\x1b_G"), "kitty's words inside tmux");
+}
+
+#[test]
+fn files_used_last_are_there_again_unless_nobody_wants_that() {
+    let (clips, home, empty) = (clips(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (data, config) = (home.path().join("data"), home.path().join("config"));
+    let variables =
+        [("XDG_DATA_HOME", data.to_str().unwrap()), ("XDG_CONFIG_HOME", config.to_str().unwrap())];
+    let start = |library: &std::path::Path| {
+        let args = ["--library", library.to_str().unwrap()];
+        Terminal::start_with(100, 30, &args, &variables)
+    };
+    let mut t = start(&clips);
+    t.wait("● ready");
+    t.keys("/star\r\r");
+    t.wait("state     done");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    let list = std::fs::read_to_string(data.join("specreel/recent.json")).unwrap();
+    assert!(list.contains("star.mp4") && !list.contains("cross.mp4"), "{list}");
+
+    let mut t = start(empty.path());
+    t.wait("star.mp4  recent");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+
+    std::fs::create_dir_all(config.join("specreel")).unwrap();
+    std::fs::write(config.join("specreel/config.toml"), "recent = false\n").unwrap();
+    let mut t = start(empty.path());
+    t.wait("no videos in");
+    assert!(!t.text().contains("star.mp4"), "{}", t.text());
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+}
