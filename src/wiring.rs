@@ -81,6 +81,11 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         max_new_tokens: start.request.max_new_tokens,
         text: start.request.text,
         record: start.sessions,
+        keep: start.sessions_keep.unwrap_or(tui::DEFAULT_KEEP),
+        prompts: usual.prompts.clone().filter(|_| start.prompt_history),
+        cut: Some(Arc::new(|path, seconds| {
+            video::segments(path, None, None, Some(seconds)).map_err(|e| e.to_string())
+        })),
         notice: start.notice,
         colors: tui::ColorDepth::detect(),
         mouse: start.mouse,

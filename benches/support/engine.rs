@@ -57,6 +57,8 @@ impl Loaded {
         self.runs += 1;
         let name = method.name.clone();
         let request = RunRequest {
+            span: None,
+            segment: None,
             before: Vec::new(),
             run: self.runs,
             video: video.to_owned(),

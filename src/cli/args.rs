@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, replay::ReplayArgs, scenes::ScenesArgs,
-    settings::ConfigArgs, train::TrainArgs,
+    bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, part::PartArgs, replay::ReplayArgs,
+    scenes::ScenesArgs, settings::ConfigArgs, train::TrainArgs,
 };
 use crate::{
     model::{DeviceChoice, WeightType, family::Rope},
@@ -140,6 +140,9 @@ pub enum CharsetChoice {
 pub struct CaptionArgs {
     /// The video; `demo` or `demo:2` is an embedded clip
     pub video: PathBuf,
+    /// Which part of it.
+    #[command(flatten)]
+    pub part: PartArgs,
     /// How to run.
     #[command(flatten)]
     pub run: RunArgs,

@@ -1,12 +1,14 @@
-//! `specreel caption`: one run, printed as it happens.
+//! `specreel caption`: one run, or one for each piece of a video, printed as it happens.
 //!
 //! The engine has its own thread; here one loop waits for its events and for interrupts. The first Ctrl-C cancels the run
 //! and what was written stays; the second ends the process at once.
 
 use std::{
     io::{IsTerminal, Write},
-    path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,17 +16,17 @@ use tokio::sync::mpsc;
 
 use super::{
     End, EnginePort, INTERRUPTED, Ports,
-    args::{OutputArgs, RunArgs},
+    args::CaptionArgs,
     config::Config,
     interrupt::Interrupt,
     printer::{Flow, PrintError, Printer, Style},
     progress::Progress,
-    report, resolve,
+    report, resolve, room,
     session::SessionFile,
     terminal,
 };
 use crate::{
-    engine::Command,
+    engine::{Command, RunRequest},
     record::{Event, EventKind, Failure, FailureClass, Stats, StopReason},
 };
 
@@ -32,25 +34,27 @@ use crate::{
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// Caption a video.
-pub fn run(
-    video: &Path,
-    run: &RunArgs,
-    output: &OutputArgs,
-    config: &Config,
-    ports: &Ports,
-) -> Result<i32, End> {
-    let mut caption = resolve::caption(video, run, config)?;
+pub fn run(args: &CaptionArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+    let CaptionArgs { video, part, run, output } = args;
+    part.check()?;
+    let mut caption = resolve::wanted(video, run, config)?;
     resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
     caption.request.logprobs = output.logprobs as usize;
     if output.logprobs > 0 && !output.json && output.save.is_none() && !output.quiet {
         eprintln!("hint: --logprobs shows in --json and --save");
     }
+    let limit = caption.request.max_new_tokens;
+    let requests = part.runs(caption.request)?;
+    let longest = requests.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+    if let Some(longest) = longest {
+        room::check(&caption.models, longest, run.ignore_memory)?;
+    }
     let session = output.save.as_deref().map(|path| SessionFile::create(path, output.force)).transpose()?;
     let interrupt = Interrupt::default();
-    let (engine, events) = (ports.engine)()?;
-    let id = caption.request.run;
-    let cancelling = Arc::clone(&engine);
-    interrupt.listen(move || cancelling.cancel(id))?;
+    let (engine, mut events) = (ports.engine)()?;
+    let current = Arc::new(AtomicU64::new(requests.first().map_or(1, |request| request.run)));
+    let (cancelling, running) = (Arc::clone(&engine), Arc::clone(&current));
+    interrupt.listen(move || cancelling.cancel(running.load(Ordering::SeqCst)))?;
 
     let out_terminal = std::io::stdout().is_terminal();
     let style = Style {
@@ -59,30 +63,45 @@ pub fn run(
         color_talk: terminal::color_stderr(output.color),
         quiet: output.quiet,
         terminal: out_terminal,
+        subtitles: part.format.subtitles(),
     };
     let lines_on_screen = output.json && out_terminal;
     let shown = !output.quiet && !lines_on_screen;
-    let printer = Printer::new(
+    let mut printer = Printer::new(
         std::io::stdout().lock(),
         std::io::stderr(),
         style,
         Progress::new(shown),
         session,
-        caption.request.max_new_tokens,
+        limit,
     );
     if run.ignore_memory {
         engine.send(Command::IgnoreMemory)?;
     }
     engine.send(Command::Load(caption.models))?;
-    engine.send(Command::Run(Box::new(caption.request)))?;
-    tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(follow(
-        events,
-        engine.as_ref(),
-        id,
-        printer,
-        &interrupt,
-        GRACE,
-    ))
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(async {
+        for request in requests {
+            let id = request.run;
+            current.store(id, Ordering::SeqCst);
+            // Between two pieces nobody is there to be cancelled; before the first, the models may still be waited for.
+            if interrupt.asked() && request.segment.is_some_and(|s| s.index > 0) {
+                printer.close().map_err(ended)?;
+                return Ok(INTERRUPTED);
+            }
+            engine.send(Command::Run(Box::new(request)))?;
+            let code = follow(&mut events, engine.as_ref(), id, &mut printer, &interrupt, GRACE).await?;
+            if code != 0 {
+                return Ok(code);
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// The length of what a run looks at; 0 where that is the whole video, which then is the only run.
+fn seconds(request: &RunRequest) -> f64 {
+    request.span.map_or(0.0, |span| span.seconds())
 }
 
 /// Print events until the run ends, and give the exit code.
@@ -90,10 +109,10 @@ pub fn run(
 /// # Errors
 /// The output cannot be written, or the run failed.
 pub async fn follow<O: Write, E: Write>(
-    mut events: mpsc::Receiver<Event>,
+    events: &mut mpsc::Receiver<Event>,
     engine: &dyn EnginePort,
     run: u64,
-    mut printer: Printer<O, E>,
+    printer: &mut Printer<O, E>,
     interrupt: &Interrupt,
     grace: Duration,
 ) -> Result<i32, End> {

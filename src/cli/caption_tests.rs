@@ -52,15 +52,17 @@ fn step(text: &str) -> EventKind {
 
 fn play(
     engine: &Scripted,
-    receiver: mpsc::Receiver<Event>,
+    mut receiver: mpsc::Receiver<Event>,
     interrupt: &Interrupt,
     json: bool,
 ) -> (Result<i32, End>, String) {
     let mut out = Vec::new();
     let style = Style { json, ..Style::default() };
-    let printer = Printer::new(&mut out, std::io::sink(), style, Progress::new(false), None, 8);
+    let mut printer = Printer::new(&mut out, std::io::sink(), style, Progress::new(false), None, 8);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let end = runtime.block_on(follow(receiver, engine, 1, printer, interrupt, Duration::from_millis(20)));
+    let grace = Duration::from_millis(20);
+    let end = runtime.block_on(follow(&mut receiver, engine, 1, &mut printer, interrupt, grace));
+    drop(printer);
     (end, String::from_utf8(out).unwrap())
 }
 

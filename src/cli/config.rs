@@ -48,6 +48,10 @@ pub struct Config {
     pub library: Vec<PathBuf>,
     /// Whether the studio keeps every run as a session file; true where nothing is said.
     pub sessions: Option<bool>,
+    /// How many of them it keeps; the oldest go.
+    pub sessions_keep: Option<usize>,
+    /// Whether the studio keeps the prompts that were run; true where nothing is said.
+    pub prompt_history: Option<bool>,
     /// Whether the studio remembers which files were used last; true where nothing is said.
     pub recent: Option<bool>,
 }
@@ -108,6 +112,10 @@ impl Config {
         if config.max_new_tokens.is_some_and(|n| !(1..=65536).contains(&n)) {
             return Err(fail("max_new_tokens is out of range".into(), "write a number from 1 to 65536"));
         }
+        if config.sessions_keep == Some(0) {
+            let hint = "write how many sessions to keep; sessions = false keeps none";
+            return Err(fail("sessions_keep is 0".into(), hint));
+        }
         Ok(config)
     }
 }
@@ -137,6 +145,8 @@ mod tests {
             ("drafter_device = \"gpu\"", "drafter_device = \"gpu\" is unknown"),
             ("dtype = \"q9\"", "dtype = \"q9\" is unknown"),
             ("max_new_tokens = 0", "max_new_tokens is out of range"),
+            ("sessions_keep = 0", "sessions_keep is 0"),
+            ("sessions_keep = -1", "sessions_keep"),
             ("image_protocol = \"ascii\"", "unknown variant `ascii`"),
             ("method = ", "TOML parse error"),
         ] {

@@ -4,6 +4,7 @@
 //! it turns arguments into [`crate::engine::RunRequest`]s, sends them through [`EnginePort`] and prints the events that
 //! come back.
 
+mod account;
 pub mod args;
 mod bench;
 pub mod caption;
@@ -20,6 +21,7 @@ mod log;
 mod methods;
 mod models;
 mod new_file;
+mod part;
 pub mod ports;
 pub mod printer;
 mod progress;
@@ -72,7 +74,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
     let config = config::Config::load()?;
     match cli.command {
         None => studio(cli.studio, &config, ports),
-        Some(Command::Caption(args)) => caption::run(&args.video, &args.run, &args.output, &config, ports),
+        Some(Command::Caption(args)) => caption::run(&args, &config, ports),
         Some(Command::Compare(args)) => compare::run(args, &config, ports),
         Some(Command::Inspect(args)) => inspect::run(&args, &config, ports),
         Some(Command::Bench(args)) => bench::run(*args, &config, ports),
@@ -94,14 +96,15 @@ fn studio(args: args::StudioArgs, config: &config::Config, ports: &Ports) -> Res
         let studio = resolve::studio(&args, config)?;
         return (ports.studio)(studio).map_err(End::Failed);
     }
-    let Some(video) = &args.video else {
+    let Some(video) = args.video else {
         return Err(End::Failed(Failure {
             class: FailureClass::Usage,
             error: "the studio needs a terminal, and no video was named to caption without one".into(),
             hint: Some("run it in a terminal, or name a video: specreel caption demo".into()),
         }));
     };
-    caption::run(video, &args.run, &args::OutputArgs::default(), config, ports)
+    let (part, output) = (part::PartArgs::default(), args::OutputArgs::default());
+    caption::run(&args::CaptionArgs { video, part, run: args.run, output }, config, ports)
 }
 
 /// Why a command ended early.

@@ -8,8 +8,11 @@ use std::{
     io::{self, Write},
 };
 
-use super::{color, progress::Progress, session::SessionFile};
-use crate::record::{Event, EventKind, Failure, Stage, Stats, Step, StopReason, Token, Verdict};
+use super::{account::statistics, color, progress::Progress, session::SessionFile};
+use crate::record::{
+    Event, EventKind, Failure, Segment, Span, Stage, Stats, Step, StopReason, Subtitles, Token, Verdict,
+    subtitles::{cues, stamp},
+};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub struct Style {
     pub quiet: bool,
     /// stdout is a terminal: no control characters, no progress while the caption is written.
     pub terminal: bool,
+    /// Captions as subtitles, each when it is whole.
+    pub subtitles: Option<Subtitles>,
 }
 
 /// Whether the run goes on.
@@ -48,7 +53,7 @@ pub enum PrintError {
     Session(Failure),
 }
 
-/// Prints the events of one run.
+/// Prints the events of one run, or of the runs of a video's pieces one after another.
 pub struct Printer<O, E> {
     out: O,
     talk: E,
@@ -63,6 +68,15 @@ pub struct Printer<O, E> {
     ends_line: bool,
     lossless: bool,
     limit: usize,
+    /// What the run is about.
+    span: Option<Span>,
+    segment: Option<Segment>,
+    /// The account of all pieces so far.
+    pieces: Stats,
+    /// A piece ended at the limit.
+    limited: bool,
+    /// Cues written; none before the head.
+    cues: Option<usize>,
 }
 
 impl<O: Write, E: Write> Printer<O, E> {
@@ -87,6 +101,11 @@ impl<O: Write, E: Write> Printer<O, E> {
             ends_line: true,
             lossless: true,
             limit,
+            span: None,
+            segment: None,
+            pieces: Stats::default(),
+            limited: false,
+            cues: None,
         }
     }
 
@@ -113,8 +132,26 @@ impl<O: Write, E: Write> Printer<O, E> {
                 }
                 Ok(Flow::Go)
             }
-            EventKind::Started { method, lossless, target, drafter, device, dtype, .. } => {
+            EventKind::Started {
+                method,
+                lossless,
+                target,
+                drafter,
+                device,
+                dtype,
+                before,
+                span,
+                segment,
+                ..
+            } => {
                 self.lossless = *lossless;
+                (self.span, self.segment) = (*span, *segment);
+                (self.wrote, self.pending) = (false, None);
+                self.begin()?;
+                // The pieces of a video are all run in one way.
+                if segment.is_some_and(|segment| segment.index > 0) {
+                    return Ok(Flow::Go);
+                }
                 let name = method.get("name").and_then(|n| n.as_str()).unwrap_or("?");
                 let mark = if *lossless { "lossless" } else { "lossy" };
                 let models = match drafter {
@@ -122,10 +159,15 @@ impl<O: Write, E: Write> Printer<O, E> {
                     None => target.clone(),
                 };
                 self.say(&format!("{name} ({mark}): {models} on {device}, {dtype}\n"))?;
+                for turn in before {
+                    self.say(&color::plain(&format!("> {}\n{}\n", turn.prompt.trim(), turn.answer.trim())))?;
+                }
                 Ok(Flow::Go)
             }
             EventKind::Stage { stage, done, total } => {
-                if *stage != Stage::Generate || !(self.style.terminal || self.style.json) {
+                let streams = self.style.subtitles.is_none() && (self.style.terminal || self.style.json);
+                if *stage != Stage::Generate || !streams {
+                    self.progress.piece(self.segment);
                     self.progress.stage(*stage, *done, *total);
                 }
                 Ok(Flow::Go)
@@ -141,8 +183,41 @@ impl<O: Write, E: Write> Printer<O, E> {
         }
     }
 
+    /// The head of a file of subtitles, the times of a piece.
+    fn begin(&mut self) -> io::Result<()> {
+        match (self.style.subtitles, self.segment, self.span) {
+            _ if self.style.json => {}
+            (Some(subtitles), ..) if self.cues.is_none() => {
+                self.cues = Some(0);
+                self.out.write_all(subtitles.head().as_bytes())?;
+                self.out.flush()?;
+            }
+            (None, Some(_), Some(span)) => {
+                self.progress.clear();
+                write!(self.out, "{} ", stamp(span))?;
+                self.out.flush()?;
+                self.ends_line = false;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A caption as cues.
+    fn cues(&mut self, text: &str) -> io::Result<()> {
+        let (Some(subtitles), Some(span)) = (self.style.subtitles, self.span) else { return Ok(()) };
+        let mut number = self.cues.unwrap_or_default();
+        self.progress.clear();
+        for cue in cues(span, text) {
+            number += 1;
+            self.out.write_all(subtitles.cue(number, &cue).as_bytes())?;
+        }
+        self.cues = Some(number);
+        Ok(())
+    }
+
     fn step(&mut self, step: &Step) -> Result<(), PrintError> {
-        if self.style.json {
+        if self.style.json || self.style.subtitles.is_some() {
             return Ok(());
         }
         if self.style.terminal {
@@ -194,22 +269,42 @@ impl<O: Write, E: Write> Printer<O, E> {
     }
 
     fn done(&mut self, reason: StopReason, stats: &Stats, text: &str) -> Result<(), PrintError> {
-        if !self.style.json && !self.wrote {
+        if self.style.subtitles.is_some() && reason != StopReason::Cancelled {
+            // What was cut off in its middle is no caption of its span.
+            self.cues(text)?;
+        }
+        if !self.style.json && self.style.subtitles.is_none() && !self.wrote {
             // No step brought text (a run of nothing but an incomplete character): the whole text is the caption.
             let text = if self.style.color || self.style.terminal { color::plain(text) } else { text.into() };
             self.out.write_all(text.as_bytes())?;
             self.wrote = !text.is_empty();
-            self.ends_line = text.ends_with('\n') || text.is_empty();
+            self.ends_line = if text.is_empty() { self.ends_line } else { text.ends_with('\n') };
         }
         self.close()?;
-        if stats.emitted == 0 && reason == StopReason::Cancelled {
+        if stats.emitted == 0 && reason == StopReason::Cancelled && self.pieces.emitted == 0 {
             self.say("interrupted\n")?;
             return Ok(());
         }
+        let (stats, reason) = match self.segment {
+            Some(segment) => {
+                self.pieces.add_run(stats);
+                self.limited |= reason == StopReason::Length;
+                if segment.index + 1 < segment.count && reason != StopReason::Cancelled {
+                    return Ok(());
+                }
+                let limited = self.limited && reason == StopReason::Eos;
+                (&self.pieces.clone(), if limited { StopReason::Length } else { reason })
+            }
+            None => (stats, reason),
+        };
         let mut account = String::new();
+        if let Some(segment) = self.segment {
+            let done = segment.index + usize::from(reason != StopReason::Cancelled);
+            let _ = writeln!(account, "pieces    {done} of {}", segment.count);
+        }
         if self.style.terminal && !self.style.json && self.wrote {
             // On a screen the caption and what is said about it stand apart.
-            account.push('\n');
+            account.insert(0, '\n');
         }
         account += &self.legend(stats);
         account += &statistics(reason, stats, self.limit);
@@ -225,7 +320,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.progress.clear();
         if !self.style.json {
             self.paint("")?;
-            if self.wrote && !self.ends_line {
+            if !self.ends_line {
                 self.out.write_all(b"\n")?;
                 self.ends_line = true;
             }
@@ -269,53 +364,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         }
         Ok(())
     }
-}
-
-/// The account of a run: decoding, speed against the baseline, time, and how it ended unless at its own end.
-pub fn statistics(reason: StopReason, stats: &Stats, limit: usize) -> String {
-    let plural = |n: u64, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
-    let mut parts = vec![format!("{} in {}", plural(stats.emitted, "token"), plural(stats.steps, "step"))];
-    if stats.judged > 0 {
-        parts.push(format!("{:.2} a step (tau {:.2})", stats.emitted_per_step, stats.tau));
-    }
-    parts.push(format!("{:.1} tokens/s", stats.tokens_per_second));
-    let mut out = format!("decoding  {}\n", parts.join(" · "));
-    if let Some(s) = &stats.speedup {
-        let kind = match s.baseline.kind {
-            crate::record::BaselineKind::Measured => "measured",
-            crate::record::BaselineKind::Calibrated => "calibrated",
-        };
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "speedup   {:.2}x decoding · {:.2}x from file to end · against {} ({kind})",
-            s.decode, s.end_to_end, s.baseline.name
-        );
-    }
-    let t = &stats.timings;
-    let _ = writeln!(
-        out,
-        "time      {} (video {} · vision {} · prompt {} · decoding {})",
-        seconds(t.total_ms()),
-        seconds(t.decode_video_ms),
-        seconds(t.encode_target_ms + t.encode_drafter_ms),
-        seconds(t.prefill_target_ms + t.select_ms + t.prefill_drafter_ms),
-        seconds(t.generate_ms())
-    );
-    match reason {
-        StopReason::Eos => {}
-        StopReason::Length => {
-            let n = if limit == 0 { stats.emitted as usize } else { limit };
-            let _ = writeln!(out, "stopped after {n} tokens; --max-new-tokens N allows more");
-        }
-        StopReason::Cancelled => out += "interrupted\n",
-    }
-    out
-}
-
-/// A time for people.
-fn seconds(ms: f64) -> String {
-    if ms < 999.5 { format!("{ms:.0} ms") } else { format!("{:.1} s", ms / 1000.0) }
 }
 
 #[cfg(test)]

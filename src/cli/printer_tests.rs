@@ -34,6 +34,9 @@ fn script(tokens: &[(&str, Verdict)], reason: StopReason) -> Vec<Event> {
             dtype: "q8_0".into(),
             video: "v.mp4".into(),
             prompt: "p".into(),
+            before: vec![],
+            span: None,
+            segment: None,
         },
         EventKind::Stage { stage: Stage::Decode, done: 1, total: 2 },
         EventKind::Step(step),
@@ -73,6 +76,49 @@ fn plain_text_goes_out_and_talk_goes_to_stderr() {
          time      100 ms (video 0 ms · vision 0 ms · prompt 0 ms · decoding 100 ms)\n"
     );
     assert_eq!(flow, Flow::Done(StopReason::Eos));
+}
+
+/// The events of a piece.
+fn piece(index: usize, reason: StopReason) -> Vec<Event> {
+    let mut events = script(&TOKENS, reason);
+    for event in &mut events {
+        event.run = index as u64 + 1;
+        if let EventKind::Started { span, segment, .. } = &mut event.kind {
+            let start = index as f64 * 1.5;
+            *span = Some(Span { start, end: start + 1.5 });
+            *segment = Some(Segment { first: 1, index, count: 3 });
+        }
+    }
+    events
+}
+
+#[test]
+fn pieces_have_their_times_and_one_account() {
+    let events =
+        [piece(0, StopReason::Eos), piece(1, StopReason::Length), piece(2, StopReason::Eos)].concat();
+    let (out, talk, _) = print(&events, Style::default());
+    assert_eq!(
+        out,
+        "[00:00:00.000 --> 00:00:01.500] A red round ring.\n[00:00:01.500 --> 00:00:03.000] A red round ring.\n\
+         [00:00:03.000 --> 00:00:04.500] A red round ring.\n"
+    );
+    assert_eq!(talk.matches("lvspec (lossy)").count(), 1, "{talk}");
+    assert!(talk.contains("pieces    3 of 3\n") && talk.contains("12 tokens in 3 steps"), "{talk}");
+    assert!(talk.ends_with("stopped after 256 tokens; --max-new-tokens N allows more\n"), "{talk}");
+}
+
+#[test]
+fn what_is_cut_off_in_its_middle_is_no_subtitle() {
+    let events = [piece(0, StopReason::Eos), piece(1, StopReason::Cancelled)].concat();
+    let style = Style { subtitles: Some(Subtitles::Srt), ..Style::default() };
+    let (out, talk, flow) = print(&events, style);
+    assert_eq!(out, "1\n00:00:00,000 --> 00:00:01,500\nA red round ring.\n\n");
+    assert!(talk.contains("pieces    1 of 3\n") && talk.ends_with("interrupted\n"), "{talk}");
+    assert_eq!(flow, Flow::Done(StopReason::Cancelled));
+    let (out, _, _) = print(&events, Style::default());
+    assert_eq!(out.lines().count(), 2, "text stays as far as it is written");
+    let (out, _, _) = print(&[], Style { subtitles: Some(Subtitles::Vtt), ..Style::default() });
+    assert_eq!(out, "");
 }
 
 #[test]
@@ -118,30 +164,6 @@ fn nothing_is_counted_where_nothing_was_written() {
     };
     let (out, talk, _) = print(&[Event::new(1, done)], Style::default());
     assert_eq!((out.as_str(), talk.as_str()), ("", "interrupted\n"));
-}
-
-#[test]
-fn a_speedup_names_its_baseline() {
-    let mut stats = Stats { emitted: 2, tokens_per_second: 20.0, ..Stats::default() };
-    stats.timings.verify_ms = 100.0;
-    let baseline = crate::record::Baseline {
-        name: "autoregressive".into(),
-        kind: crate::record::BaselineKind::Calibrated,
-        tokens_per_second: 10.0,
-    };
-    stats.set_baseline(baseline, 1000.0, 100.0);
-    let text = statistics(StopReason::Eos, &stats, 256);
-    assert!(
-        text.contains(
-            "speedup   2.00x decoding · 1.00x from file to end · against autoregressive (calibrated)\n"
-        ),
-        "{text}"
-    );
-}
-
-#[test]
-fn times_are_short() {
-    assert_eq!([0.4, 999.4, 999.6, 61_000.0].map(seconds), ["0 ms", "999 ms", "1.0 s", "61.0 s"]);
 }
 
 #[test]

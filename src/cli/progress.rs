@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::record::Stage;
+use crate::record::{Segment, Stage};
 
 /// One line that shows the running stage.
 pub struct Progress {
     bar: Option<ProgressBar>,
     stage: Option<Stage>,
+    piece: Option<Segment>,
 }
 
 impl Progress {
@@ -18,6 +19,14 @@ impl Progress {
         Self {
             bar: shown.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())),
             stage: None,
+            piece: None,
+        }
+    }
+
+    /// What follows is about this piece of a video.
+    pub fn piece(&mut self, piece: Option<Segment>) {
+        if self.piece != piece {
+            (self.piece, self.stage) = (piece, None);
         }
     }
 
@@ -39,7 +48,10 @@ impl Progress {
         });
         if self.stage != Some(stage) {
             self.stage = Some(stage);
-            bar.set_message(stage.doing());
+            bar.set_message(match self.piece {
+                Some(piece) => format!("piece {} of {}: {}", piece.index + 1, piece.count, stage.doing()),
+                None => stage.doing().to_owned(),
+            });
             bar.enable_steady_tick(Duration::from_millis(120));
         }
     }

@@ -1,6 +1,10 @@
 //! `specreel replay`: a saved session once more, as it was written, or as fast as wanted.
 
-use std::{io::IsTerminal, path::PathBuf, time::Duration};
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::Args;
 
@@ -9,11 +13,12 @@ use super::{
     args::ColorChoice,
     caption::ended,
     interrupt::Interrupt,
+    part::Format,
     printer::{Flow, Printer, Style},
     progress::Progress,
     report, terminal,
 };
-use crate::record::{Failure, FailureClass, Session, StopReason, session::Line};
+use crate::record::{Event, EventKind, Failure, FailureClass, Session, StopReason, session::Line};
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
@@ -26,6 +31,9 @@ pub struct ReplayArgs {
     /// Only the run of this number, where the file has several
     #[arg(long, value_name = "N")]
     pub run: Option<u64>,
+    /// What to print: text, or subtitles of what says which part of the video it is about
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "json")]
+    pub format: Format,
     /// Print the events instead, one JSON object a line
     #[arg(long)]
     pub json: bool,
@@ -57,37 +65,22 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         }
         runs = vec![run];
     }
+    let spanned = |l: &Line| matches!(l.event.kind, EventKind::Started { span: Some(_), .. });
+    if args.format.subtitles().is_some() && !session.lines.iter().any(spanned) {
+        return Err(End::Failed(Failure {
+            class: FailureClass::Usage,
+            error: format!(
+                "session {} does not say which part of its video it is about",
+                args.file.display()
+            ),
+            hint: Some("subtitles are made of runs with --segments, --start or --end".into()),
+        }));
+    }
     let speed = args.speed.unwrap_or(if args.json { 0.0 } else { 1.0 });
     let times = session.times();
     let interrupt = Interrupt::default();
     interrupt.listen(|| {})?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let mut code = 0;
-    for (i, run) in runs.iter().enumerate() {
-        if i > 0 && !args.json && !args.quiet {
-            eprintln!();
-        }
-        let lines = session.lines.iter().zip(&times);
-        // What was loaded stands before the first run.
-        let own = lines.filter(|(l, _)| l.event.run == *run || (i == 0 && l.event.run == 0));
-        code = code.max(runtime.block_on(play(args, own, speed, &interrupt))?);
-        if interrupt.asked() {
-            return Ok(INTERRUPTED);
-        }
-    }
-    if session.torn && !args.quiet && !args.json {
-        eprintln!("the file ends in the middle of a line: its writer was ended there");
-    }
-    Ok(code)
-}
-
-/// Print one run at this speed; its exit code is that of the run itself, a cancelled one is a success here.
-async fn play(
-    args: &ReplayArgs,
-    lines: impl Iterator<Item = (&Line, &f64)>,
-    speed: f64,
-    interrupt: &Interrupt,
-) -> Result<i32, End> {
     let terminal = std::io::stdout().is_terminal();
     let style = Style {
         json: args.json,
@@ -95,10 +88,44 @@ async fn play(
         color_talk: terminal::color_stderr(args.color),
         quiet: args.quiet,
         terminal,
+        subtitles: args.format.subtitles(),
     };
     let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);
     let (out, talk) = (std::io::stdout().lock(), std::io::stderr());
     let mut printer = Printer::new(out, talk, style, progress, None, 0);
+    let mut code = 0;
+    for (i, run) in runs.iter().enumerate() {
+        let lines = session.lines.iter().zip(&times);
+        // What was loaded stands before the first run.
+        let own: Vec<_> =
+            lines.filter(|(l, _)| l.event.run == *run || (i == 0 && l.event.run == 0)).collect();
+        if i > 0 && !args.json && !args.quiet && !own.iter().any(|(line, _)| is_piece(&line.event)) {
+            eprintln!();
+        }
+        code = code.max(runtime.block_on(play(&mut printer, own.into_iter(), speed, &interrupt))?);
+        if interrupt.asked() {
+            return Ok(INTERRUPTED);
+        }
+    }
+    drop(printer);
+    if session.torn && !args.quiet && !args.json {
+        eprintln!("the file ends in the middle of a line: its writer was ended there");
+    }
+    Ok(code)
+}
+
+/// True for the beginning of a run on a piece of a video.
+fn is_piece(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Started { segment: Some(_), .. })
+}
+
+/// Print one run at this speed; its exit code is that of the run itself, a cancelled one is a success here.
+async fn play<O: Write, E: Write>(
+    printer: &mut Printer<O, E>,
+    lines: impl Iterator<Item = (&Line, &f64)>,
+    speed: f64,
+    interrupt: &Interrupt,
+) -> Result<i32, End> {
     let mut before = None;
     for (line, at) in lines {
         let wait = before.replace(*at).map_or(0.0, |before| at - before);

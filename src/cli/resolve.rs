@@ -58,6 +58,10 @@ pub struct Studio {
     pub charset: CharsetChoice,
     /// Keep every run as a session file.
     pub sessions: bool,
+    /// How many of them; none is the studio's own number.
+    pub sessions_keep: Option<usize>,
+    /// Keep the prompts that were run.
+    pub prompt_history: bool,
     /// Remember which files were used last.
     pub recent: bool,
     /// Where our files live; none where there is no home.
@@ -80,10 +84,19 @@ pub struct Caption {
 /// # Errors
 /// The video, the prompt, the method or the models cannot be.
 pub fn caption(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
+    let caption = wanted(video, args, config)?;
+    room::check(&caption.models, &caption.request, args.ignore_memory)?;
+    Ok(caption)
+}
+
+/// The same, before anybody has asked whether there is memory for it.
+///
+/// # Errors
+/// As [`caption`].
+pub fn wanted(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
     let video = self::video(video)?;
     let models = models(args.target.as_deref(), args.drafter.as_deref(), args, config)?;
     let request = request(video, args, config, &models)?;
-    room::check(&models, &request, args.ignore_memory)?;
     Ok(Caption { models, request })
 }
 
@@ -104,6 +117,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let (sessions, recent) = (config.sessions.unwrap_or(true), config.recent.unwrap_or(true));
     let mouse = args.mouse || config.mouse.unwrap_or(false);
     let charset = args.charset.or(config.charset).unwrap_or_default();
+    let (sessions_keep, prompt_history) = (config.sessions_keep, config.prompt_history.unwrap_or(true));
     let (methods, notice) = own_methods(dirs.as_ref());
     let ignore_memory = run.ignore_memory;
     Ok(Studio {
@@ -119,6 +133,8 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         mouse,
         charset,
         sessions,
+        sessions_keep,
+        prompt_history,
         recent,
         dirs,
         ignore_memory,
@@ -241,6 +257,8 @@ pub fn request(
     models: &ModelSpec,
 ) -> Result<RunRequest, Failure> {
     Ok(RunRequest {
+        span: None,
+        segment: None,
         before: Vec::new(),
         run: 1,
         video,

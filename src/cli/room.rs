@@ -20,9 +20,10 @@ pub fn check(models: &ModelSpec, request: &RunRequest, ignore: bool) -> Result<(
         return Ok(());
     }
     let video = video::probe(&request.video).ok().and_then(|probe| {
-        let plan =
-            video::sampling::plan(probe.frame_count.get(), probe.fps, room::rule(models), request.sampling)
-                .ok()?;
+        let all = probe.frame_count.get();
+        let total =
+            request.span.map_or(all, |span| all.min((span.seconds() * probe.fps).ceil().max(1.0) as usize));
+        let plan = video::sampling::plan(total, probe.fps, room::rule(models), request.sampling).ok()?;
         Some(Video {
             frames: plan.indices.len(),
             size: (probe.height as usize, probe.width as usize),

@@ -3,7 +3,12 @@
 use std::path::PathBuf;
 
 pub use crate::model::template::Turn;
-use crate::{model::ModelSpec, speculate::Method, video::Sampling};
+use crate::{
+    model::ModelSpec,
+    record::{Segment, Span},
+    speculate::Method,
+    video::Sampling,
+};
 
 /// One generation to run.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +17,11 @@ pub struct RunRequest {
     pub run: u64,
     /// The video file.
     pub video: PathBuf,
+    /// The part of the video to look at; none is all of it. To the models it is a clip of its own, whose time begins at 0; the
+    /// time stamps that are told are those of the whole video.
+    pub span: Option<Span>,
+    /// Which piece that is, where a video is captioned piece by piece; only told.
+    pub segment: Option<Segment>,
     /// Earlier questions about the same clip, and their answers.
     pub before: Vec<Turn>,
     /// The user's prompt, without template.

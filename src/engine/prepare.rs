@@ -53,6 +53,7 @@ impl Runner<'_> {
             path: std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()),
             bytes: about.as_ref().map_or(0, std::fs::Metadata::len),
             modified: about.and_then(|m| m.modified().ok()),
+            span: self.request.span,
             sampling: self.request.sampling,
             max_pixels: self.request.max_pixels,
         })
@@ -79,8 +80,9 @@ impl Runner<'_> {
                 **problem.borrow_mut() = Some(failure);
                 ControlFlow::Break(())
             };
-            video::decode(
+            video::decode_part(
                 &self.request.video,
+                self.request.span,
                 models::frames(self.models.target.family()),
                 self.request.sampling,
                 &mut |probe, plan| {

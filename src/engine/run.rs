@@ -89,6 +89,9 @@ impl Runner<'_> {
             dtype: self.models.dtype.clone(),
             video: request.video.display().to_string(),
             prompt: request.prompt.clone(),
+            before: request.before.clone(),
+            span: request.span,
+            segment: request.segment,
         });
         match self.caption(store) {
             Ok(()) => Ok(()),

@@ -14,7 +14,7 @@ use crate::{
         processor::{Patches, layout::VisualGrid},
         sparrow::{Sparrow, TextStates},
     },
-    record::Baseline,
+    record::{Baseline, Span},
     speculate::{
         Drafter, Method, Opening, Parts, Placing, Rules, Sampler, VisualStates,
         context::{Selection, Signals},
@@ -88,6 +88,8 @@ pub struct ClipKey {
     pub bytes: u64,
     /// When it was last written.
     pub modified: Option<SystemTime>,
+    /// Which part of it.
+    pub span: Option<Span>,
     /// Which frames.
     pub sampling: Sampling,
     /// At which size.

@@ -14,6 +14,7 @@ use super::{
     files,
     text::{TextError, TextTokenizer},
 };
+pub use crate::record::Turn;
 use crate::record::{Failure, FailureClass};
 
 /// The template of the Qwen-VL family, for checkpoints that bring none.
@@ -120,15 +121,6 @@ fn without_marks(source: &str) -> String {
         rest = after;
     }
     out + rest
-}
-
-/// A question and its answer, earlier in a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// What was asked.
-    pub prompt: String,
-    /// What was answered.
-    pub answer: String,
 }
 
 /// Stands for the text of this number while a template is rendered: private use, so that no template writes it, and no

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Stats, Step, StopReason};
+use super::{Segment, Span, Stats, Step, StopReason, Turn};
 
 /// One event of one run. Serialises flat: `{"event":"step","run":1,…}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -123,6 +123,15 @@ pub enum EventKind {
         video: String,
         /// The prompt.
         prompt: String,
+        /// Earlier questions about the same clip, and their answers.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        before: Vec<Turn>,
+        /// The part of the video that the run is about; none is all of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        span: Option<Span>,
+        /// Which piece of the video that part is, where it is captioned piece by piece.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        segment: Option<Segment>,
     },
     /// Progress within a stage.
     Stage {

@@ -112,6 +112,9 @@ mod tests {
             dtype: "q8_0".into(),
             video: "v.mp4".into(),
             prompt: "p".into(),
+            before: vec![],
+            span: None,
+            segment: None,
         }
     }
 

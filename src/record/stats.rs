@@ -101,6 +101,25 @@ impl Timings {
     }
 }
 
+impl Timings {
+    /// Add the times of another run; of the medians the other's are taken.
+    fn add(&mut self, other: &Timings) {
+        let Timings { t1_ms, tk1_ms, td_ms, .. } = *other;
+        (self.t1_ms, self.tk1_ms, self.td_ms) = (t1_ms, tk1_ms, td_ms);
+        self.decode_video_ms += other.decode_video_ms;
+        self.encode_target_ms += other.encode_target_ms;
+        self.encode_drafter_ms += other.encode_drafter_ms;
+        self.prefill_target_ms += other.prefill_target_ms;
+        self.select_ms += other.select_ms;
+        self.prefill_drafter_ms += other.prefill_drafter_ms;
+        self.overlapped_ms += other.overlapped_ms;
+        self.draft_ms += other.draft_ms;
+        self.verify_ms += other.verify_ms;
+        self.relevance_ms += other.relevance_ms;
+        self.other_ms += other.other_ms;
+    }
+}
+
 /// How a baseline came to be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -240,7 +259,30 @@ impl Stats {
         self.timings.draft_ms += step.draft_ms;
         self.timings.verify_ms += step.verify_ms;
         self.timings.other_ms += step.other_ms;
-        let steps = self.steps as f64;
+        self.rate();
+    }
+
+    /// Add the account of another run: that of both together. What is against a baseline belongs to each run alone.
+    pub fn add_run(&mut self, other: &Stats) {
+        self.steps += other.steps;
+        self.drafted += other.drafted;
+        self.judged += other.judged;
+        self.accepted += other.accepted;
+        self.discarded += other.discarded;
+        self.emitted += other.emitted;
+        for (verdict, n) in other.verdicts.iter() {
+            *self.verdicts.0.entry(verdict).or_default() += n;
+        }
+        self.visual_tokens += other.visual_tokens;
+        self.drafter_visual_tokens += other.drafter_visual_tokens;
+        self.peak_memory_bytes = self.peak_memory_bytes.max(other.peak_memory_bytes);
+        self.timings.add(&other.timings);
+        self.rate();
+    }
+
+    /// What follows from the counts and times.
+    fn rate(&mut self) {
+        let steps = self.steps.max(1) as f64;
         self.tau = self.accepted as f64 / steps;
         self.emitted_per_step = self.emitted as f64 / steps;
         let ms = self.timings.generate_ms();
@@ -301,6 +343,12 @@ mod tests {
         assert_eq!(stats.emitted_per_step, 3.0);
         assert_eq!(stats.tokens_per_second, 1000.0);
         assert!((stats.loosened_share() - 1.0 / 3.0).abs() < 1e-12);
+        let mut both = Stats::default();
+        both.add_run(&stats);
+        assert_eq!(both, stats);
+        both.add_run(&stats);
+        assert_eq!((both.emitted, both.verdicts.total(), both.tau), (12, 12, 2.0));
+        assert_eq!((both.tokens_per_second, both.timings.generate_ms()), (1000.0, 12.0));
         let baseline = Baseline {
             name: "autoregressive".into(),
             kind: BaselineKind::Measured,

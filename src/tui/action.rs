@@ -27,6 +27,7 @@ macro_rules! actions {
 
 actions! {
     Run "run" "caption the selected clip";
+    Segments "segments" "caption the selected clip piece by piece, with time stamps";
     Again "again" "run the shown clip and prompt again with the chosen method";
     Back "back" "close, clear, or cancel the run";
     Interrupt "interrupt" "cancel the run; without a run, quit";
@@ -61,6 +62,11 @@ actions! {
     Preview "preview" "look at the selected clip: its facts and its frames";
     Sort "sort" "another order of the clips: by name, length, size or time";
     Filter "filter" "filter the clips by name";
+    Search "search" "search in the caption";
+    NextMatch "next_match" "the next match";
+    PreviousMatch "previous_match" "the match before";
+    FilterSessions "filter_sessions" "filter the saved runs by what they say";
+    History "history" "search in the prompts that were run";
     Open "open" "open a file or a folder by its path";
     Choose "choose" "take the selected line";
     Newline "newline" "begin a new line";
@@ -99,6 +105,9 @@ impl Action {
     pub(crate) fn short(self) -> &'static str {
         match self {
             Action::Methods => "method",
+            Action::Segments => "pieces",
+            Action::NextMatch | Action::PreviousMatch => "match",
+            Action::FilterSessions => "filter",
             Action::Presets => "presets",
             Action::FollowUp => "ask on",
             Action::NextPane => "panes",

@@ -13,12 +13,14 @@ use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    ColorDepth, Effect, EnginePort, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig, StudioError,
-    archive, files,
+    ColorDepth, Cut, Effect, EnginePort, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig,
+    StudioError, archive, files,
     film::Film,
     frames::Frames,
     images,
+    keeper::Keeper,
     painter::{Painted, Painter},
+    past,
     question::{self, Answers, Late},
     recent,
     recorder::Recorder,
@@ -26,7 +28,7 @@ use super::{
     signals::{Signal, Signals},
     terminal::Screen,
 };
-use crate::record::Event;
+use crate::record::{Event, EventKind};
 
 /// Time between two pictures of the spinner.
 const TICK: Duration = Duration::from_millis(120);
@@ -58,6 +60,7 @@ pub fn run(
     if seeks_theme {
         config.theme = if answers.dark.unwrap_or(true) { "dark" } else { "light" }.into();
     }
+    config.history = config.prompts.as_deref().map(past::read).unwrap_or_default();
     answers.cell = Screen::cell().or(answers.cell);
     let inside = images::is_inside();
     config.image_protocol = config.images(&answers, inside);
@@ -69,7 +72,8 @@ pub fn run(
     let screen = Screen::take(config.log.as_deref(), config.mouse, move || tell.notify_one())?;
     let (messages, inbox) = mpsc::channel(64);
     let (paintings, painted) = mpsc::channel(4);
-    let recorder = Recorder::start(config.sessions.filter(|_| config.record), messages.clone());
+    let kept = config.sessions.filter(|_| config.record);
+    let recorder = Recorder::start(kept.clone(), messages.clone());
     let driver = Driver {
         studio,
         recorder,
@@ -85,6 +89,8 @@ pub fn run(
         late: Late::after(&answers, Instant::now()),
         messages,
         probe: config.probe,
+        cut: config.cut,
+        keeper: Keeper::new(config.prompts, kept, config.keep),
         probing: false,
         probe_next: None,
         leaving: false,
@@ -115,6 +121,8 @@ struct Driver {
     /// Answers of work done off this thread.
     messages: mpsc::Sender<Msg>,
     probe: Option<Probe>,
+    cut: Option<Cut>,
+    keeper: Keeper,
     probing: bool,
     /// The newest clip that waits to be looked at.
     probe_next: Option<PathBuf>,
@@ -275,7 +283,12 @@ impl Driver {
 
     fn on_engine(&mut self, event: crate::record::Event) -> Result<(), StudioError> {
         self.recorder.event(&event);
-        self.take_in(Msg::Engine(event))
+        let ended = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_)) && event.run > 0;
+        self.take_in(Msg::Engine(event))?;
+        if ended && !self.studio.is_replaying() {
+            self.keeper.prune();
+        }
+        Ok(())
     }
 
     fn on_terminal(&mut self, event: TerminalEvent) -> Result<(), StudioError> {
@@ -308,7 +321,10 @@ impl Driver {
     fn perform(&mut self, effects: Vec<Effect>) -> Result<(), StudioError> {
         for effect in effects {
             match effect {
-                Effect::Run(request) => self.engine.run(*request),
+                Effect::Run(request) => {
+                    self.keeper.remember(&request.prompt);
+                    self.engine.run(*request);
+                }
                 Effect::Cancel(run) => self.engine.cancel(run),
                 Effect::Scan(folder) => self.off_thread(move || scan(folder)),
                 Effect::Recent(list) => self.off_thread(move || Msg::Recent(recent::load(&list))),
@@ -328,6 +344,11 @@ impl Driver {
                     let folder = path.parent().map(PathBuf::from).unwrap_or_default();
                     Msg::Listed(archive::delete(&path).and_then(|()| archive::list(&folder)))
                 }),
+                Effect::Cut(path, seconds) => {
+                    let cut = self.cut.clone();
+                    let cannot = || Err("clips cannot be cut here".to_owned());
+                    self.off_thread(move || Msg::Cut(cut.map_or_else(cannot, |cut| cut(&path, seconds))));
+                }
                 Effect::Editor(text) => self.edit = Some(text),
                 Effect::Write(name, text) => {
                     self.off_thread(move || Msg::Written(files::write_new(&name, &text)));

@@ -5,16 +5,18 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use super::text;
-use crate::record::{EventKind, Failure, Session, Stats, StopReason, session::Line};
+use crate::record::{EventKind, Failure, Session, Stats, StopReason, Turn, session::Line};
 
 /// More sessions than this are not listed; the newest are.
 const MAX_LISTED: usize = 1000;
 /// Longest first line that is read: it holds a prompt.
 const MAX_FIRST: u64 = 1 << 20;
+/// Within so many bytes a line says which event it is.
+const MAX_HEAD: usize = 200;
 /// Longest last line that is read: it holds a whole caption.
 const MAX_LAST: u64 = 8 << 20;
 
@@ -36,8 +38,14 @@ pub struct SessionEntry {
     pub path: PathBuf,
     /// Seconds since it was last written.
     pub age_s: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
     /// The clip's file name.
     pub clip: String,
+    /// The pieces that were begun and those that there were to be, where it was captioned piece by piece.
+    pub pieces: Option<(usize, usize)>,
+    /// Questions asked before the prompt.
+    pub before: Vec<Turn>,
     /// The prompt.
     pub prompt: String,
     /// The method's name.
@@ -52,6 +60,15 @@ pub struct SessionEntry {
     pub text: String,
     /// The account; empty where the file ends in the middle.
     pub stats: Box<Stats>,
+}
+
+impl SessionEntry {
+    /// All that it says, for a filter.
+    pub(crate) fn words(&self) -> Vec<&str> {
+        let mut words = vec![self.clip.as_str(), &self.method, &self.target, &self.prompt, &self.text];
+        words.extend(self.before.iter().flat_map(|turn| [turn.prompt.as_str(), &turn.answer]));
+        words
+    }
 }
 
 /// The sessions of a folder, the newest first. A folder that is not there is an empty one; files that are none are left out.
@@ -77,18 +94,31 @@ fn look(path: &Path) -> io::Result<Option<SessionEntry>> {
     let mut first = Vec::new();
     BufReader::new(&file).take(MAX_FIRST).read_until(b'\n', &mut first)?;
     let Ok(Line { event, .. }) = serde_json::from_slice(&first) else { return Ok(None) };
-    let EventKind::Started { method, lossless, target, video, prompt, .. } = event.kind else {
+    let EventKind::Started { method, lossless, target, video, prompt, before, segment, .. } = event.kind
+    else {
         return Ok(None);
     };
     let name = method.get("name").and_then(|n| n.as_str()).unwrap_or_default();
-    let (ended, caption, stats) = match last_line(&mut file, about.len())?.map(|line| line.event.kind) {
-        Some(EventKind::Done { reason, text, stats, .. }) => (Ended::Done(reason), text, stats),
-        Some(EventKind::Failed(failure)) => (Ended::Failed(failure.error), String::new(), Box::default()),
-        _ => (Ended::Open, String::new(), Box::default()),
+    let (ended, caption, stats, pieces) = match segment {
+        Some(segment) => {
+            let (ended, text, stats, begun) = pieces(&file, segment.count)?;
+            (ended, text, stats, Some((begun, segment.count)))
+        }
+        None => match last_line(&mut file, about.len())?.map(|line| line.event.kind) {
+            Some(EventKind::Done { reason, text, stats, .. }) => (Ended::Done(reason), text, stats, None),
+            Some(EventKind::Failed(failure)) => {
+                (Ended::Failed(failure.error), String::new(), Box::default(), None)
+            }
+            _ => (Ended::Open, String::new(), Box::default(), None),
+        },
     };
+    let clean = |turn: Turn| Turn { prompt: text::clean(&turn.prompt), answer: text::clean(&turn.answer) };
     Ok(Some(SessionEntry {
         path: path.into(),
         age_s: age.map_or(0, |a| a.as_secs()),
+        bytes: about.len(),
+        pieces,
+        before: before.into_iter().map(clean).collect(),
         clip: text::clean_line(&Path::new(&video).file_name().unwrap_or_default().to_string_lossy()),
         prompt: text::clean(&prompt),
         method: text::clean_line(name),
@@ -101,6 +131,42 @@ fn look(path: &Path) -> io::Result<Option<SessionEntry>> {
         text: text::clean(&caption).trim().to_owned(),
         stats,
     }))
+}
+
+/// How the pieces of a clip ended, their captions with their times, the account of all, and how many were begun. The steps
+/// between are passed over unread.
+fn pieces(mut file: &File, count: usize) -> io::Result<(Ended, String, Box<Stats>, usize)> {
+    file.seek(SeekFrom::Start(0))?;
+    let (mut text, mut stats, mut begun, mut ended) = (String::new(), Stats::default(), 0, Ended::Open);
+    let mut line = Vec::new();
+    let mut reader = BufReader::with_capacity(1 << 16, file);
+    while reader.by_ref().take(MAX_LAST).read_until(b'\n', &mut line)? > 0 {
+        // What it is stands at the beginning; within a text the quotes would be escaped.
+        let head = String::from_utf8_lossy(&line[..line.len().min(MAX_HEAD)]);
+        let worth =
+            ["started", "done", "failed"].iter().any(|e| head.contains(&format!("\"event\":\"{e}\"")));
+        if worth && let Ok(Line { event, .. }) = serde_json::from_slice(&line) {
+            match event.kind {
+                EventKind::Started { span, .. } => {
+                    (begun, ended) = (begun + 1, Ended::Open);
+                    let gap = if text.is_empty() { "" } else { "\n" };
+                    text += &span.map_or_else(String::new, |span| format!("{gap}{span}  "));
+                }
+                EventKind::Done { reason, text: caption, stats: account, .. } => {
+                    ended = Ended::Done(reason);
+                    text += caption.trim();
+                    stats.add_run(&account);
+                }
+                EventKind::Failed(failure) => ended = Ended::Failed(failure.error),
+                _ => {}
+            }
+        }
+        line.clear();
+    }
+    if begun < count && matches!(ended, Ended::Done(StopReason::Eos | StopReason::Length)) {
+        ended = Ended::Open;
+    }
+    Ok((ended, text, Box::new(stats), begun))
 }
 
 /// The last line, where it is whole. Read from the end, a longer piece each time.
@@ -122,6 +188,36 @@ fn last_line(file: &mut File, bytes: u64) -> io::Result<Option<Line>> {
     }
 }
 
+/// A file that was written to so lately may still be written by somebody.
+const RECENT: Duration = Duration::from_secs(600);
+
+/// Remove the oldest sessions of a folder beyond the newest `keep`, but none that may still be written. How many went.
+pub(crate) fn prune(folder: &Path, keep: usize) -> io::Result<usize> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?.flatten().map(|e| e.path()).collect();
+    files.retain(|f| is_named_by_time(f));
+    files.sort_unstable_by(|a, b| b.cmp(a));
+    let mut gone = 0;
+    for file in files.iter().skip(keep) {
+        let quiet = std::fs::metadata(file)?.modified()?.elapsed().is_ok_and(|age| age > RECENT);
+        if quiet {
+            std::fs::remove_file(file)?;
+            gone += 1;
+        }
+    }
+    Ok(gone)
+}
+
+/// True for the names that the studio gives: those of a user's own stay.
+fn is_named_by_time(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let digits = |text: Option<&str>| text.is_some_and(|t| t.bytes().all(|b| b.is_ascii_digit()));
+    name.ends_with(".jsonl")
+        && digits(name.get(..8))
+        && name.get(8..9) == Some("T")
+        && digits(name.get(9..15))
+        && name.get(15..17) == Some("Z-")
+}
+
 /// One session, whole.
 pub(crate) fn load(path: &Path) -> Result<Session, String> {
     Session::read(path).map_err(|e| Failure::from(e).error)
@@ -135,7 +231,10 @@ pub(crate) fn delete(path: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{record::Event, tui::testing};
+    use crate::{
+        record::{Event, Segment, Span},
+        tui::testing,
+    };
 
     fn write(folder: &Path, name: &str, kinds: &[EventKind], tail: &str) {
         let line = |kind: &EventKind| serde_json::to_string(&Event::new(1, kind.clone())).unwrap() + "\n";
@@ -164,6 +263,74 @@ mod tests {
         assert_eq!(list[1].ended, Ended::Done(StopReason::Eos));
         assert_eq!((list[1].text.as_str(), list[1].stats.emitted), (long.trim(), 12));
         assert_eq!(super::list(&dir.path().join("none")), Ok(vec![]));
+    }
+
+    #[test]
+    fn the_pieces_of_a_clip_are_one_session() {
+        let dir = tempfile::tempdir().unwrap();
+        let piece = |index: usize| {
+            let EventKind::Started {
+                method, lossless, target, drafter, device, dtype, video, prompt, ..
+            } = testing::started("/v/star.mp4", "naive")
+            else {
+                panic!("no start")
+            };
+            let (start, before) = (index as f64 * 10.0, vec![]);
+            let span = Some(Span { start, end: start + 10.0 });
+            let segment = Some(Segment { first: 4, index, count: 2 });
+            EventKind::Started {
+                method,
+                lossless,
+                target,
+                drafter,
+                device,
+                dtype,
+                video,
+                prompt,
+                before,
+                span,
+                segment,
+            }
+        };
+        let done = |text: &str| EventKind::Done {
+            reason: StopReason::Eos,
+            text: text.into(),
+            ids: vec![],
+            stats: Box::new(Stats { emitted: 3, steps: 1, ..Stats::default() }),
+        };
+        write(
+            dir.path(),
+            "a.jsonl",
+            &[piece(0), done(" One."), piece(1), done("Two \"event\":\"done\".")],
+            "",
+        );
+        write(dir.path(), "b.jsonl", &[piece(0), done("One.")], "");
+        let list = list(dir.path()).unwrap();
+        assert_eq!((&list[0].ended, list[0].pieces), (&Ended::Open, Some((1, 2))));
+        assert_eq!((&list[1].ended, list[1].pieces), (&Ended::Done(StopReason::Eos), Some((2, 2))));
+        assert_eq!(list[1].text, "0:00 – 0:10  One.\n0:10 – 0:20  Two \"event\":\"done\".");
+        assert_eq!((list[1].stats.emitted, list[1].bytes > 500), (6, true));
+    }
+
+    #[test]
+    fn the_oldest_beyond_those_to_keep_go_unless_they_may_be_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = |day: u32| format!("202601{day:02}T000000Z-star-naive.jsonl");
+        let old = SystemTime::now() - Duration::from_secs(86_400);
+        for day in 1..=6 {
+            let path = dir.path().join(name(day));
+            std::fs::write(&path, "x").unwrap();
+            // The second is written right now.
+            if day != 2 {
+                File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+            }
+        }
+        std::fs::write(dir.path().join("mine.jsonl"), "x").unwrap();
+        assert_eq!(prune(dir.path(), 3).unwrap(), 2);
+        let left = |day| dir.path().join(name(day)).exists();
+        assert_eq!([1, 2, 3, 4, 5, 6].map(left), [false, true, false, true, true, true]);
+        assert!(dir.path().join("mine.jsonl").exists(), "a user's own file stays");
+        assert_eq!(prune(dir.path(), 3).unwrap(), 0);
     }
 
     #[test]

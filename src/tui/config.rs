@@ -9,6 +9,7 @@ use std::{
 use super::{ColorDepth, ImageProtocol, Wish, question::Answers};
 use crate::{
     engine::{RunRequest, TextSampling},
+    record::Span,
     speculate::Method,
     video::{Frame, Rule, Sampling},
 };
@@ -65,6 +66,12 @@ pub struct ClipFacts {
 
 /// Looks at a clip; called off the studio's thread, so it may block.
 pub type Probe = Arc<dyn Fn(&Path) -> Option<ClipFacts> + Send + Sync>;
+
+/// Cuts a clip into pieces of so many seconds, or says why it cannot be; called off the studio's thread, so it may block.
+pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync>;
+
+/// So many sessions are kept where nobody says otherwise.
+pub const DEFAULT_KEEP: usize = 1000;
 
 /// Reads the frames of a wish, each handed over as it comes, until that breaks off; called off the studio's thread. What is
 /// wrong with the clip comes back in words.
@@ -136,6 +143,14 @@ pub struct StudioConfig {
     pub sessions: Option<PathBuf>,
     /// Keep every run there.
     pub record: bool,
+    /// So many sessions are kept; the oldest go.
+    pub keep: usize,
+    /// Prompts of earlier sittings, the oldest first.
+    pub history: Vec<String>,
+    /// The file in which prompts are kept; none keeps nothing. It need not exist.
+    pub prompts: Option<PathBuf>,
+    /// Cuts a clip into pieces of so many seconds.
+    pub cut: Option<Cut>,
     /// The list of files that were used last; none keeps none.
     pub recent: Option<PathBuf>,
     /// Where the words of native libraries go while the studio is on the screen.
@@ -190,8 +205,12 @@ impl Default for StudioConfig {
             image_protocol: ImageProtocol::Auto,
             keymap: config.as_ref().map(|dir| dir.join("keymap.toml")),
             themes: config.as_ref().map(|dir| dir.join("themes")),
+            prompts: data.as_ref().map(|dir| dir.join("prompts.jsonl")),
             sessions: data.as_ref().map(|dir| dir.join("sessions")),
             record: true,
+            keep: DEFAULT_KEEP,
+            history: Vec::new(),
+            cut: None,
             recent: data.map(|dir| dir.join("recent.json")),
             log: state.map(|dir| dir.join("studio.log")),
         }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     engine::RunRequest,
-    record::{Event, Session},
+    record::{Event, Session, Span},
     speculate::Method,
     video::Frame,
 };
@@ -65,6 +65,8 @@ pub enum Msg {
     Written(Result<PathBuf, String>),
     /// A method was kept as this file, or cannot be.
     MethodSaved(Result<(PathBuf, Method), String>),
+    /// The pieces of a clip, or why it cannot be cut.
+    Cut(Result<Vec<Span>, String>),
     /// Runs cannot be kept as files, for this reason.
     Unrecorded(String),
     /// Time passed while something goes on.
@@ -90,6 +92,8 @@ pub enum Effect {
     Remember(PathBuf, PathBuf),
     /// Look at a clip; only the newest wish counts. Answered by [`Msg::Probed`].
     Probe(PathBuf),
+    /// Cut a clip into pieces of so many seconds; answered by [`Msg::Cut`].
+    Cut(PathBuf, f64),
     /// Read frames of a clip, or no longer; only the newest wish counts. Answered by [`Msg::Framed`] and [`Msg::Filmed`].
     Frames(Option<Wish>),
     /// List the sessions of a folder; answered by [`Msg::Listed`].

@@ -21,6 +21,7 @@ mod film;
 mod frames;
 mod images;
 mod inline;
+mod keeper;
 mod key;
 mod keymap;
 mod lines;
@@ -28,6 +29,7 @@ mod model;
 mod mouse;
 mod outlet;
 mod painter;
+mod past;
 pub mod picture;
 mod question;
 mod recent;
@@ -48,7 +50,8 @@ pub use action::Action;
 pub use app::run;
 pub use archive::{Ended, SessionEntry};
 pub use config::{
-    Clip, ClipFacts, DEFAULT_PRESETS, EnginePort, FrameReader, Probe, PromptPreset, StudioConfig,
+    Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EnginePort, FrameReader, Probe, PromptPreset,
+    StudioConfig,
 };
 pub use effect::{Effect, Msg};
 pub use error::StudioError;

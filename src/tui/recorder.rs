@@ -61,8 +61,13 @@ fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, messages: &Sender<M
     let mut open: Option<Recording> = None;
     let mut told = false;
     for (at, event) in inbox {
-        if matches!(event.kind, EventKind::Started { .. }) {
-            open = None;
+        if let EventKind::Started { segment, .. } = &event.kind {
+            // The pieces of a clip are one file.
+            let group = segment.filter(|s| s.index > 0).map(|s| s.first);
+            open = open.filter(|recording| group.is_some() && recording.group == group);
+            if let Some(recording) = &mut open {
+                recording.run = event.run;
+            }
         }
         let written = match &mut open {
             Some(recording) if recording.run == event.run => recording.write(at, event),
@@ -86,6 +91,10 @@ fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, messages: &Sender<M
 
 struct Recording {
     run: u64,
+    /// What the pieces of a clip have in common.
+    group: Option<u64>,
+    /// Something was written before the run that is written now.
+    goes_on: bool,
     begun: Instant,
     file: File,
     path: PathBuf,
@@ -93,7 +102,7 @@ struct Recording {
 
 impl Recording {
     fn create(folder: &Path, begun: Instant, event: &Event) -> std::io::Result<Self> {
-        let EventKind::Started { video, method, .. } = &event.kind else {
+        let EventKind::Started { video, method, segment, .. } = &event.kind else {
             return Err(std::io::Error::other("a run that has not started"));
         };
         let fail = |e: std::io::Error| std::io::Error::new(e.kind(), format!("{}: {e}", folder.display()));
@@ -107,7 +116,10 @@ impl Recording {
             let more = if n > 1 { format!("-{n}") } else { String::new() };
             let path = folder.join(format!("{name}{more}.jsonl"));
             match OpenOptions::new().create_new(true).append(true).open(&path) {
-                Ok(file) => return Ok(Self { run: event.run, begun, file, path }),
+                Ok(file) => {
+                    let group = segment.map(|s| s.first);
+                    return Ok(Self { run: event.run, group, goes_on: false, begun, file, path });
+                }
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && n < 1000 => n += 1,
                 Err(e) => return Err(fail(e)),
             }
@@ -115,7 +127,7 @@ impl Recording {
     }
 
     fn write(&mut self, at: Instant, event: Event) -> std::io::Result<()> {
-        if is_nothing(&event.kind) {
+        if is_nothing(&event.kind) && !self.goes_on {
             return std::fs::remove_file(&self.path);
         }
         let ends = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_));
@@ -125,6 +137,7 @@ impl Recording {
         bytes.push(b'\n');
         self.file.write_all(&bytes)?;
         if ends {
+            self.goes_on = true;
             self.file.sync_data().ok();
         }
         Ok(())
@@ -180,7 +193,7 @@ pub(crate) fn date(days: u64) -> (u64, u64, u64) {
 mod tests {
     use super::*;
     use crate::{
-        record::{Session, Stage},
+        record::{Segment, Session, Stage},
         tui::testing,
     };
 
@@ -232,6 +245,32 @@ mod tests {
         let second = lines(&files[1]);
         assert_eq!(second.len(), 3);
         assert!(second.iter().all(|l| l.event.run == 2 && l.at_ms.is_some()));
+    }
+
+    #[test]
+    fn the_pieces_of_a_clip_are_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (messages, _inbox) = tokio::sync::mpsc::channel(4);
+        let mut recorder = Recorder::start(Some(dir.path().into()), messages);
+        let done = |reason, ids| EventKind::Done { reason, text: String::new(), ids, stats: Box::default() };
+        for (run, first, index) in [(1, 1, 0), (2, 1, 1), (3, 3, 0)] {
+            let mut kind = started("/v/a.mp4");
+            if let EventKind::Started { segment, .. } = &mut kind {
+                *segment = Some(Segment { first, index, count: 2 });
+            }
+            recorder.event(&event(run, kind));
+            // The second is cancelled before it wrote anything, and the third.
+            let kind = match run {
+                1 => done(StopReason::Eos, vec![1]),
+                _ => done(StopReason::Cancelled, vec![]),
+            };
+            recorder.event(&event(run, kind));
+        }
+        recorder.finish();
+        let files: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()).collect();
+        assert_eq!(files.len(), 1);
+        let session = Session::read(&files[0]).unwrap();
+        assert_eq!((session.runs(), session.lines.len()), (vec![1, 2], 4));
     }
 
     #[test]

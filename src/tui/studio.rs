@@ -63,6 +63,11 @@ impl Studio {
         self.model.is_playing()
     }
 
+    /// True while a saved session is shown once more.
+    pub fn is_replaying(&self) -> bool {
+        self.model.replay.is_some()
+    }
+
     /// The run that goes on.
     pub fn active_run(&self) -> Option<u64> {
         self.model.runs.active().map(|run| run.id)

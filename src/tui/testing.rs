@@ -160,6 +160,9 @@ pub(crate) fn started(video: &str, method: &str) -> EventKind {
         dtype: "q8_0".into(),
         video: video.into(),
         prompt: "Describe the video.".into(),
+        before: vec![],
+        span: None,
+        segment: None,
     }
 }
 

@@ -3,9 +3,10 @@
 use std::{ops::ControlFlow, path::Path};
 
 use super::{
-    Error, Frame, Plan, Probe, Rule, Sampling, picture::Converter, probe, sampling, source::Source,
+    Error, Frame, Plan, Probe, Rule, Sampling, picture::Converter, probe, sampling, segments, source::Source,
     thumbnail, timeline::Timeline, walk::Walk,
 };
+use crate::record::Span;
 
 /// A file that holds less than it promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,23 @@ pub fn decode(
     on_start: &mut dyn FnMut(&Probe, &Plan) -> ControlFlow<()>,
     on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
 ) -> Result<Decoded, Error> {
-    run(path, rule, sampling, None, on_start, on_frame)
+    run(path, None, rule, sampling, None, on_start, on_frame)
+}
+
+/// [`decode`] of a part of the video: it is sampled as a clip of its own, and only it is decoded (from the keyframe before it
+/// on). Indices and time stamps are those of the whole video.
+///
+/// # Errors
+/// Those of [`decode`], a part that lies outside the video or holds fewer than two frames.
+pub fn decode_part(
+    path: &Path,
+    span: Option<Span>,
+    rule: &Rule,
+    sampling: Sampling,
+    on_start: &mut dyn FnMut(&Probe, &Plan) -> ControlFlow<()>,
+    on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
+) -> Result<Decoded, Error> {
+    run(path, span, rule, sampling, None, on_start, on_frame)
 }
 
 /// Decode `count` frames (or all, where there are fewer), evenly spread from the first to the last, each scaled down to fit
@@ -69,11 +86,12 @@ pub fn stills(
     on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
 ) -> Result<Decoded, Error> {
     let all = &mut |_: &Probe, _: &Plan| ControlFlow::Continue(());
-    run(path, &Rule::ANY, Sampling::Frames(count), Some(max), all, on_frame)
+    run(path, None, &Rule::ANY, Sampling::Frames(count), Some(max), all, on_frame)
 }
 
 fn run(
     path: &Path,
+    span: Option<Span>,
     rule: &Rule,
     sampling: Sampling,
     max: Option<(u32, u32)>,
@@ -89,7 +107,12 @@ fn run(
     }
     probe.frame_count = probe::FrameCount::Exact(timeline.total);
     probe.fps = timeline.fps;
-    let mut plan = sampling::plan(timeline.total, timeline.fps, rule, sampling)?;
+    let part = match span {
+        Some(span) => segments::frames_of(path, &timeline, span)?,
+        None => 0..timeline.total,
+    };
+    let mut plan = sampling::plan(part.len(), timeline.fps_of(&part), rule, sampling)?;
+    plan.indices.iter_mut().for_each(|index| *index += part.start);
     plan.timestamps_s = plan.indices.iter().map(|&i| timeline.seconds(i)).collect();
 
     let truncated = truncation(&source, &timeline);

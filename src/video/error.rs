@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::sampling::SamplingError;
-use crate::record::{Failure, FailureClass};
+use super::{sampling::SamplingError, segments::MAX_SEGMENTS};
+use crate::record::{Failure, FailureClass, Span, clock};
 
 /// Why a video cannot be used. Every message names the file.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +92,42 @@ pub enum Error {
         /// What the converter said.
         detail: String,
     },
+    /// A part that ends before it begins.
+    #[error("a part of a video cannot begin at {} s and end at {} s", .0.start, .0.end)]
+    Span(Span),
+    /// A part that the video does not have.
+    #[error("{}: {span} lies outside the video, which ends at {}", .path.display(), clock(*.length_s))]
+    Outside {
+        /// The path.
+        path: PathBuf,
+        /// The part.
+        span: Span,
+        /// Length of the video in seconds.
+        length_s: f64,
+    },
+    /// A part in which nothing can move.
+    #[error("{}: from {} s to {} s {}; a part needs at least two", .path.display(), .span.start, .span.end, match .frames {
+        0 => "no frame begins".to_owned(),
+        n => format!("there is only {n} frame"),
+    })]
+    TooShort {
+        /// The path.
+        path: PathBuf,
+        /// The part.
+        span: Span,
+        /// Frames in it.
+        frames: usize,
+    },
+    /// So many pieces that nobody reads them.
+    #[error("{}: {seconds} s at a time are {pieces} pieces; at most {MAX_SEGMENTS} are captioned", .path.display())]
+    Segments {
+        /// The path.
+        path: PathBuf,
+        /// The length of a piece.
+        seconds: f64,
+        /// How many they are.
+        pieces: usize,
+    },
     /// The wanted frames make no sense.
     #[error(transparent)]
     Sampling(#[from] SamplingError),
@@ -117,6 +153,12 @@ impl Error {
             Error::Dimensions { .. } => {
                 "scale it first, for example with: ffmpeg -i IN -vf scale=1920:-2 OUT.mp4"
             }
+            Error::Span(_) => "begin it at 0 or later, and end it after it began",
+            Error::Outside { .. } => {
+                "choose --start and --end within the video; without --end it goes to its end"
+            }
+            Error::TooShort { .. } => "choose a longer part; a second or more",
+            Error::Segments { .. } => "choose longer pieces, or a part with --start and --end",
             Error::Sampling(SamplingError::Fps(_) | SamplingError::Frames(_)) => {
                 "leave out --fps and --frames to use the model's own rule"
             }
@@ -128,7 +170,9 @@ impl Error {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let class = match &error {
-            Error::Sampling(SamplingError::Fps(_) | SamplingError::Frames(_)) => FailureClass::Usage,
+            Error::Span(_) | Error::Sampling(SamplingError::Fps(_) | SamplingError::Frames(_)) => {
+                FailureClass::Usage
+            }
             Error::Sampling(SamplingError::Rule(_)) => FailureClass::Internal,
             _ => FailureClass::Input,
         };

@@ -1,7 +1,7 @@
 //! Files to frames: probing, seeking, decoding and sampling through FFmpeg's libraries, in this process.
 //!
 //! This room turns the path of a file somebody else made into RGB frames, one at a time, and refuses with a sentence what it
-//! cannot read. It owns which frames are looked at ([`sampling`]), what a file holds ([`probe`](fn@probe)), the walk through
+//! cannot read. It owns which frames are looked at ([`sampling`]) of which part ([`segments`](mod@segments)), what a file holds ([`probe`](fn@probe)), the walk through
 //! the file ([`decode`](fn@decode)) and the small picture for the library ([`thumbnail`](fn@thumbnail)). It knows nothing
 //! about models: whoever consumes a frame resizes it at once, so memory stays at a few frames however long the video is.
 //!
@@ -13,16 +13,18 @@ pub mod orientation;
 pub mod picture;
 pub mod probe;
 pub mod sampling;
+pub mod segments;
 mod source;
 pub mod thumbnail;
 mod timeline;
 mod walk;
 
-pub use decode::{Decoded, Truncated, decode, stills};
+pub use decode::{Decoded, Truncated, decode, decode_part, stills};
 pub use error::Error;
 pub use picture::Frame;
 pub use probe::{FrameCount, Probe, probe};
 pub use sampling::{Plan, Rule, Sampling};
+pub use segments::segments;
 pub use thumbnail::thumbnail;
 
 use std::sync::Once;

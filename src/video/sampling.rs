@@ -60,7 +60,7 @@ pub struct Plan {
     pub timestamps_s: Vec<f64>,
     /// Sampled frames per second of video: n / total × video fps.
     pub sample_fps: f64,
-    /// Frames that the video has.
+    /// Frames that the video has, or the part of it that is looked at.
     pub total_frames: usize,
 }
 

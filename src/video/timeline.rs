@@ -8,14 +8,20 @@
 //! * the file is very large, of constant rate, and its header agrees with itself: frame n is shown at n / fps;
 //! * the packets carry no usable time stamps (raw streams): frames are counted as they come out, and nothing can be skipped.
 
+use std::ops::Range;
+
 use super::{
     Error,
     probe::FALLBACK_FPS,
     source::{Source, is_hidden},
 };
+use crate::record::Span;
 
 /// A file up to this size is read through to know its frames exactly; it must be read anyway, unless it is long.
 const READ_THROUGH_BYTES: u64 = 1 << 29;
+
+/// A frame whose time, counted in ticks, comes out so little before a moment is shown from that moment on.
+pub(super) const ROUNDING_S: f64 = 1e-6;
 
 /// Skipping fewer frames than this is not worth a seek.
 const WORTH_A_SEEK: usize = 16;
@@ -129,6 +135,30 @@ impl Timeline {
         }
     }
 
+    /// The frames that are shown in a span of seconds.
+    pub fn frames(&self, span: Span) -> Range<usize> {
+        let first_from = |seconds: f64| partition(self.total, |i| self.seconds(i) < seconds - ROUNDING_S);
+        let start = first_from(span.start);
+        start..first_from(span.end).max(start)
+    }
+
+    /// When the last frame goes, in seconds: it is shown as long as frames are on average.
+    pub fn length(&self) -> f64 {
+        match self.total.checked_sub(1) {
+            Some(last) => self.seconds(last) + 1.0 / self.fps,
+            None => 0.0,
+        }
+    }
+
+    /// Frames per second of a part: those of the whole, unless the part's own rate is another one.
+    pub fn fps_of(&self, part: &Range<usize>) -> f64 {
+        let own = match part.len() {
+            0 | 1 => return self.fps,
+            n => (n - 1) as f64 / (self.seconds(part.end - 1) - self.seconds(part.start)),
+        };
+        if !own.is_finite() || (0.5..2.0).contains(&(self.fps / own)) { self.fps } else { own }
+    }
+
     /// The frame shown at a time stamp, or the nearest one.
     pub fn index(&self, stamp: i64) -> Option<usize> {
         match &self.kind {
@@ -188,6 +218,16 @@ impl Timeline {
     }
 }
 
+/// The first of `n` indices for which `before` does not hold; it holds for those below.
+fn partition(n: usize, before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, n);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
 /// Average rate of sorted time stamps.
 fn rate(stamps: &[i64], tick: f64) -> Option<f64> {
     let span = (stamps.last()? - stamps.first()?) as f64 * tick;
@@ -233,6 +273,21 @@ mod tests {
         let fps = |stated| Timeline::from_packets(&packets, Some(stated), 0.001).fps;
         assert!((fps(1000.0) - 25.0).abs() < 1e-9);
         assert_eq!(fps(24.5), 24.5);
+    }
+
+    #[test]
+    fn a_span_holds_the_frames_shown_in_it() {
+        let line = groups();
+        let frames = |start, end| line.frames(Span { start, end });
+        assert_eq!((frames(0.0, 1.0), frames(1.0, 2.0), frames(3.0, 99.0)), (0..25, 25..50, 75..100));
+        assert_eq!((frames(0.01, 0.05), frames(4.0, 5.0), frames(0.01, 0.02)), (1..2, 100..100, 1..1));
+        assert!((line.length() - 4.0).abs() < 1e-9);
+        assert_eq!(line.fps_of(&(25..50)), line.fps);
+        // Ten frames in a second, then one every two seconds.
+        let stamps = (0..10i64).map(|i| i * 100).chain((1..9).map(|i| i * 2000));
+        let packets: Vec<_> = stamps.map(|t| (Some(t), true)).collect();
+        let line = Timeline::from_packets(&packets, None, 0.001);
+        assert!((line.fps_of(&(0..10)) - 10.0).abs() < 1e-9 && (line.fps_of(&(10..18)) - 0.5).abs() < 1e-9);
     }
 
     #[test]

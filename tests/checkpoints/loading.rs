@@ -138,6 +138,8 @@ fn the_estimate_is_near_what_a_run_takes() {
             };
             handle.send(Command::Load(spec)).unwrap();
             let request = RunRequest {
+                span: None,
+                segment: None,
                 before: Vec::new(),
                 run: 1,
                 video: clip.clone(),

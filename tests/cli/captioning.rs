@@ -163,6 +163,8 @@ fn lossless_methods_are_lossless_on_every_clip() {
     engine.send(Command::Load(spec)).unwrap();
     let mut write = |run: u64, clip: &Path, method: &Method| {
         let request = RunRequest {
+            span: None,
+            segment: None,
             before: Vec::new(),
             run,
             video: clip.into(),

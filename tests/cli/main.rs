@@ -17,6 +17,7 @@ mod make;
 mod methods;
 mod models;
 mod replaying;
+mod segments;
 #[path = "../hub/server.rs"]
 #[expect(dead_code, reason = "the hub's own tests use the rest")]
 mod server;

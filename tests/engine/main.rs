@@ -10,7 +10,7 @@ use std::{
 use specreel::{
     engine::{Command, Engine, EngineHandle, RunRequest, TextSampling, Turn},
     model::{DeviceChoice, ModelSpec, WeightType},
-    record::{BaselineKind, Event, EventKind, FailureClass, Stage, StopReason},
+    record::{BaselineKind, Event, EventKind, Failure, FailureClass, Span, Stage, StopReason},
     scenes::{self, Scene},
     speculate::Method,
     video::Sampling,
@@ -74,6 +74,8 @@ impl Rig {
     fn request(&mut self, method: &str, prompt: &str) -> RunRequest {
         self.next += 1;
         RunRequest {
+            span: None,
+            segment: None,
             before: Vec::new(),
             run: self.next,
             video: self.clip.clone(),
@@ -194,6 +196,39 @@ fn a_drafter_of_another_family_is_refused() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_part_of_a_video_is_a_clip_of_its_own() {
+    let mut rig = Rig::of("gqa_tied", "mha_tied_bf16");
+    let mut ask = |span: Option<Span>| {
+        let request = RunRequest { span, ..rig.request("naive", "What moves?") };
+        let run = request.run;
+        rig.send(request);
+        let events = rig.finish(run);
+        let prompt = events.iter().find_map(|e| match e {
+            EventKind::Prompt { frames, grid, reused, .. } => Some((frames.clone(), *grid, *reused)),
+            _ => None,
+        });
+        let told = matches!(&events[0], EventKind::Started { span: said, .. } if *said == span);
+        assert!(told, "{:?}", events[0]);
+        (prompt, events)
+    };
+    let [first, second] = [(0.0, 1.0), (1.0, 2.0)].map(|(start, end)| Some(Span { start, end }));
+    let (whole, _) = ask(None);
+    let (one, _) = ask(first);
+    let (two, _) = ask(second);
+    let [(whole, _, _), (one, grid, kept), (two, same_grid, kept_too)] =
+        [whole, one, two].map(Option::unwrap);
+    assert!(one.iter().all(|t| (0.0..1.0).contains(t)) && two.iter().all(|t| (1.0..2.0).contains(t)));
+    assert!(whole.last() > one.last() && whole != one);
+    assert_eq!((grid, kept, kept_too), (same_grid, false, false), "nothing of another part is taken over");
+    let (again, _) = ask(second);
+    assert_eq!(again.unwrap(), (two, grid, true));
+    let (none, events) = ask(Some(Span { start: 900.0, end: 901.0 }));
+    assert!(none.is_none());
+    let outside = |f: &Failure| f.class == FailureClass::Input && f.error.contains("outside the video");
+    assert!(matches!(events.last(), Some(EventKind::Failed(f)) if outside(f)), "{events:?}");
 }
 
 #[test]

@@ -343,3 +343,95 @@ fn a_comparison_fits_a_narrow_terminal() {
     assert!(words.contains("Left out for lack of room: per step, end to end"), "{screen}");
     assert!(words.contains("random-loose from token") && words.contains("{+"), "no differences in\n{screen}");
 }
+
+#[test]
+fn a_clip_in_pieces_is_searched_and_kept() {
+    let mut t = studio(110, 36, &["--method", "naive", "--max-new-tokens", "24"]);
+    t.wait("● ready");
+    t.keys("L");
+    t.wait("Caption in pieces");
+    t.keys("\u{15}2\r");
+    t.wait("0:02 – 0:04");
+    t.wait("all pieces");
+    t.wait("state     done");
+    // The search, across what is written.
+    t.keys("\t\t");
+    t.wait("r again");
+    t.keys("/clip");
+    t.wait("/ clip▏ ");
+    t.keys("\r");
+    t.wait("Nn match");
+    // It begins at what is seen.
+    t.wait("/ clip 2 of ");
+    t.keys("n");
+    t.wait("/ clip 3 of ");
+    t.keys("\u{1b}");
+    t.gone("/ clip");
+    // One file for all pieces, which the command line makes into subtitles.
+    let kept = t.sessions();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    let args = ["replay", "--speed", "0", "--format", "vtt", kept[0].to_str().unwrap()];
+    let replay = Command::new(env!("CARGO_BIN_EXE_specreel")).args(args).output().unwrap();
+    let subtitles = String::from_utf8_lossy(&replay.stdout);
+    assert!(replay.status.success() && subtitles.starts_with("WEBVTT\n\n00:00:00.000 --> "), "{subtitles}");
+    assert!(subtitles.matches(" --> ").count() > 1, "{subtitles}");
+    // A replay has all pieces, too.
+    t.keys("S");
+    t.wait("Saved runs");
+    t.wait(" now ");
+    t.keys("\r");
+    t.wait("▶ ");
+    t.keys("++++++");
+    t.wait("■ ");
+    t.wait("0:02 – 0:04");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn prompts_come_back_in_the_next_sitting_unless_nobody_wants_it() {
+    let data = tempfile::tempdir().unwrap();
+    let config = tempfile::tempdir().unwrap();
+    let variables = [
+        ("XDG_DATA_HOME", data.path().to_str().unwrap()),
+        ("XDG_CONFIG_HOME", config.path().to_str().unwrap()),
+    ];
+    let sitting = || {
+        let clips = clips();
+        let args = ["--max-new-tokens", "4", "--library", clips.to_str().unwrap()];
+        let mut t = Terminal::start_with(110, 34, &args, &variables);
+        t.wait("● ready");
+        t.keys("e");
+        t.wait("F3 presets");
+        t
+    };
+    let mut t = sitting();
+    t.keys("\u{15}Which zebra moves?\r");
+    t.wait("state     done");
+    t.signal("-TERM");
+    t.exit_code();
+    let file = data.path().join("specreel/prompts.jsonl");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "\"Which zebra moves?\"\n");
+
+    let mut t = sitting();
+    t.keys("\u{12}");
+    t.wait("Earlier prompts");
+    t.keys("zbr\r");
+    t.wait("Which zebra moves?");
+    t.signal("-TERM");
+    t.exit_code();
+
+    std::fs::create_dir_all(config.path().join("specreel")).unwrap();
+    std::fs::write(config.path().join("specreel/config.toml"), "prompt_history = false\nsessions_keep = 5\n")
+        .unwrap();
+    let mut t = sitting();
+    t.keys("\u{15}Not to be kept.\r");
+    t.wait("state     done");
+    t.keys("\u{12}");
+    t.wait("Earlier prompts");
+    assert!(!t.text().contains("zebra"), "{}", t.text());
+    t.signal("-TERM");
+    t.exit_code();
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 1);
+}

@@ -2,13 +2,13 @@
 
 use insta::assert_snapshot;
 use specreel::{
-    record::{EventKind, Failure, FailureClass},
-    tui::{Effect, Msg, Studio, Theme, picture},
+    record::{EventKind, Failure, FailureClass, Span, StopReason},
+    tui::{Effect, Key, Msg, Studio, Theme, picture},
 };
 
 use crate::script::{
-    asked, compared, done, engine, filmed, finish_compared, inspected, listed, loading, lossy, play, press,
-    ready, session, streaming, with_pictures,
+    asked, begin, compared, done, engine, filmed, finish_compared, inspected, listed, loading, lossy, play,
+    press, ready, session, streaming, with_pictures,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -193,6 +193,48 @@ fn a_replay() {
         studio.handle(Msg::Advance(9000.0));
         look("replay_over", &studio, size);
     }
+}
+
+#[test]
+fn a_clip_in_pieces_and_a_search_in_it() {
+    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+        let mut studio = ready(theme, size.0, size.1);
+        press(&mut studio, "L");
+        look("pieces_asked", &studio, size);
+        press(&mut studio, "enter");
+        let ends = [0.0, 30.0, 60.0, 75.5];
+        let pieces = ends.windows(2).map(|w| Span { start: w[0], end: w[1] }).collect();
+        let run = asked(&studio.handle(Msg::Cut(Ok(pieces)))).unwrap();
+        begin(&mut studio, run, Some(10), false);
+        for step in &lossy()[..5] {
+            engine(&mut studio, run, EventKind::Step(step.clone()));
+        }
+        let run = asked(&done(&mut studio, run, &lossy()[..5], StopReason::Eos)).unwrap();
+        begin(&mut studio, run, Some(10), false);
+        for step in &lossy()[5..7] {
+            engine(&mut studio, run, EventKind::Step(step.clone()));
+        }
+        look("pieces", &studio, size);
+        studio.handle(Msg::Key(Key::parse("tab").unwrap()));
+        press(&mut studio, "tab / t h e");
+        look("search", &studio, size);
+        press(&mut studio, "enter n n");
+        look("search_next", &studio, size);
+    }
+}
+
+#[test]
+fn earlier_prompts() {
+    let mut studio = ready("dark", 80, 24);
+    for prompt in ["What moves?", "Count the shapes."] {
+        press(&mut studio, "e ctrl-u");
+        studio.handle(Msg::Paste(prompt.into()));
+        press(&mut studio, "enter esc esc");
+    }
+    press(&mut studio, "e ctrl-r");
+    look("earlier_prompts", &studio, (80, 24));
+    press(&mut studio, "x x");
+    look("earlier_prompts_none", &studio, (80, 24));
 }
 
 #[test]

@@ -369,6 +369,9 @@ pub fn session(steps: &[Step], torn: bool) -> Session {
             dtype: "q8_0".into(),
             video: "/videos/harbour.mp4".into(),
             prompt: "What happens?".into(),
+            before: vec![],
+            span: None,
+            segment: None,
         },
     );
     say(400.0, EventKind::Stage { stage: Stage::Encode, done: 6, total: 6 });
@@ -392,7 +395,10 @@ pub fn listed() -> Vec<SessionEntry> {
     let entry = |age_s, clip: &str, method: &str, ended: Ended| SessionEntry {
         path: format!("/data/sessions/{age_s}.jsonl").into(),
         age_s,
+        bytes: 41_000 + 7 * age_s,
         clip: clip.into(),
+        pieces: None,
+        before: vec![],
         prompt: "Describe the video in detail.".into(),
         method: method.into(),
         lossless: method == "naive",

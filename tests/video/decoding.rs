@@ -3,7 +3,10 @@
 use std::{ops::ControlFlow, path::Path};
 
 use ffmpeg_next::util::format::Pixel;
-use specreel::video::{Decoded, Frame, Rule, Sampling, decode};
+use specreel::{
+    record::{Failure, FailureClass, Span},
+    video::{Decoded, Error, Frame, Rule, Sampling, decode, decode_part, segments},
+};
 
 use crate::make::{Clip, File, number};
 
@@ -271,4 +274,80 @@ fn any_name_will_do() {
         let (_, frames) = run(&path, &Rule::QWEN_VL, Sampling::Frames(2));
         assert_eq!(frames.len(), 2);
     }
+}
+
+/// The frames of a part, by the numbers that they say, and how it was sampled.
+fn part(path: &Path, start: f64, end: f64, sampling: Sampling) -> Result<(Vec<usize>, Decoded), Error> {
+    let (span, mut numbers) = (Some(Span { start, end }), Vec::new());
+    let begin = &mut |_: &_, _: &_| ControlFlow::Continue(());
+    let decoded = decode_part(path, span, &Rule::QWEN_VL, sampling, begin, &mut |frame| {
+        assert!((start..end).contains(&(frame.timestamp_s + 1e-6)), "{} s", frame.timestamp_s);
+        numbers.push(number(&frame));
+        ControlFlow::Continue(())
+    })?;
+    Ok((numbers, decoded))
+}
+
+#[test]
+fn a_part_is_sampled_as_a_clip_of_its_own() {
+    for clip in [
+        Clip::h264(200, 25),
+        Clip { faststart: true, ..Clip::of(200) },
+        Clip { extension: "mkv", ..Clip::h264(200, 50) },
+        // All of one group: nowhere to seek to.
+        Clip::h264(200, 300),
+    ] {
+        let file = clip.write();
+        let (numbers, decoded) = part(&file.path, 4.0, 7.0, Sampling::Auto).unwrap();
+        let (alone, _) = run(&Clip::of(75).write().path, &Rule::QWEN_VL, Sampling::Auto);
+        let shifted: Vec<usize> = alone.plan.indices.iter().map(|i| i + 100).collect();
+        assert_eq!((&numbers, &decoded.plan.indices), (&shifted, &shifted));
+        assert!((decoded.plan.sample_fps - alone.plan.sample_fps).abs() < 1e-6);
+        assert!((decoded.plan.timestamps_s[0] - 4.0).abs() < 1e-6 && decoded.plan.total_frames == 75);
+        assert_eq!((decoded.missing, decoded.truncated), (None, None));
+        assert_eq!(part(&file.path, 0.0, 8.0, Sampling::Frames(8)).unwrap().0, {
+            faithful(&file, &Rule::QWEN_VL, Sampling::Frames(8))
+        });
+    }
+}
+
+#[test]
+fn pieces_share_the_frames_of_a_video() {
+    // A variable rate: ten seconds of many frames, then one every three seconds.
+    let stamps = (0..250).map(|i| i * 40).chain((0..10).map(|i| 10_000 + i * 3000)).collect();
+    let file = Clip { stamps, extension: "mkv", ..Clip::of(0) }.write();
+    let pieces = segments(&file.path, None, None, Some(4.0)).unwrap();
+    assert!(pieces.windows(2).all(|w| w[0].end == w[1].start) && pieces[0].start == 0.0);
+    let mut count = 0;
+    for span in &pieces {
+        let (numbers, decoded) = part(&file.path, span.start, span.end, Sampling::Fps(1000.0)).unwrap();
+        count += decoded.plan.total_frames;
+        assert!(numbers.len() >= 2, "{span}");
+    }
+    assert_eq!(count, 260);
+}
+
+#[test]
+fn parts_that_are_not_there_are_refused() {
+    let file = Clip::of(100).write();
+    let refused = |start, end| {
+        let failure = Failure::from(part(&file.path, start, end, Sampling::Auto).unwrap_err());
+        assert!(failure.hint.is_some(), "{failure:?}");
+        failure
+    };
+    for (start, end) in [(2.0, 2.0), (3.0, 1.0), (-1.0, 2.0), (f64::NAN, 2.0), (0.0, f64::INFINITY)] {
+        assert_eq!(refused(start, end).class, FailureClass::Usage, "{start} to {end}");
+    }
+    for (start, end, words) in [
+        (4.5, 4.9, "ends at 0:04"),
+        (0.0, 5.5, "outside"),
+        (1.01, 1.03, "no frame"),
+        (1.0, 1.03, "only 1 frame"),
+    ] {
+        let failure = refused(start, end);
+        assert!(failure.class == FailureClass::Input && failure.error.contains(words), "{}", failure.error);
+    }
+    // Players show rounded times.
+    assert!(part(&file.path, 3.0, 4.6, Sampling::Auto).is_ok());
+    assert!(segments(&file.path, None, None, Some(0.001)).unwrap_err().to_string().contains("at most 1000"));
 }

@@ -84,6 +84,8 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
     let engine = Arc::new(Scripted { events, asked: Mutex::default(), answer });
     let stop = Stop::new(Some(engine.clone()));
     let base = RunRequest {
+        span: None,
+        segment: None,
         before: Vec::new(),
         run: 0,
         video: Default::default(),

@@ -67,6 +67,8 @@ fn play(answer: fn(u64) -> Option<EventKind>, interrupt: &Interrupt) -> Played {
     let requests: Vec<RunRequest> = (1..)
         .zip(["autoregressive", "naive", "lvspec"].repeat(2))
         .map(|(run, name)| RunRequest {
+            span: None,
+            segment: None,
             before: Vec::new(),
             run,
             video: "v.mp4".into(),

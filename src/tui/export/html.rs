@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use super::account;
+use super::{account, title, together};
 use crate::{
     record::{Step, Verdict},
     tui::model::{inspect::reason, run::Run},
 };
 
 const STYLE: &str = "body{max-width:46rem;margin:3rem auto;padding:0 1rem;font:17px/1.6 system-ui,sans-serif;color:#1d2129;\
-background:#fff}h1{font-size:1.3rem;margin:0}.asked,td:first-child,figcaption,.legend{color:#5b6472}.caption{font-size:1.15rem;\
+background:#fff}h1{font-size:1.3rem;margin:0}h2{font-size:1rem;margin:1.4rem 0 0}.asked,td:first-child,figcaption,.legend{color:#5b6472}.caption{font-size:1.15rem;\
 white-space:pre-wrap}span[title]{cursor:help;border-radius:2px}span[title]:hover{background:#e8edf4}.corrected,.bonus{font-weight:\
 600}.corrected{color:#8a5a00}.bonus{color:#2f6f2a}.loose{color:#0a6d79;text-decoration:underline}.shifted{color:#7a3fae;\
 font-style:italic;text-decoration:underline}.plain{color:#5b6472}table{border-spacing:0}td{padding:.1rem 1.2rem .1rem 0}figure\
@@ -18,37 +18,27 @@ font-style:italic;text-decoration:underline}.plain{color:#5b6472}table{border-sp
 td:first-child,figcaption,.legend,.plain{color:#939aa8}span[title]:hover{background:#2a303a}.corrected{color:#e6b673}.bonus{color:\
 #9ad08a}.loose{color:#6fd0d8}.shifted{color:#c59bf0}}";
 
-pub(super) fn write(run: &Run) -> String {
+pub(super) fn write(runs: &[&Run]) -> String {
+    let Some(run) = &together(runs) else { return String::new() };
     let about = &run.about;
     let mark = if about.lossless { "lossless" } else { "lossy" };
-    let title = escape(&about.title);
+    let title = escape(&title(run));
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n<p class=\"asked\">{}</p>\n<p class=\"caption\">",
-        escape(&about.prompt)
+         <title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n"
     );
-    for piece in &run.pieces {
-        let last = piece.tokens.end.saturating_sub(1);
-        let why = run.placed(last).map(|placed| {
-            let mut words = format!("{}: {}", placed.token.verdict, reason(&placed));
-            for (name, p) in
-                [("target", placed.token.probability), ("drafter", placed.token.drafter_probability)]
-            {
-                if let Some(p) = p {
-                    let _ = write!(words, "\n{name} {:.1} %", 100.0 * p);
-                }
-            }
-            words
-        });
-        let class = class(piece.verdict);
-        let _ = write!(
-            out,
-            "<span class=\"{class}\" title=\"{}\">{}</span>",
-            escape(&why.unwrap_or_default()),
-            escape(&piece.text)
-        );
+    for turn in &about.before {
+        let (prompt, answer) = (escape(&turn.prompt), escape(turn.answer.trim()));
+        let _ = write!(out, "<p class=\"asked\">{prompt}</p>\n<p class=\"caption\">{answer}</p>\n");
     }
-    let _ = write!(out, "</p>\n<p class=\"legend\">{} ({mark})", escape(&about.label));
+    let _ = writeln!(out, "<p class=\"asked\">{}</p>", escape(&about.prompt));
+    for run in runs {
+        if let Some(span) = run.about.span.filter(|_| run.group().is_some()) {
+            let _ = writeln!(out, "<h2>{span}</h2>");
+        }
+        let _ = writeln!(out, "<p class=\"caption\">{}</p>", caption(run));
+    }
+    let _ = write!(out, "<p class=\"legend\">{} ({mark})", escape(&about.label));
     for (verdict, n) in run.stats.verdicts.iter() {
         let _ = write!(out, " · <span class=\"{}\">{verdict}</span> {n}", class(verdict));
     }
@@ -72,6 +62,33 @@ pub(super) fn write(run: &Run) -> String {
         |s| s.draft_ms,
     );
     out += "</html>\n";
+    out
+}
+
+/// The caption's tokens, each with the reason for it.
+fn caption(run: &Run) -> String {
+    let mut out = String::new();
+    for piece in &run.pieces {
+        let last = piece.tokens.end.saturating_sub(1);
+        let why = run.placed(last).map(|placed| {
+            let mut words = format!("{}: {}", placed.token.verdict, reason(&placed));
+            for (name, p) in
+                [("target", placed.token.probability), ("drafter", placed.token.drafter_probability)]
+            {
+                if let Some(p) = p {
+                    let _ = write!(words, "\n{name} {:.1} %", 100.0 * p);
+                }
+            }
+            words
+        });
+        let _ = write!(
+            out,
+            "<span class=\"{}\" title=\"{}\">{}</span>",
+            class(piece.verdict),
+            escape(&why.unwrap_or_default()),
+            escape(&piece.text)
+        );
+    }
     out
 }
 
@@ -129,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_page_stands_alone_and_tells_every_reason() {
-        let page = write(&super::super::tests::run());
+        let page = write(&[&super::super::tests::run()]);
         assert!(page.contains("<title>A &lt;b&gt; &amp; c</title>"), "{page}");
         assert!(page.contains("<span class=\"loose\" title=\"loosened: differs from the target"), "{page}");
         assert!(page.contains("it wanted “&quot;disc&quot;”"), "{page}");

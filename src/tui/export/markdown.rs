@@ -1,13 +1,39 @@
 //! A run as Markdown: the caption with what the target would not have written in emphasis, and the account.
 
-use super::account;
+use super::{account, title, together};
 use crate::tui::model::run::Run;
 
-pub(super) fn write(run: &Run) -> String {
-    let about = &run.about;
+pub(super) fn write(runs: &[&Run]) -> String {
+    let Some(whole) = together(runs) else { return String::new() };
+    let about = &whole.about;
     let mark = if about.lossless { "lossless" } else { "lossy" };
-    let mut out =
-        format!("# {}\n\n> {}\n\n", escape(&about.title), escape(&about.prompt).replace('\n', "\n> "));
+    let quote = |text: &str| escape(text).replace('\n', "\n> ");
+    let mut out = format!("# {}\n\n", escape(&title(&whole)));
+    for turn in &about.before {
+        out += &format!("> {}\n\n{}\n\n", quote(&turn.prompt), escape(turn.answer.trim()));
+    }
+    out += &format!("> {}\n\n", quote(&about.prompt));
+    for run in runs {
+        if let Some(span) = run.about.span.filter(|_| run.group().is_some()) {
+            out = format!("{}\n\n## {span}\n\n", out.trim_end());
+        }
+        out += caption(run).trim_start_matches(' ');
+    }
+    out = out.trim_end().to_owned();
+    out += &format!("\n\n`{}` ({mark})", about.label);
+    if !about.lossless {
+        out += "; what the target would not have written is in *italics*";
+    }
+    out += ".\n\n| | |\n|---|---|\n";
+    for (name, value) in account(&whole) {
+        out += &format!("| {name} | {} |\n", escape(&value));
+    }
+    out
+}
+
+/// The caption, with what was loosened in italics.
+fn caption(run: &Run) -> String {
+    let mut out = String::new();
     for piece in &run.pieces {
         let (text, loosened) = (escape(&piece.text), !piece.verdict.is_strict());
         // Emphasis begins and ends at letters, not at spaces.
@@ -19,15 +45,6 @@ pub(super) fn write(run: &Run) -> String {
         } else {
             out += &text;
         }
-    }
-    out = out.trim_end().to_owned();
-    out += &format!("\n\n`{}` ({mark})", about.label);
-    if !about.lossless {
-        out += "; what the target would not have written is in *italics*";
-    }
-    out += ".\n\n| | |\n|---|---|\n";
-    for (name, value) in account(run) {
-        out += &format!("| {name} | {} |\n", escape(&value));
     }
     out
 }
@@ -50,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_was_loosened_is_in_italics_and_nothing_else_is_markup() {
-        let text = write(&super::super::tests::run());
+        let text = write(&[&super::super::tests::run()]);
         assert!(
             text.starts_with("# A \\<b\\> \\& c\n\n> Describe \\*this\\*.\n\nA red *ball*. rolls."),
             "{text}"

@@ -3,9 +3,11 @@
 mod html;
 mod markdown;
 
-use crate::record::Stats;
-
-use super::{model::run::Run, text};
+use super::{
+    model::run::{Run, RunState},
+    text,
+};
+use crate::record::{Stats, StopReason, Subtitles, subtitles::stamp};
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,10 +15,17 @@ pub(crate) enum Format {
     Text,
     Markdown,
     Html,
+    Srt,
+    Vtt,
 }
 
 impl Format {
-    pub const ALL: [Format; 3] = [Format::Text, Format::Markdown, Format::Html];
+    pub const ALL: [Format; 5] = [Format::Text, Format::Markdown, Format::Html, Format::Srt, Format::Vtt];
+
+    /// The kinds of file that a run can be: subtitles where it is known which part of a clip it is about.
+    pub fn of(run: &Run) -> &'static [Format] {
+        if run.about.span.is_some() { &Self::ALL } else { &Self::ALL[..3] }
+    }
 
     /// The ending of its files.
     pub fn ending(self) -> &'static str {
@@ -24,6 +33,8 @@ impl Format {
             Format::Text => "txt",
             Format::Markdown => "md",
             Format::Html => "html",
+            Format::Srt => "srt",
+            Format::Vtt => "vtt",
         }
     }
 
@@ -32,6 +43,8 @@ impl Format {
             Format::Text => "text",
             Format::Markdown => "Markdown",
             Format::Html => "HTML",
+            Format::Srt => "SubRip",
+            Format::Vtt => "WebVTT",
         }
     }
 
@@ -42,17 +55,56 @@ impl Format {
             Format::Html => {
                 "a page by itself: every token by its verdict, the reason under the pointer, charts"
             }
+            Format::Srt => "subtitles for players (.srt)",
+            Format::Vtt => "subtitles for pages (.vtt)",
         }
     }
 
-    /// The run as such a file.
-    pub fn write(self, run: &Run) -> String {
+    /// Runs that belong together (one, or the pieces of a clip) as such a file. Subtitles leave out what was broken off.
+    pub fn write(self, runs: &[&Run]) -> String {
         match self {
-            Format::Text => format!("{}\n", run.text().trim()),
-            Format::Markdown => markdown::write(run),
-            Format::Html => html::write(run),
+            Format::Text => text_of(runs),
+            Format::Markdown => markdown::write(runs),
+            Format::Html => html::write(runs),
+            Format::Srt => subtitles(Subtitles::Srt, runs),
+            Format::Vtt => subtitles(Subtitles::Vtt, runs),
         }
     }
+}
+
+/// The clip; of one part of it by itself, which.
+fn title(run: &Run) -> String {
+    if run.group().is_some() { run.about.title.clone() } else { run.about.name() }
+}
+
+/// The caption alone; of several pieces each with its times.
+fn text_of(runs: &[&Run]) -> String {
+    let line = |run: &&Run| match run.about.span.filter(|_| run.group().is_some()) {
+        Some(span) => format!("{} {}\n", stamp(span), run.text().trim()),
+        None => format!("{}\n", run.text().trim()),
+    };
+    runs.iter().filter(|run| !run.pieces.is_empty() || runs.len() == 1).map(line).collect()
+}
+
+fn subtitles(kind: Subtitles, runs: &[&Run]) -> String {
+    let whole = |run: &&&Run| matches!(run.state, RunState::Done(StopReason::Eos | StopReason::Length));
+    let captions: Vec<_> =
+        runs.iter().filter(whole).filter_map(|run| Some((run.about.span?, run.text()))).collect();
+    kind.file(captions.iter().map(|(span, text)| (*span, text.as_str())))
+}
+
+/// Runs that belong together as one: the account of all, and their steps one after the other.
+fn together(runs: &[&Run]) -> Option<Run> {
+    let (first, rest) = runs.split_first()?;
+    let mut whole = (*first).clone();
+    for run in rest {
+        whole.stats.add_run(&run.stats);
+        whole.steps.extend(run.steps.iter().cloned());
+    }
+    if !rest.is_empty() {
+        whole.stats.speedup = None;
+    }
+    Some(whole)
 }
 
 /// A name for a run's file, without its ending: `star-lvspec`.
@@ -101,7 +153,10 @@ fn account(run: &Run) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{record::Step, tui::testing};
+    use crate::{
+        record::{Segment, Span, Step, Turn},
+        tui::testing,
+    };
 
     pub(super) fn run() -> Run {
         let mut run = testing::after_a_run().model().runs.shown().unwrap().clone();
@@ -122,8 +177,51 @@ mod tests {
         assert_eq!(file_name(&run), "Üb-er-lvspec");
     }
 
+    /// Two pieces of a clip; the second was broken off.
+    pub(super) fn pieces() -> [Run; 2] {
+        let piece = |index: usize| {
+            let mut run = run();
+            let start = 30.0 * index as f64;
+            run.about.span = Some(Span { start, end: start + 30.0 });
+            run.about.segment = Some(Segment { first: 1, index, count: 2 });
+            run
+        };
+        let [first, mut second] = [piece(0), piece(1)];
+        second.state = RunState::Done(StopReason::Cancelled);
+        [first, second]
+    }
+
+    #[test]
+    fn pieces_are_one_file_with_their_times() {
+        let [first, second] = pieces();
+        let runs = [&first, &second];
+        assert_eq!(
+            Format::Text.write(&runs),
+            "[00:00:00.000 --> 00:00:30.000] A red ball. rolls.\n[00:00:30.000 --> 00:01:00.000] A red ball. rolls.\n"
+        );
+        let srt = "1\n00:00:00,000 --> 00:00:30,000\nA red ball. rolls.\n\n";
+        assert_eq!(Format::Srt.write(&runs), srt, "what was broken off is no subtitle");
+        assert!(Format::Vtt.write(&runs).starts_with("WEBVTT\n\n00:00:00.000 --> "));
+        let page = Format::Html.write(&runs);
+        assert!(page.contains("<h2>0:30 – 1:00</h2>") && page.contains("10 in 4 steps"), "{page}");
+        let markdown = Format::Markdown.write(&runs);
+        assert!(markdown.contains("\n\n## 0:30 – 1:00\n\nA red *ball*"), "{markdown}");
+        assert_eq!((Format::of(&first).len(), Format::of(&run()).len()), (5, 3));
+    }
+
+    #[test]
+    fn a_conversation_is_kept_whole() {
+        let mut run = run();
+        let turn = |prompt: &str, answer: &str| Turn { prompt: prompt.into(), answer: answer.into() };
+        run.about.before = vec![turn("What <is> it?", "A *ball*.")];
+        let page = Format::Html.write(&[&run]);
+        assert!(page.contains("What &lt;is&gt; it?</p>\n<p class=\"caption\">A *ball*.</p>"), "{page}");
+        let markdown = Format::Markdown.write(&[&run]);
+        assert!(markdown.contains("> What \\<is\\> it?\n\nA \\*ball\\*.\n\n> Describe"), "{markdown}");
+    }
+
     #[test]
     fn text_is_the_caption_alone() {
-        assert_eq!(Format::Text.write(&run()), "A red ball. rolls.\n");
+        assert_eq!(Format::Text.write(&[&run()]), "A red ball. rolls.\n");
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod prompt;
 pub(crate) mod reels;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod search;
 pub(crate) mod sessions;
 
 use std::{collections::VecDeque, path::PathBuf};
@@ -33,7 +34,8 @@ use preview::Preview;
 use prompt::Prompt;
 use reels::Reels;
 use replay::Replay;
-use run::{About, Runs};
+use run::{About, Runs, Subject};
+use search::Search;
 use sessions::Sessions;
 
 /// A pane that can have the focus.
@@ -79,6 +81,14 @@ pub(crate) enum Layer {
     Edit(usize),
     /// Choosing the kind of file for the shown run, with the cursor.
     Export(usize),
+    /// Typing the length of the pieces in which the clip is captioned.
+    Segments(String),
+    /// Typing what is searched in the caption.
+    Search,
+    /// Typing a filter for the saved sessions.
+    SessionFilter,
+    /// The prompts that were run, with the search in them and the cursor.
+    History { query: String, cursor: usize },
     /// Typing a question that goes on with the shown caption.
     Ask(String),
     /// Typing the name under which the chosen method is kept.
@@ -145,6 +155,12 @@ pub(crate) struct Model {
     pub waiting: Option<Waiting>,
     /// Runs of a comparison that wait for the one before them.
     pub queue: VecDeque<Waiting>,
+    /// What the pieces of a clip are asked for, until they are known.
+    pub cutting: Option<Subject>,
+    /// The length of a piece as it was typed last.
+    pub segment_length: String,
+    /// The search in the caption.
+    pub search: Search,
     /// The methods picked for a comparison, by their place in the list.
     pub picked: Vec<bool>,
     /// The last comparison.
@@ -189,13 +205,16 @@ impl Model {
             library,
             preview: None,
             reels: Reels::default(),
-            prompt: Prompt::new(&config.prompt),
+            prompt: Prompt::with_history(&config.prompt, &config.history),
             presets: config.presets.clone(),
             methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
             engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
             runs: Runs { next: 1, ..Runs::default() },
             waiting: None,
             queue: VecDeque::new(),
+            cutting: None,
+            segment_length: "30".into(),
+            search: Search::default(),
             picked: Vec::new(),
             comparison: None,
             sessions: Sessions { folder: config.sessions.clone(), ..Sessions::default() },
@@ -243,6 +262,10 @@ impl Model {
                     | Layer::Filter
                     | Layer::Open(_)
                     | Layer::SaveMethod(_)
+                    | Layer::Segments(_)
+                    | Layer::Search
+                    | Layer::SessionFilter
+                    | Layer::History { .. }
                     | Layer::Ask(_),
                 ),
                 _,
@@ -263,7 +286,7 @@ impl Model {
     /// The replay, if its run is the one that is shown.
     pub fn shown_replay(&self) -> Option<&Replay> {
         let shown = self.runs.shown()?.id;
-        self.replay.as_ref().filter(|r| r.run == shown)
+        self.replay.as_ref().filter(|r| r.runs().contains(&shown))
     }
 
     /// True while a clock of the studio's own goes.

@@ -1,5 +1,9 @@
 //! The prompt: a small text editor with a history.
 
+use nucleo_matcher::{
+    Config, Matcher, Utf32Str,
+    pattern::{CaseMatching, Normalization, Pattern},
+};
 use ratatui::style::{Modifier, Style};
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 
@@ -7,7 +11,8 @@ use crate::tui::{Key, KeyCode, text};
 
 /// Longer prompts are cut: no model here reads more, and a pasted film must not hang the studio.
 pub(crate) const MAX_PROMPT_BYTES: usize = 16 * 1024;
-const MAX_HISTORY: usize = 200;
+/// More prompts are not remembered.
+pub(crate) const MAX_HISTORY: usize = 1000;
 
 /// The prompt's text, cursor and history.
 #[derive(Clone, Debug)]
@@ -41,6 +46,32 @@ impl Prompt {
     pub fn new(content: &str) -> Self {
         let content = text::clean(cut(content, MAX_PROMPT_BYTES));
         Self { editor: editor(&content), history: Vec::new(), recalled: None }
+    }
+
+    /// The same, with what was run in earlier sittings, the oldest first.
+    pub fn with_history(content: &str, history: &[String]) -> Self {
+        let mut prompt = Self::new(content);
+        for old in history {
+            prompt.remember(&text::clean(cut(old, MAX_PROMPT_BYTES)));
+        }
+        prompt
+    }
+
+    /// The prompts that were run and go with a search, the best first; without a search all, the newest first.
+    pub fn found(&self, query: &str) -> Vec<&str> {
+        let newest = self.history.iter().rev().map(String::as_str);
+        if query.trim().is_empty() {
+            return newest.collect();
+        }
+        let pattern = Pattern::parse(query, CaseMatching::Smart, Normalization::Smart);
+        let mut matcher = Matcher::new(Config::DEFAULT);
+        let mut buffer = Vec::new();
+        let mut scored: Vec<(u32, &str)> = newest
+            .filter_map(|p| Some((pattern.score(Utf32Str::new(p, &mut buffer), &mut matcher)?, p)))
+            .collect();
+        // Of equally good ones the newest stay first.
+        scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        scored.into_iter().map(|(_, p)| p).collect()
     }
 
     /// The prompt without blank edges.
@@ -159,6 +190,16 @@ mod tests {
         prompt.remember("two");
         prompt.older();
         assert_eq!(prompt.text(), "one");
+    }
+
+    #[test]
+    fn earlier_prompts_are_found_by_letters_or_by_time() {
+        let old = ["What moves?", "Who is it?", "What moves?", "Count the discs."].map(String::from);
+        let prompt = Prompt::with_history("", &old);
+        assert_eq!(prompt.found(""), ["Count the discs.", "What moves?", "Who is it?"]);
+        assert_eq!(prompt.found("wh ?"), ["What moves?", "Who is it?"]);
+        assert_eq!(prompt.found("discs"), ["Count the discs."]);
+        assert!(prompt.found("zebra").is_empty());
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! One run as the studio knows it from its events.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use crate::{
     engine::Turn,
-    record::{Baseline, BaselineKind, EventKind, Failure, Stage, Stats, Step, StopReason, Verdict},
+    record::{
+        Baseline, BaselineKind, EventKind, Failure, Segment, Span, Stage, Stats, Step, StopReason, Verdict,
+    },
     speculate::Method,
     tui::text,
 };
@@ -34,6 +36,12 @@ pub(crate) struct About {
     /// Earlier questions about the clip, and their answers.
     pub before: Vec<Turn>,
     pub prompt: String,
+    /// The part of the clip; none is all of it.
+    pub span: Option<Span>,
+    /// Which piece it is, where the clip is captioned piece by piece.
+    pub segment: Option<Segment>,
+    /// All pieces that were asked for.
+    pub pieces: Arc<[Span]>,
     /// The method's name with the numbers that differ from its preset's.
     pub label: String,
     /// The method, where this version knows all of it.
@@ -42,6 +50,28 @@ pub(crate) struct About {
     pub lossless: bool,
     /// It is shown from a recording.
     pub replayed: bool,
+}
+
+impl About {
+    /// The clip, and which part of it.
+    pub fn name(&self) -> String {
+        self.span.map_or_else(|| self.title.clone(), |span| format!("{} · {span}", self.title))
+    }
+}
+
+/// What a run is to be about.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    pub video: PathBuf,
+    pub title: String,
+    pub before: Vec<Turn>,
+    pub prompt: String,
+    /// The part of the clip; none is all of it.
+    pub span: Option<Span>,
+    /// Which of the pieces that is.
+    pub segment: Option<Segment>,
+    /// All pieces, where it is captioned piece by piece.
+    pub pieces: Arc<[Span]>,
 }
 
 /// A part of the caption with one verdict.
@@ -129,9 +159,13 @@ impl Run {
 
     /// True for runs on the same clip with the same prompt: those whose numbers may be compared.
     pub fn is_comparable(&self, other: &Run) -> bool {
-        let asked =
-            |run: &'_ Run| (run.about.video.clone(), run.about.before.clone(), run.about.prompt.clone());
-        asked(self) == asked(other)
+        let (a, b) = (&self.about, &other.about);
+        (&a.video, &a.before, &a.prompt, a.span) == (&b.video, &b.before, &b.prompt, b.span)
+    }
+
+    /// What the runs on the pieces of one clip have in common; none for a run by itself.
+    pub fn group(&self) -> Option<u64> {
+        self.about.segment.map(|segment| segment.first)
     }
 
     /// The caption so far.
@@ -218,12 +252,25 @@ impl Runs {
         }
     }
 
-    pub fn add(&mut self, run: Run) {
+    /// Add a run, and show it if it is to be followed. The oldest is forgotten, but no piece of what is being captioned.
+    pub fn add(&mut self, run: Run, follow: bool) {
+        let group = run.group();
         self.all.push(run);
-        if self.all.len() > MAX_RUNS {
+        while self.all.len() > MAX_RUNS && (group.is_none() || self.all[0].group() != group) {
             self.all.remove(0);
+            self.shown = self.shown.saturating_sub(1);
         }
-        self.shown = self.all.len() - 1;
+        if follow {
+            self.shown = self.all.len() - 1;
+        }
+    }
+
+    /// The runs that belong together with this one, in order: the pieces of a clip, or itself alone.
+    pub fn together<'a>(&'a self, run: &'a Run) -> Vec<&'a Run> {
+        match run.group() {
+            Some(_) => self.all.iter().filter(|r| r.group() == run.group()).collect(),
+            None => vec![run],
+        }
     }
 
     /// The runs on the same clip and prompt as this one, oldest first, itself included.

@@ -1,10 +1,10 @@
 //! What each action does.
 
-use super::{compare, edit, entry, export, inspect, preview, runs, sessions};
+use super::{compare, edit, entry, export, inspect, preview, runs, search, segments, sessions};
 use crate::tui::{
     Action, Effect, Place,
     export::Format,
-    model::{EngineState, Layer, Model, Pane, Tone, edit::rows, run::RunState},
+    model::{EngineState, Layer, Model, Pane, Tone, edit::rows, run::RunState, search::Search},
     view,
 };
 
@@ -104,6 +104,14 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             focus(model, Pane::Library);
             model.layer = Some(Layer::Filter);
         }
+        Action::FilterSessions => model.layer = Some(Layer::SessionFilter),
+        Action::Segments => segments::open(model),
+        Action::Search => search::open(model),
+        Action::NextMatch => search::step(model, 1),
+        Action::PreviousMatch => search::step(model, -1),
+        Action::History => {
+            model.layer = Some(Layer::History { query: String::new(), cursor: 0 });
+        }
         Action::Open => model.layer = Some(Layer::Open(String::new())),
         Action::Choose => return entry::choose(model),
         Action::Newline => model.prompt.editor.insert_newline(),
@@ -153,13 +161,27 @@ fn back(model: &mut Model) -> Vec<Effect> {
             return runs::cancel(model);
         }
         Some(Layer::Filter) => model.library.clear_filter(),
+        Some(Layer::Search) => model.search = Search::default(),
+        Some(Layer::SessionFilter) => {
+            model.sessions.set_filter(String::new());
+            model.layer = Some(Layer::Sessions);
+        }
+        Some(Layer::Sessions) if !model.sessions.filter.is_empty() => {
+            model.sessions.set_filter(String::new());
+            model.layer = Some(Layer::Sessions);
+        }
         Some(_) => {}
         None if model.focus == Pane::Library && !model.library.filter.is_empty() => {
             model.library.clear_filter();
         }
         None if model.inspector.take().is_some() => {}
+        None if model.focus == Pane::Caption && !model.search.query.is_empty() => {
+            model.search = Search::default();
+        }
         None if model.shown_replay().is_some() => sessions::end(model),
-        None if model.runs.active().is_some() || model.waiting.is_some() => return runs::cancel(model),
+        None if model.runs.active().is_some() || model.waiting.is_some() || model.cutting.is_some() => {
+            return runs::cancel(model);
+        }
         None if model.focus == Pane::Prompt => model.focus = Pane::Caption,
         None => {}
     }
@@ -202,7 +224,8 @@ fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
 }
 
 fn copy(model: &mut Model) -> Vec<Effect> {
-    let text = model.runs.shown().map(|r| r.text().trim().to_owned()).unwrap_or_default();
+    let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
+    let text = Format::Text.write(&runs).trim().to_owned();
     if text.is_empty() {
         model.note(Tone::Info, "there is no caption to copy yet");
         return Vec::new();
@@ -217,8 +240,13 @@ fn copy(model: &mut Model) -> Vec<Effect> {
 
 fn show_run(model: &mut Model, index: usize) {
     if index < model.runs.all.len() && index != model.runs.shown {
+        let before = model.runs.shown().and_then(|r| r.group());
         model.runs.shown = index;
-        model.caption_up = 0;
+        // Of a clip in pieces all captions stand there already.
+        match model.runs.shown().and_then(|r| r.group()).filter(|group| Some(*group) == before) {
+            Some(_) => search::show(model, view::caption::lay(model).and_then(|laid| laid.piece)),
+            None => model.caption_up = 0,
+        }
     }
 }
 
@@ -248,6 +276,11 @@ fn step(model: &mut Model, go: Move) {
     let page = usize::from(model.size.1 / 2).max(1);
     let n_methods = model.methods.presets.len();
     let n_presets = model.presets.len();
+    let n_formats = export::formats(model).len();
+    let n_found = match &model.layer {
+        Some(Layer::History { query, .. }) => model.prompt.found(query).len(),
+        _ => 0,
+    };
     let n_rows = model.methods.current().map_or(0, |m| rows(m).len());
     let help_lines = match &model.layer {
         Some(Layer::Help { query, .. }) => view::help::line_count(model, query),
@@ -263,8 +296,14 @@ fn step(model: &mut Model, go: Move) {
         Some(Layer::Filter | Layer::Preview) => {
             model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
         }
-        Some(Layer::Open(_) | Layer::SaveMethod(_) | Layer::Ask(_)) => {}
-        Some(Layer::Export(cursor)) => *cursor = go.apply(*cursor, Format::ALL.len(), page),
+        Some(Layer::Open(_) | Layer::SaveMethod(_) | Layer::Ask(_) | Layer::Segments(_)) => {}
+        Some(Layer::Export(cursor)) => *cursor = go.apply(*cursor, n_formats, page),
+        Some(Layer::History { cursor, .. }) => *cursor = go.apply(*cursor, n_found, page),
+        Some(Layer::Search) => {
+            if let Move::By(by) = go {
+                search::step(model, by);
+            }
+        }
         Some(Layer::Edit(cursor)) => *cursor = go.apply(*cursor, n_rows, page),
         Some(Layer::Pick(cursor)) => *cursor = go.apply(*cursor, n_methods, page),
         Some(Layer::Compare) => {
@@ -272,8 +311,8 @@ fn step(model: &mut Model, go: Move) {
                 comparison.cursor = go.apply(comparison.cursor, comparison.lanes.len(), page);
             }
         }
-        Some(Layer::Sessions) => {
-            let n = model.sessions.entries.as_ref().map_or(0, Vec::len);
+        Some(Layer::Sessions | Layer::SessionFilter) => {
+            let n = model.sessions.shown.len();
             model.sessions.cursor = go.apply(model.sessions.cursor, n, page);
         }
         None => match model.focus {

@@ -1,6 +1,6 @@
 //! Lines of text that are typed over the panes, and lists to choose from.
 
-use super::{compare, edit, export, runs, sessions};
+use super::{compare, edit, export, runs, search, segments, sessions};
 use crate::tui::{
     Effect, Key, KeyCode,
     model::{Layer, Model, Pane, Tone},
@@ -52,7 +52,22 @@ fn change(model: &mut Model, change: impl FnOnce(&mut String)) {
             change(&mut filter);
             model.library.set_filter(filter);
         }
-        Some(Layer::Open(line) | Layer::SaveMethod(line) | Layer::Ask(line)) => change(line),
+        Some(Layer::Open(line) | Layer::SaveMethod(line) | Layer::Ask(line) | Layer::Segments(line)) => {
+            change(line)
+        }
+        Some(Layer::Search) => {
+            change(&mut model.search.query);
+            search::begin(model);
+        }
+        Some(Layer::SessionFilter) => {
+            let mut filter = model.sessions.filter.clone();
+            change(&mut filter);
+            model.sessions.set_filter(filter);
+        }
+        Some(Layer::History { query, cursor }) => {
+            change(query);
+            *cursor = 0;
+        }
         Some(Layer::Help { query, top }) => {
             change(query);
             *top = 0;
@@ -81,6 +96,14 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
         Some(Layer::Open(path)) if !path.trim().is_empty() => {
             return vec![Effect::Open(path.trim().to_owned())];
         }
+        Some(Layer::Segments(typed)) => return segments::choose(model, &typed),
+        Some(Layer::History { query, cursor }) => {
+            if let Some(prompt) = model.prompt.found(&query).get(cursor).map(|p| (*p).to_owned()) {
+                model.prompt.set(&prompt);
+            }
+            model.focus = Pane::Prompt;
+        }
+        Some(Layer::SessionFilter) => model.layer = Some(Layer::Sessions),
         Some(Layer::Edit(_)) => return runs::again_if_shown(model),
         Some(Layer::Ask(question)) if !question.trim().is_empty() => {
             return runs::follow_up(model, question.trim());
@@ -90,7 +113,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
         Some(Layer::Pick(_)) => return compare::start(model),
         Some(Layer::Compare) => compare::choose(model),
         Some(Layer::Sessions) => return sessions::choose(model),
-        Some(Layer::Filter | Layer::Open(_) | Layer::Ask(_) | Layer::Help { .. }) => {}
+        Some(Layer::Filter | Layer::Search | Layer::Open(_) | Layer::Ask(_) | Layer::Help { .. }) => {}
         Some(Layer::Preview) | None => return runs::run(model),
     }
     Vec::new()

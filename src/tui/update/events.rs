@@ -18,7 +18,14 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
         return Vec::new();
     };
     run.take_in(event.kind);
-    if run.is_over() { runs::start_waiting(model) } else { Vec::new() }
+    if !run.is_over() {
+        return Vec::new();
+    }
+    // The other pieces of the clip would fail in the same way.
+    if run.group().is_some() && matches!(run.state, RunState::Failed(_)) {
+        model.queue.clear();
+    }
+    runs::start_waiting(model)
 }
 
 fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {

@@ -6,9 +6,15 @@ use crate::tui::{
     model::{Layer, Model, Tone},
 };
 
+/// The kinds of file that the shown run can be.
+pub(super) fn formats(model: &Model) -> &'static [Format] {
+    model.runs.shown().map_or(&[], Format::of)
+}
+
 /// Ask for the kind of file.
 pub(super) fn open(model: &mut Model) {
-    match model.runs.shown().is_some_and(|r| !r.pieces.is_empty()) {
+    let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
+    match runs.iter().any(|r| !r.pieces.is_empty()) {
         true => model.layer = Some(Layer::Export(0)),
         false => model.note(Tone::Info, "there is no caption to save yet"),
     }
@@ -16,7 +22,9 @@ pub(super) fn open(model: &mut Model) {
 
 /// Write the file of the kind under the cursor.
 pub(super) fn choose(model: &mut Model, cursor: usize) -> Vec<Effect> {
-    let (Some(run), Some(format)) = (model.runs.shown(), Format::ALL.get(cursor)) else { return Vec::new() };
+    let (Some(run), Some(format)) = (model.runs.shown(), formats(model).get(cursor)) else {
+        return Vec::new();
+    };
     let name = format!("{}.{}", file_name(run), format.ending());
-    vec![Effect::Write(name, format.write(run))]
+    vec![Effect::Write(name, format.write(&model.runs.together(run)))]
 }

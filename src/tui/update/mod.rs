@@ -12,13 +12,15 @@ mod inspect;
 mod mouse;
 mod preview;
 mod runs;
+mod search;
+mod segments;
 mod sessions;
 
 use std::path::Path;
 
 use super::{
-    Effect, Key, Msg,
-    model::{EngineState, Layer, Model, Pane, Tone, library},
+    Effect, Key, Msg, Place,
+    model::{EngineState, Model, Pane, Tone, library},
     text, view,
 };
 use crate::record::{Failure, FailureClass};
@@ -127,6 +129,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             edit::saved(model, outcome);
             Vec::new()
         }
+        Msg::Cut(pieces) => segments::cut(model, pieces),
         Msg::Unrecorded(problem) => {
             model.note(Tone::Bad, format!("runs are not kept: {problem}"));
             Vec::new()
@@ -209,9 +212,7 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
 
 fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
     model.notice = None;
-    if let Some(Layer::Open(_) | Layer::Filter | Layer::Help { .. } | Layer::SaveMethod(_) | Layer::Ask(_)) =
-        model.layer
-    {
+    if model.place() == Place::Entry {
         let line = text::clean_line(pasted.get(..floor(pasted, MAX_PATH_BYTES)).unwrap_or_default());
         return entry::type_text(model, line.trim());
     }
@@ -283,5 +284,7 @@ fn engine_problem(model: &Model) -> Option<String> {
     }
 }
 
+#[cfg(test)]
+mod piece_tests;
 #[cfg(test)]
 mod tests;

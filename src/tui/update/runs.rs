@@ -1,8 +1,8 @@
 //! Asking for runs, one at a time: a new wish ends the run before it and waits for its last word.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::{actions, engine_problem};
+use super::{actions, engine_problem, segments};
 use crate::{
     engine::{RunRequest, Turn},
     speculate::Method,
@@ -10,20 +10,11 @@ use crate::{
         Effect,
         model::{
             Model, Pane, Tone, Waiting, methods,
-            run::{About, Run, RunState},
+            run::{About, Run, RunState, Subject},
         },
         view::is_stacked,
     },
 };
-
-/// What a run is to be about.
-#[derive(Clone, Debug)]
-pub(super) struct Subject {
-    pub video: PathBuf,
-    pub title: String,
-    pub before: Vec<Turn>,
-    pub prompt: String,
-}
 
 /// Caption the selected clip with the prompt and the method that stand there.
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
@@ -37,7 +28,8 @@ pub(super) fn run(model: &mut Model) -> Vec<Effect> {
 /// Run the shown clip and prompt again with the method that is chosen now.
 pub(super) fn again(model: &mut Model) -> Vec<Effect> {
     match shown_subject(model) {
-        Some(subject) => request(model, subject),
+        Some(subject) if subject.pieces.is_empty() => request(model, subject),
+        Some(subject) => segments::begin(model, subject),
         None => run(model),
     }
 }
@@ -45,7 +37,8 @@ pub(super) fn again(model: &mut Model) -> Vec<Effect> {
 /// Run again at once where a run of this sitting is shown: its context is kept, so a change of the method shows soon.
 pub(super) fn again_if_shown(model: &mut Model) -> Vec<Effect> {
     match model.runs.shown() {
-        Some(run) if !run.about.replayed && actions::is_ready(model) => again(model),
+        // All pieces of a clip are not run again at the turn of a number.
+        Some(run) if !run.about.replayed && run.group().is_none() && actions::is_ready(model) => again(model),
         _ => Vec::new(),
     }
 }
@@ -57,6 +50,8 @@ pub(super) fn follow_up(model: &mut Model, question: &str) -> Vec<Effect> {
     };
     let answer = run.text().trim().to_owned();
     let asked = std::mem::replace(&mut subject.prompt, question.to_owned());
+    // Of a clip in pieces it is about the piece that is shown.
+    (subject.segment, subject.pieces) = (None, Arc::default());
     subject.before.push(Turn { prompt: asked, answer });
     model.prompt.remember(question);
     request(model, subject)
@@ -70,15 +65,19 @@ fn shown_subject(model: &Model) -> Option<Subject> {
         title: about.title.clone(),
         before: about.before.clone(),
         prompt: about.prompt.clone(),
+        span: about.span,
+        segment: about.segment,
+        pieces: Arc::clone(&about.pieces),
     })
 }
 
 /// What a comparison is about: the shown run's clip and prompt, or what is selected; what is missing is told.
 pub(super) fn subject(model: &mut Model) -> Option<Subject> {
-    shown_subject(model).or_else(|| selected_subject(model))
+    let of_a_piece = |subject: Subject| Subject { segment: None, pieces: Arc::default(), ..subject };
+    shown_subject(model).map(of_a_piece).or_else(|| selected_subject(model))
 }
 
-fn selected_subject(model: &mut Model) -> Option<Subject> {
+pub(super) fn selected_subject(model: &mut Model) -> Option<Subject> {
     let Some(entry) = model.library.selected() else {
         model.note(Tone::Bad, "no clip is selected: paste a path, or press o to open one");
         return None;
@@ -89,18 +88,22 @@ fn selected_subject(model: &mut Model) -> Option<Subject> {
         model.note(Tone::Bad, "the prompt is empty: write one, or press p for a prepared one");
         return None;
     }
-    Some(Subject { video, title, before: Vec::new(), prompt })
+    let (span, segment, pieces) = (None, None, Arc::default());
+    Some(Subject { video, title, before: Vec::new(), prompt, span, segment, pieces })
 }
 
 /// A run of this method, numbered.
 pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
     let settings = &model.settings;
-    let Subject { video, title, before, prompt } = subject;
+    let Subject { video, title, before, prompt, span, segment, pieces } = subject;
     let about = About {
         title,
         video: video.clone(),
         before: before.clone(),
         prompt: prompt.clone(),
+        span,
+        segment,
+        pieces,
         label: model.methods.label_of(&method),
         method: Some(method.clone()),
         autoregressive: methods::is_autoregressive(&method),
@@ -108,6 +111,8 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         replayed: false,
     };
     let request = RunRequest {
+        span,
+        segment,
         before,
         run: model.runs.next,
         video,
@@ -134,6 +139,7 @@ fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
     };
     // What waits is not wanted any more.
     model.queue.clear();
+    model.cutting = None;
     let waiting = waiting(model, subject, method);
     model.waiting = Some(waiting);
     // On a low screen only one pane is whole: the one that the run is about.
@@ -160,14 +166,20 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     let Some(waiting) = waiting else { return Vec::new() };
     let Waiting { request, about } = waiting;
     model.runs.forget_unwritten();
-    model.runs.add(Run::new(request.run, about));
-    model.caption_up = 0;
+    // The next piece of a clip does not take the eye from one that is being looked at.
+    let goes_on = about.segment.is_some_and(|s| s.index > 0);
+    let before = |r: &Run| r.group() == about.segment.map(|s| s.first) && r.id + 1 == request.run;
+    let follow = !goes_on || (model.inspector.is_none() && model.runs.shown().is_some_and(before));
+    if !goes_on {
+        model.caption_up = 0;
+    }
+    model.runs.add(Run::new(request.run, about), follow);
     vec![Effect::Run(Box::new(request))]
 }
 
 /// End the run, or forget the one that waits.
 pub(super) fn cancel(model: &mut Model) -> Vec<Effect> {
-    let waited = model.waiting.take().is_some() | !model.queue.is_empty();
+    let waited = model.waiting.take().is_some() | model.cutting.take().is_some() | !model.queue.is_empty();
     model.queue.clear();
     let Some(id) = model.runs.active().filter(|r| r.state != RunState::Cancelling).map(|r| r.id) else {
         if waited {

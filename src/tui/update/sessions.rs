@@ -63,10 +63,12 @@ pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
         return model.note(Tone::Bad, "this session does not say which run it is of");
     };
     end(model);
-    model.runs.next += 1;
-    let mut run = replay.fresh();
-    replay.sync(&mut run);
-    model.runs.add(run);
+    model.runs.next = replay.runs().end;
+    for run in replay.fresh() {
+        let first = run.id == replay.runs().start;
+        model.runs.add(run, first);
+    }
+    replay.sync(&mut model.runs);
     model.replay = Some(replay);
     model.layer = None;
     model.focus = Pane::Caption;
@@ -111,9 +113,8 @@ pub(super) fn end(model: &mut Model) {
 
 fn sync(model: &mut Model) {
     let Some(replay) = &mut model.replay else { return };
-    match model.runs.get_mut(replay.run) {
-        Some(run) => replay.sync(run),
-        // So many runs came after it that it was forgotten.
-        None => model.replay = None,
+    // So many runs came after it that it was forgotten.
+    if !replay.sync(&mut model.runs) {
+        model.replay = None;
     }
 }

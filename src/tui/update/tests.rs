@@ -281,7 +281,7 @@ fn the_library_moves_by_lines_pages_and_ends() {
 #[test]
 fn the_filter_takes_text_and_keeps_or_clears_it() {
     let mut studio = ready();
-    press(&mut studio, "tab tab / t w o");
+    press(&mut studio, "/ t w o");
     assert_eq!((studio.model().focus, studio.model().library.shown.as_slice()), (Pane::Library, &[1][..]));
     press(&mut studio, "backspace ctrl-u s q enter");
     assert_eq!(studio.model().library.filter, "sq");
@@ -451,7 +451,9 @@ fn the_spinner_turns_only_while_something_goes_on() {
 
 #[test]
 fn every_action_can_be_done_in_every_place() {
-    for setup in ["v", "tab", "tab tab", "tab tab tab", "m", "p", "?", "/", "o", "enter"] {
+    for setup in
+        ["v", "tab", "tab tab", "tab tab tab", "m", "p", "?", "/", "o", "enter", "L", "tab tab /", "e ctrl-r"]
+    {
         for action in Action::ALL {
             let mut studio = after_a_run();
             press(&mut studio, setup);

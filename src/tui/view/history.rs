@@ -1,10 +1,10 @@
-//! What came before: the speed of the steps, and the runs on the same clip and prompt.
+//! What stands beside a run: the speed of its steps, the other pieces of its clip, the runs on the same clip and prompt.
 
 use ratatui::text::{Line, Span};
 
-use super::bars;
+use super::{bars, meters::NAME};
 use crate::{
-    record::{Step, StopReason},
+    record::{Stats, Step, StopReason},
     tui::{
         Theme,
         model::{
@@ -30,6 +30,30 @@ pub(super) fn rates(steps: &[Step], columns: usize) -> String {
     let rates: Vec<f64> = steps.chunks(group).map(rate).collect();
     let most = rates.iter().copied().fold(0.0, f64::max);
     rates.iter().flat_map(|r| bars::column(if most > 0.0 { r / most } else { 0.0 }, 1)).collect()
+}
+
+/// Of a clip in pieces: which one this is, and the account of all.
+pub(super) fn pieces(model: &Model, run: &Run, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    let (Some(segment), Some(span)) = (run.about.segment, run.about.span) else {
+        return Vec::new();
+    };
+    let runs = model.runs.together(run);
+    let mut whole = Stats::default();
+    runs.iter().for_each(|run| whole.add_run(&run.stats));
+    let over = runs.iter().filter(|run| run.is_over()).count();
+    let place = format!("{} of {} · {span}", segment.index + 1, segment.count);
+    let mut words = format!(" {over} done · {} tokens · {:.1} tok/s", whole.emitted, whole.tokens_per_second);
+    if whole.judged > 0 {
+        words += &format!(" · tau {:.2}", whole.tau);
+    }
+    let line = |name: &str, words: &str, role| {
+        let name = Span::styled(text::pad(name, NAME), theme.style(Role::Dim));
+        Line::from(vec![
+            name,
+            Span::styled(text::fit(words, columns.saturating_sub(NAME)), theme.style(role)),
+        ])
+    };
+    vec![line("piece", &place, Role::Accent), line("all pieces", &words, Role::Text)]
 }
 
 /// A table of the runs on the same clip and prompt, newest first.

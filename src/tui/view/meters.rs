@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Columns of the names on the left.
-const NAME: usize = 10;
+pub(super) const NAME: usize = 10;
 
 /// One named group of lines; `rank` says which go first when the pane is low (0 never goes).
 struct Group {
@@ -67,6 +67,7 @@ impl Pen<'_> {
         let tall = self.rows >= 17;
         let mut groups = vec![
             Group { rank: 0, lines: vec![self.state()] },
+            Group { rank: 3, lines: history::pieces(self.model, self.run, self.theme, self.columns) },
             Group { rank: 0, lines: vec![self.speed()] },
             Group { rank: 1, lines: vec![self.tau()] },
             Group { rank: 2, lines: self.steps(if self.rows >= 12 { 2 } else { 1 }) },

@@ -12,6 +12,7 @@ mod inspector;
 mod layout;
 pub(crate) mod library;
 mod meters;
+mod passage;
 mod picker;
 mod player;
 mod preview;
@@ -34,6 +35,7 @@ use ratatui::{
 
 use super::{
     Theme,
+    export::Format,
     model::{Layer, Model, Pane},
     text,
     theme::Role,
@@ -78,15 +80,22 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         Some(Layer::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
         Some(Layer::Help { query, top }) => help::draw(model, query, *top, theme, frame),
         Some(Layer::Open(path)) => picker::line("Open a file or a folder", path, theme, frame),
-        Some(Layer::Sessions) => sessions::draw(model, theme, frame),
+        Some(Layer::Sessions | Layer::SessionFilter) => sessions::draw(model, theme, frame),
         Some(Layer::Pick(cursor)) => picker::pick(model, *cursor, theme, frame),
         Some(Layer::Edit(cursor)) => editor::draw(model, *cursor, theme, frame),
         Some(Layer::Ask(question)) => picker::line("Ask on", question, theme, frame),
         Some(Layer::SaveMethod(name)) => picker::line("Save the method as", name, theme, frame),
-        Some(Layer::Export(cursor)) => picker::export(*cursor, theme, frame),
+        Some(Layer::Export(cursor)) => {
+            let formats = model.runs.shown().map_or(&[][..], Format::of);
+            picker::export(formats, *cursor, theme, frame);
+        }
+        Some(Layer::Segments(length)) => {
+            picker::line("Caption in pieces of so many seconds", length, theme, frame);
+        }
+        Some(Layer::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
         Some(Layer::Compare) => compare::draw(model, theme, frame),
         Some(Layer::Preview) => slot = preview::draw(model, theme, frame),
-        Some(Layer::Filter) | None => {}
+        Some(Layer::Filter | Layer::Search) | None => {}
     }
     slot
 }
@@ -120,7 +129,7 @@ fn on_border(theme: &Theme) -> Style {
 
 /// True if this pane takes the keys.
 fn has_focus(model: &Model, pane: Pane) -> bool {
-    model.focus == pane && model.layer.as_ref().is_none_or(|l| *l == Layer::Filter)
+    model.focus == pane && model.layer.as_ref().is_none_or(|l| matches!(l, Layer::Filter | Layer::Search))
 }
 
 /// A box over the panes, emptied.

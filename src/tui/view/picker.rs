@@ -153,10 +153,10 @@ pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
 }
 
 /// The kinds of files for a run.
-pub(super) fn export(cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
-    let (_, inner) = popup(frame, theme, 84, Format::ALL.len() as u16 + 2, "Save this run as");
+pub(super) fn export(formats: &[Format], cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let (_, inner) = popup(frame, theme, 84, formats.len() as u16 + 2, "Save this run as");
     let columns = usize::from(inner.width);
-    let line = |(i, format): (usize, Format)| {
+    let line = |(i, format): (usize, &Format)| {
         let here = i == cursor;
         let dim = if here { Style::new() } else { theme.style(Role::Dim) };
         let line = Line::from(vec![
@@ -165,8 +165,40 @@ pub(super) fn export(cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
         ]);
         if here { line.style(theme.style(Role::Selection)) } else { line }
     };
-    let lines: Vec<_> = Format::ALL.into_iter().enumerate().map(line).collect();
+    let lines: Vec<_> = formats.iter().enumerate().map(line).collect();
     frame.render_widget(Paragraph::new(lines), inner);
+}
+
+/// The prompts that were run, those that go with the search.
+pub(super) fn history(model: &Model, query: &str, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let found = model.prompt.found(query);
+    let n = found.len();
+    let (area, inner) = popup(frame, theme, 96, 22.min(n.max(1) as u16 + 6), "Earlier prompts");
+    let columns = usize::from(inner.width);
+    let dim = theme.style(Role::Dim);
+    let below = 3.min(inner.height.saturating_sub(2));
+    let rows = usize::from(inner.height - below - 1);
+    place_in_list(cursor, n, rows, theme, frame, area);
+    let mut lines = vec![Line::from(vec![
+        Span::styled("search ", dim),
+        Span::raw(text::fit_end(query, columns.saturating_sub(9))),
+        Span::styled("▏", theme.style(Role::Accent)),
+    ])];
+    if found.is_empty() {
+        let words = if query.is_empty() { "No prompt was run yet." } else { "None of them goes with this." };
+        lines.push(Line::styled(words, dim));
+    }
+    for (i, prompt) in found.iter().enumerate().skip(window_top(cursor, n, rows)).take(rows) {
+        let line = Line::raw(text::pad(&text::clean_line(prompt), columns));
+        lines.push(if i == cursor { line.style(theme.style(Role::Selection)) } else { line });
+    }
+    frame.render_widget(Paragraph::new(lines), Rect { height: rows as u16 + 1, ..inner });
+    if let Some(prompt) = found.get(cursor) {
+        let at = Rect { y: inner.bottom() - below, height: below, ..inner };
+        let mut lines = vec![Line::styled("─".repeat(columns), theme.style(Role::Border))];
+        lines.extend(wrap([(*prompt, Style::new())], columns));
+        frame.render_widget(Paragraph::new(lines), at);
+    }
 }
 
 /// A line that is typed: a path, a name.

@@ -10,18 +10,18 @@ use ratatui::{
 
 use super::{caption, place_in_list, popup, window_top, wrap::wrap};
 use crate::{
-    record::StopReason,
+    record::{StopReason, units},
     tui::{
         Action, Place, Theme,
         archive::{Ended, SessionEntry},
-        model::Model,
+        model::{Layer, Model},
         text,
         theme::Role,
     },
 };
 
 /// Columns of all but the clip's name.
-const FIXED: usize = 10 + 18 + 3 + 8 + 9 + 7 + 7;
+const FIXED: usize = 10 + 18 + 3 + 8 + 9 + 7 + 7 + 9;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let (area, inner) = popup(frame, theme, 104, frame.area().height, "Saved runs");
@@ -39,29 +39,54 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         frame.render_widget(Paragraph::new(wrap([(words.as_str(), dim)], columns)), inner);
         return;
     };
+    foot(model, entries, theme, frame, area);
+    let shown: Vec<&SessionEntry> = list.shown.iter().filter_map(|i| entries.get(*i)).collect();
     let below = (inner.height / 3).clamp(4, 10);
     let rows = usize::from(inner.height.saturating_sub(below + 1)).max(1);
-    place_in_list(list.cursor, entries.len(), rows, theme, frame, area);
+    place_in_list(list.cursor, shown.len(), rows, theme, frame, area);
     let clip = columns.saturating_sub(FIXED).max(8);
     let head = format!(
-        "{:<10}{}{}{:>8}{:>9}{:>7}{:>7}",
+        "{:<10}{}{}{:>8}{:>9}{:>7}{:>7}{:>9}",
         "",
         text::pad("clip", clip),
         text::pad("method", 21),
         "tokens",
         "tok/s",
         "tau",
-        "loose"
+        "loose",
+        "size"
     );
     let mut lines = vec![Line::styled(text::fit(&head, columns), dim)];
-    let top = window_top(list.cursor, entries.len(), rows);
-    for (i, entry) in entries.iter().enumerate().skip(top).take(rows) {
+    let top = window_top(list.cursor, shown.len(), rows);
+    if shown.is_empty() {
+        lines.push(Line::styled("None of them says this.", dim));
+    }
+    for (i, entry) in shown.into_iter().enumerate().skip(top).take(rows) {
         lines.push(line(entry, i == list.cursor, clip, columns, theme));
     }
     frame.render_widget(Paragraph::new(lines), Rect { height: rows as u16 + 1, ..inner });
     if let Some(entry) = list.selected() {
         let at = Rect { y: inner.bottom() - below, height: below, ..inner };
         frame.render_widget(Paragraph::new(details(model, entry, columns, theme)), at);
+    }
+}
+
+/// On the lower border: the filter, and what all take on the disk.
+fn foot(model: &Model, entries: &[SessionEntry], theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    let at = Rect { x: area.x + 2, y: area.bottom() - 1, width: area.width.saturating_sub(4), height: 1 };
+    let dim = theme.style(Role::Dim);
+    let (n, bytes) = (entries.len(), entries.iter().map(|e| e.bytes).sum());
+    let words = format!(" {n} {}, {} ", if n == 1 { "run" } else { "runs" }, units::bytes(bytes));
+    let room = usize::from(at.width).saturating_sub(text::width(&words) + 6);
+    frame.render_widget(Line::from(Span::styled(words, dim)).right_aligned(), at);
+    let (filter, typing) = (&model.sessions.filter, model.layer == Some(Layer::SessionFilter));
+    if typing || !filter.is_empty() {
+        let words = Line::from(vec![
+            Span::styled(" / ", theme.style(Role::Key)),
+            Span::raw(text::fit_end(&text::clean_line(filter), room)),
+            Span::styled(if typing { "▏ " } else { " " }, theme.style(Role::Accent)),
+        ]);
+        frame.render_widget(words, at);
     }
 }
 
@@ -79,7 +104,7 @@ fn line(entry: &SessionEntry, here: bool, clip: usize, columns: usize, theme: &T
         ),
     ];
     match &entry.ended {
-        Ended::Done(_) if stats.steps > 0 => {
+        Ended::Done(_) | Ended::Open if stats.steps > 0 => {
             let (tau, loose) = match stats.judged {
                 0 => ("–".to_owned(), "–".to_owned()),
                 _ => (format!("{:.2}", stats.tau), format!("{:.0} %", 100.0 * stats.loosened_share())),
@@ -91,6 +116,7 @@ fn line(entry: &SessionEntry, here: bool, clip: usize, columns: usize, theme: &T
         Ended::Failed(_) => spans.push(Span::styled(format!("{:>31}", "failed"), of(theme.style(Role::Bad)))),
         Ended::Open => spans.push(Span::styled(format!("{:>31}", "cut off"), of(theme.style(Role::Warn)))),
     }
+    spans.push(Span::styled(format!("{:>9}", units::bytes(entry.bytes)), dim));
     let mut line = Line::from(spans);
     if here {
         line.push_span(Span::raw(" ".repeat(columns.saturating_sub(line.width()))));
@@ -117,11 +143,19 @@ fn details(model: &Model, entry: &SessionEntry, columns: usize, theme: &Theme) -
         lines.extend(wrap(asked, columns));
         return lines;
     }
-    let prompt = format!("{}  ", entry.prompt.replace('\n', " "));
+    let mut prompt = format!("{}  ", entry.prompt.replace('\n', " "));
+    if let Some(before) = entry.before.first() {
+        let n = entry.before.len() + 1;
+        prompt = format!("{} … {prompt}({n} questions)  ", before.prompt.replace('\n', " "));
+    }
+    if let Some((begun, count)) = entry.pieces {
+        prompt += &format!("{begun} of {count} pieces  ");
+    }
     let target = format!("{} ", entry.target);
     lines.extend(wrap([(prompt.as_str(), theme.style(Role::Title)), (target.as_str(), dim)], columns));
     let (words, style) = match &entry.ended {
         Ended::Failed(words) => (format!("✗ {words}"), theme.style(Role::Bad)),
+        Ended::Open if !entry.text.is_empty() => (entry.text.clone(), Style::new()),
         Ended::Open => ("The file ends in the middle; a replay shows what was written.".to_owned(), dim),
         Ended::Done(StopReason::Cancelled) if entry.text.is_empty() => ("— cancelled".to_owned(), dim),
         Ended::Done(_) => (entry.text.clone(), Style::new()),

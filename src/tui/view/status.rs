@@ -114,10 +114,10 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
 /// The actions worth telling of in each place, the most useful first.
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
-        Again, Back, Choose, ClearLine, Compare, Copy, Delete, Down, Edit, Export, Faster, Filter, Heat,
-        Help, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened, NextPane, Open, PageDown, Pause,
-        Pick, Presets, Preview, Prompt, Quit, Run, Save, SeekForward, Sessions, StepForward, TokenForward,
-        Yes,
+        Again, Back, Choose, ClearLine, Compare, Copy, Delete, Down, Edit, Export, Faster, Filter,
+        FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened,
+        NextMatch, NextPane, Open, PageDown, Pause, Pick, Presets, Preview, Prompt, Quit, Run, Save, Search,
+        SeekForward, Segments, Sessions, StepForward, TokenForward, Yes,
     };
     let busy = model.runs.active().is_some();
     match model.place() {
@@ -126,7 +126,7 @@ fn useful(model: &Model) -> &'static [Action] {
         }
         Place::Edit => &[KnobUp, Choose, Save, Back],
         Place::List => &[Choose, Back],
-        Place::Sessions => &[Choose, Delete, Back],
+        Place::Sessions => &[Choose, FilterSessions, Delete, Back],
         Place::Confirm => &[Yes, Back],
         Place::Pick => &[Choose, Pick, Back],
         Place::Compare if busy => &[NextPane, Back],
@@ -137,11 +137,16 @@ fn useful(model: &Model) -> &'static [Action] {
         Place::Entry if matches!(model.layer, Some(Layer::Help { .. })) => &[Back, Down, PageDown],
         Place::Entry => &[Choose, Back, ClearLine],
         Place::Prompt if busy => &[Back, NextPane, Help],
-        Place::Prompt => &[Run, NextPane, Presets, Methods, Help],
+        Place::Prompt => &[Run, NextPane, Presets, Methods, Help, History],
         _ if busy => &[Interrupt, Methods, NextPane, Help],
-        Place::Library => &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Sessions, Help, Quit],
+        Place::Library => {
+            &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Sessions, Help, Quit, Segments]
+        }
+        Place::Reading if !model.search.query.is_empty() => &[NextMatch, Back, Search, NextPane, Help],
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
-        _ => &[Again, Methods, KnobUp, Compare, Inspect, Copy, Export, NextPane, Sessions, Help, Quit],
+        _ => {
+            &[Again, Methods, KnobUp, Compare, Inspect, Copy, Export, NextPane, Sessions, Help, Quit, Search]
+        }
     }
 }
 
@@ -156,6 +161,7 @@ fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
             Action::TokenForward => Some(Action::TokenBack),
             Action::StepForward => Some(Action::StepBack),
             Action::Faster => Some(Action::Slower),
+            Action::NextMatch => Some(Action::PreviousMatch),
             _ => None,
         };
         let down = other.and_then(|other| model.keymap.keys(model.place(), other).first().copied());

@@ -12,6 +12,8 @@ struct Cell<'a> {
     text: &'a str,
     columns: usize,
     style: Style,
+    /// Where it stands in the whole text, in bytes.
+    at: usize,
 }
 
 /// Wrap pieces of text into lines of at most `columns`.
@@ -19,20 +21,32 @@ pub(super) fn wrap<'a>(
     pieces: impl IntoIterator<Item = (&'a str, Style)>,
     columns: usize,
 ) -> Vec<Line<'static>> {
+    wrap_placed(pieces, columns).into_iter().map(|(_, line)| line).collect()
+}
+
+/// The same, each line with the place in the text, in bytes, at which it begins.
+pub(super) fn wrap_placed<'a>(
+    pieces: impl IntoIterator<Item = (&'a str, Style)>,
+    columns: usize,
+) -> Vec<(usize, Line<'static>)> {
     let mut lines = Vec::new();
     let mut line: Vec<Cell<'a>> = Vec::new();
     let mut used = 0;
     // Index in `line` before which it may be broken.
     let mut gap = None;
+    let mut at = 0;
+    let finish = |line: &[Cell<'_>], end: usize| (line.first().map_or(end, |c| c.at), finish(line));
     for (text, style) in pieces {
         for grapheme in text.graphemes(true) {
+            let here = at;
+            at += grapheme.len();
             if grapheme == "\n" {
-                lines.push(finish(&line));
+                lines.push(finish(&line, here));
                 line.clear();
                 (used, gap) = (0, None);
                 continue;
             }
-            let cell = Cell { text: grapheme, columns: width(grapheme), style };
+            let cell = Cell { text: grapheme, columns: width(grapheme), style, at: here };
             if cell.columns > columns {
                 continue;
             }
@@ -44,7 +58,7 @@ pub(super) fn wrap<'a>(
                     Some(at) => line.split_off(at),
                     None => Vec::new(),
                 };
-                lines.push(finish(&line));
+                lines.push(finish(&line, here));
                 line = rest;
                 used = line.iter().map(|c| c.columns).sum();
                 gap = None;
@@ -64,7 +78,7 @@ pub(super) fn wrap<'a>(
         }
     }
     if !line.is_empty() {
-        lines.push(finish(&line));
+        lines.push(finish(&line, at));
     }
     lines
 }
@@ -128,6 +142,16 @@ mod tests {
                 assert!(width(&line) <= columns, "{line:?} in {columns}");
             }
         }
+    }
+
+    #[test]
+    fn lines_know_where_they_begin() {
+        let begin = |text: &str, columns| -> Vec<usize> {
+            wrap_placed([(text, Style::new())], columns).iter().map(|(at, _)| *at).collect()
+        };
+        assert_eq!(begin("a red ball moves", 8), [0, 6, 11]);
+        assert_eq!(begin("a\n\nb", 4), [0, 2, 3]);
+        assert_eq!(begin("日本語の字", 5), [0, 6, 12]);
     }
 
     #[test]

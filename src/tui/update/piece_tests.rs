@@ -1,0 +1,330 @@
+//! Clips piece by piece, the search in the caption, earlier prompts, the filter of saved runs.
+
+use std::path::Path;
+
+use super::*;
+use crate::tui::StudioConfig;
+use crate::{
+    record::{Event, EventKind, Segment, Session, Span, StopReason, Turn, Verdict, session::Line},
+    tui::{
+        Ended, SessionEntry, Studio,
+        model::{Layer, Pane},
+        testing::{config, done, press, ready, started, step},
+    },
+};
+
+fn span(start: f64, end: f64) -> Span {
+    Span { start, end }
+}
+
+fn notice(studio: &mut Studio) -> String {
+    studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
+}
+
+fn run_of(effects: &[Effect]) -> Option<&crate::engine::RunRequest> {
+    effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(&**request) } else { None })
+}
+
+/// A studio that captions the first clip in three pieces; the first one runs.
+fn in_pieces() -> (Studio, Vec<Effect>) {
+    let mut studio = ready();
+    let effects = press(&mut studio, "L ctrl-u 1 0 enter");
+    assert_eq!(effects, [Effect::Cut("/demo/0.mp4".into(), 10.0)]);
+    let pieces = vec![span(0.0, 10.0), span(10.0, 20.0), span(20.0, 27.0)];
+    let effects = studio.handle(Msg::Cut(Ok(pieces)));
+    (studio, effects)
+}
+
+fn write(studio: &mut Studio, run: u64, text: &str) -> Vec<Effect> {
+    studio.handle(step(run, &[(text, Verdict::Exact)], 1));
+    studio.handle(done(run, StopReason::Eos, text))
+}
+
+fn screen(studio: &Studio) -> String {
+    crate::tui::picture::describe(&studio.picture(100, 30)).split("--- styles").next().unwrap().to_owned()
+}
+
+#[test]
+fn the_pieces_of_a_clip_run_one_after_another() {
+    let (mut studio, effects) = in_pieces();
+    let request = run_of(&effects).unwrap();
+    assert_eq!((request.run, request.span), (1, Some(span(0.0, 10.0))));
+    assert_eq!(request.segment, Some(Segment { first: 1, index: 0, count: 3 }));
+    let effects = write(&mut studio, 1, "A ball.");
+    assert_eq!(run_of(&effects).unwrap().span, Some(span(10.0, 20.0)));
+    assert_eq!(studio.model().runs.shown, 1, "the piece that is written is shown");
+    let said = screen(&studio);
+    for words in ["0:00 – 0:10", "A ball.", "0:10 – 0:20", "… 1 more piece", "2 of 3 · 0:10 – 0:20"]
+    {
+        assert!(said.contains(words), "no {words:?} in\n{said}");
+    }
+    let effects = write(&mut studio, 2, "It rolls.");
+    assert_eq!(run_of(&effects).unwrap().span, Some(span(20.0, 27.0)));
+    assert!(write(&mut studio, 3, "It stops.").is_empty());
+    // What is copied and saved is the whole.
+    let [Effect::Copy(text)] = &press(&mut studio, "y")[..] else { panic!("nothing copied") };
+    assert!(text.starts_with("[00:00:00.000 --> 00:00:10.000] A ball.\n[00:00:10.000"), "{text}");
+    let [Effect::Write(name, text)] = &press(&mut studio, "s G up enter")[..] else {
+        panic!("nothing saved")
+    };
+    assert_eq!(name, "0-lvspec.srt");
+    assert!(text.ends_with("3\n00:00:20,000 --> 00:00:27,000\nIt stops.\n\n"), "{text}");
+}
+
+#[test]
+fn a_piece_that_is_looked_at_stays_when_the_next_begins() {
+    let (mut studio, _) = in_pieces();
+    write(&mut studio, 1, "A ball.");
+    press(&mut studio, "<");
+    assert!(run_of(&write(&mut studio, 2, "It rolls.")).is_some());
+    assert_eq!((studio.model().runs.all.len(), studio.model().runs.shown), (3, 0));
+    write(&mut studio, 3, "It stops.");
+    // A question is about the piece that is shown; a comparison, too.
+    press(&mut studio, "a");
+    for c in "why?".chars() {
+        press(&mut studio, &c.to_string());
+    }
+    let effects = press(&mut studio, "enter");
+    let request = run_of(&effects).unwrap();
+    assert_eq!((request.span, request.segment), (Some(span(0.0, 10.0)), None));
+    assert_eq!(request.before[0].answer, "A ball.");
+}
+
+#[test]
+fn a_failure_or_a_cancel_ends_all_pieces_and_again_begins_them_anew() {
+    let (mut studio, _) = in_pieces();
+    let failure = Failure { class: FailureClass::Input, error: "broken".into(), hint: None };
+    assert!(studio.handle(Msg::Engine(Event::new(1, EventKind::Failed(failure)))).is_empty());
+    assert!(studio.model().queue.is_empty());
+    let effects = press(&mut studio, "r");
+    let request = run_of(&effects).unwrap();
+    assert_eq!(request.segment, Some(Segment { first: 4, index: 0, count: 3 }));
+    assert_eq!(studio.model().queue.len(), 2);
+    assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(4)]);
+    assert!(studio.handle(done(4, StopReason::Cancelled, "")).is_empty());
+    // A number that is turned does not begin them again by itself.
+    assert!(press(&mut studio, "]").is_empty());
+}
+
+#[test]
+fn a_length_that_cannot_be_is_told() {
+    let mut studio = ready();
+    for typed in ["0", "x", "1 :"] {
+        assert!(press(&mut studio, &format!("L ctrl-u {typed} enter")).is_empty());
+        assert!(notice(&mut studio).contains("at least one second"), "{typed}");
+        assert!(matches!(studio.model().layer, Some(Layer::Segments(_))));
+        press(&mut studio, "esc");
+    }
+    press(&mut studio, "L enter");
+    assert!(studio.handle(Msg::Cut(Err("0.mp4: the file is gone".into()))).is_empty());
+    assert!(notice(&mut studio).contains("gone"));
+    assert!(studio.handle(Msg::Cut(Ok(vec![span(0.0, 1.0)]))).is_empty(), "nobody asked");
+}
+
+/// A saved session of two pieces, the second without an end.
+fn session() -> Session {
+    let mut lines = Vec::new();
+    for (run, start) in [(7u64, 0.0), (8, 30.0)] {
+        let mut kind = started("/v/film.mp4", "naive");
+        if let EventKind::Started { span, segment, .. } = &mut kind {
+            *span = Some(Span { start, end: start + 30.0 });
+            *segment = Some(Segment { first: 7, index: (run - 7) as usize, count: 3 });
+        }
+        let Msg::Engine(one) = step(run, &[("Some words.", Verdict::Exact)], 1) else { panic!("no event") };
+        let Msg::Engine(end) = done(run, StopReason::Eos, "Some words.") else { panic!("no event") };
+        let at = (run - 7) as f64 * 1000.0;
+        lines.push(Line { at_ms: Some(at), event: Event::new(run, kind) });
+        lines.push(Line { at_ms: Some(at + 500.0), event: one });
+        if run == 7 {
+            lines.push(Line { at_ms: Some(at + 600.0), event: end });
+        }
+    }
+    Session { lines, torn: false }
+}
+
+#[test]
+fn a_saved_run_of_pieces_is_replayed_whole() {
+    let mut studio = ready();
+    // Numbers of the session mean nothing here: there is a run 7 already.
+    studio.model().runs.next = 7;
+    studio.handle(Msg::Loaded(Ok(session())));
+    assert!(studio.is_playing() && studio.is_replaying());
+    assert!(!screen(&studio).contains("0:30 – 1:00"));
+    studio.handle(Msg::Advance(550.0));
+    assert_eq!((studio.caption().as_str(), studio.model().runs.shown), ("Some words.", 0));
+    studio.handle(Msg::Advance(100.0));
+    studio.handle(Msg::Advance(10_000.0));
+    assert_eq!(studio.model().runs.shown, 1, "it follows");
+    let said = screen(&studio);
+    assert!(said.contains("0:30 – 1:00") && said.contains("the recording ends here"), "{said}");
+    // Back into the first piece.
+    press(
+        &mut studio,
+        "left left left left left left left left left left left left left left left left left left",
+    );
+    press(
+        &mut studio,
+        "left left left left left left left left left left left left left left left left left left",
+    );
+    assert_eq!(studio.model().runs.shown, 0);
+    assert!(!screen(&studio).contains("0:30 – 1:00"));
+    // It runs again as what it was.
+    let effects = press(&mut studio, "r");
+    let segment = run_of(&effects).unwrap().segment.unwrap();
+    assert_eq!((segment.count, segment.index), (2, 0), "the pieces that are known");
+}
+
+#[test]
+fn a_saved_conversation_is_replayed_with_its_questions() {
+    let mut studio = ready();
+    let mut kind = started("/v/film.mp4", "naive");
+    if let EventKind::Started { before, .. } = &mut kind {
+        before.push(Turn { prompt: "Who is\u{1b}[31m it?".into(), answer: "A ball.".into() });
+    }
+    let lines = vec![Line { at_ms: Some(0.0), event: Event::new(1, kind) }];
+    studio.handle(Msg::Loaded(Ok(Session { lines, torn: false })));
+    let said = screen(&studio);
+    assert!(said.contains("› Who is it?") && said.contains("› Describe the video."), "{said}");
+}
+
+/// A studio whose caption is longer than its pane.
+fn long() -> Studio {
+    let mut studio = ready();
+    press(&mut studio, "enter tab tab");
+    for i in 0..30 {
+        let words = format!(" The ball number {i} rolls over the 緑の星 and goes on.");
+        studio.handle(step(1, &[(&words, Verdict::Exact)], 1));
+    }
+    studio.handle(step(1, &[(" A lone Zeb", Verdict::Exact), ("ra.", Verdict::Loosened)], 2));
+    studio.handle(done(1, StopReason::Eos, ""));
+    studio
+}
+
+#[test]
+fn the_caption_is_searched() {
+    let mut studio = long();
+    assert_eq!(studio.model().focus, Pane::Caption);
+    press(&mut studio, "/ z e b r a");
+    assert!(screen(&studio).contains("/ zebra▏ 1 of 1"), "across tokens:\n{}", screen(&studio));
+    press(&mut studio, "backspace backspace backspace backspace backspace n u m b e r");
+    assert!(screen(&studio).contains("of 30"), "{}", screen(&studio));
+    press(&mut studio, "enter");
+    assert_eq!(studio.model().layer, None);
+    studio.model().search.at = 29;
+    press(&mut studio, "n");
+    let said = screen(&studio);
+    assert!(
+        said.contains("/ number 1 of 30") && said.contains("number 0 rolls"),
+        "round and scrolled:\n{said}"
+    );
+    press(&mut studio, "N");
+    assert!(screen(&studio).contains("30 of 30"));
+    let (laid, up) = (view::caption::lay(studio.model()).unwrap(), studio.model().caption_up);
+    assert!((laid.top(up)..laid.top(up) + laid.rows).contains(&laid.found[29]), "it is seen");
+    press(&mut studio, "esc");
+    assert!(studio.model().search.query.is_empty() && !screen(&studio).contains("of 30"));
+    press(&mut studio, "/ q q q");
+    assert!(screen(&studio).contains("/ qqq▏ no match"));
+    press(&mut studio, "esc n");
+    assert!(notice(&mut studio).contains("nothing is searched"));
+    // The library keeps its own.
+    press(&mut studio, "shift-tab shift-tab / x");
+    assert_eq!(studio.model().library.filter, "x");
+}
+
+#[test]
+fn matches_are_marked_over_line_ends_and_wide_characters() {
+    let mut studio = long();
+    press(&mut studio, "/ 緑 の 星");
+    let wide = view::caption::lay(studio.model()).unwrap();
+    assert_eq!(wide.found.len(), 30);
+    for (line, from) in wide.found.iter().zip(0..) {
+        let here: String = wide.lines[*line..].iter().take(2).map(ToString::to_string).collect();
+        assert!(here.contains('緑'), "match {from}: {here}");
+    }
+    // A blank of the query is a line end, too, and every letter of a match is marked.
+    press(&mut studio, "ctrl-u");
+    studio.model().search.query = "over the 緑の星 and goes on".into();
+    let laid = view::caption::lay(studio.model()).unwrap();
+    assert_eq!(laid.found.len(), 30);
+    let theme = studio.model().theme().clone();
+    let current = theme.style(crate::tui::theme::Role::Selection).bg;
+    let marked: String = laid
+        .lines
+        .iter()
+        .flat_map(|l| &l.spans)
+        .filter(|s| s.style.bg == current)
+        .map(|s| s.content.as_ref())
+        .collect();
+    assert_eq!(marked.replace(' ', ""), "overthe緑の星andgoeson");
+}
+
+#[test]
+fn earlier_prompts_come_back() {
+    let history = vec!["Who is it?".to_owned(), "What moves\nand why?".into()];
+    let (mut studio, _) = Studio::new(&StudioConfig { history, ..config() }).unwrap();
+    studio.handle(Msg::Resize(100, 30));
+    press(&mut studio, "e alt-up");
+    assert_eq!(studio.prompt(), "What moves\nand why?");
+    press(&mut studio, "ctrl-r w h o");
+    assert!(screen(&studio).contains("Earlier prompts"), "{}", screen(&studio));
+    press(&mut studio, "enter");
+    assert_eq!((studio.prompt().as_str(), studio.model().focus), ("Who is it?", Pane::Prompt));
+    press(&mut studio, "ctrl-r z z z enter");
+    assert_eq!(studio.prompt(), "Who is it?");
+    press(&mut studio, "ctrl-r enter");
+    assert_eq!(studio.prompt(), "What moves\nand why?", "the newest");
+    press(&mut studio, "ctrl-r down enter");
+    assert_eq!(studio.prompt(), "Who is it?", "the one before");
+}
+
+fn entry(name: &str, text: &str) -> SessionEntry {
+    SessionEntry {
+        path: Path::new("/sessions").join(name),
+        age_s: 5,
+        bytes: 2_000_000,
+        clip: format!("{name}.mp4"),
+        pieces: Some((2, 3)),
+        before: vec![],
+        prompt: "Describe it.".into(),
+        method: "naive".into(),
+        lossless: true,
+        target: "t".into(),
+        ended: Ended::Done(StopReason::Eos),
+        text: text.into(),
+        stats: Box::default(),
+    }
+}
+
+#[test]
+fn saved_runs_are_filtered_by_what_they_say() {
+    let mut studio = ready();
+    press(&mut studio, "S");
+    studio.handle(Msg::Listed(Ok(vec![
+        entry("harbour", "A ship."),
+        entry("park", "A red ball."),
+        entry("sea", "Red ships."),
+    ])));
+    let said = screen(&studio);
+    assert!(said.contains("3 runs, 5.7 MiB") || said.contains("3 runs, 6"), "{said}");
+    assert!(said.contains("2 of 3 pieces"), "{said}");
+    press(&mut studio, "/ r e d");
+    assert_eq!(studio.model().sessions.shown, [1, 2]);
+    press(&mut studio, "space s h i p enter");
+    assert_eq!(
+        (studio.model().layer.clone(), studio.model().sessions.shown.clone()),
+        (Some(Layer::Sessions), vec![2])
+    );
+    assert_eq!(press(&mut studio, "d y"), [Effect::Delete("/sessions/sea".into())]);
+    studio.handle(Msg::Listed(Ok(vec![entry("harbour", "A ship."), entry("park", "A red ball.")])));
+    assert!(studio.model().sessions.shown.is_empty(), "the filter stays");
+    assert!(press(&mut studio, "enter").is_empty());
+    // Esc clears it, then closes.
+    press(&mut studio, "esc");
+    assert_eq!(
+        (studio.model().sessions.shown.len(), studio.model().layer.clone()),
+        (2, Some(Layer::Sessions))
+    );
+    press(&mut studio, "esc");
+    assert_eq!(studio.model().layer, None);
+}

@@ -1,0 +1,280 @@
+//! What the caption pane says, as paragraphs: what was asked, every token in the style of its verdict, how it ended; of a clip in
+//! pieces all of them under their times. Laid out as lines, with the places that others scroll to.
+
+use std::borrow::Cow;
+
+use ratatui::{
+    style::{Modifier, Style},
+    text::{Line, Span},
+};
+
+use super::wrap::{hang, wrap, wrap_placed};
+use crate::{
+    record::{StopReason, Verdict},
+    tui::{
+        Theme,
+        model::{
+            EngineState, Model,
+            run::{Run, RunState},
+            search::matches,
+        },
+        text,
+        theme::Role,
+    },
+};
+
+/// How the token under the cursor stands out, with and without colours.
+const CURSOR: Modifier = Modifier::REVERSED;
+
+/// The sign between two steps.
+const EDGE: &str = "╎";
+
+/// Text in one style.
+type Part<'a> = (Cow<'a, str>, Style);
+
+/// The lines, and where something is that one may want to see.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Laid {
+    pub lines: Vec<Line<'static>>,
+    /// How many of them fit.
+    pub rows: usize,
+    /// The line of the token cursor.
+    pub cursor: Option<usize>,
+    /// The line at which the shown one of several pieces begins.
+    pub piece: Option<usize>,
+    /// The lines at which the matches of the search begin.
+    pub found: Vec<usize>,
+}
+
+impl Laid {
+    /// Lines beyond those that fit.
+    pub fn overflow(&self) -> usize {
+        self.lines.len().saturating_sub(self.rows)
+    }
+
+    /// The first line that is seen, where `up` lines are below the last one.
+    pub fn top(&self, up: usize) -> usize {
+        self.overflow() - up.min(self.overflow())
+    }
+
+    /// How many lines have to be below the last one so that this line is seen, and one of what stands around it; none where it
+    /// is seen already.
+    pub fn scroll_to(&self, line: usize, up: usize) -> Option<usize> {
+        let (most, top) = (self.overflow(), self.top(up));
+        let wanted = if line < top + 1 {
+            line.saturating_sub(1)
+        } else if line + 2 > top + self.rows {
+            (line + 2).saturating_sub(self.rows).min(most)
+        } else {
+            return None;
+        };
+        Some(most - wanted.min(most))
+    }
+}
+
+/// Lay the pane's text out in so many columns.
+pub(super) fn lay(model: &Model, theme: &Theme, columns: usize) -> Laid {
+    let Some(shown) = model.runs.shown() else {
+        return Laid { lines: welcome(model, theme, columns), ..Laid::default() };
+    };
+    let mut writer = Writer { model, theme, columns, laid: Laid::default() };
+    let runs = model.runs.together(shown);
+    for (i, run) in runs.iter().enumerate() {
+        // What a replay has not come to is not there yet.
+        if run.state == RunState::Sent && run.about.replayed && run.id != shown.id {
+            continue;
+        }
+        if let Some(span) = run.about.span.filter(|_| run.group().is_some()) {
+            if i > 0 {
+                writer.gap();
+            }
+            let here = run.id == shown.id;
+            if here {
+                writer.laid.piece = Some(writer.laid.lines.len());
+            }
+            let style = theme.style(if here { Role::Accent } else { Role::Dim });
+            writer.say(vec![(span.to_string().into(), style)]);
+        }
+        if i == 0 {
+            writer.conversation(run);
+        }
+        writer.caption(run, run.id == shown.id);
+    }
+    let more = model
+        .queue
+        .iter()
+        .filter(|w| shown.group().is_some() && w.about.segment.map(|s| s.first) == shown.group());
+    let more = more.count();
+    if more > 0 {
+        writer.gap();
+        let words = if more == 1 { "… 1 more piece".to_owned() } else { format!("… {more} more pieces") };
+        writer.say(vec![(words.into(), theme.style(Role::Dim))]);
+    }
+    writer.laid
+}
+
+struct Writer<'a> {
+    model: &'a Model,
+    theme: &'a Theme,
+    columns: usize,
+    laid: Laid,
+}
+
+impl Writer<'_> {
+    fn gap(&mut self) {
+        self.laid.lines.push(Line::default());
+    }
+
+    /// One paragraph, with what is searched marked.
+    fn say(&mut self, parts: Vec<Part<'_>>) {
+        let first = self.laid.lines.len();
+        let found = match self.model.search.query.as_str() {
+            "" => Vec::new(),
+            query => matches(&parts.iter().map(|(text, _)| text.as_ref()).collect::<String>(), query),
+        };
+        let current = self.model.search.at.checked_sub(self.laid.found.len());
+        let parts = if found.is_empty() { parts } else { self.marked(parts, &found, current) };
+        let lines = wrap_placed(parts.iter().map(|(text, style)| (text.as_ref(), *style)), self.columns);
+        for range in &found {
+            let line = lines.partition_point(|(at, _)| *at <= range.start).saturating_sub(1);
+            self.laid.found.push(first + line);
+        }
+        self.laid.lines.extend(lines.into_iter().map(|(_, line)| line));
+    }
+
+    /// The parts, divided where a match begins or ends; the current one stands out most.
+    fn marked<'p>(
+        &self,
+        parts: Vec<Part<'p>>,
+        found: &[std::ops::Range<usize>],
+        current: Option<usize>,
+    ) -> Vec<Part<'p>> {
+        let other = self.theme.style(Role::SelectionDim).add_modifier(Modifier::UNDERLINED);
+        let mut out = Vec::new();
+        let mut at = 0;
+        for (text, style) in parts {
+            let (begin, end) = (at, at + text.len());
+            at = end;
+            let edges = found.iter().flat_map(|r| [r.start, r.end]).filter(|e| (begin + 1..end).contains(e));
+            let mut edges: Vec<usize> = edges.collect();
+            edges.push(end);
+            let mut from = begin;
+            for to in edges {
+                let inside = found.iter().position(|r| r.start <= from && to <= r.end && from < to);
+                let style = match inside {
+                    Some(i) if Some(i) == current => style.patch(self.theme.style(Role::Selection)),
+                    Some(_) => style.patch(other),
+                    None => style,
+                };
+                out.push((Cow::Owned(text[from - begin..to - begin].to_owned()), style));
+                from = to;
+            }
+        }
+        out
+    }
+
+    /// What was asked and answered before, and what is asked now; nothing where this is the first question.
+    fn conversation(&mut self, run: &Run) {
+        let (dim, asked) = (self.theme.style(Role::Dim), self.theme.style(Role::Accent));
+        let question = |words: &str| vec![("› ".into(), asked), (text::clean(words).into(), asked)];
+        for turn in &run.about.before {
+            self.say(question(&turn.prompt));
+            self.say(vec![(text::clean(&turn.answer).into(), dim)]);
+            self.gap();
+        }
+        if !run.about.before.is_empty() {
+            self.say(question(&run.about.prompt));
+        }
+    }
+
+    /// A caption as far as it is written, and how it ended.
+    fn caption(&mut self, run: &Run, shown: bool) {
+        let theme = self.theme;
+        let cursor = self.model.inspector.filter(|_| shown).map(|i| i.token);
+        let cursor = cursor.map(|token| token.min(run.token_count().saturating_sub(1)));
+        let starts = step_starts(self.model, run);
+        let parts = run.pieces.iter().flat_map(|p| {
+            let here = cursor.is_some_and(|n| p.tokens.contains(&n));
+            let style = theme.verdict(p.verdict);
+            let edge = starts.contains(&p.tokens.start).then_some((EDGE.into(), theme.style(Role::Dim)));
+            let style = if here { style.add_modifier(CURSOR) } else { style };
+            edge.into_iter().chain([(Cow::Borrowed(p.text.as_str()), style)])
+        });
+        let first = self.laid.lines.len();
+        self.say(parts.collect());
+        if cursor.is_some() {
+            let here = |l: &Line<'_>| l.spans.iter().any(|s| s.style.add_modifier.contains(CURSOR));
+            self.laid.cursor = self.laid.lines[first..].iter().position(here).map(|at| first + at);
+        }
+        self.ending(run);
+    }
+
+    fn ending(&mut self, run: &Run) {
+        let (dim, bad) = (self.theme.style(Role::Dim), self.theme.style(Role::Bad));
+        let words: Vec<(&str, Style)> = match &run.state {
+            RunState::Failed(failure) => {
+                let hint = failure.hint.as_deref().map(|hint| (hint, dim));
+                [("✗ ", bad), (failure.error.as_str(), bad)].into_iter().chain(hint).collect()
+            }
+            RunState::Done(StopReason::Cancelled) => vec![("— cancelled", dim)],
+            RunState::CutOff => vec![("— the recording ends here", dim)],
+            RunState::Done(StopReason::Length) => vec![("— stopped at the token limit", dim)],
+            RunState::Done(StopReason::Eos) if run.pieces.is_empty() => {
+                vec![("— the target wrote nothing", dim)]
+            }
+            RunState::Sent | RunState::Working { .. } if run.pieces.is_empty() => vec![("…", dim)],
+            _ => return,
+        };
+        if !run.pieces.is_empty() {
+            self.gap();
+        }
+        // A failure's sign belongs to its words, the way out stands by itself.
+        let (said, hint) = words.split_at(if words[0].0 == "✗ " { 2 } else { words.len() });
+        self.say(said.iter().map(|(text, style)| (Cow::Borrowed(*text), *style)).collect());
+        for (hint, style) in hint {
+            self.gap();
+            self.say(vec![(Cow::Borrowed(*hint), *style)]);
+        }
+    }
+}
+
+/// The numbers of the tokens before which a step ends, where that is to be shown. While something is searched the
+/// text stays whole.
+fn step_starts(model: &Model, run: &Run) -> std::collections::HashSet<usize> {
+    let mut n = 0;
+    let start = |step: &crate::record::Step| {
+        let start = n;
+        n += step.tokens.len();
+        start
+    };
+    let steps = run.steps.iter().filter(|_| model.boundaries && model.search.query.is_empty());
+    steps.map(start).filter(|start| *start > 0).collect()
+}
+
+/// What stands there before the first run.
+fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    let dim = theme.style(Role::Dim);
+    if let EngineState::Failed(failure) = &model.engine {
+        let mut lines = wrap([(format!("✗ {}", failure.error).as_str(), theme.style(Role::Bad))], columns);
+        if let Some(hint) = &failure.hint {
+            lines.push(Line::default());
+            lines.extend(wrap([(hint.as_str(), dim)], columns));
+        }
+        return lines;
+    }
+    let mut lines = wrap(
+        [(
+            "Choose a clip, write a prompt, press Enter. The caption streams here, and every token shows how it \
+             was verified:",
+            dim,
+        )],
+        columns,
+    );
+    lines.push(Line::default());
+    let shown = [Verdict::Exact, Verdict::Loosened, Verdict::Shifted, Verdict::Corrected, Verdict::Bonus];
+    for verdict in shown {
+        let name = Span::styled(verdict.name(), theme.verdict(verdict));
+        lines.extend(hang(name, 11, (verdict.why(), dim), columns));
+    }
+    lines
+}
