@@ -4,7 +4,6 @@ use std::{
     io::IsTerminal,
     path::PathBuf,
     sync::Arc,
-    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -36,8 +35,12 @@ const TICK: Duration = Duration::from_millis(120);
 const PLAY: Duration = Duration::from_millis(34);
 /// How long a terminal may take to tell of itself.
 const ASKED: Duration = Duration::from_millis(400);
-/// Messages taken in before the screen is looked after again.
+/// Messages of the engine taken in before the screen is looked after again.
 const BATCH: usize = 512;
+/// How long a burst of keys is taken in before the screen is looked after.
+const BURST: Duration = Duration::from_millis(30);
+/// How long is waited for the next key of a burst.
+const AT_ONCE: Duration = Duration::from_micros(200);
 
 /// Run the studio on the terminal until the user leaves or a signal ends it.
 ///
@@ -183,22 +186,24 @@ impl Driver {
                     }
                 },
                 event = keys.next() => {
-                    let mut next = Some(event);
+                    let (begun, mut next) = (Instant::now(), event);
                     // A burst of keys, as of a paste into a simple terminal, is one frame.
-                    for _ in 0..BATCH {
-                        match next.take() {
-                            Some(Some(Ok(event))) => self.on_terminal(event)?,
-                            Some(Some(Err(source))) => {
+                    loop {
+                        match next {
+                            Some(Ok(event)) => self.on_terminal(event)?,
+                            Some(Err(source)) => {
                                 return Err(StudioError::Terminal { doing: "read from", source });
                             }
                             // The terminal is gone.
-                            Some(None) => self.leaving = true,
-                            None => break,
+                            None => self.leaving = true,
                         }
-                        next = waiting(&mut keys).await;
-                    }
-                    if let Some(Some(Ok(event))) = next {
-                        self.on_terminal(event)?;
+                        if self.leaving || self.edit.is_some() || begun.elapsed() > BURST {
+                            break;
+                        }
+                        next = match waiting().transpose() {
+                            Some(event) => Some(event),
+                            None => break,
+                        };
                     }
                 }
                 event = events.recv(), if engine_lives => {
@@ -405,16 +410,13 @@ impl Driver {
     }
 }
 
-/// The next event if it is there already; none also where the next one takes its time.
+/// The next event if it is there already.
 ///
-/// Asked with the waker of the driver itself: the stream keeps the first waker that it is asked with until the next event,
-/// so a look with any other waker (as `now_or_never` has one) would leave the driver asleep through that event.
-async fn waiting(keys: &mut EventStream) -> Option<Option<std::io::Result<TerminalEvent>>> {
-    std::future::poll_fn(|context| {
-        Poll::Ready(match keys.poll_next_unpin(context) {
-            Poll::Ready(event) => Some(event),
-            Poll::Pending => None,
-        })
-    })
-    .await
+/// Not asked of the stream: it looks for events that are already read on another thread only, one by one, which made a
+/// text of 200 kB that arrives as keys last a minute.
+fn waiting() -> std::io::Result<Option<TerminalEvent>> {
+    match crossterm::event::poll(AT_ONCE)? {
+        true => crossterm::event::read().map(Some),
+        false => Ok(None),
+    }
 }

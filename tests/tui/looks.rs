@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use specreel::{
     record::{EventKind, Failure, FailureClass, Span, StopReason},
-    tui::{Effect, Key, Msg, Studio, Theme, picture},
+    tui::{Effect, Msg, Studio, Theme, picture},
 };
 
 use crate::script::{
@@ -215,11 +215,14 @@ fn a_clip_in_pieces_and_a_search_in_it() {
             engine(&mut studio, run, EventKind::Step(step.clone()));
         }
         look("pieces", &studio, size);
-        studio.handle(Msg::Key(Key::parse("tab").unwrap()));
-        press(&mut studio, "tab / t h e");
-        look("search", &studio, size);
+        // Where panes stand one above another, a caption that is written has the focus by itself.
+        if size.0 == 120 {
+            press(&mut studio, "tab tab");
+        }
+        press(&mut studio, "/ t h e");
+        look("caption_search", &studio, size);
         press(&mut studio, "enter n n");
-        look("search_next", &studio, size);
+        look("caption_search_next", &studio, size);
     }
 }
 

@@ -104,6 +104,10 @@ impl Prompt {
             // Enter runs and Tab changes panes; neither may reach the text by another way.
             KeyCode::Enter | KeyCode::Tab | KeyCode::Esc | KeyCode::F(_) => {}
             KeyCode::Char(_) if key.typed().is_some() && self.is_full() => return false,
+            // As in every line of text; the editor would undo.
+            KeyCode::Char('u') if key.ctrl => {
+                self.editor.delete_line_by_head();
+            }
             _ => {
                 self.editor.input(key.to_editor());
             }

@@ -20,8 +20,11 @@ use crate::{
     },
 };
 
-/// Columns of all but the clip's name.
-const FIXED: usize = 10 + 18 + 3 + 8 + 9 + 7 + 7 + 9;
+/// Columns of all but the clip's name and the file's size.
+const FIXED: usize = 10 + 18 + 3 + 8 + 9 + 7 + 7;
+/// Columns of the size, and of the name beside which it is shown.
+const SIZE: usize = 9;
+const ROOMY: usize = 14;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let (area, inner) = popup(frame, theme, 104, frame.area().height, "Saved runs");
@@ -44,9 +47,10 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let below = (inner.height / 3).clamp(4, 10);
     let rows = usize::from(inner.height.saturating_sub(below + 1)).max(1);
     place_in_list(list.cursor, shown.len(), rows, theme, frame, area);
-    let clip = columns.saturating_sub(FIXED).max(8);
+    let size = columns >= FIXED + ROOMY + SIZE;
+    let clip = columns.saturating_sub(FIXED + if size { SIZE } else { 0 }).max(8);
     let head = format!(
-        "{:<10}{}{}{:>8}{:>9}{:>7}{:>7}{:>9}",
+        "{:<10}{}{}{:>8}{:>9}{:>7}{:>7}{}",
         "",
         text::pad("clip", clip),
         text::pad("method", 21),
@@ -54,7 +58,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         "tok/s",
         "tau",
         "loose",
-        "size"
+        if size { "     size" } else { "" }
     );
     let mut lines = vec![Line::styled(text::fit(&head, columns), dim)];
     let top = window_top(list.cursor, shown.len(), rows);
@@ -62,7 +66,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         lines.push(Line::styled("None of them says this.", dim));
     }
     for (i, entry) in shown.into_iter().enumerate().skip(top).take(rows) {
-        lines.push(line(entry, i == list.cursor, clip, columns, theme));
+        lines.push(line(entry, i == list.cursor, (clip, size), columns, theme));
     }
     frame.render_widget(Paragraph::new(lines), Rect { height: rows as u16 + 1, ..inner });
     if let Some(entry) = list.selected() {
@@ -90,7 +94,14 @@ fn foot(model: &Model, entries: &[SessionEntry], theme: &Theme, frame: &mut Fram
     }
 }
 
-fn line(entry: &SessionEntry, here: bool, clip: usize, columns: usize, theme: &Theme) -> Line<'static> {
+/// One run; `clip` columns for the clip's name, and the size of its file where there is room for it.
+fn line(
+    entry: &SessionEntry,
+    here: bool,
+    (clip, size): (usize, bool),
+    columns: usize,
+    theme: &Theme,
+) -> Line<'static> {
     let of = |style: Style| if here { Style::new() } else { style };
     let dim = of(theme.style(Role::Dim));
     let stats = &entry.stats;
@@ -116,7 +127,9 @@ fn line(entry: &SessionEntry, here: bool, clip: usize, columns: usize, theme: &T
         Ended::Failed(_) => spans.push(Span::styled(format!("{:>31}", "failed"), of(theme.style(Role::Bad)))),
         Ended::Open => spans.push(Span::styled(format!("{:>31}", "cut off"), of(theme.style(Role::Warn)))),
     }
-    spans.push(Span::styled(format!("{:>9}", units::bytes(entry.bytes)), dim));
+    if size {
+        spans.push(Span::styled(format!("{:>SIZE$}", units::bytes(entry.bytes)), dim));
+    }
     let mut line = Line::from(spans);
     if here {
         line.push_span(Span::raw(" ".repeat(columns.saturating_sub(line.width()))));
