@@ -1,6 +1,9 @@
 //! Looking at the file system for the library. Everything here may block and runs off the studio's thread.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use super::{Msg, model::library::Found, scan::scan, text};
 use crate::speculate::Method;
@@ -28,7 +31,6 @@ pub(crate) fn open(typed: &str) -> Msg {
 
 /// Keep a method as a file of its own; one that is there is left alone.
 pub(crate) fn save_method(file: PathBuf, method: Method) -> Result<(PathBuf, Method), String> {
-    use std::io::Write;
     let shown = text::clean_line(&file.to_string_lossy());
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(|e| format!("cannot make the folder of {shown}: {e}"))?;
@@ -48,7 +50,6 @@ pub(crate) fn save_method(file: PathBuf, method: Method) -> Result<(PathBuf, Met
 
 /// Write a text to a new file of this name here; where there is one, to `name-2` and so on.
 pub(crate) fn write_new(name: &str, text: &str) -> Result<PathBuf, String> {
-    use std::io::Write;
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, "txt"));
     for n in 1..1000 {
         let more = if n > 1 { format!("-{n}") } else { String::new() };
@@ -69,7 +70,6 @@ pub(crate) fn write_new(name: &str, text: &str) -> Result<PathBuf, String> {
 
 /// Let the user edit a text in the editor of $VISUAL or $EDITOR, and take it back. The terminal is the editor's meanwhile.
 pub(crate) fn edit(text: &str) -> Result<String, String> {
-    use std::io::Write;
     let chosen = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
     let command = chosen.filter(|c| !c.trim().is_empty()).unwrap_or_else(|| "vi".into());
     let file = std::env::temp_dir().join(format!("specreel-prompt-{}.md", std::process::id()));
@@ -103,6 +103,30 @@ fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(typed),
     }
+}
+
+/// Put a file in its place as a whole, readable by the user alone: what somebody watches and asks is nobody else's business.
+///
+/// # Errors
+/// The system does not write it; what was there before is still there.
+pub(crate) fn replace_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let beside = file.with_extension(format!("{}.new", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&beside).and_then(|mut new| {
+        new.write_all(bytes)?;
+        new.sync_all()
+    });
+    let placed = written.and_then(|()| std::fs::rename(&beside, file));
+    if placed.is_err() {
+        std::fs::remove_file(&beside).ok();
+    }
+    placed
 }
 
 #[cfg(test)]

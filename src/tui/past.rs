@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use super::model::prompt::MAX_HISTORY;
+use super::{files, model::prompt::MAX_HISTORY};
 
 /// Larger files are no prompts.
 const MAX_BYTES: u64 = 64 << 20;
@@ -76,15 +76,7 @@ fn shorten(file: &Path) -> io::Result<()> {
         text.extend(serde_json::to_vec(&prompt)?);
         text.push(b'\n');
     }
-    let beside = file.with_extension(format!("{}.new", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.create(true).write(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut new = options.open(&beside)?;
-    new.write_all(&text)?;
-    new.sync_all()?;
-    std::fs::rename(&beside, file)
+    files::replace_private(file, &text)
 }
 
 #[cfg(test)]

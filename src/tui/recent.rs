@@ -4,7 +4,7 @@
 //! longer there are left out when it is read.
 
 use std::{
-    io::{ErrorKind, Write},
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::Mutex,
 };
@@ -44,7 +44,8 @@ pub(crate) fn remember(list: &Path, file: &Path) -> Result<(), String> {
     // A name that is no text cannot stand in a list of texts.
     let names: Vec<&str> = paths.iter().filter_map(|p| p.to_str()).collect();
     let text = serde_json::to_string_pretty(&names).unwrap_or_default() + "\n";
-    write(list, &text).map_err(|e| format!("cannot write the list of recent files {}: {e}", list.display()))
+    files::replace_private(list, text.as_bytes())
+        .map_err(|e| format!("cannot write the list of recent files {}: {e}", list.display()))
 }
 
 fn read(list: &Path) -> Result<Vec<PathBuf>, String> {
@@ -58,27 +59,6 @@ fn read(list: &Path) -> Result<Vec<PathBuf>, String> {
     let mut paths: Vec<PathBuf> = serde_json::from_str(&text).map_err(|e| trouble(e.to_string()))?;
     paths.truncate(MOST);
     Ok(paths)
-}
-
-fn write(list: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(folder) = list.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let new = list.with_extension(format!("{}.new", std::process::id()));
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    // What somebody watches is nobody else's business.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&new).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    let placed = written.and_then(|()| std::fs::rename(&new, list));
-    if placed.is_err() {
-        std::fs::remove_file(&new).ok();
-    }
-    placed
 }
 
 #[cfg(test)]

@@ -68,31 +68,30 @@ fn a_text_that_arrives_as_keys_is_taken_in() {
     assert_eq!(t.exit_code(), 0);
 }
 
-#[test]
-fn a_terminal_that_reads_nothing_stops_nothing() {
+/// A studio that captions while its terminal reads nothing, once the caption is written.
+fn unread() -> Terminal {
     let mut t = studio(100, 30, &[]);
     t.wait("● ready");
     t.stop_reading();
-    // More than a terminal's line holds is drawn before and after the run.
+    // More than a terminal's line holds is drawn.
     for _ in 0..20 {
         t.keys("mq");
     }
     t.keys("\r");
     t.until_session(|text| text.contains("\"event\":\"done\""));
+    t
+}
+
+#[test]
+fn a_terminal_that_reads_nothing_stops_nothing() {
+    let mut t = unread();
     t.signal("-TERM");
     t.wait_end();
 }
 
 #[test]
 fn a_terminal_that_was_stopped_goes_on_with_the_newest_picture() {
-    let mut t = studio(100, 30, &[]);
-    t.wait("● ready");
-    t.stop_reading();
-    for _ in 0..20 {
-        t.keys("mq");
-    }
-    t.keys("\r");
-    t.until_session(|text| text.contains("\"event\":\"done\""));
+    let mut t = unread();
     t.go_on_reading();
     t.wait("done");
     t.wait("tau");
@@ -123,6 +122,17 @@ fn without_utf8_everything_is_drawn_in_ascii() {
     let mut t =
         Terminal::start_with(100, 30, &[&args[..], &["--charset", "utf-8"]].concat(), &[("LC_ALL", "C")]);
     t.wait("● ready");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_meters_tell_the_memory() {
+    let mut t = studio(120, 60, &[]);
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("MB at most");
     t.keys("q");
     assert_eq!(t.exit_code(), 0);
 }

@@ -128,15 +128,21 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
     Waiting { request, about }
 }
 
-fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
+/// The chosen method; none where nothing can be run, which is said.
+pub(super) fn method_to_run(model: &mut Model) -> Option<Method> {
     if let Some(problem) = engine_problem(model) {
         model.note(Tone::Bad, problem);
-        return Vec::new();
+        return None;
     }
-    let Some(method) = model.methods.current().cloned() else {
+    let method = model.methods.current().cloned();
+    if method.is_none() {
         model.note(Tone::Bad, "there is no method to run");
-        return Vec::new();
-    };
+    }
+    method
+}
+
+fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
+    let Some(method) = method_to_run(model) else { return Vec::new() };
     // What waits is not wanted any more.
     model.queue.clear();
     model.cutting = None;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{engine_problem, runs};
+use super::runs;
 use crate::{
     record::{Segment, Span, span},
     tui::{
@@ -48,14 +48,7 @@ pub(super) fn cut(model: &mut Model, pieces: Result<Vec<Span>, String>) -> Vec<E
 
 /// Run all pieces of a subject with the chosen method.
 pub(super) fn begin(model: &mut Model, subject: Subject) -> Vec<Effect> {
-    if let Some(problem) = engine_problem(model) {
-        model.note(Tone::Bad, problem);
-        return Vec::new();
-    }
-    let Some(method) = model.methods.current().cloned() else {
-        model.note(Tone::Bad, "there is no method to run");
-        return Vec::new();
-    };
+    let Some(method) = runs::method_to_run(model) else { return Vec::new() };
     let pieces = Arc::clone(&subject.pieces);
     let (first, count) = (model.runs.next, pieces.len());
     let run = |(index, span): (usize, &Span)| {

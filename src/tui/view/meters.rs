@@ -10,7 +10,7 @@ use ratatui::{
 
 use super::{bars, has_focus, history, panel, title};
 use crate::{
-    record::{Baseline, BaselineKind, Speedup, Stats, Timings},
+    record::{Baseline, BaselineKind, Speedup, Stats, Timings, units},
     tui::{
         Theme,
         model::{
@@ -75,6 +75,7 @@ impl Pen<'_> {
             Group { rank: 4, lines: vec![self.verdicts()] },
             Group { rank: 5, lines: if tall { self.time_bars() } else { vec![self.time_line()] } },
             Group { rank: 6, lines: vec![self.visual()] },
+            Group { rank: 7, lines: self.memory() },
         ];
         let mut used: usize = groups.iter().map(|g| g.lines.len()).sum();
         while used > self.rows {
@@ -358,6 +359,19 @@ impl Pen<'_> {
             line.push_span(Span::styled("–", self.dim()));
         }
         line
+    }
+
+    /// The most memory that the process has taken so far; nothing where the run has not ended or the system does not tell.
+    fn memory(&self) -> Vec<Line<'static>> {
+        let bytes = self.run.stats.peak_memory_bytes;
+        if bytes == 0 {
+            return Vec::new();
+        }
+        let words = format!("{} at most", units::bytes(bytes));
+        vec![Line::from(vec![
+            self.name("memory"),
+            Span::raw(text::fit(&words, self.columns.saturating_sub(NAME))),
+        ])]
     }
 
     fn visual(&self) -> Line<'static> {
