@@ -67,11 +67,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, ports: &Ports) -> i32 
 
 fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
     use args::Command;
-    if let Some(Command::Config(args)) = &cli.command {
-        // Also where the file is wrong.
-        return settings::run(args);
-    }
-    let config = config::Config::load()?;
+    let config = match &cli.command {
+        // It tells what is wrong with the file.
+        Some(Command::Config(_)) => config::Config::default(),
+        _ => config::Config::load()?,
+    };
     match cli.command {
         None => studio(cli.studio, &config, ports),
         Some(Command::Caption(args)) => caption::run(&args, &config, ports),

@@ -6,9 +6,12 @@ use super::args::{CharsetChoice, ColorChoice};
 
 /// True if the studio can be drawn: keys come in, pictures go out.
 pub fn can_draw() -> bool {
-    std::io::stdin().is_terminal()
-        && std::io::stdout().is_terminal()
-        && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !is_dumb()
+}
+
+/// True if the terminal says that it can only be written to line by line.
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|t| t == "dumb")
 }
 
 /// True if text on stdout is to be coloured.

@@ -138,10 +138,20 @@ impl Theme {
     /// # Errors
     /// There is none of that name.
     pub fn built_in(name: &str, depth: ColorDepth) -> Result<Self, StudioError> {
-        let themes = Self::all(None, depth)?;
-        let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
-        let found = themes.into_iter().find(|t| t.name == name);
-        found.ok_or_else(|| StudioError::NoTheme { name: name.into(), known })
+        let mut themes = Self::all(None, depth)?;
+        let at = Self::position(&themes, name)?;
+        Ok(themes.swap_remove(at))
+    }
+
+    /// The place of the theme of this name.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub(crate) fn position(themes: &[Self], name: &str) -> Result<usize, StudioError> {
+        themes.iter().position(|t| t.name == name).ok_or_else(|| {
+            let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
+            StudioError::NoTheme { name: name.into(), known }
+        })
     }
 
     /// What a theme may say, as a JSON schema.

@@ -34,8 +34,7 @@ impl Board {
     /// # Errors
     /// There is no theme as configured, or a theme file is wrong (class input).
     pub fn new(title: &str, recursive: bool, config: &Config) -> Result<Option<Self>, Failure> {
-        let dumb = std::env::var_os("TERM").is_some_and(|t| t == "dumb");
-        if dumb || !std::io::stderr().is_terminal() || size().is_none() {
+        if terminal::is_dumb() || !std::io::stderr().is_terminal() || size().is_none() {
             return Ok(None);
         }
         let themes = Dirs::find().map(|dirs| dirs.config.join("themes"));

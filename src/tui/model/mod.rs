@@ -327,10 +327,7 @@ pub(crate) fn theme_at(themes: &[Theme], name: &str) -> Result<usize, StudioErro
         "auto" | "" => guess_theme(std::env::var("COLORFGBG").ok().as_deref()),
         name => name,
     };
-    themes.iter().position(|t| t.name == wanted).ok_or_else(|| {
-        let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
-        StudioError::NoTheme { name: wanted.into(), known }
-    })
+    Theme::position(themes, wanted)
 }
 
 /// Dark or light by the terminal's word (`COLORFGBG` = "foreground;background" as ANSI numbers).

@@ -217,11 +217,9 @@ fn numbers(
     };
     let style = if fastest { theme.style(Role::Good) } else { Style::new() };
     let words = [format!("{:.1}", stats.tokens_per_second), speedup, tau, loose, differs];
-    let mut i = 0;
-    words.map(|words| {
-        let Column { head, width, .. } = &COLUMNS[i];
-        i += 1;
-        Span::styled(format!("{words:>width$}"), if *head == "speedup" { style } else { Style::new() })
+    std::array::from_fn(|i| {
+        let Column { head, width, .. } = COLUMNS[i];
+        Span::styled(format!("{:>width$}", words[i]), if head == "speedup" { style } else { Style::new() })
     })
 }
 
