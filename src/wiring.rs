@@ -46,7 +46,7 @@ impl tui::EnginePort for Port {
 }
 
 fn studio(start: resolve::Studio) -> Result<i32, Failure> {
-    let (handle, events) = Engine::start()?;
+    let (handle, events) = Engine::start_behind()?;
     if start.ignore_memory {
         handle.send(Command::IgnoreMemory)?;
     }

@@ -36,7 +36,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Caption a video.
 pub fn run(args: &CaptionArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
     let CaptionArgs { video, part, run, output } = args;
-    part.check()?;
+    part.span.check()?;
     let mut caption = resolve::wanted(video, run, config)?;
     resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
     caption.request.logprobs = output.logprobs as usize;

@@ -14,6 +14,7 @@ mod complete;
 pub mod config;
 pub mod dirs;
 mod doctor;
+mod fault;
 mod grid;
 mod inspect;
 mod interrupt;
@@ -55,8 +56,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, ports: &Ports) -> i32 
         Err(error) => return report::usage(&error, arguments.iter().any(|a| a == "--json")),
     };
     let json = cli.json();
-    let _log = log::start();
-    let outcome = dispatch(cli, ports);
+    let log = log::start();
+    fault::watch(log.is_some());
+    let outcome = fault::caught(|| dispatch(cli, ports)).unwrap_or_else(|failure| Err(failure.into()));
     outcome.unwrap_or_else(|end| match end {
         End::Failed(failure) => report::failure(&failure, json),
         End::Reported(code) => code,

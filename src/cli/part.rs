@@ -1,5 +1,7 @@
 //! Which part of a video is captioned, in how many pieces, and how they are printed.
 
+use std::path::Path;
+
 use clap::{Args, ValueEnum};
 
 use crate::{
@@ -12,14 +14,22 @@ use crate::{
 };
 
 /// A part of a video.
-#[derive(Debug, Default, Args)]
-pub struct PartArgs {
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct SpanArgs {
     /// Begin here: seconds, mm:ss or hh:mm:ss
     #[arg(long, allow_hyphen_values = true, value_name = "T", value_parser = time)]
     pub start: Option<f64>,
     /// End here, likewise
     #[arg(long, allow_hyphen_values = true, value_name = "T", value_parser = time)]
     pub end: Option<f64>,
+}
+
+/// A part of a video, its pieces, and how their captions are printed.
+#[derive(Debug, Default, Args)]
+pub struct PartArgs {
+    /// Which part.
+    #[command(flatten)]
+    pub span: SpanArgs,
     /// Caption piece by piece, each so long, with time stamps; a short last piece is added to the one before
     #[arg(long, allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
     pub segments: Option<f64>,
@@ -51,12 +61,12 @@ impl Format {
     }
 }
 
-impl PartArgs {
+impl SpanArgs {
     /// What can be said without a look at the video.
     ///
     /// # Errors
     /// The part ends before it begins (class usage).
-    pub fn check(&self) -> Result<(), Failure> {
+    pub fn check(self) -> Result<(), Failure> {
         match (self.start, self.end) {
             (start, Some(end)) if start.unwrap_or(0.0) >= end => Err(Failure {
                 class: FailureClass::Usage,
@@ -67,16 +77,33 @@ impl PartArgs {
         }
     }
 
+    /// The part of this video; none where all of it is meant.
+    ///
+    /// # Errors
+    /// The video cannot be read, or the part is not in it, or too short.
+    pub fn of(self, video: &Path) -> Result<Option<Span>, Failure> {
+        if self.is_whole() {
+            return Ok(None);
+        }
+        Ok(video::segments(video, self.start, self.end, None)?.first().copied())
+    }
+
+    fn is_whole(self) -> bool {
+        self.start.is_none() && self.end.is_none()
+    }
+}
+
+impl PartArgs {
     /// The runs that a request becomes: itself for a whole video as text, else one for each piece.
     ///
     /// # Errors
     /// The part is not in the video, or too short.
     pub fn runs(&self, request: RunRequest) -> Result<Vec<RunRequest>, Failure> {
-        let Self { start, end, segments, format } = *self;
-        if start.is_none() && end.is_none() && segments.is_none() && format == Format::Text {
+        let Self { span, segments, format } = *self;
+        if span.is_whole() && segments.is_none() && format == Format::Text {
             return Ok(vec![request]);
         }
-        let spans = video::segments(&request.video, start, end, segments)?;
+        let spans = video::segments(&request.video, span.start, span.end, segments)?;
         let (first, count) = (request.run, spans.len());
         let piece = |(index, span): (usize, Span)| RunRequest {
             run: first + index as u64,
@@ -114,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_part_ends_after_it_begins() {
-        let part = |start, end| PartArgs { start, end, ..PartArgs::default() };
+        let part = |start, end| SpanArgs { start, end };
         for (start, end) in [(Some(2.0), Some(2.0)), (Some(3.0), Some(2.0)), (None, Some(0.0))] {
             assert_eq!(part(start, end).check().unwrap_err().class, FailureClass::Usage);
         }

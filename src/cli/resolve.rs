@@ -10,7 +10,9 @@ use super::{
     color,
     config::Config,
     dirs::Dirs,
-    models as found, room,
+    models as found,
+    part::SpanArgs,
+    room,
 };
 use crate::{
     assets::{self, Clip},
@@ -79,17 +81,19 @@ pub struct Caption {
     pub request: RunRequest,
 }
 
-/// The request of `caption`.
+/// One run on a video, or on a part of it.
 ///
 /// # Errors
-/// The video, the prompt, the method or the models cannot be.
-pub fn caption(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
-    let caption = wanted(video, args, config)?;
+/// The video, its part, the prompt, the method or the models cannot be.
+pub fn caption(video: &Path, span: SpanArgs, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
+    span.check()?;
+    let mut caption = wanted(video, args, config)?;
+    caption.request.span = span.of(&caption.request.video)?;
     room::check(&caption.models, &caption.request, args.ignore_memory)?;
     Ok(caption)
 }
 
-/// The same, before anybody has asked whether there is memory for it.
+/// The same on the whole video, before anybody has asked whether there is memory for it.
 ///
 /// # Errors
 /// As [`caption`].

@@ -86,17 +86,52 @@ impl Engine {
     /// # Errors
     /// If the system starts no thread.
     pub fn start() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
+        Self::start_after(|| {})
+    }
+
+    /// As [`Engine::start`], but the engine's threads give way to whoever answers a person: where all processors are busy, a
+    /// key that is typed into this program, or into another, is served first. Linux only; elsewhere a niceness is the whole
+    /// process's.
+    ///
+    /// # Errors
+    /// If the system starts no thread.
+    pub fn start_behind() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
+        Self::start_after(give_way)
+    }
+
+    fn start_after(
+        prepare: impl FnOnce() + Send + 'static,
+    ) -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (events, outbox) = mpsc::channel(EVENTS);
         let cancelled = Cancelled::default();
         let flags = cancelled.clone();
         std::thread::Builder::new()
             .name("engine".into())
-            .spawn(move || work(inbox, &events, &flags))
+            .spawn(move || {
+                // Before any other thread is started here: those inherit it.
+                prepare();
+                work(inbox, &events, &flags);
+            })
             .map_err(|e| internal(format!("the engine thread could not be started: {e}")))?;
         Ok((EngineHandle { commands, cancelled }, outbox))
     }
 }
+
+/// How far the calling thread, and those that it starts, stand behind others (`nice`): a third of the share of one that
+/// does not, while both want the same processor.
+#[cfg(target_os = "linux")]
+const NICENESS: libc::c_int = 5;
+
+#[cfg(target_os = "linux")]
+fn give_way() {
+    // SAFETY: no memory is involved. On Linux this is about the calling thread alone; to stand further behind is always
+    // allowed, and beyond the last place it does nothing.
+    unsafe { libc::nice(NICENESS) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_way() {}
 
 impl EngineHandle {
     /// Send a command.

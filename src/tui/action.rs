@@ -73,6 +73,7 @@ actions! {
     HistoryOlder "history_older" "an older prompt";
     HistoryNewer "history_newer" "a newer prompt";
     ClearLine "clear_line" "clear the line";
+    Complete "complete" "complete the path";
     Pause "pause" "pause, or go on";
     SeekBack "seek_back" "jump back";
     SeekForward "seek_forward" "jump ahead";
@@ -80,7 +81,7 @@ actions! {
     StepForward "step_forward" "go on by one step";
     Slower "slower" "play more slowly";
     Faster "faster" "play faster";
-    Edit "edit" "change the method choice by choice";
+    Edit "edit" "change the method choice by choice, or type a value";
     Save "save" "keep it as a file";
     Editor "editor" "edit the prompt in $VISUAL or $EDITOR";
     Export "export" "save the shown run as text, Markdown or HTML";

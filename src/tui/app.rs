@@ -1,5 +1,7 @@
 //! The driver: terminal, clock and channels around the studio.
 
+mod perform;
+
 use std::{
     io::IsTerminal,
     path::PathBuf,
@@ -13,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{
     ColorDepth, Cut, Effect, EnginePort, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig,
-    StudioError, archive, files,
+    StudioError, files,
     film::Film,
     frames::Frames,
     images,
@@ -21,11 +23,10 @@ use super::{
     painter::{Painted, Painter},
     past,
     question::{self, Answers, Late},
-    recent,
     recorder::Recorder,
-    scan::scan,
     signals::{Signal, Signals},
     terminal::Screen,
+    worker::Workers,
 };
 use crate::record::{Event, EventKind};
 
@@ -90,6 +91,7 @@ pub fn run(
         paintings,
         film: Film::new(config.frames),
         late: Late::after(&answers, Instant::now()),
+        workers: Workers::new(messages.clone()),
         messages,
         probe: config.probe,
         cut: config.cut,
@@ -121,7 +123,9 @@ struct Driver {
     paintings: mpsc::Sender<Painted>,
     film: Film,
     late: Late,
-    /// Answers of work done off this thread.
+    /// Those who do what may take time.
+    workers: Workers,
+    /// Where they answer.
     messages: mpsc::Sender<Msg>,
     probe: Option<Probe>,
     cut: Option<Cut>,
@@ -321,92 +325,6 @@ impl Driver {
     fn take_in(&mut self, msg: Msg) -> Result<(), StudioError> {
         let effects = self.studio.handle(msg);
         self.perform(effects)
-    }
-
-    fn perform(&mut self, effects: Vec<Effect>) -> Result<(), StudioError> {
-        for effect in effects {
-            match effect {
-                Effect::Run(request) => {
-                    self.keeper.remember(&request.prompt);
-                    self.engine.run(*request);
-                }
-                Effect::Cancel(run) => self.engine.cancel(run),
-                Effect::Scan(folder) => self.off_thread(move || scan(folder)),
-                Effect::Recent(list) => self.off_thread(move || Msg::Recent(recent::load(&list))),
-                Effect::Remember(list, file) => self.remember(list, file),
-                Effect::Open(path) => self.off_thread(move || files::open(&path)),
-                Effect::Probe(path) => {
-                    self.probe_next = Some(path);
-                    self.probe_waiting();
-                }
-                Effect::Frames(wish) => {
-                    self.film.wish(wish);
-                    self.read_frames();
-                }
-                Effect::List(folder) => self.off_thread(move || Msg::Listed(archive::list(&folder))),
-                Effect::Load(path) => self.off_thread(move || Msg::Loaded(archive::load(&path))),
-                Effect::Delete(path) => self.off_thread(move || {
-                    let folder = path.parent().map(PathBuf::from).unwrap_or_default();
-                    Msg::Listed(archive::delete(&path).and_then(|()| archive::list(&folder)))
-                }),
-                Effect::Cut(path, seconds) => {
-                    let cut = self.cut.clone();
-                    let cannot = || Err("clips cannot be cut here".to_owned());
-                    self.off_thread(move || Msg::Cut(cut.map_or_else(cannot, |cut| cut(&path, seconds))));
-                }
-                Effect::Editor(text) => self.edit = Some(text),
-                Effect::Write(name, text) => {
-                    self.off_thread(move || Msg::Written(files::write_new(&name, &text)));
-                }
-                Effect::SaveMethod(file, method) => {
-                    self.off_thread(move || Msg::MethodSaved(files::save_method(file, *method)));
-                }
-                Effect::Copy(text) => self.screen.copy(&text)?,
-                Effect::Suspend => {
-                    self.forget_pictures()?;
-                    self.screen.suspend()?;
-                    self.frames.want_now();
-                }
-                Effect::Redraw => {
-                    self.painter.forget();
-                    self.screen.clear()?;
-                    self.frames.want_now();
-                }
-                Effect::Quit => self.leaving = true,
-            }
-        }
-        Ok(())
-    }
-
-    /// Look at the newest clip that waits, one at a time.
-    fn probe_waiting(&mut self) {
-        let Some(probe) = self.probe.clone().filter(|_| !self.probing) else { return };
-        let Some(path) = self.probe_next.take() else { return };
-        self.probing = true;
-        self.off_thread(move || Msg::Probed { facts: probe(&path).unwrap_or_default(), path });
-    }
-
-    /// Read the frames that are wanted now, as soon as nothing else is read.
-    fn read_frames(&mut self) {
-        if let Some(work) = self.film.work(self.messages.clone()) {
-            self.off_thread(work);
-        }
-    }
-
-    /// Nothing is told where it works.
-    fn remember(&self, list: PathBuf, file: PathBuf) {
-        let messages = self.messages.clone();
-        drop(tokio::task::spawn_blocking(move || {
-            if let Err(problem) = recent::remember(&list, &file) {
-                messages.blocking_send(Msg::Trouble(problem)).ok();
-            }
-        }));
-    }
-
-    fn off_thread(&self, work: impl FnOnce() -> Msg + Send + 'static) {
-        let messages = self.messages.clone();
-        // The answer comes as a message; there is nobody to tell if the studio has left meanwhile.
-        drop(tokio::task::spawn_blocking(move || messages.blocking_send(work()).ok()));
     }
 }
 

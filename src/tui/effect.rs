@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use super::{
     ClipFacts, Key, Mouse,
     archive::SessionEntry,
+    complete::Completion,
     model::{library::Found, reels::Wish},
 };
 use crate::{
@@ -40,6 +41,8 @@ pub enum Msg {
     },
     /// A path was opened: the file or what is wrong with it.
     Opened(Result<Found, String>),
+    /// How a typed path goes on, or why it does not.
+    Completed(Result<Completion, String>),
     /// The files that were used last, or their list cannot be read.
     Recent(Result<Vec<Found>, String>),
     /// Something off the studio's thread did not work.
@@ -86,6 +89,8 @@ pub enum Effect {
     Scan(PathBuf),
     /// Look whether a typed or pasted path is a file or a folder; answered by [`Msg::Opened`] or [`Msg::Scanned`].
     Open(String),
+    /// Look how a typed path goes on; answered by [`Msg::Completed`].
+    Complete(String),
     /// Read the list of recent files; answered by [`Msg::Recent`].
     Recent(PathBuf),
     /// Put a file at the head of the list of recent files (the first path).

@@ -98,7 +98,7 @@ pub(crate) fn edit(text: &str) -> Result<String, String> {
 }
 
 /// `~` at the beginning is the user's own folder.
-fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
+pub(crate) fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
     match (typed.strip_prefix("~/").or((typed == "~").then_some("")), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(typed),

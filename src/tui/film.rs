@@ -2,7 +2,6 @@
 
 use std::{
     ops::ControlFlow,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -45,26 +44,27 @@ impl Film {
         self.running = None;
     }
 
-    /// Work for another thread, if something is wanted and nothing is being read. Frames go to `messages`, its end comes back.
-    pub fn work(&mut self, messages: mpsc::Sender<Msg>) -> Option<impl FnOnce() -> Msg + Send + 'static> {
+    /// The newest wish and the work for another thread that grants it, if something is wanted and nothing is being read.
+    /// Frames go to `messages`, its end comes back.
+    pub fn work(
+        &mut self,
+        messages: mpsc::Sender<Msg>,
+    ) -> Option<(Wish, impl FnOnce() -> Msg + Send + 'static)> {
         let reader = self.reader.clone().filter(|_| self.running.is_none())?;
         let wish = self.next.take()?;
         let newest = Arc::clone(&self.newest);
         let number = newest.load(Ordering::Relaxed);
         self.running = Some(number);
-        Some(move || {
+        Some((wish.clone(), move || {
             let mut each = |frame| {
                 let late = newest.load(Ordering::Relaxed) != number;
                 let sent =
                     !late && messages.blocking_send(Msg::Framed(wish.clone(), Arc::new(frame))).is_ok();
                 if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
-            // A reader that panics must answer, too: nothing else is read before.
-            let read = catch_unwind(AssertUnwindSafe(|| reader(&wish, &mut each)));
-            let outcome =
-                read.unwrap_or_else(|_| Err("its frames could not be read; the log says more".into()));
+            let outcome = reader(&wish, &mut each);
             Msg::Filmed(wish, outcome)
-        })
+        }))
     }
 }
 
@@ -75,15 +75,6 @@ mod tests {
 
     fn wish(path: &str) -> Wish {
         Wish { path: path.into(), count: 3, max: (8, 8) }
-    }
-
-    #[test]
-    fn a_reader_that_panics_answers() {
-        let (messages, _inbox) = mpsc::channel(8);
-        let mut film = Film::new(Some(Arc::new(|_, _| panic!("broken"))));
-        film.wish(Some(wish("a")));
-        let last = film.work(messages).unwrap()();
-        assert!(matches!(last, Msg::Filmed(_, Err(problem)) if problem.contains("the log says more")));
     }
 
     #[test]
@@ -100,7 +91,7 @@ mod tests {
         let mut film = Film::new(Some(reader));
         assert!(film.work(messages.clone()).is_none(), "nothing is wanted");
         film.wish(Some(wish("a")));
-        let work = film.work(messages.clone()).unwrap();
+        let (_, work) = film.work(messages.clone()).unwrap();
         // The same clip again, but asked for anew: what comes for the first wish is not taken for the second.
         film.wish(None);
         film.wish(Some(wish("a")));
@@ -108,7 +99,7 @@ mod tests {
         let last = work();
         assert!(inbox.try_recv().is_err() && film.is_late(&last));
         film.ended();
-        let last = film.work(messages.clone()).unwrap()();
+        let last = film.work(messages.clone()).unwrap().1();
         let first = inbox.try_recv().unwrap();
         assert!(matches!(&first, Msg::Framed(w, frame) if *w == wish("a") && frame.timestamp_s == 0.0));
         assert!(!film.is_late(&first) && !film.is_late(&last) && !film.is_late(&Msg::Tick));

@@ -12,6 +12,7 @@ mod action;
 mod app;
 mod archive;
 mod ascii;
+mod complete;
 mod config;
 mod effect;
 mod error;
@@ -45,10 +46,12 @@ mod theme;
 mod training;
 mod update;
 mod view;
+mod worker;
 
 pub use action::Action;
 pub use app::run;
 pub use archive::{Ended, SessionEntry};
+pub use complete::Completion;
 pub use config::{
     Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EnginePort, FrameReader, Probe, PromptPreset,
     StudioConfig,

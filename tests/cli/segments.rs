@@ -162,3 +162,32 @@ fn what_is_done_at_an_interrupt_is_well_formed() {
         }
     }
 }
+
+#[test]
+fn a_comparison_and_an_inspection_of_a_part() {
+    let program = Program::new();
+    let part = ["--start", "0:02", "--end", "4"];
+    let run = program.run(
+        &[&["compare", "demo", "--methods", "naive", "--json", "--html", "p.html"], &SHORT[..], &part]
+            .concat(),
+    );
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert_eq!(spans(&events(&run.stdout)), [(2.0, 4.0); 2]);
+    let page = std::fs::read_to_string(program.home().join("p.html")).unwrap();
+    assert!(page.contains("<h1>Decoding methods on demo, 0:02 – 0:04</h1>"), "{page}");
+
+    let run = program.run(&[&["inspect", "demo", "--png", "p.png", "--json"], &part[..]].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let events = events(&run.stdout);
+    let frames = events[0]["frames"].as_array().unwrap();
+    assert!(frames.iter().all(|t| (2.0..4.0).contains(&t.as_f64().unwrap())), "{frames:?}");
+    assert!(program.home().join("p.png").exists());
+
+    for command in ["compare", "inspect"] {
+        let run = program.run(&[command, "demo", "--start", "3", "--end", "2"]);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{command}: {}", run.stderr);
+        let run = program.run(&[command, "demo", "--start", "900"]);
+        assert_eq!((run.code, run.stdout.as_str()), (3, ""), "{command}: {}", run.stderr);
+        assert!(run.stderr.contains("lies outside the video"), "{}", run.stderr);
+    }
+}

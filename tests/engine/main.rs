@@ -449,3 +449,38 @@ fn odd_widths_are_told() {
     assert_eq!(dtype, "q4_k");
     assert!(notes.iter().any(|note| note.contains("gqa_tied") && note.contains("q4_k")), "{notes:?}");
 }
+
+/// In the studio a key must not wait for a decoder.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_studios_engine_gives_way_to_everybody_else() {
+    /// The niceness of the threads of this process whose names go so.
+    fn niceness(goes: impl Fn(&str) -> bool) -> Vec<i64> {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+        // The second field is the name, which may hold blanks; the nineteenth is what is asked.
+        let parts = stats.map(|stat| {
+            let (before, after) = stat.rsplit_once(") ").unwrap();
+            let nice = after.split(' ').nth(16).unwrap().parse().unwrap();
+            (before.split_once('(').unwrap().1.to_owned(), nice)
+        });
+        parts.filter(|(name, _)| goes(name)).map(|(_, nice)| nice).collect()
+    }
+    let here = niceness(|_| true)[0];
+    let (_usual, _events) = Engine::start().unwrap();
+    let engines = || niceness(|name| name == "engine");
+    assert!(engines().iter().all(|nice| *nice == here));
+    let dir = tempfile::tempdir().unwrap();
+    let clip = dir.path().join("clip.mp4");
+    scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
+    let (handle, events) = Engine::start_behind().unwrap();
+    let mut rig = Rig { handle, events, clip, _dir: dir, next: 0 };
+    rig.load("gqa_tied", Some("mha_tied_bf16"));
+    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+    rig.run("autoregressive", "What is shown?");
+    let behind = (here + 5).min(19);
+    assert_eq!(engines().iter().filter(|nice| **nice == behind).count(), 1, "{:?}", engines());
+    // Those that compute with it are started by it.
+    let team = niceness(|name| name.starts_with("compute"));
+    assert!(team.iter().all(|nice| *nice == behind), "{team:?}");
+}

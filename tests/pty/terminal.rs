@@ -339,6 +339,12 @@ impl Terminal {
         std::fs::read_to_string(files.next().unwrap()).unwrap()
     }
 
+    /// What the program logged.
+    pub fn log(&self) -> String {
+        let file = self.home.path().join(".local/state/specreel/specreel.log");
+        std::fs::read_to_string(file).unwrap()
+    }
+
     /// Wait until the program is gone, however it ended.
     pub fn wait_end(&mut self) {
         self.child.wait().unwrap();

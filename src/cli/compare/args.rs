@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::args::{OutputArgs, RunArgs};
+use crate::cli::{
+    args::{OutputArgs, RunArgs},
+    part::SpanArgs,
+};
 
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
@@ -16,6 +19,9 @@ use crate::cli::args::{OutputArgs, RunArgs};
 pub struct CompareArgs {
     /// The video; `demo` or `demo:2` is an embedded clip
     pub video: PathBuf,
+    /// Which part of it.
+    #[command(flatten)]
+    pub span: SpanArgs,
     /// Methods: names of `specreel methods`, or TOML files; autoregressive is always run, and first
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     pub methods: Option<Vec<String>>,

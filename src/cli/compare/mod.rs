@@ -45,7 +45,7 @@ use crate::{
 
 /// Compare methods on one video.
 pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
-    let CompareArgs { video, methods, repeat, mut run, output, html } = args;
+    let CompareArgs { video, span, methods, repeat, mut run, output, html } = args;
     if let Some(method) = &run.method {
         let hint = format!("write --methods {method}");
         return Err(choose::usage("compare takes --methods, not --method".into(), &hint).into());
@@ -54,7 +54,7 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
     let chosen = choose::methods(methods.as_deref(), &mem::take(&mut run.set), &models)?;
     // The request but for its method, which is another one in every run.
     run.method = Some("autoregressive".into());
-    let request = resolve::caption(&video, &run, config)?.request;
+    let request = resolve::caption(&video, span, &run, config)?.request;
     resolve::suggest_drafter(&models, config, output.quiet || output.json);
     let page = html.as_deref().map(|path| PageFile::claim(path, output.force)).transpose()?;
     let session = output.save.as_deref().map(|path| SessionFile::create(path, output.force)).transpose()?;
@@ -115,7 +115,7 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
     {
         let video = video.to_string_lossy();
         let temperature = request.text.temperature;
-        let about = page::About { video: &video, prompt: &request.prompt, temperature };
+        let about = page::About { video: &video, span: request.span, prompt: &request.prompt, temperature };
         page.write(&page::page(&about, &comparison, &runs))?;
     }
     let mut stdout = io::stdout().lock();

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cli::color,
-    record::{Change, Comparison, Row, RunRecord, Verdict, difference},
+    record::{Change, Comparison, Row, RunRecord, Span, Verdict, difference},
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -21,6 +21,8 @@ const STYLE: &str = include_str!("page.css");
 pub struct About<'a> {
     /// The video, as it was named.
     pub video: &'a str,
+    /// The part of it; none is the whole.
+    pub span: Option<Span>,
     /// The prompt.
     pub prompt: &'a str,
     /// Temperature of the text.
@@ -29,7 +31,8 @@ pub struct About<'a> {
 
 /// The whole page.
 pub fn page(about: &About<'_>, comparison: &Comparison, runs: &[RunRecord]) -> String {
-    let title = format!("Decoding methods on {}", escape(about.video));
+    let part = about.span.map(|span| format!(", {span}")).unwrap_or_default();
+    let title = format!("Decoding methods on {}{part}", escape(about.video));
     // Of all runs one that used both models tells most.
     let telling = runs.iter().find(|run| run.drafter.is_some() && !run.own_drafter);
     let telling = telling.or_else(|| runs.iter().find(|run| !run.target.is_empty()));

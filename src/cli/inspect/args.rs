@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::args::RunArgs;
+use crate::cli::{args::RunArgs, part::SpanArgs};
 
 /// Arguments of `inspect`. What only changes the caption is taken, but not shown: nothing is written here.
 #[derive(Debug, Args)]
@@ -15,6 +15,9 @@ use crate::cli::args::RunArgs;
 pub struct InspectArgs {
     /// The video; `demo` or `demo:2` is an embedded clip
     pub video: PathBuf,
+    /// Which part of it.
+    #[command(flatten)]
+    pub span: SpanArgs,
     /// How to run.
     #[command(flatten)]
     pub run: RunArgs,

@@ -43,7 +43,8 @@ const COLUMNS: usize = 100;
 
 /// Show what the drafter sees.
 pub fn run(args: &InspectArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
-    let resolve::Caption { models, mut request } = resolve::caption(&args.video, &args.run, config)?;
+    let resolve::Caption { models, mut request } =
+        resolve::caption(&args.video, args.span, &args.run, config)?;
     sight::has_eyes(&request.method, &models)?;
     request.max_new_tokens = 1;
     let file = args.png.as_deref().map(|path| PngFile::claim(path, args.force)).transpose()?;

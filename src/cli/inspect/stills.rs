@@ -40,8 +40,9 @@ pub fn stills(
     let mut stills: Vec<Option<Still>> = drawn.iter().map(|_| None).collect();
     let each = sight.frames_a_place();
     let (mut number, total) = (0, Cell::new(0));
-    video::decode(
+    video::decode_part(
         &request.video,
+        request.span,
         // One frame for each time stamp that the run told of, whatever rule of the model's gave their number.
         &Rule::ANY,
         Sampling::Frames(sight.times.len()),

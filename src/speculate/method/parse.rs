@@ -61,6 +61,21 @@ impl Method {
         from_table(table).map_err(|p| MethodError::invalid(Origin::Set(typed.join(" --set ")), p))
     }
 
+    /// This method with one key left to its default, `axis.key`, for example `acceptance.always_strict`. A key that is not
+    /// there changes nothing.
+    ///
+    /// # Errors
+    /// The method cannot be without it.
+    pub fn without(&self, place: &str) -> Result<Method, MethodError> {
+        let mut table = self.table();
+        if let Some((axis, key)) = place.split_once('.')
+            && let Some(Toml::Table(choice)) = table.get_mut(axis)
+        {
+            choice.remove(key);
+        }
+        from_table(table).map_err(|p| MethodError::invalid(Origin::Set(format!("{place}=")), p))
+    }
+
     /// The method as a TOML file.
     pub fn to_toml(&self) -> String {
         let quoted = |text: &str| Toml::String(text.into()).to_string();
@@ -85,6 +100,11 @@ impl Method {
             out += &format!("{} = {{ {} }}\n", axis.name, parts.join(", "));
         }
         out
+    }
+
+    /// The value of a key of an axis, as TOML on one line; none where it is left to its default.
+    pub fn toml_value(&self, axis: &str, key: &str) -> Option<String> {
+        Some(self.table().get(axis)?.get(key)?.to_string())
     }
 
     /// The method as a TOML table. Floats of 32 bits are written with the digits that tell them apart.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::methods::step_of;
 use crate::speculate::{
-    Method,
+    Method, MethodError,
     method::{AXES, Axis, Key, Kind, Value as Takes},
 };
 
@@ -44,9 +44,52 @@ pub(crate) fn value(method: &Method, row: Row) -> Option<String> {
             // 32-bit numbers come back with digits that nobody wrote.
             Value::Number(n) => n.as_f64().map(|n| ((n * 1e6).round() / 1e6).to_string()),
             Value::Array(list) if list.is_empty() => None,
-            Value::Array(list) => Some(format!("{} of them", list.len())),
+            Value::Array(list) => Some(list.iter().map(item).collect::<Vec<_>>().join(", ")),
             _ => None,
         },
+    }
+}
+
+/// An item of a list: a word, or the kind of a choice.
+fn item(item: &Value) -> &str {
+    item.as_str().or_else(|| item.get("kind")?.as_str()).unwrap_or("?")
+}
+
+/// The value of a key as it is typed: that of a list of choices as TOML, all others as they are shown.
+pub(crate) fn typeable(method: &Method, row: Row) -> Option<String> {
+    match row {
+        Row::Key(axis, key) if key.value == Takes::Choices => method.toml_value(axis.name, key.name),
+        Row::Key(..) => Some(value(method, row).unwrap_or_default()),
+        Row::Choice(_) => None,
+    }
+}
+
+/// The method with what was typed as the value of a key; nothing typed is its default.
+///
+/// # Errors
+/// In words, why it cannot be.
+pub(crate) fn with_typed(method: &Method, row: Row, typed: &str) -> Result<Method, String> {
+    let Row::Key(axis, key) = row else { return Err("a choice is turned, not typed".into()) };
+    let place = format!("{}.{}", axis.name, key.name);
+    let typed = typed.trim();
+    let changed = match (key.value, typed) {
+        (_, "") => method.without(&place),
+        (Takes::Flag, "yes" | "no") => method.with_set(&format!("{place}={}", typed == "yes")),
+        (Takes::Words, list) if !list.starts_with('[') => {
+            let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
+            let words: Vec<_> = words.map(|word| Value::from(word).to_string()).collect();
+            method.with_set(&format!("{place}=[{}]", words.join(", ")))
+        }
+        _ => method.with_set(&format!("{place}={typed}")),
+    };
+    changed.map_err(|error| said(&error))
+}
+
+/// What is wrong and the way out, without the words of the command line.
+fn said(error: &MethodError) -> String {
+    match error {
+        MethodError::Invalid { problem, .. } => format!("{problem}: {}", problem.hint()),
+        other => other.to_string(),
     }
 }
 
@@ -55,17 +98,17 @@ pub(crate) fn value(method: &Method, row: Row) -> Option<String> {
 /// # Errors
 /// In words, what keeps it from being turned.
 pub(crate) fn turned(method: &Method, row: Row, up: bool) -> Result<Method, String> {
-    let said = |e: crate::speculate::MethodError| e.to_string();
     match row {
         Row::Choice(axis) => turn_kind(method, axis, up),
         Row::Key(axis, key) => {
-            let set =
-                |value: String| method.with_set(&format!("{}.{}={value}", axis.name, key.name)).map_err(said);
+            let set = |value: String| {
+                method.with_set(&format!("{}.{}={value}", axis.name, key.name)).map_err(|error| said(&error))
+            };
             let now = value(method, row);
             let number = now.as_deref().and_then(|n| n.parse::<f64>().ok());
             let by = if up { 1.0 } else { -1.0 };
             match (key.value, number) {
-                (Takes::Words | Takes::Choices, _) => Err("lists are changed in the method's file".into()),
+                (Takes::Words | Takes::Choices, _) => Err("a list is typed, not turned".into()),
                 (_, None) if now.is_none() => set(key.example.into()),
                 (Takes::Flag, _) => set((now.as_deref() != Some("yes")).to_string()),
                 (Takes::Word(words), _) => {
@@ -104,7 +147,7 @@ fn turn_kind(method: &Method, axis: &'static Axis, up: bool) -> Result<Method, S
             Err(error) => problem = problem.or(Some(error)),
         }
     }
-    Err(problem.map_or_else(|| "there is nothing else".into(), |e| e.to_string()))
+    Err(problem.map_or_else(|| "there is nothing else".into(), |error| said(&error)))
 }
 
 /// Why a name is none for a method file; none where it is fine.
@@ -160,6 +203,56 @@ mod tests {
         let one = (0..4).fold(naive, |m, _| turn(&m, "length", false));
         assert_eq!(said(&turn(&one, "length", false), "length"), "auto");
         assert_eq!(said(&turn(&turn(&one, "length", false), "length", true), "length"), "1");
+    }
+
+    #[test]
+    fn values_are_typed() {
+        let lvspec = Method::preset("lvspec").unwrap();
+        let typed = |method: &Method, name: &str, text: &str| with_typed(method, find(method, name), text);
+        let with = typed(&lvspec, "lambda", " 0.725 ").unwrap();
+        assert_eq!(value(&with, find(&with, "lambda")).unwrap(), "0.725");
+        let never = typed(&lvspec, "shift_tolerant", "no").unwrap();
+        assert_eq!(value(&never, find(&never, "shift_tolerant")).unwrap(), "no");
+        for list in ["not, \"no\",", "not,no", "[\"not\", \"no\"]"] {
+            let strict = typed(&lvspec, "always_strict", list).unwrap();
+            let row = find(&strict, "always_strict");
+            assert_eq!(value(&strict, row).unwrap().replace('"', ""), "not, no", "{list}");
+            let plain = with_typed(&strict, row, "").unwrap();
+            assert_eq!(plain.acceptance, lvspec.acceptance, "nothing typed is the default");
+        }
+        // What is offered to be changed, unchanged, changes nothing.
+        for preset in Method::presets() {
+            for row in rows(preset) {
+                if let Some(text) = typeable(preset, row) {
+                    assert_eq!(&with_typed(preset, row, &text).unwrap(), preset, "{row:?} {text}");
+                }
+            }
+        }
+        for (name, text, problem) in [
+            ("lambda", "7", "must be"),
+            ("lambda", "", "is missing"),
+            ("lambda", "much", "takes a number"),
+            ("top_n", "-1", "takes a whole number"),
+        ] {
+            let error = typed(&lvspec, name, text).unwrap_err();
+            assert!(error.contains(problem) && !error.contains("--set"), "{name} {text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_rules_is_typed() {
+        let sets = [
+            "acceptance.kind=all_of",
+            "acceptance.rules=[{ kind = \"lenient\", rho = 0.2 }, { kind = \"divergence\", threshold = 0.3 }]",
+        ];
+        let all = Method::preset("naive").unwrap().with_sets(sets).unwrap();
+        let row = find(&all, "rules");
+        assert_eq!(value(&all, row).unwrap(), "lenient, divergence");
+        let text = typeable(&all, row).unwrap();
+        assert_eq!(text, "[{ kind = \"lenient\", rho = 0.2 }, { kind = \"divergence\", threshold = 0.3 }]");
+        let changed = with_typed(&all, row, &text.replace("0.2", "0.25")).unwrap();
+        assert_eq!(typeable(&changed, row).unwrap(), text.replace("0.2", "0.25"));
+        assert!(with_typed(&all, row, "lenient").unwrap_err().contains("a list of tables"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub(crate) mod compare;
 pub(crate) mod edit;
 pub(crate) mod inspect;
 pub(crate) mod library;
+pub(crate) mod line;
 pub(crate) mod methods;
 pub(crate) mod order;
 pub(crate) mod player;
@@ -29,6 +30,7 @@ use crate::{
 use compare::{Below, Comparison};
 use inspect::Inspector;
 use library::Library;
+use line::Caret;
 use methods::Methods;
 use preview::Preview;
 use prompt::Prompt;
@@ -67,8 +69,8 @@ pub(crate) enum Layer {
     Help { query: String, top: usize },
     /// Typing the library's filter.
     Filter,
-    /// Typing a path.
-    Open(String),
+    /// Typing a path; what it could become, where that was asked for.
+    Open { line: String, found: Vec<String> },
     /// The selected clip with its frames.
     Preview,
     /// The saved sessions.
@@ -91,6 +93,8 @@ pub(crate) enum Layer {
     History { query: String, cursor: usize },
     /// Typing a question that goes on with the shown caption.
     Ask(String),
+    /// Typing the value of a row of the chosen method.
+    Value { row: usize, line: String },
     /// Typing the name under which the chosen method is kept.
     SaveMethod(String),
 }
@@ -161,6 +165,8 @@ pub(crate) struct Model {
     pub segment_length: String,
     /// The search in the caption.
     pub search: Search,
+    /// Where the caret of the line stands that is being typed.
+    pub caret: Caret,
     /// The methods picked for a comparison, by their place in the list.
     pub picked: Vec<bool>,
     /// The last comparison.
@@ -215,6 +221,7 @@ impl Model {
             cutting: None,
             segment_length: "30".into(),
             search: Search::default(),
+            caret: Caret::default(),
             picked: Vec::new(),
             comparison: None,
             sessions: Sessions { folder: config.sessions.clone(), ..Sessions::default() },
@@ -260,8 +267,9 @@ impl Model {
                 Some(
                     Layer::Help { .. }
                     | Layer::Filter
-                    | Layer::Open(_)
+                    | Layer::Open { .. }
                     | Layer::SaveMethod(_)
+                    | Layer::Value { .. }
                     | Layer::Segments(_)
                     | Layer::Search
                     | Layer::SessionFilter

@@ -66,6 +66,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             model.boundaries = !model.boundaries;
             model.note(Tone::Info, if model.boundaries { "steps end at ╎" } else { "steps are not marked" });
         }
+        Action::Edit if matches!(model.layer, Some(Layer::Edit(_))) => edit::ask_value(model),
         Action::Edit => edit::open(model),
         Action::Save => edit::ask_name(model),
         Action::NextKnob => {
@@ -112,12 +113,13 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::History => {
             model.layer = Some(Layer::History { query: String::new(), cursor: 0 });
         }
-        Action::Open => model.layer = Some(Layer::Open(String::new())),
+        Action::Open => model.layer = Some(Layer::Open { line: String::new(), found: Vec::new() }),
         Action::Choose => return entry::choose(model),
         Action::Newline => model.prompt.editor.insert_newline(),
         Action::HistoryOlder => model.prompt.older(),
         Action::HistoryNewer => model.prompt.newer(),
         Action::ClearLine => entry::clear(model),
+        Action::Complete => return entry::complete(model),
         Action::Pause
         | Action::SeekBack
         | Action::SeekForward
@@ -155,6 +157,7 @@ fn back(model: &mut Model) -> Vec<Effect> {
         Some(Layer::Edit(_) | Layer::SaveMethod(_)) => {
             model.layer = Some(Layer::Methods(model.methods.chosen));
         }
+        Some(Layer::Value { row, .. }) => model.layer = Some(Layer::Edit(row)),
         // What it runs ends first; it is still there to be looked at.
         Some(Layer::Compare) if busy => {
             model.layer = Some(Layer::Compare);
@@ -296,7 +299,13 @@ fn step(model: &mut Model, go: Move) {
         Some(Layer::Filter | Layer::Preview) => {
             model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
         }
-        Some(Layer::Open(_) | Layer::SaveMethod(_) | Layer::Ask(_) | Layer::Segments(_)) => {}
+        Some(
+            Layer::Open { .. }
+            | Layer::SaveMethod(_)
+            | Layer::Ask(_)
+            | Layer::Segments(_)
+            | Layer::Value { .. },
+        ) => {}
         Some(Layer::Export(cursor)) => *cursor = go.apply(*cursor, n_formats, page),
         Some(Layer::History { cursor, .. }) => *cursor = go.apply(*cursor, n_found, page),
         Some(Layer::Search) => {

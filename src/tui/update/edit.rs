@@ -28,6 +28,32 @@ pub(super) fn turn(model: &mut Model, up: bool) {
     }
 }
 
+/// Let the value of the row under the cursor be typed.
+pub(super) fn ask_value(model: &mut Model) {
+    let (Some(Layer::Edit(cursor)), Some(method)) = (&model.layer, model.methods.current()) else { return };
+    let row = *cursor;
+    match edit::rows(method).get(row).and_then(|row| edit::typeable(method, *row)) {
+        Some(line) => model.layer = Some(Layer::Value { row, line }),
+        None => model.note(Tone::Info, "a choice is turned with ← →; below it stand its values"),
+    }
+}
+
+/// Take what was typed as the value of a row.
+pub(super) fn set(model: &mut Model, row: usize, line: String) {
+    let Some(method) = model.methods.current() else { return };
+    let Some(of) = edit::rows(method).get(row).copied() else { return };
+    match edit::with_typed(method, of, &line) {
+        Ok(method) => {
+            model.methods.replace(method);
+            model.layer = Some(Layer::Edit(row));
+        }
+        Err(problem) => {
+            model.note(Tone::Bad, problem);
+            model.layer = Some(Layer::Value { row, line });
+        }
+    }
+}
+
 /// Ask for the name of a file for the chosen method.
 pub(super) fn ask_name(model: &mut Model) {
     if let Some(Layer::Methods(cursor)) = model.layer {

@@ -2,77 +2,93 @@
 
 use super::{compare, edit, export, runs, search, segments, sessions};
 use crate::tui::{
-    Effect, Key, KeyCode,
-    model::{Layer, Model, Pane, Tone},
+    Effect, Key,
+    complete::Completion,
+    model::{Layer, Model, Pane, Tone, line::Caret},
     text,
 };
-
-/// Longest text of a line.
-const MAX_ENTRY_BYTES: usize = 4096;
 
 /// Give a key to the line that is being typed.
 pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
     if let Some(c) = key.typed() {
         return type_text(model, c.encode_utf8(&mut [0; 4]));
     }
-    let word = key == Key::ctrl('w') || (key.alt && key.code == KeyCode::Backspace);
-    if word || key.code == KeyCode::Backspace || key == Key::ctrl('h') {
-        change(model, |line| {
-            if word {
-                let end = line.trim_end_matches([' ', '/']).rfind([' ', '/']).map_or(0, |i| i + 1);
-                line.truncate(end);
-            } else {
-                line.pop();
-            }
-        });
-    }
+    change(model, |line, caret| caret.press(line, key));
     Vec::new()
 }
 
 /// Add to the line that is being typed.
 pub(super) fn type_text(model: &mut Model, typed: &str) -> Vec<Effect> {
     let typed = text::clean_line(typed);
-    change(model, |line| {
-        if line.len() + typed.len() <= MAX_ENTRY_BYTES {
-            line.push_str(&typed);
-        }
-    });
+    change(model, |line, caret| caret.insert(line, &typed));
     Vec::new()
 }
 
-/// Empty the line that is being typed.
+/// Empty the line that is being typed, up to the caret.
 pub(super) fn clear(model: &mut Model) {
-    change(model, String::clear);
+    change(model, |line, caret| caret.clear(line));
 }
 
-fn change(model: &mut Model, change: impl FnOnce(&mut String)) {
+/// Change the line that is being typed, if one is, and what depends on it.
+fn change(model: &mut Model, change: impl FnOnce(&mut String, &mut Caret)) {
+    let mut caret = model.caret;
+    let Some(line) = typed_line(model) else { return };
+    let before = line.clone();
+    change(line, &mut caret);
+    let is_another = *line != before;
+    model.caret = caret;
+    if is_another {
+        changed(model);
+    }
+}
+
+/// The line that is being typed.
+fn typed_line(model: &mut Model) -> Option<&mut String> {
+    match model.layer.as_mut()? {
+        Layer::Open { line, .. }
+        | Layer::SaveMethod(line)
+        | Layer::Ask(line)
+        | Layer::Segments(line)
+        | Layer::Value { line, .. } => Some(line),
+        Layer::History { query, .. } | Layer::Help { query, .. } => Some(query),
+        Layer::Filter => Some(&mut model.library.filter),
+        Layer::Search => Some(&mut model.search.query),
+        Layer::SessionFilter => Some(&mut model.sessions.filter),
+        _ => None,
+    }
+}
+
+/// The line became another one.
+fn changed(model: &mut Model) {
     match &mut model.layer {
-        Some(Layer::Filter) => {
-            let mut filter = model.library.filter.clone();
-            change(&mut filter);
-            model.library.set_filter(filter);
-        }
-        Some(Layer::Open(line) | Layer::SaveMethod(line) | Layer::Ask(line) | Layer::Segments(line)) => {
-            change(line)
-        }
-        Some(Layer::Search) => {
-            change(&mut model.search.query);
-            search::begin(model);
-        }
-        Some(Layer::SessionFilter) => {
-            let mut filter = model.sessions.filter.clone();
-            change(&mut filter);
-            model.sessions.set_filter(filter);
-        }
-        Some(Layer::History { query, cursor }) => {
-            change(query);
-            *cursor = 0;
-        }
-        Some(Layer::Help { query, top }) => {
-            change(query);
-            *top = 0;
-        }
+        Some(Layer::Open { found, .. }) => found.clear(),
+        Some(Layer::History { cursor: first, .. } | Layer::Help { top: first, .. }) => *first = 0,
+        Some(Layer::Filter) => model.library.set_filter(model.library.filter.clone()),
+        Some(Layer::SessionFilter) => model.sessions.set_filter(model.sessions.filter.clone()),
+        Some(Layer::Search) => search::begin(model),
         _ => {}
+    }
+}
+
+/// Ask how the path that is being typed goes on.
+pub(super) fn complete(model: &Model) -> Vec<Effect> {
+    match &model.layer {
+        Some(Layer::Open { line, .. }) => vec![Effect::Complete(model.caret.split(line).0.to_owned())],
+        _ => Vec::new(),
+    }
+}
+
+/// It goes on like this. Nothing happens where something else is typed by now.
+pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) {
+    let Some(Layer::Open { line, found }) = &mut model.layer else { return };
+    match outcome {
+        Ok(done) if model.caret.split(line).0 == done.typed => {
+            model.caret.clear(line);
+            model.caret.insert(line, &done.line);
+            *found = if done.found.len() > 1 { done.found } else { Vec::new() };
+        }
+        Ok(_) => {}
+        Err(problem) => model.note(Tone::Info, problem),
     }
 }
 
@@ -93,7 +109,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
                 model.focus = Pane::Prompt;
             }
         }
-        Some(Layer::Open(path)) if !path.trim().is_empty() => {
+        Some(Layer::Open { line: path, .. }) if !path.trim().is_empty() => {
             return vec![Effect::Open(path.trim().to_owned())];
         }
         Some(Layer::Segments(typed)) => return segments::choose(model, &typed),
@@ -110,10 +126,11 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
         }
         Some(Layer::Export(cursor)) => return export::choose(model, cursor),
         Some(Layer::SaveMethod(name)) => return edit::save(model, &name),
+        Some(Layer::Value { row, line }) => edit::set(model, row, line),
         Some(Layer::Pick(_)) => return compare::start(model),
         Some(Layer::Compare) => compare::choose(model),
         Some(Layer::Sessions) => return sessions::choose(model),
-        Some(Layer::Filter | Layer::Search | Layer::Open(_) | Layer::Ask(_) | Layer::Help { .. }) => {}
+        Some(Layer::Filter | Layer::Search | Layer::Open { .. } | Layer::Ask(_) | Layer::Help { .. }) => {}
         Some(Layer::Preview) | None => return runs::run(model),
     }
     Vec::new()

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use super::{
     Effect, Key, Msg, Place,
-    model::{EngineState, Model, Pane, Tone, library},
+    model::{EngineState, Model, Pane, Tone, library, line::Caret},
     text, view,
 };
 use crate::record::{Failure, FailureClass};
@@ -31,6 +31,7 @@ const MAX_PATH_BYTES: usize = 4096;
 /// Change the model by one message.
 pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let before = model.library.selected().map(|e| e.path.clone());
+    let layer = model.layer.as_ref().map(std::mem::discriminant);
     let mut effects = match msg {
         Msg::Key(key) => on_key(model, key),
         Msg::Mouse(mouse) => {
@@ -125,6 +126,10 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             model.note(Tone::Bad, problem);
             Vec::new()
         }
+        Msg::Completed(outcome) => {
+            entry::completed(model, outcome);
+            Vec::new()
+        }
         Msg::MethodSaved(outcome) => {
             edit::saved(model, outcome);
             Vec::new()
@@ -149,6 +154,10 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
     };
+    // Another line is typed at its end.
+    if layer != model.layer.as_ref().map(std::mem::discriminant) {
+        model.caret = Caret::default();
+    }
     if model.settings.probes
         && let Some(entry) = model.library.selected()
         && entry.facts.is_none()

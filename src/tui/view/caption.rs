@@ -11,7 +11,7 @@ use ratatui::{
 use super::{
     Areas, areas, has_focus, on_border, panel,
     passage::{self, Laid},
-    player, title,
+    player, title, typed,
 };
 use crate::tui::{
     Theme,
@@ -113,20 +113,19 @@ pub(crate) fn page(model: &Model) -> usize {
 /// What is searched, and which of how many matches is shown.
 fn search(model: &Model, laid: &Laid, theme: &Theme, columns: usize) -> Line<'static> {
     let Search { query, at } = &model.search;
-    let typing = model.layer == Some(Layer::Search);
     let count = match laid.found.len() {
         _ if query.is_empty() => Span::raw(""),
         0 => Span::styled(" no match", theme.style(Role::Warn)),
         n => Span::styled(format!(" {} of {n}", (at + 1).min(n)), theme.style(Role::Dim)),
     };
     let room = columns.saturating_sub(count.width() + 5);
-    Line::from(vec![
-        Span::styled(" / ", theme.style(Role::Key)),
-        Span::styled(text::fit_end(query, room), on_border(theme)),
-        Span::styled(if typing { "▏" } else { "" }, theme.style(Role::Accent)),
-        count,
-        Span::raw(" "),
-    ])
+    let mut spans = vec![Span::styled(" / ", theme.style(Role::Key))];
+    match model.layer == Some(Layer::Search) {
+        true => spans.extend(typed(query, model.caret, room + 1, theme)),
+        false => spans.push(Span::raw(text::fit_end(query, room))),
+    }
+    spans.extend([count, Span::raw(" ")]);
+    Line::from(spans).style(on_border(theme))
 }
 
 /// The verdicts with their live counts, each in its own style.

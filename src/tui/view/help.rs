@@ -8,7 +8,7 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{caption, popup, wrap::hang};
+use super::{caption, popup, typed, wrap::hang};
 use crate::{
     record::Verdict,
     tui::{Theme, model::Model, text, theme::Role},
@@ -109,12 +109,9 @@ pub(super) fn draw(model: &Model, query: &str, top: usize, theme: &Theme, frame:
     if inner.height < 3 {
         return;
     }
-    let search = Line::from(vec![
-        Span::styled("search ", theme.style(Role::Dim)),
-        Span::raw(text::fit_end(query, usize::from(inner.width).saturating_sub(10))),
-        Span::styled("▏", theme.style(Role::Accent)),
-    ]);
-    frame.render_widget(Paragraph::new(search), Rect { height: 1, ..inner });
+    let mut search = vec![Span::styled("search ", theme.style(Role::Dim))];
+    search.extend(typed(query, model.caret, usize::from(inner.width).saturating_sub(7), theme));
+    frame.render_widget(Paragraph::new(Line::from(search)), Rect { height: 1, ..inner });
     let body = Rect { y: inner.y + 2, height: inner.height - 2, ..inner };
     let lines = lines(model, query, theme, inner.width.into());
     let top = top.min(lines.len().saturating_sub(body.height.into()));

@@ -7,7 +7,7 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{Slot, has_focus, panel, preview, title, window_top};
+use super::{Slot, has_focus, panel, preview, title, typed, window_top};
 use crate::{
     record::units,
     tui::{
@@ -55,10 +55,14 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     };
     block = block.title_top(Line::styled(count, dim).right_aligned());
     if model.layer == Some(Layer::Filter) || !library.filter.is_empty() {
-        let cursor = if model.layer == Some(Layer::Filter) { "▏" } else { "" };
-        let room = usize::from(area.width).saturating_sub(8);
-        let words = format!(" / {}{cursor} ", text::fit_end(&library.filter, room));
-        block = block.title_bottom(Line::styled(words, theme.style(Role::Accent)));
+        let room = usize::from(area.width).saturating_sub(7);
+        let mut words = vec![Span::raw(" / ")];
+        match model.layer == Some(Layer::Filter) {
+            true => words.extend(typed(&library.filter, model.caret, room, theme)),
+            false => words.push(Span::raw(text::fit_end(&library.filter, room))),
+        }
+        words.push(Span::raw(" "));
+        block = block.title_bottom(Line::from(words).style(theme.style(Role::Accent)));
     }
     let inner = block.inner(area);
     frame.render_widget(block, area);

@@ -36,7 +36,7 @@ use ratatui::{
 use super::{
     Theme,
     export::Format,
-    model::{Layer, Model, Pane},
+    model::{Layer, Model, Pane, line::Caret},
     text,
     theme::Role,
 };
@@ -79,18 +79,19 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         Some(Layer::Methods(cursor)) => picker::methods(model, *cursor, theme, frame),
         Some(Layer::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
         Some(Layer::Help { query, top }) => help::draw(model, query, *top, theme, frame),
-        Some(Layer::Open(path)) => picker::line("Open a file or a folder", path, theme, frame),
+        Some(Layer::Open { line, found }) => picker::path(model, line, found, theme, frame),
         Some(Layer::Sessions | Layer::SessionFilter) => sessions::draw(model, theme, frame),
         Some(Layer::Pick(cursor)) => picker::pick(model, *cursor, theme, frame),
         Some(Layer::Edit(cursor)) => editor::draw(model, *cursor, theme, frame),
-        Some(Layer::Ask(question)) => picker::line("Ask on", question, theme, frame),
-        Some(Layer::SaveMethod(name)) => picker::line("Save the method as", name, theme, frame),
+        Some(Layer::Ask(question)) => picker::line(model, "Ask on", question, theme, frame),
+        Some(Layer::SaveMethod(name)) => picker::line(model, "Save the method as", name, theme, frame),
+        Some(Layer::Value { row, line }) => picker::value(model, *row, line, theme, frame),
         Some(Layer::Export(cursor)) => {
             let formats = model.runs.shown().map_or(&[][..], Format::of);
             picker::export(formats, *cursor, theme, frame);
         }
         Some(Layer::Segments(length)) => {
-            picker::line("Caption in pieces of so many seconds", length, theme, frame);
+            picker::line(model, "Caption in pieces of so many seconds", length, theme, frame);
         }
         Some(Layer::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
         Some(Layer::Compare) => compare::draw(model, theme, frame),
@@ -150,6 +151,16 @@ fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, name: &s
     let inner = block.inner(area);
     frame.render_widget(block, area);
     (area, Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner })
+}
+
+/// A line that is being typed, with its caret, in so many columns.
+fn typed(line: &str, caret: Caret, columns: usize, theme: &Theme) -> Vec<Span<'static>> {
+    let (before, after) = caret.split(line);
+    // What follows is seen, too, but not at the cost of more than a third of what was typed before.
+    let room = columns.saturating_sub(1);
+    let after = text::fit(after, room.saturating_sub(text::width(before)).max(room / 3));
+    let before = text::fit_end(before, room.saturating_sub(text::width(&after)));
+    vec![Span::raw(before), Span::styled("▏", theme.style(Role::Accent)), Span::raw(after)]
 }
 
 fn too_small(theme: &Theme, frame: &mut Frame<'_>, area: Rect) {

@@ -8,14 +8,24 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{caption, place_in_list, popup, window_top, wrap::wrap};
-use crate::tui::{
-    Theme,
-    export::Format,
-    model::{Model, methods},
-    text,
-    theme::Role,
+use super::{caption, place_in_list, popup, typed, window_top, wrap::wrap};
+use crate::{
+    speculate::method::Value as Takes,
+    tui::{
+        Theme,
+        export::Format,
+        model::{
+            Model,
+            edit::{Row, rows},
+            methods,
+        },
+        text,
+        theme::Role,
+    },
 };
+
+/// So many names of what a path could become are shown.
+const MOST_FOUND: usize = 8;
 
 /// The methods, and below them the five choices of the one under the cursor.
 pub(super) fn methods(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
@@ -179,11 +189,9 @@ pub(super) fn history(model: &Model, query: &str, cursor: usize, theme: &Theme, 
     let below = 3.min(inner.height.saturating_sub(2));
     let rows = usize::from(inner.height - below - 1);
     place_in_list(cursor, n, rows, theme, frame, area);
-    let mut lines = vec![Line::from(vec![
-        Span::styled("search ", dim),
-        Span::raw(text::fit_end(query, columns.saturating_sub(9))),
-        Span::styled("▏", theme.style(Role::Accent)),
-    ])];
+    let mut search = vec![Span::styled("search ", dim)];
+    search.extend(typed(query, model.caret, columns.saturating_sub(7), theme));
+    let mut lines = vec![Line::from(search)];
     if found.is_empty() {
         let words = if query.is_empty() { "No prompt was run yet." } else { "None of them goes with this." };
         lines.push(Line::styled(words, dim));
@@ -201,12 +209,45 @@ pub(super) fn history(model: &Model, query: &str, cursor: usize, theme: &Theme, 
     }
 }
 
-/// A line that is typed: a path, a name.
-pub(super) fn line(title: &str, path: &str, theme: &Theme, frame: &mut Frame<'_>) {
+/// A line that is typed: a name, a number, a question.
+pub(super) fn line(model: &Model, title: &str, line: &str, theme: &Theme, frame: &mut Frame<'_>) {
     let (_, inner) = popup(frame, theme, 76, 3, title);
-    let line = Line::from(vec![
-        Span::raw(text::fit_end(path, usize::from(inner.width).saturating_sub(2))),
-        Span::styled("▏", theme.style(Role::Accent)),
-    ]);
-    frame.render_widget(Paragraph::new(line), inner);
+    frame.render_widget(Line::from(typed(line, model.caret, inner.width.into(), theme)), inner);
+}
+
+/// A path that is typed, and what it could become.
+pub(super) fn path(model: &Model, line: &str, found: &[String], theme: &Theme, frame: &mut Frame<'_>) {
+    let shown = found.len().min(MOST_FOUND);
+    let more = found.len() - shown;
+    let rows = 3 + shown as u16 + u16::from(more > 0);
+    let (_, inner) = popup(frame, theme, 76, rows, "Open a file or a folder");
+    let columns = usize::from(inner.width);
+    let dim = theme.style(Role::Dim);
+    let mut lines = vec![Line::from(typed(line, model.caret, columns, theme))];
+    lines.extend(found.iter().take(shown).map(|name| Line::styled(text::fit(name, columns), dim)));
+    if more > 0 {
+        lines.push(Line::styled(format!("… and {more} more"), dim));
+    }
+    frame.render_widget(Paragraph::new(lines), inner);
+}
+
+/// The value of a key of the chosen method.
+pub(super) fn value(model: &Model, row: usize, line: &str, theme: &Theme, frame: &mut Frame<'_>) {
+    let Some(method) = model.methods.current() else { return };
+    let Some(Row::Key(axis, key)) = rows(method).get(row).copied() else { return };
+    let title = format!("{} · {}", axis.name, key.name.replace('_', " "));
+    let (_, inner) = popup(frame, theme, 76, 4, &title);
+    let columns = usize::from(inner.width);
+    let takes = match key.value {
+        Takes::Flag => "yes or no".into(),
+        Takes::Words => "words with commas between them".into(),
+        other => other.words(),
+    };
+    let empty = if key.required { "" } else { "; nothing is as usual" };
+    let hint = format!("{takes}, for example {}{empty}", key.example);
+    let lines = vec![
+        Line::from(typed(line, model.caret, columns, theme)),
+        Line::styled(text::fit(&hint, columns), theme.style(Role::Dim)),
+    ];
+    frame.render_widget(Paragraph::new(lines), inner);
 }

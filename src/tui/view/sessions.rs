@@ -8,7 +8,7 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{caption, place_in_list, popup, window_top, wrap::wrap};
+use super::{caption, place_in_list, popup, typed, window_top, wrap::wrap};
 use crate::{
     record::{StopReason, units},
     tui::{
@@ -83,14 +83,15 @@ fn foot(model: &Model, entries: &[SessionEntry], theme: &Theme, frame: &mut Fram
     let words = format!(" {n} {}, {} ", if n == 1 { "run" } else { "runs" }, units::bytes(bytes));
     let room = usize::from(at.width).saturating_sub(text::width(&words) + 6);
     frame.render_widget(Line::from(Span::styled(words, dim)).right_aligned(), at);
-    let (filter, typing) = (&model.sessions.filter, model.layer == Some(Layer::SessionFilter));
-    if typing || !filter.is_empty() {
-        let words = Line::from(vec![
-            Span::styled(" / ", theme.style(Role::Key)),
-            Span::raw(text::fit_end(&text::clean_line(filter), room)),
-            Span::styled(if typing { "▏ " } else { " " }, theme.style(Role::Accent)),
-        ]);
-        frame.render_widget(words, at);
+    let (filter, is_typed) = (&model.sessions.filter, model.layer == Some(Layer::SessionFilter));
+    if is_typed || !filter.is_empty() {
+        let mut words = vec![Span::styled(" / ", theme.style(Role::Key))];
+        match is_typed {
+            true => words.extend(typed(filter, model.caret, room, theme)),
+            false => words.push(Span::raw(text::fit_end(filter, room))),
+        }
+        words.push(Span::raw(" "));
+        frame.render_widget(Line::from(words), at);
     }
 }
 

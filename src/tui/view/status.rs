@@ -114,7 +114,7 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
 /// The actions worth telling of in each place, the most useful first.
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
-        Again, Back, Choose, ClearLine, Compare, Copy, Delete, Down, Edit, Export, Faster, Filter,
+        Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, Export, Faster, Filter,
         FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened,
         NextMatch, NextPane, Open, PageDown, Pause, Pick, Presets, Preview, Prompt, Quit, Run, Save, Search,
         SeekForward, Segments, Sessions, StepForward, TokenForward, Yes,
@@ -124,7 +124,7 @@ fn useful(model: &Model) -> &'static [Action] {
         Place::List if matches!(model.layer, Some(Layer::Methods(_))) => {
             &[Choose, Edit, Save, KnobUp, NextKnob, Back]
         }
-        Place::Edit => &[KnobUp, Choose, Save, Back],
+        Place::Edit => &[KnobUp, Edit, Choose, Save, Back],
         Place::List => &[Choose, Back],
         Place::Sessions => &[Choose, FilterSessions, Delete, Back],
         Place::Confirm => &[Yes, Back],
@@ -135,6 +135,9 @@ fn useful(model: &Model) -> &'static [Action] {
         Place::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
         Place::Player => &[Pause, SeekForward, StepForward, Faster, Back, Again, Help],
         Place::Entry if matches!(model.layer, Some(Layer::Help { .. })) => &[Back, Down, PageDown],
+        Place::Entry if matches!(model.layer, Some(Layer::Open { .. })) => {
+            &[Choose, Complete, Back, ClearLine]
+        }
         Place::Entry => &[Choose, Back, ClearLine],
         Place::Prompt if busy => &[Back, NextPane, Help],
         Place::Prompt => &[Run, NextPane, Presets, Methods, Help, History],

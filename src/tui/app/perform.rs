@@ -1,0 +1,89 @@
+//! Doing what the studio wants done outside of it.
+
+use super::Driver;
+use crate::tui::{Effect, Msg, StudioError, archive, complete::complete, files, recent, scan::scan};
+
+impl Driver {
+    pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Result<(), StudioError> {
+        for effect in effects {
+            match effect {
+                Effect::Run(request) => {
+                    self.keeper.remember(&request.prompt);
+                    self.engine.run(*request);
+                }
+                Effect::Cancel(run) => self.engine.cancel(run),
+                Effect::Scan(folder) => {
+                    let lost = folder.clone();
+                    let lost = |problem| Msg::Scanned { folder: lost, found: Err(problem), note: None };
+                    self.workers.run(move || scan(folder), lost);
+                }
+                Effect::Recent(list) => self.workers.answer(Msg::Recent, move || recent::load(&list)),
+                Effect::Remember(list, file) => {
+                    self.workers.quietly(move || recent::remember(&list, &file));
+                }
+                Effect::Open(path) => {
+                    self.workers.run(move || files::open(&path), |problem| Msg::Opened(Err(problem)));
+                }
+                Effect::Complete(typed) => self.workers.answer(Msg::Completed, move || complete(&typed)),
+                Effect::Probe(path) => {
+                    self.probe_next = Some(path);
+                    self.probe_waiting();
+                }
+                Effect::Frames(wish) => {
+                    self.film.wish(wish);
+                    self.read_frames();
+                }
+                Effect::List(folder) => self.workers.answer(Msg::Listed, move || archive::list(&folder)),
+                Effect::Load(path) => self.workers.answer(Msg::Loaded, move || archive::load(&path)),
+                Effect::Delete(path) => self.workers.answer(Msg::Listed, move || {
+                    archive::delete(&path)?;
+                    archive::list(path.parent().unwrap_or(&path))
+                }),
+                Effect::Cut(path, seconds) => {
+                    let cut = self.cut.clone();
+                    let cannot = || Err("clips cannot be cut here".to_owned());
+                    self.workers.answer(Msg::Cut, move || cut.map_or_else(cannot, |cut| cut(&path, seconds)));
+                }
+                Effect::Editor(text) => self.edit = Some(text),
+                Effect::Write(name, text) => {
+                    self.workers.answer(Msg::Written, move || files::write_new(&name, &text));
+                }
+                Effect::SaveMethod(file, method) => {
+                    self.workers.answer(Msg::MethodSaved, move || files::save_method(file, *method));
+                }
+                Effect::Copy(text) => self.screen.copy(&text)?,
+                Effect::Suspend => {
+                    self.forget_pictures()?;
+                    self.screen.suspend()?;
+                    self.frames.want_now();
+                }
+                Effect::Redraw => {
+                    self.painter.forget();
+                    self.screen.clear()?;
+                    self.frames.want_now();
+                }
+                Effect::Quit => self.leaving = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// Look at the newest clip that waits, one at a time.
+    pub(super) fn probe_waiting(&mut self) {
+        let Some(probe) = self.probe.clone().filter(|_| !self.probing) else { return };
+        let Some(path) = self.probe_next.take() else { return };
+        self.probing = true;
+        let lost = path.clone();
+        self.workers.run(
+            move || Msg::Probed { facts: probe(&path).unwrap_or_default(), path },
+            |_| Msg::Probed { facts: Default::default(), path: lost },
+        );
+    }
+
+    /// Read the frames that are wanted now, as soon as nothing else is read.
+    pub(super) fn read_frames(&mut self) {
+        if let Some((wish, work)) = self.film.work(self.messages.clone()) {
+            self.workers.run(work, |problem| Msg::Filmed(wish, Err(problem)));
+        }
+    }
+}

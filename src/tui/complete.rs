@@ -1,0 +1,110 @@
+//! Completing a path that is being typed: folders and videos. Looks at the file system, so off the studio's thread.
+
+use std::path::{Path, PathBuf};
+
+use super::{files::expand, model::library::is_video, text};
+
+/// How a typed path goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// What was typed.
+    pub typed: String,
+    /// What it becomes: as far as all that is found agrees.
+    pub line: String,
+    /// The names of what is found, in order; folders end with `/`.
+    pub found: Vec<String>,
+}
+
+/// The folders and videos whose paths begin as what is typed.
+///
+/// # Errors
+/// In words: the folder cannot be read, or nothing in it begins so.
+pub(crate) fn complete(typed: &str) -> Result<Completion, String> {
+    complete_at(typed, std::env::var_os("HOME").map(PathBuf::from))
+}
+
+fn complete_at(typed: &str, home: Option<PathBuf>) -> Result<Completion, String> {
+    if typed == "~" {
+        return Ok(Completion { typed: typed.into(), line: "~/".into(), found: Vec::new() });
+    }
+    let cut = typed.rfind('/').map_or(0, |i| i + 1);
+    let (before, begun) = typed.split_at(cut);
+    let folder = if before.is_empty() { PathBuf::from(".") } else { expand(before, home) };
+    let entries = std::fs::read_dir(&folder)
+        .map_err(|e| format!("cannot read {}: {e}", text::clean_line(&folder.to_string_lossy())))?;
+    let mut found: Vec<String> = entries.flatten().filter_map(|entry| name(&entry, begun)).collect();
+    found.sort();
+    let Some(common) = common(&found) else {
+        return Err(format!("no folder and no video begins with {}", text::clean_line(typed)));
+    };
+    Ok(Completion { typed: typed.into(), line: format!("{before}{common}"), found })
+}
+
+/// The name of a folder or a video that begins so. What cannot be typed cannot be completed; hidden names are not, unless they
+/// are begun.
+fn name(entry: &std::fs::DirEntry, begun: &str) -> Option<String> {
+    let name = entry.file_name().into_string().ok()?;
+    let hidden = name.starts_with('.') && !begun.starts_with('.');
+    if !name.starts_with(begun) || hidden || text::clean_line(&name) != name {
+        return None;
+    }
+    // Not of the entry itself: a link to a folder is one.
+    let is_folder = std::fs::metadata(entry.path()).is_ok_and(|facts| facts.is_dir());
+    match is_folder {
+        true => Some(name + "/"),
+        false => is_video(Path::new(&name)).then_some(name),
+    }
+}
+
+/// The longest beginning of all; none of nothing.
+fn common(names: &[String]) -> Option<&str> {
+    let (first, rest) = names.split_first()?;
+    let same = |a: &str, b: &str| {
+        a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum()
+    };
+    let end = rest.iter().map(|name| same(first, name)).fold(first.len(), usize::min);
+    first.get(..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["clip one.mp4", "clip two.mkv", "clippings.txt", ".hidden.mp4", "été.webm"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        std::fs::create_dir(dir.path().join("clips")).unwrap();
+        dir
+    }
+
+    #[test]
+    fn what_is_typed_goes_on_as_far_as_it_is_sure() {
+        let dir = folder();
+        let at = |begun: &str| {
+            let typed = format!("{}/{begun}", dir.path().display());
+            let done = complete_at(&typed, None)?;
+            assert_eq!(done.typed, typed);
+            let line = done.line.strip_prefix(&format!("{}/", dir.path().display())).unwrap().to_owned();
+            Ok::<_, String>((line, done.found.join("|")))
+        };
+        assert_eq!(at("c"), Ok(("clip".into(), "clip one.mp4|clip two.mkv|clips/".into())));
+        assert_eq!(at("clip "), Ok(("clip ".into(), "clip one.mp4|clip two.mkv".into())));
+        assert_eq!(at("clip o"), Ok(("clip one.mp4".into(), "clip one.mp4".into())));
+        assert_eq!(at("clips"), Ok(("clips/".into(), "clips/".into())));
+        assert_eq!(at("é"), Ok(("été.webm".into(), "été.webm".into())));
+        assert_eq!(at("."), Ok((".hidden.mp4".into(), ".hidden.mp4".into())));
+        assert_eq!(at("").map(|(_, all)| all.contains("hidden")), Ok(false));
+        assert!(at("nope").unwrap_err().contains("no folder and no video begins with"));
+        assert!(at("clips/").is_err() && at("no/such").unwrap_err().contains("cannot read"));
+    }
+
+    #[test]
+    fn the_users_own_folder_is_written_short() {
+        let dir = folder();
+        let home = || Some(dir.path().to_owned());
+        assert_eq!(complete_at("~", home()).unwrap().line, "~/");
+        assert_eq!(complete_at("~/clip o", home()).unwrap().line, "~/clip one.mp4");
+    }
+}

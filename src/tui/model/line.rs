@@ -1,0 +1,178 @@
+//! A line that is typed over the panes: where its caret stands, and what keys do to it.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::tui::{Key, KeyCode};
+
+/// Longest text of a line in bytes.
+const MAX_BYTES: usize = 4096;
+
+/// Where the caret stands: the graphemes after it. So the end is 0, and a line that is set anew is typed on at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Caret(usize);
+
+impl Caret {
+    /// The line before and after it.
+    pub fn split(self, line: &str) -> (&str, &str) {
+        line.split_at(self.at(line))
+    }
+
+    /// Byte index in the line.
+    fn at(self, line: &str) -> usize {
+        match self.0 {
+            0 => line.len(),
+            n => line.grapheme_indices(true).rev().nth(n - 1).map_or(0, |(i, _)| i),
+        }
+    }
+
+    fn set(&mut self, line: &str, at: usize) {
+        self.0 = line.get(at..).map_or(0, |after| after.graphemes(true).count());
+    }
+
+    /// Type a text at the caret. Nothing happens where the line would be too long.
+    pub fn insert(&mut self, line: &mut String, text: &str) {
+        if line.len() + text.len() <= MAX_BYTES {
+            let at = self.at(line);
+            line.insert_str(at, text);
+            // What is typed may join what stands after it to one grapheme.
+            self.set(line, at + text.len());
+        }
+    }
+
+    /// Do what a key does that types nothing: move, or delete. Others do nothing.
+    pub fn press(&mut self, line: &mut String, key: Key) {
+        let at = self.at(line);
+        let (before, after) = line.split_at(at);
+        let left = before.grapheme_indices(true).next_back().map_or(0, |(i, _)| i);
+        let right = at + after.graphemes(true).next().map_or(0, str::len);
+        let by_word = key.ctrl || key.alt;
+        match key.code {
+            KeyCode::Left if by_word => self.set(line, word_before(line, at)),
+            KeyCode::Right if by_word => self.set(line, word_after(line, at)),
+            KeyCode::Char('b') if key.alt => self.set(line, word_before(line, at)),
+            KeyCode::Char('f') if key.alt => self.set(line, word_after(line, at)),
+            KeyCode::Left => self.set(line, left),
+            KeyCode::Right => self.set(line, right),
+            KeyCode::Char('b') if key.ctrl => self.set(line, left),
+            KeyCode::Char('f') if key.ctrl => self.set(line, right),
+            KeyCode::Home => self.set(line, 0),
+            KeyCode::Char('a') if key.ctrl => self.set(line, 0),
+            KeyCode::End => self.0 = 0,
+            KeyCode::Char('e') if key.ctrl => self.0 = 0,
+            KeyCode::Char('w') if key.ctrl => self.delete(line, word_before(line, at), at),
+            KeyCode::Backspace if by_word => self.delete(line, word_before(line, at), at),
+            KeyCode::Backspace => self.delete(line, left, at),
+            KeyCode::Char('h') if key.ctrl => self.delete(line, left, at),
+            KeyCode::Char('d') if key.alt => self.delete(line, at, word_after(line, at)),
+            KeyCode::Delete if by_word => self.delete(line, at, word_after(line, at)),
+            KeyCode::Delete => self.delete(line, at, right),
+            KeyCode::Char('d') if key.ctrl => self.delete(line, at, right),
+            KeyCode::Char('k') if key.ctrl => self.delete(line, at, line.len()),
+            _ => {}
+        }
+    }
+
+    /// Delete what stands before the caret, as shells do.
+    pub fn clear(self, line: &mut String) {
+        line.drain(..self.at(line));
+    }
+
+    fn delete(&mut self, line: &mut String, from: usize, to: usize) {
+        line.drain(from..to);
+        self.set(line, from);
+    }
+}
+
+/// What parts words: those of a path, too.
+const BETWEEN: [char; 2] = [' ', '/'];
+
+/// Where the word begins in which `at` stands, or the one before it.
+fn word_before(line: &str, at: usize) -> usize {
+    let before = line.get(..at).unwrap_or_default().trim_end_matches(BETWEEN);
+    before.rfind(BETWEEN).map_or(0, |i| i + 1)
+}
+
+/// Where the word ends in which `at` stands, or the one after it.
+fn word_after(line: &str, at: usize) -> usize {
+    let after = line.get(at..).unwrap_or_default();
+    let word = after.trim_start_matches(BETWEEN);
+    line.len() - word.len() + word.find(BETWEEN).unwrap_or(word.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A line after these keys, with the caret as `|`. Characters type themselves.
+    fn typed(keys: &str) -> String {
+        let (mut line, mut caret) = (String::new(), Caret::default());
+        for key in keys.split(' ') {
+            match Key::parse(key) {
+                Some(key) if key.typed().is_none() => caret.press(&mut line, key),
+                Some(Key { code: KeyCode::Char(' '), .. }) => caret.insert(&mut line, " "),
+                _ => caret.insert(&mut line, key),
+            }
+        }
+        let (before, after) = caret.split(&line);
+        format!("{before}|{after}")
+    }
+
+    #[test]
+    fn keys_move_and_delete() {
+        for (keys, line) in [
+            ("abc left left x", "ax|bc"),
+            ("abc home x end y", "xabcy|"),
+            ("abc left backspace", "a|c"),
+            ("abc home backspace", "|abc"),
+            ("abc home delete right delete", "b|"),
+            ("abc ctrl-a ctrl-f ctrl-k", "a|"),
+            ("abc ctrl-b ctrl-d ctrl-h", "a|"),
+            ("/data/clips/ ctrl-w", "/data/|"),
+            ("/data/clips/a.mp4 ctrl-left ctrl-left", "/data/|clips/a.mp4"),
+            ("/data/clips/a.mp4 home alt-f alt-d", "/data|/a.mp4"),
+            ("one space two alt-b alt-backspace", "|two"),
+            ("e\u{301}x left left a", "a|e\u{301}x"),
+            ("日本 left backspace", "|本"),
+        ] {
+            assert_eq!(typed(keys), line, "{keys}");
+        }
+    }
+
+    #[test]
+    fn clearing_keeps_what_stands_after_the_caret() {
+        let (mut line, mut caret) = ("one two".to_owned(), Caret::default());
+        caret.press(&mut line, Key { ctrl: true, ..Key::plain(KeyCode::Left) });
+        caret.clear(&mut line);
+        assert_eq!(caret.split(&line), ("", "two"));
+    }
+
+    #[test]
+    fn a_line_does_not_grow_for_ever() {
+        let (mut line, mut caret) = (String::new(), Caret::default());
+        for _ in 0..3 {
+            caret.insert(&mut line, &"é".repeat(1000));
+        }
+        assert_eq!(line.len(), 4000);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_pressed_the_caret_stands_between_graphemes(
+            start in "\\PC{0,12}",
+            presses in prop::collection::vec((0usize..10, any::<[bool; 2]>(), "\\PC{0,3}"), 0..40),
+        ) {
+            use KeyCode::{Backspace, Char, Delete, End, Home, Left, Right};
+            let codes = [Left, Right, Home, End, Backspace, Delete, Char('w'), Char('d'), Char('k'), Char('h')];
+            let (mut line, mut caret) = (start, Caret::default());
+            for (code, [ctrl, alt], text) in presses {
+                caret.press(&mut line, Key { ctrl, alt, ..Key::plain(codes[code]) });
+                let at = caret.at(&line);
+                let there = at == line.len() || line.grapheme_indices(true).any(|(i, _)| i == at);
+                prop_assert!(there, "{at} in {line:?}");
+                caret.insert(&mut line, &text);
+            }
+        }
+    }
+}
