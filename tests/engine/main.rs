@@ -479,7 +479,10 @@ fn the_studios_engine_gives_way_to_everybody_else() {
     assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
     rig.run("autoregressive", "What is shown?");
     let behind = (here + 5).min(19);
-    assert_eq!(engines().iter().filter(|nice| **nice == behind).count(), 1, "{:?}", engines());
+    // One is the usual engine's; threads without a name of their own are called as who started them.
+    let (usual, others): (Vec<i64>, Vec<i64>) = engines().iter().partition(|nice| **nice == here);
+    assert!(usual.len() == 1 && !others.is_empty(), "{:?}", engines());
+    assert!(others.iter().all(|nice| *nice == behind), "{others:?}");
     // Those that compute with it are started by it.
     let team = niceness(|name| name.starts_with("compute"));
     assert!(team.iter().all(|nice| *nice == behind), "{team:?}");
