@@ -141,6 +141,7 @@ impl Kept<'_> {
             max_new_tokens: limit,
             vocab: tokenizer.vocabulary(),
             ends: tokenizer.end_ids(),
+            special: tokenizer.special_ids(),
             protected: &|id| tokenizer.is_special(id),
             logprobs: 0,
             row_ms: None,

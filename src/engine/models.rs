@@ -65,7 +65,19 @@ impl Models {
             ))
         };
         let odd = [Some(&self.target), self.drafter.as_ref()].into_iter().flatten().filter_map(odd);
-        penalty.map(note).into_iter().chain(rope).chain(odd).collect()
+        let range = |model: &VideoLlm| model.decoder().config().max_positions;
+        let short = self.drafter.as_ref().filter(|drafter| range(drafter) < range(&self.target));
+        let short = short.map(|drafter| {
+            format!(
+                "{} was made for {} positions, {} for {}: on longer prompts its drafts rarely pass; let the drafter see less \
+                 (context.keep, with context.positions=compact) or draft with the target (std, lvspec-self)",
+                drafter.name(),
+                range(drafter),
+                self.target.name(),
+                range(&self.target)
+            )
+        });
+        penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).collect()
     }
 
     /// The layer that drafts for a method: the only one, or the one of this recipe.

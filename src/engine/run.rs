@@ -152,16 +152,17 @@ impl Runner<'_> {
         let mut times = Vec::new();
         let mut going = true;
         let rules = self.rules(&plain, CALIBRATION, &|_| false, None);
-        speculate::generate(rules, context.parts(None, None), &mut |step| {
+        let written = speculate::generate(rules, context.parts(None, None), &mut |step| {
             times.push((step.draft_ms + step.verify_ms + step.other_ms, step.verify_ms));
             going = self.progress(Stage::Calibrate, times.len(), CALIBRATION).is_continue();
             if going { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })
-        .map_err(ModelError::from)?;
+        });
+        // However it ended: the next run starts from the prompt.
+        context.target.truncate(base);
+        written.map_err(ModelError::from)?;
         if !going {
             return Err(Stop::Cancelled);
         }
-        context.target.truncate(base);
         let warm = times.get(WARM_UP..).filter(|t| !t.is_empty()).unwrap_or(&times);
         let mean = warm.iter().map(|t| t.0).sum::<f64>() / warm.len().max(1) as f64;
         context.t1_ms = median(warm.iter().map(|t| t.1).collect());
@@ -189,6 +190,7 @@ impl Runner<'_> {
             max_new_tokens,
             vocab: target.tokenizer().vocabulary(),
             ends: target.tokenizer().end_ids(),
+            special: target.tokenizer().special_ids(),
             protected,
             logprobs: self.request.logprobs,
             row_ms,
@@ -219,15 +221,15 @@ impl Runner<'_> {
                 })
         };
         let mut drafter = drafter_key.and_then(|key| context.drafters.take(key));
-        let drafter_front_ms = stats.timings.encode_drafter_ms + stats.timings.select_ms
-            - stats.timings.overlapped_ms
-            + drafter.as_ref().map_or(0.0, |d| d.prefill_ms);
         let mut stream = tokenizer.stream();
         let (mut text, mut ids) = (String::new(), Vec::new());
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
         let rules = self.rules(method, self.request.max_new_tokens, &protected, row_ms);
         let opening = drafter.as_mut().and_then(|d| d.open(&rules));
+        let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms);
+        let drafter_front_ms =
+            stats.timings.drafter_front_ms(read_ms + opening.as_ref().map_or(0.0, Opening::ms));
         let drafter_base = drafter.as_ref().map(|d| opening.as_ref().map_or(d.sequence.len(), Opening::base));
         let mut on = |mut step: Step| {
             let dressing = Instant::now();
@@ -277,6 +279,8 @@ impl Runner<'_> {
         stats.timings.relevance_ms = finished.relevance_ms;
         stats.timings.td_ms = median(finished.drafter_row_ms);
         if let Some(tally) = &finished.tally {
+            // Steps tell only of the drafts that were judged.
+            stats.drafted = tally.drafted;
             (stats.discarded, stats.mean_run) = (tally.discarded, tally.mean_run());
         }
         text.push_str(&stream.finish());

@@ -143,7 +143,7 @@ impl DrafterKey {
 pub struct DrafterContext {
     /// Holds the prompt, as far as the drafter sees it, without its last token.
     pub sequence: Sequence,
-    /// Time of the prefill.
+    /// Time of the prefill, without that of an opening.
     pub prefill_ms: f64,
     /// Its first window, where it was drafted beside the target's prefill and not used yet; the sequence then holds what was
     /// fed for it, too.

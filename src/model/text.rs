@@ -113,6 +113,8 @@ struct Inner {
     repetition_penalty: Option<f64>,
     /// Contents of all added tokens, special or not.
     added: HashMap<u32, (String, bool)>,
+    /// The ids of the special ones, ascending.
+    special: Vec<u32>,
     /// The bytes of each id, once it was asked for.
     bytes: Box<[OnceLock<Box<[u8]>>]>,
 }
@@ -201,7 +203,9 @@ impl TextTokenizer {
             return Err(refuse(format!("it holds {} tokens, but one has the id {highest}", ids.len())));
         }
         let added = full.get_added_tokens_decoder().into_iter();
-        let added = added.map(|(id, token)| (id, (token.content, token.special))).collect();
+        let added: HashMap<_, _> = added.map(|(id, token)| (id, (token.content, token.special))).collect();
+        let mut special: Vec<u32> = added.iter().filter(|(_, token)| token.1).map(|(id, _)| *id).collect();
+        special.sort_unstable();
         let vocabulary = highest as usize + 1;
         let generation = end_config(&dir.join("generation_config.json"))?;
         let repetition_penalty = generation.repetition_penalty.as_f64();
@@ -214,7 +218,8 @@ impl TextTokenizer {
             return Err(TextError::EndOutside { id: *id, vocabulary });
         }
         let bytes = (0..vocabulary).map(|_| OnceLock::new()).collect();
-        Ok(Self(Arc::new(Inner { full, plain, path, vocabulary, ends, repetition_penalty, added, bytes })))
+        let inner = Inner { full, plain, path, vocabulary, ends, repetition_penalty, added, special, bytes };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// Ids of trusted text, in which added tokens (`<|im_start|>`) are recognised. None are put around it.
@@ -261,6 +266,11 @@ impl TextTokenizer {
     /// True for tokens that are not text: end, role and placeholder tokens.
     pub fn is_special(&self, id: u32) -> bool {
         self.0.added.get(&id).is_some_and(|(_, special)| *special)
+    }
+
+    /// The ids of all special tokens, ascending.
+    pub fn special_ids(&self) -> &[u32] {
+        &self.0.special
     }
 
     /// The id of a token by its exact name.

@@ -62,7 +62,7 @@ pub struct Timings {
     pub prefill_target_ms: f64,
     /// Choosing the drafter's visual tokens.
     pub select_ms: f64,
-    /// The drafter's prefill.
+    /// The drafter's prefill, and its first window where that was drafted beside the target's prefill.
     pub prefill_drafter_ms: f64,
     /// What overlapping saved: the drafter read while the target did.
     pub overlapped_ms: f64,
@@ -86,6 +86,12 @@ impl Timings {
     /// Time from the first to the last generated token.
     pub fn generate_ms(&self) -> f64 {
         self.draft_ms + self.verify_ms + self.other_ms
+    }
+
+    /// What only the drafter costs before the first token. `read_ms` is the time of its prefill, and of a first window drafted beside
+    /// the target's, as measured when they were made.
+    pub fn drafter_front_ms(&self, read_ms: f64) -> f64 {
+        self.encode_drafter_ms + self.select_ms + read_ms - self.overlapped_ms
     }
 
     /// Time from the file to the last token.
@@ -158,7 +164,7 @@ pub struct Speedup {
 pub struct Stats {
     /// Steps (one draft and one verify each).
     pub steps: u64,
-    /// Drafted tokens.
+    /// Drafted tokens. Where drafting and verifying overlap, more than are judged: what follows a rejected draft is thrown away.
     pub drafted: u64,
     /// Drafts that a verify pass judged.
     pub judged: u64,

@@ -44,6 +44,8 @@ impl AsRef<[f32]> for Evidence {
 #[derive(Debug)]
 pub struct Opening {
     sampler: Sampler,
+    /// Its drafts were drawn, and have distributions.
+    drawn: bool,
     base: usize,
     window: Vec<Draft<Evidence>>,
     ms: f64,
@@ -61,12 +63,15 @@ impl Opening {
         let draft = window(rules.method).length().min(rules.max_new_tokens);
         let order = DrafterOrder { truncate_to: 0, feed: vec![root], draft, position: 0 };
         let window = DrafterSide::new(rules, sequence, base).draft(&order)?;
-        Ok(Self { sampler: rules.sampler, base, window, ms: started.elapsed().as_secs_f64() * 1e3 })
+        let ms = started.elapsed().as_secs_f64() * 1e3;
+        Ok(Self { sampler: rules.sampler, drawn: samples(rules), base, window, ms })
     }
 
-    /// True if a generation under these rules may begin with it.
+    /// True if a generation under these rules may begin with it: they would draft the same.
     pub fn fits(&self, rules: &Rules<'_>) -> bool {
-        matches!(rules.method.schedule, Schedule::Parallel { .. }) && self.sampler == rules.sampler
+        matches!(rules.method.schedule, Schedule::Parallel { .. })
+            && self.sampler == rules.sampler
+            && self.drawn == samples(rules)
     }
 
     /// Time that it took, in milliseconds.
@@ -302,5 +307,50 @@ fn failed(failure: Failure<Error>) -> Error {
     match failure {
         Failure::Worker(_, error) => error,
         other => Error::Msg(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rules of parallelvlm with another acceptance and schedule.
+    fn fits(opening: &Opening, acceptance: Acceptance, schedule: Schedule, temperature: f32) -> bool {
+        let mut method = Method::preset("parallelvlm").unwrap();
+        (method.acceptance, method.schedule) = (acceptance, schedule);
+        opening.fits(&Rules {
+            method: &method,
+            sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
+            max_new_tokens: 8,
+            vocab: 8,
+            ends: &[],
+            special: &[],
+            protected: &|_| false,
+            logprobs: 0,
+            row_ms: None,
+            rule: None,
+        })
+    }
+
+    #[test]
+    fn an_opening_fits_where_the_same_would_be_drafted() {
+        let parallel = || Schedule::Parallel { window: Length::AUTO };
+        let of = |temperature, drawn| Opening {
+            sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
+            drawn,
+            base: 0,
+            window: Vec::new(),
+            ms: 0.0,
+        };
+        let (best, drawn) = (of(0.8, false), of(0.8, true));
+        assert!(fits(&best, Acceptance::Exact {}, parallel(), 0.8));
+        assert!(fits(&drawn, Acceptance::Sampled {}, parallel(), 0.8));
+        // Drafts that were not drawn have no distribution to be held against, and the other way round.
+        assert!(!fits(&best, Acceptance::Sampled {}, parallel(), 0.8));
+        assert!(!fits(&drawn, Acceptance::Exact {}, parallel(), 0.8));
+        assert!(!fits(&drawn, Acceptance::Sampled {}, parallel(), 0.9));
+        assert!(!fits(&best, Acceptance::Exact {}, Schedule::Sequential {}, 0.8));
+        // Greedily nothing is drawn, and both acceptances are one.
+        assert!(fits(&of(0.0, false), Acceptance::Sampled {}, parallel(), 0.0));
     }
 }

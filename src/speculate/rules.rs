@@ -23,10 +23,13 @@ pub struct Rules<'a> {
     pub sampler: Sampler,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
-    /// Logits from here on are padding (the smaller real vocabulary of target and drafter).
+    /// Logits from here on are padding: the target's real vocabulary. A drafter's table may be narrower; what it has no place for,
+    /// it never drafts.
     pub vocab: usize,
     /// End tokens.
     pub ends: &'a [u32],
+    /// Special tokens: a text repeats none of them ([`Lookup`]).
+    pub special: &'a [u32],
     /// True for tokens that are never loosened beside the end tokens: special tokens, words that must stay strict.
     pub protected: &'a dyn Fn(u32) -> bool,
     /// How many of the target's most likely tokens to report.

@@ -60,12 +60,12 @@ pub fn entropy_full(logits: &[f32], facts: &RowFacts) -> f32 {
 }
 
 /// KL(p, q) in nats, `p` being the distribution of a row of logits and `q` another's; infinite where `q` rules out what `p`
-/// does not.
+/// does not. Ids beyond the end of `q` have no probability in it.
 pub fn divergence(logits: &[f32], facts: &RowFacts, q: &[f32]) -> f32 {
     let sum: f64 = logits
         .iter()
-        .zip(q)
-        .map(|(&l, &q)| (f64::from(facts.log_probability(l)), f64::from(q)))
+        .zip(endless(q))
+        .map(|(&l, q)| (f64::from(facts.log_probability(l)), f64::from(q)))
         .filter(|(log_p, _)| *log_p > -40.0)
         .map(|(log_p, q)| log_p.exp() * (log_p - q.ln()))
         .sum();
@@ -123,19 +123,10 @@ impl Sampler {
         }
         p.iter_mut().for_each(|p| *p = (f64::from(*p) / sum) as f32);
         if self.top_p < 1.0 {
-            let mut order: Vec<usize> = (0..p.len()).collect();
-            order.sort_unstable_by(|&a, &b| p[b].total_cmp(&p[a]).then(a.cmp(&b)));
-            let mut mass = 0f64;
-            let mut kept = order.len();
-            for (rank, &id) in order.iter().enumerate() {
-                mass += f64::from(p[id]);
-                if mass >= f64::from(self.top_p) {
-                    kept = rank + 1;
-                    break;
-                }
-            }
-            order[kept..].iter().for_each(|&id| p[id] = 0.0);
-            p.iter_mut().for_each(|p| *p = (f64::from(*p) / mass) as f32);
+            let (kept, mass) = nucleus(&p, self.top_p);
+            let mut cut = vec![0f32; p.len()];
+            kept.iter().for_each(|&id| cut[id] = (f64::from(p[id]) / mass) as f32);
+            return cut;
         }
         p
     }
@@ -160,6 +151,35 @@ impl Sampler {
         rng.set_stream((position as u64) << 2 | purpose as u64);
         rng
     }
+}
+
+/// Likeliest tokens that are sorted at first; more are where their mass does not reach the nucleus.
+const LIKELIEST: usize = 64;
+
+/// The smallest set of most likely ids whose mass reaches `top_p`, likeliest first (lowest id first where tied), and that
+/// mass. A vocabulary is not sorted beyond what the nucleus takes of it.
+fn nucleus(p: &[f32], top_p: f32) -> (Vec<usize>, f64) {
+    let by = |a: &usize, b: &usize| p[*b].total_cmp(&p[*a]).then(a.cmp(b));
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    let (mut sorted, mut mass, mut portion) = (0, 0f64, LIKELIEST);
+    while sorted < order.len() {
+        let rest = &mut order[sorted..];
+        let count = portion.min(rest.len());
+        if count < rest.len() {
+            rest.select_nth_unstable_by(count - 1, by);
+        }
+        rest[..count].sort_unstable_by(by);
+        for i in sorted..sorted + count {
+            mass += f64::from(p[order[i]]);
+            if mass >= f64::from(top_p) {
+                order.truncate(i + 1);
+                return (order, mass);
+            }
+        }
+        sorted += count;
+        portion *= 4;
+    }
+    (order, mass)
 }
 
 /// What a random number is for; each purpose has its own stream.
@@ -194,14 +214,19 @@ pub fn draw(p: &[f32], u: f64) -> u32 {
     last as u32
 }
 
-/// norm(max(p - q, 0)); p itself where nothing is left.
+/// norm(max(p - q, 0)); p itself where nothing is left. Ids beyond the end of `q` have no probability in it.
 pub fn residual(p: &[f32], q: &[f32]) -> Vec<f32> {
-    let rest: Vec<f32> = p.iter().zip(q).map(|(p, q)| (p - q).max(0.0)).collect();
+    let rest: Vec<f32> = p.iter().zip(endless(q)).map(|(p, q)| (p - q).max(0.0)).collect();
     let sum: f64 = rest.iter().map(|&r| f64::from(r)).sum();
     if sum <= 0.0 {
         return p.to_vec();
     }
     rest.into_iter().map(|r| (f64::from(r) / sum) as f32).collect()
+}
+
+/// A distribution over as many ids as anybody asks for: a drafter's table may be narrower than the target's.
+fn endless(q: &[f32]) -> impl Iterator<Item = f32> + '_ {
+    q.iter().copied().chain(std::iter::repeat(0.0))
 }
 
 #[cfg(test)]
@@ -231,6 +256,10 @@ mod tests {
         let exact = 0.5 * (0.5f64 / 0.25).ln() + 0.25 * (0.25f64 / 0.25).ln() + 0.25 * (0.25f64 / 0.5).ln();
         assert!((f64::from(divergence(&row, &facts, &[0.25, 0.25, 0.5])) - exact).abs() < 1e-6);
         assert!(divergence(&row, &facts, &[1.0, 0.0, 0.0]).is_infinite());
+        // What a narrower table has no place for, it rules out.
+        assert!(divergence(&row, &facts, &[0.5, 0.5]).is_infinite());
+        let narrow = logits(&[0.5, 0.5, 0.0]);
+        assert!(divergence(&narrow, &RowFacts::of(&narrow), &[0.5, 0.5]) < 1e-6);
     }
 
     #[test]
@@ -270,6 +299,40 @@ mod tests {
         assert!((p[1] - 0.625).abs() < 1e-6 && (p[2] - 0.375).abs() < 1e-6);
     }
 
+    /// The nucleus by sorting everything.
+    fn sorted_nucleus(p: &[f32], top_p: f32) -> (Vec<usize>, f64) {
+        let mut order: Vec<usize> = (0..p.len()).collect();
+        order.sort_by(|&a, &b| p[b].total_cmp(&p[a]).then(a.cmp(&b)));
+        let mut mass = 0f64;
+        let reached = order.iter().position(|&id| {
+            mass += f64::from(p[id]);
+            mass >= f64::from(top_p)
+        });
+        order.truncate(reached.map_or(order.len(), |rank| rank + 1));
+        (order, mass)
+    }
+
+    #[test]
+    fn the_nucleus_is_that_of_a_sorted_vocabulary() {
+        let mut longest = 0;
+        for n in [0usize, 1, 5, 63, 64, 65, 321, 1000] {
+            for seed in 0..12u64 {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                // Few different values, so that ties are common; sharp and flat ones.
+                let weight = |rng: &mut ChaCha8Rng| 1.0 + (rng.random::<f32>() * 9.0).floor();
+                let p: Vec<f32> = (0..n).map(|_| weight(&mut rng).powi(seed as i32 % 5)).collect();
+                let sum: f32 = p.iter().sum();
+                let p: Vec<f32> = p.iter().map(|p| p / sum).collect();
+                for top_p in [0.0, 0.1, 0.5, 0.9, 0.999, 1.1] {
+                    let got = nucleus(&p, top_p);
+                    assert_eq!(got, sorted_nucleus(&p, top_p), "{n} {seed} {top_p}");
+                    longest = longest.max(got.0.len());
+                }
+            }
+        }
+        assert_eq!(longest, 1000);
+    }
+
     #[test]
     fn extreme_temperatures_stay_finite() {
         for temperature in [1e-4, 1e-2, 100.0] {
@@ -296,5 +359,8 @@ mod tests {
         let r = residual(&[0.5, 0.5, 0.0], &[0.2, 0.7, 0.1]);
         assert_eq!(r, [1.0, 0.0, 0.0]);
         assert_eq!(residual(&[0.5, 0.5], &[0.5, 0.5]), [0.5, 0.5]);
+        // Of q's table the target's last two tokens are no part, and of p's q's last one.
+        assert_eq!(residual(&[0.5, 0.25, 0.25], &[1.0]), [0.0, 0.5, 0.5]);
+        assert_eq!(residual(&[0.5, 0.5], &[0.25, 0.25, 0.5]), [0.5, 0.5]);
     }
 }

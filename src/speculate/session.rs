@@ -178,6 +178,7 @@ impl<'a> Session<'a> {
         let proposal = drafter.draft(&Order {
             depth: depth.min(room),
             ends: self.rules.ends,
+            special: self.rules.special,
             vocab: self.rules.vocab,
             sampler: (samples && matches!(form, Form::Chain)).then_some(self.rules.sampler),
             // Of drafts that are drawn, the distributions are kept anyway.

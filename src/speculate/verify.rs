@@ -22,6 +22,8 @@ pub(super) struct Verified<'a> {
     pub logits: Vec<&'a [f32]>,
     /// What is known of each row, once somebody asked.
     facts: Vec<OnceCell<RowFacts>>,
+    /// The distribution that each row stands for, where drafts that were drawn are held against it.
+    distributions: Vec<Vec<f32>>,
     /// The target's own token after each row.
     pub wanted: Vec<u32>,
     /// Relevance of each node, where asked.
@@ -35,17 +37,22 @@ pub(super) struct Verified<'a> {
 impl<'a> Verified<'a> {
     /// Take the logits of a pass; `depths` are the rows' distances from the root, `position` is the output position after it.
     pub fn new(rules: &Rules<'_>, logits: Vec<&'a [f32]>, depths: &[usize], position: usize) -> Self {
-        let wanted = match rules.sampler.is_greedy() {
-            true => logits.iter().map(|row| argmax(row)).collect(),
-            // A tree's siblings, judged in order with what is left of the distribution (EAGLE), come to the same as drawing
-            // the target's token and looking whether it was drafted. Drawn by position, it is also that of plain decoding.
-            false => {
-                let token = |(row, depth): (&&[f32], &usize)| rules.sampler.token(row, position + depth);
-                logits.iter().zip(depths).map(token).collect()
-            }
+        let sampler = rules.sampler;
+        let draws = rules.method.acceptance == (Acceptance::Sampled {}) && !sampler.is_greedy();
+        let distributions: Vec<Vec<f32>> = match draws {
+            true => logits.iter().map(|row| sampler.distribution(row)).collect(),
+            false => Vec::new(),
+        };
+        // A tree's siblings, judged in order with what is left of the distribution (EAGLE), come to the same as drawing the
+        // target's token and looking whether it was drafted. Drawn by position, it is also that of plain decoding.
+        let positions = depths.iter().map(|depth| position + depth);
+        let wanted = match (sampler.is_greedy(), draws) {
+            (true, _) => logits.iter().map(|row| argmax(row)).collect(),
+            (false, true) => distributions.iter().zip(positions).map(|(p, at)| sampler.draw(p, at)).collect(),
+            (false, false) => logits.iter().zip(positions).map(|(row, at)| sampler.token(row, at)).collect(),
         };
         let facts = vec![OnceCell::new(); logits.len()];
-        Self { logits, facts, wanted, relevance: None, gaze: None, looks: &[] }
+        Self { logits, facts, distributions, wanted, relevance: None, gaze: None, looks: &[] }
     }
 
     fn facts(&self, row: usize) -> &RowFacts {
@@ -182,14 +189,14 @@ impl<'a> Verified<'a> {
         for (i, &node) in path.iter().enumerate() {
             let (id, q) = (proposal.tree.nodes()[node].id as usize, &proposal.distributions[node]);
             let row = i.checked_sub(1).map_or(0, |before| path[before] + 1);
-            let p = sampler.distribution(self.logits[row]);
+            let p = &self.distributions[row];
             let at = |d: &[f32]| d.get(id).copied().unwrap_or(0.0);
             let mut rng: ChaCha8Rng = sampler.rng(position + i, Purpose::Accept);
-            if at(q) > 0.0 && rng.random::<f32>() * at(q) < at(&p) {
+            if at(q) > 0.0 && rng.random::<f32>() * at(q) < at(p) {
                 verdicts.push(Some(Verdict::Sampled));
             } else {
                 verdicts.resize(path.len(), None);
-                return (verdicts, Some(draw(&residual(&p, q), rng.random::<f64>())));
+                return (verdicts, Some(draw(&residual(p, q), rng.random::<f64>())));
             }
         }
         (verdicts, None)

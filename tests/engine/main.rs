@@ -12,7 +12,7 @@ use specreel::{
     model::{DeviceChoice, ModelSpec, WeightType},
     record::{BaselineKind, Event, EventKind, Failure, FailureClass, Span, Stage, StopReason},
     scenes::{self, Scene},
-    speculate::Method,
+    speculate::{Acceptance, Method, Schedule},
     video::Sampling,
 };
 use tokio::sync::mpsc::Receiver;
@@ -309,7 +309,17 @@ fn every_preset_accounts_for_every_token() {
         assert_eq!(stats.emitted, ids.len() as u64);
         assert_eq!(stats.verdicts.total(), ids.len() as u64);
         assert_eq!(stats.steps, steps.len() as u64);
-        assert_eq!(stats.drafted, steps.iter().map(|s| s.drafted.len() as u64).sum::<u64>());
+        let judged = steps.iter().map(|s| s.drafted.len() as u64).sum::<u64>();
+        assert_eq!(stats.judged, judged);
+        match method.schedule {
+            Schedule::Sequential {} => assert_eq!(stats.drafted, judged),
+            // What follows a rejected draft was drafted, too. A drafted end token is neither kept nor thrown away.
+            Schedule::Parallel { .. } => {
+                assert!(stats.drafted > judged, "{}: {} of {judged}", method.name, stats.drafted);
+                let ended = stats.drafted - stats.accepted - stats.discarded;
+                assert!(ended <= 1, "{}: {ended}", method.name);
+            }
+        }
         assert_eq!(stats.accepted, steps.iter().map(|s| s.accepted as u64).sum::<u64>());
         let drafts =
             stats.verdicts.iter().filter(|(v, _)| v.is_accepted_draft()).map(|(_, n)| n).sum::<u64>();
@@ -320,6 +330,121 @@ fn every_preset_accounts_for_every_token() {
             assert_eq!(stats.verdicts.loosened(), 0);
         }
     }
+}
+
+/// What is charged to the drafter before the first token, to the target, and what generating takes add up to the whole,
+/// the more so where the two read side by side and the drafter drafts ahead.
+#[test]
+fn the_times_before_the_first_token_add_up() {
+    for name in ["naive", "specvlm", "parallelvlm", "parallelvlm-self", "std"] {
+        let mut rig = Rig::new();
+        let stats = done(&rig.run(name, "What is seen?")).2;
+        let (t, speedup) = (&stats.timings, stats.speedup.clone().unwrap());
+        let target = t.decode_video_ms + t.encode_target_ms + t.prefill_target_ms;
+        let drafter = t.total_ms() - target - t.generate_ms();
+        assert!(drafter > 0.0, "{name}: {drafter} ms, {t:?}");
+        assert_eq!(t.overlapped_ms > 0.0, name.starts_with("parallelvlm"), "{name}: {t:?}");
+        let plain = target + stats.emitted as f64 * 1000.0 / speedup.baseline.tokens_per_second;
+        let whole = plain / speedup.end_to_end;
+        assert!((whole / t.total_ms() - 1.0).abs() < 1e-6, "{name}: {whole} for {} ms", t.total_ms());
+    }
+}
+
+/// A run that is cancelled while the target alone is timed leaves the target at the prompt, and the first window that its drafter
+/// wrote is not taken for another acceptance's.
+#[test]
+fn a_run_cancelled_before_its_first_token_leaves_nothing_to_the_next() {
+    let sampled = |rig: &mut Rig| {
+        let mut request = rig.request("parallelvlm", "Go on.");
+        request.text = TextSampling { temperature: 0.9, top_p: 1.0, seed: 7 };
+        request.method.acceptance = Acceptance::Sampled {};
+        request
+    };
+    let finish = |rig: &mut Rig, request: RunRequest| {
+        let run = request.run;
+        rig.send(request);
+        rig.finish(run)
+    };
+    let mut fresh = Rig::new();
+    let request = sampled(&mut fresh);
+    let cold = done(&finish(&mut fresh, request)).1;
+    let mut rig = Rig::new();
+    let mut first = sampled(&mut rig);
+    first.method.acceptance = Acceptance::Exact {};
+    let run = first.run;
+    rig.send(first);
+    // The drafter has drafted its first window when the first steps of a calibration are told.
+    loop {
+        let event = rig.event();
+        assert!(!matches!(event.kind, EventKind::Step(_) | EventKind::Done { .. }), "{event:?}");
+        if matches!(event.kind, EventKind::Stage { stage: Stage::Calibrate, .. }) {
+            break;
+        }
+    }
+    rig.handle.cancel(run);
+    assert_eq!(done(&rig.finish(run)).0, StopReason::Cancelled);
+    let request = sampled(&mut rig);
+    let events = finish(&mut rig, request);
+    assert!(!stages(&events).contains(&Stage::Decode));
+    assert_eq!(done(&events).1, cold);
+}
+
+/// Words that must stay strict are never loosened, neither as drafts nor in place of them.
+#[test]
+fn words_that_must_stay_strict_do() {
+    let mut rig = Rig::new();
+    let mut write = |words: &[String]| {
+        let mut request = rig.request("lvspec", "Go on.");
+        let Acceptance::Visual { always_strict, lambda, .. } = &mut request.method.acceptance else {
+            panic!()
+        };
+        (*always_strict, *lambda) = (words.to_vec(), 1.0);
+        request.max_new_tokens = 200;
+        let run = request.run;
+        rig.send(request);
+        let steps = rig.finish(run).into_iter();
+        let steps = steps.filter_map(|e| if let EventKind::Step(step) = e { Some(step) } else { None });
+        let loosened = steps.flat_map(|step| step.tokens).filter(|token| !token.verdict.is_strict());
+        let word = |text: String| text.trim().to_lowercase();
+        loosened.map(|t| (word(t.text), word(t.target_text.unwrap_or_default()))).collect::<Vec<_>>()
+    };
+    let before = write(&[]);
+    // What was loosened most, as a draft or as what was wanted.
+    let mut often = std::collections::BTreeMap::<&String, usize>::new();
+    let printable = |word: &&String| !word.is_empty() && word.chars().all(|c| c.is_ascii_graphic());
+    let loosened = before.iter().flat_map(|(draft, wanted)| [draft, wanted]).filter(printable);
+    loosened.for_each(|word| *often.entry(word).or_default() += 1);
+    let mut often: Vec<_> = often.into_iter().collect();
+    often.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let words: Vec<String> = often.into_iter().take(2).map(|(word, _)| word.clone()).collect();
+    assert_eq!(words.len(), 2, "{before:?}");
+    let after = write(&words);
+    assert!(!after.is_empty(), "nothing is loosened any more");
+    for (draft, wanted) in &after {
+        assert!(!words.contains(draft) && !words.contains(wanted), "{draft:?} for {wanted:?}: {words:?}");
+    }
+}
+
+#[test]
+fn a_drafter_of_a_shorter_range_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(fixture("mha_tied_bf16")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    let mut rig = Rig::new();
+    let mut notes = |range: usize| {
+        let config = std::fs::read_to_string(fixture("mha_tied_bf16").join("config.json")).unwrap();
+        let other = config
+            .replace("\"max_position_embeddings\": 4096", &format!("\"max_position_embeddings\": {range}"));
+        std::fs::write(dir.path().join("config.json"), other).unwrap();
+        rig.load("gqa_tied", Some(dir.path().to_str().unwrap()));
+        let EventKind::Ready { notes, .. } = rig.event().kind else { panic!("not loaded") };
+        notes.into_iter().filter(|note| note.contains("positions")).collect::<Vec<_>>()
+    };
+    assert!(notes(4096).is_empty() && notes(8192).is_empty());
+    let told = notes(512);
+    assert!(told.len() == 1 && told[0].contains("512 positions") && told[0].contains("4096"), "{told:?}");
 }
 
 #[test]

@@ -20,7 +20,27 @@ use specreel::{
 use crate::support::Bench;
 
 fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> Order<'a> {
-    Order { form, depth, ends, vocab, sampler: None, distributions: false, position: 0 }
+    Order { form, depth, ends, special: &[], vocab, sampler: None, distributions: false, position: 0 }
+}
+
+/// Siblings are taken from one distribution, which is kept once; each node's is that of its parent's row.
+#[test]
+fn siblings_share_the_distribution_that_they_were_taken_from() {
+    let mut reader = Reader::new();
+    let vocab = reader.vocab;
+    for form in [Form::Dynamic { nodes: 11, width: 3 }, Form::TwoBranch, Form::Chain] {
+        let asked = Order { distributions: true, ..order(form, 4, &[], vocab) };
+        let proposal = reader.drafter().draft(&asked).unwrap();
+        let nodes = proposal.tree.nodes();
+        assert_eq!(proposal.distributions.len(), nodes.len());
+        for (node, q) in nodes.iter().zip(&proposal.distributions) {
+            assert_eq!(q.len(), vocab);
+            assert!((q[node.id as usize] - node.probability.unwrap()).abs() < 1e-5);
+            for (other, of) in nodes.iter().zip(&proposal.distributions) {
+                assert_eq!(std::sync::Arc::ptr_eq(q, of), node.parent == other.parent);
+            }
+        }
+    }
 }
 
 /// The ids on the way to a node, itself included.

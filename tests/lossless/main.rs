@@ -252,6 +252,88 @@ fn sampled_acceptance_keeps_the_distribution() {
     }
 }
 
+/// What chi-square passes by chance about thrice in 100,000 (Wilson and Hilferty).
+fn limit_of_chi_square(degrees: usize) -> f64 {
+    let part = 2.0 / (9.0 * degrees as f64);
+    degrees as f64 * (1.0 - part + 4.0 * part.sqrt()).powi(3)
+}
+
+/// Whole texts under a nucleus, where the two models rule out different tokens and a text may end early: the counts of
+/// sampled acceptance against the target's own probabilities.
+#[test]
+fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
+    const RUNS: u64 = 3000;
+    let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 1);
+    bench.restrict(6);
+    let none = || Context::None { positions: Placing::Original };
+    let chain = |drafter, context| method(drafter, context, 3, Acceptance::Sampled {});
+    let small = chain(Drafter::Model {}, Context::Full {});
+    let mut parallel = small.clone();
+    parallel.schedule = Schedule::Parallel { window: Length::Fixed(3) };
+    let layer = chain(Drafter::Sparrow { recipe: Recipe::Sparrow }, none());
+    let own = chain(Drafter::Target {}, none());
+    let mut early = 0;
+    for (sampled, temperature, top_p, limit) in [
+        (&small, 8.0, 0.7, 3),
+        (&small, 5.0, 0.8, 4),
+        (&layer, 8.0, 0.7, 3),
+        (&own, 6.0, 0.75, 3),
+        (&parallel, 6.0, 0.8, 4),
+    ] {
+        let sampler = |seed| Sampler { temperature, top_p, seed };
+        // The token that plain decoding likes second best ends a text.
+        bench.end_with(&[]);
+        let first = bench.texts(sampler(0), 1);
+        let mut ranked: Vec<_> = first.into_iter().collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+        bench.end_with(&ranked[1].0);
+        let expected = bench.texts(sampler(0), limit);
+        assert!((expected.values().sum::<f64>() - 1.0).abs() < 1e-4);
+        let mut counts = std::collections::BTreeMap::<Vec<u32>, f64>::new();
+        let (mut accepted, mut judged) = (0, 0);
+        for seed in 0..RUNS {
+            let written = bench.write(sampled, sampler(seed), limit);
+            (accepted, judged) = (accepted + written.accepted, judged + written.judged);
+            early += usize::from(written.ids.len() < limit);
+            assert!(expected.contains_key(&written.ids), "{:?} is not in the nucleus", written.ids);
+            *counts.entry(written.ids).or_default() += 1.0;
+        }
+        // Texts of which fewer than five are to be expected count as one.
+        let (mut chi, mut cells, mut rare) = (0.0, 0, (0.0, 0.0));
+        for (text, p) in &expected {
+            let (n, want) = (counts.get(text).copied().unwrap_or(0.0), p * RUNS as f64);
+            if want < 5.0 {
+                rare = (rare.0 + n, rare.1 + want);
+            } else {
+                chi += (n - want).powi(2) / want;
+                cells += 1;
+            }
+        }
+        if rare.1 >= 5.0 {
+            chi += (rare.0 - rare.1).powi(2) / rare.1;
+            cells += 1;
+        }
+        let what = format!("{} at {temperature}, {top_p}: {cells} cells", sampled.describe());
+        assert!(cells >= 6, "{what}");
+        assert!(chi < limit_of_chi_square(cells - 1), "{what}, chi-square {chi}");
+        assert!(accepted > 100 && judged - accepted > 100, "{what}, {accepted} of {judged}");
+    }
+    assert!(early > 1000, "{early} texts ended early");
+}
+
+/// UV-Prune compares visual tokens with the text after the video; what stands before it cannot know of it.
+#[test]
+fn variation_asks_the_text_after_the_video() {
+    let bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 0);
+    let (video, last) = (bench.prompt().video.clone(), bench.prompt().ids.len() - 1);
+    assert!(video.start > 0 && video.end < last);
+    let before = bench.growth(|row| row < video.start);
+    assert!(before.iter().all(|growth| *growth == 0.0), "{before:?}");
+    // Each row of text after the video adds its cosine, 1; the prompt's last row is not in the prefill.
+    let after = bench.growth(|row| row >= video.end);
+    assert!(after.iter().all(|growth| (growth - (last - video.end) as f32).abs() < 1e-4), "{after:?}");
+}
+
 #[test]
 fn loose_rules_accept_at_least_what_exact_accepts_and_keep_the_account() {
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };

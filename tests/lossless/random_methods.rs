@@ -186,7 +186,7 @@ impl Run {
         let mut emitted = 0;
         for (index, step) in written.steps.iter().enumerate() {
             assert_eq!(step.index, index);
-            self.check_step(step, self.limit - emitted, index + 1 == written.steps.len());
+            self.check_step(step, self.limit - emitted, index + 1 == written.steps.len(), bench);
             for token in &step.tokens {
                 assert!((token.id as usize) < bench.vocabulary() && !bench.ends().contains(&token.id));
             }
@@ -194,7 +194,7 @@ impl Run {
         }
     }
 
-    fn check_step(&self, step: &Step, room: usize, last: bool) {
+    fn check_step(&self, step: &Step, room: usize, last: bool, bench: &Bench) {
         let Method { drafter, shape, acceptance, schedule, .. } = &self.method;
         let count = step.drafted.len();
         assert!(step.judged == count && step.accepted <= count);
@@ -233,7 +233,7 @@ impl Run {
         for (token, &node) in accepted.iter().zip(&path) {
             assert_eq!(token.id, step.drafted[node]);
             assert!(token.verdict.is_accepted_draft());
-            self.check_draft(token, step, deepest);
+            self.check_draft(token, step, deepest, bench);
         }
         match own.first() {
             Some(token) => {
@@ -273,7 +273,7 @@ impl Run {
     }
 
     /// An accepted draft: its verdict is one that the rule gives, and says the truth.
-    fn check_draft(&self, token: &Token, step: &Step, deepest: usize) {
+    fn check_draft(&self, token: &Token, step: &Step, deepest: usize, bench: &Bench) {
         let rule = &self.method.acceptance;
         if self.draws() {
             assert_eq!(token.verdict, Verdict::Sampled);
@@ -306,6 +306,7 @@ impl Run {
             other => panic!("an accepted draft is never {other}"),
         }
         if !token.verdict.is_strict() {
+            assert!(!bench.protects(token.id) && !bench.protects(token.target_id), "{token:?}");
             // Entropy is told as the rule takes it, and only one rule asks here.
             if let Acceptance::Entropy { threshold, .. } | Acceptance::Window { threshold, .. } = rule {
                 assert!(token.entropy.unwrap() >= *threshold);

@@ -1,6 +1,10 @@
 //! Tiny random checkpoints on random clips, and sessions on them.
 
-use std::{collections::HashMap, ops::ControlFlow, path::PathBuf};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
+    path::PathBuf,
+};
 
 use candle_core::Tensor;
 use specreel::{
@@ -43,6 +47,7 @@ pub struct Bench {
     prompt: Prompt,
     grid: VisualGrid,
     vocab: usize,
+    ends: Vec<u32>,
     /// Visual embeddings of the target and of the small model.
     embeddings: [Tensor; 2],
     /// The target's prompt; each run rolls back what it added.
@@ -59,6 +64,11 @@ pub struct Bench {
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
+}
+
+/// Ids that stand for special tokens.
+fn special(id: u32) -> bool {
+    id % 5 == 1
 }
 
 /// A layer that has read the prompt, and its target.
@@ -130,12 +140,14 @@ impl Bench {
         let encode =
             |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
         let embeddings = [encode(&target), encode(&small)];
+        let ends = target.tokenizer().end_ids().to_vec();
         let mut bench = Self {
             target,
             small,
             prompt,
             grid,
             vocab,
+            ends,
             embeddings,
             sequence: None,
             drafters: HashMap::new(),
@@ -154,6 +166,16 @@ impl Bench {
     /// Let only the first ids be written.
     pub fn restrict(&mut self, vocab: usize) {
         self.vocab = vocab;
+    }
+
+    /// Let these ids end a text.
+    pub fn end_with(&mut self, ends: &[u32]) {
+        self.ends = ends.to_vec();
+    }
+
+    /// True for ids that no rule may loosen: end tokens, and some that stand for special ones.
+    pub fn protects(&self, id: u32) -> bool {
+        self.ends.contains(&id) || special(id)
     }
 
     fn prefill(&self) -> (Sequence, VisualStates, TextStates) {
@@ -248,9 +270,26 @@ impl Bench {
         logit(a) - logit(b)
     }
 
-    /// The target's end tokens.
+    /// The end tokens.
     pub fn ends(&self) -> &[u32] {
-        self.target.tokenizer().end_ids()
+        &self.ends
+    }
+
+    /// What comes of states in which the text rows of the prompt that `like` names point where the visual rows do, all others
+    /// nowhere, and embeddings that point nowhere: the visual tokens' growing likeness to the text.
+    pub fn growth(&self, like: impl Fn(usize) -> bool) -> Vec<f32> {
+        let (rows, width) = (self.prompt.ids.len() - 1, 4);
+        let one = |row: usize| self.prompt.visual.contains(&row) || like(row);
+        let states: Vec<f32> = (0..rows).flat_map(|row| [if one(row) { 1.0 } else { 0.0 }; 4]).collect();
+        let tensor = |data| Tensor::from_vec(data, (rows, width), &candle_core::Device::Cpu).unwrap();
+        let (embeddings, states) = (tensor(vec![0f32; rows * width]), tensor(states));
+        let preparation = Preparation { target: &self.target, prompt: &self.prompt, visual: None };
+        preparation.growth(&embeddings, &states).unwrap()
+    }
+
+    /// The prompt.
+    pub fn prompt(&self) -> &Prompt {
+        &self.prompt
     }
 
     /// Ids from here on are never written.
@@ -293,8 +332,9 @@ impl Bench {
             sampler,
             max_new_tokens: limit,
             vocab: self.vocab,
-            ends: self.target.tokenizer().end_ids(),
-            protected: &|_| false,
+            ends: &self.ends,
+            special: self.target.tokenizer().special_ids(),
+            protected: &special,
             logprobs: 0,
             row_ms: None,
             rule: None,
@@ -334,6 +374,33 @@ impl Bench {
             self.drafters.insert(key, drafter);
         }
         written
+    }
+
+    /// The target's distribution over texts of at most `limit` tokens, the end tokens not counted.
+    pub fn texts(&self, sampler: Sampler, limit: usize) -> BTreeMap<Vec<u32>, f64> {
+        let (mut target, ..) = self.prefill();
+        let base = target.len();
+        let (mut open, mut texts) = (vec![(Vec::new(), 1f64)], BTreeMap::new());
+        while let Some((text, p)) = open.pop() {
+            if text.len() == limit {
+                texts.insert(text, p);
+                continue;
+            }
+            target.truncate(base);
+            let ids: Vec<u32> = std::iter::once(self.root()).chain(text.iter().copied()).collect();
+            let pass = target.feed(&ids, &Taps::default()).unwrap();
+            let last = target.logits(&pass.states.narrow(0, text.len(), 1).unwrap()).unwrap();
+            let last = last.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            for (id, q) in (0..).zip(sampler.distribution(&last[..self.vocab])) {
+                let p = p * f64::from(q);
+                if q > 0.0 && self.ends.contains(&id) {
+                    *texts.entry(text.clone()).or_default() += p;
+                } else if q > 0.0 {
+                    open.push((text.iter().copied().chain([id]).collect(), p));
+                }
+            }
+        }
+        texts
     }
 
     /// The target's joint distribution of the first two tokens.

@@ -96,7 +96,7 @@ impl Needs {
 }
 
 /// A verdict for each draft that passes, none for each that is rejected, each judged on its own (the prefix rule is the
-/// caller's). `sampled` acceptance is not judged here when sampling: it needs both distributions (see the session).
+/// caller's). `sampled` acceptance is not judged here when sampling: it needs both distributions (`speculate::verify`).
 ///
 /// Greedy matches are always `exact`. A protected row passes only by matching.
 pub fn judge(rule: &Acceptance, rows: &[Row], rng: &mut ChaCha8Rng) -> Vec<Option<Verdict>> {

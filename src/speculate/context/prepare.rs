@@ -70,7 +70,7 @@ impl Preparation<'_> {
         Ok(Attention { by_head, weight, tokens: span.len() })
     }
 
-    /// ParallelVLM: likeness to the text after a share of the layers, less that of the embeddings.
+    /// ParallelVLM: likeness to the text after the video, after a share of the layers, less that of the embeddings.
     fn variation(
         &self,
         depth: f64,
@@ -88,14 +88,15 @@ impl Preparation<'_> {
         Ok(Some(self.growth(&embeddings, &states)?))
     }
 
-    /// How much each visual token's likeness to the text grows from the embeddings to later states of the same rows.
+    /// How much each visual token's likeness to the text after the video grows from the embeddings to later states of the same
+    /// rows. What stands before the video cannot know of it, and is not asked.
     ///
     /// # Errors
     /// If the tensors are not plain rows on the CPU.
     pub fn growth(&self, embeddings: &Tensor, states: &Tensor) -> Result<Vec<f32>> {
         let width = embeddings.dim(1)?;
         let visual = |row: usize| self.prompt.visual.contains(&row);
-        let text = |row: usize| self.prompt.is_text(row);
+        let text = |row: usize| row >= self.prompt.video.end;
         let before = with_slice(embeddings, |rows| likeness(rows, width, visual, text))?;
         let after = with_slice(states, |rows| likeness(rows, width, visual, text))?;
         Ok(after.iter().zip(&before).map(|(after, before)| after - before).collect())

@@ -1,4 +1,4 @@
-//! Prompt lookup: what followed the last words where they stood before.
+//! Prompt lookup: what followed the last words where they stood before, up to the next special token.
 
 use candle_core::{Result, Tensor};
 
@@ -36,8 +36,9 @@ impl Draft for Lookup {
         let mut proposal = Proposal::default();
         let mut parent = None;
         for &id in self.continuation(order.depth) {
-            // Special tokens of the prompt's frame are no words.
-            if id as usize >= order.vocab {
+            // The frame of a chat and the places of the video are no words. Where a turn ended, the caption may end, too.
+            let word = !order.special.contains(&id) || order.ends.contains(&id);
+            if id as usize >= order.vocab || !word {
                 break;
             }
             parent = Some(proposal.tree.push(parent, id, None));
@@ -66,7 +67,27 @@ impl Draft for Lookup {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Form, *};
+
+    fn drafted(ids: &[u32], ends: &[u32], special: &[u32]) -> Vec<u32> {
+        let (form, sampler) = (Form::Chain, None);
+        let order =
+            Order { form, depth: 9, ends, special, vocab: 50, sampler, distributions: false, position: 0 };
+        let proposal = Lookup::new(ids.into(), 3).draft(&order).unwrap();
+        proposal.tree.nodes().iter().map(|node| node.id).collect()
+    }
+
+    #[test]
+    fn nothing_is_repeated_beyond_the_next_special_token() {
+        // After 1, 2 came 3, a special token and more.
+        let ids = [1, 2, 3, 40, 4, 1, 2];
+        assert_eq!(drafted(&ids, &[], &[]), [3, 40, 4, 1, 2]);
+        assert_eq!(drafted(&ids, &[], &[40]), [3]);
+        // An end token is drafted, and is the last.
+        assert_eq!(drafted(&ids, &[40], &[40]), [3, 40]);
+        assert_eq!(drafted(&[1, 2, 3, 50, 4, 1, 2], &[], &[]), [3]);
+        assert!(drafted(&[1, 2, 40, 3, 1, 2], &[], &[40]).is_empty());
+    }
 
     #[test]
     fn the_longest_and_latest_run_is_continued() {

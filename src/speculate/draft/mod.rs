@@ -8,6 +8,8 @@ pub use head::Head;
 pub use lookup::Lookup;
 pub use model::ModelDrafter;
 
+use std::sync::Arc;
+
 use candle_core::{Result, Tensor};
 
 use super::{sampling::Sampler, tree::Tree};
@@ -18,8 +20,8 @@ use crate::model::decoder::Sequence;
 pub struct Proposal {
     /// The drafted tokens.
     pub tree: Tree,
-    /// The drafter's distribution from which each node was taken, where it was asked for.
-    pub distributions: Vec<Vec<f32>>,
+    /// The drafter's distribution from which each node was taken, where it was asked for; siblings share one.
+    pub distributions: Vec<Arc<Vec<f32>>>,
     /// Time of each drafter pass of one row, in milliseconds.
     pub pass_ms: Vec<f64>,
 }
@@ -50,6 +52,8 @@ pub struct Order<'a> {
     pub depth: usize,
     /// Ids at which a branch stops.
     pub ends: &'a [u32],
+    /// Special tokens: ids that are no words.
+    pub special: &'a [u32],
     /// Logits from here on are padding.
     pub vocab: usize,
     /// Draw a chain from the drafter's distribution instead of taking its best tokens.

@@ -1,7 +1,7 @@
 //! A drafter that is a decoder: a smaller model, the target itself with fewer visual tokens or fewer layers, or a layer that
 //! goes on from the target's states.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use candle_core::{Result, Tensor};
 
@@ -39,7 +39,7 @@ struct Choices {
     /// Most likely ids with natural-log probabilities, best first.
     best: Vec<(u32, f32)>,
     /// The distribution, where asked.
-    distribution: Option<Vec<f32>>,
+    distribution: Option<Arc<Vec<f32>>>,
 }
 
 impl<'a> ModelDrafter<'a> {
@@ -145,14 +145,14 @@ impl<'a> ModelDrafter<'a> {
                         let mut rng = sampler.rng(order.position + depth, Purpose::Draft);
                         let id = draw(&q, rand::RngExt::random(&mut rng));
                         let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
-                        return Choices { best: vec![(id, log_q)], distribution: Some(q) };
+                        return Choices { best: vec![(id, log_q)], distribution: Some(Arc::new(q)) };
                     }
                     let facts = RowFacts::of(row);
                     let best = match count {
                         1 => vec![(facts.argmax, facts.log_probability(facts.max))],
                         _ => top_log_probabilities(row, &facts, count),
                     };
-                    let distribution = order.distributions.then(|| plain.distribution(row));
+                    let distribution = order.distributions.then(|| Arc::new(plain.distribution(row)));
                     Choices { best, distribution }
                 })
                 .collect()
@@ -266,8 +266,7 @@ impl<'a> ModelDrafter<'a> {
         self.fed = best.iter().map(|&node| self.fed[node]).collect();
         proposal.tree = proposal.tree.select(&best);
         if !proposal.distributions.is_empty() {
-            proposal.distributions =
-                best.iter().map(|&node| std::mem::take(&mut proposal.distributions[node])).collect();
+            proposal.distributions = best.iter().map(|&node| proposal.distributions[node].clone()).collect();
         }
         Ok(proposal)
     }

@@ -37,14 +37,6 @@ pub struct Case<'a, E> {
     pub rows: usize,
 }
 
-impl<E> Case<'_, E> {
-    /// The row that draft `i` was fed as, where it was. The last draft of a tick has none as a rule: it was written while the
-    /// pass ran. A rule that needs the target's state at the draft itself must be strict there.
-    pub fn own_row(&self, i: usize) -> Option<usize> {
-        (i + 1 < self.rows).then_some(i + 1)
-    }
-}
-
 /// Decides over drafts by the rows of the target's last verify pass.
 ///
 /// The schedule asks about each output position once. A draft that was thrown away unjudged may be followed by another one for

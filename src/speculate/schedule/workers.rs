@@ -1,8 +1,8 @@
 //! The parallel schedule on two threads.
 //!
 //! The target works on the calling thread, the drafter on one thread of its own that lives as long as the generation. Orders go
-//! to it and windows come back, one at a time; no tensor crosses. What is emitted does not depend on who is faster, unless the
-//! window does ([`Window::auto`]) and the judge looks at the window (loosened rules).
+//! to it and windows come back, one at a time; no tensor crosses. What is emitted does not depend on who is faster, though the
+//! window may ([`Window::auto`]): a [`Judge`] looks at one position at a time.
 //!
 //! A worker that fails or panics ends the generation with a [`Failure`]. Nobody waits for a thread that will not answer: the
 //! drafter's thread answers or closes its channel, and ends when its [`Companion`] is dropped.
