@@ -7,7 +7,7 @@ use specreel::{
     engine::{Command, Engine, EngineHandle, RunRequest, room},
     record::{Failure, FailureClass},
     speculate::Method,
-    tui::{self, ClipFacts, StudioConfig, Wish},
+    tui::{self, ClipFacts, StudioConfig, StudioError, Wish},
     video,
 };
 
@@ -91,8 +91,8 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         mouse: start.mouse,
         ascii: !cli::terminal::draws_unicode(start.charset),
         probe: Some(Arc::new(|path| {
-            let facts = video::probe(path).ok()?;
-            Some(ClipFacts {
+            let facts = video::probe(path).map_err(|error| error.to_string())?;
+            Ok(ClipFacts {
                 seconds: Some(facts.duration_s),
                 size: Some((facts.width, facts.height)),
                 codec: Some(facts.codec),
@@ -106,10 +106,14 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         rule,
         ..usual
     };
-    tui::run(config, Box::new(Port(handle)), events).map(|()| 0).map_err(|e| Failure {
-        class: FailureClass::Input,
-        error: format!("{e:#}"),
-        hint: Some("`specreel doctor` tells what this terminal can do; `specreel caption` needs none".into()),
+    let ended = tui::run(config, Box::new(Port(handle)), events).map(|()| 0);
+    ended.map_err(|error| match error.downcast::<StudioError>() {
+        Ok(error) => error.into(),
+        Err(error) => Failure {
+            class: FailureClass::Internal,
+            error: format!("{error:#}"),
+            hint: Some("`specreel doctor` tells what this terminal can do; `caption` needs none".into()),
+        },
     })
 }
 

@@ -26,6 +26,7 @@ pub struct Plot {
     /// What y is, with its unit.
     pub y: String,
     points: Vec<Point>,
+    most: f64,
 }
 
 /// One point of a plot.
@@ -52,7 +53,12 @@ impl Plot {
             .zip(front)
             .map(|((x, y, label), front)| Point { x, y, label, front })
             .collect();
-        Self { title: title.into(), x: x.into(), y: y.into(), points }
+        Self { title: title.into(), x: x.into(), y: y.into(), points, most: f64::INFINITY }
+    }
+
+    /// The same with a y that cannot be larger than this round number, as a share cannot.
+    pub fn y_at_most(self, most: f64) -> Self {
+        Self { most, ..self }
     }
 
     /// The points in the order given.
@@ -67,8 +73,8 @@ impl Plot {
 
     /// The scales of both axes.
     pub fn scales(&self) -> (Scale, Scale) {
-        let of = |value: fn(&Point) -> f64| Scale::covering(self.points.iter().map(value));
-        (of(|p| p.x), of(|p| p.y))
+        let across = Scale::covering(self.points.iter().map(|p| p.x));
+        (across, Scale::covering_up_to(self.most, self.points.iter().map(|p| p.y)))
     }
 
     /// The front as a stair from its upper left to its lower right: all corners, in order.

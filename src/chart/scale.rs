@@ -14,6 +14,11 @@ pub struct Scale {
 impl Scale {
     /// The scale that covers all finite values; 0 to 1 where there are none.
     pub fn covering(values: impl IntoIterator<Item = f64>) -> Scale {
+        Self::covering_up_to(f64::INFINITY, values)
+    }
+
+    /// The same for values none of which can be larger than `most`, a round number.
+    pub fn covering_up_to(most: f64, values: impl IntoIterator<Item = f64>) -> Scale {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.into_iter().filter(|v| v.is_finite()) {
             low = low.min(value);
@@ -26,7 +31,8 @@ impl Scale {
         let largest = low.abs().max(high.abs());
         let least = if largest > 0.0 { largest * 0.02 } else { 1.0 };
         if high - low < least {
-            (low, high) = (low - least, high + least);
+            let above = least.min((most - high).max(0.0));
+            (low, high) = (low - (2.0 * least - above), high + above);
         }
         let rough = (high - low) / STEPS;
         let power = 10f64.powf(rough.log10().floor());
@@ -58,6 +64,20 @@ impl Scale {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn no_axis_goes_beyond_what_can_be() {
+        let top = |most, values: &[f64]| {
+            let scale = super::Scale::covering_up_to(most, values.iter().copied());
+            let ticks = scale.ticks();
+            assert!(values.iter().all(|v| (ticks[0]..=*ticks.last().unwrap()).contains(v)), "{ticks:?}");
+            *ticks.last().unwrap()
+        };
+        assert_eq!(top(100.0, &[100.0, 100.0]), 100.0);
+        assert_eq!(top(100.0, &[99.2]), 100.0);
+        assert_eq!(top(100.0, &[61.0, 99.5]), 100.0);
+        assert!(top(f64::INFINITY, &[100.0]) > 100.0);
+    }
+
     use super::*;
 
     fn words(values: &[f64]) -> Vec<String> {

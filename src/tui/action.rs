@@ -29,9 +29,9 @@ actions! {
     Run "run" "caption the selected clip";
     Segments "segments" "caption the selected clip piece by piece, with time stamps";
     Again "again" "run the shown clip and prompt again with the chosen method";
-    Back "back" "close, clear, or cancel the run";
-    Interrupt "interrupt" "cancel the run; without a run, quit";
-    Quit "quit" "leave the studio";
+    Back "back" "close what is open, leave the prompt, clear a filter or a search, cancel the run";
+    Interrupt "interrupt" "cancel the run; without a run, leave if pressed twice";
+    Quit "quit" "leave the studio; while something runs, if pressed twice";
     NextPane "next_pane" "go to the next pane";
     PreviousPane "previous_pane" "go to the previous pane";
     Prompt "prompt" "edit the prompt";
@@ -82,9 +82,10 @@ actions! {
     Slower "slower" "play more slowly";
     Faster "faster" "play faster";
     Edit "edit" "change the method choice by choice, or type a value";
+    Reset "reset" "the method as it came";
     Save "save" "keep it as a file";
     Editor "editor" "edit the prompt in $VISUAL or $EDITOR";
-    Export "export" "save the shown run as text, Markdown or HTML";
+    Export "export" "save the shown run as text, Markdown, a page or subtitles";
     Boundaries "boundaries" "show where steps end";
     Pick "pick" "pick it, or leave it out";
     TokenBack "token_back" "the token before";
@@ -109,12 +110,13 @@ impl Action {
             Action::Segments => "pieces",
             Action::NextMatch | Action::PreviousMatch => "match",
             Action::FilterSessions => "filter",
-            Action::Presets => "presets",
+            Action::Presets => "prompts",
             Action::FollowUp => "ask on",
             Action::NextPane => "panes",
-            Action::KnobUp | Action::KnobDown => "knob",
-            Action::Interrupt => "stop",
-            Action::NextKnob => "next",
+            Action::KnobUp | Action::KnobDown => "number",
+            Action::Interrupt => "cancel",
+            Action::NextKnob => "next number",
+            Action::Export => "save",
             Action::PageDown => "page",
             Action::ClearLine => "clear",
             Action::HistoryOlder | Action::HistoryNewer => "history",

@@ -8,8 +8,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::text;
-use crate::record::{EventKind, Failure, Session, Stats, StopReason, Turn, session::Line};
+use super::{model::methods::label, text};
+use crate::{
+    record::{EventKind, Failure, Session, Span, Stats, StopReason, Turn, session::Line},
+    speculate::Method,
+};
 
 /// More sessions than this are not listed; the newest are.
 const MAX_LISTED: usize = 1000;
@@ -42,13 +45,15 @@ pub struct SessionEntry {
     pub bytes: u64,
     /// The clip's file name.
     pub clip: String,
+    /// The part of it, where it is about one.
+    pub span: Option<Span>,
     /// The pieces that were begun and those that there were to be, where it was captioned piece by piece.
     pub pieces: Option<(usize, usize)>,
     /// Questions asked before the prompt.
     pub before: Vec<Turn>,
     /// The prompt.
     pub prompt: String,
-    /// The method's name.
+    /// The method's name, with the numbers that differ from those of that name.
     pub method: String,
     /// True if the method writes exactly what the target alone would.
     pub lossless: bool,
@@ -63,6 +68,11 @@ pub struct SessionEntry {
 }
 
 impl SessionEntry {
+    /// The clip, and which part of it.
+    pub(crate) fn name(&self) -> String {
+        self.span.map_or_else(|| self.clip.clone(), |span| format!("{} · {span}", self.clip))
+    }
+
     /// All that it says, for a filter.
     pub(crate) fn words(&self) -> Vec<&str> {
         let mut words = vec![self.clip.as_str(), &self.method, &self.target, &self.prompt, &self.text];
@@ -94,11 +104,12 @@ fn look(path: &Path) -> io::Result<Option<SessionEntry>> {
     let mut first = Vec::new();
     BufReader::new(&file).take(MAX_FIRST).read_until(b'\n', &mut first)?;
     let Ok(Line { event, .. }) = serde_json::from_slice(&first) else { return Ok(None) };
-    let EventKind::Started { method, lossless, target, video, prompt, before, segment, .. } = event.kind
+    let EventKind::Started { method, lossless, target, video, prompt, before, span, segment, .. } =
+        event.kind
     else {
         return Ok(None);
     };
-    let name = method.get("name").and_then(|n| n.as_str()).unwrap_or_default();
+    let name = label_of(&method);
     let (ended, caption, stats, pieces) = match segment {
         Some(segment) => {
             let (ended, text, stats, begun) = pieces(&file, segment.count)?;
@@ -121,7 +132,8 @@ fn look(path: &Path) -> io::Result<Option<SessionEntry>> {
         before: before.into_iter().map(clean).collect(),
         clip: text::clean_line(&Path::new(&video).file_name().unwrap_or_default().to_string_lossy()),
         prompt: text::clean(&prompt),
-        method: text::clean_line(name),
+        span: span.filter(|_| segment.is_none()),
+        method: text::clean_line(&name),
         lossless,
         target: text::clean_line(&target),
         ended: match ended {
@@ -131,6 +143,14 @@ fn look(path: &Path) -> io::Result<Option<SessionEntry>> {
         text: text::clean(&caption).trim().to_owned(),
         stats,
     }))
+}
+
+/// The name of a method as a session has it, with what was changed in it.
+fn label_of(method: &serde_json::Value) -> String {
+    let name = method.get("name").and_then(|n| n.as_str()).unwrap_or_default();
+    let known = serde_json::from_value::<Method>(method.clone()).ok();
+    let preset = Method::preset(name).ok();
+    known.zip(preset).map_or_else(|| name.to_owned(), |(method, preset)| label(&method, &preset))
 }
 
 /// How the pieces of a clip ended, their captions with their times, the account of all, and how many were begun. The steps

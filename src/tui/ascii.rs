@@ -23,13 +23,15 @@ pub(crate) fn reduce(buffer: &mut Buffer) {
 fn ascii(c: char) -> char {
     match c {
         ' '..='~' => c,
-        '─' | '━' | '–' | '—' | '░' | '▄' => '-',
+        '─' | '━' | '–' | '—' | '▄' => '-',
+        '░' => '.',
         '│' | '┃' | '╎' | '‖' | '▏' | '▎' | '▍' => '|',
         '╭' | '╮' | '╰' | '╯' | '┌' | '┐' | '└' | '┘' | '├' | '┤' | '┬' | '┴' | '┼' => {
             '+'
         }
-        '█' | '▓' | '▉' | '▊' | '▋' | '▌' | '■' => '#',
-        '▒' | '▅' => '=',
+        '█' | '▉' | '▊' | '▋' | '▌' | '■' => '#',
+        '▓' | '▅' => '=',
+        '▒' => '~',
         '▁' | '▂' | '·' => '.',
         '▃' => ':',
         '▆' => '+',
@@ -76,6 +78,12 @@ mod tests {
         assert_eq!(line("日本 = x"), "? ?  = x    ");
         assert_eq!(line("2.1× ▸ …"), "2.1x > ~    ");
         assert_eq!(line("e\u{301}\u{302} ok"), "e ok        ");
+    }
+
+    #[test]
+    fn shades_stay_apart() {
+        let shades: std::collections::HashSet<char> = "█▓▒░".chars().map(ascii).collect();
+        assert_eq!(shades.len(), 4);
     }
 
     #[test]

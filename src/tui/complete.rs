@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{files::expand, model::library::is_video, text};
+use super::{
+    files::{expand, plain},
+    model::library::is_video,
+    text,
+};
 
 /// How a typed path goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +35,7 @@ fn complete_at(typed: &str, home: Option<PathBuf>) -> Result<Completion, String>
     let (before, begun) = typed.split_at(cut);
     let folder = if before.is_empty() { PathBuf::from(".") } else { expand(before, home) };
     let entries = std::fs::read_dir(&folder)
-        .map_err(|e| format!("cannot read {}: {e}", text::clean_line(&folder.to_string_lossy())))?;
+        .map_err(|e| format!("cannot read {}: {}", text::clean_line(&folder.to_string_lossy()), plain(&e)))?;
     let mut found: Vec<String> = entries.flatten().filter_map(|entry| name(&entry, begun)).collect();
     found.sort();
     let Some(common) = common(&found) else {

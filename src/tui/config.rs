@@ -64,8 +64,8 @@ pub struct ClipFacts {
     pub turned: u32,
 }
 
-/// Looks at a clip; called off the studio's thread, so it may block.
-pub type Probe = Arc<dyn Fn(&Path) -> Option<ClipFacts> + Send + Sync>;
+/// Looks at a clip, or says why it cannot be read; called off the studio's thread, so it may block.
+pub type Probe = Arc<dyn Fn(&Path) -> Result<ClipFacts, String> + Send + Sync>;
 
 /// Cuts a clip into pieces of so many seconds, or says why it cannot be; called off the studio's thread, so it may block.
 pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync>;

@@ -51,8 +51,8 @@ pub enum Msg {
     Probed {
         /// The clip.
         path: PathBuf,
-        /// What is known of it now.
-        facts: ClipFacts,
+        /// What is known of it now, or why it cannot be read.
+        facts: Result<ClipFacts, String>,
     },
     /// A frame of a clip was read.
     Framed(Wish, Arc<Frame>),

@@ -25,8 +25,14 @@ pub(crate) fn open(typed: &str) -> Msg {
             Some(file) => Msg::Opened(Ok(file)),
             None => Msg::Opened(Err(format!("{shown} is neither a file nor a folder"))),
         },
-        Err(error) => Msg::Opened(Err(format!("cannot open {shown}: {error}"))),
+        Err(error) => Msg::Opened(Err(format!("cannot open {shown}: {}", plain(&error)))),
     }
+}
+
+/// What the system says, without its number.
+pub(crate) fn plain(error: &std::io::Error) -> String {
+    let words = error.to_string();
+    words.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// Keep a method as a file of its own; one that is there is left alone.

@@ -84,6 +84,22 @@ impl Place {
         std::iter::successors(Some(self), |place| place.behind())
     }
 
+    /// True for what reaches from everywhere into this place: into a box, nothing that is about what lies behind it.
+    fn lets(self, action: Action) -> bool {
+        use Action::{
+            Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Sweep,
+        };
+        const OF_PANES: [Action; 10] =
+            [Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Sweep];
+        let own: &[Action] = match self {
+            Place::Compare => &[Sweep],
+            Place::Preview => &[Segments],
+            Place::List | Place::Edit | Place::Pick | Place::Sessions | Place::Entry => &[],
+            _ => return true,
+        };
+        own.contains(&action) || !OF_PANES.contains(&action)
+    }
+
     fn is_typing(self) -> bool {
         matches!(self, Place::Prompt | Place::Entry)
     }
@@ -239,7 +255,10 @@ impl Keymap {
     pub fn action(&self, place: Place, key: Key) -> Option<Action> {
         let at = |place| self.bindings.iter().find(|(p, k, _)| *p == place && *k == key).map(|(_, _, a)| *a);
         let typing = place.is_typing() && key.typed().is_some();
-        if typing { at(place) } else { place.chain().find_map(at) }
+        match typing {
+            true => at(place),
+            false => at(place).or_else(|| place.chain().skip(1).find_map(at).filter(|a| place.lets(*a))),
+        }
     }
 
     /// The keys that do something in a place, the place's own first, in the order of the map.

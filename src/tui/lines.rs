@@ -8,7 +8,8 @@ pub(crate) fn line_of(text: &str, section: Option<&str>, key: Option<&str>) -> O
         let line = line.trim();
         if let Some(name) = line.strip_prefix('[').and_then(|l| l.split(']').next()) {
             here = Some(name.trim());
-            if key.is_none() && section == here {
+            // `[accent]` is the key `accent` of no section.
+            if (key.is_none() && section == here) || (section.is_none() && key == here) {
                 return Some(i + 1);
             }
             continue;

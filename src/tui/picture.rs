@@ -100,14 +100,16 @@ fn runs(buffer: &Buffer, y: u16) -> Vec<Run> {
 fn kind(symbol: &str) -> Kind {
     match symbol.chars().next() {
         None | Some(' ') => Kind::Blank,
-        Some('─' | '│' | '╭' | '╮' | '╰' | '╯' | '▁'..='▏' | '▒' | '▓') => Kind::Shape,
+        Some('─' | '│' | '╭' | '╮' | '╰' | '╯' | '▀'..='▏' | '▒' | '▓' | '━') => {
+            Kind::Shape
+        }
         Some(_) => Kind::Text,
     }
 }
 
 /// Shapes that join with their like into one.
 fn is_endless(symbol: &str) -> bool {
-    matches!(symbol, "─" | "█" | "▒" | "▓")
+    matches!(symbol, "─" | "━" | "█" | "▀" | "▄" | "▒" | "▓")
 }
 
 /// The coloured grounds of a row, in one piece each so that no seam shows between them.
@@ -145,6 +147,7 @@ impl Run {
                     (Modifier::BOLD, " font-weight=\"bold\""),
                     (Modifier::ITALIC, " font-style=\"italic\""),
                     (Modifier::UNDERLINED, " text-decoration=\"underline\""),
+                    (Modifier::CROSSED_OUT, " text-decoration=\"line-through\""),
                 ] {
                     if self.modifier.contains(modifier) {
                         style.push_str(attribute);
@@ -174,6 +177,8 @@ fn shape(symbol: char, (x, y): (f64, f64), w: f64, color: &str, dim: &str) -> St
     let path = |d: String| format!("<path d=\"{d}\" fill=\"none\" stroke=\"{color}\"{dim}/>");
     let code = u32::from(symbol);
     match symbol {
+        '▀' => rect(x, y, w, h / 2.0, 1.0),
+        '━' => rect(x, cy - 1.0, w, 2.0, 1.0),
         '▁'..='█' => {
             let part = f64::from(code - 0x2580) / 8.0;
             rect(x, y + h * (1.0 - part), w, h * part, 1.0)

@@ -35,7 +35,7 @@ pub(crate) fn scan(folder: PathBuf) -> Msg {
     let folder = std::path::absolute(&folder).unwrap_or(folder);
     if let Err(error) = std::fs::read_dir(&folder) {
         return Msg::Scanned {
-            found: Err(format!("cannot read the folder {shown}: {error}")),
+            found: Err(format!("cannot read the folder {shown}: {}", files::plain(&error))),
             folder,
             note: None,
         };

@@ -78,7 +78,7 @@ pub(crate) fn with_pictures(columns: u16, rows: u16) -> Studio {
     studio.handle(ready_event());
     for path in ["/demo/0.mp4", "/demo/1.mp4"] {
         let facts = ClipFacts { seconds: Some(6.0), fps: Some(10.0), frames: Some(60), ..Default::default() };
-        studio.handle(Msg::Probed { path: path.into(), facts });
+        studio.handle(Msg::Probed { path: path.into(), facts: Ok(facts) });
     }
     studio.handle(Msg::Resize(columns, rows));
     studio

@@ -104,6 +104,9 @@ struct RawStyle {
     mods: Vec<String>,
 }
 
+/// The themes, and the files that are none: their names and what is wrong.
+pub(crate) type Readable = (Vec<Theme>, Vec<(String, StudioError)>);
+
 impl Theme {
     /// The built-in themes and those of a folder, one for each `*.toml`; a file named like a built-in theme replaces it.
     /// Roles that a user's theme leaves out are those of `dark`.
@@ -111,26 +114,41 @@ impl Theme {
     /// # Errors
     /// A file cannot be read or is no theme.
     pub fn all(folder: Option<&Path>, depth: ColorDepth) -> Result<Vec<Self>, StudioError> {
-        let mut themes = Vec::new();
+        let (themes, mut wrong) = Self::readable(folder, depth)?;
+        if wrong.is_empty() { Ok(themes) } else { Err(wrong.remove(0).1) }
+    }
+
+    /// The same, with the files that are none of their own, by the name that they would have: one that nobody chose keeps
+    /// nobody from anything.
+    ///
+    /// # Errors
+    /// Never, as the tests make sure: only a built-in theme could be wrong.
+    pub(crate) fn readable(folder: Option<&Path>, depth: ColorDepth) -> Result<Readable, StudioError> {
+        let (mut themes, mut wrong) = (Vec::new(), Vec::new());
+        let without_colours = BUILT_IN.iter().find(|(name, _)| *name == "mono").map(|(_, text)| *text);
         for (name, text) in BUILT_IN {
+            // Themes that tell by colours alone would tell nothing.
+            let text = without_colours.filter(|_| depth == ColorDepth::None).unwrap_or(text);
             themes.push(Self::read(name, &format!("built-in theme {name}"), text, depth, None)?);
         }
-        let Some(folder) = folder else { return Ok(themes) };
-        let Ok(entries) = std::fs::read_dir(folder) else { return Ok(themes) };
-        let mut files: Vec<_> = entries.flatten().map(|e| e.path()).collect();
+        let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
+        let mut files: Vec<_> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
         files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
         files.sort();
         for file in files {
             let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let text = std::fs::read_to_string(&file)
-                .map_err(|source| StudioError::Read { file: file.clone(), source })?;
-            let theme = Self::read(&name, &file.display().to_string(), &text, depth, themes.first())?;
-            match themes.iter_mut().find(|t| t.name == name) {
-                Some(old) => *old = theme,
-                None => themes.push(theme),
+                .map_err(|source| StudioError::Read { file: file.clone(), source });
+            let read = text.and_then(|text| {
+                Self::read(&name, &file.display().to_string(), &text, depth, themes.first())
+            });
+            match (read, themes.iter_mut().find(|t| t.name == name)) {
+                (Ok(theme), Some(old)) => *old = theme,
+                (Ok(theme), None) => themes.push(theme),
+                (Err(error), _) => wrong.push((name, error)),
             }
         }
-        Ok(themes)
+        Ok((themes, wrong))
     }
 
     /// The built-in theme of this name, for tests and pictures.

@@ -28,7 +28,7 @@ fn a_whole_sitting() {
     t.wait("/ star");
     t.keys("\r");
     t.keys("e");
-    t.wait("F3 presets");
+    t.wait("F3 prompts");
     t.keys("\u{15}What moves?");
     t.wait("What moves?");
 
@@ -42,8 +42,10 @@ fn a_whole_sitting() {
     }
     assert!(t.caption_has_style(), "every token of the caption is plain:\n{screen}");
 
-    // Another method on the kept context. Esc leaves the prompt.
+    // Another method on the kept context. Esc leaves the prompt, for where it was come from.
     t.keys("\u{1b}");
+    t.wait("q quit");
+    t.keys("\t\t");
     t.wait("r again");
     t.keys("m");
     t.wait("schedule");
@@ -103,6 +105,8 @@ fn a_run_is_cancelled_and_keys_are_answered_meanwhile() {
     t.wait("state     cancelled");
     t.wait("● ready");
     t.keys("\u{3}");
+    t.wait("once more leaves");
+    t.keys("\u{3}");
     assert_eq!(t.exit_code(), 0);
     t.check_restored();
 }
@@ -113,6 +117,8 @@ fn quitting_in_the_middle_of_a_run_does_not_wait_for_its_end() {
     t.wait("● ready");
     t.keys("\r");
     t.wait("writing");
+    t.keys("\u{11}");
+    t.wait("once more cancels the run and leaves");
     t.keys("\u{11}");
     assert_eq!(t.exit_code(), 0);
     t.check_restored();
@@ -169,9 +175,12 @@ fn a_run_is_kept_replayed_and_deleted() {
     t.wait(" now ");
     t.keys("\r");
     t.wait("▶ ");
-    t.keys("-- ");
+    t.keys(" ");
     t.wait("‖ ");
-    t.wait("×0.25");
+    t.keys("++++++++-");
+    t.wait("×8");
+    t.keys("------");
+    t.wait("×0.1");
     t.keys(". ");
     t.wait("▶ ");
     t.keys("++++++");
@@ -183,7 +192,7 @@ fn a_run_is_kept_replayed_and_deleted() {
     t.wait("Saved runs");
     t.wait(" now ");
     t.keys("d");
-    t.wait("Delete this run");
+    t.wait("Delete the run of");
     t.keys("y");
     t.wait("Nothing yet");
     assert_eq!(t.sessions(), Vec::<PathBuf>::new());
@@ -232,7 +241,7 @@ fn methods_are_turned_inspected_and_compared() {
     t.keys("c");
     t.wait("[x] autoregressive");
     t.keys("gj \r");
-    t.wait("differs from");
+    t.wait("differs at");
     t.wait("● my-lvspec");
     t.wait("● naive");
     t.keys("j");
@@ -243,7 +252,7 @@ fn methods_are_turned_inspected_and_compared() {
     t.keys("\t");
     t.wait("% of the tokens");
     t.keys("\u{1b}");
-    t.gone("differs from");
+    t.gone("differs at");
     t.keys("q");
     assert_eq!(t.exit_code(), 0);
     t.check_restored();
@@ -265,7 +274,7 @@ fn the_prompt_comes_from_an_editor_and_the_caption_goes_to_files() {
     t.wait("What turns?");
     t.keys("\r");
     t.wait("state     done");
-    t.keys("\u{1b}");
+    t.keys("\t");
     t.wait("r again");
     for keys in ["s\r", "sj\r", "sjj\r"] {
         t.keys(keys);
@@ -350,10 +359,10 @@ fn a_clip_in_pieces_is_searched_and_kept() {
     let mut t = studio(110, 36, &["--method", "naive", "--max-new-tokens", "24"]);
     t.wait("● ready");
     t.keys("L");
-    t.wait("Caption in pieces");
+    t.wait("Length of a piece");
     t.keys("\u{15}2\r");
     t.wait("0:02 – 0:04");
-    t.wait("all pieces");
+    t.wait("pieces    ");
     t.wait("state     done");
     // The search, across what is written.
     t.keys("\t\t");
@@ -361,7 +370,7 @@ fn a_clip_in_pieces_is_searched_and_kept() {
     t.keys("/clip");
     t.wait("/ clip▏ ");
     t.keys("\r");
-    t.wait("Nn match");
+    t.wait("n N match");
     // It begins at what is seen.
     t.wait("/ clip 2 of ");
     t.keys("n");
@@ -404,7 +413,7 @@ fn prompts_come_back_in_the_next_sitting_unless_nobody_wants_it() {
         let mut t = Terminal::start_with(110, 34, &args, &variables);
         t.wait("● ready");
         t.keys("e");
-        t.wait("F3 presets");
+        t.wait("F3 prompts");
         t
     };
     let mut t = sitting();

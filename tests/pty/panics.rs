@@ -90,7 +90,7 @@ fn work_that_panics_is_told_and_the_studio_goes_on() {
     t.wait("cross.mp4");
     t.wait("● ready");
     t.keys("L");
-    t.wait("Caption in pieces");
+    t.wait("Length of a piece");
     t.keys("\u{15}2\r");
     t.wait("that went wrong inside specreel; the log says more");
     assert!(t.is_taken());

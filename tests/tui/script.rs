@@ -7,6 +7,7 @@ use std::{
 
 use specreel::{
     record::{Event, EventKind, Session, Stage, Stats, Step, StopReason, Token, Verdict, session::Line},
+    scenes::{Scene, render},
     speculate::Method,
     tui::{
         Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Ended, Found, Key, Msg, SessionEntry, Studio,
@@ -59,7 +60,7 @@ pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
     studio.handle(Msg::Scanned { folder: "/videos/scenes".into(), found: Ok(found.collect()), note: None });
     let mut known = |path: &Path, seconds| {
         let facts = ClipFacts { seconds: Some(seconds), size: Some((128, 128)), ..ClipFacts::default() };
-        studio.handle(Msg::Probed { path: path.into(), facts });
+        studio.handle(Msg::Probed { path: path.into(), facts: Ok(facts) });
     };
     for (name, seconds, _) in TITLES {
         known(&path(name), seconds);
@@ -69,9 +70,52 @@ pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
     studio
 }
 
+/// What frames show.
+#[derive(Clone, Copy)]
+pub enum Reel {
+    /// Four colours that change with the time.
+    Pattern,
+    /// A clip of the synthetic world.
+    Scene,
+}
+
+impl Reel {
+    /// Width, height and pixels of frame `n` of `count`.
+    fn frame(self, n: usize, count: usize) -> (u32, u32, Vec<u8>) {
+        let pixel = |i: u32| match (i % 16 < 8, i < 16 * 16) {
+            (true, true) => [250, (6 * n) as u8, 0],
+            (false, true) => [0, 200, 0],
+            (true, false) => [0, 0, 220],
+            (false, false) => [255, 255, 255],
+        };
+        match self {
+            Reel::Pattern => (16, 32, (0..16 * 32).flat_map(pixel).collect()),
+            Reel::Scene => {
+                let scene = Scene::from_seed(2);
+                (96, 96, render::frame(&scene, 6.0 * n as f64 / count as f64, 96, 96))
+            }
+        }
+    }
+
+    fn facts(self) -> ClipFacts {
+        let (size, fps, turned) = match self {
+            Reel::Pattern => ((1080, 1920), 29.97, 90),
+            Reel::Scene => ((320, 320), 10.0, 0),
+        };
+        ClipFacts {
+            seconds: Some(6.0),
+            size: Some(size),
+            codec: Some("h264".into()),
+            fps: Some(fps),
+            frames: Some((6.0 * fps).round() as usize),
+            turned,
+        }
+    }
+}
+
 /// A studio with frames whose run is over and looked at from its second loosened token.
-pub fn inspected(columns: u16, rows: u16) -> Studio {
-    let mut studio = with_pictures("dark", columns, rows);
+pub fn inspected(reel: Reel, columns: u16, rows: u16) -> Studio {
+    let mut studio = with_pictures(reel, "dark", columns, rows);
     let ready = EventKind::Ready {
         target: "target".into(),
         drafter: Some("drafter".into()),
@@ -83,46 +127,28 @@ pub fn inspected(columns: u16, rows: u16) -> Studio {
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);
     let wishes = press(&mut studio, "i n");
-    filmed(&mut studio, wishes);
+    filmed(&mut studio, reel, wishes);
     studio
 }
 
-/// The same, ready, with frames of the first clip: four colours that change with the time.
-pub fn with_pictures(theme: &str, columns: u16, rows: u16) -> Studio {
+/// A studio that still loads, with frames of the first clip.
+pub fn with_pictures(reel: Reel, theme: &str, columns: u16, rows: u16) -> Studio {
     let config = StudioConfig { frames: Some(Arc::new(|_, _| Ok(()))), ..config(theme) };
     let (mut studio, _) = Studio::new(&config).unwrap();
-    let facts = ClipFacts {
-        seconds: Some(6.0),
-        size: Some((1080, 1920)),
-        codec: Some("h264".into()),
-        fps: Some(29.97),
-        frames: Some(180),
-        turned: 90,
-    };
-    studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts });
+    studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts: Ok(reel.facts()) });
     let asked = studio.handle(Msg::Resize(columns, rows));
-    filmed(&mut studio, asked);
+    filmed(&mut studio, reel, asked);
     studio
 }
 
 /// Answer these effects' wish for frames.
-pub fn filmed(studio: &mut Studio, effects: Vec<Effect>) {
+pub fn filmed(studio: &mut Studio, reel: Reel, effects: Vec<Effect>) {
     for effect in effects {
         let Effect::Frames(Some(wish)) = effect else { continue };
         for n in 0..wish.count {
-            let pixel = |i: u32| match (i % 16 < 8, i < 16 * 16) {
-                (true, true) => [250, (6 * n) as u8, 0],
-                (false, true) => [0, 200, 0],
-                (true, false) => [0, 0, 220],
-                (false, false) => [255, 255, 255],
-            };
-            let frame = Frame {
-                index: n,
-                timestamp_s: 6.0 * n as f64 / wish.count as f64,
-                width: 16,
-                height: 32,
-                rgb: (0..16 * 32).flat_map(pixel).collect(),
-            };
+            let (width, height, rgb) = reel.frame(n, wish.count);
+            let timestamp_s = 6.0 * n as f64 / wish.count as f64;
+            let frame = Frame { index: n, timestamp_s, width, height, rgb };
             studio.handle(Msg::Framed(wish.clone(), Arc::new(frame)));
         }
         studio.handle(Msg::Filmed(wish, Ok(())));
@@ -397,6 +423,7 @@ pub fn listed() -> Vec<SessionEntry> {
         age_s,
         bytes: 41_000 + 7 * age_s,
         clip: clip.into(),
+        span: None,
         pieces: None,
         before: vec![],
         prompt: "Describe the video in detail.".into(),

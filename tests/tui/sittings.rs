@@ -8,8 +8,8 @@ use specreel::{
 };
 
 use crate::script::{
-    alone, asked, begin, compared, done, engine, filmed, finish_compared, inspected, listed, loading, lossy,
-    play, press, ready, session, with_pictures,
+    Reel, alone, asked, begin, compared, done, engine, filmed, finish_compared, inspected, listed, loading,
+    lossy, play, press, ready, session, with_pictures,
 };
 
 fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
@@ -99,6 +99,8 @@ fn a_saved_run_once_more() {
     assert_eq!(press(&mut studio, "down enter"), [Effect::Load("/data/sessions/200.jsonl".into())]);
     studio.handle(Msg::Loaded(Ok(session(&lossy(), false))));
     assert!(studio.is_playing() && studio.caption().is_empty());
+    assert!(sees(&studio, "×0.25"), "at true speed it would be over too soon");
+    press(&mut studio, "+ +");
 
     // The stages before the first token take their time, too.
     studio.handle(Msg::Advance(500.0));
@@ -203,7 +205,7 @@ fn methods_side_by_side() {
     press(&mut studio, "down");
     sees(&studio, &["word for word what the target alone writes"]);
     press(&mut studio, "down");
-    sees(&studio, &["only the target alone", "only this method"]);
+    sees(&studio, &["only the target", "only this method"]);
     // The race goes on one clock, and can be paused and scrubbed.
     press(&mut studio, "tab");
     assert!(studio.is_playing());
@@ -467,8 +469,8 @@ fn a_thousand_sittings_of_random_keys_never_panic() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (mut columns, mut rows) = sizes[seed as usize % sizes.len()];
         let mut studio = match seed % 4 {
-            0 => inspected(columns, rows),
-            1 => with_pictures("dark", columns, rows),
+            0 => inspected(Reel::Pattern, columns, rows),
+            1 => with_pictures(Reel::Pattern, "dark", columns, rows),
             _ => ready("dark", columns, rows),
         };
         let mut last_run = 0;
@@ -484,7 +486,7 @@ fn a_thousand_sittings_of_random_keys_never_panic() {
             let effects = studio.handle(msg);
             last_run = asked(&effects).unwrap_or(last_run);
             if rng.random_bool(0.5) {
-                filmed(&mut studio, effects);
+                filmed(&mut studio, Reel::Pattern, effects);
             }
             if turn % 5 == 0 && columns > 0 {
                 studio.picture(columns, rows);

@@ -16,6 +16,7 @@ const LEAST: usize = 3;
 pub fn plot(summaries: &[Summary], title: &str) -> Plot {
     let point = |s: &Summary| Some((s.decode?, s.retention? * 100.0, color::plain(&s.system).into_owned()));
     Plot::new(title, "decode speed-up (x)", "facts kept (%)", summaries.iter().filter_map(point))
+        .y_at_most(100.0)
 }
 
 /// The plot as text with a legend; none where it would show too little.

@@ -75,8 +75,8 @@ impl Driver {
         self.probing = true;
         let lost = path.clone();
         self.workers.run(
-            move || Msg::Probed { facts: probe(&path).unwrap_or_default(), path },
-            |_| Msg::Probed { facts: Default::default(), path: lost },
+            move || Msg::Probed { facts: probe(&path), path },
+            |problem| Msg::Probed { facts: Err(problem), path: lost },
         );
     }
 

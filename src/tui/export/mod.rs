@@ -103,6 +103,7 @@ fn together(runs: &[&Run]) -> Option<Run> {
     }
     if !rest.is_empty() {
         whole.stats.speedup = None;
+        whole.seen = None;
     }
     Some(whole)
 }
@@ -121,10 +122,18 @@ pub(crate) fn file_name(run: &Run) -> String {
 /// The account in rows of name and value; what is not known is left out.
 fn account(run: &Run) -> Vec<(&'static str, String)> {
     let stats: &Stats = &run.stats;
-    let mut rows = vec![
-        ("tokens", format!("{} in {} steps", stats.emitted, stats.steps)),
+    let mut rows = vec![("video", run.about.video.display().to_string())];
+    if !run.models.is_empty() {
+        rows.push(("models", run.models.clone()));
+    }
+    if let Some(seen) = &run.seen {
+        rows.push(("frames", format!("{}, {} visual tokens", seen.frames.len(), seen.visual_tokens)));
+    }
+    let steps = if stats.steps == 1 { "step" } else { "steps" };
+    rows.extend([
+        ("tokens", format!("{} in {} {steps}", stats.emitted, stats.steps)),
         ("speed", format!("{:.1} tokens/s", stats.tokens_per_second)),
-    ];
+    ]);
     if stats.judged > 0 {
         rows.push(("tau", format!("{:.2} accepted drafts a step", stats.tau)));
         rows.push(("emitted", format!("{:.2} tokens a step", stats.emitted_per_step)));
@@ -147,6 +156,7 @@ fn account(run: &Run) -> Vec<(&'static str, String)> {
     if stats.timings.total_ms() > 0.0 {
         rows.push(("time", text::millis(stats.timings.total_ms())));
     }
+    rows.push(("written by", concat!("specreel ", env!("CARGO_PKG_VERSION")).to_owned()));
     rows
 }
 

@@ -48,8 +48,20 @@ pub(crate) struct Entry {
     pub kind: Kind,
     pub bytes: Option<u64>,
     pub modified: Option<SystemTime>,
-    /// None until it was looked at.
-    pub facts: Option<ClipFacts>,
+    /// None until it was looked at; what is wrong where it cannot be read.
+    pub facts: Option<Result<ClipFacts, String>>,
+}
+
+impl Entry {
+    /// What is known of it.
+    pub fn facts(&self) -> Option<&ClipFacts> {
+        self.facts.as_ref()?.as_ref().ok()
+    }
+
+    /// Why it cannot be read, where it cannot.
+    pub fn problem(&self) -> Option<&str> {
+        self.facts.as_ref()?.as_ref().err().map(String::as_str)
+    }
 }
 
 /// All clips and the selection among those that the filter lets through.
@@ -75,6 +87,11 @@ pub(crate) fn is_video(path: &Path) -> bool {
     VIDEO_EXTENSIONS.contains(&extension.as_str())
 }
 
+/// The place of a file that was used before.
+fn recent(folder: &str) -> String {
+    format!("recent · {folder}")
+}
+
 impl Library {
     pub fn selected(&self) -> Option<&Entry> {
         self.entries.get(*self.shown.get(self.cursor)?)
@@ -91,11 +108,12 @@ impl Library {
     pub fn add_recent(&mut self, found: &[Found]) {
         for file in found {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-            self.add(Kind::Recent, &name, "recent", file);
+            let parent = file.path.parent().unwrap_or(Path::new("")).to_string_lossy();
+            self.add(Kind::Recent, &name, &recent(&parent), file);
             // Folders may have been read before.
             if let Some(entry) = self.entries.iter_mut().find(|e| e.path == file.path && e.kind == Kind::File)
             {
-                (entry.kind, entry.place) = (Kind::Recent, "recent".into());
+                (entry.kind, entry.place) = (Kind::Recent, recent(&entry.place));
             }
         }
         self.refresh();
@@ -193,9 +211,9 @@ impl Library {
         near.min().map(|(_, i)| self.entries[i].path.clone())
     }
 
-    pub fn set_facts(&mut self, path: &Path, facts: ClipFacts) {
+    pub fn set_facts(&mut self, path: &Path, facts: Result<ClipFacts, String>) {
         if let Some(entry) = self.entries.iter_mut().find(|e| e.path == path) {
-            entry.facts = Some(facts);
+            entry.facts = Some(facts.map_err(|problem| text::clean_line(&problem)));
             if self.sort == Sort::Duration {
                 self.refresh();
             }
@@ -233,8 +251,8 @@ mod tests {
         for _ in 0..5 {
             library.sort_next();
             if library.sort == Sort::Duration {
-                library.set_facts(Path::new("/d/0.mp4"), length(3.0));
-                library.set_facts(Path::new("/v/birds.mp4"), length(9.0));
+                library.set_facts(Path::new("/d/0.mp4"), Ok(length(3.0)));
+                library.set_facts(Path::new("/v/birds.mp4"), Ok(length(9.0)));
             }
             orders.push((library.sort.name(), titles(&library).join(" ")));
             assert_eq!(library.selected().unwrap().title, "waves.mkv");
@@ -260,7 +278,7 @@ mod tests {
         early.add_clip("Red ball", Path::new("/d/0.mp4"));
         early.add_folder(Path::new("/v"), vec![found("/v/birds.mp4"), found("/v/sea/waves.mkv")]);
         assert_eq!(titles(&early), titles(&late));
-        assert_eq!((early.entries[0].place.as_str(), early.entries.len()), ("recent", 4));
+        assert_eq!((early.entries[0].place.as_str(), early.entries.len()), ("recent · /v/sea", 4));
     }
 
     #[test]

@@ -7,11 +7,19 @@ use crate::tui::{Key, KeyCode};
 /// Longest text of a line in bytes.
 const MAX_BYTES: usize = 4096;
 
-/// Where the caret stands: the graphemes after it. So the end is 0, and a line that is set anew is typed on at its end.
+/// Where the caret stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Caret(usize);
+pub(crate) struct Caret {
+    /// The graphemes after it. So the end is 0, and a line that is set anew is typed on at its end.
+    after: usize,
+    /// The whole line is selected: what is typed next takes its place.
+    pub selects: bool,
+}
 
 impl Caret {
+    /// At the end of a line of which all is selected.
+    pub const ALL: Self = Self { after: 0, selects: true };
+
     /// The line before and after it.
     pub fn split(self, line: &str) -> (&str, &str) {
         line.split_at(self.at(line))
@@ -19,18 +27,21 @@ impl Caret {
 
     /// Byte index in the line.
     fn at(self, line: &str) -> usize {
-        match self.0 {
+        match self.after {
             0 => line.len(),
             n => line.grapheme_indices(true).rev().nth(n - 1).map_or(0, |(i, _)| i),
         }
     }
 
     fn set(&mut self, line: &str, at: usize) {
-        self.0 = line.get(at..).map_or(0, |after| after.graphemes(true).count());
+        self.after = line.get(at..).map_or(0, |after| after.graphemes(true).count());
     }
 
     /// Type a text at the caret. Nothing happens where the line would be too long.
     pub fn insert(&mut self, line: &mut String, text: &str) {
+        if std::mem::take(&mut self.selects) {
+            line.clear();
+        }
         if line.len() + text.len() <= MAX_BYTES {
             let at = self.at(line);
             line.insert_str(at, text);
@@ -41,6 +52,10 @@ impl Caret {
 
     /// Do what a key does that types nothing: move, or delete. Others do nothing.
     pub fn press(&mut self, line: &mut String, key: Key) {
+        let selects = std::mem::take(&mut self.selects);
+        if selects && matches!(key.code, KeyCode::Backspace | KeyCode::Delete) {
+            return line.clear();
+        }
         let at = self.at(line);
         let (before, after) = line.split_at(at);
         let left = before.grapheme_indices(true).next_back().map_or(0, |(i, _)| i);
@@ -57,8 +72,8 @@ impl Caret {
             KeyCode::Char('f') if key.ctrl => self.set(line, right),
             KeyCode::Home => self.set(line, 0),
             KeyCode::Char('a') if key.ctrl => self.set(line, 0),
-            KeyCode::End => self.0 = 0,
-            KeyCode::Char('e') if key.ctrl => self.0 = 0,
+            KeyCode::End => self.after = 0,
+            KeyCode::Char('e') if key.ctrl => self.after = 0,
             KeyCode::Char('w') if key.ctrl => self.delete(line, word_before(line, at), at),
             KeyCode::Backspace if by_word => self.delete(line, word_before(line, at), at),
             KeyCode::Backspace => self.delete(line, left, at),
@@ -138,6 +153,23 @@ mod tests {
         ] {
             assert_eq!(typed(keys), line, "{keys}");
         }
+    }
+
+    #[test]
+    fn what_is_typed_replaces_what_is_selected() {
+        let press = |code| {
+            let (mut line, mut caret) = ("30".to_owned(), Caret::ALL);
+            caret.press(&mut line, Key::plain(code));
+            caret.insert(&mut line, "5");
+            line
+        };
+        assert_eq!(press(KeyCode::Left), "350");
+        assert_eq!(press(KeyCode::End), "305");
+        assert_eq!(press(KeyCode::Backspace), "5");
+        let (mut line, mut caret) = ("30".to_owned(), Caret::ALL);
+        caret.insert(&mut line, "2");
+        caret.insert(&mut line, ":15");
+        assert_eq!(line, "2:15");
     }
 
     #[test]

@@ -128,6 +128,17 @@ impl Methods {
         self.knob = 0;
     }
 
+    /// Put a method back to how it came; false where it is so already.
+    pub fn reset(&mut self, index: usize) -> bool {
+        let (Some(turned), Some(preset)) = (self.turned.get_mut(index), self.presets.get(index)) else {
+            return false;
+        };
+        let changed = turned != preset;
+        turned.clone_from(preset);
+        self.knob = 0;
+        changed
+    }
+
     /// Add a method of the user's own, or put it in the place of the one of its name, and choose it.
     pub fn add(&mut self, method: Method) {
         let at = self.presets.iter().position(|p| p.name == method.name).unwrap_or(self.presets.len());
@@ -170,7 +181,8 @@ fn set(method: &Method, axis: &str, field: &str, value: f64) -> Option<Method> {
     serde_json::from_value(data).ok()
 }
 
-fn label(method: &Method, preset: &Method) -> String {
+/// The name of a method, with the numbers in which it differs from the preset of that name; `*` where a choice does.
+pub(crate) fn label(method: &Method, preset: &Method) -> String {
     let before: Vec<_> = specs(preset).map(|(spec, value)| ((spec.axis, spec.field), value)).collect();
     let mut label = method.name.clone();
     let (data, kept) = (serde_json::to_value(method), serde_json::to_value(preset));

@@ -19,7 +19,7 @@ pub(crate) mod sessions;
 use std::{collections::VecDeque, path::PathBuf};
 
 use super::{
-    ColorDepth, ImageProtocol, Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme,
+    Action, ColorDepth, ImageProtocol, Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme,
     question::Answers, text,
 };
 use crate::{
@@ -165,6 +165,14 @@ pub(crate) struct Model {
     pub segment_length: String,
     /// The search in the caption.
     pub search: Search,
+    /// What the last key asked for that is done only if it is asked twice.
+    pub asked: Option<Action>,
+    /// A typed path is being opened.
+    pub opening: bool,
+    /// The file that was opened and not yet looked at.
+    pub opened: Option<PathBuf>,
+    /// The pane from which the prompt was come to.
+    pub before_prompt: Pane,
     /// Where the caret of the line stands that is being typed.
     pub caret: Caret,
     /// The methods picked for a comparison, by their place in the list.
@@ -198,7 +206,10 @@ pub(crate) struct Model {
 impl Model {
     pub fn new(config: &StudioConfig) -> Result<Self, StudioError> {
         let keymap = Keymap::with_file(config.keymap.as_deref())?;
-        let themes = Theme::all(config.themes.as_deref(), config.colors)?;
+        let (themes, mut wrong) = Theme::readable(config.themes.as_deref(), config.colors)?;
+        if let Some(at) = wrong.iter().position(|(name, _)| *name == config.theme) {
+            return Err(wrong.swap_remove(at).1);
+        }
         let theme = theme_at(&themes, &config.theme)?;
         let mut library = Library::default();
         for clip in &config.clips {
@@ -221,6 +232,10 @@ impl Model {
             cutting: None,
             segment_length: "30".into(),
             search: Search::default(),
+            asked: None,
+            opening: false,
+            opened: None,
+            before_prompt: Pane::Library,
             caret: Caret::default(),
             picked: Vec::new(),
             comparison: None,
@@ -229,7 +244,11 @@ impl Model {
             replay: None,
             boundaries: false,
             caption_up: 0,
-            notice: config.notice.as_ref().map(|words| (Tone::Bad, text::clean_line(words))),
+            notice: config
+                .notice
+                .clone()
+                .or_else(|| wrong.first().map(|(_, error)| error.to_string()))
+                .map(|words| (Tone::Bad, text::clean_line(&words))),
             keymap,
             themes,
             theme,
@@ -284,6 +303,26 @@ impl Model {
             (None, Pane::Caption | Pane::Meters) if self.shown_replay().is_some() => Place::Player,
             (None, Pane::Caption | Pane::Meters) => Place::Reading,
         }
+    }
+
+    /// True while a run goes on or waits.
+    pub fn is_running(&self) -> bool {
+        let waits = self.waiting.is_some() || self.cutting.is_some() || !self.queue.is_empty();
+        waits || self.runs.active().is_some()
+    }
+
+    /// True where the way back is to cancel what runs.
+    pub fn back_cancels(&self) -> bool {
+        let nothing_else = match (&self.layer, self.focus) {
+            // Its runs end first; it is still there to be looked at.
+            (Some(Layer::Compare), _) => true,
+            (Some(_), _) | (None, Pane::Prompt) => false,
+            (None, _) if self.inspector.is_some() => false,
+            (None, Pane::Library) => self.library.filter.is_empty(),
+            (None, Pane::Caption) => self.search.query.is_empty(),
+            (None, Pane::Meters) => true,
+        };
+        nothing_else && self.is_running() && (self.layer.is_some() || self.shown_replay().is_none())
     }
 
     /// True while something goes on that a spinner should show.

@@ -43,7 +43,7 @@ impl Sort {
 
     /// For sorting; what is not known comes last.
     pub fn compare(self, a: &Entry, b: &Entry) -> Ordering {
-        let length = |e: &Entry| e.facts.as_ref().and_then(|f| f.seconds).unwrap_or(-1.0);
+        let length = |e: &Entry| e.facts().and_then(|f| f.seconds).unwrap_or(-1.0);
         match self {
             Sort::Found => a.kind.cmp(&b.kind),
             Sort::Name => a.title.to_lowercase().cmp(&b.title.to_lowercase()),

@@ -62,7 +62,7 @@ pub(crate) fn tiles(run: &Run) -> Option<Wish> {
 
 /// When the frames are shown that a run would look at; none while the clip is unknown.
 pub(crate) fn sampled(model: &Model, entry: &Entry) -> Option<Vec<f64>> {
-    let facts = entry.facts.as_ref()?;
+    let facts = entry.facts()?;
     let plan =
         sampling::plan(facts.frames?, facts.fps?, &model.settings.rule, model.settings.sampling).ok()?;
     Some(plan.timestamps_s)

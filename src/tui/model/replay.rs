@@ -69,7 +69,7 @@ impl Replay {
         let (begun, (end, _, last)) = (events.first()?.0, events.last()?);
         let (length, torn) = (end - begun, !matches!(last, EventKind::Done { .. } | EventKind::Failed(_)));
         let events = events.into_iter().map(|(at, track, kind)| (at - begun, track, kind)).collect();
-        Some(Self { abouts, first, events, fed: 0, torn, player: Player::new(length) })
+        Some(Self { abouts, first, events, fed: 0, torn, player: Player::to_be_seen(length) })
     }
 
     /// The numbers of the runs that it feeds.

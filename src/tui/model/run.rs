@@ -109,6 +109,8 @@ pub(crate) struct Run {
     pub pieces: Vec<Piece>,
     /// Counted from the steps while the run goes on; the engine's own account at its end.
     pub stats: Stats,
+    /// Both models, where they compute, and their weights; empty before it began.
+    pub models: String,
     /// The first token that shows no text yet, and the least strict verdict since.
     pending: Option<(usize, Verdict)>,
 }
@@ -123,6 +125,7 @@ impl Run {
             steps: Vec::new(),
             pieces: Vec::new(),
             stats: Stats::default(),
+            models: String::new(),
             pending: None,
         }
     }
@@ -133,7 +136,11 @@ impl Run {
             return;
         }
         match kind {
-            EventKind::Started { lossless, .. } => self.about.lossless = lossless,
+            EventKind::Started { lossless, target, drafter, device, dtype, .. } => {
+                self.about.lossless = lossless;
+                let with = drafter.map(|name| format!(" with {name}")).unwrap_or_default();
+                self.models = text::clean_line(&format!("{target}{with} on {device}, {dtype}"));
+            }
             EventKind::Stage { stage, done, total } if self.state != RunState::Cancelling => {
                 self.state = RunState::Working { stage, done, total };
             }

@@ -1,10 +1,10 @@
 //! What each action does.
 
-use super::{compare, edit, entry, export, inspect, preview, runs, search, segments, sessions};
+use super::{back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions};
 use crate::tui::{
     Action, Effect, Place,
     export::Format,
-    model::{EngineState, Layer, Model, Pane, Tone, edit::rows, run::RunState, search::Search},
+    model::{EngineState, Layer, Model, Pane, Tone, edit::rows},
     view,
 };
 
@@ -36,9 +36,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             return runs::run(model);
         }
         Action::Again => return runs::again(model),
-        Action::Back => return back(model),
-        Action::Interrupt => return interrupt(model),
-        Action::Quit => return quit(model),
+        Action::Back => return back::back(model),
+        Action::Interrupt => return back::interrupt(model),
+        Action::Quit => return back::quit(model),
         Action::NextPane => focus(model, model.focus.next(1)),
         Action::PreviousPane => focus(model, model.focus.next(-1)),
         Action::Prompt => focus(model, Pane::Prompt),
@@ -68,12 +68,13 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         }
         Action::Edit if matches!(model.layer, Some(Layer::Edit(_))) => edit::ask_value(model),
         Action::Edit => edit::open(model),
+        Action::Reset => edit::reset(model),
         Action::Save => edit::ask_name(model),
         Action::NextKnob => {
             follow_picker(model);
             model.methods.next_knob();
             match model.methods.active_knob() {
-                Some(knob) => model.note(Tone::Info, format!("[ ] turn {knob}")),
+                Some(knob) => model.note(Tone::Info, format!("{knob}: [ and ] turn it")),
                 None => model.note(Tone::Info, "this method has no number to turn"),
             }
         }
@@ -139,70 +140,14 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 }
 
 pub(super) fn focus(model: &mut Model, pane: Pane) {
+    if pane == Pane::Prompt && model.focus != Pane::Prompt {
+        model.before_prompt = model.focus;
+    }
     model.layer = None;
     if pane != Pane::Caption {
         model.inspector = None;
     }
     model.focus = pane;
-}
-
-/// Close what is open; else leave the prompt, clear the filter, or cancel the run.
-fn back(model: &mut Model) -> Vec<Effect> {
-    if std::mem::take(&mut model.sessions.confirm) {
-        return Vec::new();
-    }
-    let busy = model.runs.active().is_some() || !model.queue.is_empty();
-    match model.layer.take() {
-        // One level back: what is open lies over the picker.
-        Some(Layer::Edit(_) | Layer::SaveMethod(_)) => {
-            model.layer = Some(Layer::Methods(model.methods.chosen));
-        }
-        Some(Layer::Value { row, .. }) => model.layer = Some(Layer::Edit(row)),
-        // What it runs ends first; it is still there to be looked at.
-        Some(Layer::Compare) if busy => {
-            model.layer = Some(Layer::Compare);
-            return runs::cancel(model);
-        }
-        Some(Layer::Filter) => model.library.clear_filter(),
-        Some(Layer::Search) => model.search = Search::default(),
-        Some(Layer::SessionFilter) => {
-            model.sessions.set_filter(String::new());
-            model.layer = Some(Layer::Sessions);
-        }
-        Some(Layer::Sessions) if !model.sessions.filter.is_empty() => {
-            model.sessions.set_filter(String::new());
-            model.layer = Some(Layer::Sessions);
-        }
-        Some(_) => {}
-        None if model.focus == Pane::Library && !model.library.filter.is_empty() => {
-            model.library.clear_filter();
-        }
-        None if model.inspector.take().is_some() => {}
-        None if model.focus == Pane::Caption && !model.search.query.is_empty() => {
-            model.search = Search::default();
-        }
-        None if model.shown_replay().is_some() => sessions::end(model),
-        None if model.runs.active().is_some() || model.waiting.is_some() || model.cutting.is_some() => {
-            return runs::cancel(model);
-        }
-        None if model.focus == Pane::Prompt => model.focus = Pane::Caption,
-        None => {}
-    }
-    Vec::new()
-}
-
-/// Cancel the run; a second time, or without a run, leave.
-fn interrupt(model: &mut Model) -> Vec<Effect> {
-    let cancelling = model.runs.active().is_some_and(|r| r.state == RunState::Cancelling);
-    if (model.runs.active().is_some() && !cancelling) || model.waiting.is_some() {
-        return runs::cancel(model);
-    }
-    quit(model)
-}
-
-fn quit(model: &mut Model) -> Vec<Effect> {
-    let cancel = model.runs.active().map(|r| Effect::Cancel(r.id));
-    cancel.into_iter().chain([Effect::Quit]).collect()
 }
 
 /// In the method picker the numbers are those of the line under the cursor.

@@ -91,7 +91,9 @@ fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effec
     }
     let effects = runs::cancel(model);
     model.queue = queue;
-    model.comparison = Some(Comparison { title: subject.title, lanes, cursor: 0, below, player: None });
+    let part = subject.span.map(|span| format!(" · {span}")).unwrap_or_default();
+    let title = subject.title + &part;
+    model.comparison = Some(Comparison { title, lanes, cursor: 0, below, player: None });
     model.layer = Some(Layer::Compare);
     model.notice = None;
     effects.into_iter().chain(runs::start_waiting(model)).collect()
@@ -119,7 +121,7 @@ pub(super) fn control(model: &mut Model, action: Action) {
         return;
     }
     let Some(length) = length else { return };
-    let player = comparison.player.get_or_insert_with(|| Player::new(length));
+    let player = comparison.player.get_or_insert_with(|| Player::to_be_seen(length));
     // Runs that ended since belong to the race.
     player.length = length;
     match action {

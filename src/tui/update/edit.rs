@@ -54,6 +54,24 @@ pub(super) fn set(model: &mut Model, row: usize, line: String) {
     }
 }
 
+/// Take back what was changed in the method under the cursor.
+pub(super) fn reset(model: &mut Model) {
+    let index = match model.layer {
+        Some(Layer::Methods(cursor)) => cursor,
+        Some(Layer::Edit(_)) => model.methods.chosen,
+        _ => return,
+    };
+    let words = match model.methods.reset(index) {
+        true => format!("{} as it came", model.methods.label(index)),
+        false => "nothing was changed in it".to_owned(),
+    };
+    model.note(Tone::Info, words);
+    if let Some(Layer::Edit(cursor)) = &mut model.layer {
+        let rows = model.methods.current().map_or(1, |method| edit::rows(method).len());
+        *cursor = (*cursor).min(rows.saturating_sub(1));
+    }
+}
+
 /// Ask for the name of a file for the chosen method.
 pub(super) fn ask_name(model: &mut Model) {
     if let Some(Layer::Methods(cursor)) = model.layer {

@@ -70,6 +70,13 @@ fn changed(model: &mut Model) {
     }
 }
 
+/// What was typed as a path was opened.
+pub(super) fn opened(model: &mut Model) {
+    if std::mem::take(&mut model.opening) && matches!(model.layer, Some(Layer::Open { .. })) {
+        model.layer = None;
+    }
+}
+
 /// Ask how the path that is being typed goes on.
 pub(super) fn complete(model: &Model) -> Vec<Effect> {
     match &model.layer {
@@ -109,8 +116,12 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
                 model.focus = Pane::Prompt;
             }
         }
-        Some(Layer::Open { line: path, .. }) if !path.trim().is_empty() => {
-            return vec![Effect::Open(path.trim().to_owned())];
+        Some(Layer::Open { line, .. }) if !line.trim().is_empty() => {
+            // The line stays until it is known that there is such a file.
+            model.opening = true;
+            let typed = line.trim().to_owned();
+            model.layer = Some(Layer::Open { line, found: Vec::new() });
+            return vec![Effect::Open(typed)];
         }
         Some(Layer::Segments(typed)) => return segments::choose(model, &typed),
         Some(Layer::History { query, cursor }) => {

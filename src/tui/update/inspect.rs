@@ -54,10 +54,19 @@ pub(super) fn control(model: &mut Model, action: Action) {
         Action::Bottom => last,
         _ => n,
     };
+    let seeks = matches!(action, Action::NextLoosened | Action::PreviousLoosened);
+    let words = match run.stats.loosened_share() > 0.0 {
+        true => "there is no further one",
+        false => "no token of this run was loosened",
+    };
+    let stays = seeks && here.token == n;
     if action == Action::Heat {
         here.heat = here.heat.next();
     }
     model.inspector = Some(here);
+    if stays {
+        model.note(Tone::Info, words);
+    }
     follow(model);
 }
 

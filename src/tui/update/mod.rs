@@ -3,6 +3,7 @@
 //! Pure: no clock, no file, no terminal. Everything it needs is in the model or in the message.
 
 mod actions;
+mod back;
 mod compare;
 mod edit;
 mod entry;
@@ -20,7 +21,7 @@ use std::path::Path;
 
 use super::{
     Effect, Key, Msg, Place,
-    model::{EngineState, Model, Pane, Tone, library, line::Caret},
+    model::{EngineState, Layer, Model, Pane, Tone, library, line::Caret},
     text, view,
 };
 use crate::record::{Failure, FailureClass};
@@ -64,15 +65,25 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::Scanned { folder, found, note } => {
             model.library.scanning = model.library.scanning.saturating_sub(1);
-            if let Some(note) = note {
-                model.note(Tone::Info, note);
-            }
+            let was_asked_for = model.opening;
             match found {
                 Ok(found) => {
+                    entry::opened(model);
+                    let (n, before) = (found.len(), model.library.entries.len());
                     model.library.add_folder(&folder, found);
+                    let new = model.library.entries.len() - before;
+                    if was_asked_for && n > 0 {
+                        let of = if n == 1 { "1 video".into() } else { format!("{n} videos") };
+                        let words = if new == 0 { ", there already".into() } else { format!(", {new} new") };
+                        model.note(Tone::Info, format!("{}: {of}{words}", folder.display()));
+                    }
+                    if let Some(note) = note {
+                        model.note(Tone::Info, note);
+                    }
                     next_probe(model)
                 }
                 Err(problem) => {
+                    model.opening = false;
                     model.note(Tone::Bad, problem);
                     Vec::new()
                 }
@@ -83,19 +94,41 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             next_probe(model)
         }
         Msg::Opened(Ok(file)) => {
+            entry::opened(model);
             model.library.open(&file);
             let title = model.library.selected().map(|e| e.title.clone()).unwrap_or_default();
             model.note(Tone::Info, format!("opened {title}"));
-            remember(model, &file.path)
+            match model.settings.probes {
+                // Only what is a video is worth to be remembered.
+                true => {
+                    model.opened = Some(file.path);
+                    Vec::new()
+                }
+                false => remember(model, &file.path),
+            }
         }
-        Msg::Opened(Err(problem)) | Msg::Recent(Err(problem)) | Msg::Trouble(problem) => {
+        Msg::Opened(Err(problem)) => {
+            model.opening = false;
+            model.note(Tone::Bad, problem);
+            Vec::new()
+        }
+        Msg::Recent(Err(problem)) | Msg::Trouble(problem) => {
             model.note(Tone::Bad, problem);
             Vec::new()
         }
         Msg::Probed { path, facts } => {
+            let mut effects = Vec::new();
+            if model.opened.as_ref() == Some(&path) {
+                model.opened = None;
+                match &facts {
+                    Ok(_) => effects = remember(model, &path),
+                    Err(problem) => model.note(Tone::Bad, problem),
+                }
+            }
             model.library.set_facts(&path, facts);
             // The clips around the selected one are next, so that the list fills by itself.
-            next_probe(model)
+            effects.extend(next_probe(model));
+            effects
         }
         Msg::Framed(wish, frame) => {
             model.reels.add(&wish, frame);
@@ -154,9 +187,12 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
     };
-    // Another line is typed at its end.
+    // Another line is typed at its end; what is only proposed gives way to what is typed.
     if layer != model.layer.as_ref().map(std::mem::discriminant) {
-        model.caret = Caret::default();
+        model.caret = match model.layer {
+            Some(Layer::Segments(_) | Layer::Value { .. }) => Caret::ALL,
+            _ => Caret::default(),
+        };
     }
     if model.settings.probes
         && let Some(entry) = model.library.selected()
@@ -173,7 +209,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
 /// Put a file of the user's at the head of the recent ones.
 fn remember(model: &Model, file: &Path) -> Vec<Effect> {
     let entry = model.library.entries.iter().find(|e| e.path == file);
-    let is_own = entry.is_none_or(|e| e.kind != library::Kind::Clip);
+    let is_own = entry.is_none_or(|e| e.kind != library::Kind::Clip && e.problem().is_none());
     let list = model.settings.recent.clone().filter(|_| is_own);
     list.map(|list| Effect::Remember(list, file.into())).into_iter().collect()
 }
@@ -205,8 +241,12 @@ pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Ef
 
 fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
     model.notice = None;
+    model.opening = false;
     let place = model.place();
-    match model.keymap.action(place, key) {
+    let action = model.keymap.action(place, key);
+    // What was asked twice before it is done must be asked twice in a row.
+    model.asked = model.asked.filter(|asked| action == Some(*asked));
+    match action {
         Some(action) => actions::act(model, action),
         None if model.layer.is_some() => entry::type_key(model, key),
         None if model.focus == Pane::Prompt => {
@@ -293,6 +333,8 @@ fn engine_problem(model: &Model) -> Option<String> {
     }
 }
 
+#[cfg(test)]
+mod box_tests;
 #[cfg(test)]
 mod piece_tests;
 #[cfg(test)]

@@ -150,6 +150,7 @@ fn a_saved_run_of_pieces_is_replayed_whole() {
     studio.handle(Msg::Loaded(Ok(session())));
     assert!(studio.is_playing() && studio.is_replaying());
     assert!(!screen(&studio).contains("0:30 – 1:00"));
+    studio.model().replay.as_mut().unwrap().player.speed = 1.0;
     studio.handle(Msg::Advance(550.0));
     assert_eq!((studio.caption().as_str(), studio.model().runs.shown), ("Some words.", 0));
     studio.handle(Msg::Advance(100.0));
@@ -284,6 +285,7 @@ fn entry(name: &str, text: &str) -> SessionEntry {
         age_s: 5,
         bytes: 2_000_000,
         clip: format!("{name}.mp4"),
+        span: None,
         pieces: Some((2, 3)),
         before: vec![],
         prompt: "Describe it.".into(),

@@ -57,7 +57,7 @@ pub(super) fn follow(model: &mut Model) {
         return;
     }
     let Some(entry) = model.library.selected() else { return };
-    let told = entry.facts.as_ref().and_then(|f| f.seconds);
+    let told = entry.facts().and_then(|f| f.seconds);
     let read = || {
         let reel = model.reels.get(&preview::strip(&entry.path)).filter(|r| r.ended.is_some())?;
         Some(reel.frames.last()?.timestamp_s)
@@ -204,7 +204,7 @@ mod tests {
     fn a_clip_that_tells_no_length_has_that_of_its_frames() {
         let mut studio = with_pictures(100, 30);
         let facts = crate::tui::ClipFacts::default();
-        studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts });
+        studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts: Ok(facts) });
         press(&mut studio, "v space");
         assert!(!studio.is_playing(), "nothing can play yet");
         studio.handle(Msg::Framed(strip("/demo/0.mp4"), frame(0.0, 4, 4)));

@@ -41,34 +41,47 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     } else if let Some(run) = run {
         block = block.title_top(legend(run, theme, room).right_aligned());
     }
-    if let Some(run) = run {
-        let mut foot = vec![
-            Span::styled(format!(" {} ", mark(run.about.lossless)), mark_style(run.about.lossless, theme)),
-            Span::styled(format!("{} ", text::fit(&run.about.label, room / 2)), theme.style(Role::Dim)),
-        ];
-        if room > 60 {
-            foot.push(Span::styled(
-                format!("· {} ", text::fit(&run.about.name(), room / 3)),
-                theme.style(Role::Dim),
-            ));
-        }
-        block = block.title_bottom(Line::from(foot));
-    }
     if let Some(replay) = model.shown_replay() {
         let at = Rect { x: area.x + 2, y: area.bottom() - 2, width: area.width.saturating_sub(4), height: 1 };
         frame.render_widget(player::bar(&replay.player, theme, at.width.into()), at);
     }
-    let (top, up) = (laid.top(model.caption_up), model.caption_up.min(laid.overflow()));
-    if up > 0 {
-        let words = format!(" ↓ {up} more {} ", if up == 1 { "line" } else { "lines" });
-        block = block.title_bottom(Line::styled(words, theme.style(Role::Accent)).right_aligned());
-    } else if let Some(run) = run.filter(|r| r.stats.emitted > 0) {
-        let words = format!(" {} tokens ", run.stats.emitted);
-        block = block.title_bottom(Line::styled(words, theme.style(Role::Dim)).right_aligned());
+    let (top, up) = match run {
+        Some(_) => (laid.top(model.caption_up), model.caption_up.min(laid.overflow())),
+        // What stands there before the first run is read from its beginning.
+        None => (0, 0),
+    };
+    let right = match run.map(|r| r.stats.emitted) {
+        _ if up > 0 => Line::styled(
+            format!(" ↓ {up} more {} ", if up == 1 { "line" } else { "lines" }),
+            theme.style(Role::Accent),
+        ),
+        Some(n @ 1..) => {
+            Line::styled(format!(" {n} {} ", if n == 1 { "token" } else { "tokens" }), theme.style(Role::Dim))
+        }
+        _ => Line::default(),
+    };
+    if let Some(run) = run {
+        let room = usize::from(area.width).saturating_sub(4 + right.width());
+        block = block.title_bottom(foot(run, theme, room));
     }
+    block = block.title_bottom(right.right_aligned());
     frame.render_widget(block, area);
     let shown: Vec<_> = laid.lines.into_iter().skip(top).take(laid.rows).collect();
     frame.render_widget(Paragraph::new(shown), inner);
+}
+
+/// The method of a run, and where there is room for it the clip.
+fn foot(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
+    let lossless = run.about.lossless;
+    let mut foot = Line::from(Span::styled(format!(" {} ", mark(lossless)), mark_style(lossless, theme)));
+    let dim = theme.style(Role::Dim);
+    let label = text::fit(&run.about.label, columns.saturating_sub(foot.width() + 1));
+    foot.push_span(Span::styled(format!("{label} "), dim));
+    let room = columns.saturating_sub(foot.width() + 3);
+    if room >= 8 {
+        foot.push_span(Span::styled(format!("· {} ", text::fit(&run.about.name(), room)), dim));
+    }
+    foot
 }
 
 /// Inside the border, with a column of air on either side; a replay's clock takes the last line.

@@ -37,7 +37,7 @@ const COLUMNS: [Column; 5] = [
     Column { head: "speedup", width: 9, leaves: 0 },
     Column { head: "tau", width: 7, leaves: 2 },
     Column { head: "loose", width: 7, leaves: 0 },
-    Column { head: "differs from", width: 13, leaves: 0 },
+    Column { head: "differs at", width: 13, leaves: 0 },
 ];
 
 /// Least room for the names of methods, and what stands around them.
@@ -74,6 +74,9 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(lines(model, comparison, theme, inner.width.into(), rows)), table);
     let rule = Rect { y: table.bottom(), height: 1, ..inner };
     frame.render_widget(tabs(comparison.below, theme, inner.width.into()), rule);
+    if comparison.below == Below::Words && inner.width > 70 {
+        frame.render_widget(Line::from(changes(theme)).right_aligned(), rule);
+    }
     let top = rule.bottom();
     let below = Rect { y: top, height: inner.bottom().saturating_sub(top), ..inner };
     match comparison.below {
@@ -241,8 +244,8 @@ fn difference(model: &Model, comparison: &Comparison, theme: &Theme, columns: us
         lines.push(Line::styled("word for word what the target alone writes", theme.style(Role::Good)));
         return lines;
     }
-    let gone = theme.style(Role::Bad).remove_modifier(Modifier::BOLD).add_modifier(Modifier::CROSSED_OUT);
-    let new = theme.style(Role::Accent).add_modifier(Modifier::UNDERLINED | Modifier::BOLD);
+    let [gone, _, new, _] = &changes(theme)[..] else { return Vec::new() };
+    let (gone, new) = (gone.style, new.style);
     let mut shown: Vec<(String, Style)> = Vec::new();
     for piece in &pieces {
         if piece.spaced && !shown.is_empty() {
@@ -254,14 +257,20 @@ fn difference(model: &Model, comparison: &Comparison, theme: &Theme, columns: us
             Change::Inserted => (piece.text.clone(), new),
         });
     }
-    let mut lines = wrap(shown.iter().map(|(t, s)| (t.as_str(), *s)), columns);
-    lines.push(Line::default());
-    lines.push(Line::from(vec![
-        Span::styled("only the target alone", gone),
-        Span::styled("   ", dim),
-        Span::styled("only this method", new),
-    ]));
-    lines
+    wrap(shown.iter().map(|(t, s)| (t.as_str(), *s)), columns)
+}
+
+/// How the target's own words look that the method left out, and the method's words that the target would not have written.
+fn changes(theme: &Theme) -> Vec<Span<'static>> {
+    let gone = theme.style(Role::Bad).remove_modifier(Modifier::BOLD).add_modifier(Modifier::CROSSED_OUT);
+    let new = theme.style(Role::Accent).add_modifier(Modifier::UNDERLINED | Modifier::BOLD);
+    let border = theme.style(Role::Border);
+    vec![
+        Span::styled(" only the target", gone),
+        Span::styled(" ── ", border),
+        Span::styled("only this method ", new),
+        Span::styled("──", border),
+    ]
 }
 
 /// Speed against the share of tokens that the target would have written itself.
@@ -271,7 +280,7 @@ fn plot(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame
         let run = one.run.filter(|r| r.is_over() && r.stats.emitted > 0)?;
         Some((one.speedup?, 100.0 * (1.0 - run.stats.loosened_share()), one.lane.label.clone()))
     });
-    let plot = Plot::new("", "speedup", "% of the tokens are the target's own", points);
+    let plot = Plot::new("", "speedup", "% of the tokens are the target's own", points).y_at_most(100.0);
     if plot.points().is_empty() {
         frame.render_widget(Line::styled("Points come as the runs end.", dim), area);
         return;

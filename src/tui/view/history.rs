@@ -40,9 +40,13 @@ pub(super) fn pieces(model: &Model, run: &Run, theme: &Theme, columns: usize) ->
     let runs = model.runs.together(run);
     let mut whole = Stats::default();
     runs.iter().for_each(|run| whole.add_run(&run.stats));
-    let over = runs.iter().filter(|run| run.is_over()).count();
+    let done = |run: &&&Run| matches!(run.state, RunState::Done(StopReason::Eos | StopReason::Length));
+    let done = runs.iter().filter(done).count();
     let place = format!("{} of {} · {span}", segment.index + 1, segment.count);
-    let mut words = format!(" {over} done · {} tokens · {:.1} tok/s", whole.emitted, whole.tokens_per_second);
+    let mut words = format!(
+        "{done} of {} done · {} tokens · {:.1} tok/s",
+        segment.count, whole.emitted, whole.tokens_per_second
+    );
     if whole.judged > 0 {
         words += &format!(" · tau {:.2}", whole.tau);
     }
@@ -53,7 +57,7 @@ pub(super) fn pieces(model: &Model, run: &Run, theme: &Theme, columns: usize) ->
             Span::styled(text::fit(words, columns.saturating_sub(NAME)), theme.style(role)),
         ])
     };
-    vec![line("piece", &place, Role::Accent), line("all pieces", &words, Role::Text)]
+    vec![line("piece", &place, Role::Accent), line("pieces", &words, Role::Text)]
 }
 
 /// A table of the runs on the same clip and prompt, newest first.

@@ -10,7 +10,7 @@ use ratatui::{
 
 use super::{bars, heat, panel, title, wrap::wrap};
 use crate::{
-    record::Token,
+    record::{Step, Token},
     tui::{
         Theme,
         model::{
@@ -24,6 +24,8 @@ use crate::{
 
 /// Least columns for the table and the frames side by side.
 const BESIDE: usize = 88;
+/// Most lines of a step's draft.
+const DRAFT_LINES: usize = 4;
 /// Columns of one model's choices.
 const TABLE: usize = 30;
 
@@ -93,42 +95,80 @@ fn head(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static>
     ];
     let mut lines = wrap(pieces, columns);
     lines.truncate(3);
-    lines.push(draft(placed, theme, columns));
+    lines.extend(draft(placed, theme, columns));
     lines
 }
 
-/// The step's draft, token by token: what passed in its verdict's style, what did not in dim.
-fn draft(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Line<'static> {
+/// The step's draft, token by token: what passed in its verdict's style, what did not struck. Of a tree the branch that was
+/// followed first, then the others, each from where it leaves those before it.
+fn draft(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let step = placed.step;
     let dim = theme.style(Role::Dim);
     if step.drafted.is_empty() {
-        return Line::styled("nothing was drafted", dim);
+        return vec![Line::styled("nothing was drafted", dim)];
     }
-    let mut line = Line::from(Span::styled("draft    ", dim));
     let accepted: Vec<usize> = match step.parents.is_empty() {
         true => (0..step.accepted).collect(),
         false => step.path.iter().copied().take(step.accepted).collect(),
     };
-    for (i, text) in step.drafted_text.iter().enumerate() {
+    let style = |i: usize| {
         let at = accepted.iter().position(|a| *a == i);
-        let mut style = match at.and_then(|at| step.tokens.get(at)) {
+        let style = match at.and_then(|at| step.tokens.get(at)) {
             Some(token) => theme.verdict(token.verdict),
             None => dim.add_modifier(Modifier::CROSSED_OUT),
         };
-        if at == Some(placed.at) {
-            style = style.add_modifier(Modifier::REVERSED);
+        if at == Some(placed.at) { style.add_modifier(Modifier::REVERSED) } else { style }
+    };
+    let mut parts = vec![("draft    ".to_owned(), dim)];
+    for (n, branch) in branches(step, &accepted).into_iter().enumerate() {
+        if n > 0 {
+            parts.push((" │ ".into(), dim));
         }
-        let word = visible(text);
-        if line.width() + text::width(&word) + 3 > columns {
-            line.push_span(Span::styled(" …", dim));
-            break;
+        for (k, i) in branch.into_iter().enumerate() {
+            if k > 0 {
+                parts.push(("·".into(), dim));
+            }
+            parts.push((step.drafted_text.get(i).map(|t| visible(t)).unwrap_or_default(), style(i)));
         }
-        if i > 0 {
-            line.push_span(Span::styled("·", dim));
-        }
-        line.push_span(Span::styled(word, style));
     }
-    line
+    let mut lines = wrap(parts.iter().map(|(text, style)| (text.as_str(), *style)), columns);
+    if lines.len() > DRAFT_LINES {
+        lines.truncate(DRAFT_LINES);
+        if let Some(last) = lines.last_mut() {
+            last.push_span(Span::styled(" …", dim));
+        }
+    }
+    lines
+}
+
+/// The nodes of a draft as branches, that of `first` before the others. A chain is one.
+fn branches(step: &Step, first: &[usize]) -> Vec<Vec<usize>> {
+    let n = step.drafted.len();
+    if step.parents.is_empty() {
+        return vec![(0..n).collect()];
+    }
+    let children = |of: Option<usize>| {
+        let mut found: Vec<usize> =
+            (0..n).filter(|i| step.parents.get(*i).copied().flatten() == of).collect();
+        found.sort_by_key(|i| !first.contains(i));
+        found
+    };
+    let mut branches: Vec<Vec<usize>> = Vec::new();
+    // Depth first; a node that is no first child begins a branch.
+    let mut open: Vec<(usize, bool)> = Vec::new();
+    let add = |open: &mut Vec<(usize, bool)>, of: Option<usize>| {
+        let found = children(of);
+        open.extend(found.iter().enumerate().rev().map(|(k, i)| (*i, k > 0)));
+    };
+    add(&mut open, None);
+    while let Some((node, begins)) = open.pop() {
+        match branches.last_mut().filter(|_| !begins) {
+            Some(branch) => branch.push(node),
+            None => branches.push(vec![node]),
+        }
+        add(&mut open, Some(node));
+    }
+    branches
 }
 
 /// Both models' choices side by side, best first.

@@ -92,13 +92,16 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         lines.push(line);
     }
     frame.render_widget(Paragraph::new(lines), inner);
-    preview::small(model, frame, foot)
+    preview::small(model, theme, frame, foot)
 }
 
 /// `▸ title  folder      0:12  3.4 MB`; what does not fit is left out, the folder first.
 fn entry_line(entry: &Entry, here: bool, columns: usize, theme: &Theme) -> Line<'static> {
-    let seconds = entry.facts.as_ref().and_then(|f| f.seconds).map(text::clock);
-    let mut right = seconds.unwrap_or_default();
+    let seconds = entry.facts().and_then(|f| f.seconds).map(text::clock);
+    let mut right = match entry.problem() {
+        Some(_) => "no video".to_owned(),
+        None => seconds.unwrap_or_default(),
+    };
     if let Some(bytes) = entry.bytes {
         right.push_str(&format!("{:>8}", units::bytes(bytes)));
     }
@@ -117,9 +120,10 @@ fn entry_line(entry: &Entry, here: bool, columns: usize, theme: &Theme) -> Line<
     // On the selected line everything has the selection's own colours.
     let dim = if here { ratatui::style::Style::new() } else { theme.style(Role::Dim) };
     let fill = " ".repeat(left.saturating_sub(text::width(&place)));
+    let named = if entry.problem().is_some() { dim } else { ratatui::style::Style::new() };
     Line::from(vec![
         Span::raw(if here { "▸ " } else { "  " }),
-        Span::raw(name),
+        Span::styled(name, named),
         Span::styled(format!("{place}{fill}{right}"), dim),
     ])
 }

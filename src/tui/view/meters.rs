@@ -10,7 +10,7 @@ use ratatui::{
 
 use super::{bars, has_focus, history, panel, title};
 use crate::{
-    record::{Baseline, BaselineKind, Speedup, Stats, Timings, units},
+    record::{Baseline, BaselineKind, Speedup, Stage, Stats, Timings, units},
     tui::{
         Theme,
         model::{
@@ -122,6 +122,9 @@ impl Pen<'_> {
     fn state(&self) -> Line<'static> {
         let (words, role) = match &self.run.state {
             RunState::Sent => ("waiting for the engine".to_owned(), Role::Dim),
+            RunState::Working { stage: stage @ Stage::Generate, .. } => {
+                (stage.doing().to_owned(), Role::Accent)
+            }
             RunState::Working { stage, done, total: 0 } if *done == 0 => {
                 (stage.doing().to_owned(), Role::Accent)
             }
@@ -145,7 +148,7 @@ impl Pen<'_> {
         let right = if self.rows < 6 {
             format!("{:.1} tok/s  τ {:.2}", stats.tokens_per_second, stats.tau)
         } else {
-            format!("{} steps", stats.steps)
+            format!("{} {}", stats.steps, if stats.steps == 1 { "step" } else { "steps" })
         };
         let fill = self.columns.saturating_sub(line.width() + text::width(&right));
         if fill > 0 && stats.steps > 0 {
@@ -191,7 +194,7 @@ impl Pen<'_> {
         let words = match stats.judged {
             0 if stats.steps == 0 => String::new(),
             0 => " nothing drafted".to_owned(),
-            n => format!(" {share:3.0} % of {n}"),
+            n => format!(" {share:3.0} % of {n} drafts"),
         };
         let room = self.columns.saturating_sub(NAME + text::width(&words) + 1);
         let steps = &self.run.steps[self.run.steps.len().saturating_sub(room)..];
@@ -262,10 +265,16 @@ impl Pen<'_> {
         if self.run.is_over() && self.columns > 52 {
             line.push(Span::raw(format!("  {end_to_end:.2}× all")));
         }
-        let against = format!("  vs {name} {tokens_per_second:.1} tok/s, {kind}");
         let mut line = Line::from(line);
         let room = self.columns.saturating_sub(line.width());
-        line.push_span(Span::styled(text::fit(&against, room), self.dim()));
+        // Whether it was measured or calibrated is told before how fast it was.
+        let against = [
+            format!("  vs {name} {tokens_per_second:.1} tok/s, {kind}"),
+            format!("  vs {name}, {kind}"),
+            format!("  {kind}"),
+        ];
+        let fits = against.into_iter().find(|words| text::width(words) <= room);
+        line.push_span(Span::styled(fits.unwrap_or_default(), self.dim()));
         line
     }
 

@@ -91,13 +91,14 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
             picker::export(formats, *cursor, theme, frame);
         }
         Some(Layer::Segments(length)) => {
-            picker::line(model, "Caption in pieces of so many seconds", length, theme, frame);
+            picker::line(model, "Length of a piece (30, 1:30)", length, theme, frame);
         }
         Some(Layer::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
         Some(Layer::Compare) => compare::draw(model, theme, frame),
         Some(Layer::Preview) => slot = preview::draw(model, theme, frame),
         Some(Layer::Filter | Layer::Search) | None => {}
     }
+    status::long_notice(model, theme, frame, areas.status);
     slot
 }
 
@@ -146,6 +147,13 @@ fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, name: &s
         height: rows,
     };
     frame.render_widget(Clear, area);
+    // Half of a wide character would take the border's first column with it.
+    for y in area.top()..area.bottom() {
+        let left = area.x.checked_sub(1).and_then(|x| frame.buffer_mut().cell_mut((x, y)));
+        if let Some(cell) = left.filter(|cell| text::width(cell.symbol()) > 1) {
+            cell.set_symbol(" ");
+        }
+    }
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
     let block = panel(Line::from(title(name, true, theme)), true, theme);
     let inner = block.inner(area);
@@ -160,7 +168,8 @@ fn typed(line: &str, caret: Caret, columns: usize, theme: &Theme) -> Vec<Span<'s
     let room = columns.saturating_sub(1);
     let after = text::fit(after, room.saturating_sub(text::width(before)).max(room / 3));
     let before = text::fit_end(before, room.saturating_sub(text::width(&after)));
-    vec![Span::raw(before), Span::styled("▏", theme.style(Role::Accent)), Span::raw(after)]
+    let style = if caret.selects { theme.style(Role::Selection) } else { Style::new() };
+    vec![Span::styled(before, style), Span::styled("▏", theme.style(Role::Accent)), Span::raw(after)]
 }
 
 fn too_small(theme: &Theme, frame: &mut Frame<'_>, area: Rect) {

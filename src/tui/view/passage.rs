@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use ratatui::{
-    style::{Modifier, Style},
+    style::{Color, Modifier, Style},
     text::{Line, Span},
 };
 
@@ -149,7 +149,11 @@ impl Writer<'_> {
         found: &[std::ops::Range<usize>],
         current: Option<usize>,
     ) -> Vec<Part<'p>> {
-        let other = self.theme.style(Role::SelectionDim).add_modifier(Modifier::UNDERLINED);
+        let mut other = self.theme.style(Role::SelectionDim).add_modifier(Modifier::UNDERLINED);
+        if other.bg.is_some() && other.fg.is_none() {
+            // Words in the colour of that background would vanish in it.
+            other.fg = Some(Color::Reset);
+        }
         let mut out = Vec::new();
         let mut at = 0;
         for (text, style) in parts {

@@ -24,6 +24,8 @@ use crate::{
     },
 };
 
+/// Lines of what a method is for.
+const ABOUT: usize = 2;
 /// So many names of what a path could become are shown.
 const MOST_FOUND: usize = 8;
 
@@ -31,7 +33,9 @@ const MOST_FOUND: usize = 8;
 pub(super) fn methods(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let list = &model.methods;
     let n = list.turned.len();
-    let details = 8;
+    // On a low screen the list is worth more than all that is known of one of its lines.
+    let tall = frame.area().height >= 24;
+    let details = if tall { 1 + ABOUT + 7 } else { 1 + ABOUT };
     let height = (n + details + 2).min(usize::from(frame.area().height)) as u16;
     let (area, inner) = popup(frame, theme, 96, height, "Method");
     let rows = usize::from(inner.height).saturating_sub(details).max(1);
@@ -66,6 +70,9 @@ pub(super) fn methods(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
     if let Some(method) = list.turned.get(cursor) {
         let rule = Line::styled("─".repeat(columns), theme.style(Role::Border));
         let mut lines = vec![rule];
+        let about = text::clean_line(&method.about);
+        let about = wrap([(about.as_str(), Style::new())], columns);
+        lines.extend((0..ABOUT).map(|i| about.get(i).cloned().unwrap_or_default()));
         for (axis, choice) in methods::choices(method) {
             lines.push(Line::from(vec![
                 Span::styled(text::pad(axis, 13), dim),

@@ -31,11 +31,13 @@ fn parts(player: &Player, theme: &Theme) -> (Span<'static>, String, Span<'static
         (false, true) => ("■", Role::Dim),
         (false, false) => ("‖", Role::Warn),
     };
-    let seconds = |ms: f64| format!("{:.1}", ms / 1000.0);
-    let whole = seconds(player.length);
-    let here = format!("{:>width$}", seconds(player.at), width = whole.len());
+    // Below a second tenths say nothing.
+    let short = player.length < 1000.0;
+    let time = |ms: f64| if short { format!("{ms:.0}") } else { format!("{:.1}", ms / 1000.0) };
+    let whole = time(player.length);
+    let here = format!("{:>width$}", time(player.at), width = whole.len());
     let speed = format!("×{}", player.speed);
-    let left = format!(" {here} / {whole} s  ");
+    let left = format!(" {here} / {whole} {}  ", if short { "ms" } else { "s" });
     let right = theme.style(if player.speed == 1.0 { Role::Dim } else { Role::Accent });
     (Span::styled(sign, theme.style(role)), left, Span::styled(format!("{speed:<5}"), right))
 }

@@ -16,7 +16,7 @@ use crate::{
         ColorDepth, Theme,
         model::{
             Model,
-            library::Entry,
+            library::{Entry, Kind},
             preview::{Preview, sampled, strip, thumbnail},
         },
         text,
@@ -80,7 +80,14 @@ fn absent(model: &Model) -> &'static str {
 }
 
 /// The picture that stands below the list, as far as it is there.
-pub(super) fn small(model: &Model, frame: &mut Frame<'_>, area: Rect) -> Option<Slot> {
+pub(super) fn small(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) -> Option<Slot> {
+    if let Some(problem) = model.library.selected()?.problem() {
+        let inside = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
+        let mut lines = wrap([(problem, theme.style(Role::Bad))], inside.width.into());
+        lines.truncate(inside.height.into());
+        frame.render_widget(Paragraph::new(lines), inside);
+        return None;
+    }
     let reel = model.reels.get(&thumbnail(&model.library.selected()?.path))?;
     picture(model, reel.frames.first()?, frame, area)
 }
@@ -97,7 +104,7 @@ fn picture(model: &Model, still: &Arc<video::Frame>, frame: &mut Frame<'_>, area
 /// What is known of a clip, in a line.
 fn facts(entry: &Entry) -> String {
     let mut known = Vec::new();
-    if let Some(facts) = &entry.facts {
+    if let Some(facts) = entry.facts() {
         known.extend(facts.size.map(|(w, h)| format!("{w} × {h}")));
         known.extend(facts.codec.as_ref().map(|c| text::clean_line(c)));
         known.extend(facts.fps.map(|fps| format!("{} fps", (100.0 * fps).round() / 100.0)));
@@ -106,7 +113,8 @@ fn facts(entry: &Entry) -> String {
         known.extend((facts.turned != 0).then(|| format!("turned by {}°", facts.turned)));
     }
     known.extend(entry.bytes.map(units::bytes));
-    known.extend((!entry.place.is_empty()).then(|| entry.place.clone()));
+    // Where a clip of the program's own lies is nobody's concern.
+    known.extend((entry.kind != Kind::Clip).then(|| text::clean_line(&entry.path.to_string_lossy())));
     known.join(" · ")
 }
 

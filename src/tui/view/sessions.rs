@@ -20,11 +20,28 @@ use crate::{
     },
 };
 
-/// Columns of all but the clip's name and the file's size.
-const FIXED: usize = 10 + 18 + 3 + 8 + 9 + 7 + 7;
-/// Columns of the size, and of the name beside which it is shown.
+/// Columns of the numbers, the age, and the sign between them.
+const FIXED: usize = 10 + 3 + 8 + 9 + 7 + 7;
+/// Columns of the size, and least ones of the names beside which it is shown.
 const SIZE: usize = 9;
-const ROOMY: usize = 14;
+const ROOMY: usize = 32;
+
+/// Columns of the clip and of the method, and whether the file's size stands behind them.
+#[derive(Clone, Copy)]
+struct Widths {
+    clip: usize,
+    method: usize,
+    size: bool,
+}
+
+impl Widths {
+    fn of(columns: usize) -> Self {
+        let size = columns >= FIXED + ROOMY + SIZE;
+        let names = columns.saturating_sub(FIXED + if size { SIZE } else { 0 });
+        let method = (names / 2).clamp(6, 22);
+        Self { clip: names.saturating_sub(method).max(6), method, size }
+    }
+}
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let (area, inner) = popup(frame, theme, 104, frame.area().height, "Saved runs");
@@ -47,18 +64,17 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let below = (inner.height / 3).clamp(4, 10);
     let rows = usize::from(inner.height.saturating_sub(below + 1)).max(1);
     place_in_list(list.cursor, shown.len(), rows, theme, frame, area);
-    let size = columns >= FIXED + ROOMY + SIZE;
-    let clip = columns.saturating_sub(FIXED + if size { SIZE } else { 0 }).max(8);
+    let widths = Widths::of(columns);
     let head = format!(
         "{:<10}{}{}{:>8}{:>9}{:>7}{:>7}{}",
         "",
-        text::pad("clip", clip),
-        text::pad("method", 21),
+        text::pad("clip", widths.clip),
+        text::pad("method", widths.method + 3),
         "tokens",
         "tok/s",
         "tau",
         "loose",
-        if size { "     size" } else { "" }
+        if widths.size { "     size" } else { "" }
     );
     let mut lines = vec![Line::styled(text::fit(&head, columns), dim)];
     let top = window_top(list.cursor, shown.len(), rows);
@@ -66,7 +82,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         lines.push(Line::styled("None of them says this.", dim));
     }
     for (i, entry) in shown.into_iter().enumerate().skip(top).take(rows) {
-        lines.push(line(entry, i == list.cursor, (clip, size), columns, theme));
+        lines.push(line(entry, i == list.cursor, widths, columns, theme));
     }
     frame.render_widget(Paragraph::new(lines), Rect { height: rows as u16 + 1, ..inner });
     if let Some(entry) = list.selected() {
@@ -95,21 +111,15 @@ fn foot(model: &Model, entries: &[SessionEntry], theme: &Theme, frame: &mut Fram
     }
 }
 
-/// One run; `clip` columns for the clip's name, and the size of its file where there is room for it.
-fn line(
-    entry: &SessionEntry,
-    here: bool,
-    (clip, size): (usize, bool),
-    columns: usize,
-    theme: &Theme,
-) -> Line<'static> {
+/// One run.
+fn line(entry: &SessionEntry, here: bool, widths: Widths, columns: usize, theme: &Theme) -> Line<'static> {
     let of = |style: Style| if here { Style::new() } else { style };
     let dim = of(theme.style(Role::Dim));
     let stats = &entry.stats;
     let mut spans = vec![
         Span::styled(format!("{:>7}   ", text::ago(entry.age_s)), dim),
-        Span::raw(text::pad(&text::fit(&entry.clip, clip - 1), clip)),
-        Span::raw(text::pad(&entry.method, 18)),
+        Span::raw(text::pad(&text::fit(&entry.name(), widths.clip - 1), widths.clip)),
+        Span::raw(text::pad(&entry.method, widths.method)),
         Span::styled(
             if entry.lossless { " = " } else { " ≈ " },
             of(caption::mark_style(entry.lossless, theme)),
@@ -128,7 +138,7 @@ fn line(
         Ended::Failed(_) => spans.push(Span::styled(format!("{:>31}", "failed"), of(theme.style(Role::Bad)))),
         Ended::Open => spans.push(Span::styled(format!("{:>31}", "cut off"), of(theme.style(Role::Warn)))),
     }
-    if size {
+    if widths.size {
         spans.push(Span::styled(format!("{:>SIZE$}", units::bytes(entry.bytes)), dim));
     }
     let mut line = Line::from(spans);
@@ -146,7 +156,11 @@ fn details(model: &Model, entry: &SessionEntry, columns: usize, theme: &Theme) -
     if model.sessions.confirm {
         let key = |action| model.keymap.keys(Place::Confirm, action).first().map(ToString::to_string);
         let (yes, no) = (key(Action::Yes).unwrap_or_default(), key(Action::Back).unwrap_or_default());
-        let words = format!("Delete this run of {}?  ", entry.clip);
+        let age = match text::ago(entry.age_s).as_str() {
+            "now" => "of just now".to_owned(),
+            ago => format!("of {ago} ago"),
+        };
+        let words = format!("Delete the run {age}, {} with {}?  ", entry.name(), entry.method);
         let asked = [
             (words.as_str(), theme.style(Role::Bad)),
             (yes.as_str(), theme.style(Role::Key)),

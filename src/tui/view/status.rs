@@ -4,19 +4,26 @@ use ratatui::{
     Frame,
     layout::Rect,
     text::{Line, Span},
-    widgets::Paragraph,
+    widgets::{Clear, Paragraph},
 };
 
-use super::{bars, caption};
+use super::{bars, caption, wrap::wrap};
 use crate::{
     record::Stage,
     tui::{
-        Action, Key, Place, Theme,
-        model::{EngineState, Layer, Model, Tone, run::RunState},
+        Action, Key, KeyCode, Place, Theme,
+        model::{
+            EngineState, Layer, Model, Tone,
+            compare::Below,
+            run::{Run, RunState},
+        },
         text,
         theme::Role,
     },
 };
+
+/// Most lines of a notice.
+const LONG: u16 = 4;
 
 /// The pictures of the spinner.
 pub(super) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -62,7 +69,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let columns = usize::from(area.width);
     let mut left = Line::from(Span::raw(" "));
     left.extend(doing(model, theme, columns));
-    if let Some((tone, words)) = &model.notice {
+    if let Some((tone, words)) = model.notice.as_ref().filter(|(_, words)| has_room(words, columns)) {
         if left.spans.len() > 1 {
             left.push_span(Span::styled(" │ ", theme.style(Role::Dim)));
         }
@@ -75,6 +82,31 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     left.push_span(Span::raw(" ".repeat(columns.saturating_sub(left.width() + hints.width() + 1))));
     left.spans.extend(hints.spans);
     frame.render_widget(Paragraph::new(left), area);
+}
+
+/// True for a notice that leaves room on the last line for what the engine does, and for the way out.
+fn has_room(words: &str, columns: usize) -> bool {
+    text::width(words) + 24 <= columns
+}
+
+/// A notice that the last line cannot hold, above it.
+pub(super) fn long_notice(model: &Model, theme: &Theme, frame: &mut Frame<'_>, status: Rect) {
+    let Some((tone, words)) = &model.notice else { return };
+    let columns = usize::from(status.width).saturating_sub(4);
+    if has_room(words, status.width.into()) || status.y < LONG + 2 {
+        return;
+    }
+    let style = theme.style(if *tone == Tone::Bad { Role::Bad } else { Role::Accent });
+    let mut lines = wrap([(words.as_str(), style)], columns);
+    lines.truncate(LONG.into());
+    let high = lines.len() as u16 + 1;
+    let area = Rect { y: status.y - high, height: high, ..status };
+    frame.render_widget(Clear, area);
+    frame.buffer_mut().set_style(area, theme.style(Role::Text));
+    let rule = Line::styled("─".repeat(status.width.into()), theme.style(Role::BorderFocus));
+    frame.render_widget(rule, Rect { height: 1, ..area });
+    let inner = Rect { x: area.x + 2, y: area.y + 1, width: columns as u16, height: high - 1 };
+    frame.render_widget(Paragraph::new(lines), inner);
 }
 
 /// What the engine does, with a bar where it is known how far it is.
@@ -97,11 +129,19 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         spans
     };
     if let Some(run) = model.runs.active() {
-        return match &run.state {
+        let mut spans = match &run.state {
+            // How long a caption becomes is not known before.
+            RunState::Working { stage: Stage::Generate, .. } => {
+                progress(Stage::Generate, run.stats.emitted, 0)
+            }
             RunState::Working { stage, done, total } => progress(*stage, *done, *total),
             RunState::Cancelling => vec![spin, Span::raw(format!("cancelling{waits}"))],
             _ => vec![spin, Span::raw("starting")],
         };
+        if let Some(which) = which(model, run) {
+            spans.insert(1, Span::styled(format!("{which} · "), theme.style(Role::Dim)));
+        }
+        return spans;
     }
     match &model.engine {
         EngineState::Loading { stage, done, total } => progress(*stage, *done, *total),
@@ -111,26 +151,38 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     }
 }
 
+/// Which of several runs it is: a piece of a clip, a method of a comparison.
+fn which(model: &Model, run: &Run) -> Option<String> {
+    if let Some(segment) = run.about.segment {
+        return Some(format!("piece {} of {}", segment.index + 1, segment.count));
+    }
+    let lanes = &model.comparison.as_ref()?.lanes;
+    let at = lanes.iter().position(|lane| lane.run == run.id)?;
+    Some(format!("{} of {}", at + 1, lanes.len()))
+}
+
 /// The actions worth telling of in each place, the most useful first.
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
         Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, Export, Faster, Filter,
         FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened,
-        NextMatch, NextPane, Open, PageDown, Pause, Pick, Presets, Preview, Prompt, Quit, Run, Save, Search,
-        SeekForward, Segments, Sessions, StepForward, TokenForward, Yes,
+        NextMatch, NextPane, Open, PageDown, Pause, Pick, Presets, Preview, Prompt, Quit, Reset, Run, Save,
+        Search, SeekForward, Segments, Sessions, StepForward, TokenForward, Yes,
     };
-    let busy = model.runs.active().is_some();
+    let busy = model.is_running();
     match model.place() {
         Place::List if matches!(model.layer, Some(Layer::Methods(_))) => {
-            &[Choose, Edit, Save, KnobUp, NextKnob, Back]
+            &[Choose, Edit, Save, KnobUp, NextKnob, Reset, Back]
         }
-        Place::Edit => &[KnobUp, Edit, Choose, Save, Back],
+        Place::Edit => &[KnobUp, Edit, Choose, Save, Reset, Back],
         Place::List => &[Choose, Back],
         Place::Sessions => &[Choose, FilterSessions, Delete, Back],
         Place::Confirm => &[Yes, Back],
         Place::Pick => &[Choose, Pick, Back],
-        Place::Compare if busy => &[NextPane, Back],
-        Place::Compare => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
+        Place::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
+            Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
+            _ => &[NextPane, Down, Choose, Back],
+        },
         Place::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
         Place::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
         Place::Player => &[Pause, SeekForward, StepForward, Faster, Back, Again, Help],
@@ -139,46 +191,104 @@ fn useful(model: &Model) -> &'static [Action] {
             &[Choose, Complete, Back, ClearLine]
         }
         Place::Entry => &[Choose, Back, ClearLine],
-        Place::Prompt if busy => &[Back, NextPane, Help],
-        Place::Prompt => &[Run, NextPane, Presets, Methods, Help, History],
-        _ if busy => &[Interrupt, Methods, NextPane, Help],
+        Place::Prompt if busy => &[Back, Interrupt, NextPane, Help],
+        Place::Prompt => &[Run, NextPane, Presets, Methods, History, Help],
+        _ if model.back_cancels() => &[Back, Methods, NextPane, Help],
+        _ if busy => &[Back, Interrupt, Methods, NextPane, Help],
         Place::Library => {
-            &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Sessions, Help, Quit, Segments]
+            &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Segments, Sessions, Help, Quit]
         }
         Place::Reading if !model.search.query.is_empty() => &[NextMatch, Back, Search, NextPane, Help],
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
         _ => {
-            &[Again, Methods, KnobUp, Compare, Inspect, Copy, Export, NextPane, Sessions, Help, Quit, Search]
+            &[Again, Methods, KnobUp, Compare, Inspect, Copy, Export, NextPane, Search, Sessions, Help, Quit]
         }
     }
 }
 
-/// As many keys as fit.
+/// What an action does here, in a word.
+fn word(model: &Model, action: Action) -> &'static str {
+    match (action, &model.layer) {
+        (Action::Back, _) if model.back_cancels() => "cancel",
+        (Action::Back, _) if model.sessions.confirm => "no",
+        (Action::Pause, _) if !model.is_playing() => "play",
+        (Action::NextPane, Some(Layer::Compare)) => "view",
+        (Action::Down, Some(Layer::Compare)) => "method",
+        (Action::Down, Some(Layer::Preview)) => "clip",
+        (Action::Choose, Some(layer)) => match layer {
+            Layer::Methods(_) | Layer::Presets(_) | Layer::History { .. } => "use",
+            Layer::Edit(_) | Layer::Pick(_) | Layer::Segments(_) => "run",
+            Layer::Value { .. } => "set",
+            Layer::Compare => "show",
+            Layer::Export(_) | Layer::SaveMethod(_) => "save",
+            Layer::Sessions => "replay",
+            Layer::Ask(_) => "ask",
+            Layer::Open { .. } => "open",
+            Layer::Search => "search",
+            _ => "keep",
+        },
+        _ => action.short(),
+    }
+}
+
+/// As many keys as fit, the ways out before all others.
 fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
-    let mut line = Line::default();
-    for action in useful(model) {
-        let Some(key) = model.keymap.keys(model.place(), *action).first().copied() else { continue };
-        let other = match action {
-            Action::KnobUp => Some(Action::KnobDown),
-            Action::SeekForward => Some(Action::SeekBack),
-            Action::TokenForward => Some(Action::TokenBack),
-            Action::StepForward => Some(Action::StepBack),
-            Action::Faster => Some(Action::Slower),
-            Action::NextMatch => Some(Action::PreviousMatch),
-            _ => None,
-        };
-        let down = other.and_then(|other| model.keymap.keys(model.place(), other).first().copied());
-        let key = down.map_or_else(String::new, short) + &short(key);
-        let gap = if line.spans.is_empty() { "" } else { "  " };
-        let more = gap.len() + text::width(&key) + 1 + action.short().len();
-        if line.width() + more > columns {
-            break;
+    let hint = |action: &Action| {
+        let key = key(model, *action)?;
+        Some((*action, key, word(model, *action)))
+    };
+    let all: Vec<_> = useful(model).iter().filter_map(hint).collect();
+    let is_way_out = |action| matches!(action, Action::Back | Action::Help | Action::Quit);
+    let mut shown = vec![false; all.len()];
+    let mut used = 0;
+    for first in [true, false] {
+        for (i, (action, key, word)) in all.iter().enumerate() {
+            if is_way_out(*action) != first {
+                continue;
+            }
+            let more = text::width(key) + 1 + word.len() + if used > 0 { 2 } else { 0 };
+            if used + more > columns {
+                break;
+            }
+            used += more;
+            shown[i] = true;
         }
-        line.push_span(Span::raw(gap));
+    }
+    let mut line = Line::default();
+    for ((_, key, word), _) in all.into_iter().zip(shown).filter(|(_, shown)| *shown) {
+        if !line.spans.is_empty() {
+            line.push_span(Span::raw("  "));
+        }
         line.push_span(Span::styled(key, theme.style(Role::Key)));
-        line.push_span(Span::styled(format!(" {}", action.short()), theme.style(Role::Dim)));
+        line.push_span(Span::styled(format!(" {word}"), theme.style(Role::Dim)));
     }
     line
+}
+
+/// The key for an action here, with that for its opposite.
+fn key(model: &Model, action: Action) -> Option<String> {
+    let place = model.place();
+    let first = |action| model.keymap.keys(place, action).first().copied();
+    let other = match action {
+        Action::KnobUp => Some(Action::KnobDown),
+        Action::SeekForward => Some(Action::SeekBack),
+        Action::TokenForward => Some(Action::TokenBack),
+        Action::StepForward => Some(Action::StepBack),
+        Action::Faster => Some(Action::Slower),
+        Action::Down => Some(Action::Up),
+        Action::NextMatch => Some(Action::PreviousMatch),
+        _ => None,
+    };
+    // An arrow is the same as Tab, but only from here.
+    let tab = Key::plain(KeyCode::Tab);
+    let tab = (action == Action::NextPane).then(|| model.keymap.keys(place, action).contains(&tab));
+    let forward = if tab == Some(true) { Key::plain(KeyCode::Tab) } else { first(action)? };
+    let (forward, back) = (short(forward), other.and_then(first).map(short));
+    Some(match back {
+        Some(back) if back.chars().all(char::is_alphabetic) => format!("{forward} {back}"),
+        Some(back) => back + &forward,
+        None => forward,
+    })
 }
 
 /// A key as the status line writes it.

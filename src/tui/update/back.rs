@@ -1,0 +1,84 @@
+//! The ways out: what Esc, Ctrl-C and q do.
+
+use super::{runs, sessions};
+use crate::tui::{
+    Action, Effect,
+    model::{Layer, Model, Pane, Tone, run::RunState, search::Search},
+};
+
+/// Close what is open; else leave the prompt, clear the filter, or cancel the run.
+pub(super) fn back(model: &mut Model) -> Vec<Effect> {
+    if std::mem::take(&mut model.sessions.confirm) {
+        return Vec::new();
+    }
+    if model.back_cancels() {
+        return runs::cancel(model);
+    }
+    match model.layer.take() {
+        // One level back: what is open lies over the picker.
+        Some(Layer::Edit(_) | Layer::SaveMethod(_)) => {
+            model.layer = Some(Layer::Methods(model.methods.chosen));
+        }
+        Some(Layer::Value { row, .. }) => model.layer = Some(Layer::Edit(row)),
+        Some(Layer::Filter) => model.library.clear_filter(),
+        Some(Layer::Search) => model.search = Search::default(),
+        Some(Layer::SessionFilter) => {
+            model.sessions.set_filter(String::new());
+            model.layer = Some(Layer::Sessions);
+        }
+        Some(Layer::Sessions) if !model.sessions.filter.is_empty() => {
+            model.sessions.set_filter(String::new());
+            model.layer = Some(Layer::Sessions);
+        }
+        Some(_) => {}
+        None if model.focus == Pane::Library && !model.library.filter.is_empty() => {
+            model.library.clear_filter();
+        }
+        None if model.focus == Pane::Prompt => model.focus = model.before_prompt,
+        None if model.inspector.take().is_some() => {}
+        None if model.focus == Pane::Caption && !model.search.query.is_empty() => {
+            model.search = Search::default();
+        }
+        None if model.shown_replay().is_some() => sessions::end(model),
+        None => {}
+    }
+    Vec::new()
+}
+
+/// Cancel the run; without one, leave, if it is pressed twice.
+pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
+    let cancelling = model.runs.active().is_some_and(|r| r.state == RunState::Cancelling);
+    if model.is_running() && !cancelling {
+        return runs::cancel(model);
+    }
+    // Who meant a run that has just ended did not mean to leave.
+    match sure(model, Action::Interrupt) {
+        true => leave(model),
+        false => ask(model, Action::Interrupt, "leaves the studio"),
+    }
+}
+
+/// Leave; while something runs, if it is pressed twice.
+pub(super) fn quit(model: &mut Model) -> Vec<Effect> {
+    match !model.is_running() || sure(model, Action::Quit) {
+        true => leave(model),
+        false => ask(model, Action::Quit, "cancels the run and leaves"),
+    }
+}
+
+/// True if the key before this one asked for the same.
+fn sure(model: &Model, action: Action) -> bool {
+    model.asked == Some(action)
+}
+
+fn ask(model: &mut Model, action: Action, what: &str) -> Vec<Effect> {
+    let key = model.keymap.keys(model.place(), action).first().map(ToString::to_string);
+    model.note(Tone::Info, format!("{} once more {what}", key.unwrap_or_default()));
+    model.asked = Some(action);
+    Vec::new()
+}
+
+fn leave(model: &Model) -> Vec<Effect> {
+    let cancel = model.runs.active().map(|r| Effect::Cancel(r.id));
+    cancel.into_iter().chain([Effect::Quit]).collect()
+}

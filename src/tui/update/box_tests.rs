@@ -1,0 +1,222 @@
+//! Boxes over the panes: the ways out, lines that are typed, paths, values of a method, and what each place tells of itself.
+
+use super::*;
+use crate::{
+    record::{StopReason, Verdict},
+    tui::{
+        ClipFacts, Completion, Found, Studio, StudioConfig,
+        model::{Layer, run::RunState},
+        testing::{config, done, press, ready, ready_event, step, with_pictures},
+    },
+};
+
+fn notice(studio: &mut Studio) -> String {
+    studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
+}
+
+fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
+    let picture = studio.picture(columns, rows);
+    crate::tui::picture::describe(&picture).split("--- styles").next().unwrap().to_owned()
+}
+
+fn last_line(studio: &Studio, columns: u16, rows: u16) -> String {
+    screen(studio, columns, rows).trim_end().lines().last().unwrap_or_default().to_owned()
+}
+
+/// A studio whose first run is being written.
+fn writing() -> Studio {
+    let mut studio = ready();
+    press(&mut studio, "enter");
+    studio.handle(step(1, &[("A red", Verdict::Exact)], 3));
+    studio
+}
+
+#[test]
+fn esc_says_what_it_does_and_does_it() {
+    let mut studio = writing();
+    press(&mut studio, "tab tab");
+    press(&mut studio, "e");
+    assert!(last_line(&studio, 100, 30).contains("Esc back"), "{}", last_line(&studio, 100, 30));
+    assert!(press(&mut studio, "esc").is_empty(), "it leaves the prompt");
+    assert_eq!(studio.model().focus, Pane::Caption, "to where it was come from");
+    assert!(last_line(&studio, 100, 30).contains("Esc cancel"));
+    press(&mut studio, "m");
+    assert!(last_line(&studio, 100, 30).contains("Esc back"));
+    assert!(press(&mut studio, "esc").is_empty());
+    assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(1)]);
+    assert_eq!(studio.model().runs.shown().unwrap().state, RunState::Cancelling);
+}
+
+#[test]
+fn a_run_that_goes_on_is_not_lost_by_one_key() {
+    let mut studio = writing();
+    assert!(press(&mut studio, "q").is_empty());
+    assert!(
+        notice(&mut studio).contains("q once more cancels the run and leaves"),
+        "{}",
+        notice(&mut studio)
+    );
+    assert!(press(&mut studio, "down q").is_empty(), "another key between them takes it back");
+    assert_eq!(press(&mut studio, "q"), [Effect::Cancel(1), Effect::Quit]);
+    // Who meant a run that ends in this moment does not leave.
+    let mut studio = writing();
+    studio.handle(done(1, StopReason::Eos, "A red"));
+    assert!(press(&mut studio, "ctrl-c").is_empty());
+    assert!(notice(&mut studio).contains("once more leaves the studio"));
+    assert_eq!(press(&mut studio, "ctrl-c"), [Effect::Quit]);
+    assert_eq!(press(&mut ready(), "q"), [Effect::Quit], "with nothing to lose nothing is asked");
+}
+
+#[test]
+fn the_way_out_is_told_everywhere() {
+    for (columns, rows) in [(60, 16), (80, 24), (100, 30)] {
+        for keys in
+            ["m", "m e", "m e down e", "m s", "c", "c enter", "p", "o", "v", "S", "?", "/", "L", "e ctrl-r"]
+        {
+            let mut studio = with_pictures(columns, rows);
+            press(&mut studio, keys);
+            let line = last_line(&studio, columns, rows);
+            let way = if keys == "c enter" { "Esc cancel" } else { "Esc back" };
+            assert!(line.contains(way), "{keys} at {columns}x{rows}: {line}");
+        }
+        let line = last_line(&with_pictures(columns, rows), columns, rows);
+        assert!(line.contains("? help") && line.contains("q quit") && line.contains("Enter run"), "{line}");
+    }
+}
+
+#[test]
+fn keys_about_the_panes_do_nothing_in_a_box() {
+    let mut studio = ready();
+    press(&mut studio, "enter");
+    studio.handle(done(1, StopReason::Eos, "A ball."));
+    press(&mut studio, "c space down space");
+    let picked = studio.model().picked.clone();
+    assert!(press(&mut studio, "w b r L").is_empty());
+    assert!(matches!(studio.model().layer, Some(Layer::Pick(_))) && !studio.model().boundaries);
+    assert_eq!(studio.model().picked, picked);
+}
+
+#[test]
+fn a_path_completes_and_stays_until_it_is_opened() {
+    let mut studio = ready();
+    press(&mut studio, "o c l");
+    assert_eq!(press(&mut studio, "tab"), [Effect::Complete("cl".into())]);
+    let found = || vec!["clip.mp4".to_owned(), "clips/".to_owned()];
+    let done = Completion { typed: "cl".into(), line: "clip".into(), found: found() };
+    studio.handle(Msg::Completed(Ok(done.clone())));
+    let line = |studio: &mut Studio| match studio.model().layer.clone() {
+        Some(Layer::Open { line, found }) => (line, found.len()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(line(&mut studio), ("clip".into(), 2));
+    assert!(screen(&studio, 80, 24).contains("clips/"));
+    studio.handle(Msg::Completed(Ok(done)));
+    assert_eq!(line(&mut studio).0, "clip", "an answer to what is typed no more");
+    studio.handle(Msg::Completed(Err("no folder and no video begins with clip".into())));
+    assert!(notice(&mut studio).contains("begins with clip"));
+    press(&mut studio, "x");
+    assert_eq!(line(&mut studio), ("clipx".into(), 0));
+    // A path that is none stays to be mended.
+    assert_eq!(press(&mut studio, "enter"), [Effect::Open("clipx".into())]);
+    studio.handle(Msg::Opened(Err("cannot open clipx: No such file or directory".into())));
+    assert_eq!(line(&mut studio).0, "clipx");
+    press(&mut studio, "backspace . m p 4");
+    assert_eq!(press(&mut studio, "enter"), [Effect::Open("clip.mp4".into())]);
+    let file = Found { path: "/v/clip.mp4".into(), bytes: Some(7), modified: None };
+    studio.handle(Msg::Opened(Ok(file)));
+    assert_eq!(studio.model().layer, None);
+}
+
+#[test]
+fn a_folder_that_is_opened_again_says_so() {
+    let mut studio = ready();
+    let file = || Found { path: "/v/clip.mp4".into(), bytes: Some(7), modified: None };
+    for (n, words) in [(1, "1 new"), (2, "there already")] {
+        press(&mut studio, "o / v enter");
+        studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(vec![file()]), note: None });
+        assert!(notice(&mut studio).contains(words), "{n}: {}", notice(&mut studio));
+        assert_eq!(studio.model().layer, None);
+    }
+}
+
+#[test]
+fn a_file_that_is_no_video_is_shown_as_such_and_not_remembered() {
+    let config = StudioConfig {
+        probe: Some(std::sync::Arc::new(|_| Ok(ClipFacts::default()))),
+        frames: Some(std::sync::Arc::new(|_, _| Ok(()))),
+        recent: Some("/data/recent.json".into()),
+        ..config()
+    };
+    let (mut studio, _) = Studio::new(&config).unwrap();
+    studio.handle(ready_event());
+    studio.handle(Msg::Resize(120, 40));
+    let mut open = |path: &str, facts| {
+        let file = Found { path: path.into(), bytes: Some(7), modified: None };
+        assert_eq!(studio.handle(Msg::Opened(Ok(file))).first(), Some(&Effect::Probe(path.into())));
+        studio.handle(Msg::Probed { path: path.into(), facts })
+    };
+    let effects = open("/v/notes.mp4", Err("/v/notes.mp4: not a video".into()));
+    assert!(!effects.iter().any(|e| matches!(e, Effect::Remember(..))), "{effects:?}");
+    let effects = open("/v/clip.mp4", Ok(ClipFacts::default()));
+    assert!(effects.contains(&Effect::Remember("/data/recent.json".into(), "/v/clip.mp4".into())));
+    press(&mut studio, "/ n o t e s enter");
+    let shown = screen(&studio, 120, 40);
+    assert!(shown.contains("no video") && shown.contains("/v/notes.mp4: not a video"), "{shown}");
+    let effects = press(&mut studio, "enter");
+    assert!(!effects.iter().any(|e| matches!(e, Effect::Remember(..))));
+}
+
+#[test]
+fn a_value_is_typed_and_what_cannot_be_stays() {
+    let mut studio = ready();
+    press(&mut studio, "m e");
+    let rows = crate::tui::model::edit::rows(studio.model().methods.current().unwrap());
+    let at = rows
+        .iter()
+        .position(|row| matches!(row, crate::tui::model::edit::Row::Key(_, key) if key.name == "lambda"));
+    press(&mut studio, &vec!["down"; at.unwrap()].join(" "));
+    press(&mut studio, "e 7 enter");
+    assert!(notice(&mut studio).contains("must be"), "{}", notice(&mut studio));
+    assert!(
+        matches!(&studio.model().layer, Some(Layer::Value { line, .. }) if line == "7"),
+        "7 took the place of 0.7"
+    );
+    press(&mut studio, "ctrl-u 0 . 5 5 enter");
+    assert_eq!(studio.model().layer, Some(Layer::Edit(at.unwrap())));
+    assert_eq!(studio.model().methods.label(2), "lvspec lambda=0.55");
+    // And back to how it came.
+    press(&mut studio, "u");
+    assert_eq!(studio.model().methods.label(2), "lvspec");
+    press(&mut studio, "u");
+    assert!(notice(&mut studio).contains("nothing was changed"));
+    // A choice has no value to type.
+    press(&mut studio, "home e");
+    assert_eq!(studio.model().layer, Some(Layer::Edit(0)));
+}
+
+#[test]
+fn what_is_proposed_gives_way_to_what_is_typed() {
+    let mut studio = ready();
+    assert_eq!(press(&mut studio, "L 2 enter"), [Effect::Cut("/demo/0.mp4".into(), 2.0)]);
+}
+
+#[test]
+fn the_caret_goes_where_it_is_told() {
+    let mut studio = ready();
+    press(&mut studio, "o / v / c l i p home delete ctrl-right x");
+    assert!(matches!(&studio.model().layer, Some(Layer::Open { line, .. }) if line == "vx/clip"));
+    assert!(screen(&studio, 80, 24).contains("vx▏/clip"));
+    press(&mut studio, "esc / 1 left");
+    assert_eq!(studio.model().library.filter, "1", "to move the caret is not to change the filter");
+    press(&mut studio, "0");
+    assert_eq!(studio.model().library.filter, "01");
+}
+
+#[test]
+fn a_long_notice_is_seen_whole() {
+    let mut studio = ready();
+    let words = format!("{}: no such directory, and that is the end", "a/".repeat(50));
+    studio.handle(Msg::Unrecorded(words));
+    let shown = screen(&studio, 80, 24);
+    assert!(shown.contains("is the end") && last_line(&studio, 80, 24).contains("? help"), "{shown}");
+}
