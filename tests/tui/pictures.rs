@@ -9,7 +9,8 @@ use specreel::{
 };
 
 use crate::script::{
-    Reel, compared, done, filmed, finish_compared, inspected, lossy, press, ready, streaming, with_pictures,
+    Reel, compared, done, filmed, finish_compared, inspected, loaded, lossy, press, ready, streaming,
+    with_pictures,
 };
 
 /// Fails where the file of this name is not what the studio draws.
@@ -40,6 +41,7 @@ fn a_token_under_the_inspector() {
 #[test]
 fn a_clip_before_it_is_captioned() {
     let mut studio = with_pictures(Reel::Scene, "dark", 100, 28);
+    loaded(&mut studio);
     let asked = press(&mut studio, "v");
     filmed(&mut studio, Reel::Scene, asked);
     press(&mut studio, "space");

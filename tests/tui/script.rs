@@ -70,6 +70,18 @@ pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
     studio
 }
 
+/// The models are there.
+pub fn loaded(studio: &mut Studio) {
+    let ready = EventKind::Ready {
+        target: "target".into(),
+        drafter: Some("drafter".into()),
+        device: "cpu".into(),
+        dtype: "q8_0".into(),
+        notes: vec![],
+    };
+    engine(studio, 0, ready);
+}
+
 /// What frames show.
 #[derive(Clone, Copy)]
 pub enum Reel {
@@ -116,14 +128,7 @@ impl Reel {
 /// A studio with frames whose run is over and looked at from its second loosened token.
 pub fn inspected(reel: Reel, columns: u16, rows: u16) -> Studio {
     let mut studio = with_pictures(reel, "dark", columns, rows);
-    let ready = EventKind::Ready {
-        target: "target".into(),
-        drafter: Some("drafter".into()),
-        device: "cpu".into(),
-        dtype: "q8_0".into(),
-        notes: vec![],
-    };
-    engine(&mut studio, 0, ready);
+    loaded(&mut studio);
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);
     let wishes = press(&mut studio, "i n");
@@ -158,17 +163,7 @@ pub fn filmed(studio: &mut Studio, reel: Reel, effects: Vec<Effect>) {
 /// The same with its models there.
 pub fn ready(theme: &str, columns: u16, rows: u16) -> Studio {
     let mut studio = loading(theme, columns, rows);
-    engine(
-        &mut studio,
-        0,
-        EventKind::Ready {
-            target: "target".into(),
-            drafter: Some("drafter".into()),
-            device: "cpu".into(),
-            dtype: "q8_0".into(),
-            notes: vec![],
-        },
-    );
+    loaded(&mut studio);
     studio
 }
 

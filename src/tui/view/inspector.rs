@@ -126,7 +126,7 @@ fn draft(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static
         }
         for (k, i) in branch.into_iter().enumerate() {
             if k > 0 {
-                parts.push(("·".into(), dim));
+                parts.push(("· ".into(), dim));
             }
             parts.push((step.drafted_text.get(i).map(|t| visible(t)).unwrap_or_default(), style(i)));
         }
@@ -245,4 +245,36 @@ fn facts(token: &Token, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         line.extend([Span::raw(gap), Span::styled(format!("{name} "), dim), Span::raw(value)]);
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(parents: &[Option<usize>], drafted: usize) -> Step {
+        Step {
+            index: 0,
+            drafted: vec![1; drafted],
+            parents: parents.to_vec(),
+            path: vec![],
+            drafted_text: Vec::new(),
+            judged: drafted,
+            accepted: 0,
+            tokens: Vec::new(),
+            root_looks: Vec::new(),
+            draft_ms: 0.0,
+            verify_ms: 0.0,
+            other_ms: 0.0,
+        }
+    }
+
+    #[test]
+    fn a_tree_is_told_branch_by_branch_the_followed_one_first() {
+        assert_eq!(branches(&step(&[], 3), &[0]), [vec![0, 1, 2]]);
+        // 0 and 1 at the root; 2 and 3 below 0, 4 below 1, 5 below 4.
+        let tree = step(&[None, None, Some(0), Some(0), Some(1), Some(4)], 6);
+        assert_eq!(branches(&tree, &[]), [vec![0, 2], vec![3], vec![1, 4, 5]]);
+        assert_eq!(branches(&tree, &[1, 4]), [vec![1, 4, 5], vec![0, 2], vec![3]]);
+        assert_eq!(branches(&tree, &[0, 3]), [vec![0, 3], vec![2], vec![1, 4, 5]]);
+    }
 }
