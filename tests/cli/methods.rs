@@ -1,5 +1,7 @@
 //! `specreel methods`.
 
+use specreel::speculate::Method;
+
 use crate::Program;
 
 #[test]
@@ -24,6 +26,8 @@ fn the_list_marks_lossless_and_lossy() {
             ("sd-random", "lossless"),
             ("sd-uniform", "lossless"),
             ("sd-frames", "lossless"),
+            ("sd-random-tree", "lossless"),
+            ("sd-uniform-tree", "lossless"),
             ("text-only", "lossless"),
             ("lookup", "lossless"),
             ("streaming", "lossless"),
@@ -118,7 +122,7 @@ fn a_file_with_a_mistake_is_refused_with_what_is_allowed() {
 fn json_has_the_five_choices_and_the_mark() {
     let program = Program::new();
     let list: serde_json::Value = serde_json::from_str(&program.run(&["methods", "--json"]).stdout).unwrap();
-    assert_eq!(list.as_array().unwrap().len(), 28);
+    assert_eq!(list.as_array().unwrap().len(), Method::presets().len());
     let one: serde_json::Value =
         serde_json::from_str(&program.run(&["methods", "show", "fly", "--json"]).stdout).unwrap();
     assert_eq!(one["lossless"], false);

@@ -150,6 +150,7 @@ fn lossless_methods_are_lossless_in_every_family() {
             "sd-random",
             "sd-uniform",
             "sd-frames",
+            "sd-uniform-tree",
             "text-only",
             "lookup",
             "streaming",

@@ -62,6 +62,8 @@ fn presets_are_marked_as_documented() {
             "sd-random",
             "sd-uniform",
             "sd-frames",
+            "sd-random-tree",
+            "sd-uniform-tree",
             "text-only",
             "lookup",
             "streaming",

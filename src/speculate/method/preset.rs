@@ -5,7 +5,7 @@ use std::{path::Path, sync::OnceLock};
 use super::{Method, MethodError};
 
 /// Embedded files in the order in which people see them: baselines, lossless, loosened.
-const FILES: [(&str, &str); 28] = [
+const FILES: [(&str, &str); 30] = [
     ("autoregressive", include_str!("../../../assets/methods/autoregressive.toml")),
     ("naive", include_str!("../../../assets/methods/naive.toml")),
     ("naive-auto", include_str!("../../../assets/methods/naive-auto.toml")),
@@ -13,6 +13,8 @@ const FILES: [(&str, &str); 28] = [
     ("sd-random", include_str!("../../../assets/methods/sd-random.toml")),
     ("sd-uniform", include_str!("../../../assets/methods/sd-uniform.toml")),
     ("sd-frames", include_str!("../../../assets/methods/sd-frames.toml")),
+    ("sd-random-tree", include_str!("../../../assets/methods/sd-random-tree.toml")),
+    ("sd-uniform-tree", include_str!("../../../assets/methods/sd-uniform-tree.toml")),
     ("text-only", include_str!("../../../assets/methods/text-only.toml")),
     ("lookup", include_str!("../../../assets/methods/lookup.toml")),
     ("streaming", include_str!("../../../assets/methods/streaming.toml")),
