@@ -19,7 +19,7 @@ use crate::{
 /// Version line with what this build can use.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREEL_FEATURES"), ")");
 
-/// Captions videos on your own machine, makes it faster with speculative decoding, and shows how every token was verified.
+/// Captions videos on your own machine, speeds that up with speculative decoding, and shows how every token was verified.
 #[derive(Debug, Parser)]
 #[command(name = "specreel", version = VERSION, args_conflicts_with_subcommands = true)]
 #[command(after_help = "Start here:
@@ -31,7 +31,13 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREE
   specreel models          the models of this machine; `pull ID` fetches one
   specreel doctor          what this machine can do, and what is wrong
 
-Exit codes: 0 done, 1 our fault, 2 usage, 3 the input cannot be used, 4 not enough memory, 130 interrupted.")]
+The embedded clips are demo, demo:2, demo:3 and demo:4.
+
+Environment: SPECREEL_THREADS (threads that compute; all processors unless told), SPECREEL_LOG (what goes to the log:
+error, warn, info, debug; info unless told). The log is specreel.log in the state directory that `specreel doctor` names.
+
+Exit codes: 0 done, 1 our fault or a full disk, 2 usage, 3 the input cannot be used, 4 not enough memory,
+130 interrupted (Ctrl-C), 143 ended by SIGTERM, 129 by a hang-up.")]
 pub struct Cli {
     /// What to do; without it, the studio.
     #[command(subcommand)]
@@ -106,7 +112,8 @@ pub struct StudioArgs {
     /// Folder of videos to show in the library (repeatable)
     #[arg(long, value_name = "DIR")]
     pub library: Vec<PathBuf>,
-    /// Colours: dark, light, high-contrast, mono, or a theme of your own
+    /// Colours: auto (asks the terminal), dark, light, high-contrast, mono, catppuccin, catppuccin-latte, dracula, gruvbox, nord,
+    /// solarized-dark, solarized-light, tokyo-night, or a theme of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
     /// How pictures are drawn
@@ -203,7 +210,7 @@ pub struct RunArgs {
     #[arg(long, allow_negative_numbers = true, value_name = "P", default_value_t = 1.0, value_parser = top_p)]
     pub top_p: f32,
     /// Seed of all randomness
-    #[arg(long, allow_negative_numbers = true, value_name = "S", default_value_t = 0)]
+    #[arg(long, allow_negative_numbers = true, value_name = "S", default_value_t = 0, value_parser = whole)]
     pub seed: u64,
 }
 
@@ -257,7 +264,7 @@ pub struct MethodsArgs {
 /// Subcommands of `methods`.
 #[derive(Debug, Subcommand)]
 pub enum MethodsCommand {
-    /// All methods that come with the program
+    /// All methods: those that come with the program, and your own
     List,
     /// One method as a TOML file to start from
     Show {
@@ -266,7 +273,7 @@ pub enum MethodsCommand {
     },
     /// Say whether a method file can be used
     Check {
-        /// The file
+        /// The file, or the name of one of your own
         file: PathBuf,
     },
 }
@@ -289,7 +296,7 @@ pub enum ModelsCommand {
     List,
     /// What is in a model, what it needs, and everything that is wrong with it
     Inspect {
-        /// A directory, or the id of a model in the cache
+        /// A directory, the id of a model in the cache, or an embedded one: demo-target, demo-drafter, demo-sparrow, demo-msd
         #[arg(value_name = "DIR|ID")]
         model: PathBuf,
     },
@@ -304,11 +311,11 @@ pub enum ModelsCommand {
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Directory of the target model to try [default: the embedded pair]
-    #[arg(long, value_name = "DIR")]
+    /// The target model to try: a directory, or the id of a model in the cache [default: the embedded pair]
+    #[arg(long, value_name = "DIR|ID")]
     pub target: Option<PathBuf>,
-    /// Directory of the drafter model to try
-    #[arg(long, value_name = "DIR")]
+    /// The drafter model to try, likewise
+    #[arg(long, value_name = "DIR|ID")]
     pub drafter: Option<PathBuf>,
     /// Device to try them on, as for captions
     #[arg(long, value_name = "DEVICE", value_parser = device)]
@@ -351,6 +358,11 @@ fn rope(text: &str) -> Result<Rope, String> {
 
 fn number<T: std::str::FromStr>(text: &str, fits: impl Fn(&T) -> bool, range: &str) -> Result<T, String> {
     text.parse().ok().filter(fits).ok_or_else(|| format!("it must be {range}"))
+}
+
+/// Read a seed or a number of something.
+pub fn whole(text: &str) -> Result<u64, String> {
+    number(text, |_| true, "a whole number from 0")
 }
 
 fn temperature(text: &str) -> Result<f32, String> {

@@ -15,13 +15,14 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::{
-    End, EnginePort, INTERRUPTED, Ports,
+    End, EnginePort, Ports,
     args::CaptionArgs,
     config::Config,
     interrupt::Interrupt,
+    interrupted,
     printer::{Flow, PrintError, Printer, Style},
     progress::Progress,
-    report, resolve, room,
+    report, resolve, room, runtime,
     session::SessionFile,
     terminal,
 };
@@ -39,12 +40,14 @@ pub fn run(args: &CaptionArgs, config: &Config, ports: &Ports) -> Result<i32, En
     part.span.check()?;
     let mut caption = resolve::wanted(video, run, config)?;
     resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
+    resolve::tell_unused(run, &[&caption.request.method], output.quiet || output.json);
     caption.request.logprobs = output.logprobs as usize;
     if output.logprobs > 0 && !output.json && output.save.is_none() && !output.quiet {
-        eprintln!("hint: --logprobs shows in --json and --save");
+        tell!("hint: --logprobs shows in --json and --save");
     }
     let limit = caption.request.max_new_tokens;
-    let requests = part.runs(caption.request)?;
+    let file = caption.request.video.clone();
+    let requests = part.runs(caption.request).map_err(|failure| resolve::as_typed(failure, &file, video))?;
     let longest = requests.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     if let Some(longest) = longest {
         room::check(&caption.models, longest, run.ignore_memory)?;
@@ -79,7 +82,7 @@ pub fn run(args: &CaptionArgs, config: &Config, ports: &Ports) -> Result<i32, En
         engine.send(Command::IgnoreMemory)?;
     }
     engine.send(Command::Load(caption.models))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         for request in requests {
             let id = request.run;
@@ -87,7 +90,7 @@ pub fn run(args: &CaptionArgs, config: &Config, ports: &Ports) -> Result<i32, En
             // Between two pieces nobody is there to be cancelled; before the first, the models may still be waited for.
             if interrupt.asked() && request.segment.is_some_and(|s| s.index > 0) {
                 printer.close().map_err(ended)?;
-                return Ok(INTERRUPTED);
+                return Ok(interrupted());
             }
             engine.send(Command::Run(Box::new(request)))?;
             let code = follow(&mut events, engine.as_ref(), id, &mut printer, &interrupt, GRACE).await?;
@@ -134,7 +137,7 @@ pub async fn follow<O: Write, E: Write>(
         started |= event.run == run;
         match printer.event(&event) {
             Ok(Flow::Go) => {}
-            Ok(Flow::Done(StopReason::Cancelled)) => return Ok(INTERRUPTED),
+            Ok(Flow::Done(StopReason::Cancelled)) => return Ok(interrupted()),
             Ok(Flow::Done(_)) => return Ok(0),
             // The event itself is the last line of --json already.
             Ok(Flow::Failed(failure)) => return Err(End::Reported(report::failure(&failure, false))),

@@ -89,7 +89,7 @@ fn an_interrupt_keeps_what_is_there() {
     interrupt.ask();
     engine.cancel(1);
     let (end, out) = play(&engine, receiver, &interrupt, false);
-    assert_eq!((end.unwrap(), out.as_str()), (INTERRUPTED, "Hello\n"));
+    assert_eq!((end.unwrap(), out.as_str()), (interrupted(), "Hello\n"));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn an_engine_that_does_not_answer_is_left_after_a_while() {
     let interrupt = Interrupt::default();
     interrupt.ask();
     let (end, out) = play(&engine, receiver, &interrupt, true);
-    assert_eq!(end.unwrap(), INTERRUPTED);
+    assert_eq!(end.unwrap(), interrupted());
     let last: Event = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!(last, cancelled(1));
 }

@@ -1,12 +1,19 @@
 //! `specreel methods`.
 
-use std::{fmt::Write as _, io::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
 
 use super::{
     End,
     args::{MethodsArgs, MethodsCommand},
+    color,
+    dirs::Dirs,
+    own,
 };
 use crate::{
     record::{Failure, FailureClass},
@@ -15,17 +22,31 @@ use crate::{
 
 /// List, show or check.
 pub fn run(args: &MethodsArgs) -> Result<i32, End> {
+    let dirs = Dirs::find();
     let text = match args.command.as_ref().unwrap_or(&MethodsCommand::List) {
-        MethodsCommand::List if args.json => {
-            line(&Value::Array(Method::presets().iter().map(as_json).collect()))
+        MethodsCommand::List => {
+            let (own, problems) = own::all(dirs.as_ref());
+            // Those that come along go first, also where a file has the same name.
+            let own = own.into_iter().filter(|method| Method::preset(&method.name).is_err());
+            let methods: Vec<Method> = Method::presets().iter().cloned().chain(own).collect();
+            problems.iter().for_each(|problem| tell!("warning: {}", color::plain(&problem.error)));
+            match args.json {
+                true => line(&Value::Array(methods.iter().map(as_json).collect())),
+                false => table(&methods),
+            }
         }
-        MethodsCommand::List => table(Method::presets()),
         MethodsCommand::Show { name } => {
-            let method = Method::find(name)?;
+            let method = own::find(name, dirs.as_ref())?;
             if args.json { line(&as_json(&method)) } else { method.to_toml() }
         }
         MethodsCommand::Check { file } => {
-            let method = check(file)?;
+            let (file, method) = check(file, dirs.as_ref())?;
+            if Method::preset(&method.name).is_ok_and(|preset| preset != method) {
+                tell!(
+                    "note: `{}` is the name of a method that comes with the program; give this one another `name`",
+                    method.name
+                );
+            }
             if args.json {
                 line(&as_json(&method))
             } else {
@@ -37,16 +58,21 @@ pub fn run(args: &MethodsArgs) -> Result<i32, End> {
     Ok(0)
 }
 
-fn check(file: &Path) -> Result<Method, End> {
-    let is_preset = || file.to_str().is_some_and(|name| Method::preset(name).is_ok());
-    if !file.exists() && is_preset() {
+/// The method of a file, or of the name of one of the user's own.
+fn check(named: &Path, dirs: Option<&Dirs>) -> Result<(PathBuf, Method), End> {
+    let name = named.to_str().filter(|_| !named.exists());
+    if let Some(file) = name.and_then(|name| own::file(name, dirs)) {
+        let method = Method::from_file(&file)?;
+        return Ok((file, method));
+    }
+    if let Some(name) = name.filter(|name| Method::preset(name).is_ok()) {
         return Err(End::Failed(Failure {
             class: FailureClass::Usage,
-            error: format!("`{}` is a method that comes with the program, not a file", file.display()),
-            hint: Some(format!("see it with: specreel methods show {}", file.display())),
+            error: format!("`{name}` is a method that comes with the program, not a file"),
+            hint: Some(format!("see it with: specreel methods show {name}")),
         }));
     }
-    Ok(Method::from_file(file)?)
+    Ok((named.to_owned(), Method::from_file(named)?))
 }
 
 fn table(methods: &[Method]) -> String {

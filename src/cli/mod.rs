@@ -4,6 +4,13 @@
 //! it turns arguments into [`crate::engine::RunRequest`]s, sends them through [`EnginePort`] and prints the events that
 //! come back.
 
+/// A line on stderr. Unlike with `eprintln!`, nobody listening (a closed terminal) is no reason to stop.
+macro_rules! tell {
+    ($($words:tt)*) => {{
+        let _ = ::std::io::Write::write_fmt(&mut ::std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
+    }};
+}
+
 mod account;
 pub mod args;
 mod bench;
@@ -20,8 +27,11 @@ mod inspect;
 mod interrupt;
 mod log;
 mod methods;
+mod mistyped;
 mod models;
 mod new_file;
+mod own;
+mod pair;
 mod part;
 pub mod ports;
 pub mod printer;
@@ -43,17 +53,16 @@ use clap::Parser;
 pub use args::Cli;
 pub use ports::{EnginePort, Ports};
 
-use crate::record::{Failure, FailureClass};
+use interrupt::{interrupted, runtime};
 
-/// Exit code after an interrupt.
-pub const INTERRUPTED: i32 = 130;
+use crate::record::{Failure, FailureClass};
 
 /// Parse, do, and give the process exit code. Everything has been printed when this returns.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, ports: &Ports) -> i32 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return report::usage(&error, arguments.iter().any(|a| a == "--json")),
+        Err(error) => return report::usage(&error, &arguments),
     };
     let json = cli.json();
     let log = log::start();
@@ -70,10 +79,26 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, ports: &Ports) -> i32 
 fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
     use args::Command;
     let config = match &cli.command {
-        // It tells what is wrong with the file.
-        Some(Command::Config(_)) => config::Config::default(),
+        // They take nothing from it, or tell what is wrong with it.
+        Some(
+            Command::Config(_)
+            | Command::Completions { .. }
+            | Command::Man
+            | Command::Methods(_)
+            | Command::Scenes(_)
+            | Command::Replay(_)
+            | Command::Doctor(_),
+        ) => config::Config::default(),
+        // It takes folders from it, and can do without.
+        Some(Command::Models(_)) => config::Config::load().unwrap_or_else(|failure| {
+            tell!("warning: {}", color::plain(&failure.error));
+            config::Config::default()
+        }),
         _ => config::Config::load()?,
     };
+    if !matches!(cli.command, Some(Command::Completions { .. } | Command::Man)) {
+        interrupt::descriptors()?;
+    }
     match cli.command {
         None => studio(cli.studio, &config, ports),
         Some(Command::Caption(args)) => caption::run(&args, &config, ports),
@@ -83,7 +108,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         Some(Command::Methods(args)) => methods::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Models(args)) => models::run(&args, &config),
-        Some(Command::Doctor(args)) => doctor::run(&args, &config, ports),
+        Some(Command::Doctor(args)) => doctor::run(&args, ports),
         Some(Command::Scenes(args)) => scenes::run(&args),
         Some(Command::Train(args)) => train::run(&args, &config),
         Some(Command::Config(args)) => settings::run(&args),
@@ -94,6 +119,9 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
 
 /// The studio; without a terminal, a caption in plain text.
 fn studio(args: args::StudioArgs, config: &config::Config, ports: &Ports) -> Result<i32, End> {
+    if let Some(failure) = args.video.as_deref().filter(|video| !video.exists()).and_then(mistyped::video) {
+        return Err(failure.into());
+    }
     if terminal::can_draw() {
         let studio = resolve::studio(&args, config)?;
         return (ports.studio)(studio).map_err(End::Failed);

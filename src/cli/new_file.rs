@@ -29,6 +29,7 @@ impl Named {
             false => options.create_new(true),
         };
         options.write(true).open(path).map_err(|e| match e.kind() {
+            _ if path.is_dir() => self.directory(path),
             io::ErrorKind::AlreadyExists => self.exists(path),
             _ => self.unwritable(path, &e),
         })
@@ -40,6 +41,15 @@ impl Named {
             class: FailureClass::Usage,
             error: format!("{} exists", path.display()),
             hint: Some(format!("choose another name for {}, or add --force to overwrite it", self.flag)),
+        }
+    }
+
+    /// A directory is in the way: no `--force` helps (class input).
+    fn directory(self, path: &Path) -> Failure {
+        Failure {
+            class: FailureClass::Input,
+            error: format!("cannot write {}{}: it is a directory", self.what, path.display()),
+            hint: Some(format!("name a file in it for {}", self.flag)),
         }
     }
 
@@ -59,5 +69,18 @@ impl Named {
             error: format!("cannot write {}{}: {why}", self.what, path.display()),
             hint: Some(hint.into()),
         }
+    }
+}
+
+/// True if the disk is full, or somebody's share of it is.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// A file that was made for nothing goes again: an empty one would be in the way of the next try.
+pub fn discard_empty(path: &Path) {
+    if std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() == 0) {
+        // What cannot be removed is an empty file.
+        let _ = std::fs::remove_file(path);
     }
 }

@@ -8,7 +8,7 @@ use std::{
     io::{self, Write},
 };
 
-use super::{account::statistics, color, progress::Progress, session::SessionFile};
+use super::{account::statistics, color, own, progress::Progress, session::SessionFile};
 use crate::record::{
     Event, EventKind, Failure, Segment, Span, Stage, Stats, Step, StopReason, Subtitles, Token, Verdict,
     subtitles::{cues, stamp},
@@ -77,6 +77,8 @@ pub struct Printer<O, E> {
     limited: bool,
     /// Cues written; none before the head.
     cues: Option<usize>,
+    /// Notes that were told.
+    noted: Vec<String>,
 }
 
 impl<O: Write, E: Write> Printer<O, E> {
@@ -106,6 +108,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             pieces: Stats::default(),
             limited: false,
             cues: None,
+            noted: Vec::new(),
         }
     }
 
@@ -125,10 +128,13 @@ impl<O: Write, E: Write> Printer<O, E> {
             self.out.flush()?;
         }
         match &event.kind {
-            EventKind::Prompt { .. } => Ok(Flow::Go),
-            EventKind::Ready { notes, .. } => {
+            EventKind::Prompt { notes, .. } | EventKind::Ready { notes, .. } => {
                 for note in notes {
-                    self.say(&format!("note: {note}\n"))?;
+                    // The pieces of a video share what is wrong with it.
+                    if !self.noted.contains(note) {
+                        self.say(&color::plain(&format!("note: {note}\n")))?;
+                        self.noted.push(note.clone());
+                    }
                 }
                 Ok(Flow::Go)
             }
@@ -152,7 +158,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 if segment.is_some_and(|segment| segment.index > 0) {
                     return Ok(Flow::Go);
                 }
-                let name = method.get("name").and_then(|n| n.as_str()).unwrap_or("?");
+                let name = own::label_of(method);
                 let mark = if *lossless { "lossless" } else { "lossy" };
                 let models = match drafter {
                     Some(drafter) => format!("{target} with {drafter}"),

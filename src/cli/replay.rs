@@ -1,29 +1,37 @@
 //! `specreel replay`: a saved session once more, as it was written, or as fast as wanted.
 
 use std::{
-    io::{IsTerminal, Write},
-    path::PathBuf,
+    io::{IsTerminal, Read, Write},
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use clap::Args;
 
 use super::{
-    End, INTERRUPTED,
+    End,
     args::ColorChoice,
     caption::ended,
+    color,
     interrupt::Interrupt,
+    interrupted,
     part::Format,
     printer::{Flow, Printer, Style},
     progress::Progress,
-    report, terminal,
+    report, runtime, terminal,
 };
-use crate::record::{Event, EventKind, Failure, FailureClass, Session, StopReason, session::Line};
+use crate::record::{
+    Event, EventKind, Failure, FailureClass, Session, StopReason,
+    session::{Line, SessionError},
+};
+
+/// A session on stdin is read up to here, in bytes.
+const MAX_STDIN: u64 = 1 << 30;
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// The session: a file that the studio, --save or --json has written
+    /// The session: a file that the studio, --save or --json has written; `-` reads stdin
     pub file: PathBuf,
     /// So many times as fast as it was; 0 is all at once [default: 1; with --json 0]
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = speed)]
@@ -52,8 +60,32 @@ fn speed(text: &str) -> Result<f64, String> {
 
 /// Replay a session.
 pub fn run(args: &ReplayArgs) -> Result<i32, End> {
-    let session = Session::read(&args.file).map_err(Failure::from)?;
+    let (session, spoilt) = read(&args.file)?;
+    if !args.quiet {
+        if let Some((line, problem)) = spoilt.first() {
+            let more = if spoilt.len() > 1 {
+                format!(", and so are {} more", spoilt.len() - 1)
+            } else {
+                String::new()
+            };
+            tell!(
+                "warning: {}: line {line} is left out ({}){more}",
+                args.file.display(),
+                color::plain(problem)
+            );
+        }
+        if session.torn {
+            tell!("note: the file ends in the middle of a line: its writer was ended there");
+        }
+    }
     let mut runs = session.runs();
+    if runs.is_empty() {
+        return Err(End::Failed(Failure {
+            class: FailureClass::Input,
+            error: format!("session {}: there is no run in it", args.file.display()),
+            hint: Some("its writer was ended before the run began".into()),
+        }));
+    }
     if let Some(run) = args.run {
         if !runs.contains(&run) {
             let known = runs.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
@@ -80,7 +112,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     let times = session.times();
     let interrupt = Interrupt::default();
     interrupt.listen(|| {})?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let runtime = runtime()?;
     let terminal = std::io::stdout().is_terminal();
     let style = Style {
         json: args.json,
@@ -100,18 +132,28 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         let own: Vec<_> =
             lines.filter(|(l, _)| l.event.run == *run || (i == 0 && l.event.run == 0)).collect();
         if i > 0 && !args.json && !args.quiet && !own.iter().any(|(line, _)| is_piece(&line.event)) {
-            eprintln!();
+            tell!("");
         }
         code = code.max(runtime.block_on(play(&mut printer, own.into_iter(), speed, &interrupt))?);
         if interrupt.asked() {
-            return Ok(INTERRUPTED);
+            return Ok(interrupted());
         }
     }
-    drop(printer);
-    if session.torn && !args.quiet && !args.json {
-        eprintln!("the file ends in the middle of a line: its writer was ended there");
-    }
     Ok(code)
+}
+
+/// What can be read of a session file, or of stdin (`-`), and the lines that cannot.
+fn read(file: &Path) -> Result<(Session, Vec<(usize, String)>), Failure> {
+    let bytes = match file == Path::new("-") {
+        true => {
+            let mut bytes = Vec::new();
+            let read = std::io::stdin().lock().take(MAX_STDIN).read_to_end(&mut bytes);
+            read.map_err(|source| SessionError::Read { file: "stdin".into(), source })?;
+            bytes
+        }
+        false => Session::bytes(file)?,
+    };
+    Ok(Session::salvage(&bytes, file)?)
 }
 
 /// True for the beginning of a run on a piece of a video.
@@ -137,7 +179,7 @@ async fn play<O: Write, E: Write>(
         }
         if interrupt.asked() {
             printer.close().map_err(ended)?;
-            return Ok(INTERRUPTED);
+            return Ok(interrupted());
         }
         match printer.event(&line.event).map_err(ended)? {
             Flow::Go => {}

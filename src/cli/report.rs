@@ -1,9 +1,10 @@
 //! Errors on stderr as `error: …` and `hint: …`; with `--json` also as a last event on stdout.
 
-use std::io::Write;
+use std::{ffi::OsString, io::Write};
 
 use clap::error::ErrorKind;
 
+use super::mistyped;
 use crate::record::{Event, EventKind, Failure, FailureClass};
 
 /// Report a failure and give its exit code.
@@ -30,37 +31,56 @@ pub fn words(failure: &Failure) -> String {
 }
 
 /// Report what clap has to say: help and version on stdout, mistakes on stderr.
-pub fn usage(error: &clap::Error, json: bool) -> i32 {
+pub fn usage(error: &clap::Error, arguments: &[OsString]) -> i32 {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = error.print();
             0
         }
         _ => {
-            let (what, hint) = split(&error.render().to_string());
-            failure(&Failure { class: FailureClass::Usage, error: what, hint: Some(hint) }, json)
+            let failed = mistyped::arguments(arguments, error).unwrap_or_else(|| {
+                let (what, hint) = split(&error.render().to_string(), &mistyped::help(arguments));
+                Failure { class: FailureClass::Usage, error: what, hint: Some(hint) }
+            });
+            failure(&failed, arguments.iter().any(|argument| argument == "--json"))
         }
     }
 }
 
 /// clap's text as what is wrong and the way out.
-fn split(text: &str) -> (String, String) {
+fn split(text: &str, help: &str) -> (String, String) {
     let mut what = Vec::new();
     let mut hints = Vec::new();
     for line in text.lines().map(str::trim_end) {
         let bare = line.trim_start();
         if let Some(tip) = bare.strip_prefix("tip: ") {
-            hints.push(tip.to_owned());
+            // What looks like a flag was hardly meant as a value.
+            if !tip.starts_with("to pass ") {
+                hints.push(tip.to_owned());
+            }
         } else if let Some(usage) = bare.strip_prefix("Usage: ") {
-            hints.push(format!("usage: {usage}"));
+            hints.push(format!("usage: {}", bare_groups(usage)));
+        } else if bare.starts_with("specreel ") && !hints.is_empty() {
+            // A second line of usage.
         } else if !bare.is_empty() && !bare.starts_with("For more information") {
-            what.push(bare.strip_prefix("error: ").unwrap_or(line).to_owned());
+            what.push(bare_groups(bare.strip_prefix("error: ").unwrap_or(line)));
         }
     }
     if hints.is_empty() {
-        hints.push("see specreel --help".into());
+        hints.push(format!("see {help}"));
     }
     (what.join("\n"), hints.join("; "))
+}
+
+/// A group of one flag as that flag: `--save <FILE>` for `<--save <FILE>>`.
+fn bare_groups(text: &str) -> String {
+    let mut out = text.to_owned();
+    while let Some(start) = out.find("<--") {
+        let Some(end) = out[start..].find(">>").map(|at| start + at) else { break };
+        out.replace_range(end..end + 2, ">");
+        out.replace_range(start..start + 1, "");
+    }
+    out
 }
 
 #[cfg(test)]
@@ -71,9 +91,20 @@ mod tests {
     fn claps_words_become_ours() {
         let text = "error: unexpected argument '--metod' found\n\n  tip: a similar argument exists: '--method'\n\n\
                     Usage: specreel caption <VIDEO>\n\nFor more information, try '--help'.\n";
-        let (what, hint) = split(text);
+        let (what, hint) = split(text, "specreel caption --help");
         assert_eq!(what, "unexpected argument '--metod' found");
         assert_eq!(hint, "a similar argument exists: '--method'; usage: specreel caption <VIDEO>");
+    }
+
+    #[test]
+    fn groups_and_astray_tips_are_left_out() {
+        let text = "error: the following required arguments were not provided:\n  <--save <FILE>>\n\n\
+                    Usage: specreel caption --force <--save <FILE>> <VIDEO>\n       specreel <COMMAND>\n";
+        let (what, hint) = split(text, "specreel caption --help");
+        assert_eq!(what, "the following required arguments were not provided:\n  --save <FILE>");
+        assert_eq!(hint, "usage: specreel caption --force --save <FILE> <VIDEO>");
+        let text = "error: unexpected argument '-1' found\n\n  tip: to pass '-1' as a value, use '-- -1'\n";
+        assert_eq!(split(text, "specreel scenes --help").1, "see specreel scenes --help");
     }
 
     #[test]

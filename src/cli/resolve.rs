@@ -6,23 +6,24 @@ use std::{
 };
 
 use super::{
-    args::{self, CharsetChoice, RunArgs, StudioArgs},
-    color,
+    args::{CharsetChoice, RunArgs, StudioArgs},
     config::Config,
     dirs::Dirs,
-    models as found,
+    own, pair,
     part::SpanArgs,
     room,
 };
 use crate::{
     assets::{self, Clip},
     engine::{RunRequest, TextSampling},
-    model::{DeviceChoice, ModelSpec, sparrow::SparrowConfig},
+    model::{ModelSpec, sparrow::Recipe},
     record::{Failure, FailureClass},
-    speculate::{Drafter, Method, MethodError},
+    speculate::Method,
     tui::ImageProtocol,
     video::Sampling,
 };
+
+pub use pair::{has_drafter, model_directory, models, recipe, suggest_drafter, tell_unused};
 
 /// What is asked where nobody asks anything.
 pub const DEFAULT_PROMPT: &str = "Describe the video in detail.";
@@ -88,9 +89,16 @@ pub struct Caption {
 pub fn caption(video: &Path, span: SpanArgs, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
     span.check()?;
     let mut caption = wanted(video, args, config)?;
-    caption.request.span = span.of(&caption.request.video)?;
+    let file = caption.request.video.clone();
+    caption.request.span = span.of(&file).map_err(|failure| as_typed(failure, &file, video))?;
     room::check(&caption.models, &caption.request, args.ignore_memory)?;
     Ok(caption)
+}
+
+/// A failure about a video that is called as it was typed: `demo`, not where that was unpacked.
+pub fn as_typed(failure: Failure, file: &Path, typed: &Path) -> Failure {
+    let error = failure.error.replace(&file.display().to_string(), &typed.display().to_string());
+    Failure { error, ..failure }
 }
 
 /// The same on the whole video, before anybody has asked whether there is memory for it.
@@ -122,7 +130,8 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let mouse = args.mouse || config.mouse.unwrap_or(false);
     let charset = args.charset.or(config.charset).unwrap_or_default();
     let (sessions_keep, prompt_history) = (config.sessions_keep, config.prompt_history.unwrap_or(true));
-    let (methods, notice) = own_methods(dirs.as_ref());
+    let (methods, problems) = own::all(dirs.as_ref());
+    let notice = problems.into_iter().next().map(|problem| problem.error);
     let ignore_memory = run.ignore_memory;
     Ok(Studio {
         video: first,
@@ -175,78 +184,13 @@ pub fn video(name: &Path) -> Result<PathBuf, Failure> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             Err(input("no such file".into(), "check the path; `demo` is an embedded clip"))
         }
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
+            Err(input(e.to_string(), "a link there leads back to itself; name the file itself"))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(input(e.to_string(), "a part of the path is a file; check the path"))
+        }
         Err(e) => Err(input(e.to_string(), "make it readable")),
-    }
-}
-
-/// The models: arguments, then configuration, then the embedded pair.
-///
-/// # Errors
-/// A directory is missing, or nothing is named and nothing is embedded.
-pub fn models(
-    target: Option<&Path>,
-    drafter: Option<&Path>,
-    args: &RunArgs,
-    config: &Config,
-) -> Result<ModelSpec, Failure> {
-    let device = |asked: Option<DeviceChoice>, configured: &Option<String>| {
-        asked.or_else(|| configured.as_deref().and_then(|text| args::device(text).ok()))
-    };
-    let drafter_device = device(args.drafter_device, &config.drafter_device);
-    let device = device(args.device, &config.device).unwrap_or_default();
-    let dtype = match (args.dtype, &config.dtype) {
-        (None, Some(text)) => args::dtype(text).unwrap_or_default(),
-        (dtype, _) => dtype.unwrap_or_default(),
-    };
-    let rope = args.rope.unwrap_or_default();
-    // A configured drafter belongs to the configured target, not to one that was typed.
-    let (target, drafter) = match (target, &config.target) {
-        (Some(target), _) => (Some(target), drafter),
-        (None, Some(target)) => (Some(target.as_path()), drafter.or(config.drafter.as_deref())),
-        (None, None) => (None, drafter),
-    };
-    let target = target.map(|named| model_directory("target", named)).transpose()?;
-    let drafter = drafter.map(|named| model_directory("drafter", named)).transpose()?;
-    let head = drafter.clone().filter(|dir| SparrowConfig::is_in(dir));
-    let small = drafter.filter(|_| head.is_none());
-    if let Some(target) = target {
-        return Ok(ModelSpec {
-            target,
-            drafter: small,
-            heads: head.into_iter().collect(),
-            device,
-            drafter_device,
-            dtype,
-            rope,
-        });
-    }
-    // The embedded target has a small model and trained layers; what is named takes the place of its own kind.
-    let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
-    let heads = head.map_or(demo.heads, |head| vec![head]);
-    let drafter = Some(small.unwrap_or(demo.drafter));
-    Ok(ModelSpec { target: demo.target, drafter, heads, device, drafter_device, dtype, rope })
-}
-
-/// The directory behind a name that was given: itself, or a model of the cache.
-///
-/// # Errors
-/// There is none, with what there is.
-pub fn model_directory(role: &str, named: &Path) -> Result<PathBuf, Failure> {
-    found::directory(named).map_err(|(what, hint)| Failure {
-        class: FailureClass::Input,
-        error: format!("{role} model {}: {what}", named.display()),
-        hint: Some(hint),
-    })
-}
-
-/// Say on stderr which model could draft for a target that came without one.
-pub fn suggest_drafter(models: &ModelSpec, config: &Config, quiet: bool) {
-    if models.drafter.is_none()
-        && models.heads.is_empty()
-        && !quiet
-        && let Some(hint) = found::suggestion(&models.target, config)
-    {
-        eprintln!("hint: {}", color::plain(&hint));
     }
 }
 
@@ -266,7 +210,12 @@ pub fn request(
         before: Vec::new(),
         run: 1,
         video,
-        prompt: prompt(args.prompt.as_deref().or(config.prompt.as_deref()), &mut std::io::stdin())?,
+        prompt: prompt(args.prompt.as_deref().or(config.prompt.as_deref()), &mut std::io::stdin()).map_err(
+            |failure| match &config.prompt {
+                Some(configured) if args.prompt.is_none() => Config::blame("prompt", configured, failure),
+                _ => failure,
+            },
+        )?,
         method: method(args, config, models)?,
         sampling: match (args.frames, args.fps) {
             (Some(n), _) => Sampling::Frames(n as usize),
@@ -285,72 +234,22 @@ pub fn request(
 fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method, Failure> {
     let named = args.method.as_deref().or(config.method.as_deref());
     // Lossy methods are for those who ask for them.
-    let layer = args.drafter.as_deref().is_some_and(SparrowConfig::is_in);
-    let default = match models.drafter {
-        _ if layer => "sparrow",
-        Some(_) => "naive",
-        None => "autoregressive",
+    let layer = args.drafter.as_deref().and_then(pair::recipe);
+    let default = match (layer, &models.drafter) {
+        (Some(Recipe::Sparrow), _) => "sparrow",
+        (Some(Recipe::Msd), _) => "msd",
+        (None, Some(_)) => "naive",
+        (None, None) => "autoregressive",
     };
-    let base = find_method(named.unwrap_or(default), Dirs::find().as_ref())?;
+    let base = own::find(named.unwrap_or(default), Dirs::find().as_ref()).map_err(|failure| match &config
+        .method
+    {
+        Some(configured) if args.method.is_none() => Config::blame("method", configured, failure),
+        _ => failure,
+    })?;
     let method = base.with_sets(args.set.iter().map(String::as_str))?;
     has_drafter(&method, models)?;
     Ok(method)
-}
-
-/// A method by name or file; a name may be that of a file in the user's own folder of methods.
-///
-/// # Errors
-/// There is none of that name, or its file cannot be.
-fn find_method(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
-    let own = |dirs: &Dirs| dirs.config.join("methods").join(format!("{name}.toml"));
-    match (Method::find(name), dirs.map(own).filter(|file| file.is_file())) {
-        (Err(MethodError::Unknown { .. }), Some(file)) => Ok(Method::from_file(&file)?),
-        (found, _) => Ok(found?),
-    }
-}
-
-/// The user's own methods in the order of their names, and what is wrong with the first one that cannot be.
-fn own_methods(dirs: Option<&Dirs>) -> (Vec<Method>, Option<String>) {
-    let entries = dirs.and_then(|dirs| std::fs::read_dir(dirs.config.join("methods")).ok());
-    let mut files: Vec<PathBuf> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
-    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
-    files.sort();
-    let mut problem = None;
-    let mut read =
-        |file: &PathBuf| Method::from_file(file).map_err(|e| problem.get_or_insert(e.to_string()).clone());
-    let methods = files.iter().filter_map(|file| read(file).ok()).collect();
-    (methods, problem)
-}
-
-/// Refuse a method whose drafter is a model where there is none.
-///
-/// # Errors
-/// That (class usage).
-pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
-    let (what, hint) = match method.drafter {
-        Drafter::Model {} if models.drafter.is_none() => (
-            "drafts with a small model",
-            "add --drafter DIR (specreel models inspect names what fits), or use the method lvspec-self or autoregressive",
-        ),
-        Drafter::Sparrow { .. } if models.heads.is_empty() => (
-            "drafts with a layer trained on the target's states",
-            "train one for this target with `specreel train sparrow`, and add --drafter DIR",
-        ),
-        _ => return Ok(()),
-    };
-    Err(Failure {
-        class: FailureClass::Usage,
-        error: format!(
-            "method `{}` {what}, but {}",
-            method.name,
-            if models.drafter.is_some() || !models.heads.is_empty() {
-                "--drafter names another kind of drafter"
-            } else {
-                "--target came without --drafter"
-            }
-        ),
-        hint: Some(hint.into()),
-    })
 }
 
 fn prompt(given: Option<&str>, stdin: &mut dyn Read) -> Result<String, Failure> {
@@ -434,24 +333,6 @@ mod tests {
     }
 
     #[test]
-    fn methods_of_ones_own_are_found_by_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name);
-        let dirs = Dirs { config: at("config"), data: at("data"), state: at("state"), cache: at("cache") };
-        assert_eq!(own_methods(Some(&dirs)), (vec![], None));
-        std::fs::create_dir_all(at("config/methods")).unwrap();
-        let mine = Method { name: "mine".into(), ..Method::preset("lvspec").unwrap() };
-        std::fs::write(at("config/methods/mine.toml"), mine.to_toml()).unwrap();
-        std::fs::write(at("config/methods/broken.toml"), "name = 3").unwrap();
-        assert_eq!(find_method("mine", Some(&dirs)).unwrap(), mine);
-        assert_eq!(find_method("naive", Some(&dirs)).unwrap().name, "naive");
-        assert!(find_method("other", Some(&dirs)).is_err() && find_method("mine", None).is_err());
-        let (methods, problem) = own_methods(Some(&dirs));
-        assert_eq!(methods, [mine]);
-        assert!(problem.unwrap().contains("broken.toml"));
-    }
-
-    #[test]
     fn videos_that_cannot_be_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let empty = dir.path().join("empty.mp4");
@@ -465,15 +346,5 @@ mod tests {
             assert_eq!(failure.class, FailureClass::Input);
             assert!(failure.error.ends_with(part), "{}", failure.error);
         }
-    }
-
-    #[test]
-    fn model_directories_that_are_none_are_named() {
-        let args = RunArgs::default();
-        let failure = models(Some(Path::new("no/such")), None, &args, &Config::default()).unwrap_err();
-        assert_eq!(failure.error, "target model no/such: no such directory, and no such model in the cache");
-        let dir = tempfile::tempdir().unwrap();
-        let models = models(Some(dir.path()), None, &args, &Config::default()).unwrap();
-        assert_eq!(models.drafter, None);
     }
 }

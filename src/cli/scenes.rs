@@ -7,7 +7,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use super::End;
+use super::{End, args::whole};
 use crate::{
     record::{Failure, FailureClass},
     scenes::{
@@ -34,7 +34,7 @@ pub enum ScenesCommand {
     /// Render the scene of a seed to an mp4 file, and print its facts as JSON
     Render {
         /// Which scene
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
         seed: u64,
         /// The file to write
         out: PathBuf,
@@ -50,7 +50,7 @@ pub enum ScenesCommand {
         /// The text; `-` reads stdin
         file: PathBuf,
         /// The scene by its seed
-        #[arg(long, value_name = "N", required_unless_present_any = ["facts", "lines"], conflicts_with = "facts")]
+        #[arg(long, value_name = "N", conflicts_with = "facts", allow_negative_numbers = true, value_parser = whole)]
         seed: Option<u64>,
         /// The facts as JSON, as `scenes render` prints them
         #[arg(long, value_name = "FILE")]
@@ -70,7 +70,7 @@ pub enum ScenesCommand {
 #[derive(Debug, Args)]
 pub struct StreamArgs {
     /// Seed of the first scene; the following ones count up
-    #[arg(long, value_name = "N", default_value_t = stream::Options::default().first_seed)]
+    #[arg(long, value_name = "N", default_value_t = stream::Options::default().first_seed, allow_negative_numbers = true, value_parser = whole)]
     seed: u64,
     /// Number of samples [default: until the reader hangs up]
     #[arg(long, value_name = "N")]
@@ -119,6 +119,10 @@ pub fn run(args: &ScenesArgs) -> Result<i32, End> {
 }
 
 fn render(seed: u64, out: &Path, (width, height): (u32, u32), force: bool) -> Result<i32, End> {
+    if out.is_dir() {
+        let error = format!("cannot write {}: it is a directory", out.display());
+        return Err(fail(FailureClass::Input, error, "name a file in it"));
+    }
     if out.exists() && !force {
         return Err(fail(
             FailureClass::Usage,
@@ -129,12 +133,19 @@ fn render(seed: u64, out: &Path, (width, height): (u32, u32), force: bool) -> Re
     // The encoder's own talk is not for people.
     ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
     let scene = Scene::from_seed(seed);
+    let new = !out.exists();
     encode::mp4(&scene, out, width, height).map_err(|e| {
-        let class = match &e {
-            encode::EncodeError::Size { .. } => FailureClass::Usage,
-            _ => FailureClass::Input,
+        if new {
+            // Half a video is none.
+            let _ = std::fs::remove_file(out);
+        }
+        let (class, hint) = match &e {
+            encode::EncodeError::Size { .. } => (FailureClass::Usage, "choose an even --size"),
+            full if full.is_full() => (FailureClass::Internal, "the disk is full: make room there"),
+            encode::EncodeError::NoEncoder => (FailureClass::Input, "see specreel doctor"),
+            encode::EncodeError::Ffmpeg { .. } => (FailureClass::Input, "choose a place that can be written"),
         };
-        fail(class, e.to_string(), "choose an even --size, and a place that can be written")
+        fail(class, e.to_string(), hint)
     })?;
     let line = serde_json::to_string(&facts::of(&scene)).map_err(io::Error::from)?;
     writeln!(io::stdout(), "{line}")?;
@@ -147,7 +158,12 @@ fn score(file: &Path, seed: Option<u64>, truth: Option<&Path>, json: bool) -> Re
             let hint = "write them with: specreel scenes render --seed N OUT.mp4 > facts.json";
             fail(FailureClass::Input, format!("facts file {}: {e}", path.display()), hint)
         })?,
-        (seed, None) => facts::of(&Scene::from_seed(seed.unwrap_or_default())),
+        (Some(seed), None) => facts::of(&Scene::from_seed(seed)),
+        (None, None) => {
+            let error = "which scene the text is about is not told".to_owned();
+            let hint = "add --seed N or --facts FILE; or --lines, where each line of the file tells it";
+            return Err(fail(FailureClass::Usage, error, hint));
+        }
     };
     let score = facts::score(&truth, &read(file)?);
     let text =

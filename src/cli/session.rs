@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::new_file::Named;
+use super::new_file::{Named, discard_empty};
 use crate::record::{Event, Failure};
 
 const SESSION: Named = Named { flag: "--save", what: "the session to " };
@@ -16,6 +16,8 @@ const SESSION: Named = Named { flag: "--save", what: "the session to " };
 pub struct SessionFile {
     file: File,
     path: PathBuf,
+    /// Made by us.
+    new: bool,
 }
 
 impl SessionFile {
@@ -24,7 +26,8 @@ impl SessionFile {
     /// # Errors
     /// It exists (class usage), or cannot be created (class input).
     pub fn create(path: &Path, force: bool) -> Result<SessionFile, Failure> {
-        Ok(SessionFile { file: SESSION.open(path, force, true)?, path: path.into() })
+        let new = !path.exists();
+        Ok(SessionFile { file: SESSION.open(path, force, true)?, path: path.into(), new })
     }
 
     /// Append one event.
@@ -59,6 +62,14 @@ impl SessionFile {
     }
 }
 
+impl Drop for SessionFile {
+    fn drop(&mut self) {
+        if self.new {
+            discard_empty(&self.path);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +87,11 @@ mod tests {
         let events: Vec<Event> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         assert_eq!(events, [event.clone(), event]);
         session.finish().unwrap();
+
+        // One without events goes.
+        let other = dir.path().join("other.jsonl");
+        drop(SessionFile::create(&other, false).unwrap());
+        assert!(!other.exists());
 
         let failure = SessionFile::create(&path, false).unwrap_err();
         assert_eq!(failure.class, FailureClass::Usage);

@@ -5,7 +5,7 @@ use std::{io::Write, path::PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{End, config::Config, dirs::Dirs};
+use super::{End, color, config::Config, dirs::Dirs, own};
 use crate::{
     record::{Failure, FailureClass},
     tui::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme},
@@ -93,7 +93,7 @@ struct Found {
     name: &'static str,
     path: PathBuf,
     there: bool,
-    wrong: Option<String>,
+    wrong: Vec<String>,
 }
 
 fn list(out: &mut impl Write, json: bool) -> Result<i32, End> {
@@ -106,37 +106,47 @@ fn list(out: &mut impl Write, json: bool) -> Result<i32, End> {
     };
     let files = look(&dirs);
     if json {
-        let file = |f: &Found| json!({"name": f.name, "path": f.path, "there": f.there, "wrong": f.wrong});
+        let file = |f: &Found| {
+            // One text, or null: as it was when only one mistake was told.
+            let wrong = (!f.wrong.is_empty()).then(|| f.wrong.join("\n"));
+            json!({"name": f.name, "path": f.path, "there": f.there, "wrong": wrong})
+        };
         writeln!(out, "{}", Value::from(files.iter().map(file).collect::<Vec<_>>()))?;
     } else {
         for f in &files {
-            let state = match (&f.wrong, f.there) {
-                (Some(_), _) => "wrong",
-                (None, true) => "there",
-                (None, false) => "none",
+            let state = match (f.wrong.is_empty(), f.there) {
+                (false, _) => "wrong",
+                (true, true) => "there",
+                (true, false) => "none",
             };
             writeln!(out, "{:<8} {state:<6} {}", f.name, f.path.display())?;
         }
         writeln!(out, "\nspecreel config example [config|keymap|theme] prints one to begin with.")?;
     }
-    for wrong in files.iter().filter_map(|f| f.wrong.as_ref()) {
-        eprintln!("error: {wrong}");
+    for wrong in files.iter().flat_map(|f| &f.wrong) {
+        tell!("error: {}", color::plain(wrong));
     }
-    Ok(if files.iter().any(|f| f.wrong.is_some()) { FailureClass::Input.exit_code() } else { 0 })
+    Ok(if files.iter().any(|f| !f.wrong.is_empty()) { FailureClass::Input.exit_code() } else { 0 })
 }
 
-fn look(dirs: &Dirs) -> [Found; 3] {
+fn look(dirs: &Dirs) -> [Found; 4] {
     let config = dirs.config.join("config.toml");
     let keymap = dirs.config.join("keymap.toml");
     let themes = dirs.config.join("themes");
-    let wrong = [
-        Config::read(&config).err().map(|e| e.error),
-        Keymap::with_file(Some(&keymap)).err().map(|e| e.to_string()),
-        Theme::all(Some(&themes), ColorDepth::True).err().map(|e| e.to_string()),
-    ];
-    let [a, b, c] = wrong;
+    let said = match Config::read(&config) {
+        Ok(config) => config.mistakes(),
+        Err(failure) => vec![failure],
+    };
+    let told = |failures: Vec<Failure>| failures.into_iter().map(|failure| failure.error).collect();
+    let keys = Keymap::with_file(Some(&keymap)).err().map(|e| e.to_string());
+    let looks = Theme::all(Some(&themes), ColorDepth::True).err().map(|e| e.to_string());
     let found = |name, path: PathBuf, wrong| Found { name, there: path.exists(), path, wrong };
-    [found("config", config, a), found("keymap", keymap, b), found("themes", themes, c)]
+    [
+        found("config", config, told(said)),
+        found("keymap", keymap, keys.into_iter().collect()),
+        found("themes", themes, looks.into_iter().collect()),
+        found("methods", own::folder(dirs), told(own::all(Some(dirs)).1)),
+    ]
 }
 
 #[cfg(test)]
@@ -180,14 +190,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let of = |name: &str| dir.path().join(name);
         let dirs = Dirs { config: dir.path().into(), data: of("d"), state: of("s"), cache: of("c") };
-        assert!(look(&dirs).iter().all(|f| f.wrong.is_none()));
+        assert!(look(&dirs).iter().all(|f| f.wrong.is_empty()));
         std::fs::write(of("config.toml"), "them = \"dark\"").unwrap();
         std::fs::write(of("keymap.toml"), "[library]\nfly = [\"f\"]").unwrap();
         std::fs::create_dir(of("themes")).unwrap();
         std::fs::write(of("themes/mine.toml"), "accnt = {}").unwrap();
+        std::fs::create_dir(of("methods")).unwrap();
+        std::fs::write(of("methods/mine.toml"), "name = 3").unwrap();
+        std::fs::write(of("methods/other.toml"), "= =").unwrap();
         let found = look(&dirs);
-        for (file, part) in found.iter().zip(["them", "fly", "accnt"]) {
-            assert!(file.there && file.wrong.as_ref().is_some_and(|w| w.contains(part)), "{:?}", file.wrong);
+        let parts = [&["them"][..], &["fly"], &["accnt"], &["mine.toml", "other.toml"]];
+        for (file, parts) in found.iter().zip(parts) {
+            assert!(file.there && file.wrong.len() == parts.len(), "{:?}", file.wrong);
+            assert!(
+                file.wrong.iter().zip(parts).all(|(wrong, part)| wrong.contains(part)),
+                "{:?}",
+                file.wrong
+            );
         }
     }
 }

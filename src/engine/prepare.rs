@@ -120,6 +120,7 @@ impl Runner<'_> {
         store.clips.insert(
             key.clone(),
             Clip {
+                notes: decoded.notes(),
                 timestamps_s: decoded.plan.timestamps_s,
                 sample_fps: decoded.plan.sample_fps,
                 patches,

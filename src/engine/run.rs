@@ -136,6 +136,7 @@ impl Runner<'_> {
             kept: kept.map(|kept| kept.iter().map(|&i| i as u32).collect()),
             scores: selection.scores.clone().filter(|_| drafter_key.is_some()),
             reused,
+            notes: clip.notes.clone(),
         });
         let plain = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         self.calibrate(context)?;
@@ -231,7 +232,13 @@ impl Runner<'_> {
         let drafter_front_ms =
             stats.timings.drafter_front_ms(read_ms + opening.as_ref().map_or(0.0, Opening::ms));
         let drafter_base = drafter.as_ref().map(|d| opening.as_ref().map_or(d.sequence.len(), Opening::base));
+        let mut finite = true;
         let mut on = |mut step: Step| {
+            // A row of logits that is not finite has no probabilities.
+            finite = !step.tokens.iter().any(|token| token.probability.is_some_and(f32::is_nan));
+            if !finite {
+                return ControlFlow::Break(());
+            }
             let dressing = Instant::now();
             for token in &mut step.tokens {
                 token.text = stream.push(token.id);
@@ -275,6 +282,9 @@ impl Runner<'_> {
             context.drafters.insert(key.clone(), drafter);
         }
         let finished = outcome.map_err(ModelError::from)?;
+        if !finite {
+            return Err(Stop::Failed(self.not_finite()));
+        }
         let reason = finished.reason.unwrap_or(StopReason::Cancelled);
         stats.timings.relevance_ms = finished.relevance_ms;
         stats.timings.td_ms = median(finished.drafter_row_ms);
@@ -295,6 +305,17 @@ impl Runner<'_> {
         }
         self.outlet.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
         Ok(())
+    }
+
+    fn not_finite(&self) -> Failure {
+        let (name, dtype) = (self.models.target.name(), &self.models.dtype);
+        Failure {
+            class: FailureClass::Input,
+            error: format!(
+                "the logits of {name} are not finite: its weights are damaged, or too large for {dtype}"
+            ),
+            hint: Some("try --dtype f32; if that changes nothing, fetch the model again".into()),
+        }
     }
 
     /// Note an autoregressive run as baseline and reference; compare any other with what is known.

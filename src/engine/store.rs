@@ -106,6 +106,8 @@ pub struct Clip {
     pub patches: Patches,
     /// The visual tokens.
     pub grid: VisualGrid,
+    /// What to know about the file: that it is damaged or cut short.
+    pub notes: Vec<String>,
     /// Time of decoding, in milliseconds.
     pub decode_ms: f64,
     /// The target's visual embeddings, once encoded, and the time that took.

@@ -9,6 +9,7 @@ pub mod family;
 pub mod files;
 pub mod hub;
 pub mod names;
+mod plain;
 pub mod processor;
 pub mod rows;
 pub mod shapes;
@@ -21,6 +22,7 @@ pub mod weights;
 use std::path::PathBuf;
 
 use self::family::Rope;
+pub(crate) use self::plain::plain;
 pub use self::{
     device::{DeviceChoice, Place},
     weights::WeightType,

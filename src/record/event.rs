@@ -162,6 +162,9 @@ pub enum EventKind {
         /// clip, that of the video.
         #[serde(default)]
         reused: bool,
+        /// What to know about the video: that it is damaged or cut short.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
     },
     /// One step was verified.
     Step(Step),

@@ -80,12 +80,7 @@ impl Session {
     /// # Errors
     /// It cannot be read, holds no event, or a line before the last is no event.
     pub fn read(file: &Path) -> Result<Self, SessionError> {
-        let fail = |source| SessionError::Read { file: file.into(), source };
-        let about = std::fs::metadata(file).map_err(fail)?;
-        if about.len() > MAX_BYTES {
-            return Err(fail(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 GiB")));
-        }
-        Self::parse(&std::fs::read(file).map_err(fail)?, file)
+        Self::parse(&Self::bytes(file)?, file)
     }
 
     /// Read the bytes of a file; `file` is for messages only.
@@ -93,7 +88,20 @@ impl Session {
     /// # Errors
     /// As [`Session::read`].
     pub fn parse(bytes: &[u8], file: &Path) -> Result<Self, SessionError> {
-        let mut session = Self::default();
+        let (session, spoilt) = Self::salvage(bytes, file)?;
+        match spoilt.into_iter().next() {
+            Some((line, problem)) => Err(SessionError::Line { file: file.into(), line, problem }),
+            None => Ok(session),
+        }
+    }
+
+    /// Read what can be read of these bytes: the session without the lines that are no events, and those lines with their
+    /// numbers (from 1) and what is wrong with them. `file` is for messages only.
+    ///
+    /// # Errors
+    /// The first line is no event, or none is: then it is no session.
+    pub fn salvage(bytes: &[u8], file: &Path) -> Result<(Self, Vec<(usize, String)>), SessionError> {
+        let (mut session, mut spoilt) = (Self::default(), Vec::new());
         let mut rest = bytes;
         let mut number = 0;
         while !rest.is_empty() {
@@ -110,14 +118,30 @@ impl Session {
                 Err(_) if end.is_none() && !session.lines.is_empty() => session.torn = true,
                 Err(e) => {
                     let problem = format!("no event: {e}");
-                    return Err(SessionError::Line { file: file.into(), line: number, problem });
+                    if session.lines.is_empty() {
+                        return Err(SessionError::Line { file: file.into(), line: number, problem });
+                    }
+                    spoilt.push((number, problem));
                 }
             }
         }
         if session.lines.is_empty() {
             return Err(SessionError::Empty { file: file.into() });
         }
-        Ok(session)
+        Ok((session, spoilt))
+    }
+
+    /// The bytes of a session file.
+    ///
+    /// # Errors
+    /// They cannot be read, or are more than a session has.
+    pub fn bytes(file: &Path) -> Result<Vec<u8>, SessionError> {
+        let fail = |source| SessionError::Read { file: file.into(), source };
+        let about = std::fs::metadata(file).map_err(fail)?;
+        if about.len() > MAX_BYTES {
+            return Err(fail(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 GiB")));
+        }
+        std::fs::read(file).map_err(fail)
     }
 
     /// When each line comes in a replay at true speed, in milliseconds from the first: by its time stamp, or, where it has

@@ -34,6 +34,14 @@ pub enum EncodeError {
     },
 }
 
+impl EncodeError {
+    /// True if there was no room for the file.
+    pub fn is_full(&self) -> bool {
+        let full = |errno: i32| errno == libc::ENOSPC || errno == libc::EDQUOT;
+        matches!(self, Self::Ffmpeg { source: ffmpeg_next::Error::Other { errno }, .. } if full(*errno))
+    }
+}
+
 fn even(size: u32) -> u32 {
     (size + size % 2).max(16)
 }

@@ -15,7 +15,7 @@ mod parse;
 mod preset;
 mod schema;
 
-pub use error::{MethodError, Origin, Problem};
+pub use error::{MethodError, Origin, Problem, suggest};
 pub use schema::{AXES, Axis, Key, Kind, Value};
 
 use serde::{Deserialize, Serialize};

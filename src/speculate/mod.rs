@@ -17,6 +17,7 @@ mod verify;
 
 pub use accept::relevance::VisualStates;
 pub use generate::{Finished, generate};
+pub use method::suggest;
 pub use method::{
     Acceptance, AcceptedRows, Context, Drafter, EntropyOver, Length, Method, MethodError, Part, Placing,
     Schedule, Shape,

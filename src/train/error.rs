@@ -1,9 +1,12 @@
 //! Why a training cannot begin or go on.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use crate::{
-    model::{checkpoint::CheckpointError, family::ModelError},
+    model::{checkpoint::CheckpointError, family::ModelError, plain},
     record::{Failure, FailureClass},
 };
 
@@ -14,7 +17,7 @@ pub enum TrainError {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// A tensor operation.
-    #[error("a tensor operation failed: {0}")]
+    #[error("a tensor operation failed: {}", plain(.0))]
     Tensor(#[from] candle_core::Error),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
@@ -115,10 +118,16 @@ impl From<TrainError> for Failure {
             TrainError::Model(_) | TrainError::Tensor(_) => {
                 (FailureClass::Internal, "please report it with the command")
             }
-            TrainError::Write { .. } => (
-                FailureClass::Input,
-                "make room there or choose another --out; the same command goes on from what was saved last",
-            ),
+            TrainError::Write { source, .. } => match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (
+                    FailureClass::Internal,
+                    "make room there; the same command goes on from what was saved last",
+                ),
+                ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                    (FailureClass::Input, "--out names a folder; choose one that is new or empty")
+                }
+                _ => (FailureClass::Input, "choose a folder that can be written for --out"),
+            },
             TrainError::Occupied { .. } => (FailureClass::Usage, "choose an empty or a new folder for --out"),
             TrainError::Finished { .. } => {
                 (FailureClass::Usage, "use it with --drafter, or choose another folder for --out")
@@ -133,7 +142,13 @@ impl From<TrainError> for Failure {
             TrainError::NoClips { .. } => {
                 (FailureClass::Input, "put videos there, or use synthetic ones: --data scenes:2000")
             }
-            TrainError::Unreadable { .. } => (FailureClass::Input, "make it readable"),
+            TrainError::Unreadable { source, .. } => match source.kind() {
+                ErrorKind::NotFound => {
+                    (FailureClass::Input, "check the path, or use synthetic clips: --data scenes:2000")
+                }
+                ErrorKind::NotADirectory => (FailureClass::Input, "name a folder of videos"),
+                _ => (FailureClass::Input, "make it readable"),
+            },
             TrainError::AllBroken { .. } => {
                 (FailureClass::Input, "try one of them alone: specreel caption FILE --target DIR")
             }

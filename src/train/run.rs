@@ -184,6 +184,7 @@ pub fn train(
     if run.account.steps == 0 {
         return Err(TrainError::AllBroken { count: run.account.skipped, why });
     }
+    run.point(1.0, tell);
     run.account.finished = true;
     store.save(&run.layer, &config, &run.adam, &run.account)?;
     tell(News::Saved);
@@ -287,19 +288,27 @@ impl Run<'_> {
             own_agreement: agreement(losses.agreement.last()),
         });
         if account.steps.is_multiple_of(POINT) {
-            let point = mean(&std::mem::take(&mut self.sums));
-            account.curve.push(point);
-            let seconds = self.began.elapsed().as_secs_f64();
-            let all = account.seconds.max(seconds);
-            tell(News::Learned(Progress {
-                stage: account.stage,
-                point,
-                progress: way,
-                tokens_per_second: self.tokens as f64 / seconds.max(1e-9),
-                seconds_left: if way > 0.0 { all * (1.0 - way) / way } else { f64::NAN },
-            }));
+            self.point(way, tell);
         }
         Ok(())
+    }
+
+    /// A point of the curve: the means of the steps since the last one. Nothing where there are none.
+    fn point(&mut self, way: f64, tell: &mut dyn FnMut(News)) {
+        if self.sums.is_empty() {
+            return;
+        }
+        let (account, point) = (&mut self.account, mean(&std::mem::take(&mut self.sums)));
+        account.curve.push(point);
+        let seconds = self.began.elapsed().as_secs_f64();
+        let all = account.seconds.max(seconds);
+        tell(News::Learned(Progress {
+            stage: account.stage,
+            point,
+            progress: way,
+            tokens_per_second: self.tokens as f64 / seconds.max(1e-9),
+            seconds_left: if way > 0.0 { all * (1.0 - way) / way } else { f64::NAN },
+        }));
     }
 }
 

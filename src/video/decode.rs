@@ -6,7 +6,7 @@ use super::{
     Error, Frame, Plan, Probe, Rule, Sampling, picture::Converter, probe, sampling, segments, source::Source,
     thumbnail, timeline::Timeline, walk::Walk,
 };
-use crate::record::Span;
+use crate::record::{Span, clock};
 
 /// A file that holds less than it promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,45 @@ pub struct Decoded {
     pub truncated: Option<Truncated>,
     /// Planned frames that could not be decoded. Each was left out, or the next good frame stood in under its own index.
     pub missing: Option<Truncated>,
+    /// Frames that were decoded with errors or not at all, also such as were not planned: others refer to them.
+    pub damaged: usize,
+    /// Length in seconds that the header promises, and that of what there is, where `truncated`.
+    pub lengths_s: Option<[f64; 2]>,
+}
+
+impl Decoded {
+    /// What people should know about what was read, in sentences; empty for a sound file.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(short) = self.truncated {
+            let lengths = self.lengths_s.map(|[promised, found]| {
+                format!(" ({} of {})", clock_or_seconds(found), clock_or_seconds(promised))
+            });
+            notes.push(format!("the video is cut short: {short}{}", lengths.unwrap_or_default()));
+        }
+        match self.damaged {
+            0 => {}
+            1 => notes.push(
+                "the video is damaged: one frame had errors, and what it shows is in part a guess".into(),
+            ),
+            n => notes.push(format!(
+                "the video is damaged: {n} frames had errors, and what they show is in part a guess"
+            )),
+        }
+        if let Some(missing) = self.missing {
+            notes.push(format!(
+                "{} of the {} frames that were to be looked at could not be decoded",
+                missing.promised - missing.found,
+                missing.promised
+            ));
+        }
+        notes
+    }
+}
+
+/// A length for people: `7.9 s`, `12:07`.
+fn clock_or_seconds(seconds: f64) -> String {
+    if seconds < 60.0 { format!("{seconds:.1} s") } else { clock(seconds) }
 }
 
 /// Decode the frames of a video that `sampling` (under the family's `rule`) asks for.
@@ -116,7 +155,9 @@ fn run(
     plan.timestamps_s = plan.indices.iter().map(|&i| timeline.seconds(i)).collect();
 
     let truncated = truncation(&source, &timeline);
-    let mut decoded = Decoded { plan, delivered: 0, cancelled: false, truncated, missing: None };
+    let lengths_s = truncated.and_then(|_| Some([source.duration_s()?, timeline.length()]));
+    let mut decoded =
+        Decoded { plan, delivered: 0, cancelled: false, truncated, missing: None, damaged: 0, lengths_s };
     if on_start(&probe, &decoded.plan).is_break() {
         decoded.cancelled = true;
         return Ok(decoded);
@@ -144,6 +185,7 @@ fn run(
         Ok(on_frame(frame))
     })?;
     let complaint = walk.complaint.take();
+    decoded.damaged = walk.damaged();
     decoded.delivered = delivered;
     decoded.cancelled = flow.is_break();
     if decoded.cancelled {
@@ -154,7 +196,7 @@ fn run(
     }
     let wanted = decoded.plan.indices.len();
     decoded.missing = (exact < wanted).then_some(Truncated { promised: wanted, found: exact });
-    for note in [decoded.truncated, decoded.missing].into_iter().flatten() {
+    for note in decoded.notes() {
         tracing::warn!(path = %path.display(), "{note}");
     }
     Ok(decoded)
@@ -162,7 +204,7 @@ fn run(
 
 /// The note for a header that promises more than what is there. AVI headers count chunks that only repeat a frame; their
 /// stated rate is not the real one, and their count is as little believed.
-fn truncation(source: &Source, timeline: &Timeline) -> Option<Truncated> {
+pub(super) fn truncation(source: &Source, timeline: &Timeline) -> Option<Truncated> {
     let (promised, found) = (source.promised_frames()?, timeline.total);
     let short = promised > found + timeline.silent + 2;
     let believed = source.promise_is_consistent() && source.fps() == Some(timeline.fps);

@@ -1,6 +1,6 @@
 //! What can be wrong with a video, in words.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{sampling::SamplingError, segments::MAX_SEGMENTS};
 use crate::record::{Failure, FailureClass, Span, clock};
@@ -96,7 +96,7 @@ pub enum Error {
     #[error("a part of a video cannot begin at {} s and end at {} s", .0.start, .0.end)]
     Span(Span),
     /// A part that the video does not have.
-    #[error("{}: {span} lies outside the video, which ends at {}", .path.display(), clock(*.length_s))]
+    #[error("{}", outside(path, *span, *length_s, *promised_s))]
     Outside {
         /// The path.
         path: PathBuf,
@@ -104,6 +104,8 @@ pub enum Error {
         span: Span,
         /// Length of the video in seconds.
         length_s: f64,
+        /// The length that its header promises, where less than that could be read.
+        promised_s: Option<f64>,
     },
     /// A part in which nothing can move.
     #[error("{}: from {} s to {} s {}; a part needs at least two", .path.display(), .span.start, .span.end, match .frames {
@@ -133,6 +135,19 @@ pub enum Error {
     Sampling(#[from] SamplingError),
 }
 
+fn outside(path: &Path, span: Span, length_s: f64, promised_s: Option<f64>) -> String {
+    let (begins, ends) = (clock(span.start), clock(span.end));
+    let which = match span.start >= length_s {
+        true => format!("{begins} lies behind the end of the video"),
+        false => format!("{ends} lies behind the end of the video"),
+    };
+    let length = match promised_s {
+        None => format!("it ends at {}", clock(length_s)),
+        Some(s) => format!("it is cut short: of {} only {} could be read", clock(s), clock(length_s)),
+    };
+    format!("{}: {which}; {length}", path.display())
+}
+
 impl Error {
     /// The way out, where there is one to tell.
     fn hint(&self) -> Option<&'static str> {
@@ -142,11 +157,12 @@ impl Error {
             Error::Empty(_) | Error::Damaged { .. } | Error::NothingDecoded { .. } => {
                 "copy or download the file again; it may have been cut short on its way"
             }
+            Error::Unreadable { source, .. } if source.raw_os_error() == Some(libc::ELOOP) => {
+                "a link there leads back to itself; name the file itself"
+            }
             Error::Unreadable { .. } => "check the file's permissions",
             Error::NotVideo { .. } => "give a video file, such as mp4, mkv, webm, mov or avi",
-            Error::NoVideoStream { .. } => {
-                "give a file with a picture track; sound alone cannot be captioned"
-            }
+            Error::NoVideoStream { .. } => "give a file with a picture track",
             Error::NoDecoder { .. } | Error::Convert { .. } => {
                 "convert it first, for example with: ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4"
             }

@@ -8,6 +8,7 @@ use std::{ops::Range, path::Path};
 
 use super::{
     Error,
+    decode::truncation,
     source::Source,
     timeline::{ROUNDING_S, Timeline},
 };
@@ -38,7 +39,11 @@ pub fn segments(
     let length = timeline.length();
     let whole =
         Span { start: start.unwrap_or(0.0), end: end.unwrap_or(length.max(start.unwrap_or(0.0) + 1.0)) };
-    let frames = frames_of(path, &timeline, whole)?;
+    let promised_s = truncation(&source, &timeline).and_then(|_| source.duration_s());
+    let frames = frames_of(path, &timeline, whole).map_err(|error| match error {
+        Error::Outside { path, span, length_s, .. } => Error::Outside { path, span, length_s, promised_s },
+        other => other,
+    })?;
     let whole = Span { end: whole.end.min(length), ..whole };
     let Some(seconds) = seconds else { return Ok(vec![whole]) };
     let piece = Span { start: 0.0, end: seconds };
@@ -63,7 +68,7 @@ pub(super) fn frames_of(path: &Path, timeline: &Timeline, span: Span) -> Result<
     }
     let length_s = timeline.length();
     if span.start >= length_s || span.end > length_s + SLACK_S {
-        return Err(Error::Outside { path: path.into(), span, length_s });
+        return Err(Error::Outside { path: path.into(), span, length_s, promised_s: None });
     }
     let frames = timeline.frames(span);
     if frames.len() < LEAST_FRAMES {

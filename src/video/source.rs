@@ -138,8 +138,9 @@ impl Source {
         let parameters = stream.parameters();
         let name = parameters.id().name();
         let mut context = codec::Context::from_parameters(parameters).map_err(|e| fail(name, e))?;
+        // Not by frames: where one is damaged, what the frames that refer to it show would depend on which thread was faster.
         context.set_threading(codec::threading::Config {
-            kind: codec::threading::Type::Frame,
+            kind: codec::threading::Type::Slice,
             ..codec::threading::Config::count(threads)
         });
         let mut decoder = context.decoder();
@@ -182,6 +183,13 @@ impl Source {
         };
         (at >= 0).then_some(at)
     }
+}
+
+/// True where a frame was decoded with errors: what it shows is in part guessed from other frames.
+pub(super) fn is_damaged(picture: &ffmpeg::frame::Video) -> bool {
+    // SAFETY: the frame is alive and both are plain fields.
+    let (errors, flags) = unsafe { ((*picture.as_ptr()).decode_error_flags, (*picture.as_ptr()).flags) };
+    errors != 0 || flags & ffi::AV_FRAME_FLAG_CORRUPT != 0
 }
 
 /// True where a packet is decoded but never shown (before an edit list's start).

@@ -4,7 +4,11 @@ use std::{collections::HashSet, ops::ControlFlow};
 
 use ffmpeg_next::{self as ffmpeg, Discard, decoder, frame};
 
-use super::{Error, source::Source, timeline::Timeline};
+use super::{
+    Error,
+    source::{Source, is_damaged},
+    timeline::Timeline,
+};
 
 /// Two threads: decoding feeds a model that wants the other cores.
 const THREADS: usize = 2;
@@ -39,6 +43,10 @@ pub(super) struct Walk<'a> {
     attempts: usize,
     /// What the decoder said last.
     pub complaint: Option<ffmpeg::Error>,
+    /// Frames that were decoded with errors, by index: a second attempt must not count them twice.
+    damaged: HashSet<usize>,
+    /// Packets and frames that the decoder refused.
+    refused: usize,
 }
 
 impl<'a> Walk<'a> {
@@ -62,7 +70,14 @@ impl<'a> Walk<'a> {
             back_off: None,
             attempts: ATTEMPTS,
             complaint: None,
+            damaged: HashSet::new(),
+            refused: 0,
         })
+    }
+
+    /// Frames that were decoded with errors, or not at all.
+    pub fn damaged(&self) -> usize {
+        self.damaged.len() + self.refused
     }
 
     /// Meet the wanted frames in order. Where one cannot be decoded, the next good frame before the following wanted one
@@ -125,12 +140,18 @@ impl<'a> Walk<'a> {
         let mut ended = false;
         loop {
             match self.decoder.receive_frame(picture) {
-                Ok(()) => return true,
+                Ok(()) => {
+                    if is_damaged(picture) {
+                        self.damaged.insert(self.index_of(picture));
+                    }
+                    return true;
+                }
                 Err(ffmpeg::Error::Eof) => return false,
                 Err(ffmpeg::Error::Other { errno: ffmpeg::error::EAGAIN }) => {}
                 Err(error) => {
                     self.complaint = Some(error);
                     refused += 1;
+                    self.refused += 1;
                 }
             }
             if refused > PATIENCE {
@@ -161,6 +182,7 @@ impl<'a> Walk<'a> {
             if let Err(error) = sent {
                 self.complaint = Some(error);
                 refused += 1;
+                self.refused += 1;
             }
         }
     }

@@ -162,3 +162,38 @@ fn a_configuration_file_with_a_mistake_is_named() {
     assert_eq!(run.code, 3);
     assert!(run.stderr.contains("config.toml") && run.stderr.contains("metod"), "{}", run.stderr);
 }
+
+#[test]
+fn what_was_meant_is_told() {
+    let program = Program::new();
+    program.file("s1.mp4", "x");
+    for (args, error, hint) in [
+        (&["captoin", "demo"][..], "no subcommand and no video `captoin`", "did you mean `caption`?"),
+        (&["captoin"], "no subcommand and no video `captoin`", "did you mean `caption`?"),
+        (
+            &["--method", "lvspec", "caption", "demo"],
+            "`caption` stands behind",
+            "specreel caption demo --method lvspec",
+        ),
+        (&["--theme", "nope", "methods"], "`methods` stands behind", "write the subcommand first"),
+        (&["s1.mp4", "--json"], "--json has no meaning for the studio", "specreel caption s1.mp4 --json"),
+        (&["caption", "demo", "--segments", "0"], "--segments", "hint: see specreel caption --help"),
+        (
+            &["scenes", "render", "--seed", "-1", "x.mp4"],
+            "a whole number from 0",
+            "specreel scenes render --help",
+        ),
+        (&["caption", "demo", "--seed", "-1"], "a whole number from 0", "specreel caption --help"),
+        (&["caption", "demo", "--force"], "\n  --save <FILE>\n", "caption --force --save <FILE> <VIDEO>"),
+        (&["scenes", "score", "s1.mp4"], "which scene", "--seed N or --facts FILE; or --lines"),
+        (&["inspect", "demo", "--png", "a.jpg"], "--png writes a PNG file", "--png a.png"),
+        (&["bench", "--suite", "step", "--temperature", "1"], "--temperature has no meaning", "leave it out"),
+    ] {
+        let run = program.run(args);
+        assert_eq!(run.code, 2, "{args:?}: {}", run.stderr);
+        for part in [error, hint] {
+            assert!(run.stderr.contains(part), "{args:?} lacks {part}: {}", run.stderr);
+        }
+        assert!(!run.stderr.contains("specreel <COMMAND>"), "{}", run.stderr);
+    }
+}

@@ -156,7 +156,7 @@ fn what_cannot_be_measured_is_refused_before_any_work() {
         (
             &["--method", "naive", "--set", "acceptance.lambda=1"],
             2,
-            "--set acceptance.lambda=1 for method `naive`",
+            "--set acceptance.lambda=1 fits none of the methods",
         ),
         (&["--rows", "1"], 2, "--rows has no meaning for --suite scenes"),
         (&["--suite", "step", "--clips", "1"], 2, "--clips has no meaning for --suite step"),

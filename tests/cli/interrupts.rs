@@ -21,7 +21,11 @@ fn spawn(program: &Program) -> Child {
 }
 
 fn interrupt(child: &Child) {
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    send(child, "-INT");
+}
+
+fn send(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
 }
 
@@ -77,4 +81,72 @@ fn before_anything_was_printed() {
     let status = child.wait().unwrap();
     // Until our handler stands the signal kills, and then there is no code.
     assert!([Some(130), Some(0), None].contains(&status.code()), "{status:?}");
+}
+
+/// Until a step has been told; then the signal. The exit code, the last event, and what was said.
+fn ended(mut child: Child, signal: &str) -> (Option<i32>, Value, String) {
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (mut last, mut sent) = (Value::Null, false);
+    while let Some(Ok(line)) = lines.next() {
+        last = serde_json::from_str(&line).unwrap();
+        if !sent && last["event"] == "step" {
+            send(&child, signal);
+            sent = true;
+        }
+    }
+    let code = child.wait().unwrap().code();
+    let mut talk = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+    (code, last, talk)
+}
+
+#[test]
+fn by_the_system_or_a_closed_terminal() {
+    let program = Program::new();
+    for (signal, code) in [("-TERM", 143), ("-HUP", 129)] {
+        let (found, last, talk) = ended(spawn(&program), signal);
+        assert_eq!(last["event"], "done", "{signal}: {talk}");
+        if last["reason"] != "eos" {
+            assert_eq!((found, &last["reason"]), (Some(code), &"cancelled".into()), "{signal}: {talk}");
+        }
+    }
+}
+
+#[test]
+fn a_hang_up_that_nohup_ignores_stays_ignored() {
+    let program = Program::new();
+    let caption = format!("trap '' HUP; exec {} caption demo --json", env!("CARGO_BIN_EXE_specreel"));
+    let child = Command::new("sh")
+        .args(["-c", &caption])
+        .env("HOME", program.home())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (code, last, talk) = ended(child, "-HUP");
+    assert_eq!((code, &last["reason"]), (Some(0), &"eos".into()), "{talk}");
+}
+
+#[test]
+fn a_bench_prints_what_it_has_and_leaves_nothing_behind() {
+    let program = Program::new();
+    let clips = program.home().join("clips");
+    std::fs::create_dir(&clips).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
+        .args(["bench", "--methods", "naive", "--clips", "1000", "--max-new-tokens", "8", "--json"])
+        .env("HOME", program.home())
+        .env("TMPDIR", &clips)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(first["event"], "trial");
+    send(&child, "-TERM");
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert!(rest.iter().any(|line| line.contains("\"event\":\"summary\"")), "{rest:?}");
+    let left: Vec<_> = std::fs::read_dir(&clips).unwrap().flatten().collect();
+    assert!(left.iter().all(|entry| !entry.file_name().to_string_lossy().contains("bench")), "{left:?}");
 }

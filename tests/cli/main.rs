@@ -7,6 +7,7 @@ mod bench;
 mod broken;
 mod captioning;
 mod comparing;
+mod damage;
 mod devices;
 mod families;
 mod inspecting;
@@ -16,6 +17,7 @@ mod interrupts;
 mod make;
 mod methods;
 mod models;
+mod own_files;
 mod replaying;
 mod segments;
 #[path = "../hub/server.rs"]

@@ -75,3 +75,28 @@ fn files_that_are_no_sessions_are_named() {
     }
     assert_eq!(program.run(&["replay", "x", "--speed", "-1"]).code, 2);
 }
+
+#[test]
+fn spoilt_lines_are_left_out_and_stdin_is_read() {
+    let program = Program::new();
+    let file = saved(&program, "a.jsonl");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let caption = program.run(&["replay", &file, "--speed", "0"]).stdout;
+    let mut lines: Vec<&str> = whole.lines().collect();
+    lines.insert(3, "garbage");
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let run = program.run(&["replay", &file, "--speed", "0"]);
+    assert_eq!((run.code, &run.stdout), (0, &caption), "{}", run.stderr);
+    assert!(run.stderr.contains("line 4 is left out"), "{}", run.stderr);
+    let json = program.run(&["replay", &file, "--json"]);
+    assert_eq!(json.stdout, whole);
+    assert!(json.stderr.contains("line 4 is left out"), "{}", json.stderr);
+    let piped =
+        program.command().args(["replay", "-", "--speed", "0"]).write_stdin(whole.clone()).output().unwrap();
+    assert_eq!((piped.status.code(), String::from_utf8(piped.stdout).unwrap()), (Some(0), caption));
+    // Ended before its run began.
+    std::fs::write(&file, whole.lines().next().unwrap()).unwrap();
+    let run = program.run(&["replay", &file, "--json"]);
+    assert_eq!(run.code, 3);
+    assert!(run.stderr.contains("there is no run in it"), "{}", run.stderr);
+}

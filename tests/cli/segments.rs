@@ -115,8 +115,8 @@ fn parts_that_cannot_be_are_told_with_a_way_out() {
         (&["--end", "-4"], 2, "hh:mm:ss"),
         (&["--segments", "0.2"], 2, "at least one second"),
         (&["--format", "srt", "--json"], 2, "cannot be used with"),
-        (&["--start", "0:50"], 3, "lies outside the video, which ends at 0:06"),
-        (&["--end", "60"], 3, "lies outside the video"),
+        (&["--start", "0:50"], 3, "lies behind the end of the video; it ends at 0:06"),
+        (&["--end", "60"], 3, "lies behind the end of the video"),
         (&["--start", "2", "--end", "2.01"], 3, "a part needs at least two"),
     ] {
         let run = caption(&program, args);
@@ -188,6 +188,6 @@ fn a_comparison_and_an_inspection_of_a_part() {
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{command}: {}", run.stderr);
         let run = program.run(&[command, "demo", "--start", "900"]);
         assert_eq!((run.code, run.stdout.as_str()), (3, ""), "{command}: {}", run.stderr);
-        assert!(run.stderr.contains("lies outside the video"), "{}", run.stderr);
+        assert!(run.stderr.contains("lies behind the end of the video"), "{}", run.stderr);
     }
 }

@@ -120,9 +120,9 @@ fn it_goes_on_after_an_interrupt_and_after_a_kill() {
         let (mut child, mut lines) = long(&program);
         let mut line = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
         let (begun, fresh) = (line(), signal == "-INT");
-        assert_eq!(begun["type"], "begun");
+        assert_eq!(begun["event"], "begun");
         assert_eq!(begun["steps"].as_u64().unwrap() == 0, fresh, "{begun}");
-        let progress = std::iter::repeat_with(line).find(|line| line["type"] == "progress").unwrap();
+        let progress = std::iter::repeat_with(line).find(|line| line["event"] == "progress").unwrap();
         if fresh {
             let (stage, step) = (&progress["value"]["stage"], &progress["value"]["step"]);
             assert_eq!((stage.as_str(), step.as_u64()), (Some("text"), Some(10)));

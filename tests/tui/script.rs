@@ -299,6 +299,7 @@ pub fn begin(studio: &mut Studio, run: u64, kept: Option<usize>, reused: bool) {
             kept: kept.map(|n| (0..n as u32).collect()),
             scores: None,
             reused,
+            notes: vec![],
         },
     );
     engine(studio, run, EventKind::Stage { stage: Stage::Generate, done: 0, total: 256 });

@@ -340,7 +340,7 @@ fn parts_that_are_not_there_are_refused() {
     }
     for (start, end, words) in [
         (4.5, 4.9, "ends at 0:04"),
-        (0.0, 5.5, "outside"),
+        (0.0, 5.5, "0:05.5 lies behind the end"),
         (1.01, 1.03, "no frame"),
         (1.0, 1.03, "only 1 frame"),
     ] {

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, value_parser};
 
 use crate::{
-    cli::args::RunArgs,
+    cli::args::{RunArgs, whole},
     model::shapes,
     record::{Failure, FailureClass},
 };
 
 /// Arguments of `bench`.
 #[derive(Debug, Default, Args)]
+#[command(mut_arg("method", |arg| arg.help("scenes: measure this one method; in place of --methods")))]
+#[command(mut_arg("set", |arg| arg.help("scenes: change one value of every method that has it, for example shape.length=3 (repeatable)")))]
 pub struct BenchArgs {
     /// What to measure
     #[arg(long, value_name = "SUITE", value_enum, default_value_t)]
@@ -26,7 +28,7 @@ pub struct BenchArgs {
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
     pub clips: Option<u32>,
     /// scenes: seed of the first clip; the following ones count up [default: 1000]
-    #[arg(long, allow_negative_numbers = true, value_name = "S")]
+    #[arg(long, allow_negative_numbers = true, value_name = "S", value_parser = whole)]
     pub first_seed: Option<u64>,
     /// scenes: try each of these values on one method; repeated, every combination
     #[arg(long, value_name = "AXIS.KEY=V,V,…")]
@@ -102,6 +104,9 @@ impl BenchArgs {
                     ("--max-pixels", run.max_pixels.is_some()),
                     ("--rope", run.rope.is_some()),
                     ("--max-new-tokens", run.max_new_tokens.is_some()),
+                    ("--temperature", run.temperature > 0.0),
+                    ("--top-p", run.top_p > 0.0 && run.top_p < 1.0),
+                    ("--seed", run.seed > 0),
                 ],
             ),
         };

@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
+    cli::new_file::is_full,
     record::{Failure, FailureClass},
     scenes::{
         Scene, encode,
         facts::{self, Facts},
     },
 };
+
+/// The way out of a full or write-protected folder.
+const ROOM: &str = "make room there, or point TMPDIR to another folder";
 
 /// Width and height in pixels.
 const SIZE: u32 = 224;
@@ -47,9 +51,9 @@ impl Workshop {
             }
         }
         outcome.map(|dir| Self { dir }).map_err(|e| Failure {
-            class: FailureClass::Input,
+            class: if is_full(&e) { FailureClass::Internal } else { FailureClass::Input },
             error: format!("cannot make a folder for clips in {}: {e}", base.display()),
-            hint: Some("free some space there, or point TMPDIR to a writable folder".into()),
+            hint: Some(ROOM.into()),
         })
     }
 
@@ -60,10 +64,17 @@ impl Workshop {
     pub fn render(&self, seed: u64) -> Result<Clip, Failure> {
         let scene = Scene::from_seed(seed);
         let path = self.dir.join(format!("{seed}.mp4"));
-        encode::mp4(&scene, &path, SIZE, SIZE).map_err(|e| Failure {
-            class: FailureClass::Input,
-            error: format!("the clip of seed {seed} cannot be rendered: {e}"),
-            hint: Some("`specreel doctor` says what this FFmpeg can do; is the disk full?".into()),
+        encode::mp4(&scene, &path, SIZE, SIZE).map_err(|e| match e.is_full() {
+            true => Failure {
+                class: FailureClass::Internal,
+                error: format!("no room for clips: {e}"),
+                hint: Some(ROOM.into()),
+            },
+            false => Failure {
+                class: FailureClass::Input,
+                error: format!("clips cannot be rendered: {e}"),
+                hint: Some("`specreel doctor` says what this FFmpeg can do".into()),
+            },
         })?;
         Ok(Clip { seed, path, truth: facts::of(&scene) })
     }

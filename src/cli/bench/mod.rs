@@ -31,7 +31,7 @@ use self::{
     runs::Runs,
     stop::Stop,
 };
-use super::{End, INTERRUPTED, Ports, config::Config, progress::Progress, resolve};
+use super::{End, Ports, config::Config, interrupted, progress::Progress, resolve, runtime};
 use crate::{
     record::{Failure, FailureClass, Trial},
     scenes::world::TRAINING_SEEDS,
@@ -59,8 +59,12 @@ pub fn run(mut args: BenchArgs, config: &Config, ports: &Ports) -> Result<i32, E
     let svg = args.svg.as_deref().map(|path| ResultFile::create(path, "--svg", args.force)).transpose()?;
     let lines = lines(&args)?;
     if !plan.skipped.is_empty() {
-        eprintln!("hint: without a drafter these are left out: {}", plan.skipped.join(", "));
+        tell!("hint: without a drafter these are left out: {}", plan.skipped.join(", "));
     }
+
+    plan.notes.iter().for_each(|note| tell!("note: {note}"));
+    let methods: Vec<&crate::speculate::Method> = plan.systems.iter().map(|system| &system.method).collect();
+    resolve::tell_unused(&args.run, &methods, args.json);
 
     let (engine, events) = (ports.engine)()?;
     if args.run.ignore_memory {
@@ -73,9 +77,9 @@ pub fn run(mut args: BenchArgs, config: &Config, ports: &Ports) -> Result<i32, E
     let mut report =
         Report { lines, svg, seeds, common: plan.common, systems: plan.systems, trials: Vec::new() };
     let mut progress = Progress::new(true);
-    tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    runtime()?.block_on(async {
         let Some(loaded) = runs.load(models, &mut progress).await? else {
-            return Err(End::Reported(INTERRUPTED));
+            return Err(End::Reported(interrupted()));
         };
         let Report { lines, systems, trials, seeds, .. } = &mut report;
         let mut sink = |trial: Trial| {
@@ -87,7 +91,7 @@ pub fn run(mut args: BenchArgs, config: &Config, ports: &Ports) -> Result<i32, E
             scenes::measure(systems, seeds.clone(), &mut runs, &mut clips, &mut progress, &mut sink).await;
         progress.clear();
         report.print(&loaded, matches!(whole, Ok(true)))?;
-        whole.map(|whole| if whole { 0 } else { INTERRUPTED })
+        whole.map(|whole| if whole { 0 } else { interrupted() })
     })
 }
 
@@ -105,7 +109,7 @@ fn seeds(args: &BenchArgs) -> Result<Range<u64>, Failure> {
         hint: Some(format!("the default is {FIRST_SEED}")),
     })?;
     if end > TRAINING_SEEDS.start {
-        eprintln!("hint: the embedded models were trained on seeds from {} on", TRAINING_SEEDS.start);
+        tell!("hint: the embedded models were trained on seeds from {} on", TRAINING_SEEDS.start);
     }
     Ok(first..end)
 }

@@ -10,7 +10,10 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    cli::{End, new_file::Named},
+    cli::{
+        End,
+        new_file::{Named, discard_empty},
+    },
     record::Failure,
 };
 
@@ -20,8 +23,8 @@ pub struct ResultFile {
     file: File,
     named: Named,
     path: PathBuf,
-    /// It was not there before, and nothing was written.
-    unused: bool,
+    /// It was not there before.
+    new: bool,
 }
 
 impl ResultFile {
@@ -31,7 +34,8 @@ impl ResultFile {
     /// It exists (class usage), or cannot be created (class input).
     pub fn create(path: &Path, flag: &'static str, force: bool) -> Result<ResultFile, Failure> {
         let named = Named { flag, what: "" };
-        Ok(ResultFile { file: named.open(path, force, true)?, named, path: path.into(), unused: !force })
+        let new = !path.exists();
+        Ok(ResultFile { file: named.open(path, force, true)?, named, path: path.into(), new })
     }
 
     /// Append text.
@@ -39,7 +43,6 @@ impl ResultFile {
     /// # Errors
     /// The file cannot be written (class internal: what was written before is kept).
     pub fn append(&mut self, text: &str) -> Result<(), Failure> {
-        self.unused = false;
         self.file.write_all(text.as_bytes()).map_err(|e| {
             self.named.broken(&self.path, &e, "what was written before is kept; is the disk full?")
         })
@@ -48,8 +51,8 @@ impl ResultFile {
 
 impl Drop for ResultFile {
     fn drop(&mut self) {
-        if self.unused {
-            let _ = std::fs::remove_file(&self.path);
+        if self.new {
+            discard_empty(&self.path);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::sweep::{self, Sweep};
 use crate::{
-    cli::resolve,
+    cli::{compare::sets, dirs::Dirs, own, resolve},
     model::ModelSpec,
     record::{Failure, FailureClass},
     speculate::{Method, MethodError},
@@ -22,7 +22,7 @@ pub struct System {
 }
 
 /// What to measure.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The systems, the baseline first.
     pub systems: Vec<System>,
@@ -30,6 +30,8 @@ pub struct Plan {
     pub common: String,
     /// Methods of `all` that were left out because they need a drafter.
     pub skipped: Vec<String>,
+    /// What people should know about the choice.
+    pub notes: Vec<String>,
 }
 
 impl Plan {
@@ -43,7 +45,7 @@ impl Plan {
         sweeps: &[String],
         models: &ModelSpec,
     ) -> Result<Plan, Failure> {
-        let mut plan = Plan { systems: Vec::new(), common: String::new(), skipped: Vec::new() };
+        let mut plan = Plan::default();
         plan.add(BASELINE, Method::preset(BASELINE)?);
         let sweeps = sweeps.iter().map(|text| Sweep::parse(text)).collect::<Result<Vec<_>, _>>()?;
         if sweeps.is_empty() {
@@ -59,6 +61,7 @@ impl Plan {
     }
 
     fn named(&mut self, methods: &str, sets: &[String], models: &ModelSpec) -> Result<(), Failure> {
+        let mut chosen = Vec::new();
         for name in methods.split(',').map(str::trim) {
             if name.is_empty() {
                 return Err(usage(
@@ -67,18 +70,22 @@ impl Plan {
                 ));
             }
             if name != "all" {
-                let method = changed(Method::find(name)?, sets, &[])?;
+                let method = own::find(name, Dirs::find().as_ref())?;
                 resolve::has_drafter(&method, models)?;
-                self.add(name, method);
+                chosen.push(method);
                 continue;
             }
             for preset in Method::presets().iter().filter(|m| m.name != BASELINE) {
-                let method = changed(preset.clone(), sets, &[])?;
-                match resolve::has_drafter(&method, models) {
-                    Ok(()) => self.add(&preset.name, method),
+                match resolve::has_drafter(preset, models) {
+                    Ok(()) => chosen.push(preset.clone()),
                     Err(_) => self.skipped.push(preset.name.clone()),
                 }
             }
+        }
+        self.notes = sets::apply(&mut chosen, sets)?;
+        for method in chosen {
+            resolve::has_drafter(&method, models)?;
+            self.add(&own::label(&method), method);
         }
         Ok(())
     }
@@ -94,7 +101,7 @@ impl Plan {
         let Some(name) = one else {
             return Err(usage("--sweep needs one method".into(), "name it, for example --methods lvspec"));
         };
-        let base = Method::find(name)?;
+        let base = own::find(name, Dirs::find().as_ref())?;
         self.common = name.into();
         for point in sweep::grid(sweeps)? {
             let method = changed(base.clone(), sets, &point)?;
@@ -107,6 +114,10 @@ impl Plan {
     /// Add a system that is not there yet. A name that another method has gets a number.
     fn add(&mut self, name: &str, method: Method) {
         if self.systems.iter().any(|s| s.method == method) {
+            // The baseline is always there.
+            if name != BASELINE && self.systems.iter().any(|s| s.label == name) {
+                self.notes.push(format!("{name} is named twice and run once"));
+            }
             return;
         }
         let taken = |label: &str| self.systems.iter().any(|s| s.label == label);
@@ -121,6 +132,11 @@ fn changed(method: Method, sets: &[String], point: &[String]) -> Result<Method, 
     let both = || sets.iter().chain(point).map(String::as_str);
     method.with_sets(both()).map_err(|error| {
         let hint = error.hint();
+        let hint = if point.is_empty() {
+            hint
+        } else {
+            hint.replace("--set acceptance.lambda=0.5", "--sweep acceptance.lambda=0,0.5")
+        };
         let class = error.class();
         let error = match error {
             // What was typed, with the flag that it was typed after.

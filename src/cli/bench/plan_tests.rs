@@ -32,7 +32,13 @@ fn the_baseline_is_first_and_never_twice() {
     assert_eq!(all, plan(Some("all"), &[], &[]).unwrap());
     assert_eq!(all.common, "");
     assert_eq!(plan(Some("naive"), &["shape.length=3"], &[]).unwrap().common, "with shape.length=3");
-    assert_eq!(labels(&plan(Some("naive, naive"), &[], &[]).unwrap()), ["autoregressive", "naive"]);
+    let twice = plan(Some("naive, naive"), &[], &[]).unwrap();
+    assert_eq!(labels(&twice), ["autoregressive", "naive"]);
+    assert_eq!(twice.notes, ["naive is named twice and run once"]);
+    // As `compare` does, `--set` changes every method that has the key.
+    let some = plan(Some("naive,naive-tree"), &["shape.length=3"], &[]).unwrap();
+    assert_eq!(labels(&some), ["autoregressive", "naive*", "naive-tree"]);
+    assert_eq!(some.notes, ["--set shape.length=3 changes only naive"]);
 }
 
 #[test]
@@ -94,12 +100,7 @@ fn what_cannot_be_is_said_before_anything_runs() {
             "--sweep acceptance.lambda=abc for method `lvspec`: ",
         ),
         (Some("lvspec"), &[], &["acceptance.lambda=2"], "must be 0 to 1"),
-        (
-            Some("naive"),
-            &["acceptance.lambda=1"],
-            &[],
-            "--set acceptance.lambda=1 for method `naive`: unknown key",
-        ),
+        (Some("naive"), &["acceptance.lambda=1"], &[], "--set acceptance.lambda=1 fits none of the methods"),
     ] {
         let failure = plan(methods, sets, sweeps).unwrap_err();
         assert!(failure.error.contains(part), "{}", failure.error);

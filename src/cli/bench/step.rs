@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{args::BenchArgs, output::Lines, stop::Stop};
 use crate::{
-    cli::{End, INTERRUPTED, grid::grid, progress::Progress},
+    cli::{End, grid::grid, interrupted, progress::Progress},
     model::{
         ModelSpec, Place,
         checkpoint::Checkpoint,
@@ -134,7 +134,7 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
             std::io::stdout().write_all(table(&curves, &target_row).as_bytes())?;
         }
         if stop.asked() {
-            return Ok(INTERRUPTED);
+            return Ok(interrupted());
         }
         if role == "target" {
             target_row = curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect();

@@ -22,7 +22,8 @@ pub struct CompareArgs {
     /// Which part of it.
     #[command(flatten)]
     pub span: SpanArgs,
-    /// Methods: names of `specreel methods`, or TOML files; autoregressive is always run, and first
+    /// Methods: names of `specreel methods`, or TOML files; autoregressive is always run, and first [default:
+    /// autoregressive,naive,sd-uniform,lvspec,fly; without a small model autoregressive,lvspec-self]
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     pub methods: Option<Vec<String>>,
     /// Run all methods N times in turn; the run of median speed stands for each

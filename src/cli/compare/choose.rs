@@ -2,13 +2,13 @@
 
 use super::sets;
 use crate::{
-    cli::resolve,
+    cli::{dirs::Dirs, own, resolve},
     model::ModelSpec,
     record::{Failure, FailureClass},
     speculate::{Drafter, Method},
 };
 
-/// Compared where nobody says what.
+/// Compared where nobody says what; `--help` and the README name them.
 const DEFAULT: [&str; 5] = ["autoregressive", "naive", "sd-uniform", "lvspec", "fly"];
 
 /// As [`DEFAULT`], where there is no small model.
@@ -19,6 +19,8 @@ const DEFAULT_ALONE: [&str; 2] = ["autoregressive", "lvspec-self"];
 pub struct Chosen {
     /// The methods; the first is the target decoding alone.
     pub methods: Vec<Method>,
+    /// How each of them is called; no two alike.
+    pub labels: Vec<String>,
     /// What people should know about the choice.
     pub notes: Vec<String>,
 }
@@ -26,7 +28,7 @@ pub struct Chosen {
 /// The methods of these names with these changes. Baseline first: it is what the others are measured against.
 ///
 /// # Errors
-/// A method cannot be, is named twice or needs a drafter that there is not; none is named; a change fits none.
+/// A method cannot be, or needs a drafter that there is not; none is named; a change fits none.
 pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) -> Result<Chosen, Failure> {
     let mut methods = match names {
         Some(names) => named(names)?,
@@ -41,28 +43,38 @@ pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) ->
             notes.push("autoregressive is added: the others are measured against it".to_owned());
         }
     }
-    for (i, method) in methods.iter().enumerate() {
-        if methods[..i].iter().any(|other| other.name == method.name) {
-            return Err(usage(
-                format!("two of the compared methods are called `{}`", method.name),
-                "name every method once; a changed copy in a file needs a `name` of its own",
-            ));
+    let mut unique: Vec<Method> = Vec::new();
+    for method in methods {
+        if unique.contains(&method) {
+            notes.push(format!("{} is named twice and run once", method.name));
+            continue;
         }
-        resolve::has_drafter(method, models)?;
+        resolve::has_drafter(&method, models)?;
+        unique.push(method);
     }
+    let mut methods = unique;
     notes.extend(sets::apply(&mut methods, sets)?);
-    Ok(Chosen { methods, notes })
+    let mut labels: Vec<String> = Vec::new();
+    for method in &methods {
+        // As in `bench`: a name that another method has gets a number.
+        let label = own::label(method);
+        let numbered = (2..).map(|n| format!("{label} ({n})"));
+        let free = std::iter::once(label.clone()).chain(numbered).find(|label| !labels.contains(label));
+        labels.extend(free);
+    }
+    Ok(Chosen { methods, labels, notes })
 }
 
 fn named(names: &[String]) -> Result<Vec<Method>, Failure> {
-    let names: Vec<&str> = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
-    if names.is_empty() {
+    let names: Vec<&str> = names.iter().map(|name| name.trim()).collect();
+    if names.contains(&"") {
         return Err(usage(
-            "--methods names no method".into(),
+            format!("--methods \"{}\" has an empty name", names.join(",")),
             "write for example --methods naive,lvspec; `specreel methods` lists what there is",
         ));
     }
-    names.into_iter().map(|name| Ok(Method::find(name)?)).collect()
+    let dirs = Dirs::find();
+    names.into_iter().map(|name| own::find(name, dirs.as_ref())).collect()
 }
 
 fn preset(names: &[&str]) -> Result<Vec<Method>, Failure> {
@@ -95,7 +107,7 @@ mod tests {
     }
 
     fn names(chosen: &Chosen) -> Vec<&str> {
-        chosen.methods.iter().map(|m| m.name.as_str()).collect()
+        chosen.labels.iter().map(String::as_str).collect()
     }
 
     #[test]
@@ -110,6 +122,20 @@ mod tests {
     }
 
     #[test]
+    fn a_method_that_is_named_twice_is_run_once_and_that_is_told() {
+        for twice in ["naive,fly,naive", "autoregressive,autoregressive"] {
+            let chosen = choose(twice).unwrap();
+            let one = twice.split(',').next().unwrap();
+            assert_eq!(names(&chosen).iter().filter(|name| **name == one).count(), 1);
+            assert!(
+                chosen.notes.contains(&format!("{one} is named twice and run once")),
+                "{:?}",
+                chosen.notes
+            );
+        }
+    }
+
+    #[test]
     fn without_names_there_is_a_sensible_set() {
         let chosen = methods(None, &[], &spec(true)).unwrap();
         assert_eq!(names(&chosen), DEFAULT);
@@ -120,10 +146,9 @@ mod tests {
     #[test]
     fn what_cannot_be_compared_is_refused() {
         for (names, part) in [
-            ("", "names no method"),
-            (" , ", "names no method"),
-            ("naive,fly,naive", "two of the compared methods are called `naive`"),
-            ("autoregressive,autoregressive", "called `autoregressive`"),
+            ("", "has an empty name"),
+            (" , ", "has an empty name"),
+            ("naive,,fly", "has an empty name"),
             ("naive,lvspce", "unknown method `lvspce`"),
         ] {
             let failure = choose(names).unwrap_err();

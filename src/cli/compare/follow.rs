@@ -51,7 +51,7 @@ impl<O: Write, E: Write> Follower<'_, O, E> {
     pub async fn all(&mut self, requests: Vec<RunRequest>, runs: &mut [RunRecord]) -> Result<Ending, End> {
         let total = requests.len();
         for (at, request) in requests.into_iter().enumerate() {
-            let name = &request.method.name;
+            let name = &runs[at].method;
             if runs.iter().any(|run| run.method == *name && run.failure().is_some()) {
                 continue;
             }

@@ -92,6 +92,7 @@ fn play(answer: fn(u64) -> Option<EventKind>, interrupt: &Interrupt) -> Played {
         session: None,
         limit: 8,
         written: 0,
+        noted: Vec::new(),
     };
     let grace = Duration::from_millis(20);
     let mut follower = Follower { events, engine: &engine, teller, interrupt, current: &current, grace };

@@ -11,7 +11,7 @@ mod differences;
 mod follow;
 mod page;
 mod page_file;
-mod sets;
+pub mod sets;
 mod table;
 mod teller;
 mod text;
@@ -35,12 +35,13 @@ use page_file::PageFile;
 use teller::Teller;
 
 use super::{
-    End, INTERRUPTED, Ports, caption, config::Config, interrupt::Interrupt, progress::Progress, report,
-    resolve, session::SessionFile, terminal,
+    End, Ports, caption, config::Config, interrupt::Interrupt, interrupted, progress::Progress, report,
+    resolve, runtime, session::SessionFile, terminal,
 };
 use crate::{
     engine::{Command, RunRequest},
     record::{Comparison, Failure, RunRecord},
+    speculate::{Acceptance, Method},
 };
 
 /// Compare methods on one video.
@@ -59,11 +60,13 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
     let page = html.as_deref().map(|path| PageFile::claim(path, output.force)).transpose()?;
     let session = output.save.as_deref().map(|path| SessionFile::create(path, output.force)).transpose()?;
     let quiet = output.quiet || output.json;
+    let compared: Vec<&Method> = chosen.methods.iter().collect();
+    resolve::tell_unused(&run, &compared, quiet);
     if !quiet {
-        chosen.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        chosen.notes.iter().for_each(|note| tell!("note: {note}"));
     }
 
-    let baseline = chosen.methods[0].name.clone();
+    let baseline = chosen.labels[0].clone();
     let in_turn = (0..repeat).flat_map(|_| &chosen.methods);
     let requests: Vec<RunRequest> = (1..)
         .zip(in_turn)
@@ -75,8 +78,11 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
             ..request.clone()
         })
         .collect();
-    let mut runs: Vec<RunRecord> =
-        requests.iter().map(|r| RunRecord::new(r.run, &r.method.name, r.method.lossless())).collect();
+    let mut runs: Vec<RunRecord> = requests
+        .iter()
+        .zip(chosen.labels.iter().cycle())
+        .map(|(request, label)| RunRecord::new(request.run, label, request.method.lossless()))
+        .collect();
 
     let interrupt = Interrupt::default();
     let current = Arc::new(AtomicU64::new(1));
@@ -91,6 +97,7 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
         session,
         limit: request.max_new_tokens,
         written: 0,
+        noted: Vec::new(),
     };
     if run.ignore_memory {
         engine.send(Command::IgnoreMemory)?;
@@ -104,18 +111,19 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
         current: &current,
         grace: caption::GRACE,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let runtime = runtime()?;
     let ending = runtime.block_on(follower.all(requests, &mut runs))?;
     drop(follower);
 
+    let draws = |method: &Method| method.acceptance == (Acceptance::Sampled {});
+    let sampled = request.text.temperature > 0.0 && chosen.methods.iter().any(draws);
     let comparison = Comparison::of(&runs, &baseline);
     // The page first: whoever reads stdout may have had enough.
     if let Some(mut page) = page
         && comparison.has_figures()
     {
         let video = video.to_string_lossy();
-        let temperature = request.text.temperature;
-        let about = page::About { video: &video, span: request.span, prompt: &request.prompt, temperature };
+        let about = page::About { video: &video, span: request.span, prompt: &request.prompt, sampled };
         page.write(&page::page(&about, &comparison, &runs))?;
     }
     let mut stdout = io::stdout().lock();
@@ -130,7 +138,7 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
         stdout.write_all(&[&line[..], b"\n"].concat())?;
     } else if comparison.has_figures() {
         let look = text::Look { width: terminal::columns(), color: terminal::color_stdout(output.color) };
-        let whole = text::text(&comparison, &runs, request.text.temperature, &look);
+        let whole = text::text(&comparison, &runs, sampled, &look);
         stdout.write_all(whole.as_bytes())?;
     }
     stdout.flush()?;
@@ -139,9 +147,9 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
         Ending::Broken(failure) => Err(failure.into()),
         Ending::Interrupted => {
             if !quiet {
-                eprintln!("interrupted");
+                tell!("interrupted");
             }
-            Ok(INTERRUPTED)
+            Ok(interrupted())
         }
         Ending::Whole => Ok(failed.unwrap_or(0)),
     }

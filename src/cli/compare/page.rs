@@ -25,8 +25,8 @@ pub struct About<'a> {
     pub span: Option<Span>,
     /// The prompt.
     pub prompt: &'a str,
-    /// Temperature of the text.
-    pub temperature: f32,
+    /// One of the methods accepts by sampling, and the text is sampled.
+    pub sampled: bool,
 }
 
 /// The whole page.
@@ -37,7 +37,7 @@ pub fn page(about: &About<'_>, comparison: &Comparison, runs: &[RunRecord]) -> S
     let telling = runs.iter().find(|run| run.drafter.is_some() && !run.own_drafter);
     let telling = telling.or_else(|| runs.iter().find(|run| !run.target.is_empty()));
     let models = telling.map(models).unwrap_or_default();
-    let notes = escape(&notes(comparison, about.temperature).join(" ")).into_owned();
+    let notes = escape(&notes(comparison, about.sampled).join(" ")).into_owned();
     let sections: String = comparison.rows.iter().map(|row| section(comparison, row, runs)).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

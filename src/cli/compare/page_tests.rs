@@ -24,7 +24,7 @@ fn runs() -> Vec<RunRecord> {
 
 fn made() -> String {
     let runs = runs();
-    let about = About { video: "a&b<i>.mp4", span: None, prompt: "what? </p>", temperature: 0.0 };
+    let about = About { video: "a&b<i>.mp4", span: None, prompt: "what? </p>", sampled: false };
     page(&about, &Comparison::of(&runs, "plain"), &runs)
 }
 

@@ -52,7 +52,7 @@ fn takers(methods: &[Method], set: &str) -> Result<Vec<usize>, Failure> {
     let takers: Vec<usize> =
         (0..methods.len()).filter(|&i| drafts(&methods[i]) && has(&methods[i])).collect();
     if takers.is_empty() {
-        return Err(usage(format!("--set {set} fits none of the compared methods"), &whose(axis, key)));
+        return Err(usage(format!("--set {set} fits none of the methods"), &whose(axis, key)));
     }
     Ok(takers)
 }

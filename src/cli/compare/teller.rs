@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::{
-    cli::{color, printer::PrintError, progress::Progress, session::SessionFile},
+    cli::{color, own, printer::PrintError, progress::Progress, session::SessionFile},
     record::{Event, EventKind, Stage},
 };
 
@@ -21,6 +21,8 @@ pub struct Teller<O, E> {
     pub limit: usize,
     /// Tokens of the running run.
     pub written: u64,
+    /// Notes that were told.
+    pub noted: Vec<String>,
 }
 
 impl<O: Write, E: Write> Teller<O, E> {
@@ -41,7 +43,7 @@ impl<O: Write, E: Write> Teller<O, E> {
         }
         match &event.kind {
             EventKind::Started { method, lossless, target, drafter, device, dtype, .. } => {
-                let name = method["name"].as_str().unwrap_or("?");
+                let name = own::label_of(method);
                 let mark = if *lossless { "lossless" } else { "lossy" };
                 let with = drafter.as_ref().map(|d| format!(" with {d}")).unwrap_or_default();
                 let (at, total) = place;
@@ -54,7 +56,14 @@ impl<O: Write, E: Write> Teller<O, E> {
                 self.progress.stage(Stage::Generate, self.written, self.limit as u64);
             }
             EventKind::Done { .. } | EventKind::Failed(_) => self.close()?,
-            EventKind::Ready { .. } | EventKind::Prompt { .. } => {}
+            EventKind::Ready { notes, .. } | EventKind::Prompt { notes, .. } => {
+                for note in notes {
+                    if !self.noted.contains(note) {
+                        self.say(&format!("note: {note}\n"));
+                        self.noted.push(note.clone());
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -114,6 +123,7 @@ mod tests {
             session: None,
             limit: 8,
             written: 0,
+            noted: Vec::new(),
         };
         for event in events {
             teller.event(event, (2, 5)).unwrap();

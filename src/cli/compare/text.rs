@@ -24,9 +24,9 @@ impl Look {
 }
 
 /// All of it.
-pub fn text(comparison: &Comparison, runs: &[RunRecord], temperature: f32, look: &Look) -> String {
+pub fn text(comparison: &Comparison, runs: &[RunRecord], sampled: bool, look: &Look) -> String {
     let (table, left_out) = table(comparison, look);
-    let mut notes = notes(comparison, temperature);
+    let mut notes = notes(comparison, sampled);
     if !left_out.is_empty() {
         notes.push(format!("Left out for lack of room: {}.", left_out.join(", ")));
     }
@@ -35,7 +35,8 @@ pub fn text(comparison: &Comparison, runs: &[RunRecord], temperature: f32, look:
 }
 
 /// What the figures mean, in sentences.
-pub fn notes(comparison: &Comparison, temperature: f32) -> Vec<String> {
+/// `sampled`: one of the methods accepts by sampling, and the text is sampled.
+pub fn notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
     // Not what was asked for: an interrupt may have come before.
     let passes = comparison.rows.iter().map(|row| row.runs.len()).max().unwrap_or(0);
     let baseline = &comparison.baseline;
@@ -51,8 +52,11 @@ pub fn notes(comparison: &Comparison, temperature: f32) -> Vec<String> {
     if passes > 1 {
         notes.push(format!("Figures are of the run of median speed out of {passes}."));
     }
-    if temperature > 0.0 {
-        notes.push("When sampling, a lossless method keeps the distribution, not the text.".into());
+    if sampled {
+        notes.push(
+            "A method that accepts by sampling keeps the distribution, not the text; the other lossless ones keep both."
+                .into(),
+        );
     }
     notes
 }
@@ -66,13 +70,13 @@ mod tests {
     fn the_notes_say_what_the_figures_are() {
         let done =
             |run| RunRecord { state: RunState::Done(StopReason::Eos), ..RunRecord::new(run, "plain", true) };
-        assert_eq!(notes(&Comparison::of(&[done(1)], "plain"), 0.0).len(), 1);
+        assert_eq!(notes(&Comparison::of(&[done(1)], "plain"), false).len(), 1);
         let waiting = RunRecord::new(3, "plain", true);
-        let all = notes(&Comparison::of(&[done(1), done(2), waiting], "plain"), 0.5).join(" ");
+        let all = notes(&Comparison::of(&[done(1), done(2), waiting], "plain"), true).join(" ");
         for part in ["against plain", "out of 2", "sampling"] {
             assert!(all.contains(part), "{all}");
         }
         let comparison = Comparison::of(&[RunRecord::new(1, "plain", true)], "plain");
-        assert_eq!(notes(&comparison, 0.0), ["There are no speedups: plain did not finish."]);
+        assert_eq!(notes(&comparison, false), ["There are no speedups: plain did not finish."]);
     }
 }

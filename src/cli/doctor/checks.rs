@@ -176,6 +176,20 @@ fn writable(dir: &Path) -> bool {
     made && std::fs::remove_file(&probe).is_ok()
 }
 
+/// What is wrong with the user's `config.toml`; nothing if nothing is.
+pub fn configuration(config: &Result<Config, Failure>) -> Vec<Finding> {
+    // A file that cannot be read stops every command that takes something from it, a value only those that need it.
+    let (state, failures) = match config {
+        Ok(config) => (State::Warn, config.mistakes()),
+        Err(failure) => (State::Bad, vec![failure.clone()]),
+    };
+    let finding = |failure: Failure| {
+        let finding = Finding::new("Directories", "config.toml", state, failure.error);
+        failure.hint.into_iter().fold(finding, Finding::hint)
+    };
+    failures.into_iter().map(finding).collect()
+}
+
 /// Which models there are, and whether they load.
 pub fn models(args: &DoctorArgs, config: &Config, ports: &Ports) -> Vec<Finding> {
     const AREA: &str = "Models";
@@ -197,6 +211,11 @@ pub fn models(args: &DoctorArgs, config: &Config, ports: &Ports) -> Vec<Finding>
         None => Finding::new(AREA, "drafter", State::Warn, "none")
             .hint("methods with a small model need --drafter DIR"),
     });
+    findings.extend(spec.heads.iter().map(|head| {
+        let recipe = resolve::recipe(head)
+            .map_or("trained layer".into(), |recipe| format!("{recipe:?}").to_lowercase());
+        Finding::new(AREA, recipe, State::Good, head.display().to_string())
+    }));
     findings.push(match load(spec, ports) {
         Ok(words) => Finding::new(AREA, "loading", State::Good, words),
         Err(failure) => bad("loading", failure),

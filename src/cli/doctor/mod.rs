@@ -48,12 +48,14 @@ impl Finding {
 }
 
 /// Look at everything. Exit code 0 if captions can be written, 3 if something that they need does not work.
-pub fn run(args: &DoctorArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+pub fn run(args: &DoctorArgs, ports: &Ports) -> Result<i32, End> {
+    let config = Config::load();
     let mut findings = checks::build();
     findings.extend(checks::ffmpeg());
     findings.extend(checks::terminal());
     findings.extend(checks::directories());
-    findings.extend(checks::models(args, config, ports));
+    findings.extend(checks::configuration(&config));
+    findings.extend(checks::models(args, &config.unwrap_or_default(), ports));
     let text = if args.json {
         let line = serde_json::to_string(
             &serde_json::json!({ "version": super::args::VERSION, "findings": findings }),

@@ -32,15 +32,18 @@ pub fn maps(sight: &Sight, width: usize) -> String {
 
 /// What the characters mean.
 pub fn legend(sight: &Sight, width: usize) -> String {
-    let sample = if sight.range().is_some() { '=' } else { PLAIN[1] };
-    let dropped = if sight.range().is_some() { '=' } else { PLAIN[0] };
     let roomy = is_roomy(sight, width);
-    let mut out =
-        format!("{} kept, {} dropped", cell(sample, true, roomy).trim(), cell(dropped, false, roomy).trim());
-    if sight.range().is_some() {
-        out += &format!("; scores from low to high: {}", RAMP.map(String::from).join(" "));
+    let sample = |character, kept| cell(character, kept, roomy).trim().to_owned();
+    if sight.range().is_none() {
+        return format!("{} kept, {} dropped", sample(PLAIN[1], true), sample(PLAIN[0], false));
     }
-    out
+    // No sign of the scores: any of them may be kept or dropped.
+    let ramp = RAMP.map(String::from).join(" ");
+    format!(
+        "{} kept, {} dropped; x is the score, from low to high: {ramp}",
+        sample('x', true),
+        sample('x', false)
+    )
 }
 
 /// Whether a frame's cells have three columns each.
@@ -107,7 +110,7 @@ mod tests {
         let plain = Sight { scores: None, ..sight() };
         assert!(maps(&plain, 80).contains("\n .  .          .  .          .  .\n[#][#]"));
         assert_eq!(legend(&plain, 80), "[#] kept, . dropped");
-        assert!(legend(&sight(), 5).starts_with("== kept, = dropped; scores from low to high: . :"));
+        assert!(legend(&sight(), 5).starts_with("xx kept, x dropped; x is the score, from low to high: . :"));
     }
 
     #[test]

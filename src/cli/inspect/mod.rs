@@ -31,11 +31,12 @@ use sight::Sight;
 use summary::{Drawn, Summary};
 
 use super::{
-    End, INTERRUPTED, Ports, config::Config, interrupt::Interrupt, progress::Progress, resolve, terminal,
+    End, Ports, color, config::Config, interrupt::Interrupt, interrupted as code, progress::Progress,
+    resolve, runtime, terminal,
 };
 use crate::{
     engine::{Command, RunRequest},
-    record::{Failure, FailureClass},
+    record::{EventKind, Failure, FailureClass},
 };
 
 /// Columns of text that goes to no terminal.
@@ -46,6 +47,7 @@ pub fn run(args: &InspectArgs, config: &Config, ports: &Ports) -> Result<i32, En
     let resolve::Caption { models, mut request } =
         resolve::caption(&args.video, args.span, &args.run, config)?;
     sight::has_eyes(&request.method, &models)?;
+    resolve::tell_unused(&args.run, &[&request.method], args.quiet || args.json);
     request.max_new_tokens = 1;
     let file = args.png.as_deref().map(|path| PngFile::claim(path, args.force)).transpose()?;
 
@@ -61,11 +63,14 @@ pub fn run(args: &InspectArgs, config: &Config, ports: &Ports) -> Result<i32, En
     }
     engine.send(Command::Load(models))?;
     engine.send(Command::Run(Box::new(request.clone())))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let runtime = runtime()?;
     let watching = watch::watch(&mut events, engine.as_ref(), id, &mut progress, &interrupt);
     let watched = runtime.block_on(watching);
     progress.clear();
     let Some(watched) = watched?.filter(|_| !interrupt.asked()) else { return Ok(interrupted(args)) };
+    if let (EventKind::Prompt { notes, .. }, false) = (&watched.prompt.kind, args.quiet || args.json) {
+        notes.iter().for_each(|note| tell!("note: {}", color::plain(note)));
+    }
     let Some(sight) = Sight::of(&watched.prompt.kind) else {
         return Err(internal("the engine said nothing about the prompt".into()).into());
     };
@@ -78,7 +83,7 @@ pub fn run(args: &InspectArgs, config: &Config, ports: &Ports) -> Result<i32, En
         };
         if !args.quiet && !args.json {
             let (frames, summary::Picture { width, height, .. }) = (picture.frames.len(), &picture);
-            eprintln!("wrote {}: {width} x {height} pixels, {frames} frames", path.display());
+            tell!("wrote {}: {width} x {height} pixels, {frames} frames", path.display());
         }
         summary.picture = Some(picture);
     }
@@ -130,9 +135,9 @@ fn write(
 
 fn interrupted(args: &InspectArgs) -> i32 {
     if !args.quiet && !args.json {
-        eprintln!("interrupted");
+        tell!("interrupted");
     }
-    INTERRUPTED
+    code()
 }
 
 fn internal(error: String) -> Failure {

@@ -6,9 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{cli::new_file::Named, record::Failure};
+use crate::{
+    cli::new_file::Named,
+    record::{Failure, FailureClass},
+};
 
 const PICTURE: Named = Named { flag: "--png", what: "the picture to " };
+
+/// Names of other kinds of pictures.
+const OTHERS: [&str; 9] = ["jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "svg", "avif"];
 
 /// A place for a picture. Until [`PngFile::write`] nothing is there that was not there before.
 #[derive(Debug)]
@@ -25,6 +31,14 @@ impl PngFile {
     /// It exists (class usage), is no file that can be replaced, or its folder cannot be written (class input).
     pub fn claim(path: &Path, force: bool) -> Result<PngFile, Failure> {
         let refuse = |what: &str| Err(PICTURE.unwritable(path, &what));
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_lowercase();
+        if OTHERS.contains(&extension.as_str()) {
+            return Err(Failure {
+                class: FailureClass::Usage,
+                error: format!("--png writes a PNG file, and {} is named as another kind", path.display()),
+                hint: Some(format!("write for example --png {}", path.with_extension("png").display())),
+            });
+        }
         // A link is followed: what it points to is replaced, not the link.
         let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&whole) {
@@ -77,7 +91,6 @@ impl PngFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::FailureClass;
 
     fn names(dir: &Path) -> Vec<String> {
         fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
@@ -120,6 +133,13 @@ mod tests {
             assert_eq!(failure.class, FailureClass::Input);
             assert!(failure.error.contains(part), "{}", failure.error);
         }
+    }
+
+    #[test]
+    fn another_kind_of_picture_is_refused() {
+        let failure = PngFile::claim(Path::new("seen.JPG"), true).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Usage);
+        assert!(failure.hint.unwrap().contains("--png seen.png"));
     }
 
     #[cfg(unix)]

@@ -142,6 +142,7 @@ pub mod tests {
             kept,
             scores,
             reused: false,
+            notes: vec![],
         }
     }
 

@@ -93,6 +93,7 @@ mod tests {
             kept: None,
             scores: None,
             reused: false,
+            notes: vec![],
         }
     }
 

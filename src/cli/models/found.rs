@@ -68,24 +68,37 @@ pub fn all(config: &Config) -> Vec<Found> {
     found
 }
 
-/// The directory that a user means: one that is there, or a model of the cache by its id.
+/// An embedded model by the name of its directory, such as `demo-target`.
+fn embedded(named: &Path) -> Option<PathBuf> {
+    named.to_str().filter(|name| name.starts_with("demo-"))?;
+    let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())).ok()?;
+    let mut all = [demo.target, demo.drafter].into_iter().chain(demo.heads);
+    all.find(|dir| dir.file_name() == Some(named.as_os_str()))
+}
+
+/// The directory that a user means: one that is there, an embedded model by its name, or a model of the cache by its id.
 ///
 /// # Errors
 /// What is wrong, and the way out.
 pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
     let layout = "name a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout), or a model's id";
+    if !named.exists()
+        && let Some(dir) = embedded(named)
+    {
+        return Ok(dir);
+    }
     let id = named.to_str().and_then(|text| ModelId::parse(text).ok());
     match (std::fs::metadata(named), id) {
         (Ok(about), _) if about.is_dir() => Ok(named.to_owned()),
         (Ok(_), _) => Err(("it is a file, not a directory".into(), layout.into())),
         (Err(e), Some(id)) if e.kind() == std::io::ErrorKind::NotFound => {
-            let found = Settings::from_env().cache.and_then(|root| Cache::new(root).find(&id));
-            found.ok_or_else(|| {
-                (
-                    "no such directory, and no such model in the cache".into(),
-                    format!("specreel models pull {id}"),
-                )
-            })
+            let settings = Settings::from_env();
+            let pull = match settings.offline {
+                false => format!("specreel models pull {id}"),
+                true => format!("HF_HUB_OFFLINE is set; without it: specreel models pull {id}"),
+            };
+            let found = settings.cache.and_then(|root| Cache::new(root).find(&id));
+            found.ok_or_else(|| ("no such directory, and no such model in the cache".into(), pull))
         }
         (Err(e), None) if e.kind() == std::io::ErrorKind::NotFound => {
             Err(("no such directory".into(), layout.into()))

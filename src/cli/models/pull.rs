@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::found;
 use crate::{
-    cli::{End, INTERRUPTED, color, config::Config, interrupt::Interrupt},
+    cli::{End, color, config::Config, interrupt::Interrupt, interrupted},
     model::{
         config::VlConfig,
         hub::{Hub, HubError, ModelId, Progress, Settings, Watch},
@@ -31,8 +31,8 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     let pulled = match outcome {
         Ok(pulled) => pulled,
         Err(HubError::Cancelled) => {
-            eprintln!("stopped; the next pull of {id} goes on from here");
-            return Ok(INTERRUPTED);
+            tell!("stopped; the next pull of {id} goes on from here");
+            return Ok(interrupted());
         }
         Err(error) => return Err(End::Failed(error.into())),
     };
@@ -50,9 +50,9 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     } else {
         format!("{} fetched", bytes(pulled.fetched))
     };
-    eprintln!("{id}: {} files, {}, {fetched}", pulled.files, bytes(pulled.bytes));
+    tell!("{id}: {} files, {}, {fetched}", pulled.files, bytes(pulled.bytes));
     if let Some(hint) = found::suggestion(&pulled.dir, config) {
-        eprintln!("hint: {}", color::plain(&hint));
+        tell!("hint: {}", color::plain(&hint));
     }
     writeln!(out, "{}", pulled.dir.display())?;
     Ok(0)

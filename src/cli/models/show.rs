@@ -8,8 +8,17 @@ use super::{found, parameters};
 use crate::{
     cli::{End, color, config::Config, grid::columns},
     engine::memory,
-    model::about::{EXAMPLE, Inspection},
-    record::{Failure, FailureClass, units::bytes},
+    model::{
+        about::{EXAMPLE, Inspection},
+        checkpoint::Checkpoint,
+        hub::name_of,
+        sparrow::{Recipe, SparrowConfig},
+    },
+    record::{
+        Failure, FailureClass,
+        units::{self, bytes},
+    },
+    speculate::{Drafter, Method},
 };
 
 /// Say everything about a model. Exit code 3 if it cannot be used.
@@ -19,6 +28,9 @@ pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
         error: format!("model {}: {what}", model.display()),
         hint: Some(hint),
     })?;
+    if SparrowConfig::is_in(&dir) {
+        return layer(&dir, as_json);
+    }
     let inspection = Inspection::of(&dir);
     let drafters: Vec<String> = match inspection.problems.is_empty() {
         true => found::drafters(&dir, config).into_iter().map(|found| found.name).collect(),
@@ -36,6 +48,54 @@ pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(if inspection.problems.is_empty() { 0 } else { 3 })
+}
+
+/// A layer that was trained to draft for one target.
+fn layer(dir: &Path, as_json: bool) -> Result<i32, End> {
+    let config = SparrowConfig::read(dir).map_err(Failure::from)?;
+    let bytes = Checkpoint::open(dir).map_err(Failure::from)?.bytes();
+    let recipe = match config.recipe {
+        Recipe::Sparrow => "sparrow",
+        Recipe::Msd => "msd",
+    };
+    let name = name_of(dir);
+    let text = if as_json {
+        let value = json!({
+            "name": name, "dir": dir, "kind": "trained layer", "recipe": recipe, "target": config.target,
+            "bytes": bytes, "problems": []
+        });
+        format!("{value}\n")
+    } else {
+        let methods = Method::presets().iter().filter(
+            |method| matches!(method.drafter, Drafter::Sparrow { recipe } if recipe == config.recipe),
+        );
+        let methods: Vec<&str> = methods.map(|method| method.name.as_str()).collect();
+        let mark = &config.target;
+        let rows = [
+            ("directory", dir.display().to_string()),
+            ("kind", format!("a layer trained to draft for one target (recipe {recipe})")),
+            (
+                "target",
+                format!(
+                    "{}: {} layers, {} wide, {} embeddings",
+                    mark.name, mark.num_hidden_layers, mark.hidden_size, mark.vocab_size
+                ),
+            ),
+            ("files", units::bytes(bytes)),
+            ("methods", methods.join(", ")),
+        ];
+        let rows: Vec<Vec<String>> =
+            rows.map(|(name, value)| vec![name.to_owned(), color::plain(&value).into_owned()]).to_vec();
+        let shown = dir.display().to_string();
+        format!(
+            "{}\n{}\nuse it with its target: --drafter {}\n",
+            color::plain(&name),
+            columns(&rows),
+            color::plain(&shown)
+        )
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(0)
 }
 
 fn words(found: &Inspection, dir: &Path, drafters: &[String], available: Option<u64>) -> String {

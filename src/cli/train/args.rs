@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, value_parser};
 
 use crate::{
-    cli::args::{device, dtype},
+    cli::args::{device, dtype, whole},
     model::{
         DeviceChoice, WeightType,
         sparrow::{Recipe, VisualRows},
@@ -20,8 +20,8 @@ pub struct TrainArgs {
     /// What to train: a layer that drafts from the target's states
     #[arg(value_enum)]
     pub what: What,
-    /// Directory of the target model in Hugging Face layout [default: the embedded target]
-    #[arg(long, value_name = "DIR")]
+    /// The target: a directory in Hugging Face layout, or the id of a model in the cache [default: the embedded target]
+    #[arg(long, value_name = "DIR|ID")]
     pub target: Option<PathBuf>,
     /// Where the target captions; the layer always learns on the processor
     #[arg(long, value_name = "DEVICE", value_parser = device)]
@@ -35,55 +35,55 @@ pub struct TrainArgs {
     /// Folder of the drafter; one that holds a broken-off training is gone on with
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// What the target is asked about each clip
+    /// What the target is asked about each clip [default: Describe the video in detail.]
     #[arg(long, value_name = "TEXT")]
     pub prompt: Option<String>,
-    /// Longest caption
+    /// Longest caption in tokens [default: 256]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     pub max_new_tokens: Option<u32>,
-    /// No pass on own outputs (MTP)
+    /// sparrow: no pass on own outputs (MTP)
     #[arg(long, conflicts_with = "recursions")]
     pub no_mtp: bool,
-    /// Passes on own outputs after the first one
+    /// sparrow: passes on own outputs after the first one [default: 1]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=8))]
     pub recursions: Option<u32>,
-    /// Show the visual embeddings in place of the target's states after half of its layers (IVSB)
+    /// sparrow: show the visual embeddings in place of the target's states after half of its layers (IVSB)
     #[arg(long)]
     pub no_ivsb: bool,
-    /// Always show the visual rows in the visual stage (VATA)
+    /// sparrow: always show the visual rows in the visual stage (VATA)
     #[arg(long, conflicts_with = "hidden")]
     pub no_vata: bool,
-    /// Hide the visual rows from this share of the clips in the visual stage
+    /// Hide the visual rows from this share of the clips in the visual stage [default: 0.5; msd 0]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub hidden: Option<f64>,
-    /// Share of the clips that the text stage takes, visual rows left out
+    /// Share of the clips that the text stage takes, visual rows left out [default: 0.5]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub text_share: Option<f64>,
-    /// Times that each clip is learned from
+    /// Times that each clip is learned from [default: 20]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     pub epochs: Option<u32>,
-    /// Clips in a step
+    /// Clips in a step [default: 16]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     pub batch: Option<u32>,
-    /// Captioned clips in memory
+    /// Captioned clips in memory [default: 256]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=65536))]
     pub keep: Option<u32>,
-    /// Highest learning rate
+    /// Highest learning rate [default: 0.00003]
     #[arg(long, value_name = "R", value_parser = positive)]
     pub learning_rate: Option<f64>,
-    /// Steps until it is reached
+    /// Steps until it is reached [default: 200]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=1_000_000))]
     pub warm_up: Option<u32>,
-    /// Weight of the distance between own and target's states
+    /// Weight of the distance between own and target's states [default: 1]
     #[arg(long, value_name = "W", value_parser = weight)]
     pub state_weight: Option<f64>,
-    /// Weight of the cross-entropy with the target's distribution
+    /// Weight of the cross-entropy with the target's distribution [default: 0.1]
     #[arg(long, value_name = "W", value_parser = weight)]
     pub token_weight: Option<f64>,
-    /// Width of the noise on the target's states
+    /// Width of the noise on the target's states [default: 0.2]
     #[arg(long, value_name = "W", value_parser = weight)]
     pub noise: Option<f64>,
-    /// Cut gradients at plus and minus this
+    /// Cut gradients at plus and minus this [default: 0.5]
     #[arg(long, value_name = "G", value_parser = positive)]
     pub clip: Option<f64>,
     /// Be done after this time; such a training cannot be repeated exactly
@@ -93,9 +93,9 @@ pub struct TrainArgs {
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = weight)]
     pub save_every: f64,
     /// Seed of all randomness
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, allow_negative_numbers = true, value_parser = whole)]
     pub seed: u64,
-    /// Print progress as JSON lines on stdout
+    /// Print progress as JSON lines on stdout (docs/events.md)
     #[arg(long)]
     pub json: bool,
     /// No progress on stderr
@@ -132,6 +132,14 @@ impl TrainArgs {
             What::Sparrow => Recipe::Sparrow,
             What::Msd => Recipe::Msd,
         });
+        if self.what == What::Msd && (self.recursions.is_some_and(|n| n > 0) || self.no_mtp) {
+            let flag = if self.no_mtp { "--no-mtp" } else { "--recursions" };
+            return Err(Failure {
+                class: FailureClass::Usage,
+                error: format!("{flag} has no meaning for msd, which makes no passes on its own outputs"),
+                hint: Some(format!("leave it out, or train sparrow: specreel train sparrow {flag} …")),
+            });
+        }
         let count = |given: Option<u32>, default: usize| given.map_or(default, |n| n as usize);
         let options = Options {
             visual_rows: if self.no_ivsb { VisualRows::Embeddings } else { base.visual_rows },
@@ -222,7 +230,39 @@ mod tests {
     }
 
     #[test]
+    fn the_help_tells_the_defaults() {
+        let help = <Line as clap::CommandFactory>::command().render_help().to_string();
+        let base = Options::of(Recipe::Sparrow);
+        for (flag, value) in [
+            ("--max-new-tokens", base.max_new_tokens.to_string()),
+            ("--prompt", base.prompt),
+            ("--recursions", base.recursions.to_string()),
+            ("--hidden", format!("{}; msd {}", base.hidden, Options::of(Recipe::Msd).hidden)),
+            ("--text-share", base.text_share.to_string()),
+            ("--epochs", base.epochs.to_string()),
+            ("--batch", base.batch.to_string()),
+            ("--keep", base.keep.to_string()),
+            ("--learning-rate", base.learning_rate.to_string()),
+            ("--warm-up", base.warm_up.to_string()),
+            ("--state-weight", base.state_weight.to_string()),
+            ("--token-weight", base.token_weight.to_string()),
+            ("--noise", base.noise.to_string()),
+            ("--clip", base.clip.to_string()),
+        ] {
+            let after = help.split_once(&format!("{flag} <")).unwrap().1;
+            // To the next flag.
+            let text: String =
+                after.split("\n      --").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains(&format!("[default: {value}]")), "{flag} {value}: {text}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_told() {
+        for flags in ["--recursions 2", "--no-mtp"] {
+            let failure = args(&format!("msd --out o {flags}")).options().unwrap_err();
+            assert!(failure.error.contains("has no meaning for msd"), "{}", failure.error);
+        }
         let nothing = args("msd --out o --state-weight 0 --token-weight 0").options().unwrap_err();
         assert!(nothing.error.contains("nothing to learn"));
         for data in ["scenes:", "scenes:x", "scenes:0", "scenes:-4"] {

@@ -58,7 +58,9 @@ impl Board {
     pub fn news(&mut self, news: &News) {
         match news {
             News::Begun { steps: 0 } => self.picture.doing = "the target captions".into(),
-            News::Begun { steps } => self.picture.doing = format!("goes on after {steps} steps"),
+            News::Begun { steps } => {
+                self.picture.doing = format!("goes on after {}", super::talk::steps(*steps))
+            }
             News::Captioned { done, of } => {
                 self.picture.doing = format!("captioning {done}/{of}");
                 if self.drawn.is_some_and(|at| at.elapsed() < GAP) {

@@ -11,7 +11,7 @@ mod talk;
 pub use args::TrainArgs;
 
 use self::talk::Talk;
-use super::{End, INTERRUPTED, config::Config, dirs::Dirs, interrupt::Interrupt, resolve};
+use super::{End, config::Config, dirs::Dirs, interrupt::Interrupt, interrupted, resolve};
 use crate::{
     assets,
     model::ModelSpec,
@@ -59,7 +59,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
         }
         Outcome::Stopped(account) => {
             talk.stopped(&args.out, &account)?;
-            Ok(INTERRUPTED)
+            Ok(interrupted())
         }
     }
 }

@@ -46,10 +46,12 @@ impl Talk {
         self.captioning.clear();
         if self.json {
             let line = match news {
-                News::Begun { steps } => json!({"type": "begun", "steps": steps}),
-                News::Skipped { clip, why } => json!({"type": "skipped", "clip": clip, "why": why}),
-                News::Learned(progress) => json!({"type": "progress", "value": progress}),
-                News::Saved => json!({"type": "saved"}),
+                News::Begun { steps } => json!({"run": 0, "event": "begun", "steps": steps}),
+                News::Skipped { clip, why } => {
+                    json!({"run": 0, "event": "skipped", "clip": clip, "why": why})
+                }
+                News::Learned(progress) => json!({"run": 0, "event": "progress", "value": progress}),
+                News::Saved => json!({"run": 0, "event": "saved"}),
                 News::Captioned { .. } => return,
             };
             // A closed stdout does not end a training.
@@ -59,12 +61,12 @@ impl Talk {
             return;
         }
         match news {
-            News::Begun { steps: 0 } => eprintln!("the target captions, the layer learns"),
-            News::Begun { steps } => eprintln!("going on after {steps} steps"),
-            News::Skipped { clip, why } => eprintln!("{}", skipped(clip, why)),
+            News::Begun { steps: 0 } => tell!("the target captions, the layer learns"),
+            News::Begun { steps } => tell!("going on after {}", self::steps(*steps)),
+            News::Skipped { clip, why } => tell!("{}", skipped(clip, why)),
             News::Learned(p) => {
                 let own = format!(", on own outputs {:.1} %", p.point.own_agreement * 100.0);
-                eprintln!(
+                tell!(
                     "{:>6} {:<6} loss {:.3}  agreement {:.1} %{}  {:.0} tokens/s  {} left",
                     p.point.step,
                     stage(p.stage),
@@ -93,10 +95,11 @@ impl Talk {
         std::fs::write(out.join("curve.svg"), curve.svg())?;
         self.end("finished", account)?;
         if !self.quiet {
-            if self.board.is_none() {
-                eprint!("{}", curve.text(60, 12));
+            // A curve of one point is none.
+            if self.board.is_none() && account.curve.len() > 1 {
+                tell!("{}", curve.text(60, 12).trim_end());
             }
-            eprintln!("use it: specreel caption VIDEO --drafter {}", out.display());
+            tell!("use it: specreel caption VIDEO --drafter {}", out.display());
         }
         Ok(())
     }
@@ -108,14 +111,14 @@ impl Talk {
     pub fn stopped(&self, out: &Path, account: &Account) -> io::Result<()> {
         self.end("stopped", account)?;
         if !self.quiet {
-            eprintln!("saved in {}; the same command goes on", out.display());
+            tell!("saved in {}; the same command goes on", out.display());
         }
         Ok(())
     }
 
     fn end(&self, how: &str, account: &Account) -> io::Result<()> {
         if self.json {
-            writeln!(io::stdout(), "{}", json!({"type": how, "account": account}))?;
+            writeln!(io::stdout(), "{}", json!({"run": 0, "event": how, "account": account}))?;
         }
         if !self.quiet {
             let skipped = match account.skipped {
@@ -123,9 +126,9 @@ impl Talk {
                 1 => ", 1 clip skipped".into(),
                 n => format!(", {n} clips skipped"),
             };
-            eprintln!(
-                "{how} after {} steps ({} of text), {} tokens, {}{skipped}",
-                account.steps,
+            tell!(
+                "{how} after {} ({} of text), {} tokens, {}{skipped}",
+                steps(account.steps),
                 account.text_steps,
                 account.tokens,
                 time(account.seconds)
@@ -164,6 +167,11 @@ pub(super) fn stage(stage: Stage) -> &'static str {
     }
 }
 
+/// A number of steps in words.
+pub(super) fn steps(n: usize) -> String {
+    if n == 1 { "1 step".into() } else { format!("{n} steps") }
+}
+
 pub(super) fn time(seconds: f64) -> String {
     if !seconds.is_finite() {
         return "unknown time".into();
@@ -182,6 +190,7 @@ mod tests {
 
     #[test]
     fn times_in_words() {
+        assert_eq!((steps(1), steps(8)), ("1 step".into(), "8 steps".into()));
         assert_eq!(time(0.4), "0 s");
         assert_eq!(time(75.0), "1 min 15 s");
         assert_eq!(time(7290.0), "2 h 01 min");

@@ -197,7 +197,7 @@ impl Below<'_> {
         device: &Device,
     ) -> Result<Tensor, CheckpointError> {
         let name = self.name(relative);
-        let internal = |e: candle_core::Error| CheckpointError::tensor(&name, &e.to_string());
+        let internal = |e: candle_core::Error| CheckpointError::tensor(&name, &crate::model::plain(&e));
         if let Some(noted) = &self.checkpoint.rehearsal {
             if let Err(error) = self.checkpoint.check(&name, shape) {
                 noted.lock().unwrap_or_else(PoisonError::into_inner).push(error);

@@ -2,8 +2,8 @@
 
 use crate::{
     model::{
-        checkpoint::CheckpointError, processor::ProcessorError, template::TemplateError, text::TextError,
-        vision::VisionError,
+        checkpoint::CheckpointError, plain, processor::ProcessorError, template::TemplateError,
+        text::TextError, vision::VisionError,
     },
     record::{Failure, FailureClass},
 };
@@ -52,14 +52,14 @@ impl From<ModelError> for Failure {
                 error: error.to_string(),
                 hint: Some("leave --rope out, or use --rope sequential".into()),
             },
-            ModelError::Tensor(e) if is_out_of_memory(&e.to_string()) => Failure {
+            ModelError::Tensor(e) if is_out_of_memory(&plain(&e)) => Failure {
                 class: FailureClass::Memory,
-                error: format!("the device's memory does not suffice: {e}"),
+                error: format!("the device's memory does not suffice: {}", plain(&e)),
                 hint: Some("use fewer frames (--frames), smaller ones (--max-pixels), or smaller weights (--dtype q4_k)".into()),
             },
             ModelError::Tensor(e) => Failure {
                 class: FailureClass::Internal,
-                error: format!("a tensor operation failed: {e}"),
+                error: format!("a tensor operation failed: {}", plain(&e)),
                 hint: None,
             },
         }

@@ -42,7 +42,8 @@ impl Projection {
             let weight = place.tensor(weight, &[width, 2 * width])?.t()?.contiguous()?;
             Ok(Self::Tensors { weight, bias: place.tensor(bias, &[width])? })
         };
-        tensors().map_err(|e: candle_core::Error| CheckpointError::tensor("fc.weight", &e.to_string()))
+        tensors()
+            .map_err(|e: candle_core::Error| CheckpointError::tensor("fc.weight", &crate::model::plain(&e)))
     }
 
     pub fn bytes(&self) -> usize {

@@ -19,7 +19,7 @@ pub use qwen_vit::QwenVit;
 pub use siglip::SiglipConfig;
 pub use tower::{Tower, TowerConfig};
 
-use super::family::Family;
+use super::{family::Family, plain};
 use crate::record::{Failure, FailureClass};
 
 /// Who is told after each block of each portion: steps done and steps in all; `Break` cancels.
@@ -47,8 +47,8 @@ pub enum VisionError {
     /// `vision_config` has another form than expected.
     #[error("config.json: vision_config cannot be read: {0}")]
     Parse(#[from] serde_json::Error),
-    /// Weights are missing or have the wrong shape.
-    #[error("the vision tower's weights do not fit its configuration: {0}")]
+    /// Weights are missing, have the wrong shape, or are no numbers.
+    #[error("the vision tower's weights cannot be used: {}", plain(.0))]
     Weights(candle_core::Error),
     /// Patches that do not fit the tower or their own grid.
     #[error(
@@ -69,7 +69,7 @@ pub enum VisionError {
         reason: String,
     },
     /// The computation failed.
-    #[error("the vision tower failed: {0}")]
+    #[error("the vision tower failed: {}", plain(.0))]
     Compute(#[from] candle_core::Error),
     /// Somebody cancelled.
     #[error("cancelled while encoding frames")]
@@ -89,7 +89,9 @@ impl From<VisionError> for Failure {
             }
             E::Weights(_) => (
                 FailureClass::Input,
-                Some("fetch the checkpoint again; its files do not belong together".to_owned()),
+                Some(
+                    "fetch the checkpoint again; its files are damaged or do not belong together".to_owned(),
+                ),
             ),
             E::Patches { .. } | E::Cancelled => (FailureClass::Internal, None),
             E::Compute(_) => {

@@ -185,7 +185,7 @@ impl From<MethodError> for Failure {
 }
 
 /// "did you mean `x`? there are a, b, c".
-fn suggest(word: &str, known: &[String], lead: &str) -> String {
+pub fn suggest(word: &str, known: &[String], lead: &str) -> String {
     let all = known.join(", ");
     match closest(word, known) {
         Some(near) => format!("did you mean `{near}`? {lead}: {all}"),

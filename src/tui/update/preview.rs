@@ -156,6 +156,7 @@ mod tests {
             kept: None,
             scores: None,
             reused: false,
+            notes: vec![],
         };
         studio.handle(Msg::Engine(Event::new(1, kind)));
         studio.handle(step(1, &[("A", Verdict::Plain)], 0));

@@ -163,7 +163,8 @@ pub unsafe fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32], offs
         *scale = peak / 127.0;
         let inverse = _mm512_set1_ps(if peak > 0.0 { 127.0 / peak } else { 0.0 });
         let q = v.map(|v| _mm512_cvtps_epi32(_mm512_mul_ps(v, inverse)));
-        *offset = -128 * _mm512_reduce_add_epi32(_mm512_add_epi32(q[0], q[1]));
+        // Values that are not finite give any sum.
+        *offset = _mm512_reduce_add_epi32(_mm512_add_epi32(q[0], q[1])).wrapping_mul(-128);
         for (i, q) in q.into_iter().enumerate() {
             // SAFETY: block b lies within the quants.
             unsafe {

@@ -59,7 +59,9 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn vector(&self, name: &str, width: usize) -> std::result::Result<Tensor, CheckpointError> {
         let values = self.checkpoint.f32(name, &[width])?;
-        self.place.tensor(values, &[width]).map_err(|e| CheckpointError::tensor(name, &e.to_string()))
+        self.place
+            .tensor(values, &[width])
+            .map_err(|e| CheckpointError::tensor(name, &crate::model::plain(&e)))
     }
 
     /// The rows of matrices of the same inputs, one after the other.
