@@ -104,7 +104,8 @@ pub enum Command {
 /// Arguments of the studio.
 #[derive(Debug, Default, Args)]
 pub struct StudioArgs {
-    /// Video to open; `demo` or `demo:2` is an embedded clip. Without a terminal it is captioned in plain text
+    /// Video to open, or a folder of videos; `demo` or `demo:2` is an embedded clip. Without a terminal a video is captioned in
+    /// plain text
     pub video: Option<PathBuf>,
     /// How to run.
     #[command(flatten)]

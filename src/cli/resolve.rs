@@ -117,13 +117,19 @@ pub fn wanted(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, 
 /// # Errors
 /// As [`caption`].
 pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
-    let first = args.video.as_deref().map(self::video).transpose()?;
+    // A folder is opened as one of videos.
+    let folder = args.video.as_deref().filter(|path| path.is_dir());
+    let first = args.video.as_deref().filter(|_| folder.is_none()).map(self::video).transpose()?;
     let run = &args.run;
     let models = models(run.target.as_deref(), run.drafter.as_deref(), run, config)?;
     let request = request(first.clone().unwrap_or_default(), run, config, &models)?;
     let dirs = Dirs::find();
     let clips = assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
-    let library = if args.library.is_empty() { config.library.clone() } else { args.library.clone() };
+    let mut library: Vec<PathBuf> = folder.map(Path::to_owned).into_iter().collect();
+    library.extend(args.library.iter().cloned());
+    if library.is_empty() {
+        library.clone_from(&config.library);
+    }
     let theme = args.theme.clone().or_else(|| config.theme.clone());
     let image_protocol = args.image_protocol.or(config.image_protocol).unwrap_or_default();
     let (sessions, recent) = (config.sessions.unwrap_or(true), config.recent.unwrap_or(true));
@@ -176,7 +182,10 @@ pub fn video(name: &Path) -> Result<PathBuf, Failure> {
         hint: Some(hint.into()),
     };
     match std::fs::metadata(name) {
-        Ok(m) if m.is_dir() => Err(input("it is a directory".into(), "name a video file inside it")),
+        Ok(m) if m.is_dir() => Err(input(
+            "it is a directory".into(),
+            "name a video file inside it; the studio opens folders: specreel DIR",
+        )),
         Ok(m) if m.is_file() && m.len() == 0 => {
             Err(input("the file is empty".into(), "was it copied or downloaded completely?"))
         }

@@ -55,7 +55,10 @@ fn videos_that_are_none() {
     program.file("empty.mp4", "");
     for (video, sentence) in [
         ("no.mp4", "error: video no.mp4: no such file\nhint: check the path; `demo` is an embedded clip\n"),
-        ("folder", "error: video folder: it is a directory\nhint: name a video file inside it\n"),
+        (
+            "folder",
+            "error: video folder: it is a directory\nhint: name a video file inside it; the studio opens folders: specreel DIR\n",
+        ),
         (
             "empty.mp4",
             "error: video empty.mp4: the file is empty\nhint: was it copied or downloaded completely?\n",

@@ -112,6 +112,17 @@ fn a_run_is_cancelled_and_keys_are_answered_meanwhile() {
 }
 
 #[test]
+fn a_folder_that_is_named_is_the_library() {
+    let clips = clips();
+    let mut t = Terminal::start(100, 30, &[clips.to_str().unwrap()]);
+    t.wait("cross.mp4");
+    t.wait("star.mp4");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
 fn quitting_in_the_middle_of_a_run_does_not_wait_for_its_end() {
     let mut t = endless(100, 30);
     t.wait("● ready");
