@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{End, color, config::Config, dirs::Dirs, own};
 use crate::{
     record::{Failure, FailureClass},
-    tui::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme},
+    tui::{DEFAULT_KEYMAP, Keymap, Theme},
 };
 
 /// A configuration with every key, commented out.
@@ -139,12 +139,12 @@ fn look(dirs: &Dirs) -> [Found; 4] {
     };
     let told = |failures: Vec<Failure>| failures.into_iter().map(|failure| failure.error).collect();
     let keys = Keymap::with_file(Some(&keymap)).err().map(|e| e.to_string());
-    let looks = Theme::all(Some(&themes), ColorDepth::True).err().map(|e| e.to_string());
+    let looks = Theme::problems(&themes).iter().map(ToString::to_string).collect();
     let found = |name, path: PathBuf, wrong| Found { name, there: path.exists(), path, wrong };
     [
         found("config", config, told(said)),
         found("keymap", keymap, keys.into_iter().collect()),
-        found("themes", themes, looks.into_iter().collect()),
+        found("themes", themes, looks),
         found("methods", own::folder(dirs), told(own::all(Some(dirs)).1)),
     ]
 }
@@ -195,11 +195,17 @@ mod tests {
         std::fs::write(of("keymap.toml"), "[library]\nfly = [\"f\"]").unwrap();
         std::fs::create_dir(of("themes")).unwrap();
         std::fs::write(of("themes/mine.toml"), "accnt = {}").unwrap();
+        std::fs::write(of("themes/other.toml"), "[accent]\nfg = \"teal\"").unwrap();
         std::fs::create_dir(of("methods")).unwrap();
         std::fs::write(of("methods/mine.toml"), "name = 3").unwrap();
         std::fs::write(of("methods/other.toml"), "= =").unwrap();
         let found = look(&dirs);
-        let parts = [&["them"][..], &["fly"], &["accnt"], &["mine.toml", "other.toml"]];
+        let parts = [
+            &["them"][..],
+            &["fly"],
+            &["mine.toml:1: accnt", "other.toml:1: accent.fg"],
+            &["mine.toml", "other.toml"],
+        ];
         for (file, parts) in found.iter().zip(parts) {
             assert!(file.there && file.wrong.len() == parts.len(), "{:?}", file.wrong);
             assert!(

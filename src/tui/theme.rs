@@ -118,7 +118,15 @@ impl Theme {
         if wrong.is_empty() { Ok(themes) } else { Err(wrong.remove(0).1) }
     }
 
-    /// The same, with the files that are none of their own, by the name that they would have: one that nobody chose keeps
+    /// What is wrong with the themes of a folder, one for each file that is none.
+    pub fn problems(folder: &Path) -> Vec<StudioError> {
+        match Self::readable(Some(folder), ColorDepth::True) {
+            Ok((_, wrong)) => wrong.into_iter().map(|(_, error)| error).collect(),
+            Err(error) => vec![error],
+        }
+    }
+
+    /// The same as [`Theme::all`], with the files that are none of their own, by the name that they would have: one that nobody chose keeps
     /// nobody from anything.
     ///
     /// # Errors

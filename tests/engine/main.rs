@@ -228,7 +228,8 @@ fn a_part_of_a_video_is_a_clip_of_its_own() {
     assert_eq!(again.unwrap(), (two, grid, true));
     let (none, events) = ask(Some(Span { start: 900.0, end: 901.0 }));
     assert!(none.is_none());
-    let outside = |f: &Failure| f.class == FailureClass::Input && f.error.contains("behind the end of the video");
+    let outside =
+        |f: &Failure| f.class == FailureClass::Input && f.error.contains("behind the end of the video");
     assert!(matches!(events.last(), Some(EventKind::Failed(f)) if outside(f)), "{events:?}");
 }
 
