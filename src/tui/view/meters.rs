@@ -259,22 +259,26 @@ impl Pen<'_> {
         };
         let role = if decode >= 1.0 { Role::Good } else { Role::Warn };
         let strong = self.theme.style(role).patch(self.theme.style(Role::Title));
-        let mut line =
-            vec![self.name("speedup"), Span::styled(format!("{decode:>6.2}×"), strong), Span::raw(" decode")];
+        let mut line = Line::from(vec![
+            self.name("speedup"),
+            Span::styled(format!("{decode:>6.2}×"), strong),
+            Span::raw(" decode"),
+        ]);
         // End to end is known only when all stages are.
-        if self.run.is_over() && self.columns > 52 {
-            line.push(Span::raw(format!("  {end_to_end:.2}× all")));
-        }
-        let mut line = Line::from(line);
+        let all = format!("  {end_to_end:.2}× all");
+        let all = if self.run.is_over() && self.columns > 52 { all.as_str() } else { "" };
         let room = self.columns.saturating_sub(line.width());
-        // Whether it was measured or calibrated is told before how fast it was.
+        // What it is measured against, and how that is known, before how fast it was and the time before the first token.
         let against = [
-            format!("  vs {name} {tokens_per_second:.1} tok/s, {kind}"),
+            format!("{all}  vs {name} {tokens_per_second:.1} tok/s, {kind}"),
+            format!("{all}  vs {name}, {kind}"),
             format!("  vs {name}, {kind}"),
             format!("  {kind}"),
         ];
-        let fits = against.into_iter().find(|words| text::width(words) <= room);
-        line.push_span(Span::styled(fits.unwrap_or_default(), self.dim()));
+        let fits = against.into_iter().find(|words| text::width(words) <= room).unwrap_or_default();
+        let all = if fits.starts_with(all) { all } else { "" };
+        line.push_span(Span::raw(all.to_owned()));
+        line.push_span(Span::styled(fits[all.len()..].to_owned(), self.dim()));
         line
     }
 
