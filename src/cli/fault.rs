@@ -6,7 +6,7 @@ use std::{
     panic::{self, AssertUnwindSafe, PanicHookInfo},
 };
 
-use crate::record::{Failure, FailureClass};
+use crate::record::{Failure, FailureClass, panic_words};
 
 /// Send what panics say to the log. Without one it goes to stderr, as usual.
 pub fn watch(has_log: bool) {
@@ -36,8 +36,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
 }
 
 fn words(panic: &dyn std::any::Any) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+    panic_words(panic).unwrap_or("no message")
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     model::ModelSpec,
-    record::{Event, EventKind, Failure, FailureClass},
+    record::{Event, EventKind, Failure, FailureClass, panic_words},
 };
 
 /// Commands that may wait.
@@ -191,8 +191,7 @@ fn guarded<T>(outlet: &Outlet, f: impl FnOnce() -> Result<T, Failure>) -> Option
         Ok(Ok(value)) => return Some(value),
         Ok(Err(failure)) => failure,
         Err(panic) => {
-            let words = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-            let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            let words = panic_words(&*panic).unwrap_or_default();
             Failure {
                 class: FailureClass::Internal,
                 error: format!("the engine broke off: {words}"),

@@ -63,6 +63,12 @@ pub enum FailureClass {
     Memory,
 }
 
+/// What a panic said, where that is text.
+pub fn panic_words(panic: &dyn std::any::Any) -> Option<&str> {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+}
+
 impl FailureClass {
     /// The documented process exit code.
     pub fn exit_code(self) -> i32 {

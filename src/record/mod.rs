@@ -23,7 +23,7 @@ pub mod verdict;
 pub use comparison::{Comparison, Figures, Row, RowState};
 pub use detection::Detection;
 pub use difference::{Change, Piece, difference};
-pub use event::{Event, EventKind, Failure, FailureClass, Stage};
+pub use event::{Event, EventKind, Failure, FailureClass, Stage, panic_words};
 pub use run::{RunRecord, RunState};
 pub use session::{Session, SessionError};
 pub use span::{Segment, Span, Turn, clock};

@@ -22,6 +22,7 @@ use super::{
     tick::{DrafterOrder, Outcome, TargetOrder},
     window::Window,
 };
+use crate::record::panic_words;
 
 /// Owns the drafter's sequence.
 pub trait DrafterWorker<E>: Send {
@@ -203,11 +204,7 @@ where
 fn guarded<R, X>(side: Side, work: impl FnOnce() -> Result<R, X>) -> Result<R, Failure<X>> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(|error| Failure::Worker(side, error)),
-        Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(Failure::Panicked(side, text.unwrap_or_else(|| "no message".into())))
-        }
+        Err(panic) => Err(Failure::Panicked(side, panic_words(&*panic).unwrap_or("no message").into())),
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let rule = Rect { y: table.bottom(), height: 1, ..inner };
     frame.render_widget(tabs(comparison.below, theme, inner.width.into()), rule);
     if comparison.below == Below::Words && inner.width > 70 {
-        frame.render_widget(Line::from(changes(theme)).right_aligned(), rule);
+        frame.render_widget(changes(theme).right_aligned(), rule);
     }
     let top = rule.bottom();
     let below = Rect { y: top, height: inner.bottom().saturating_sub(top), ..inner };
@@ -244,8 +244,7 @@ fn difference(model: &Model, comparison: &Comparison, theme: &Theme, columns: us
         lines.push(Line::styled("word for word what the target alone writes", theme.style(Role::Good)));
         return lines;
     }
-    let [gone, _, new, _] = &changes(theme)[..] else { return Vec::new() };
-    let (gone, new) = (gone.style, new.style);
+    let (gone, new) = changed(theme);
     let mut shown: Vec<(String, Style)> = Vec::new();
     for piece in &pieces {
         if piece.spaced && !shown.is_empty() {
@@ -260,17 +259,21 @@ fn difference(model: &Model, comparison: &Comparison, theme: &Theme, columns: us
     wrap(shown.iter().map(|(t, s)| (t.as_str(), *s)), columns)
 }
 
-/// How the target's own words look that the method left out, and the method's words that the target would not have written.
-fn changes(theme: &Theme) -> Vec<Span<'static>> {
+/// The styles of the target's own words that the method left out, and of the method's that the target would not have written.
+fn changed(theme: &Theme) -> (Style, Style) {
     let gone = theme.style(Role::Bad).remove_modifier(Modifier::BOLD).add_modifier(Modifier::CROSSED_OUT);
-    let new = theme.style(Role::Accent).add_modifier(Modifier::UNDERLINED | Modifier::BOLD);
-    let border = theme.style(Role::Border);
-    vec![
+    (gone, theme.style(Role::Accent).add_modifier(Modifier::UNDERLINED | Modifier::BOLD))
+}
+
+/// What those styles mean.
+fn changes(theme: &Theme) -> Line<'static> {
+    let ((gone, new), border) = (changed(theme), theme.style(Role::Border));
+    Line::from(vec![
         Span::styled(" only the target", gone),
         Span::styled(" ── ", border),
         Span::styled("only this method ", new),
         Span::styled("──", border),
-    ]
+    ])
 }
 
 /// Speed against the share of tokens that the target would have written itself.
