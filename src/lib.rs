@@ -1,7 +1,7 @@
 //! specreel captions videos on your own machine with Video-LLMs, makes them faster with speculative decoding, and shows for
 //! every token how it was verified.
 //!
-//! The house has five floors; a room may use only rooms on floors below its own.
+//! The house has five floors; a memory_check may use only rooms on floors below its own.
 //!
 //! | floor | rooms | what they own |
 //! |---|---|---|
@@ -18,6 +18,7 @@ pub mod chart;
 pub mod cli;
 pub mod engine;
 pub mod model;
+pub mod present;
 pub mod record;
 pub mod scenes;
 pub mod speculate;

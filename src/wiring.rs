@@ -4,10 +4,10 @@ use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use specreel::{
     cli::{self, Ports, resolve},
-    engine::{Command, Engine, EngineHandle, RunRequest, room},
+    engine::{Command, Engine, EngineHandle, RunRequest, memory_check},
     record::{Failure, FailureClass},
     speculate::Method,
-    tui::{self, ClipFacts, StudioConfig, StudioError, Wish},
+    tui::{self, ClipFacts, FrameRequest, StudioConfig, StudioError},
     video,
 };
 
@@ -50,7 +50,7 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     if start.ignore_memory {
         handle.send(Command::IgnoreMemory)?;
     }
-    let rule = *room::rule(&start.models);
+    let rule = *memory_check::rule(&start.models);
     handle.send(Command::Load(start.models))?;
     let mut methods: Vec<Method> = Method::presets().to_vec();
     for own in start.methods {
@@ -118,7 +118,7 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
 }
 
 /// The frames of a clip as small pictures. A single one is not of the very beginning, which is often black.
-fn frames(wish: &Wish, each: &mut dyn FnMut(video::Frame) -> ControlFlow<()>) -> Result<(), String> {
+fn frames(wish: &FrameRequest, each: &mut dyn FnMut(video::Frame) -> ControlFlow<()>) -> Result<(), String> {
     let (width, height) = wish.max;
     let read = match wish.count {
         1 => video::thumbnail(&wish.path, 0.1, width, height).map(each).map(|_| ()),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use specreel::speculate::{Context, Placing};
+use specreel::speculate::{Placing, VisualContext};
 
 /// What each acceptance rule costs, measured with truth.
 #[derive(Parser)]
@@ -49,10 +49,10 @@ pub struct Options {
 
 impl Options {
     /// What the drafter sees.
-    pub fn context(&self) -> Context {
+    pub fn context(&self) -> VisualContext {
         match self.keep < 1.0 {
-            true => Context::Uniform { keep: self.keep.max(0.0), positions: Placing::Original },
-            false => Context::Full {},
+            true => VisualContext::Uniform { keep: self.keep.max(0.0), positions: Placing::Original },
+            false => VisualContext::Full {},
         }
     }
 

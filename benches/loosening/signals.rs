@@ -29,7 +29,7 @@ enum Source {
     Divergence,
     /// Divergence and unlikeliness in a sum.
     Cost,
-    Gaze,
+    AttentionStats,
 }
 
 /// From where on the program's preset is strict.
@@ -145,7 +145,7 @@ impl Survey {
             Strict::Above(number(kl)),
         );
         add("KL + log(p(max) / p(draft))".into(), format!("above {COST}"), Source::Cost, Strict::Above(COST));
-        add("peak gaze".into(), format!("lambda {glance}"), Source::Gaze, Strict::Rank(glance));
+        add("peak gaze".into(), format!("lambda {glance}"), Source::AttentionStats, Strict::Rank(glance));
         Ok(Self { signals, counts: Counts::default() })
     }
 
@@ -191,7 +191,7 @@ impl Survey {
                     .iter()
                     .map(|row| row.divergence.unwrap_or(f32::NAN) + row.log_p_max - row.log_p_draft)
                     .collect(),
-                Source::Gaze => rows.iter().map(|row| row.gaze.unwrap_or(f32::NAN)).collect(),
+                Source::AttentionStats => rows.iter().map(|row| row.gaze.unwrap_or(f32::NAN)).collect(),
             };
             let strict = strict(&signal.strict, &values, rows);
             for (i, row) in rows.iter().enumerate().filter(|(_, row)| !row.protected) {

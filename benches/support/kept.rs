@@ -10,7 +10,7 @@ use specreel::{
     },
     record::Verdict,
     speculate::{
-        Context, Method, OwnRule, Parts, Rules, Sampler, VisualStates,
+        GenerationConfig, GenerationInputs, Method, OwnRule, Sampler, VisualContext, VisualStates,
         accept::Row,
         context::{self, Preparation, Signals},
         generate,
@@ -47,7 +47,7 @@ impl Pair {
         &self,
         clip: &Clip,
         prompt: &str,
-        context: &Context,
+        context: &VisualContext,
         room: usize,
     ) -> Result<Kept<'_>, Problem> {
         let go_on = &mut |_, _| ControlFlow::Continue(());
@@ -62,7 +62,7 @@ impl Pair {
             rows.filter(|(row, _)| prompt.visual.contains(row))
                 .for_each(|(_, s)| states.extend_from_slice(s));
         };
-        let full = Context::Full {};
+        let full = VisualContext::Full {};
         let sequence = context::prefill(target, &prompt, Some(&seen), &rows, &full, room, &mut keep, go_on)?
             .ok_or("the target's prefill was stopped")?;
 
@@ -135,7 +135,7 @@ impl Kept<'_> {
         let text = RefCell::new(Vec::new());
         let own = |rows: &[Row]| rule.map_or_else(Vec::new, |rule| rule(&text.borrow(), rows));
         let own: &OwnRule<'_> = &own;
-        let rules = Rules {
+        let rules = GenerationConfig {
             method,
             sampler: Sampler { temperature: 0.0, top_p: 1.0, seed: 0 },
             max_new_tokens: limit,
@@ -147,7 +147,7 @@ impl Kept<'_> {
             row_ms: None,
             rule: rule.is_some().then_some(own),
         };
-        let parts = Parts {
+        let parts = GenerationInputs {
             target: &mut self.target,
             drafter: Some(&mut self.drafter),
             head: None,

@@ -19,10 +19,10 @@ use super::{
     args::CaptionArgs,
     config::Config,
     interrupt::Interrupt,
-    interrupted,
+    interrupted, memory_check,
     printer::{Flow, PrintError, Printer, Style},
     progress::Progress,
-    report, resolve, room, runtime,
+    report, resolve, runtime,
     session::SessionFile,
     terminal,
 };
@@ -50,7 +50,7 @@ pub fn run(args: &CaptionArgs, config: &Config, ports: &Ports) -> Result<i32, En
     let requests = part.runs(caption.request).map_err(|failure| resolve::as_typed(failure, &file, video))?;
     let longest = requests.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     if let Some(longest) = longest {
-        room::check(&caption.models, longest, run.ignore_memory)?;
+        memory_check::check(&caption.models, longest, run.ignore_memory)?;
     }
     let session = output.save.as_deref().map(|path| SessionFile::create(path, output.force)).transpose()?;
     let interrupt = Interrupt::default();

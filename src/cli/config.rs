@@ -8,7 +8,7 @@ use std::{
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
-use super::{args, dirs::Dirs, own, resolve};
+use super::{args, dirs::Dirs, resolve, user_methods};
 use crate::{
     record::{Failure, FailureClass},
     speculate::suggest,
@@ -102,7 +102,7 @@ impl Config {
             Some(Failure { class: FailureClass::Input, error: error.into(), hint: Some(hint.into()) })
         };
         if let Some(method) = &self.method {
-            add("method", method, own::find(method, dirs.as_ref()).err());
+            add("method", method, user_methods::find(method, dirs.as_ref()).err());
         }
         if let Some(prompt) = self.prompt.as_ref().filter(|prompt| prompt.trim().is_empty()) {
             add("prompt", prompt, input("the prompt is empty", "take the line out, or say what to write"));

@@ -13,7 +13,7 @@ use super::{
     args::{MethodsArgs, MethodsCommand},
     color,
     dirs::Dirs,
-    own,
+    user_methods,
 };
 use crate::{
     record::{Failure, FailureClass},
@@ -25,7 +25,7 @@ pub fn run(args: &MethodsArgs) -> Result<i32, End> {
     let dirs = Dirs::find();
     let text = match args.command.as_ref().unwrap_or(&MethodsCommand::List) {
         MethodsCommand::List => {
-            let (own, problems) = own::all(dirs.as_ref());
+            let (own, problems) = user_methods::all(dirs.as_ref());
             // Those that come along go first, also where a file has the same name.
             let own = own.into_iter().filter(|method| Method::preset(&method.name).is_err());
             let methods: Vec<Method> = Method::presets().iter().cloned().chain(own).collect();
@@ -36,7 +36,7 @@ pub fn run(args: &MethodsArgs) -> Result<i32, End> {
             }
         }
         MethodsCommand::Show { name } => {
-            let method = own::find(name, dirs.as_ref())?;
+            let method = user_methods::find(name, dirs.as_ref())?;
             if args.json { line(&as_json(&method)) } else { method.to_toml() }
         }
         MethodsCommand::Check { file } => {
@@ -61,7 +61,7 @@ pub fn run(args: &MethodsArgs) -> Result<i32, End> {
 /// The method of a file, or of the name of one of the user's own.
 fn check(named: &Path, dirs: Option<&Dirs>) -> Result<(PathBuf, Method), End> {
     let name = named.to_str().filter(|_| !named.exists());
-    if let Some(file) = name.and_then(|name| own::file(name, dirs)) {
+    if let Some(file) = name.and_then(|name| user_methods::file(name, dirs)) {
         let method = Method::from_file(&file)?;
         return Ok((file, method));
     }

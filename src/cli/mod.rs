@@ -11,7 +11,6 @@ macro_rules! tell {
     }};
 }
 
-mod account;
 pub mod args;
 mod bench;
 pub mod caption;
@@ -21,17 +20,16 @@ mod complete;
 pub mod config;
 pub mod dirs;
 mod doctor;
-mod fault;
 mod grid;
 mod inspect;
 mod interrupt;
 mod log;
+mod memory_check;
 mod methods;
-mod mistyped;
+mod model_args;
 mod models;
 mod new_file;
-mod own;
-mod pair;
+mod panic;
 mod part;
 pub mod ports;
 pub mod printer;
@@ -39,12 +37,14 @@ mod progress;
 mod replay;
 mod report;
 pub mod resolve;
-mod room;
 mod scenes;
 pub mod session;
 mod settings;
+mod stats_text;
+mod suggest;
 pub mod terminal;
 mod train;
+mod user_methods;
 
 use std::ffi::OsString;
 
@@ -66,8 +66,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, ports: &Ports) -> i32 
     };
     let json = cli.json();
     let log = log::start();
-    fault::watch(log.is_some());
-    let outcome = fault::caught(|| dispatch(cli, ports)).unwrap_or_else(|failure| Err(failure.into()));
+    panic::watch(log.is_some());
+    let outcome = panic::caught(|| dispatch(cli, ports)).unwrap_or_else(|failure| Err(failure.into()));
     outcome.unwrap_or_else(|end| match end {
         End::Failed(failure) => report::failure(&failure, json),
         End::Reported(code) => code,
@@ -119,7 +119,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
 
 /// The studio; without a terminal, a caption in plain text.
 fn studio(args: args::StudioArgs, config: &config::Config, ports: &Ports) -> Result<i32, End> {
-    if let Some(failure) = args.video.as_deref().filter(|video| !video.exists()).and_then(mistyped::video) {
+    if let Some(failure) = args.video.as_deref().filter(|video| !video.exists()).and_then(suggest::video) {
         return Err(failure.into());
     }
     if terminal::can_draw() {

@@ -8,7 +8,7 @@ use std::{
     io::{self, Write},
 };
 
-use super::{account::statistics, color, own, progress::Progress, session::SessionFile};
+use super::{color, progress::Progress, session::SessionFile, stats_text::statistics, user_methods};
 use crate::record::{
     Event, EventKind, Failure, Segment, Span, Stage, Stats, Step, StopReason, Subtitles, Token, Verdict,
     subtitles::{cues, stamp},
@@ -158,7 +158,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 if segment.is_some_and(|segment| segment.index > 0) {
                     return Ok(Flow::Go);
                 }
-                let name = own::label_of(method);
+                let name = user_methods::label_of(method);
                 let mark = if *lossless { "lossless" } else { "lossy" };
                 let models = match drafter {
                     Some(drafter) => format!("{target} with {drafter}"),

@@ -4,7 +4,7 @@ use std::{ffi::OsString, io::Write};
 
 use clap::error::ErrorKind;
 
-use super::mistyped;
+use super::suggest;
 use crate::record::{Event, EventKind, Failure, FailureClass};
 
 /// Report a failure and give its exit code.
@@ -38,8 +38,8 @@ pub fn usage(error: &clap::Error, arguments: &[OsString]) -> i32 {
             0
         }
         _ => {
-            let failed = mistyped::arguments(arguments, error).unwrap_or_else(|| {
-                let (what, hint) = split(&error.render().to_string(), &mistyped::help(arguments));
+            let failed = suggest::arguments(arguments, error).unwrap_or_else(|| {
+                let (what, hint) = split(&error.render().to_string(), &suggest::help(arguments));
                 Failure { class: FailureClass::Usage, error: what, hint: Some(hint) }
             });
             failure(&failed, arguments.iter().any(|argument| argument == "--json"))

@@ -9,9 +9,9 @@ use super::{
     args::{CharsetChoice, RunArgs, StudioArgs},
     config::Config,
     dirs::Dirs,
-    own, pair,
+    memory_check, model_args,
     part::SpanArgs,
-    room,
+    user_methods,
 };
 use crate::{
     assets::{self, Clip},
@@ -23,7 +23,7 @@ use crate::{
     video::Sampling,
 };
 
-pub use pair::{has_drafter, model_directory, models, recipe, suggest_drafter, tell_unused};
+pub use super::model_args::{has_drafter, model_directory, models, recipe, suggest_drafter, tell_unused};
 
 /// What is asked where nobody asks anything.
 pub const DEFAULT_PROMPT: &str = "Describe the video in detail.";
@@ -91,7 +91,7 @@ pub fn caption(video: &Path, span: SpanArgs, args: &RunArgs, config: &Config) ->
     let mut caption = wanted(video, args, config)?;
     let file = caption.request.video.clone();
     caption.request.span = span.of(&file).map_err(|failure| as_typed(failure, &file, video))?;
-    room::check(&caption.models, &caption.request, args.ignore_memory)?;
+    memory_check::check(&caption.models, &caption.request, args.ignore_memory)?;
     Ok(caption)
 }
 
@@ -136,7 +136,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let mouse = args.mouse || config.mouse.unwrap_or(false);
     let charset = args.charset.or(config.charset).unwrap_or_default();
     let (sessions_keep, prompt_history) = (config.sessions_keep, config.prompt_history.unwrap_or(true));
-    let (methods, problems) = own::all(dirs.as_ref());
+    let (methods, problems) = user_methods::all(dirs.as_ref());
     let notice = problems.into_iter().next().map(|problem| problem.error);
     let ignore_memory = run.ignore_memory;
     Ok(Studio {
@@ -243,19 +243,20 @@ pub fn request(
 fn method(args: &RunArgs, config: &Config, models: &ModelSpec) -> Result<Method, Failure> {
     let named = args.method.as_deref().or(config.method.as_deref());
     // Lossy methods are for those who ask for them.
-    let layer = args.drafter.as_deref().and_then(pair::recipe);
+    let layer = args.drafter.as_deref().and_then(model_args::recipe);
     let default = match (layer, &models.drafter) {
         (Some(Recipe::Sparrow), _) => "sparrow",
         (Some(Recipe::Msd), _) => "msd",
         (None, Some(_)) => "naive",
         (None, None) => "autoregressive",
     };
-    let base = own::find(named.unwrap_or(default), Dirs::find().as_ref()).map_err(|failure| match &config
-        .method
-    {
-        Some(configured) if args.method.is_none() => Config::blame("method", configured, failure),
-        _ => failure,
-    })?;
+    let base =
+        user_methods::find(named.unwrap_or(default), Dirs::find().as_ref()).map_err(
+            |failure| match &config.method {
+                Some(configured) if args.method.is_none() => Config::blame("method", configured, failure),
+                _ => failure,
+            },
+        )?;
     let method = base.with_sets(args.set.iter().map(String::as_str))?;
     has_drafter(&method, models)?;
     Ok(method)

@@ -5,7 +5,7 @@ use std::{io::Write, path::PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{End, color, config::Config, dirs::Dirs, own};
+use super::{End, color, config::Config, dirs::Dirs, user_methods};
 use crate::{
     record::{Failure, FailureClass},
     tui::{DEFAULT_KEYMAP, Keymap, Theme},
@@ -145,7 +145,7 @@ fn look(dirs: &Dirs) -> [Found; 4] {
         found("config", config, told(said)),
         found("keymap", keymap, keys.into_iter().collect()),
         found("themes", themes, looks),
-        found("methods", own::folder(dirs), told(own::all(Some(dirs)).1)),
+        found("methods", user_methods::folder(dirs), told(user_methods::all(Some(dirs)).1)),
     ]
 }
 

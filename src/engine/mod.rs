@@ -2,10 +2,10 @@
 
 pub mod command;
 pub mod memory;
+pub mod memory_check;
 mod models;
 mod prefix;
 mod prepare;
-pub mod room;
 mod run;
 pub mod store;
 pub mod thread;

@@ -2,10 +2,10 @@
 
 use std::{ops::ControlFlow, path::Path, sync::Arc};
 
-use super::thread::{Cancelled, Outlet};
+use super::thread::{Cancelled, EventSender};
 use crate::{
     model::{
-        ModelSpec, Place, WeightType,
+        ComputeDevice, ModelSpec, WeightType,
         checkpoint::{CheckpointError, Watch},
         decoder::parts,
         family::{Family, Rope, VideoLlm},
@@ -92,19 +92,19 @@ impl Models {
     ///
     /// # Errors
     /// If a device is not there, a checkpoint cannot be used, or the two do not fit together.
-    pub fn load(spec: &ModelSpec, outlet: &Outlet, cancelled: &Cancelled) -> Result<Self, Failure> {
+    pub fn load(spec: &ModelSpec, sender: &EventSender, cancelled: &Cancelled) -> Result<Self, Failure> {
         // Both before either model is read: a device that is not there is known at once.
         let place = spec.target_place()?;
         let beside = spec.drafter.as_ref().map(|_| spec.drafter_place()).transpose()?;
-        let (outlet, cancelled) = (outlet.clone(), cancelled.clone());
+        let (sender, cancelled) = (sender.clone(), cancelled.clone());
         let watch: Watch = Arc::new(move |done, total| {
             if cancelled.contains(0) {
                 return ControlFlow::Break(());
             }
-            outlet.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
+            sender.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
             ControlFlow::Continue(())
         });
-        let read = |dir: &Path, place: &Place| {
+        let read = |dir: &Path, place: &ComputeDevice| {
             let checkpoint = VideoLlm::open(dir)?.watched(watch.clone());
             VideoLlm::from_checkpoint(&checkpoint, place, &mut |_, _| {})
         };
@@ -147,12 +147,13 @@ fn refused(dir: &Path, error: CheckpointError) -> Failure {
 }
 
 /// Device and weight type for people; the drafter's, where they are others.
-fn words(target: &Place, drafter: Option<&Place>) -> (String, String) {
-    let with = |word: fn(&Place) -> &str| match drafter.map(word).filter(|other| *other != word(target)) {
-        Some(other) => format!("{}, drafter {other}", word(target)),
-        None => word(target).to_owned(),
-    };
-    (with(Place::name), with(|place| place.dtype().name()))
+fn words(target: &ComputeDevice, drafter: Option<&ComputeDevice>) -> (String, String) {
+    let with =
+        |word: fn(&ComputeDevice) -> &str| match drafter.map(word).filter(|other| *other != word(target)) {
+            Some(other) => format!("{}, drafter {other}", word(target)),
+            None => word(target).to_owned(),
+        };
+    (with(ComputeDevice::name), with(|place| place.dtype().name()))
 }
 
 #[cfg(test)]
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_drafters_device_is_named_where_it_is_another() {
-        let place = |choice| Place::open(choice, WeightType::Auto).unwrap();
+        let place = |choice| ComputeDevice::open(choice, WeightType::Auto).unwrap();
         let (cpu, tensors) = (place(DeviceChoice::Cpu), place(DeviceChoice::CpuTensors));
         assert_eq!(words(&cpu, Some(&cpu)), ("cpu".into(), "q8_0".into()));
         assert_eq!(words(&cpu, None).0, "cpu");

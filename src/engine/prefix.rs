@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use super::{
-    run::{ROOM, Runner, Stop, since},
-    store::{ClipKey, Context, Recent},
+    run::{KV_HEADROOM, Runner, Stop, since},
+    store::{ClipKey, Prefill, Recent},
 };
 use crate::{
     model::{
@@ -21,15 +21,15 @@ const READ_AT_ONCE: usize = 256;
 /// A kept context over the same clip that begins as this prompt does, at least to the video's end; and how many ids they
 /// have in common, the prompt's last not counted.
 pub(super) fn kept_prefix<'a>(
-    contexts: &'a Recent<(ClipKey, String), Context>,
+    contexts: &'a Recent<(ClipKey, String), Prefill>,
     key: &ClipKey,
     prompt: &Prompt,
-) -> Option<(&'a Context, usize)> {
-    let common = |context: &Context| {
+) -> Option<(&'a Prefill, usize)> {
+    let common = |context: &Prefill| {
         let same = context.prompt.ids.iter().zip(&prompt.ids).take_while(|(a, b)| a == b).count();
         same.min(prompt.ids.len() - 1).min(context.target.len())
     };
-    let will_do = |(clip, _): &(ClipKey, String), context: &Context| {
+    let will_do = |(clip, _): &(ClipKey, String), context: &Prefill| {
         clip == key && context.prompt.video == prompt.video && common(context) >= prompt.video.end
     };
     contexts.find(will_do).map(|context| (context, common(context)))
@@ -39,12 +39,12 @@ impl Runner<'_> {
     /// The context of a prompt that begins as a kept one does, video and all: only what is new is read.
     pub(super) fn read_on(
         &self,
-        (kept, common): (&Context, usize),
+        (kept, common): (&Prefill, usize),
         prompt: Prompt,
         started: Instant,
-    ) -> Result<Context, Stop> {
+    ) -> Result<Prefill, Stop> {
         let last = prompt.ids.len() - 1;
-        let mut target = kept.target.fork(common, last + self.request.max_new_tokens + ROOM);
+        let mut target = kept.target.fork(common, last + self.request.max_new_tokens + KV_HEADROOM);
         let mut states = kept.states.first(common);
         for ids in prompt.ids[common..last].chunks(READ_AT_ONCE) {
             let row = target.len();
@@ -56,6 +56,6 @@ impl Runner<'_> {
         }
         // What the whole would have cost: the video was read for the kept one.
         let prefill_ms = kept.prefill_ms + since(started);
-        Ok(Context::new(prompt, target, kept.visual.clone(), states, prefill_ms))
+        Ok(Prefill::new(prompt, target, kept.visual.clone(), states, prefill_ms))
     }
 }

@@ -7,8 +7,8 @@ use candle_core::Tensor;
 use super::{
     models,
     prefix::kept_prefix,
-    run::{ROOM, Runner, Stop, since},
-    store::{Clip, ClipKey, Context, DrafterContext, DrafterKey, Store},
+    run::{KV_HEADROOM, Runner, Stop, since},
+    store::{Clip, ClipKey, DrafterContext, DrafterKey, Prefill, PrefixCache},
     thread::internal,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     },
     record::{Failure, FailureClass, Stage, Stats},
     speculate::{
-        self, Drafter, Opening, Schedule, VisualStates,
+        self, Drafter, PrefetchedDraft, Schedule, VisualStates,
         context::{self, Preparation, Selection, Signals},
     },
     video,
@@ -61,7 +61,7 @@ impl Runner<'_> {
 
     pub(super) fn ensure_clip(
         &self,
-        store: &mut Store,
+        store: &mut PrefixCache,
         key: &ClipKey,
         stats: &mut Stats,
     ) -> Result<(), Stop> {
@@ -136,7 +136,7 @@ impl Runner<'_> {
     /// True if the context was kept from an earlier run.
     pub(super) fn ensure_context(
         &self,
-        store: &mut Store,
+        store: &mut PrefixCache,
         key: &ClipKey,
         stats: &mut Stats,
     ) -> Result<bool, Stop> {
@@ -203,8 +203,8 @@ impl Runner<'_> {
                     &prompt,
                     visual,
                     &rows,
-                    &speculate::Context::Full {},
-                    self.request.max_new_tokens + ROOM,
+                    &speculate::VisualContext::Full {},
+                    self.request.max_new_tokens + KV_HEADROOM,
                     &mut states,
                     &mut |done, total| self.progress(Stage::Prefill, done, total),
                 )?;
@@ -219,7 +219,7 @@ impl Runner<'_> {
         let prefill_ms = since(started) - read.drafter_ms;
         stats.timings.prefill_target_ms = prefill_ms;
         let mut context =
-            Context::new(prompt, read.target, VisualStates::new(&seen, width), before, prefill_ms);
+            Prefill::new(prompt, read.target, VisualStates::new(&seen, width), before, prefill_ms);
         context.signals.variations.extend(read.variation);
         if let Some((key, drafter)) = read.drafter {
             context.drafters.insert(key, drafter);
@@ -245,7 +245,7 @@ impl Runner<'_> {
         let positions = prompt.positions.select(&rows);
         let layers = context::layers_of(target, depth);
         let mut sequence =
-            Sequence::new(target.decoder().clone(), rows.len() + self.request.max_new_tokens + ROOM);
+            Sequence::new(target.decoder().clone(), rows.len() + self.request.max_new_tokens + KV_HEADROOM);
         let mut progress = |done: usize, total: usize| self.progress(Stage::Prefill, done, 2 * total);
         let below = sequence.prefill_below(&embeddings, &positions, layers, &mut progress);
         let below = below.map_err(ModelError::from)?.ok_or(Stop::Cancelled)?;
@@ -271,7 +271,8 @@ impl Runner<'_> {
             let share = scope.spawn(|| -> Result<_, Stop> {
                 let mut share = self.read_share(clip, prompt, &selection)?;
                 let rules = self.rules(method, self.request.max_new_tokens, &|_| false, None);
-                let opening = Opening::draft(&rules, &mut share.sequence, root).map_err(ModelError::from)?;
+                let opening =
+                    PrefetchedDraft::draft(&rules, &mut share.sequence, root).map_err(ModelError::from)?;
                 Ok((share, opening))
             });
             let finished = finish();
@@ -304,7 +305,7 @@ impl Runner<'_> {
     /// The drafter's visual tokens, and whatever the choice needs to know of the target's prefill.
     pub(super) fn select(
         &self,
-        store: &mut Store,
+        store: &mut PrefixCache,
         key: &ClipKey,
         stats: &mut Stats,
     ) -> Result<Selection, Stop> {
@@ -312,7 +313,7 @@ impl Runner<'_> {
         if !method.drafter.reads() {
             return Ok(Selection { kept: Some(Vec::new()), ..Selection::default() });
         }
-        let Store { clips, contexts } = store;
+        let PrefixCache { clips, contexts } = store;
         let (Some(clip), Some(context)) =
             (clips.touch(key), contexts.touch(&(key.clone(), self.request.asked())))
         else {
@@ -341,7 +342,7 @@ impl Runner<'_> {
 
     pub(super) fn ensure_drafter(
         &self,
-        store: &mut Store,
+        store: &mut PrefixCache,
         key: &ClipKey,
         selection: &Selection,
         stats: &mut Stats,
@@ -350,7 +351,7 @@ impl Runner<'_> {
         if !method.drafter.reads() {
             return Ok(None);
         }
-        let Store { clips, contexts } = store;
+        let PrefixCache { clips, contexts } = store;
         let (Some(clip), Some(context)) =
             (clips.touch(key), contexts.touch(&(key.clone(), self.request.asked())))
         else {
@@ -360,7 +361,7 @@ impl Runner<'_> {
         if context.drafters.touch(&drafter_key).is_some() {
             return Ok(Some(drafter_key));
         }
-        let room = self.request.max_new_tokens + ROOM;
+        let room = self.request.max_new_tokens + KV_HEADROOM;
         let started = Instant::now();
         let shared =
             self.preparation(&context.prompt, clip).shared(&method.drafter, selection, &context.target, room);
@@ -418,7 +419,7 @@ impl Runner<'_> {
             visual,
             &rows,
             &method.context,
-            self.request.max_new_tokens + ROOM,
+            self.request.max_new_tokens + KV_HEADROOM,
             &mut |_, _| {},
             &mut |done, total| self.progress(Stage::Prefill, done, total),
         )?;

@@ -6,8 +6,8 @@ use super::{
     command::RunRequest,
     memory,
     models::Models,
-    store::{Context, DrafterKey, Reference, Store},
-    thread::{Cancelled, Outlet, internal},
+    store::{DrafterKey, Prefill, PrefixCache, Reference},
+    thread::{Cancelled, EventSender, internal},
     tie::Parting,
 };
 use crate::{
@@ -16,14 +16,16 @@ use crate::{
         Baseline, BaselineKind, EventKind, Failure, FailureClass, Stage, Stats, Step, StopReason,
         stats::Equality,
     },
-    speculate::{self, Drafter, Finished, Method, Opening, Parts, Rules, Sampler},
+    speculate::{
+        self, Drafter, Finished, GenerationConfig, GenerationInputs, Method, PrefetchedDraft, Sampler,
+    },
 };
 
 /// Autoregressive steps of a calibration; the first ones warm up.
 const CALIBRATION: usize = 12;
 const WARM_UP: usize = 3;
 /// Slots that a verify pass may need beyond the longest caption.
-pub(super) const ROOM: usize = 96;
+pub(super) const KV_HEADROOM: usize = 96;
 /// Tokens from which on an autoregressive run is a baseline.
 const BASELINE_TOKENS: usize = 16;
 
@@ -43,13 +45,13 @@ impl<E: Into<Failure>> From<E> for Stop {
 pub(super) struct Runner<'a> {
     pub request: &'a RunRequest,
     pub models: &'a Models,
-    pub outlet: &'a Outlet,
+    pub sender: &'a EventSender,
     pub cancelled: &'a Cancelled,
 }
 
 impl Runner<'_> {
     /// From file to caption. Everything is told as events; an error is the caller's to tell.
-    pub fn run(&self, store: &mut Store) -> Result<(), Failure> {
+    pub fn run(&self, store: &mut PrefixCache) -> Result<(), Failure> {
         let (request, method) = (self.request, &self.request.method);
         method.validate()?;
         let uses_model = matches!(method.drafter, Drafter::Model {});
@@ -80,7 +82,7 @@ impl Runner<'_> {
             Drafter::Sparrow { .. } => layer.map(|layer| layer.name().to_owned()),
             Drafter::Lookup { .. } => Some("lookup".into()),
         };
-        self.outlet.send(EventKind::Started {
+        self.sender.send(EventKind::Started {
             method: serde_json::to_value(method).map_err(|e| internal(e.to_string()))?,
             lossless: method.lossless(),
             target: self.models.target.name().to_owned(),
@@ -97,7 +99,7 @@ impl Runner<'_> {
             Ok(()) => Ok(()),
             Err(Stop::Failed(failure)) => Err(failure),
             Err(Stop::Cancelled) => {
-                self.outlet.send(EventKind::Done {
+                self.sender.send(EventKind::Done {
                     reason: StopReason::Cancelled,
                     text: String::new(),
                     ids: Vec::new(),
@@ -108,14 +110,14 @@ impl Runner<'_> {
         }
     }
 
-    fn caption(&self, store: &mut Store) -> Result<(), Stop> {
+    fn caption(&self, store: &mut PrefixCache) -> Result<(), Stop> {
         let mut stats = Stats::default();
         let key = self.clip_key()?;
         self.ensure_clip(store, &key, &mut stats)?;
         let reused = self.ensure_context(store, &key, &mut stats)?;
         let selection = self.select(store, &key, &mut stats)?;
         let drafter_key = self.ensure_drafter(store, &key, &selection, &mut stats)?;
-        let Store { clips, contexts } = store;
+        let PrefixCache { clips, contexts } = store;
         let (Some(clip), Some(context)) =
             (clips.touch(&key), contexts.touch(&(key.clone(), self.request.asked())))
         else {
@@ -128,7 +130,7 @@ impl Runner<'_> {
             (Some(_), None) => clip.grid.len(),
             (Some(_), Some(kept)) => kept.len(),
         };
-        self.outlet.send(EventKind::Prompt {
+        self.sender.send(EventKind::Prompt {
             frames: clip.timestamps_s.clone(),
             grid: [clip.grid.t, clip.grid.h, clip.grid.w],
             visual_tokens: clip.grid.len(),
@@ -144,7 +146,7 @@ impl Runner<'_> {
     }
 
     /// Time a few autoregressive steps where no baseline is known and this run is not one.
-    fn calibrate(&self, context: &mut Context) -> Result<(), Stop> {
+    fn calibrate(&self, context: &mut Prefill) -> Result<(), Stop> {
         if context.baseline.is_some() || matches!(self.request.method.drafter, Drafter::None {}) {
             return Ok(());
         }
@@ -183,9 +185,9 @@ impl Runner<'_> {
         max_new_tokens: usize,
         protected: &'r dyn Fn(u32) -> bool,
         row_ms: Option<f64>,
-    ) -> Rules<'r> {
+    ) -> GenerationConfig<'r> {
         let target = &self.models.target;
-        Rules {
+        GenerationConfig {
             method,
             sampler: self.sampler(),
             max_new_tokens,
@@ -206,7 +208,7 @@ impl Runner<'_> {
 
     fn generate(
         &self,
-        context: &mut Context,
+        context: &mut Prefill,
         drafter_key: Option<&DrafterKey>,
         stats: &mut Stats,
         plain_front_ms: f64,
@@ -230,8 +232,9 @@ impl Runner<'_> {
         let opening = drafter.as_mut().and_then(|d| d.open(&rules));
         let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms);
         let drafter_front_ms =
-            stats.timings.drafter_front_ms(read_ms + opening.as_ref().map_or(0.0, Opening::ms));
-        let drafter_base = drafter.as_ref().map(|d| opening.as_ref().map_or(d.sequence.len(), Opening::base));
+            stats.timings.drafter_front_ms(read_ms + opening.as_ref().map_or(0.0, PrefetchedDraft::ms));
+        let drafter_base =
+            drafter.as_ref().map(|d| opening.as_ref().map_or(d.sequence.len(), PrefetchedDraft::base));
         let mut finite = true;
         let mut on = |mut step: Step| {
             // A row of logits that is not finite has no probabilities.
@@ -258,7 +261,7 @@ impl Runner<'_> {
             }
             step.other_ms += since(dressing);
             stats.add(&step);
-            if !self.outlet.send(EventKind::Step(step)) {
+            if !self.sender.send(EventKind::Step(step)) {
                 return ControlFlow::Break(());
             }
             self.progress(Stage::Generate, ids.len(), self.request.max_new_tokens)
@@ -272,7 +275,7 @@ impl Runner<'_> {
                 };
                 let layer = layer.map(|layer| &**layer);
                 let parts = context.parts(drafter.as_mut().map(|d| &mut d.sequence), layer);
-                speculate::generate(rules, Parts { opening, ..parts }, &mut on)
+                speculate::generate(rules, GenerationInputs { opening, ..parts }, &mut on)
             }
             false => Ok(Finished::default()),
         };
@@ -303,7 +306,7 @@ impl Runner<'_> {
         if let Some(baseline) = &context.baseline {
             stats.set_baseline(baseline.clone(), plain_front_ms, drafter_front_ms);
         }
-        self.outlet.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
+        self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
         Ok(())
     }
 
@@ -319,7 +322,7 @@ impl Runner<'_> {
     }
 
     /// Note an autoregressive run as baseline and reference; compare any other with what is known.
-    fn compare(&self, context: &mut Context, stats: &mut Stats, ids: &[u32], reason: StopReason) {
+    fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
         let (sampler, max_new_tokens) = (self.sampler(), self.request.max_new_tokens);
         if matches!(self.request.method.drafter, Drafter::None {}) {
             context.t1_ms = stats.timings.t1_ms;
@@ -344,7 +347,7 @@ impl Runner<'_> {
     }
 
     /// Where a lossless method wrote something else than autoregressive decoding, look how close it was.
-    fn explain(&self, context: &mut Context, stats: &mut Stats, ids: &[u32]) -> Result<(), ModelError> {
+    fn explain(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32]) -> Result<(), ModelError> {
         let Some(at) = stats.equality.as_ref().and_then(|e| e.first_difference) else { return Ok(()) };
         // What is drawn at random turns on more than two logits.
         if !self.request.method.lossless() || !self.sampler().is_greedy() {
@@ -370,7 +373,7 @@ impl Runner<'_> {
         }
         // A step tells of itself; its stage only begins once.
         if stage != Stage::Generate || done == 0 {
-            self.outlet.offer(EventKind::Stage { stage, done: done as u64, total: total as u64 });
+            self.sender.offer(EventKind::Stage { stage, done: done as u64, total: total as u64 });
         }
         ControlFlow::Continue(())
     }

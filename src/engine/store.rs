@@ -16,7 +16,7 @@ use crate::{
     },
     record::{Baseline, Span},
     speculate::{
-        Drafter, Method, Opening, Parts, Placing, Rules, Sampler, VisualStates,
+        Drafter, GenerationConfig, GenerationInputs, Method, Placing, PrefetchedDraft, Sampler, VisualStates,
         context::{Selection, Signals},
         draft::Head,
     },
@@ -149,12 +149,12 @@ pub struct DrafterContext {
     pub prefill_ms: f64,
     /// Its first window, where it was drafted beside the target's prefill and not used yet; the sequence then holds what was
     /// fed for it, too.
-    pub opening: Option<Opening>,
+    pub opening: Option<PrefetchedDraft>,
 }
 
 impl DrafterContext {
     /// The opening for a generation under these rules. One that was made under others is undone.
-    pub fn open(&mut self, rules: &Rules<'_>) -> Option<Opening> {
+    pub fn open(&mut self, rules: &GenerationConfig<'_>) -> Option<PrefetchedDraft> {
         let opening = self.opening.take()?;
         if opening.fits(rules) {
             return Some(opening);
@@ -175,7 +175,7 @@ pub struct Reference {
 }
 
 /// A clip and a prompt, prefilled by the target.
-pub struct Context {
+pub struct Prefill {
     /// The prompt as laid out.
     pub prompt: Prompt,
     /// The target's sequence: the prompt without its last token.
@@ -198,7 +198,7 @@ pub struct Context {
     pub reference: Option<Reference>,
 }
 
-impl Context {
+impl Prefill {
     /// A context fresh from its prefill.
     pub fn new(
         prompt: Prompt,
@@ -226,9 +226,9 @@ impl Context {
         &'a mut self,
         drafter: Option<&'a mut Sequence>,
         layer: Option<&'a Sparrow>,
-    ) -> Parts<'a> {
+    ) -> GenerationInputs<'a> {
         let root = self.prompt.ids.len().saturating_sub(1);
-        Parts {
+        GenerationInputs {
             target: &mut self.target,
             drafter,
             head: layer.map(|layer| Head::new(layer, self.states.before(root))),
@@ -241,14 +241,14 @@ impl Context {
 }
 
 /// All that is kept.
-pub struct Store {
+pub struct PrefixCache {
     /// Sampled clips.
     pub clips: Recent<ClipKey, Clip>,
     /// Prefilled contexts by clip and prompt.
-    pub contexts: Recent<(ClipKey, String), Context>,
+    pub contexts: Recent<(ClipKey, String), Prefill>,
 }
 
-impl Default for Store {
+impl Default for PrefixCache {
     fn default() -> Self {
         Self { clips: Recent::new(CLIPS), contexts: Recent::new(CONTEXTS) }
     }

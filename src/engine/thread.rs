@@ -14,10 +14,10 @@ use tokio::sync::mpsc;
 
 use super::{
     command::{Command, RunRequest},
+    memory_check,
     models::Models,
-    room,
     run::Runner,
-    store::Store,
+    store::PrefixCache,
 };
 use crate::{
     model::ModelSpec,
@@ -51,12 +51,12 @@ impl Cancelled {
 
 /// Where a run's events go.
 #[derive(Clone)]
-pub struct Outlet {
+pub struct EventSender {
     events: mpsc::Sender<Event>,
     run: u64,
 }
 
-impl Outlet {
+impl EventSender {
     /// Send an event of this run; waits for a slow reader. False if nobody listens any more.
     pub fn send(&self, kind: EventKind) -> bool {
         self.events.blocking_send(Event::new(self.run, kind)).is_ok()
@@ -157,24 +157,24 @@ impl EngineHandle {
 fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancelled: &Cancelled) {
     let mut models: Option<Models> = None;
     let mut ignore_memory = false;
-    let mut store = Store::default();
+    let mut store = PrefixCache::default();
     while let Some(command) = inbox.blocking_recv() {
         match command {
             Command::IgnoreMemory => ignore_memory = true,
             Command::Load(spec) => {
                 // The old models go first: two large pairs need not fit together.
                 drop(models.take());
-                store = Store::default();
-                let outlet = Outlet { events: events.clone(), run: 0 };
-                models = guarded(&outlet, || load(&spec, &outlet, cancelled, ignore_memory));
+                store = PrefixCache::default();
+                let sender = EventSender { events: events.clone(), run: 0 };
+                models = guarded(&sender, || load(&spec, &sender, cancelled, ignore_memory));
             }
             Command::Run(request) => {
-                let outlet = Outlet { events: events.clone(), run: request.run };
+                let sender = EventSender { events: events.clone(), run: request.run };
                 let finished =
-                    guarded(&outlet, || run(&request, models.as_ref(), &mut store, &outlet, cancelled));
+                    guarded(&sender, || run(&request, models.as_ref(), &mut store, &sender, cancelled));
                 if finished.is_none() {
                     // A run that broke off may have left a kept context half-written.
-                    store = Store::default();
+                    store = PrefixCache::default();
                 }
                 cancelled.forget(request.run);
             }
@@ -186,7 +186,7 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancel
 }
 
 /// Call `f`; a failure or a panic becomes a `failed` event.
-fn guarded<T>(outlet: &Outlet, f: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
+fn guarded<T>(sender: &EventSender, f: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
     let failure = match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value)) => return Some(value),
         Ok(Err(failure)) => failure,
@@ -201,24 +201,24 @@ fn guarded<T>(outlet: &Outlet, f: impl FnOnce() -> Result<T, Failure>) -> Option
             }
         }
     };
-    outlet.send(EventKind::Failed(failure));
+    sender.send(EventKind::Failed(failure));
     None
 }
 
 fn load(
     spec: &ModelSpec,
-    outlet: &Outlet,
+    sender: &EventSender,
     cancelled: &Cancelled,
     ignore_memory: bool,
 ) -> Result<Models, Failure> {
     if !ignore_memory {
-        room::check(spec, None)?;
+        memory_check::check(spec, None)?;
     }
-    let models = Models::load(spec, outlet, cancelled);
+    let models = Models::load(spec, sender, cancelled);
     // Before anybody hears of the outcome: a cancel from then on means the next loading.
     cancelled.forget(0);
     let models = models?;
-    outlet.send(EventKind::Ready {
+    sender.send(EventKind::Ready {
         target: models.target.name().to_owned(),
         drafter: models.drafter.as_ref().map(|d| d.name().to_owned()),
         device: models.device.clone(),
@@ -231,8 +231,8 @@ fn load(
 fn run(
     request: &RunRequest,
     models: Option<&Models>,
-    store: &mut Store,
-    outlet: &Outlet,
+    store: &mut PrefixCache,
+    sender: &EventSender,
     cancelled: &Cancelled,
 ) -> Result<(), Failure> {
     let models = models.ok_or_else(|| Failure {
@@ -240,7 +240,7 @@ fn run(
         error: "no models are loaded".into(),
         hint: Some("load a target first; the embedded pair is the default".into()),
     })?;
-    Runner { request, models, outlet, cancelled }.run(store)
+    Runner { request, models, sender, cancelled }.run(store)
 }
 
 pub(super) fn internal(error: String) -> Failure {

@@ -8,7 +8,7 @@ use candle_core::{DType, Result};
 
 use crate::{
     model::{
-        Place,
+        ComputeDevice,
         decoder::{Sequence, Taps, with_slice},
     },
     record::stats::Tie,
@@ -38,7 +38,7 @@ impl Parting<'_> {
     pub fn look(
         &self,
         target: &mut Sequence,
-        place: &Place,
+        place: &ComputeDevice,
         text: &dyn Fn(u32) -> String,
     ) -> Result<Option<Tie>> {
         let base = target.len();
@@ -77,9 +77,9 @@ impl Parting<'_> {
 
 /// How far logits may be apart, in nats, for rounding to have changed their order: some units in the last place of logits of
 /// usual size (10 to 30), after layers that all round. On the CPU rounding changes nothing.
-fn rounding(place: &Place) -> f32 {
+fn rounding(place: &ComputeDevice) -> f32 {
     match place.compute_type() {
-        _ if place.is_exact() => 0.0,
+        _ if place.is_batch_invariant() => 0.0,
         DType::BF16 => 0.5,
         DType::F16 => 0.0625,
         _ => 0.01,
@@ -95,7 +95,7 @@ mod tests {
     fn the_gap_is_that_of_the_row_after_the_shared_text() {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
         for choice in [DeviceChoice::Cpu, DeviceChoice::CpuTensors] {
-            let place = Place::open(choice, WeightType::F32).unwrap();
+            let place = ComputeDevice::open(choice, WeightType::F32).unwrap();
             let model = VideoLlm::load_on(&dir, &place, &mut |_, _| {}).unwrap();
             let mut target = Sequence::new(model.decoder().clone(), 8);
             target.feed(&[5, 9, 31], &Taps::default()).unwrap();

@@ -19,7 +19,7 @@ use std::{
 
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorInfo};
 
-use super::{Place, family::Family, files, names, shapes};
+use super::{ComputeDevice, family::Family, files, names, shapes};
 use crate::record::{Failure, FailureClass};
 
 /// Why a checkpoint cannot be used.

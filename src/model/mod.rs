@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use self::family::Rope;
 pub(crate) use self::plain::plain;
 pub use self::{
-    device::{DeviceChoice, Place},
+    device::{ComputeDevice, DeviceChoice},
     weights::WeightType,
 };
 use crate::record::Failure;
@@ -52,16 +52,16 @@ impl ModelSpec {
     /// Where the target computes.
     ///
     /// # Errors
-    /// As [`Place::open`].
-    pub fn target_place(&self) -> Result<Place, Failure> {
-        Place::open(self.device, self.dtype)
+    /// As [`ComputeDevice::open`].
+    pub fn target_place(&self) -> Result<ComputeDevice, Failure> {
+        ComputeDevice::open(self.device, self.dtype)
     }
 
     /// Where the drafter computes: with the target, but not in its queue.
     ///
     /// # Errors
-    /// As [`Place::open`].
-    pub fn drafter_place(&self) -> Result<Place, Failure> {
-        Place::open(self.drafter_device.unwrap_or(self.device), self.dtype)
+    /// As [`ComputeDevice::open`].
+    pub fn drafter_place(&self) -> Result<ComputeDevice, Failure> {
+        ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)
     }
 }

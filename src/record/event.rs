@@ -18,7 +18,7 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Opening model files.
+    /// PrefetchedDraft model files.
     Load,
     /// Reading and decoding the video.
     Decode,

@@ -70,6 +70,12 @@ impl Verdict {
         }
     }
 
+    /// Of two verdicts the less strict one; of two that are equally strict the first. Text that several tokens make together has
+    /// the least strict verdict of them, on every face.
+    pub fn least_strict(first: Verdict, second: Verdict) -> Verdict {
+        if first.is_strict() && !second.is_strict() { second } else { first }
+    }
+
     /// True where the target itself stands behind the token.
     pub fn is_strict(self) -> bool {
         matches!(

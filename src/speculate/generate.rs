@@ -7,7 +7,7 @@ use candle_core::Result;
 use super::{
     method::Schedule,
     overlap,
-    rules::{Parts, Rules},
+    rules::{GenerationConfig, GenerationInputs},
     schedule::Tally,
     session::Session,
 };
@@ -32,8 +32,8 @@ pub struct Finished {
 /// # Errors
 /// If a forward pass fails. What was given to `on` before stands.
 pub fn generate(
-    rules: Rules<'_>,
-    parts: Parts<'_>,
+    rules: GenerationConfig<'_>,
+    parts: GenerationInputs<'_>,
     on: &mut dyn FnMut(Step) -> ControlFlow<()>,
 ) -> Result<Finished> {
     if let Schedule::Parallel { .. } = rules.method.schedule {

@@ -94,7 +94,7 @@ pub enum AcceptedRows {
 /// Which visual tokens the drafter sees. Budget of kept tokens: floor(n · keep + 1e-9).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Context {
+pub enum VisualContext {
     /// All of them.
     Full {},
     /// None: text-only drafting.
@@ -189,19 +189,19 @@ fn half() -> f64 {
     0.5
 }
 
-impl Context {
+impl VisualContext {
     /// Which positions the kept tokens have.
     pub fn placing(&self) -> Placing {
         match self {
-            Context::Full {} | Context::TopKKv { .. } => Placing::Original,
-            Context::None { positions }
-            | Context::Random { positions, .. }
-            | Context::Uniform { positions, .. }
-            | Context::Frames { positions, .. }
-            | Context::Window { positions, .. }
-            | Context::Streaming { positions, .. }
-            | Context::Attention { positions, .. }
-            | Context::Variation { positions, .. } => *positions,
+            VisualContext::Full {} | VisualContext::TopKKv { .. } => Placing::Original,
+            VisualContext::None { positions }
+            | VisualContext::Random { positions, .. }
+            | VisualContext::Uniform { positions, .. }
+            | VisualContext::Frames { positions, .. }
+            | VisualContext::Window { positions, .. }
+            | VisualContext::Streaming { positions, .. }
+            | VisualContext::Attention { positions, .. }
+            | VisualContext::Variation { positions, .. } => *positions,
         }
     }
 }
@@ -403,7 +403,7 @@ pub struct Method {
     /// Who proposes.
     pub drafter: Drafter,
     /// What the drafter sees.
-    pub context: Context,
+    pub context: VisualContext,
     /// What is proposed.
     pub shape: Shape,
     /// What passes.

@@ -19,10 +19,10 @@ pub use accept::relevance::VisualStates;
 pub use generate::{Finished, generate};
 pub use method::suggest;
 pub use method::{
-    Acceptance, AcceptedRows, Context, Drafter, EntropyOver, Length, Method, MethodError, Part, Placing,
-    Schedule, Shape,
+    Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Method, MethodError, Part, Placing, Schedule,
+    Shape, VisualContext,
 };
-pub use overlap::Opening;
-pub use rules::{OwnRule, Parts, Rules};
+pub use overlap::PrefetchedDraft;
+pub use rules::{GenerationConfig, GenerationInputs, OwnRule};
 pub use sampling::Sampler;
 pub use session::Session;

@@ -7,11 +7,11 @@ use candle_core::{Error, Result};
 use super::{
     generate::Finished,
     method::{Acceptance, Length, Method, Schedule, Shape},
-    rules::{Parts, Rules},
+    rules::{GenerationConfig, GenerationInputs},
     sampling::{Purpose, RowFacts, Sampler, draw},
     schedule::{
         Case, Draft, DrafterOrder, Exact, Judge, Limits, Parallel, Sampled, TargetOrder, Window,
-        workers::{Companion, DrafterWorker, Failure, TargetWorker, Ticked},
+        workers::{DrafterThread, DrafterWorker, Failure, TargetWorker, Ticked},
     },
     verify::told,
 };
@@ -42,7 +42,7 @@ impl AsRef<[f32]> for Evidence {
 /// A first window that was drafted while the target was still in its prefill (ParallelVLM's first stage). The drafter's
 /// sequence holds what was fed for it, beyond the prompt.
 #[derive(Debug)]
-pub struct Opening {
+pub struct PrefetchedDraft {
     sampler: Sampler,
     /// Its drafts were drawn, and have distributions.
     drawn: bool,
@@ -51,13 +51,13 @@ pub struct Opening {
     ms: f64,
 }
 
-impl Opening {
+impl PrefetchedDraft {
     /// Draft the first window under the rules of the generation that follows. `sequence` holds the prompt without its last
     /// token, `root`.
     ///
     /// # Errors
     /// If a pass fails.
-    pub fn draft(rules: &Rules<'_>, sequence: &mut Sequence, root: u32) -> Result<Self> {
+    pub fn draft(rules: &GenerationConfig<'_>, sequence: &mut Sequence, root: u32) -> Result<Self> {
         let started = Instant::now();
         let base = sequence.len();
         let draft = window(rules.method).length().min(rules.max_new_tokens);
@@ -68,7 +68,7 @@ impl Opening {
     }
 
     /// True if a generation under these rules may begin with it: they would draft the same.
-    pub fn fits(&self, rules: &Rules<'_>) -> bool {
+    pub fn fits(&self, rules: &GenerationConfig<'_>) -> bool {
         matches!(rules.method.schedule, Schedule::Parallel { .. })
             && self.sampler == rules.sampler
             && self.drawn == samples(rules)
@@ -94,7 +94,7 @@ struct DrafterSide<'a> {
 }
 
 impl<'a> DrafterSide<'a> {
-    fn new(rules: &Rules<'a>, sequence: &'a mut Sequence, base: usize) -> Self {
+    fn new(rules: &GenerationConfig<'a>, sequence: &'a mut Sequence, base: usize) -> Self {
         let samples = samples(rules).then_some(rules.sampler);
         Self { sequence, base, ends: rules.ends, vocab: rules.vocab, sampler: samples }
     }
@@ -140,7 +140,7 @@ impl DrafterWorker<Evidence> for DrafterSide<'_> {
 }
 
 struct TargetSide<'a> {
-    rules: Rules<'a>,
+    rules: GenerationConfig<'a>,
     sequence: &'a mut Sequence,
     base: usize,
     /// Logits and facts of the last pass's rows.
@@ -228,18 +228,18 @@ impl Judge<Evidence> for TargetSide<'_> {
         }
     }
 
-    fn instead(&mut self, case: &Case<'_, Evidence>, row: usize) -> u32 {
+    fn replacement(&mut self, case: &Case<'_, Evidence>, row: usize) -> u32 {
         match samples(&self.rules) {
-            true => Sampled { rows: &self.distributions, sampler: self.rules.sampler }.instead(case, row),
-            false => Exact { wanted: &self.wanted(case.position) }.instead(case, row),
+            true => Sampled { rows: &self.distributions, sampler: self.rules.sampler }.replacement(case, row),
+            false => Exact { wanted: &self.wanted(case.position) }.replacement(case, row),
         }
     }
 }
 
 /// Generate side by side. `on` gets every step, and may stop.
 pub(super) fn generate(
-    rules: Rules<'_>,
-    parts: Parts<'_>,
+    rules: GenerationConfig<'_>,
+    parts: GenerationInputs<'_>,
     on: &mut dyn FnMut(Step) -> ControlFlow<()>,
 ) -> Result<Finished> {
     let root = parts.root();
@@ -262,11 +262,12 @@ pub(super) fn generate(
     let mut machine = Parallel::new(root, limits);
     let mut drafter_row_ms = Vec::new();
     std::thread::scope(|scope| -> Result<()> {
-        let companion = Companion::spawn(scope, &mut drafter).map_err(failed)?;
+        let drafter_thread = DrafterThread::spawn(scope, &mut drafter).map_err(failed)?;
         for index in 0.. {
             let started = Instant::now();
-            let Some(ticked) =
-                companion.tick(&mut machine, &mut window, &mut target, opening.take()).map_err(failed)?
+            let Some(ticked) = drafter_thread
+                .tick(&mut machine, &mut window, &mut target, opening.take())
+                .map_err(failed)?
             else {
                 break;
             };
@@ -288,7 +289,7 @@ pub(super) fn generate(
     })
 }
 
-fn samples(rules: &Rules<'_>) -> bool {
+fn samples(rules: &GenerationConfig<'_>) -> bool {
     rules.method.acceptance == (Acceptance::Sampled {}) && !rules.sampler.is_greedy()
 }
 
@@ -314,11 +315,11 @@ fn failed(failure: Failure<Error>) -> Error {
 mod tests {
     use super::*;
 
-    /// Rules of parallelvlm with another acceptance and schedule.
-    fn fits(opening: &Opening, acceptance: Acceptance, schedule: Schedule, temperature: f32) -> bool {
+    /// GenerationConfig of parallelvlm with another acceptance and schedule.
+    fn fits(opening: &PrefetchedDraft, acceptance: Acceptance, schedule: Schedule, temperature: f32) -> bool {
         let mut method = Method::preset("parallelvlm").unwrap();
         (method.acceptance, method.schedule) = (acceptance, schedule);
-        opening.fits(&Rules {
+        opening.fits(&GenerationConfig {
             method: &method,
             sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
             max_new_tokens: 8,
@@ -335,7 +336,7 @@ mod tests {
     #[test]
     fn an_opening_fits_where_the_same_would_be_drafted() {
         let parallel = || Schedule::Parallel { window: Length::AUTO };
-        let of = |temperature, drawn| Opening {
+        let of = |temperature, drawn| PrefetchedDraft {
             sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
             drawn,
             base: 0,

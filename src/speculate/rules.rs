@@ -5,18 +5,18 @@ use std::ops::Range;
 use super::{
     accept::{Needs, Row, relevance::VisualStates},
     draft::{Draft, Head, Lookup, ModelDrafter},
-    method::{AcceptedRows, Context, Drafter, Method},
-    overlap::Opening,
+    method::{AcceptedRows, Drafter, Method, VisualContext},
+    overlap::PrefetchedDraft,
     sampling::Sampler,
 };
 use crate::{
-    model::decoder::{Sequence, Taps, Watch},
+    model::decoder::{AttentionProbe, Sequence, Taps},
     record::Verdict,
 };
 
 /// What a session needs to know about the text.
 #[derive(Clone, Copy)]
-pub struct Rules<'a> {
+pub struct GenerationConfig<'a> {
     /// The method.
     pub method: &'a Method,
     /// Temperature, nucleus, seed.
@@ -41,11 +41,11 @@ pub struct Rules<'a> {
     pub rule: Option<&'a OwnRule<'a>>,
 }
 
-/// See [`Rules::rule`].
+/// See [`GenerationConfig::rule`].
 pub type OwnRule<'a> = dyn Fn(&[Row]) -> Vec<Option<Verdict>> + 'a;
 
 /// The sequences of a generation, each holding the prompt without its last token.
-pub struct Parts<'a> {
+pub struct GenerationInputs<'a> {
     /// The target's.
     pub target: &'a mut Sequence,
     /// The drafter's, where it is a decoder.
@@ -59,10 +59,10 @@ pub struct Parts<'a> {
     /// The prompt's ids; the last is the first root.
     pub prompt: &'a [u32],
     /// The drafter's first window, where it was drafted beside the target's prefill (parallel schedule).
-    pub opening: Option<Opening>,
+    pub opening: Option<PrefetchedDraft>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> GenerationInputs<'a> {
     /// The first root.
     pub fn root(&self) -> u32 {
         self.prompt.last().copied().unwrap_or_default()
@@ -70,7 +70,7 @@ impl<'a> Parts<'a> {
 
     /// What a verify pass has to tap for this rule.
     pub(super) fn taps(&self, needs: Needs) -> Taps {
-        let watch = needs.gaze.then(|| Watch { span: self.span.clone(), by_head: false });
+        let watch = needs.gaze.then(|| AttentionProbe { span: self.span.clone(), by_head: false });
         Taps { watch, ..Taps::default() }
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn drafter<'a>(
     if let Drafter::Lookup { ngram } = method.drafter {
         return Some(Box::new(Lookup::new(prompt.to_vec(), ngram)));
     }
-    let dense = matches!(method.context, Context::TopKKv { rows: AcceptedRows::Dense, .. });
+    let dense = matches!(method.context, VisualContext::TopKKv { rows: AcceptedRows::Dense, .. });
     let root = prompt.last().copied().unwrap_or_default();
     sequence.map(|sequence| {
         Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)) as Box<dyn Draft + 'a>

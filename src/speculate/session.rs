@@ -13,9 +13,9 @@ use candle_core::{Result, Tensor};
 use super::{
     accept::{Needs, relevance::VisualStates},
     auto::AutoLength,
-    draft::{Draft, Form, Order, Proposal},
+    draft::{Draft, DraftRequest, Form, Proposal},
     method::{Acceptance, Length, Shape},
-    rules::{Parts, Rules, drafter},
+    rules::{GenerationConfig, GenerationInputs, drafter},
     tree::Template,
     verify::Verified,
 };
@@ -29,7 +29,7 @@ const LOOKS: usize = 24;
 
 /// A running generation.
 pub struct Session<'a> {
-    rules: Rules<'a>,
+    rules: GenerationConfig<'a>,
     target: &'a mut Sequence,
     drafter: Option<Box<dyn Draft + 'a>>,
     visual: &'a VisualStates,
@@ -48,7 +48,7 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Begin.
-    pub fn new(rules: Rules<'a>, parts: Parts<'a>) -> Self {
+    pub fn new(rules: GenerationConfig<'a>, parts: GenerationInputs<'a>) -> Self {
         let method = rules.method;
         let needs = Needs::of(&method.acceptance);
         let template = match &method.shape {
@@ -175,7 +175,7 @@ impl<'a> Session<'a> {
             return Ok(Proposal::default());
         }
         let samples = method.acceptance == (Acceptance::Sampled {}) && !self.rules.sampler.is_greedy();
-        let proposal = drafter.draft(&Order {
+        let proposal = drafter.draft(&DraftRequest {
             depth: depth.min(room),
             ends: self.rules.ends,
             special: self.rules.special,

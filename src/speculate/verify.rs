@@ -9,7 +9,7 @@ use super::{
     accept::{self, Needs, Row, relevance},
     draft::Proposal,
     method::{Acceptance, Method},
-    rules::Rules,
+    rules::GenerationConfig,
     sampling::{
         Purpose, RowFacts, Sampler, argmax, divergence, draw, entropy_full, residual, top_log_probabilities,
     },
@@ -36,7 +36,12 @@ pub(super) struct Verified<'a> {
 
 impl<'a> Verified<'a> {
     /// Take the logits of a pass; `depths` are the rows' distances from the root, `position` is the output position after it.
-    pub fn new(rules: &Rules<'_>, logits: Vec<&'a [f32]>, depths: &[usize], position: usize) -> Self {
+    pub fn new(
+        rules: &GenerationConfig<'_>,
+        logits: Vec<&'a [f32]>,
+        depths: &[usize],
+        position: usize,
+    ) -> Self {
         let sampler = rules.sampler;
         let draws = rules.method.acceptance == (Acceptance::Sampled {}) && !sampler.is_greedy();
         let distributions: Vec<Vec<f32>> = match draws {
@@ -61,7 +66,12 @@ impl<'a> Verified<'a> {
 
     /// The tokens that a step emits and the accepted nodes: the longest accepted branch, with the fewest loosened among those
     /// of one length, and the target's own token after it.
-    pub fn judge(&self, rules: &Rules<'_>, proposal: &Proposal, position: usize) -> (Vec<Token>, Vec<usize>) {
+    pub fn judge(
+        &self,
+        rules: &GenerationConfig<'_>,
+        proposal: &Proposal,
+        position: usize,
+    ) -> (Vec<Token>, Vec<usize>) {
         let (tree, method) = (&proposal.tree, rules.method);
         let rows = self.rows(rules, proposal);
         let mut best: Option<(usize, usize, Judged)> = None;
@@ -118,7 +128,7 @@ impl<'a> Verified<'a> {
 
     fn branch(
         &self,
-        rules: &Rules<'_>,
+        rules: &GenerationConfig<'_>,
         proposal: &Proposal,
         rows: &[Row],
         path: Vec<usize>,
@@ -140,7 +150,7 @@ impl<'a> Verified<'a> {
     }
 
     /// What is known of every node; a node's row does not depend on the branch that it is judged in.
-    fn rows(&self, rules: &Rules<'_>, proposal: &Proposal) -> Vec<Row> {
+    fn rows(&self, rules: &GenerationConfig<'_>, proposal: &Proposal) -> Vec<Row> {
         let needs = Needs::of(&rules.method.acceptance);
         let probabilities = needs.probabilities || rules.rule.is_some();
         let protected = |id: u32| rules.ends.contains(&id) || (rules.protected)(id);
@@ -204,7 +214,13 @@ impl<'a> Verified<'a> {
 }
 
 /// A token with what the target's row before it says of it.
-pub(super) fn told(rules: &Rules<'_>, id: u32, verdict: Verdict, logits: &[f32], facts: &RowFacts) -> Token {
+pub(super) fn told(
+    rules: &GenerationConfig<'_>,
+    id: u32,
+    verdict: Verdict,
+    logits: &[f32],
+    facts: &RowFacts,
+) -> Token {
     let logit = logits.get(id as usize).copied().unwrap_or(f32::NEG_INFINITY);
     Token {
         entropy: Some(facts.entropy_top3()),

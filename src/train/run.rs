@@ -17,7 +17,7 @@ use super::{
     teacher::Teacher,
 };
 use crate::model::{
-    Place,
+    ComputeDevice,
     checkpoint::Checkpoint,
     decoder::rope::Rope,
     sparrow::{self, SparrowConfig},
@@ -33,7 +33,7 @@ pub struct Job<'a> {
     /// Directory of the target.
     pub target: &'a Path,
     /// Where it captions, in which weights: best those with which the layer will draft.
-    pub place: &'a Place,
+    pub place: &'a ComputeDevice,
     /// The clips.
     pub clips: &'a Clips,
     /// How.

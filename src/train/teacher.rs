@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use super::{Options, TrainError, clips::Pixels, sample::Sample};
 use crate::{
     model::{
-        Place,
+        ComputeDevice,
         decoder::{Cache, Mask, Pass, Positions, Taps, Workspace, with_slice},
         family::{ModelError, VideoLlm},
         sparrow::VisualRows,
@@ -30,7 +30,7 @@ impl Teacher {
     ///
     /// # Errors
     /// It cannot be used.
-    pub fn load(dir: &Path, place: &Place) -> Result<Self, ModelError> {
+    pub fn load(dir: &Path, place: &ComputeDevice) -> Result<Self, ModelError> {
         let model = VideoLlm::load_on(dir, place, &mut |_, _| {})?;
         let cache = model.decoder().cache(512);
         Ok(Self { model, cache, workspace: Workspace::default() })

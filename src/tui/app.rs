@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 use super::{
     ColorDepth, Cut, Effect, EnginePort, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig,
     StudioError, files,
-    film::Film,
+    frame_loader::FrameLoader,
     frames::Frames,
     images,
     keeper::Keeper,
@@ -89,7 +89,7 @@ pub fn run(
         frames: Frames::default(),
         painter: Painter::new(config.image_protocol, answers.cell, inside),
         paintings,
-        film: Film::new(config.frames),
+        frame_loader: FrameLoader::new(config.frames),
         late: Late::after(&answers, Instant::now()),
         workers: Workers::new(messages.clone()),
         messages,
@@ -121,7 +121,7 @@ struct Driver {
     painter: Painter,
     /// Pictures that are ready.
     paintings: mpsc::Sender<Painted>,
-    film: Film,
+    frame_loader: FrameLoader,
     late: Late,
     /// Those who do what may take time.
     workers: Workers,
@@ -227,14 +227,14 @@ impl Driver {
                     self.frames.want();
                 }
                 Some(msg) = inbox.recv() => {
-                    let late = self.film.is_late(&msg);
+                    let late = self.frame_loader.is_late(&msg);
                     match &msg {
                         Msg::Probed { .. } => {
                             self.probing = false;
                             self.probe_waiting();
                         }
                         Msg::Filmed(..) => {
-                            self.film.ended();
+                            self.frame_loader.ended();
                             self.read_frames();
                         }
                         _ => {}

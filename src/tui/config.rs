@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{ColorDepth, ImageProtocol, Wish, question::Answers};
+use super::{ColorDepth, FrameRequest, ImageProtocol, question::Answers};
 use crate::{
     engine::{RunRequest, TextSampling},
     record::Span,
@@ -76,7 +76,7 @@ pub const DEFAULT_KEEP: usize = 1000;
 /// Reads the frames of a wish, each handed over as it comes, until that breaks off; called off the studio's thread. What is
 /// wrong with the clip comes back in words.
 pub type FrameReader =
-    Arc<dyn Fn(&Wish, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;
+    Arc<dyn Fn(&FrameRequest, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;
 
 /// How the studio reaches the engine. Neither call blocks; everything comes back as events.
 pub trait EnginePort {

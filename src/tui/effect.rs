@@ -6,7 +6,7 @@ use super::{
     ClipFacts, Key, Mouse,
     archive::SessionEntry,
     complete::Completion,
-    model::{library::Found, reels::Wish},
+    model::{frame_strips::FrameRequest, library::Found},
 };
 use crate::{
     engine::RunRequest,
@@ -55,9 +55,9 @@ pub enum Msg {
         facts: Result<ClipFacts, String>,
     },
     /// A frame of a clip was read.
-    Framed(Wish, Arc<Frame>),
+    Framed(FrameRequest, Arc<Frame>),
     /// A wish for frames is over: all were read, or this is wrong.
-    Filmed(Wish, Result<(), String>),
+    Filmed(FrameRequest, Result<(), String>),
     /// The saved sessions were listed, the newest first, or the folder cannot be read.
     Listed(Result<Vec<SessionEntry>, String>),
     /// A saved session was read, or cannot be.
@@ -100,7 +100,7 @@ pub enum Effect {
     /// Cut a clip into pieces of so many seconds; answered by [`Msg::Cut`].
     Cut(PathBuf, f64),
     /// Read frames of a clip, or no longer; only the newest wish counts. Answered by [`Msg::Framed`] and [`Msg::Filmed`].
-    Frames(Option<Wish>),
+    Frames(Option<FrameRequest>),
     /// List the sessions of a folder; answered by [`Msg::Listed`].
     List(PathBuf),
     /// Read a session; answered by [`Msg::Loaded`].

@@ -17,7 +17,7 @@ pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");
 
 /// Where a key is pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum KeyContext {
     /// Any pane.
     Everywhere,
     /// The library.
@@ -48,22 +48,22 @@ pub enum Place {
     Entry,
 }
 
-impl Place {
-    const ALL: [(Place, &'static str); 14] = [
-        (Place::Everywhere, "everywhere"),
-        (Place::Library, "library"),
-        (Place::Preview, "preview"),
-        (Place::Prompt, "prompt"),
-        (Place::Reading, "reading"),
-        (Place::Inspector, "inspector"),
-        (Place::Player, "player"),
-        (Place::Edit, "edit"),
-        (Place::Pick, "pick"),
-        (Place::Compare, "compare"),
-        (Place::Sessions, "sessions"),
-        (Place::Confirm, "confirm"),
-        (Place::List, "list"),
-        (Place::Entry, "entry"),
+impl KeyContext {
+    const ALL: [(KeyContext, &'static str); 14] = [
+        (KeyContext::Everywhere, "everywhere"),
+        (KeyContext::Library, "library"),
+        (KeyContext::Preview, "preview"),
+        (KeyContext::Prompt, "prompt"),
+        (KeyContext::Reading, "reading"),
+        (KeyContext::Inspector, "inspector"),
+        (KeyContext::Player, "player"),
+        (KeyContext::Edit, "edit"),
+        (KeyContext::Pick, "pick"),
+        (KeyContext::Compare, "compare"),
+        (KeyContext::Sessions, "sessions"),
+        (KeyContext::Confirm, "confirm"),
+        (KeyContext::List, "list"),
+        (KeyContext::Entry, "entry"),
     ];
 
     fn named(name: &str) -> Option<Self> {
@@ -71,16 +71,16 @@ impl Place {
     }
 
     /// Where a key is looked up that has no meaning in this place.
-    fn behind(self) -> Option<Place> {
+    fn behind(self) -> Option<KeyContext> {
         match self {
-            Place::Everywhere | Place::Confirm => None,
-            Place::Player => Some(Place::Reading),
-            _ => Some(Place::Everywhere),
+            KeyContext::Everywhere | KeyContext::Confirm => None,
+            KeyContext::Player => Some(KeyContext::Reading),
+            _ => Some(KeyContext::Everywhere),
         }
     }
 
     /// This place and those behind it.
-    fn chain(self) -> impl Iterator<Item = Place> {
+    fn chain(self) -> impl Iterator<Item = KeyContext> {
         std::iter::successors(Some(self), |place| place.behind())
     }
 
@@ -92,35 +92,39 @@ impl Place {
         const OF_PANES: [Action; 10] =
             [Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Sweep];
         let own: &[Action] = match self {
-            Place::Compare => &[Sweep],
-            Place::Preview => &[Segments],
-            Place::List | Place::Edit | Place::Pick | Place::Sessions | Place::Entry => &[],
+            KeyContext::Compare => &[Sweep],
+            KeyContext::Preview => &[Segments],
+            KeyContext::List
+            | KeyContext::Edit
+            | KeyContext::Pick
+            | KeyContext::Sessions
+            | KeyContext::Entry => &[],
             _ => return true,
         };
         own.contains(&action) || !OF_PANES.contains(&action)
     }
 
     fn is_typing(self) -> bool {
-        matches!(self, Place::Prompt | Place::Entry)
+        matches!(self, KeyContext::Prompt | KeyContext::Entry)
     }
 
     /// The heading on the help page.
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Place::Everywhere => "Everywhere",
-            Place::Library => "Library",
-            Place::Preview => "Preview",
-            Place::Prompt => "Prompt",
-            Place::Reading => "Caption and meters",
-            Place::Inspector => "Inspector",
-            Place::Player => "Replay",
-            Place::Edit => "A method's choices",
-            Place::Pick => "Methods to compare",
-            Place::Compare => "Comparison",
-            Place::Sessions => "Saved sessions",
-            Place::Confirm => "Before something is deleted",
-            Place::List => "Lists",
-            Place::Entry => "Lines of text",
+            KeyContext::Everywhere => "Everywhere",
+            KeyContext::Library => "Library",
+            KeyContext::Preview => "Preview",
+            KeyContext::Prompt => "Prompt",
+            KeyContext::Reading => "Caption and meters",
+            KeyContext::Inspector => "Inspector",
+            KeyContext::Player => "Replay",
+            KeyContext::Edit => "A method's choices",
+            KeyContext::Pick => "Methods to compare",
+            KeyContext::Compare => "Comparison",
+            KeyContext::Sessions => "Saved sessions",
+            KeyContext::Confirm => "Before something is deleted",
+            KeyContext::List => "Lists",
+            KeyContext::Entry => "Lines of text",
         }
     }
 }
@@ -131,7 +135,7 @@ pub(crate) type KeysOf = (Action, Vec<Key>);
 /// The key map.
 #[derive(Clone, Debug)]
 pub struct Keymap {
-    bindings: Vec<(Place, Key, Action)>,
+    bindings: Vec<(KeyContext, Key, Action)>,
 }
 
 impl Keymap {
@@ -154,13 +158,13 @@ impl Keymap {
             (action.name().to_owned(), keys)
         };
         let actions: serde_json::Map<_, _> = Action::ALL.iter().map(action).collect();
-        let section = |(place, name): (Place, &str)| {
+        let section = |(place, name): (KeyContext, &str)| {
             let section = json!({
                 "description": place.title(), "type": "object", "properties": actions, "additionalProperties": false
             });
             (name.to_owned(), section)
         };
-        let sections: serde_json::Map<_, _> = Place::ALL.into_iter().map(section).collect();
+        let sections: serde_json::Map<_, _> = KeyContext::ALL.into_iter().map(section).collect();
         json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "Key map of specreel",
@@ -203,10 +207,10 @@ impl Keymap {
             let what = error.message().to_owned();
             wrong(format!("line {line}"), what, "write lines like  quit = [\"q\", \"ctrl-q\"]".into())
         })?;
-        let mut new: Vec<(Place, Key, Action)> = Vec::new();
+        let mut new: Vec<(KeyContext, Key, Action)> = Vec::new();
         for (section, actions) in &table {
-            let places = || Place::ALL.map(|(_, n)| format!("[{n}]")).join(", ");
-            let Some(place) = Place::named(section) else {
+            let places = || KeyContext::ALL.map(|(_, n)| format!("[{n}]")).join(", ");
+            let Some(place) = KeyContext::named(section) else {
                 return Err(wrong(section.clone(), "no such section".into(), format!("use {}", places())));
             };
             let Some(actions) = actions.as_table() else {
@@ -252,7 +256,7 @@ impl Keymap {
     }
 
     /// What a key does in a place.
-    pub fn action(&self, place: Place, key: Key) -> Option<Action> {
+    pub fn action(&self, place: KeyContext, key: Key) -> Option<Action> {
         let at = |place| self.bindings.iter().find(|(p, k, _)| *p == place && *k == key).map(|(_, _, a)| *a);
         let typing = place.is_typing() && key.typed().is_some();
         match typing {
@@ -262,7 +266,7 @@ impl Keymap {
     }
 
     /// The keys that do something in a place, the place's own first, in the order of the map.
-    pub(crate) fn keys(&self, place: Place, action: Action) -> Vec<Key> {
+    pub(crate) fn keys(&self, place: KeyContext, action: Action) -> Vec<Key> {
         let of = |wanted| {
             self.bindings.iter().filter(move |(p, _, a)| *p == wanted && *a == action).map(|(_, k, _)| *k)
         };
@@ -270,7 +274,7 @@ impl Keymap {
     }
 
     /// The help page: places in order, in each its actions with their keys.
-    pub(crate) fn pages(&self) -> Vec<(Place, Vec<KeysOf>)> {
+    pub(crate) fn pages(&self) -> Vec<(KeyContext, Vec<KeysOf>)> {
         let page = |place| {
             let keys = |action| {
                 let mine = self.bindings.iter().filter(move |(p, _, a)| *p == place && *a == action);
@@ -279,7 +283,7 @@ impl Keymap {
             let lines = Action::ALL.iter().map(|a| (*a, keys(*a)));
             lines.filter(|(_, keys)| !keys.is_empty()).collect::<Vec<_>>()
         };
-        Place::ALL.into_iter().map(|(place, _)| (place, page(place))).collect()
+        KeyContext::ALL.into_iter().map(|(place, _)| (place, page(place))).collect()
     }
 }
 
@@ -304,20 +308,20 @@ mod tests {
     #[test]
     fn a_place_goes_before_everywhere_and_typing_before_letters() {
         let map = Keymap::built_in().unwrap();
-        assert_eq!(map.action(Place::Reading, Key::char('q')), Some(Action::Quit));
-        assert_eq!(map.action(Place::List, Key::char('q')), Some(Action::Back));
-        assert_eq!(map.action(Place::Prompt, Key::char('q')), None);
-        assert_eq!(map.action(Place::Prompt, Key::ctrl('c')), Some(Action::Interrupt));
+        assert_eq!(map.action(KeyContext::Reading, Key::char('q')), Some(Action::Quit));
+        assert_eq!(map.action(KeyContext::List, Key::char('q')), Some(Action::Back));
+        assert_eq!(map.action(KeyContext::Prompt, Key::char('q')), None);
+        assert_eq!(map.action(KeyContext::Prompt, Key::ctrl('c')), Some(Action::Interrupt));
     }
 
     #[test]
     fn a_users_file_changes_only_what_it_names() {
         let map = overlaid("[everywhere]\nquit = \"ctrl-x\"\ntheme = []\nhelp = [\"m\"]\n").unwrap();
-        assert_eq!(map.action(Place::Reading, Key::char('q')), None);
-        assert_eq!(map.action(Place::Reading, Key::ctrl('x')), Some(Action::Quit));
-        assert_eq!(map.action(Place::Reading, Key::char('t')), None);
-        assert_eq!(map.action(Place::Reading, Key::char('m')), Some(Action::Help));
-        assert_eq!(map.action(Place::Reading, Key::char('y')), Some(Action::Copy));
+        assert_eq!(map.action(KeyContext::Reading, Key::char('q')), None);
+        assert_eq!(map.action(KeyContext::Reading, Key::ctrl('x')), Some(Action::Quit));
+        assert_eq!(map.action(KeyContext::Reading, Key::char('t')), None);
+        assert_eq!(map.action(KeyContext::Reading, Key::char('m')), Some(Action::Help));
+        assert_eq!(map.action(KeyContext::Reading, Key::char('y')), Some(Action::Copy));
     }
 
     #[test]

@@ -30,7 +30,7 @@ use ratatui::{
     layout::{Position, Rect},
 };
 
-use super::{Studio, StudioError, outlet::Outlet, painter::Painter};
+use super::{Studio, StudioError, painter::Painter, terminal_writer::TerminalWriter};
 
 /// The screen is ours.
 static UP: AtomicBool = AtomicBool::new(false);
@@ -61,7 +61,7 @@ impl Write for Page {
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Page>>,
     page: Page,
-    outlet: Outlet,
+    writer: TerminalWriter,
 }
 
 fn trouble(doing: &'static str) -> impl Fn(io::Error) -> StudioError {
@@ -84,10 +84,10 @@ impl Screen {
         }
         let page = Page::default();
         let set_up = || {
-            let outlet = Outlet::start(io::stdout(), through)?;
+            let writer = TerminalWriter::start(io::stdout(), through)?;
             enter()?;
             let terminal = Terminal::new(CrosstermBackend::new(page.clone()))?;
-            Ok(Self { terminal, page, outlet })
+            Ok(Self { terminal, page, writer })
         };
         set_up().map_err(|e| {
             leave();
@@ -109,7 +109,7 @@ impl Screen {
 
     /// True if the terminal has read all frames.
     pub fn is_idle(&self) -> bool {
-        self.outlet.is_idle()
+        self.writer.is_idle()
     }
 
     /// Draw one frame as one update of the screen. It is on its way when this returns.
@@ -125,7 +125,7 @@ impl Screen {
     }
 
     fn send(&self) -> io::Result<()> {
-        self.outlet.send(&self.page.0.take())
+        self.writer.send(&self.page.0.take())
     }
 
     /// Forget what is on the screen, so that the next frame draws all of it.
@@ -150,7 +150,7 @@ impl Screen {
 
     /// Give the terminal back to the shell and stop until it continues the process.
     pub fn suspend(&mut self) -> Result<(), StudioError> {
-        self.outlet.wait_idle(GRACE);
+        self.writer.wait_idle(GRACE);
         leave_screen();
         stop_process();
         self.resume()
@@ -158,7 +158,7 @@ impl Screen {
 
     /// Give the terminal to somebody else while `f` runs.
     pub fn lend<T>(&mut self, f: impl FnOnce() -> T) -> Result<T, StudioError> {
-        self.outlet.wait_idle(GRACE);
+        self.writer.wait_idle(GRACE);
         leave_screen();
         let out = f();
         self.resume()?;
@@ -174,7 +174,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        if self.outlet.wait_idle(GRACE) {
+        if self.writer.wait_idle(GRACE) {
             leave();
         } else {
             // The terminal reads nothing: what is written to it would only keep the program from ending.

@@ -4,9 +4,9 @@ use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
 use candle_core::{Device, Tensor};
 use specreel::{
-    engine::{Command, Engine, RunRequest, TextSampling, room::Video},
+    engine::{Command, Engine, RunRequest, TextSampling, memory_check::Video},
     model::{
-        DeviceChoice, ModelSpec, Place, WeightType,
+        ComputeDevice, DeviceChoice, ModelSpec, WeightType,
         about::Facts,
         checkpoint::Checkpoint,
         config::TextConfig,
@@ -74,8 +74,9 @@ fn weights_are_never_held_twice() {
         write(dir.path(), &config);
         let checkpoint = Checkpoint::open(dir.path()).unwrap();
         for dtype in WeightType::ALL {
-            let (decoder, most) =
-                peak(|| Decoder::load(&checkpoint, &config, &Place::cpu(dtype), &mut |_, _| {}).unwrap());
+            let (decoder, most) = peak(|| {
+                Decoder::load(&checkpoint, &config, &ComputeDevice::cpu(dtype), &mut |_, _| {}).unwrap()
+            });
             let bytes = parts::bytes(&config, dtype, 2) as usize;
             assert_eq!(decoder.bytes(), bytes, "{dtype:?}");
             assert!(most < bytes + PORTIONS, "{dtype:?}: {most} at once for {bytes}");
@@ -91,8 +92,9 @@ fn a_prompt_of_25000_tokens_is_read_in_bounded_memory() {
     let config = config(128, 1, 256, 512, true);
     write(dir.path(), &config);
     let checkpoint = Checkpoint::open(dir.path()).unwrap();
-    let decoder =
-        Arc::new(Decoder::load(&checkpoint, &config, &Place::cpu(WeightType::Q8_0), &mut |_, _| {}).unwrap());
+    let decoder = Arc::new(
+        Decoder::load(&checkpoint, &config, &ComputeDevice::cpu(WeightType::Q8_0), &mut |_, _| {}).unwrap(),
+    );
     let values: Vec<f32> = (0..rows * config.hidden).map(|i| (i as f32 * 0.37).sin()).collect();
     let embeddings = Tensor::from_vec(values, (rows, config.hidden), &Device::Cpu).unwrap();
     let mut sequence = Sequence::new(decoder, rows + 64);

@@ -611,6 +611,6 @@ fn the_studios_engine_gives_way_to_everybody_else() {
     assert!(usual.len() == 1 && !others.is_empty(), "{:?}", engines());
     assert!(others.iter().all(|nice| *nice == behind), "{others:?}");
     // Those that compute with it are started by it.
-    let team = niceness(|name| name.starts_with("compute"));
-    assert!(team.iter().all(|nice| *nice == behind), "{team:?}");
+    let pool = niceness(|name| name.starts_with("compute"));
+    assert!(pool.iter().all(|nice| *nice == behind), "{pool:?}");
 }

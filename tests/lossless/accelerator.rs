@@ -3,7 +3,7 @@
 
 use candle_core::Device;
 use specreel::{
-    model::{Place, WeightType},
+    model::{ComputeDevice, WeightType},
     speculate::{Method, Sampler},
 };
 
@@ -21,7 +21,7 @@ struct Partings {
 
 /// Every `step`-th method there is.
 fn partings(target: &str, small: &str, dtype: WeightType, clip: u64, step: usize) -> Partings {
-    let place = Place::tensors(Device::Cpu, "tensors", dtype);
+    let place = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
     let mut bench = Bench::on(target, small, &place, clip);
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let plain = bench.write(&Method::preset("autoregressive").unwrap(), greedy, 33);

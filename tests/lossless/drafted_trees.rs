@@ -10,8 +10,8 @@ use specreel::{
     },
     record::Verdict,
     speculate::{
-        AcceptedRows, Context, Drafter, Method, Sampler, Shape,
-        draft::{Draft, Form, ModelDrafter, Order, Proposal},
+        AcceptedRows, Drafter, Method, Sampler, Shape, VisualContext,
+        draft::{Draft, DraftRequest, Form, ModelDrafter, Proposal},
         sampling::{RowFacts, top_log_probabilities},
         tree::{SPECVLM, Template, Tree},
     },
@@ -19,8 +19,8 @@ use specreel::{
 
 use crate::support::Bench;
 
-fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> Order<'a> {
-    Order { form, depth, ends, special: &[], vocab, sampler: None, distributions: false, position: 0 }
+fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> DraftRequest<'a> {
+    DraftRequest { form, depth, ends, special: &[], vocab, sampler: None, distributions: false, position: 0 }
 }
 
 /// Siblings are taken from one distribution, which is kept once; each node's is that of its parent's row.
@@ -29,7 +29,7 @@ fn siblings_share_the_distribution_that_they_were_taken_from() {
     let mut reader = Reader::new();
     let vocab = reader.vocab;
     for form in [Form::Dynamic { nodes: 11, width: 3 }, Form::TwoBranch, Form::Chain] {
-        let asked = Order { distributions: true, ..order(form, 4, &[], vocab) };
+        let asked = DraftRequest { distributions: true, ..order(form, 4, &[], vocab) };
         let proposal = reader.drafter().draft(&asked).unwrap();
         let nodes = proposal.tree.nodes();
         assert_eq!(proposal.distributions.len(), nodes.len());
@@ -252,9 +252,9 @@ fn in_trees_a_drafter_that_sees_everything_is_always_right() {
     let naive = Method::preset("naive").unwrap();
     for shape in [Shape::StaticTree { nodes: vec![] }, Shape::TwoBranch { length: 5 }] {
         for context in [
-            Context::Full {},
-            Context::TopKKv { keep: 1.0, rows: AcceptedRows::Dense },
-            Context::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse },
+            VisualContext::Full {},
+            VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense },
+            VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse },
         ] {
             let shape = shape.clone();
             let method = Method { drafter: Drafter::Target {}, context, shape, ..naive.clone() };

@@ -10,7 +10,8 @@ mod support;
 use specreel::{
     model::{WeightType, sparrow::Recipe},
     speculate::{
-        Acceptance, AcceptedRows, Context, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
+        Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
+        VisualContext,
     },
 };
 use support::{Bench, Written};
@@ -22,7 +23,7 @@ const FAMILIES: [&[&str]; 3] = [
     &["llava_ov", "llava_ov_newer"],
 ];
 
-fn method(drafter: Drafter, context: Context, length: usize, acceptance: Acceptance) -> Method {
+fn method(drafter: Drafter, context: VisualContext, length: usize, acceptance: Acceptance) -> Method {
     let mut method = Method::preset("naive").unwrap();
     method.drafter = drafter;
     method.context = context;
@@ -39,11 +40,11 @@ fn exact_acceptance_is_autoregressive_decoding() {
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let warm = Sampler { temperature: 0.8, top_p: 0.9, seed: 5 };
     let contexts = [
-        Context::Full {},
-        Context::None { positions: Placing::Original },
-        Context::Random { keep: 0.3, seed: 3, positions: Placing::Original },
-        Context::Uniform { keep: 0.5, positions: Placing::Compact },
-        Context::Frames { keep: 0.5, positions: Placing::Original },
+        VisualContext::Full {},
+        VisualContext::None { positions: Placing::Original },
+        VisualContext::Random { keep: 0.3, seed: 3, positions: Placing::Original },
+        VisualContext::Uniform { keep: 0.5, positions: Placing::Compact },
+        VisualContext::Frames { keep: 0.5, positions: Placing::Original },
     ];
     let (mut combinations, mut accepted, mut rejected) = (0, 0, 0);
     let models = FAMILIES.iter().flat_map(|family| (0..family.len()).map(move |m| (*family, m)));
@@ -84,23 +85,23 @@ fn speculative() -> Vec<Method> {
     let positions = Placing::Original;
     let (model, own) = (Drafter::Model {}, Drafter::Target {});
     let drafters = [
-        (model.clone(), Context::Full {}),
-        (own.clone(), Context::Attention { keep: 0.4, mass: 0.5, positions }),
-        (model.clone(), Context::Attention { keep: 0.2, mass: 0.5, positions: Placing::Compact }),
-        (own.clone(), Context::Variation { keep: 0.4, depth: 0.5, positions }),
-        (own.clone(), Context::Streaming { first: 1, last: 2, positions }),
-        (model, Context::Window { part: Part::Middle, keep: 0.5, positions }),
-        (own.clone(), Context::TopKKv { keep: 0.5, rows: AcceptedRows::Dense }),
-        (own, Context::TopKKv { keep: 0.25, rows: AcceptedRows::Sparse }),
-        (Drafter::EarlyExit { depth: 0.5 }, Context::Full {}),
-        (Drafter::Lookup { ngram: 3 }, Context::None { positions: Placing::Original }),
-        (Drafter::Sparrow { recipe: Recipe::Sparrow }, Context::None { positions: Placing::Original }),
-        (Drafter::Sparrow { recipe: Recipe::Sparrow }, Context::None { positions: Placing::Compact }),
-        (Drafter::Sparrow { recipe: Recipe::Sparrow }, Context::Full {}),
-        (Drafter::Sparrow { recipe: Recipe::Msd }, Context::Full {}),
+        (model.clone(), VisualContext::Full {}),
+        (own.clone(), VisualContext::Attention { keep: 0.4, mass: 0.5, positions }),
+        (model.clone(), VisualContext::Attention { keep: 0.2, mass: 0.5, positions: Placing::Compact }),
+        (own.clone(), VisualContext::Variation { keep: 0.4, depth: 0.5, positions }),
+        (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions }),
+        (model, VisualContext::Window { part: Part::Middle, keep: 0.5, positions }),
+        (own.clone(), VisualContext::TopKKv { keep: 0.5, rows: AcceptedRows::Dense }),
+        (own, VisualContext::TopKKv { keep: 0.25, rows: AcceptedRows::Sparse }),
+        (Drafter::EarlyExit { depth: 0.5 }, VisualContext::Full {}),
+        (Drafter::Lookup { ngram: 3 }, VisualContext::None { positions: Placing::Original }),
+        (Drafter::Sparrow { recipe: Recipe::Sparrow }, VisualContext::None { positions: Placing::Original }),
+        (Drafter::Sparrow { recipe: Recipe::Sparrow }, VisualContext::None { positions: Placing::Compact }),
+        (Drafter::Sparrow { recipe: Recipe::Sparrow }, VisualContext::Full {}),
+        (Drafter::Sparrow { recipe: Recipe::Msd }, VisualContext::Full {}),
         (
             Drafter::Sparrow { recipe: Recipe::Msd },
-            Context::Uniform { keep: 0.3, positions: Placing::Compact },
+            VisualContext::Uniform { keep: 0.3, positions: Placing::Compact },
         ),
     ];
     let nodes = ["0", "1", "00", "01", "10", "000", "100"].map(String::from).to_vec();
@@ -168,10 +169,10 @@ fn every_drafter_shape_and_schedule_is_lossless() {
 fn a_drafter_that_sees_everything_is_always_right() {
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let whole = [
-        Context::Full {},
-        Context::Attention { keep: 1.0, mass: 0.5, positions: Placing::Original },
-        Context::TopKKv { keep: 1.0, rows: AcceptedRows::Dense },
-        Context::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse },
+        VisualContext::Full {},
+        VisualContext::Attention { keep: 1.0, mass: 0.5, positions: Placing::Original },
+        VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense },
+        VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse },
     ];
     for (model, small) in
         [("gqa_tied", "nested_bf16"), ("qwen2_vl", "qwen2_vl_nested"), ("llava_ov", "llava_ov_newer")]
@@ -184,7 +185,7 @@ fn a_drafter_that_sees_everything_is_always_right() {
             assert!(written.accepted >= 25, "{model} {context:?}: {}", written.accepted);
         }
         // Positions numbered anew are the old ones where every token has one of its own and none is left out.
-        let compact = Context::Uniform { keep: 1.0, positions: Placing::Compact };
+        let compact = VisualContext::Uniform { keep: 1.0, positions: Placing::Compact };
         let written = bench.write(&method(Drafter::Target {}, compact, 5, Acceptance::Exact {}), greedy, 36);
         assert!(!model.starts_with("llava") || written.accepted == written.judged, "{model}");
     }
@@ -201,7 +202,7 @@ fn every_length_of_chain_is_lossless_and_never_overshoots() {
                 let fast = bench.write(
                     &method(
                         drafter,
-                        Context::Uniform { keep: 0.4, positions: Placing::Original },
+                        VisualContext::Uniform { keep: 0.4, positions: Placing::Original },
                         length,
                         Acceptance::Exact {},
                     ),
@@ -222,8 +223,12 @@ fn sampled_acceptance_keeps_the_distribution() {
     const RUNS: usize = 4000;
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 1);
     bench.restrict(VOCAB);
-    let chain =
-        method(Drafter::Target {}, Context::None { positions: Placing::Original }, 2, Acceptance::Sampled {});
+    let chain = method(
+        Drafter::Target {},
+        VisualContext::None { positions: Placing::Original },
+        2,
+        Acceptance::Sampled {},
+    );
     let mut parallel = chain.clone();
     parallel.schedule = Schedule::Parallel { window: Length::Fixed(2) };
     let mut tree = chain.clone();
@@ -265,9 +270,9 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
     const RUNS: u64 = 3000;
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 1);
     bench.restrict(6);
-    let none = || Context::None { positions: Placing::Original };
+    let none = || VisualContext::None { positions: Placing::Original };
     let chain = |drafter, context| method(drafter, context, 3, Acceptance::Sampled {});
-    let small = chain(Drafter::Model {}, Context::Full {});
+    let small = chain(Drafter::Model {}, VisualContext::Full {});
     let mut parallel = small.clone();
     parallel.schedule = Schedule::Parallel { window: Length::Fixed(3) };
     let layer = chain(Drafter::Sparrow { recipe: Recipe::Sparrow }, none());

@@ -9,8 +9,8 @@ use specreel::{
     model::{WeightType, sparrow::Recipe},
     record::{Step, StopReason, Token, Verdict},
     speculate::{
-        Acceptance, AcceptedRows, Context, Drafter, EntropyOver, Length, Method, Part, Placing, Sampler,
-        Schedule, Shape, method::AXES,
+        Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Method, Part, Placing, Sampler, Schedule,
+        Shape, VisualContext, method::AXES,
     },
 };
 
@@ -46,23 +46,27 @@ fn drafter(rng: &mut ChaCha8Rng) -> Drafter {
     }
 }
 
-fn context(rng: &mut ChaCha8Rng) -> Context {
+fn context(rng: &mut ChaCha8Rng) -> VisualContext {
     let keep = pick(rng, &[0.0, 0.05, 0.37, 1.0]);
     let positions = pick(rng, &[Placing::Original, Placing::Compact]);
     match rng.random_range(0..12) {
-        0..=2 => Context::Full {},
-        3 => Context::None { positions },
-        4 => Context::Random { keep, seed: pick(rng, &[0, 7]), positions },
-        5 => Context::Uniform { keep, positions },
-        6 => Context::Frames { keep, positions },
-        7 => Context::Window { part: pick(rng, &[Part::Front, Part::Middle, Part::End]), keep, positions },
+        0..=2 => VisualContext::Full {},
+        3 => VisualContext::None { positions },
+        4 => VisualContext::Random { keep, seed: pick(rng, &[0, 7]), positions },
+        5 => VisualContext::Uniform { keep, positions },
+        6 => VisualContext::Frames { keep, positions },
+        7 => VisualContext::Window {
+            part: pick(rng, &[Part::Front, Part::Middle, Part::End]),
+            keep,
+            positions,
+        },
         8 => {
             let count = |rng: &mut ChaCha8Rng| pick(rng, &[0, 1, 3, 1000]);
-            Context::Streaming { first: count(rng), last: count(rng), positions }
+            VisualContext::Streaming { first: count(rng), last: count(rng), positions }
         }
-        9 => Context::Attention { keep, mass: pick(rng, &[0.0, 0.5, 1.0]), positions },
-        10 => Context::Variation { keep, depth: pick(rng, &[0.01, 0.5, 1.0]), positions },
-        _ => Context::TopKKv { keep, rows: pick(rng, &[AcceptedRows::Dense, AcceptedRows::Sparse]) },
+        9 => VisualContext::Attention { keep, mass: pick(rng, &[0.0, 0.5, 1.0]), positions },
+        10 => VisualContext::Variation { keep, depth: pick(rng, &[0.01, 0.5, 1.0]), positions },
+        _ => VisualContext::TopKKv { keep, rows: pick(rng, &[AcceptedRows::Dense, AcceptedRows::Sparse]) },
     }
 }
 

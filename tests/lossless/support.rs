@@ -9,7 +9,7 @@ use std::{
 use candle_core::Tensor;
 use specreel::{
     model::{
-        Place, WeightType,
+        ComputeDevice, WeightType,
         checkpoint::Checkpoint,
         decoder::{Sequence, Taps},
         family::{Prompt, VideoLlm},
@@ -21,7 +21,8 @@ use specreel::{
     },
     record::{Step, StopReason},
     speculate::{
-        Context, Drafter, Method, Opening, Parts, Rules, Sampler, Schedule, VisualStates,
+        Drafter, GenerationConfig, GenerationInputs, Method, PrefetchedDraft, Sampler, Schedule,
+        VisualContext, VisualStates,
         context::{self, Preparation, Signals},
         draft::{Head, ModelDrafter},
         generate,
@@ -103,11 +104,11 @@ fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> S
 
 impl Bench {
     pub fn new(target: &str, small: &str, dtype: WeightType, seed: u64) -> Self {
-        Self::on(target, small, &Place::cpu(dtype), seed)
+        Self::on(target, small, &ComputeDevice::cpu(dtype), seed)
     }
 
     /// Both models at a place.
-    pub fn on(name: &str, small: &str, place: &Place, seed: u64) -> Self {
+    pub fn on(name: &str, small: &str, place: &ComputeDevice, seed: u64) -> Self {
         let load = |name| VideoLlm::load_on(&fixture(name), place, &mut |_, _| {}).unwrap();
         let (target, small) = (load(name), load(small));
         let layers = [
@@ -188,7 +189,7 @@ impl Bench {
             &self.prompt,
             Some(&self.embeddings[0]),
             &rows,
-            &Context::Full {},
+            &VisualContext::Full {},
             8,
             &mut |first, states| {
                 before.push(first, states);
@@ -327,7 +328,7 @@ impl Bench {
         let mut drafter = self.drafters.remove(&key).or_else(|| self.drafter(method, &mut target));
         assert_eq!(target.len(), base, "signals leave the target's cache as it was");
         let drafter_base = drafter.as_ref().map_or(0, Sequence::len);
-        let rules = Rules {
+        let rules = GenerationConfig {
             method,
             sampler,
             max_new_tokens: limit,
@@ -342,8 +343,8 @@ impl Bench {
         // Where both run side by side, the first window may have been drafted before.
         let parallel = matches!(method.schedule, Schedule::Parallel { .. });
         let early = drafter.as_mut().filter(|_| parallel && limit.is_multiple_of(2));
-        let opening = early.map(|drafter| Opening::draft(&rules, drafter, self.root()).unwrap());
-        let parts = Parts {
+        let opening = early.map(|drafter| PrefetchedDraft::draft(&rules, drafter, self.root()).unwrap());
+        let parts = GenerationInputs {
             target: &mut target,
             drafter: drafter.as_mut(),
             head: self.layer(method).map(|l| Head::new(l, self.states.before(self.prompt.ids.len() - 1))),

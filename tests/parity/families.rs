@@ -6,7 +6,7 @@ use candle_core::Tensor;
 use serde_json::{Value, json};
 use specreel::{
     model::{
-        Place, WeightType,
+        ComputeDevice, WeightType,
         checkpoint::Checkpoint,
         config::VlConfig,
         family::{Family, Rope, VideoLlm},
@@ -26,7 +26,7 @@ fn llava(name: &str) -> LlavaVision {
     let dir = fixture(name);
     let config = VlConfig::read(&dir).unwrap();
     let TowerConfig::Llava(config) = TowerConfig::of(&config).unwrap() else { panic!("another tower") };
-    let place = Place::cpu(WeightType::F32);
+    let place = ComputeDevice::cpu(WeightType::F32);
     LlavaVision::load(&Checkpoint::open(&dir).unwrap(), &config, &place).unwrap()
 }
 

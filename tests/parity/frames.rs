@@ -10,7 +10,7 @@ use specreel::{
         family::{Prompt, VideoLlm},
         processor::Patches,
     },
-    speculate::{Context, context, sampling},
+    speculate::{VisualContext, context, sampling},
     video::{self, Rule, Sampling},
 };
 
@@ -86,7 +86,7 @@ fn greedy(model: &VideoLlm, prompt: &Prompt, visual: &Tensor, length: usize) -> 
         prompt,
         Some(visual),
         &rows,
-        &Context::Full {},
+        &VisualContext::Full {},
         length,
         &mut |_, _| {},
         &mut |_, _| ControlFlow::Continue(()),

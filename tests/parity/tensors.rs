@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use candle_core::{Device, Tensor};
 use specreel::model::{
-    Place, WeightType,
-    decoder::{Cache, Decoder, Mask, Pass, Positions, Sequence, Taps, Watch, Workspace},
+    ComputeDevice, WeightType,
+    decoder::{AttentionProbe, Cache, Decoder, Mask, Pass, Positions, Sequence, Taps, Workspace},
     family::VideoLlm,
 };
 
@@ -16,7 +16,7 @@ use super::{CHECKPOINTS, FAMILIES, difference, fixture};
 const CLOSE: f32 = 1e-4;
 
 fn tensors(name: &str, dtype: WeightType) -> VideoLlm {
-    let place = Place::tensors(Device::Cpu, "tensors", dtype);
+    let place = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
     VideoLlm::load_on(&fixture(name), &place, &mut |_, _| {}).unwrap()
 }
 
@@ -101,12 +101,13 @@ fn states_taps_and_gaze_are_those_of_the_kernels() {
             let taps = Taps {
                 before_norm: true,
                 after_layers: vec![layers - 1, 0],
-                watch: Some(Watch { span: 4..30, by_head: true }),
+                watch: Some(AttentionProbe { span: 4..30, by_head: true }),
                 layers: None,
             };
             let second = run.pass(&ids(7), &Positions::text(90, 7), &Mask::Causal, &taps);
             // A span that ends after what is there.
-            let ahead = Taps { watch: Some(Watch { span: 44..60, by_head: false }), ..Taps::default() };
+            let ahead =
+                Taps { watch: Some(AttentionProbe { span: 44..60, by_head: false }), ..Taps::default() };
             let third = run.pass(&[9], &Positions::text(97, 1), &Mask::Causal, &ahead);
             [first, second, third]
         });
@@ -202,7 +203,7 @@ fn smaller_weights_are_near_the_large_ones() {
             [(WeightType::F16, 0.9999), (WeightType::Bf16, 0.998), (WeightType::Q8_0, 0.998)]
         {
             let model = tensors(name, dtype);
-            assert!(!model.decoder().is_exact());
+            assert!(!model.decoder().is_batch_invariant());
             let (_, got) = Run::new(&model).chain(&ids(30));
             let near = cosine(&got, &want);
             assert!(near >= least, "{name} {dtype:?}: {near}");

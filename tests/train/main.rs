@@ -9,7 +9,7 @@ use std::{
 
 use specreel::{
     model::{
-        Place, WeightType,
+        ComputeDevice, WeightType,
         family::VideoLlm,
         sparrow::{Recipe, Sparrow, VisualRows},
     },
@@ -41,7 +41,7 @@ fn run(
     stop: &dyn Fn(usize) -> bool,
 ) -> (Result<Outcome, TrainError>, Vec<News>) {
     let (told, mut news) = (Cell::new(0), Vec::new());
-    let place = Place::cpu(WeightType::Q8_0);
+    let place = ComputeDevice::cpu(WeightType::Q8_0);
     let job = Job { target: &target(), place: &place, clips, options, out, save_every: 0.0 };
     let outcome = train(
         &job,

@@ -6,14 +6,14 @@
 
 use crate::{
     record::Stats,
-    speculate::{Context, Drafter, Method},
+    speculate::{Drafter, Method, VisualContext},
 };
 
 /// The prices paid on one clip so far, in milliseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Fronts {
     towers: Vec<(Drafter, f64)>,
-    prefills: Vec<((Drafter, Context), f64)>,
+    prefills: Vec<((Drafter, VisualContext), f64)>,
 }
 
 impl Fronts {

@@ -3,7 +3,7 @@
 
 use super::sweep::{self, Sweep};
 use crate::{
-    cli::{compare::sets, dirs::Dirs, own, resolve},
+    cli::{compare::sets, dirs::Dirs, resolve, user_methods},
     model::ModelSpec,
     record::{Failure, FailureClass},
     speculate::{Method, MethodError},
@@ -70,7 +70,7 @@ impl Plan {
                 ));
             }
             if name != "all" {
-                let method = own::find(name, Dirs::find().as_ref())?;
+                let method = user_methods::find(name, Dirs::find().as_ref())?;
                 resolve::has_drafter(&method, models)?;
                 chosen.push(method);
                 continue;
@@ -85,7 +85,7 @@ impl Plan {
         self.notes = sets::apply(&mut chosen, sets)?;
         for method in chosen {
             resolve::has_drafter(&method, models)?;
-            self.add(&own::label(&method), method);
+            self.add(&user_methods::label(&method), method);
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Plan {
         let Some(name) = one else {
             return Err(usage("--sweep needs one method".into(), "name it, for example --methods lvspec"));
         };
-        let base = own::find(name, Dirs::find().as_ref())?;
+        let base = user_methods::find(name, Dirs::find().as_ref())?;
         self.common = name.into();
         for point in sweep::grid(sweeps)? {
             let method = changed(base.clone(), sets, &point)?;

@@ -8,7 +8,7 @@ use super::{args::BenchArgs, output::Lines, stop::Stop};
 use crate::{
     cli::{End, grid::grid, interrupted, progress::Progress},
     model::{
-        ModelSpec, Place,
+        ComputeDevice, ModelSpec,
         checkpoint::Checkpoint,
         decoder::Decoder,
         family::{ModelError, VideoLlm},
@@ -61,7 +61,7 @@ struct Pass {
 enum Source<'a> {
     Directory(&'a Path),
     Shape(&'a str),
-    Layer(&'a Path),
+    Overlay(&'a Path),
 }
 
 /// One model to measure.
@@ -104,7 +104,7 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
     let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
     roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &[1][..])));
     if args.shape.is_none() {
-        let layer = |dir| ("layer", Source::Layer(dir), places.0.clone(), &LAYER_ROWS[..]);
+        let layer = |dir| ("layer", Source::Overlay(dir), places.0.clone(), &LAYER_ROWS[..]);
         roles.extend(models.heads.iter().map(|dir| layer(dir)));
     }
     let (mut target_row, mut decoder) = (Vec::new(), None);
@@ -156,7 +156,7 @@ fn numbers(asked: &[u32], otherwise: &[usize]) -> Vec<usize> {
 /// `target` is its decoder, once it is there: a layer stands between its embeddings and head.
 fn load(
     source: &Source<'_>,
-    place: &Place,
+    place: &ComputeDevice,
     target: Option<&Arc<Decoder>>,
     progress: &mut Progress,
 ) -> Result<Loaded, Failure> {
@@ -168,7 +168,7 @@ fn load(
             let model = VideoLlm::load_on(dir, place, &mut progress)?;
             Ok(Loaded { name: model.name().into(), decoder: model.decoder().clone(), layer: None })
         }
-        Source::Layer(dir) => {
+        Source::Overlay(dir) => {
             let target = target.ok_or_else(|| internal("a layer was loaded before its target"))?;
             let layer = Sparrow::load(dir, target, place)?;
             let (name, decoder) = (layer.name().into(), layer.decoder().clone());

@@ -2,7 +2,7 @@
 
 use super::sets;
 use crate::{
-    cli::{dirs::Dirs, own, resolve},
+    cli::{dirs::Dirs, resolve, user_methods},
     model::ModelSpec,
     record::{Failure, FailureClass},
     speculate::{Drafter, Method},
@@ -57,7 +57,7 @@ pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) ->
     let mut labels: Vec<String> = Vec::new();
     for method in &methods {
         // As in `bench`: a name that another method has gets a number.
-        let label = own::label(method);
+        let label = user_methods::label(method);
         let numbered = (2..).map(|n| format!("{label} ({n})"));
         let free = std::iter::once(label.clone()).chain(numbered).find(|label| !labels.contains(label));
         labels.extend(free);
@@ -74,7 +74,7 @@ fn named(names: &[String]) -> Result<Vec<Method>, Failure> {
         ));
     }
     let dirs = Dirs::find();
-    names.into_iter().map(|name| own::find(name, dirs.as_ref())).collect()
+    names.into_iter().map(|name| user_methods::find(name, dirs.as_ref())).collect()
 }
 
 fn preset(names: &[&str]) -> Result<Vec<Method>, Failure> {

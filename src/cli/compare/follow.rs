@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::teller::Teller;
+use super::reporter::Reporter;
 use crate::{
     cli::{End, EnginePort, caption, interrupt::Interrupt, report},
     engine::{Command, RunRequest},
@@ -33,7 +33,7 @@ pub struct Follower<'a, O, E> {
     /// The engine.
     pub engine: &'a dyn EnginePort,
     /// Tells what comes.
-    pub teller: Teller<O, E>,
+    pub reporter: Reporter<O, E>,
     /// Whether somebody wants an end.
     pub interrupt: &'a Interrupt,
     /// The run that an interrupt is to cancel.
@@ -83,7 +83,7 @@ impl<O: Write, E: Write> Follower<'_, O, E> {
                 }
             };
             let Some(event) = event else {
-                self.teller.close().map_err(caption::ended)?;
+                self.reporter.close().map_err(caption::ended)?;
                 return Ok(Some(Ending::Broken(caption::silence())));
             };
             if event.run != run.run && event.run != 0 {
@@ -91,7 +91,7 @@ impl<O: Write, E: Write> Follower<'_, O, E> {
             }
             started |= event.run == run.run;
             run.event(&event);
-            if let Err(error) = self.teller.event(&event, place) {
+            if let Err(error) = self.reporter.event(&event, place) {
                 self.engine.cancel(run.run);
                 return Err(caption::ended(error));
             }

@@ -85,7 +85,7 @@ fn play(answer: fn(u64) -> Option<EventKind>, interrupt: &Interrupt) -> Played {
         requests.iter().map(|r| RunRecord::new(r.run, &r.method.name, true)).collect();
     let mut out = Vec::new();
     let current = AtomicU64::new(1);
-    let teller = Teller {
+    let reporter = Reporter {
         out: Some(&mut out),
         talk: None::<std::io::Sink>,
         progress: Progress::new(false),
@@ -95,7 +95,7 @@ fn play(answer: fn(u64) -> Option<EventKind>, interrupt: &Interrupt) -> Played {
         noted: Vec::new(),
     };
     let grace = Duration::from_millis(20);
-    let mut follower = Follower { events, engine: &engine, teller, interrupt, current: &current, grace };
+    let mut follower = Follower { events, engine: &engine, reporter, interrupt, current: &current, grace };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let ending = runtime.block_on(follower.all(requests, &mut runs));
     drop(follower);

@@ -1,7 +1,7 @@
 //! `specreel compare`: the same clip and prompt under several methods, over one prefilled context.
 //!
 //! The runs go to one engine one after another, so that all but the first start from the kept context. Which methods run is
-//! `choose` and `sets`; watching the runs is `follow` and `teller`; the outcome is [`Comparison`], shown by `text` (table and
+//! `choose` and `sets`; watching the runs is `follow` and `reporter`; the outcome is [`Comparison`], shown by `text` (table and
 //! differences) and `page` (HTML).
 
 mod args;
@@ -11,9 +11,9 @@ mod differences;
 mod follow;
 mod page;
 mod page_file;
+mod reporter;
 pub mod sets;
 mod table;
-mod teller;
 mod text;
 mod tokens;
 mod wrap;
@@ -32,7 +32,7 @@ use serde::Serialize;
 pub use args::CompareArgs;
 use follow::{Ending, Follower};
 use page_file::PageFile;
-use teller::Teller;
+use reporter::Reporter;
 
 use super::{
     End, Ports, caption, config::Config, interrupt::Interrupt, interrupted, progress::Progress, report,
@@ -90,7 +90,7 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
     let (cancelling, which) = (Arc::clone(&engine), Arc::clone(&current));
     interrupt.listen(move || cancelling.cancel(which.load(Ordering::SeqCst)))?;
     let lines_on_screen = output.json && io::stdout().is_terminal();
-    let teller = Teller {
+    let reporter = Reporter {
         out: output.json.then(|| io::stdout().lock()),
         talk: (!quiet).then(io::stderr),
         progress: Progress::new(!output.quiet && !lines_on_screen),
@@ -106,7 +106,7 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
     let mut follower = Follower {
         events,
         engine: engine.as_ref(),
-        teller,
+        reporter,
         interrupt: &interrupt,
         current: &current,
         grace: caption::GRACE,

@@ -34,7 +34,7 @@ pub struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    /// Place everything.
+    /// ComputeDevice everything.
     pub fn new(summary: &Summary, sight: &'a Sight) -> Picture<'a> {
         let (drawn, scored) = (sight.drawn(), sight.range().is_some());
         let title = text::title(summary);

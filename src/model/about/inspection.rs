@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Facts, Sampled};
 use crate::{
     model::{
-        Place, WeightType,
+        ComputeDevice, WeightType,
         checkpoint::{Checkpoint, CheckpointError},
         config::{TextConfig, VlConfig},
         decoder::parts,
@@ -227,7 +227,7 @@ fn check_weights(
         wrong.take(checkpoint.verify(&name, &shape));
     }
     if let Some(tower) = tower {
-        wrong.take(Tower::load(&checkpoint, tower, &Place::cpu(WeightType::F32)));
+        wrong.take(Tower::load(&checkpoint, tower, &ComputeDevice::cpu(WeightType::F32)));
     }
     for problem in checkpoint.noted() {
         wrong.note(problem.into());

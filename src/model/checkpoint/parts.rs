@@ -76,7 +76,11 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If there are none.
-    pub fn var_builder(&self, prefix: &str, place: &Place) -> Result<VarBuilder<'_>, CheckpointError> {
+    pub fn var_builder(
+        &self,
+        prefix: &str,
+        place: &ComputeDevice,
+    ) -> Result<VarBuilder<'_>, CheckpointError> {
         if !self.names.keys().any(|name| names::below(name, prefix).is_some()) {
             return Err(self.missing(&format!("{prefix}.*")));
         }

@@ -2,8 +2,8 @@
 
 use super::{
     cache::Cache,
-    kernels::{self, SLOTS, Shards8},
-    team::{Shards, Team},
+    kernels::{self, DisjointBlocksMut, SLOTS},
+    thread_pool::{DisjointSliceMut, ThreadPool},
 };
 
 /// Multiply-adds below which one thread is faster than several.
@@ -36,7 +36,7 @@ impl Mask {
 
 /// What is asked about where rows look.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Watch {
+pub struct AttentionProbe {
     /// The slots that are watched: the visual tokens.
     pub span: std::ops::Range<usize>,
     /// Also sum the weights by layer and key head.
@@ -45,7 +45,7 @@ pub struct Watch {
 
 /// Where rows look: attention weights on the watched slots, each a share of all that a row's head sees.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Gaze {
+pub struct AttentionStats {
     /// For each row the largest weight on one watched slot, mean over layers and heads.
     pub peaks: Vec<f32>,
     /// For each layer, key head and watched slot the weights, summed over the rows and the heads of the group.
@@ -62,13 +62,13 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    fn prepare(&mut self, watch: &Watch, rows: usize, heads: usize) {
+    fn prepare(&mut self, watch: &AttentionProbe, rows: usize, heads: usize) {
         self.peaks.resize(rows * heads, 0.0);
         self.weights.resize(if watch.by_head { rows * heads * watch.span.len() } else { 0 }, 0.0);
     }
 
     /// Add one layer to the whole; `layers` in all.
-    pub fn add_to(&self, gaze: &mut Gaze, watch: &Watch, shape: Shape, layers: usize) {
+    pub fn add_to(&self, gaze: &mut AttentionStats, watch: &AttentionProbe, shape: Shape, layers: usize) {
         let (heads, n) = (shape.heads, watch.span.len());
         gaze.peaks.resize(self.peaks.len() / heads, 0.0);
         for (sum, peaks) in gaze.peaks.iter_mut().zip(self.peaks.chunks_exact(heads)) {
@@ -116,8 +116,8 @@ pub(super) fn attend<'a>(
     mask: &Mask,
     q: &(dyn Fn(usize) -> &'a [f32] + Sync),
     out: &mut [f32],
-    quantized: Option<Shards8<'_>>,
-    watch: Option<(&Watch, &mut Seen)>,
+    quantized: Option<DisjointBlocksMut<'_>>,
+    watch: Option<(&AttentionProbe, &mut Seen)>,
 ) {
     let Shape { heads, kv_heads, head_dim: d } = shape;
     let group = heads / kv_heads;
@@ -126,17 +126,17 @@ pub(super) fn attend<'a>(
         Mask::Paths { shared, .. } => *shared,
     };
     let scale = 1.0 / (d as f32).sqrt();
-    let shards = Shards::new(out);
+    let shards = DisjointSliceMut::new(out);
     let watch = watch.map(|(watch, seen)| {
         seen.prepare(watch, rows, heads);
-        (watch, Shards::new(&mut seen.peaks), Shards::new(&mut seen.weights))
+        (watch, DisjointSliceMut::new(&mut seen.peaks), DisjointSliceMut::new(&mut seen.weights))
     });
     // The queries of a key head are its rows times the heads of its group; a unit takes some of them.
     let queries = rows * group;
-    let team = Team::global();
+    let pool = ThreadPool::global();
     let alone = rows * heads * d * (cache.len() + rows) < ALONE;
     let taken =
-        if alone { QUERIES } else { (queries * kv_heads).div_ceil(2 * team.members()).clamp(1, QUERIES) };
+        if alone { QUERIES } else { (queries * kv_heads).div_ceil(2 * pool.members()).clamp(1, QUERIES) };
     let units = queries.div_ceil(taken);
     let unit = |unit: usize| {
         let (kv, first) = (unit / units, unit % units * taken);
@@ -217,7 +217,7 @@ pub(super) fn attend<'a>(
     if alone {
         (0..kv_heads * units).for_each(unit);
     } else {
-        team.run(kv_heads * units, &unit);
+        pool.run(kv_heads * units, &unit);
     }
 }
 

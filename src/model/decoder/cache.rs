@@ -192,7 +192,7 @@ impl Cache {
     }
 }
 
-/// Place of dimension `i` of slot `slot` in one head's interleaved keys.
+/// ComputeDevice of dimension `i` of slot `slot` in one head's interleaved keys.
 fn key_at(slot: usize, i: usize, d: usize) -> usize {
     (slot / SLOTS) * d * SLOTS + i * SLOTS + slot % SLOTS
 }

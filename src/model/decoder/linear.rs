@@ -3,8 +3,8 @@
 use candle_core::Result;
 
 use super::{
-    kernels::{self, BlockRows, Blocks, HalfKind, Product, Rows8, Shards8, Weights8},
-    team::{Shards, Team},
+    kernels::{self, BlockRows, Blocks, DisjointBlocksMut, HalfKind, Product, Rows8, Weights8},
+    thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use crate::model::WeightType;
 
@@ -154,11 +154,11 @@ impl Linear {
         rows: usize,
         y: &mut [f32],
         out: &mut [f32],
-        next: Option<Shards8<'_>>,
+        next: Option<DisjointBlocksMut<'_>>,
     ) -> Result<()> {
         let width = self.outputs / 2;
         debug_assert!(out.len() == rows * width);
-        let out = Shards::new(out);
+        let out = DisjointSliceMut::new(out);
         self.columns(x, rows, width, y, quantized, &|columns, y| {
             for r in 0..rows {
                 let part = |start: usize| (r * self.outputs + start + columns.start, columns.len());
@@ -184,7 +184,7 @@ impl Linear {
         period: usize,
         y: &mut [f32],
         quantized: &Rows8,
-        then: &(dyn Fn(std::ops::Range<usize>, &Shards<'_>) + Sync),
+        then: &(dyn Fn(std::ops::Range<usize>, &DisjointSliceMut<'_>) + Sync),
     ) -> Result<()> {
         debug_assert!(x.len() == rows * self.inputs && y.len() == rows * self.outputs);
         let (inputs, outputs) = (self.inputs, self.outputs);
@@ -193,7 +193,7 @@ impl Linear {
             Weight::Blocks(blocks) => Some(BlockRows::of(blocks, x)),
             _ => None,
         };
-        let part: &(dyn Fn(&Product, &Shards<'_>) + Sync) = match (&self.weight, &blocks_of) {
+        let part: &(dyn Fn(&Product, &DisjointSliceMut<'_>) + Sync) = match (&self.weight, &blocks_of) {
             // SAFETY: each unit has columns of its own.
             (Weight::F32(w), _) => &|product, y| unsafe { kernels::product_f32(product, w, x, y) },
             // SAFETY: as above.
@@ -208,7 +208,7 @@ impl Linear {
             }
             (Weight::Blocks(_), None) => &|_, _| {},
         };
-        let shards = Shards::new(y);
+        let shards = DisjointSliceMut::new(y);
         let unit = |columns: std::ops::Range<usize>| {
             for start in (0..outputs).step_by(period) {
                 let columns = start + columns.start..start + columns.end;
@@ -226,7 +226,8 @@ impl Linear {
         if rows * inputs * outputs < ALONE {
             unit(0..period);
         } else {
-            Team::global().run(period.div_ceil(UNIT), &|i| unit(i * UNIT..((i + 1) * UNIT).min(period)));
+            ThreadPool::global()
+                .run(period.div_ceil(UNIT), &|i| unit(i * UNIT..((i + 1) * UNIT).min(period)));
         }
         Ok(())
     }

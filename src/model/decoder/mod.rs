@@ -17,14 +17,14 @@ mod placed;
 pub mod rope;
 pub mod sequence;
 pub mod table;
-pub mod team;
 mod tensors;
+pub mod thread_pool;
 
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
 
-pub use attention::{Gaze, Mask, Watch};
+pub use attention::{AttentionProbe, AttentionStats, Mask};
 pub use kernels::HalfKind;
 pub use placed::{Cache, Decoder};
 pub use rope::Positions;
@@ -37,7 +37,7 @@ use self::{
     linear::Linear,
     rope::Rope,
     table::Table,
-    team::{Shards, Team},
+    thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use super::{
     WeightType,
@@ -98,7 +98,7 @@ pub struct Taps {
     /// Layers after which the states are wanted (0 = after the first).
     pub after_layers: Vec<usize>,
     /// Where the rows look, where asked.
-    pub watch: Option<Watch>,
+    pub watch: Option<AttentionProbe>,
     /// Run these layers only, none = all: a prefill in two parts. The input are the states before them.
     pub layers: Option<std::ops::Range<usize>>,
 }
@@ -112,7 +112,7 @@ pub struct Pass {
     /// States after the asked layers, in the asked order.
     pub after_layers: Vec<Tensor>,
     /// Where the rows looked, where asked.
-    pub gaze: Option<Gaze>,
+    pub gaze: Option<AttentionStats>,
 }
 
 /// Buffers of a pass, kept by the caller between passes so that nothing is allocated in the loop.
@@ -135,7 +135,7 @@ impl Workspace {
     /// For every row: add what the last matrix gave to the stream, if anything is `pending`, and norm the stream; quantise the
     /// outcome if asked. Rows are shared among the threads where there is enough to do.
     fn norm(&mut self, rows: usize, width: usize, pending: bool, weight: &[f32], eps: f32, quantize: bool) {
-        let (x, normed) = (Shards::new(&mut self.x), Shards::new(&mut self.normed));
+        let (x, normed) = (DisjointSliceMut::new(&mut self.x), DisjointSliceMut::new(&mut self.normed));
         let (projected, normed8) = (&self.projected, quantize.then(|| self.normed8.room(rows * width)));
         let unit = |r: usize| {
             let at = r * width;
@@ -154,7 +154,7 @@ impl Workspace {
         if rows * width < ALONE {
             (0..rows).for_each(unit);
         } else {
-            Team::global().run(rows, &unit);
+            ThreadPool::global().run(rows, &unit);
         }
     }
 }
@@ -293,7 +293,7 @@ impl CpuDecoder {
         ws.gated.resize(rows * c.intermediate, 0.0);
         cache.reserve(rows);
         let mut tapped = vec![None; taps.after_layers.len()];
-        let mut gaze = taps.watch.as_ref().map(|_| Gaze::default());
+        let mut gaze = taps.watch.as_ref().map(|_| AttentionStats::default());
 
         let part = taps.layers.clone().unwrap_or(0..self.layers.len());
         let heads_in_blocks = d.is_multiple_of(BLOCK);

@@ -106,7 +106,7 @@ pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(WeightType, usize)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Place, config::VlConfig, decoder::Decoder};
+    use crate::model::{ComputeDevice, config::VlConfig, decoder::Decoder};
 
     fn fixture(name: &str) -> (Checkpoint, TextConfig) {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name);
@@ -131,7 +131,8 @@ mod tests {
         for (name, table) in [("gqa_tied", 4), ("gqa_untied_f16", 2), ("mha_tied_bf16", 2)] {
             let (checkpoint, config) = fixture(name);
             for dtype in WeightType::ALL {
-                let loaded = Decoder::load(&checkpoint, &config, &Place::cpu(dtype), &mut |_, _| {}).unwrap();
+                let loaded =
+                    Decoder::load(&checkpoint, &config, &ComputeDevice::cpu(dtype), &mut |_, _| {}).unwrap();
                 assert_eq!(loaded.bytes() as u64, bytes(&config, dtype, table), "{name} {dtype:?}");
             }
         }

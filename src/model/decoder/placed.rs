@@ -12,7 +12,7 @@ use super::{
     tensors::{TensorCache, TensorDecoder},
 };
 use crate::model::{
-    Place,
+    ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
 };
@@ -46,10 +46,10 @@ impl Decoder {
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TextConfig,
-        place: &Place,
+        place: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
-        if place.is_exact() {
+        if place.is_batch_invariant() {
             CpuDecoder::load(checkpoint, config, place.dtype(), progress).map(Self::Cpu)
         } else {
             let decoder = TensorDecoder::load(checkpoint, config, place, progress)?;
@@ -74,7 +74,7 @@ impl Decoder {
         &self,
         checkpoint: &Checkpoint,
         config: &TextConfig,
-        place: &Place,
+        place: &ComputeDevice,
     ) -> std::result::Result<Self, CheckpointError> {
         Ok(match self {
             Self::Cpu(decoder) => Self::Cpu(decoder.with_layer(checkpoint, config, place.dtype())?),
@@ -91,7 +91,7 @@ impl Decoder {
     }
 
     /// True if a row's result does not depend on the rows that are computed with it, to the last bit.
-    pub fn is_exact(&self) -> bool {
+    pub fn is_batch_invariant(&self) -> bool {
         matches!(self, Self::Cpu(_))
     }
 

@@ -1,6 +1,6 @@
 //! Which accelerators this build and this machine have.
 
-use super::{Place, WeightType, usage};
+use super::{ComputeDevice, WeightType, usage};
 use crate::record::Failure;
 
 /// An accelerator of this machine, or why there is none to be used.
@@ -32,7 +32,7 @@ fn not_built(name: &str, feature: &str) -> Failure {
 mod with_cuda {
     use candle_core::{DType, Device, cuda_backend::cudarc::driver::CudaContext};
 
-    use super::{Found, Place, WeightType};
+    use super::{ComputeDevice, Found, WeightType};
     use crate::record::{Failure, FailureClass};
 
     /// The first generation with bf16 in its matrix units.
@@ -49,7 +49,7 @@ mod with_cuda {
     }
 
     /// A device with a queue of its own.
-    pub fn open(number: usize, dtype: WeightType) -> Result<Place, Failure> {
+    pub fn open(number: usize, dtype: WeightType) -> Result<ComputeDevice, Failure> {
         let there = count().map_err(absent)?;
         if number >= there {
             let devices = match there {
@@ -73,7 +73,7 @@ mod with_cuda {
             WeightType::Auto if major < BF16_SINCE => WeightType::F16,
             dtype => dtype,
         };
-        let mut place = Place::tensors(device, &format!("cuda:{number} ({model})"), dtype);
+        let mut place = ComputeDevice::tensors(device, &format!("cuda:{number} ({model})"), dtype);
         if place.quantizes() {
             // Its kernels for blocks take rows in half precision, too.
             place.float = if major < BF16_SINCE { DType::F16 } else { DType::BF16 };
@@ -106,7 +106,7 @@ mod with_cuda {
 }
 
 #[cfg(feature = "cuda")]
-pub(super) fn cuda(number: usize, dtype: WeightType) -> Result<Place, Failure> {
+pub(super) fn cuda(number: usize, dtype: WeightType) -> Result<ComputeDevice, Failure> {
     with_cuda::open(number, dtype)
 }
 
@@ -116,7 +116,7 @@ fn cuda_devices() -> Vec<Found> {
 }
 
 #[cfg(not(feature = "cuda"))]
-pub(super) fn cuda(_: usize, _: WeightType) -> Result<Place, Failure> {
+pub(super) fn cuda(_: usize, _: WeightType) -> Result<ComputeDevice, Failure> {
     Err(not_built("CUDA", "cuda"))
 }
 
@@ -126,13 +126,13 @@ fn cuda_devices() -> Vec<Found> {
 }
 
 #[cfg(feature = "metal")]
-pub(super) fn metal(dtype: WeightType) -> Result<Place, Failure> {
+pub(super) fn metal(dtype: WeightType) -> Result<ComputeDevice, Failure> {
     let device = candle_core::Device::new_metal(0).map_err(|e| Failure {
         class: crate::record::FailureClass::Input,
         error: format!("Metal cannot be used: {e}"),
         hint: Some("--device cpu always works".into()),
     })?;
-    Ok(Place::tensors(device, "metal", dtype))
+    Ok(ComputeDevice::tensors(device, "metal", dtype))
 }
 
 #[cfg(feature = "metal")]
@@ -141,7 +141,7 @@ fn metal_about() -> Result<String, String> {
 }
 
 #[cfg(not(feature = "metal"))]
-pub(super) fn metal(_: WeightType) -> Result<Place, Failure> {
+pub(super) fn metal(_: WeightType) -> Result<ComputeDevice, Failure> {
     Err(not_built("Metal", "metal"))
 }
 

@@ -29,7 +29,7 @@ pub enum DeviceChoice {
 
 /// A device that was found, and the weights that a language model has there.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ComputeDevice {
     device: Device,
     exact: bool,
     name: String,
@@ -38,7 +38,7 @@ pub struct Place {
     float: DType,
 }
 
-impl Place {
+impl ComputeDevice {
     /// Find the device and settle on the weights.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Place {
     }
 
     /// True if rows are computed alike whatever their number: lossless methods write the same text to the last bit.
-    pub fn is_exact(&self) -> bool {
+    pub fn is_batch_invariant(&self) -> bool {
         self.exact
     }
 
@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn every_device_has_its_weights() {
-        let place = |choice, dtype| Place::open(choice, dtype);
+        let place = |choice, dtype| ComputeDevice::open(choice, dtype);
         let cpu = place(DeviceChoice::Cpu, WeightType::Auto).unwrap();
-        assert_eq!((cpu.dtype(), cpu.is_exact(), cpu.name()), (WeightType::Q8_0, true, "cpu"));
+        assert_eq!((cpu.dtype(), cpu.is_batch_invariant(), cpu.name()), (WeightType::Q8_0, true, "cpu"));
         assert_eq!(place(DeviceChoice::Cpu, WeightType::Bf16).unwrap().compute_type(), DType::F32);
         let tensors = |dtype| place(DeviceChoice::CpuTensors, dtype).unwrap();
         assert_eq!(tensors(WeightType::Auto).dtype(), WeightType::Bf16);
@@ -135,9 +135,9 @@ mod tests {
     #[cfg(not(any(feature = "cuda", feature = "metal")))]
     #[test]
     fn what_was_not_built_in_is_named_with_the_way_to_build_it() {
-        assert!(Place::open(DeviceChoice::Auto, WeightType::Auto).unwrap().is_exact());
+        assert!(ComputeDevice::open(DeviceChoice::Auto, WeightType::Auto).unwrap().is_batch_invariant());
         for (choice, name) in [(DeviceChoice::Cuda(1), "cuda"), (DeviceChoice::Metal, "metal")] {
-            let failure = Place::open(choice, WeightType::Auto).unwrap_err();
+            let failure = ComputeDevice::open(choice, WeightType::Auto).unwrap_err();
             assert_eq!(failure.class, FailureClass::Usage);
             let hint = failure.hint.unwrap();
             assert!(

@@ -6,7 +6,7 @@ use candle_core::{DType, Device, Tensor};
 
 use super::{Family, ModelError, Prompt, Rope};
 use crate::model::{
-    Place, WeightType,
+    ComputeDevice, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
     decoder::Decoder,
@@ -23,7 +23,7 @@ use crate::model::{
 /// A loaded checkpoint.
 pub struct VideoLlm {
     name: String,
-    place: Place,
+    place: ComputeDevice,
     config: VlConfig,
     rope: Rope,
     decoder: Arc<Decoder>,
@@ -53,7 +53,7 @@ impl VideoLlm {
         dtype: WeightType,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
-        Self::load_on(dir, &Place::cpu(dtype), progress)
+        Self::load_on(dir, &ComputeDevice::cpu(dtype), progress)
     }
 
     /// Load a checkpoint directory to a device. The tower is kept in floats: those that the device computes in.
@@ -62,7 +62,7 @@ impl VideoLlm {
     /// If a file is missing, damaged, or does not fit the others, or the device's memory does not suffice.
     pub fn load_on(
         dir: &Path,
-        place: &Place,
+        place: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
         Self::from_checkpoint(&Self::open(dir)?, place, progress)
@@ -83,7 +83,7 @@ impl VideoLlm {
     /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the watch stopped the reading.
     pub fn from_checkpoint(
         checkpoint: &Checkpoint,
-        place: &Place,
+        place: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
         let dir = checkpoint.dir();
@@ -143,7 +143,7 @@ impl VideoLlm {
     }
 
     /// Where it computes.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ComputeDevice {
         &self.place
     }
 

@@ -21,7 +21,7 @@ pub use states::TextStates;
 
 use self::projection::Projection;
 use super::{
-    Place,
+    ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
     decoder::{Decoder, with_slice},
 };
@@ -42,7 +42,11 @@ impl Sparrow {
     ///
     /// # Errors
     /// A file is missing or damaged, or it was made for another target.
-    pub fn load(dir: &Path, target: &Decoder, place: &Place) -> std::result::Result<Self, CheckpointError> {
+    pub fn load(
+        dir: &Path,
+        target: &Decoder,
+        place: &ComputeDevice,
+    ) -> std::result::Result<Self, CheckpointError> {
         let config = SparrowConfig::read(dir)?;
         let name =
             dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());

@@ -3,7 +3,7 @@
 use candle_core::{DType, Device, Result, Tensor};
 
 use crate::model::{
-    Place,
+    ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
     decoder::{
         kernels::Rows8,
@@ -28,10 +28,10 @@ impl Projection {
     pub fn load(
         checkpoint: &Checkpoint,
         width: usize,
-        place: &Place,
+        place: &ComputeDevice,
     ) -> std::result::Result<Self, CheckpointError> {
         let bias = checkpoint.f32("fc.bias", &[width])?;
-        if place.is_exact() {
+        if place.is_batch_invariant() {
             checkpoint.verify("fc.weight", &[width, 2 * width])?;
             let mut builder = Builder::new(width, 2 * width, place.dtype());
             checkpoint.rows("fc.weight", [width, 2 * width], &mut |rows| builder.push(rows))?;

@@ -15,7 +15,7 @@ use super::{
     parts::{portion, send},
     siglip::{Siglip, SiglipConfig},
 };
-use crate::model::{Place, checkpoint::Checkpoint, processor::Grid};
+use crate::model::{ComputeDevice, checkpoint::Checkpoint, processor::Grid};
 
 /// Side of the squares of states that become one visual token. (The reference knows no other.)
 pub const POOL: usize = 2;
@@ -137,7 +137,11 @@ impl LlavaVision {
     ///
     /// # Errors
     /// [`VisionError::Weights`] if a tensor is missing or has another shape than the configuration says.
-    pub fn load(checkpoint: &Checkpoint, config: &LlavaConfig, place: &Place) -> Result<Self, VisionError> {
+    pub fn load(
+        checkpoint: &Checkpoint,
+        config: &LlavaConfig,
+        place: &ComputeDevice,
+    ) -> Result<Self, VisionError> {
         let missing = |e: crate::model::checkpoint::CheckpointError| {
             VisionError::Weights(candle_core::Error::Msg(e.to_string()))
         };

@@ -4,7 +4,7 @@ use candle_core::Tensor;
 
 use super::{Generation, LlavaConfig, LlavaVision, Progress, QwenVit, VisionConfig, VisionError};
 use crate::model::{
-    Place,
+    ComputeDevice,
     checkpoint::Checkpoint,
     config::VlConfig,
     family::{Family, ModelError},
@@ -97,7 +97,11 @@ impl Tower {
     ///
     /// # Errors
     /// If a tensor is missing or does not fit the configuration.
-    pub fn load(checkpoint: &Checkpoint, config: &TowerConfig, place: &Place) -> Result<Self, ModelError> {
+    pub fn load(
+        checkpoint: &Checkpoint,
+        config: &TowerConfig,
+        place: &ComputeDevice,
+    ) -> Result<Self, ModelError> {
         Ok(match config {
             TowerConfig::Qwen(config) => {
                 Self::Qwen(QwenVit::load(checkpoint.var_builder("visual", place)?, config)?)

@@ -2,7 +2,7 @@
 
 use crate::model::decoder::{
     kernels::{SLOTS, dot_f32, largest_sums, scores},
-    team::{Shards, Team},
+    thread_pool::{DisjointSliceMut, ThreadPool},
 };
 
 use super::Row;
@@ -89,8 +89,8 @@ impl VisualStates {
         let (width, blocks) = (self.width, self.tokens.div_ceil(SLOTS));
         let rows = states.len() / width;
         let unit = UNIT.div_ceil(rows * width * SLOTS).min(blocks);
-        let out = Shards::new(products);
-        Team::global().run(blocks.div_ceil(unit), &|at| {
+        let out = DisjointSliceMut::new(products);
+        ThreadPool::global().run(blocks.div_ceil(unit), &|at| {
             let (from, to) = (at * unit, blocks.min((at + 1) * unit));
             let (slots, keys) = ((to - from) * SLOTS, &self.unit[from * width * SLOTS..to * width * SLOTS]);
             let mut part = vec![0f32; rows * slots];

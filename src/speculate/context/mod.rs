@@ -11,7 +11,7 @@ mod signals;
 pub use prepare::{Preparation, layers_of, prefill};
 pub use signals::{Attention, Signals};
 
-use super::method::{Context, Part};
+use super::method::{Part, VisualContext};
 
 /// The number of tokens a keep ratio leaves of `n`: floor(n · keep + 1e-9), so that 0.1 of 1000 is 100.
 pub fn budget(n: usize, keep: f64) -> usize {
@@ -29,10 +29,12 @@ pub struct Needs {
 
 impl Needs {
     /// What this context asks for.
-    pub fn of(context: &Context) -> Self {
+    pub fn of(context: &VisualContext) -> Self {
         match context {
-            Context::Attention { .. } | Context::TopKKv { .. } => Self { attention: true, variation: None },
-            Context::Variation { depth, .. } => Self { attention: false, variation: Some(*depth) },
+            VisualContext::Attention { .. } | VisualContext::TopKKv { .. } => {
+                Self { attention: true, variation: None }
+            }
+            VisualContext::Variation { depth, .. } => Self { attention: false, variation: Some(*depth) },
             _ => Self::default(),
         }
     }
@@ -52,27 +54,27 @@ pub struct Selection {
 
 /// The drafter's visual tokens. `grid` is time × rows × columns of the visual tokens. A signal that is not there counts as
 /// zero everywhere.
-pub fn select(context: &Context, grid: [usize; 3], signals: &Signals) -> Selection {
+pub fn select(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selection {
     let n: usize = grid.iter().product();
     let plain = |kept: Vec<usize>| Selection { kept: Some(kept), ..Selection::default() };
     match *context {
-        Context::Full {} => Selection::default(),
-        Context::None { .. } => plain(Vec::new()),
-        Context::Random { keep, seed, .. } => {
+        VisualContext::Full {} => Selection::default(),
+        VisualContext::None { .. } => plain(Vec::new()),
+        VisualContext::Random { keep, seed, .. } => {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let mut kept = index::sample(&mut rng, n, budget(n, keep)).into_vec();
             kept.sort_unstable();
             plain(kept)
         }
-        Context::Uniform { keep, .. } => plain(evenly(n, budget(n, keep))),
-        Context::Frames { keep, .. } => {
+        VisualContext::Uniform { keep, .. } => plain(evenly(n, budget(n, keep))),
+        VisualContext::Frames { keep, .. } => {
             let [frames, rows, columns] = grid;
             let cells = rows * columns;
             let wanted = if keep > 0.0 { budget(frames, keep).max(1) } else { 0 };
             let frames = evenly(frames, wanted.min(frames));
             plain(frames.into_iter().flat_map(|f| f * cells..(f + 1) * cells).collect())
         }
-        Context::Window { part, keep, .. } => {
+        VisualContext::Window { part, keep, .. } => {
             let kept = budget(n, keep);
             let start = match part {
                 Part::Front => 0,
@@ -81,21 +83,21 @@ pub fn select(context: &Context, grid: [usize; 3], signals: &Signals) -> Selecti
             };
             plain((start..start + kept).collect())
         }
-        Context::Streaming { first, last, .. } => {
+        VisualContext::Streaming { first, last, .. } => {
             let first = first.min(n);
             plain((0..first).chain(n.saturating_sub(last).max(first)..n).collect())
         }
-        Context::Attention { keep, mass, .. } => {
+        VisualContext::Attention { keep, mass, .. } => {
             let scores = signals.attention.as_ref().map_or_else(|| vec![0.0; n], Attention::scores);
             let kept = attention::two_stage(&scores, budget(n, keep), mass);
             Selection { kept: Some(kept), scores: Some(scores), by_head: None }
         }
-        Context::Variation { keep, depth, .. } => {
+        VisualContext::Variation { keep, depth, .. } => {
             let scores = signals.variation(depth).map_or_else(|| vec![0.0; n], <[f32]>::to_vec);
             let kept = largest(&scores, budget(n, keep));
             Selection { kept: Some(kept), scores: Some(scores), by_head: None }
         }
-        Context::TopKKv { keep, .. } => {
+        VisualContext::TopKKv { keep, .. } => {
             let Some(seen) = &signals.attention else { return Selection::default() };
             let by_head: Vec<Vec<usize>> =
                 seen.by_head.chunks_exact(n.max(1)).map(|head| largest(head, budget(n, keep))).collect();
@@ -130,7 +132,7 @@ mod tests {
     use super::*;
     use crate::speculate::method::{AcceptedRows, Placing};
 
-    fn kept(context: &Context, grid: [usize; 3]) -> Option<Vec<usize>> {
+    fn kept(context: &VisualContext, grid: [usize; 3]) -> Option<Vec<usize>> {
         select(context, grid, &Signals::default()).kept
     }
 
@@ -164,19 +166,19 @@ mod tests {
                 };
                 let signals = Signals { attention: Some(attention), ..Signals::default() };
                 for context in [
-                    Context::Random { keep, seed: 7, positions },
-                    Context::Uniform { keep, positions },
-                    Context::Frames { keep, positions },
-                    Context::Window { part: Part::Front, keep, positions },
-                    Context::Window { part: Part::Middle, keep, positions },
-                    Context::Window { part: Part::End, keep, positions },
-                    Context::Attention { keep, mass: 0.5, positions },
-                    Context::Variation { keep, depth: 0.5, positions },
+                    VisualContext::Random { keep, seed: 7, positions },
+                    VisualContext::Uniform { keep, positions },
+                    VisualContext::Frames { keep, positions },
+                    VisualContext::Window { part: Part::Front, keep, positions },
+                    VisualContext::Window { part: Part::Middle, keep, positions },
+                    VisualContext::Window { part: Part::End, keep, positions },
+                    VisualContext::Attention { keep, mass: 0.5, positions },
+                    VisualContext::Variation { keep, depth: 0.5, positions },
                 ] {
                     let kept = select(&context, grid, &signals).kept.unwrap();
                     assert!(kept.windows(2).all(|w| w[0] < w[1]), "{context:?} {grid:?} {kept:?}");
                     assert!(kept.iter().all(|&i| i < n));
-                    if !matches!(context, Context::Frames { .. }) {
+                    if !matches!(context, VisualContext::Frames { .. }) {
                         assert_eq!(kept.len(), budget(n, keep));
                     }
                     if keep == 1.0 {
@@ -185,18 +187,19 @@ mod tests {
                 }
             }
         }
-        assert_eq!(kept(&Context::Full {}, [2, 2, 2]), None);
-        assert_eq!(kept(&Context::None { positions: Placing::Original }, [2, 2, 2]), Some(vec![]));
+        assert_eq!(kept(&VisualContext::Full {}, [2, 2, 2]), None);
+        assert_eq!(kept(&VisualContext::None { positions: Placing::Original }, [2, 2, 2]), Some(vec![]));
     }
 
     #[test]
     fn windows_and_streams_keep_their_ends() {
         let positions = Placing::Original;
-        let window = |part| kept(&Context::Window { part, keep: 0.5, positions }, [1, 2, 4]).unwrap();
+        let window = |part| kept(&VisualContext::Window { part, keep: 0.5, positions }, [1, 2, 4]).unwrap();
         assert_eq!(window(Part::Front), [0, 1, 2, 3]);
         assert_eq!(window(Part::Middle), [2, 3, 4, 5]);
         assert_eq!(window(Part::End), [4, 5, 6, 7]);
-        let stream = |first, last| kept(&Context::Streaming { first, last, positions }, [1, 2, 4]).unwrap();
+        let stream =
+            |first, last| kept(&VisualContext::Streaming { first, last, positions }, [1, 2, 4]).unwrap();
         assert_eq!(stream(2, 3), [0, 1, 5, 6, 7]);
         assert_eq!(stream(6, 6), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(stream(99, 0).len(), 8);
@@ -208,7 +211,7 @@ mod tests {
         let by_head = vec![0.1, 0.9, 0.3, 0.0, 0.5, 0.1, 0.1, 0.6];
         let signals =
             Signals { attention: Some(Attention { by_head, weight: 1.0, tokens: 4 }), ..Signals::default() };
-        let context = Context::TopKKv { keep: 0.5, rows: AcceptedRows::Dense };
+        let context = VisualContext::TopKKv { keep: 0.5, rows: AcceptedRows::Dense };
         let selection = select(&context, [1, 2, 2], &signals);
         assert_eq!(selection.by_head.unwrap(), [vec![1, 2], vec![0, 3]]);
         assert_eq!(selection.kept.unwrap(), [0, 1, 2, 3]);
@@ -218,9 +221,9 @@ mod tests {
     #[test]
     fn frames_are_whole_and_random_is_seeded() {
         let positions = Placing::Original;
-        let frames = kept(&Context::Frames { keep: 0.5, positions }, [4, 2, 2]).unwrap();
+        let frames = kept(&VisualContext::Frames { keep: 0.5, positions }, [4, 2, 2]).unwrap();
         assert_eq!(frames, [0, 1, 2, 3, 12, 13, 14, 15]);
-        let of = |seed| kept(&Context::Random { keep: 0.3, seed, positions }, [4, 4, 4]);
+        let of = |seed| kept(&VisualContext::Random { keep: 0.3, seed, positions }, [4, 4, 4]);
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
     }

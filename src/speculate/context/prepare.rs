@@ -7,10 +7,10 @@ use candle_core::{Result, Tensor};
 use super::{Attention, Needs, Selection, Signals, signals::likeness};
 use crate::{
     model::{
-        decoder::{Positions, Sequence, Taps, Watch, with_slice},
+        decoder::{AttentionProbe, Positions, Sequence, Taps, with_slice},
         family::{ModelError, Prompt, VideoLlm},
     },
-    speculate::method::{Context, Drafter, Placing},
+    speculate::method::{Drafter, Placing, VisualContext},
 };
 
 /// Rows of text that are watched in one pass.
@@ -59,7 +59,8 @@ impl Preparation<'_> {
         let config = sequence.decoder().config().clone();
         let mut by_head = vec![0f32; config.layers * config.kv_heads * span.len()];
         sequence.truncate(end);
-        let taps = Taps { watch: Some(Watch { span: span.clone(), by_head: true }), ..Taps::default() };
+        let taps =
+            Taps { watch: Some(AttentionProbe { span: span.clone(), by_head: true }), ..Taps::default() };
         for rows in ids[end..].chunks(CHUNK) {
             if let Some(gaze) = sequence.feed(rows, &taps)?.gaze {
                 by_head.iter_mut().zip(gaze.by_head).for_each(|(sum, w)| *sum += w);
@@ -160,7 +161,7 @@ pub fn prefill(
     prompt: &Prompt,
     visual: Option<&Tensor>,
     rows: &[usize],
-    context: &Context,
+    context: &VisualContext,
     room: usize,
     states: &mut dyn FnMut(usize, &[f32]),
     progress: Progress<'_>,

@@ -51,7 +51,7 @@ impl<'a> Head<'a> {
     }
 
     /// After a verify pass whose rows have these states: what stands before each accepted node, and before the new root.
-    pub(super) fn settle(&mut self, path: &[usize], states: &Tensor) -> Result<()> {
+    pub(super) fn apply(&mut self, path: &[usize], states: &Tensor) -> Result<()> {
         with_slice(states, |states| {
             for row in std::iter::once(0).chain(path.iter().map(|node| node + 1)) {
                 let at = row * self.width;

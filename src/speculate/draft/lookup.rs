@@ -2,7 +2,7 @@
 
 use candle_core::{Result, Tensor};
 
-use super::{Draft, Order, Proposal};
+use super::{Draft, DraftRequest, Proposal};
 use crate::model::decoder::Sequence;
 
 /// Drafts from the prompt and the text so far, without a model.
@@ -32,7 +32,7 @@ impl Lookup {
 }
 
 impl Draft for Lookup {
-    fn draft(&mut self, order: &Order<'_>) -> Result<Proposal> {
+    fn draft(&mut self, order: &DraftRequest<'_>) -> Result<Proposal> {
         let mut proposal = Proposal::default();
         let mut parent = None;
         for &id in self.continuation(order.depth) {
@@ -71,8 +71,16 @@ mod tests {
 
     fn drafted(ids: &[u32], ends: &[u32], special: &[u32]) -> Vec<u32> {
         let (form, sampler) = (Form::Chain, None);
-        let order =
-            Order { form, depth: 9, ends, special, vocab: 50, sampler, distributions: false, position: 0 };
+        let order = DraftRequest {
+            form,
+            depth: 9,
+            ends,
+            special,
+            vocab: 50,
+            sampler,
+            distributions: false,
+            position: 0,
+        };
         let proposal = Lookup::new(ids.into(), 3).draft(&order).unwrap();
         proposal.tree.nodes().iter().map(|node| node.id).collect()
     }

@@ -45,7 +45,7 @@ pub enum Form<'a> {
 }
 
 /// What one step asks of a drafter.
-pub struct Order<'a> {
+pub struct DraftRequest<'a> {
     /// The form.
     pub form: Form<'a>,
     /// No branch longer than this.
@@ -70,7 +70,7 @@ pub trait Draft {
     ///
     /// # Errors
     /// If a forward pass fails.
-    fn draft(&mut self, order: &Order<'_>) -> Result<Proposal>;
+    fn draft(&mut self, order: &DraftRequest<'_>) -> Result<Proposal>;
 
     /// The verdict: of the last proposal the nodes of `path` stand, and `root` follows them. `target` has rolled back to what
     /// stands already, `base` being the slot of the step's root; `states` are the final states of the verify pass, the root's

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 
 use candle_core::{Result, Tensor};
 
-use super::{Draft, Form, Head, Order, Proposal};
+use super::{Draft, DraftRequest, Form, Head, Proposal};
 use crate::{
     model::decoder::{Pass, Sequence, Taps, with_slice},
     speculate::{
@@ -57,7 +57,12 @@ impl<'a> ModelDrafter<'a> {
     }
 
     /// Feed what waits, the root last; the choices after it. None where the drafter lacks one of the ids.
-    fn begin(&mut self, order: &Order<'_>, count: usize, proposal: &mut Proposal) -> Result<Option<Choices>> {
+    fn begin(
+        &mut self,
+        order: &DraftRequest<'_>,
+        count: usize,
+        proposal: &mut Proposal,
+    ) -> Result<Option<Choices>> {
         self.base = self.sequence.len();
         self.fed.clear();
         if self.unseen.iter().any(|&id| id as usize >= self.embeddable) {
@@ -86,7 +91,7 @@ impl<'a> ModelDrafter<'a> {
     fn expand(
         &mut self,
         nodes: &[usize],
-        order: &Order<'_>,
+        order: &DraftRequest<'_>,
         count: usize,
         proposal: &mut Proposal,
     ) -> Result<Vec<Choices>> {
@@ -128,7 +133,7 @@ impl<'a> ModelDrafter<'a> {
         &mut self,
         pass: &Pass,
         rows: std::ops::Range<usize>,
-        order: &Order<'_>,
+        order: &DraftRequest<'_>,
         count: usize,
         depth: usize,
     ) -> Result<Vec<Choices>> {
@@ -160,13 +165,13 @@ impl<'a> ModelDrafter<'a> {
     }
 
     /// True if the branch may go on after this node.
-    fn open(&self, order: &Order<'_>, tree: &Tree, node: usize) -> bool {
+    fn open(&self, order: &DraftRequest<'_>, tree: &Tree, node: usize) -> bool {
         let node = &tree.nodes()[node];
         node.depth < order.depth && !order.ends.contains(&node.id) && (node.id as usize) < self.embeddable
     }
 
     /// A chain after each of the root's `branches` best tokens, level by level.
-    fn chains(&mut self, order: &Order<'_>, branches: usize) -> Result<Proposal> {
+    fn chains(&mut self, order: &DraftRequest<'_>, branches: usize) -> Result<Proposal> {
         let mut proposal = Proposal::default();
         let Some(choices) = self.begin(order, branches, &mut proposal)? else { return Ok(proposal) };
         let mut ends = Vec::new();
@@ -186,7 +191,7 @@ impl<'a> ModelDrafter<'a> {
     }
 
     /// A tree of fixed form: each level's inner nodes are fed together.
-    fn template(&mut self, order: &Order<'_>, form: &[(Option<usize>, usize)]) -> Result<Proposal> {
+    fn template(&mut self, order: &DraftRequest<'_>, form: &[(Option<usize>, usize)]) -> Result<Proposal> {
         let mut proposal = Proposal::default();
         let ranks = form.iter().map(|&(_, rank)| rank + 1).max().unwrap_or(1);
         let Some(root) = self.begin(order, ranks, &mut proposal)? else { return Ok(proposal) };
@@ -226,7 +231,7 @@ impl<'a> ModelDrafter<'a> {
 
     /// EAGLE-2: on each level the `width` likeliest nodes get `width` children; of all nodes the likeliest `kept` stay. A node is
     /// never likelier than its parent, so what stays is connected.
-    fn dynamic(&mut self, order: &Order<'_>, kept: usize, width: usize) -> Result<Proposal> {
+    fn dynamic(&mut self, order: &DraftRequest<'_>, kept: usize, width: usize) -> Result<Proposal> {
         let mut proposal = Proposal::default();
         let Some(root) = self.begin(order, width, &mut proposal)? else { return Ok(proposal) };
         let mut likelihood: Vec<f32> = Vec::new();
@@ -279,7 +284,7 @@ fn add(proposal: &mut Proposal, parent: Option<usize>, choice: (u32, f32), from:
 }
 
 impl Draft for ModelDrafter<'_> {
-    fn draft(&mut self, order: &Order<'_>) -> Result<Proposal> {
+    fn draft(&mut self, order: &DraftRequest<'_>) -> Result<Proposal> {
         if order.depth == 0 {
             return Ok(Proposal::default());
         }
@@ -302,7 +307,7 @@ impl Draft for ModelDrafter<'_> {
     ) -> Result<()> {
         let nodes = proposal.tree.nodes();
         if let Some(head) = &mut self.head {
-            head.settle(path, states)?;
+            head.apply(path, states)?;
         }
         if !self.unseen.is_empty() {
             // Nothing was fed: the drafter lacks an id, or no draft was asked for.

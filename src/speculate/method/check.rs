@@ -1,6 +1,8 @@
 //! What is refused, and what is lossless.
 
-use super::{Acceptance, Context, Drafter, Length, Method, MethodError, Origin, Problem, Schedule, Shape};
+use super::{
+    Acceptance, Drafter, Length, Method, MethodError, Origin, Problem, Schedule, Shape, VisualContext,
+};
 use crate::speculate::tree;
 
 /// Longest chain: a verify pass costs memory and time in proportion.
@@ -24,7 +26,7 @@ impl Method {
     ///
     /// Exact and sampled acceptance are. A loosening rule is only where its numbers leave it nothing to loosen: visual with
     /// floor(lambda · K) = 0 and no shift tolerance, random with probability 0, a window longer than the chain.
-    /// Lenient never is, not even at rho = 1: two tokens may tie. Rules that must all pass are where one of them is.
+    /// Lenient never is, not even at rho = 1: two tokens may tie. GenerationConfig that must all pass are where one of them is.
     pub fn lossless(&self) -> bool {
         self.drafter == (Drafter::None {}) || strict(&self.acceptance, self.longest_draft())
     }
@@ -87,20 +89,20 @@ impl Method {
             )
         };
         match self.context {
-            Context::Full {} | Context::None { .. } | Context::Streaming { .. } => None,
-            Context::Random { keep, .. }
-            | Context::Uniform { keep, .. }
-            | Context::Frames { keep, .. }
-            | Context::Window { keep, .. }
-            | Context::TopKKv { keep, .. } => kept(keep),
-            Context::Attention { keep, mass, .. } => kept(keep).or_else(|| {
+            VisualContext::Full {} | VisualContext::None { .. } | VisualContext::Streaming { .. } => None,
+            VisualContext::Random { keep, .. }
+            | VisualContext::Uniform { keep, .. }
+            | VisualContext::Frames { keep, .. }
+            | VisualContext::Window { keep, .. }
+            | VisualContext::TopKKv { keep, .. } => kept(keep),
+            VisualContext::Attention { keep, mass, .. } => kept(keep).or_else(|| {
                 share(
                     "context.mass",
                     mass,
                     "it is the share of the attention that stage one keeps, for example 0.5",
                 )
             }),
-            Context::Variation { keep, depth, .. } => kept(keep).or_else(|| {
+            VisualContext::Variation { keep, depth, .. } => kept(keep).or_else(|| {
                 (!(depth > 0.0 && depth <= 1.0)).then(|| Problem::Range {
                     key: "context.depth".into(),
                     found: depth.to_string(),
@@ -192,7 +194,7 @@ impl Method {
                 "pick acceptance = exact, or drafter = model or self",
             );
         }
-        if !matches!(self.context, Context::Full {} | Context::None { .. }) {
+        if !matches!(self.context, VisualContext::Full {} | VisualContext::None { .. }) {
             return clash(
                 format!("context = {}", self.context.kind()),
                 "without a drafter nobody sees the kept visual tokens",
@@ -213,7 +215,7 @@ impl Method {
         let (drafter, context) = (("drafter", self.drafter.kind()), ("context", self.context.kind()));
         let (shape, acceptance) = (("shape", self.shape.kind()), ("acceptance", self.acceptance.kind()));
         let schedule = ("schedule", self.schedule.kind());
-        if matches!(self.context, Context::TopKKv { .. }) && self.drafter != (Drafter::Target {}) {
+        if matches!(self.context, VisualContext::TopKKv { .. }) && self.drafter != (Drafter::Target {}) {
             return clash(
                 drafter,
                 context,
@@ -221,7 +223,7 @@ impl Method {
                 "pick drafter = self, or context = attention",
             );
         }
-        if matches!(self.drafter, Drafter::EarlyExit { .. }) && self.context != (Context::Full {}) {
+        if matches!(self.drafter, Drafter::EarlyExit { .. }) && self.context != (VisualContext::Full {}) {
             return clash(
                 drafter,
                 context,
@@ -230,7 +232,7 @@ impl Method {
             );
         }
         if matches!(self.drafter, Drafter::Lookup { .. }) {
-            if !matches!(self.context, Context::Full {} | Context::None { .. }) {
+            if !matches!(self.context, VisualContext::Full {} | VisualContext::None { .. }) {
                 return clash(
                     drafter,
                     context,

@@ -1,7 +1,8 @@
 //! Methods in words.
 
 use super::{
-    Acceptance, AcceptedRows, Context, Drafter, EntropyOver, Length, Method, Part, Placing, Schedule, Shape,
+    Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Method, Part, Placing, Schedule, Shape,
+    VisualContext,
 };
 use crate::{
     model::sparrow::Recipe,
@@ -75,32 +76,32 @@ impl Drafter {
     }
 }
 
-impl Context {
+impl VisualContext {
     /// The kind as written in a file.
     pub fn kind(&self) -> &'static str {
         match self {
-            Context::Full {} => "full",
-            Context::None { .. } => "none",
-            Context::Random { .. } => "random",
-            Context::Uniform { .. } => "uniform",
-            Context::Frames { .. } => "frames",
-            Context::Window { .. } => "window",
-            Context::Streaming { .. } => "streaming",
-            Context::Attention { .. } => "attention",
-            Context::Variation { .. } => "variation",
-            Context::TopKKv { .. } => "top_k_kv",
+            VisualContext::Full {} => "full",
+            VisualContext::None { .. } => "none",
+            VisualContext::Random { .. } => "random",
+            VisualContext::Uniform { .. } => "uniform",
+            VisualContext::Frames { .. } => "frames",
+            VisualContext::Window { .. } => "window",
+            VisualContext::Streaming { .. } => "streaming",
+            VisualContext::Attention { .. } => "attention",
+            VisualContext::Variation { .. } => "variation",
+            VisualContext::TopKKv { .. } => "top_k_kv",
         }
     }
 
     /// In words.
     pub fn describe(&self) -> String {
         let words = match self {
-            Context::Full {} => "sees all visual tokens".into(),
-            Context::None { .. } => "sees no visual tokens".into(),
-            Context::Random { keep, .. } => format!("sees {} at random", percent(*keep)),
-            Context::Uniform { keep, .. } => format!("sees {} evenly spaced", percent(*keep)),
-            Context::Frames { keep, .. } => format!("sees {} of the frames", percent(*keep)),
-            Context::Window { part, keep, .. } => {
+            VisualContext::Full {} => "sees all visual tokens".into(),
+            VisualContext::None { .. } => "sees no visual tokens".into(),
+            VisualContext::Random { keep, .. } => format!("sees {} at random", percent(*keep)),
+            VisualContext::Uniform { keep, .. } => format!("sees {} evenly spaced", percent(*keep)),
+            VisualContext::Frames { keep, .. } => format!("sees {} of the frames", percent(*keep)),
+            VisualContext::Window { part, keep, .. } => {
                 let part = match part {
                     Part::Front => "at the front",
                     Part::Middle => "in the middle",
@@ -108,12 +109,12 @@ impl Context {
                 };
                 format!("sees {} {part}", percent(*keep))
             }
-            Context::Streaming { first, last, .. } => format!("sees the first {first} and last {last}"),
-            Context::Attention { keep, mass, .. } => {
+            VisualContext::Streaming { first, last, .. } => format!("sees the first {first} and last {last}"),
+            VisualContext::Attention { keep, mass, .. } => {
                 format!("sees {} by attention (mass {mass})", percent(*keep))
             }
-            Context::Variation { keep, .. } => format!("sees {} by variation", percent(*keep)),
-            Context::TopKKv { keep, rows } => {
+            VisualContext::Variation { keep, .. } => format!("sees {} by variation", percent(*keep)),
+            VisualContext::TopKKv { keep, rows } => {
                 let rows = if *rows == AcceptedRows::Sparse { ", its own rows" } else { "" };
                 format!("sees {} in each head{rows}", percent(*keep))
             }

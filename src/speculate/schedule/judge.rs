@@ -48,7 +48,7 @@ pub trait Judge<E> {
 
     /// The target's token in row `row`. Where the case has a draft of that number, it was just rejected, and a sampled token
     /// has to come from norm(max(p - q, 0)); where it has none, from p.
-    fn instead(&mut self, case: &Case<'_, E>, row: usize) -> u32;
+    fn replacement(&mut self, case: &Case<'_, E>, row: usize) -> u32;
 }
 
 /// Accepts what the target wants itself.
@@ -64,7 +64,7 @@ impl<E> Judge<E> for Exact<'_> {
         same.map(|_| Verdict::Exact).collect()
     }
 
-    fn instead(&mut self, _: &Case<'_, E>, row: usize) -> u32 {
+    fn replacement(&mut self, _: &Case<'_, E>, row: usize) -> u32 {
         self.wanted[row]
     }
 }
@@ -91,7 +91,7 @@ impl<E: AsRef<[f32]>> Judge<E> for Sampled<'_> {
         prefix.map(|_| Verdict::Sampled).collect()
     }
 
-    fn instead(&mut self, case: &Case<'_, E>, row: usize) -> u32 {
+    fn replacement(&mut self, case: &Case<'_, E>, row: usize) -> u32 {
         let p = &self.rows[row];
         let position = case.position + row;
         let Some(draft) = case.drafts.get(row) else {

@@ -30,7 +30,7 @@ pub struct Limits {
     pub ends: Vec<u32>,
 }
 
-/// One generation. Ask for a [`tick`](Self::tick), carry it out, [`settle`](Self::settle) it, until there is no tick.
+/// One generation. Ask for a [`tick`](Self::tick), carry it out, [`apply`](Self::apply) it, until there is no tick.
 ///
 /// ```
 /// use specreel::speculate::schedule::{Draft, Exact, Limits, Parallel};
@@ -49,7 +49,7 @@ pub struct Limits {
 ///             window.push(last.into());
 ///         }
 ///     }
-///     machine.settle(tick, window, &mut Exact { wanted: &wanted });
+///     machine.apply(tick, window, &mut Exact { wanted: &wanted });
 /// }
 /// assert_eq!(machine.tokens(), [1, 2, 3, 4, 5, 6]);
 /// assert_eq!(machine.tally().rejects, 1);
@@ -126,7 +126,7 @@ impl<E> Parallel<E> {
     }
 
     /// Take in the results of the tick that was asked for last: the drafter's window, and the target's rows by way of a judge.
-    pub fn settle(&mut self, tick: Tick, mut window: Vec<Draft<E>>, judge: &mut impl Judge<E>) -> Outcome {
+    pub fn apply(&mut self, tick: Tick, mut window: Vec<Draft<E>>, judge: &mut impl Judge<E>) -> Outcome {
         let (stage, rows) = (tick.stage, tick.target.rows.len());
         self.target.fed(tick.target.truncate_to, tick.target.rows);
         let drafted: Vec<u32> = window.iter().map(|draft| draft.id).collect();
@@ -151,7 +151,7 @@ impl<E> Parallel<E> {
         if end.is_some() {
             self.finished = Some(StopReason::Eos);
         } else if passed < rows {
-            let id = judge.instead(&case, passed);
+            let id = judge.replacement(&case, passed);
             if self.is_end(id) {
                 self.finished = Some(StopReason::Eos);
             } else {

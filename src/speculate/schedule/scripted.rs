@@ -93,8 +93,8 @@ impl Judge<()> for ScriptedTarget {
         verdicts
     }
 
-    fn instead(&mut self, case: &Case<'_, ()>, row: usize) -> u32 {
-        let id = Judge::<()>::instead(&mut Exact { wanted: &self.wanted }, case, row);
+    fn replacement(&mut self, case: &Case<'_, ()>, row: usize) -> u32 {
+        let id = Judge::<()>::replacement(&mut Exact { wanted: &self.wanted }, case, row);
         assert_eq!(self.ruled.insert(case.position + row, id), None, "judged twice");
         id
     }

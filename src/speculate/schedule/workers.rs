@@ -5,7 +5,7 @@
 //! window may ([`Window::auto`]): a [`Judge`] looks at one position at a time.
 //!
 //! A worker that fails or panics ends the generation with a [`Failure`]. Nobody waits for a thread that will not answer: the
-//! drafter's thread answers or closes its channel, and ends when its [`Companion`] is dropped.
+//! drafter's thread answers or closes its channel, and ends when its [`DrafterThread`] is dropped.
 
 use std::{
     fmt,
@@ -100,13 +100,13 @@ pub struct Ticked {
 type Answer<E, X> = (Result<Vec<Draft<E>>, Failure<X>>, f64);
 
 /// The drafter on its thread.
-pub struct Companion<E, X> {
+pub struct DrafterThread<E, X> {
     orders: SyncSender<DrafterOrder>,
     answers: Receiver<Answer<E, X>>,
 }
 
-impl<E: Send, X: Send> Companion<E, X> {
-    /// Start the drafter's thread. It ends when the companion is dropped, at the latest after the window in work.
+impl<E: Send, X: Send> DrafterThread<E, X> {
+    /// Start the drafter's thread. It ends when the drafter_thread is dropped, at the latest after the window in work.
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -166,7 +166,7 @@ impl<E: Send, X: Send> Companion<E, X> {
         let drafts = drafts?;
         window.saw(target_ms, drafter_ms, drafts.len());
         let drafter_ms = if asked.is_some() { drafter_ms } else { 0.0 };
-        let outcome = guarded(Side::Target, || Ok(machine.settle(tick, drafts, target)))?;
+        let outcome = guarded(Side::Target, || Ok(machine.apply(tick, drafts, target)))?;
         let wall_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(Some(Ticked { outcome, target_ms, drafter_ms, wall_ms }))
     }
@@ -190,8 +190,8 @@ where
     D: DrafterWorker<E, Error = X>,
 {
     std::thread::scope(|scope| {
-        let companion = Companion::spawn(scope, drafter)?;
-        while let Some(ticked) = companion.tick(machine, window, target, None)? {
+        let drafter_thread = DrafterThread::spawn(scope, drafter)?;
+        while let Some(ticked) = drafter_thread.tick(machine, window, target, None)? {
             if on(ticked).is_break() {
                 break;
             }

@@ -30,7 +30,7 @@ impl Driver {
                     self.probe_waiting();
                 }
                 Effect::Frames(wish) => {
-                    self.film.wish(wish);
+                    self.frame_loader.wish(wish);
                     self.read_frames();
                 }
                 Effect::List(folder) => self.workers.answer(Msg::Listed, move || archive::list(&folder)),
@@ -82,7 +82,7 @@ impl Driver {
 
     /// Read the frames that are wanted now, as soon as nothing else is read.
     pub(super) fn read_frames(&mut self) {
-        if let Some((wish, work)) = self.film.work(self.messages.clone()) {
+        if let Some((wish, work)) = self.frame_loader.work(self.messages.clone()) {
             self.workers.run(work, |problem| Msg::Filmed(wish, Err(problem)));
         }
     }

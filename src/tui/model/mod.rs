@@ -2,16 +2,16 @@
 
 pub(crate) mod compare;
 pub(crate) mod edit;
+pub(crate) mod frame_strips;
 pub(crate) mod inspect;
-mod layer;
 pub(crate) mod library;
 pub(crate) mod line;
 pub(crate) mod methods;
 pub(crate) mod order;
+mod overlay;
 pub(crate) mod player;
 pub(crate) mod preview;
 pub(crate) mod prompt;
-pub(crate) mod reels;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod search;
@@ -20,7 +20,7 @@ pub(crate) mod sessions;
 use std::{collections::VecDeque, path::PathBuf};
 
 use super::{
-    Action, ColorDepth, ImageProtocol, Keymap, Place, PromptPreset, StudioConfig, StudioError, Theme,
+    Action, ColorDepth, ImageProtocol, KeyContext, Keymap, PromptPreset, StudioConfig, StudioError, Theme,
     question::Answers, text,
 };
 use crate::{
@@ -29,14 +29,14 @@ use crate::{
     video::{Rule, Sampling},
 };
 use compare::{Below, Comparison};
+use frame_strips::Reels;
 use inspect::Inspector;
-pub(crate) use layer::{Layer, Pane};
 use library::Library;
 use line::Caret;
 use methods::Methods;
+pub(crate) use overlay::{Overlay, Pane};
 use preview::Preview;
 use prompt::Prompt;
-use reels::Reels;
 use replay::Replay;
 use run::{About, Runs, Subject};
 use search::Search;
@@ -88,12 +88,12 @@ pub(crate) struct Waiting {
 pub(crate) struct Model {
     pub size: (u16, u16),
     pub focus: Pane,
-    pub layer: Option<Layer>,
+    pub layer: Option<Overlay>,
     pub library: Library,
     /// The clip that is looked at.
     pub preview: Option<Preview>,
     /// Frames of clips.
-    pub reels: Reels,
+    pub strips: Reels,
     pub prompt: Prompt,
     pub presets: Vec<PromptPreset>,
     pub methods: Methods,
@@ -164,7 +164,7 @@ impl Model {
             layer: None,
             library,
             preview: None,
-            reels: Reels::default(),
+            strips: Reels::default(),
             prompt: Prompt::with_history(&config.prompt, &config.history),
             presets: config.presets.clone(),
             methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
@@ -216,35 +216,35 @@ impl Model {
     }
 
     /// Where the next key is pressed.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> KeyContext {
         match (&self.layer, self.focus) {
-            (Some(Layer::Methods(_) | Layer::Presets(_) | Layer::Export(_)), _) => Place::List,
-            (Some(Layer::Pick(_)), _) => Place::Pick,
-            (Some(Layer::Edit(_)), _) => Place::Edit,
-            (Some(Layer::Compare), _) => Place::Compare,
-            (Some(Layer::Preview), _) => Place::Preview,
-            (Some(Layer::Sessions), _) if self.sessions.confirm => Place::Confirm,
-            (Some(Layer::Sessions), _) => Place::Sessions,
+            (Some(Overlay::Methods(_) | Overlay::Presets(_) | Overlay::Export(_)), _) => KeyContext::List,
+            (Some(Overlay::Pick(_)), _) => KeyContext::Pick,
+            (Some(Overlay::Edit(_)), _) => KeyContext::Edit,
+            (Some(Overlay::Compare), _) => KeyContext::Compare,
+            (Some(Overlay::Preview), _) => KeyContext::Preview,
+            (Some(Overlay::Sessions), _) if self.sessions.confirm => KeyContext::Confirm,
+            (Some(Overlay::Sessions), _) => KeyContext::Sessions,
             (
                 Some(
-                    Layer::Help { .. }
-                    | Layer::Filter
-                    | Layer::Open { .. }
-                    | Layer::SaveMethod(_)
-                    | Layer::Value { .. }
-                    | Layer::Segments(_)
-                    | Layer::Search
-                    | Layer::SessionFilter
-                    | Layer::History { .. }
-                    | Layer::Ask(_),
+                    Overlay::Help { .. }
+                    | Overlay::Filter
+                    | Overlay::Open { .. }
+                    | Overlay::SaveMethod(_)
+                    | Overlay::Value { .. }
+                    | Overlay::Segments(_)
+                    | Overlay::Search
+                    | Overlay::SessionFilter
+                    | Overlay::History { .. }
+                    | Overlay::Ask(_),
                 ),
                 _,
-            ) => Place::Entry,
-            (None, Pane::Caption) if self.inspector.is_some() => Place::Inspector,
-            (None, Pane::Library) => Place::Library,
-            (None, Pane::Prompt) => Place::Prompt,
-            (None, Pane::Caption | Pane::Meters) if self.shown_replay().is_some() => Place::Player,
-            (None, Pane::Caption | Pane::Meters) => Place::Reading,
+            ) => KeyContext::Entry,
+            (None, Pane::Caption) if self.inspector.is_some() => KeyContext::Inspector,
+            (None, Pane::Library) => KeyContext::Library,
+            (None, Pane::Prompt) => KeyContext::Prompt,
+            (None, Pane::Caption | Pane::Meters) if self.shown_replay().is_some() => KeyContext::Player,
+            (None, Pane::Caption | Pane::Meters) => KeyContext::Reading,
         }
     }
 
@@ -258,7 +258,7 @@ impl Model {
     pub fn back_cancels(&self) -> bool {
         let nothing_else = match (&self.layer, self.focus) {
             // Its runs end first; it is still there to be looked at.
-            (Some(Layer::Compare), _) => true,
+            (Some(Overlay::Compare), _) => true,
             (Some(_), _) | (None, Pane::Prompt) => false,
             (None, _) if self.inspector.is_some() => false,
             (None, Pane::Library) => self.library.filter.is_empty(),
@@ -288,7 +288,7 @@ impl Model {
 
     /// The preview, where it is on the screen.
     pub fn shown_preview(&self) -> Option<&Preview> {
-        self.preview.as_ref().filter(|_| self.layer == Some(Layer::Preview))
+        self.preview.as_ref().filter(|_| self.layer == Some(Overlay::Preview))
     }
 
     /// True if frames of clips can be shown.
@@ -299,7 +299,7 @@ impl Model {
     /// The race's clock, where the race is shown.
     pub fn race(&self) -> Option<&player::Player> {
         let comparison = self.comparison.as_ref().filter(|c| c.below == Below::Race)?;
-        comparison.player.as_ref().filter(|_| self.layer == Some(Layer::Compare))
+        comparison.player.as_ref().filter(|_| self.layer == Some(Overlay::Compare))
     }
 
     pub fn theme(&self) -> &Theme {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Model, library::Entry, player::Player, reels::Wish, run::Run};
+use super::{Model, frame_strips::FrameRequest, library::Entry, player::Player, run::Run};
 use crate::video::sampling;
 
 /// Frames that a preview plays.
@@ -45,19 +45,19 @@ impl Preview {
 }
 
 /// The frames that the preview of a clip plays.
-pub(crate) fn strip(path: &Path) -> Wish {
-    Wish { path: path.into(), count: FRAMES, max: MAX }
+pub(crate) fn strip(path: &Path) -> FrameRequest {
+    FrameRequest { path: path.into(), count: FRAMES, max: MAX }
 }
 
 /// The one picture that stands below the list.
-pub(crate) fn thumbnail(path: &Path) -> Wish {
-    Wish { count: 1, ..strip(path) }
+pub(crate) fn thumbnail(path: &Path) -> FrameRequest {
+    FrameRequest { count: 1, ..strip(path) }
 }
 
 /// The frames that a run looks at, for what lies over them; none where there are too many or too few to show.
-pub(crate) fn tiles(run: &Run) -> Option<Wish> {
+pub(crate) fn tiles(run: &Run) -> Option<FrameRequest> {
     let n = run.seen.as_ref()?.frames.len();
-    (2..=MAX_TILES).contains(&n).then(|| Wish { path: run.about.video.clone(), count: n, max: TILE })
+    (2..=MAX_TILES).contains(&n).then(|| FrameRequest { path: run.about.video.clone(), count: n, max: TILE })
 }
 
 /// When the frames are shown that a run would look at; none while the clip is unknown.

@@ -9,7 +9,7 @@ use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 
 use crate::tui::{Key, KeyCode, text};
 
-/// Longer prompts are cut: no model here reads more, and a pasted film must not hang the studio.
+/// Longer prompts are cut: no model here reads more, and a pasted frame_loader must not hang the studio.
 pub(crate) const MAX_PROMPT_BYTES: usize = 16 * 1024;
 /// More prompts are not remembered.
 pub(crate) const MAX_HISTORY: usize = 1000;
@@ -19,7 +19,7 @@ pub(crate) const MAX_HISTORY: usize = 1000;
 pub(crate) struct Prompt {
     pub editor: TextArea<'static>,
     history: Vec<String>,
-    /// Place in the history while one of its prompts is shown, and the text that was there before.
+    /// KeyContext in the history while one of its prompts is shown, and the text that was there before.
     recalled: Option<(usize, String)>,
 }
 

@@ -2,9 +2,9 @@
 
 use super::{back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions};
 use crate::tui::{
-    Action, Effect, Place,
+    Action, Effect, KeyContext,
     export::Format,
-    model::{EngineState, Layer, Model, Pane, Tone, edit::rows},
+    model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
     view,
 };
 
@@ -12,15 +12,15 @@ use crate::tui::{
 const MAX_COPY_BYTES: usize = 74_000;
 
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
-    if model.place() == Place::Inspector && inspect::is_its_own(action) {
+    if model.place() == KeyContext::Inspector && inspect::is_its_own(action) {
         inspect::control(model, action);
         return Vec::new();
     }
-    if model.layer == Some(Layer::Compare) && compare::is_its_own(action) {
+    if model.layer == Some(Overlay::Compare) && compare::is_its_own(action) {
         compare::control(model, action);
         return Vec::new();
     }
-    if model.layer == Some(Layer::Preview) && preview::is_its_own(action) {
+    if model.layer == Some(Overlay::Preview) && preview::is_its_own(action) {
         preview::control(model, action);
         return Vec::new();
     }
@@ -30,7 +30,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     }
     match action {
         Action::Run => {
-            if model.layer == Some(Layer::Preview) {
+            if model.layer == Some(Overlay::Preview) {
                 model.layer = None;
             }
             return runs::run(model);
@@ -42,17 +42,17 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::NextPane => focus(model, model.focus.next(1)),
         Action::PreviousPane => focus(model, model.focus.next(-1)),
         Action::Prompt => focus(model, Pane::Prompt),
-        Action::Methods => model.layer = Some(Layer::Methods(model.methods.chosen)),
+        Action::Methods => model.layer = Some(Overlay::Methods(model.methods.chosen)),
         Action::FollowUp => {
             let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.pieces.is_empty());
             match done {
-                true => model.layer = Some(Layer::Ask(String::new())),
+                true => model.layer = Some(Overlay::Ask(String::new())),
                 false => model.note(Tone::Info, "there is no caption to ask about yet"),
             }
         }
-        Action::Presets => model.layer = Some(Layer::Presets(0)),
-        Action::Help => model.layer = Some(Layer::Help { query: String::new(), top: 0 }),
-        Action::KnobUp | Action::KnobDown if matches!(model.layer, Some(Layer::Edit(_))) => {
+        Action::Presets => model.layer = Some(Overlay::Presets(0)),
+        Action::Help => model.layer = Some(Overlay::Help { query: String::new(), top: 0 }),
+        Action::KnobUp | Action::KnobDown if matches!(model.layer, Some(Overlay::Edit(_))) => {
             edit::turn(model, action == Action::KnobUp);
         }
         Action::KnobUp => return turn(model, true),
@@ -66,7 +66,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             model.boundaries = !model.boundaries;
             model.note(Tone::Info, if model.boundaries { "steps end at ╎" } else { "steps are not marked" });
         }
-        Action::Edit if matches!(model.layer, Some(Layer::Edit(_))) => edit::ask_value(model),
+        Action::Edit if matches!(model.layer, Some(Overlay::Edit(_))) => edit::ask_value(model),
         Action::Edit => edit::open(model),
         Action::Reset => edit::reset(model),
         Action::Save => edit::ask_name(model),
@@ -104,17 +104,17 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Sort => model.library.sort_next(),
         Action::Filter => {
             focus(model, Pane::Library);
-            model.layer = Some(Layer::Filter);
+            model.layer = Some(Overlay::Filter);
         }
-        Action::FilterSessions => model.layer = Some(Layer::SessionFilter),
+        Action::FilterSessions => model.layer = Some(Overlay::SessionFilter),
         Action::Segments => segments::open(model),
         Action::Search => search::open(model),
         Action::NextMatch => search::step(model, 1),
         Action::PreviousMatch => search::step(model, -1),
         Action::History => {
-            model.layer = Some(Layer::History { query: String::new(), cursor: 0 });
+            model.layer = Some(Overlay::History { query: String::new(), cursor: 0 });
         }
-        Action::Open => model.layer = Some(Layer::Open { line: String::new(), found: Vec::new() }),
+        Action::Open => model.layer = Some(Overlay::Open { line: String::new(), found: Vec::new() }),
         Action::Choose => return entry::choose(model),
         Action::Newline => model.prompt.editor.insert_newline(),
         Action::HistoryOlder => model.prompt.older(),
@@ -152,7 +152,7 @@ pub(super) fn focus(model: &mut Model, pane: Pane) {
 
 /// In the method picker the numbers are those of the line under the cursor.
 fn follow_picker(model: &mut Model) {
-    if let Some(Layer::Methods(cursor)) = model.layer
+    if let Some(Overlay::Methods(cursor)) = model.layer
         && cursor != model.methods.chosen
     {
         model.methods.choose(cursor);
@@ -226,46 +226,46 @@ fn step(model: &mut Model, go: Move) {
     let n_presets = model.presets.len();
     let n_formats = export::formats(model).len();
     let n_found = match &model.layer {
-        Some(Layer::History { query, .. }) => model.prompt.found(query).len(),
+        Some(Overlay::History { query, .. }) => model.prompt.found(query).len(),
         _ => 0,
     };
     let n_rows = model.methods.current().map_or(0, |m| rows(m).len());
     let help_lines = match &model.layer {
-        Some(Layer::Help { query, .. }) => view::help::line_count(model, query),
+        Some(Overlay::Help { query, .. }) => view::help::line_count(model, query),
         _ => 0,
     };
     match &mut model.layer {
-        Some(Layer::Methods(cursor)) => {
+        Some(Overlay::Methods(cursor)) => {
             *cursor = go.apply(*cursor, n_methods, page);
             model.methods.knob = 0;
         }
-        Some(Layer::Presets(cursor)) => *cursor = go.apply(*cursor, n_presets, page),
-        Some(Layer::Help { top, .. }) => *top = go.apply(*top, help_lines, page),
-        Some(Layer::Filter | Layer::Preview) => {
+        Some(Overlay::Presets(cursor)) => *cursor = go.apply(*cursor, n_presets, page),
+        Some(Overlay::Help { top, .. }) => *top = go.apply(*top, help_lines, page),
+        Some(Overlay::Filter | Overlay::Preview) => {
             model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
         }
         Some(
-            Layer::Open { .. }
-            | Layer::SaveMethod(_)
-            | Layer::Ask(_)
-            | Layer::Segments(_)
-            | Layer::Value { .. },
+            Overlay::Open { .. }
+            | Overlay::SaveMethod(_)
+            | Overlay::Ask(_)
+            | Overlay::Segments(_)
+            | Overlay::Value { .. },
         ) => {}
-        Some(Layer::Export(cursor)) => *cursor = go.apply(*cursor, n_formats, page),
-        Some(Layer::History { cursor, .. }) => *cursor = go.apply(*cursor, n_found, page),
-        Some(Layer::Search) => {
+        Some(Overlay::Export(cursor)) => *cursor = go.apply(*cursor, n_formats, page),
+        Some(Overlay::History { cursor, .. }) => *cursor = go.apply(*cursor, n_found, page),
+        Some(Overlay::Search) => {
             if let Move::By(by) = go {
                 search::step(model, by);
             }
         }
-        Some(Layer::Edit(cursor)) => *cursor = go.apply(*cursor, n_rows, page),
-        Some(Layer::Pick(cursor)) => *cursor = go.apply(*cursor, n_methods, page),
-        Some(Layer::Compare) => {
+        Some(Overlay::Edit(cursor)) => *cursor = go.apply(*cursor, n_rows, page),
+        Some(Overlay::Pick(cursor)) => *cursor = go.apply(*cursor, n_methods, page),
+        Some(Overlay::Compare) => {
             if let Some(comparison) = &mut model.comparison {
                 comparison.cursor = go.apply(comparison.cursor, comparison.lanes.len(), page);
             }
         }
-        Some(Layer::Sessions | Layer::SessionFilter) => {
+        Some(Overlay::Sessions | Overlay::SessionFilter) => {
             let n = model.sessions.shown.len();
             model.sessions.cursor = go.apply(model.sessions.cursor, n, page);
         }

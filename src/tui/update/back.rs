@@ -3,7 +3,7 @@
 use super::{runs, sessions};
 use crate::tui::{
     Action, Effect,
-    model::{Layer, Model, Pane, Tone, run::RunState, search::Search},
+    model::{Model, Overlay, Pane, Tone, run::RunState, search::Search},
 };
 
 /// Close what is open; else leave the prompt, clear the filter, or cancel the run.
@@ -16,19 +16,19 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     }
     match model.layer.take() {
         // One level back: what is open lies over the picker.
-        Some(Layer::Edit(_) | Layer::SaveMethod(_)) => {
-            model.layer = Some(Layer::Methods(model.methods.chosen));
+        Some(Overlay::Edit(_) | Overlay::SaveMethod(_)) => {
+            model.layer = Some(Overlay::Methods(model.methods.chosen));
         }
-        Some(Layer::Value { row, .. }) => model.layer = Some(Layer::Edit(row)),
-        Some(Layer::Filter) => model.library.clear_filter(),
-        Some(Layer::Search) => model.search = Search::default(),
-        Some(Layer::SessionFilter) => {
+        Some(Overlay::Value { row, .. }) => model.layer = Some(Overlay::Edit(row)),
+        Some(Overlay::Filter) => model.library.clear_filter(),
+        Some(Overlay::Search) => model.search = Search::default(),
+        Some(Overlay::SessionFilter) => {
             model.sessions.set_filter(String::new());
-            model.layer = Some(Layer::Sessions);
+            model.layer = Some(Overlay::Sessions);
         }
-        Some(Layer::Sessions) if !model.sessions.filter.is_empty() => {
+        Some(Overlay::Sessions) if !model.sessions.filter.is_empty() => {
             model.sessions.set_filter(String::new());
-            model.layer = Some(Layer::Sessions);
+            model.layer = Some(Overlay::Sessions);
         }
         Some(_) => {}
         None if model.focus == Pane::Library && !model.library.filter.is_empty() => {

@@ -5,7 +5,7 @@ use crate::{
     record::{StopReason, Verdict},
     tui::{
         ClipFacts, Completion, Found, Studio, StudioConfig,
-        model::{Layer, run::RunState},
+        model::{Overlay, run::RunState},
         testing::{config, done, press, ready, ready_event, step, with_pictures},
     },
 };
@@ -92,7 +92,7 @@ fn keys_about_the_panes_do_nothing_in_a_box() {
     press(&mut studio, "c space down space");
     let picked = studio.model().picked.clone();
     assert!(press(&mut studio, "w b r L").is_empty());
-    assert!(matches!(studio.model().layer, Some(Layer::Pick(_))) && !studio.model().boundaries);
+    assert!(matches!(studio.model().layer, Some(Overlay::Pick(_))) && !studio.model().boundaries);
     assert_eq!(studio.model().picked, picked);
 }
 
@@ -105,7 +105,7 @@ fn a_path_completes_and_stays_until_it_is_opened() {
     let done = Completion { typed: "cl".into(), line: "clip".into(), found: found() };
     studio.handle(Msg::Completed(Ok(done.clone())));
     let line = |studio: &mut Studio| match studio.model().layer.clone() {
-        Some(Layer::Open { line, found }) => (line, found.len()),
+        Some(Overlay::Open { line, found }) => (line, found.len()),
         other => panic!("{other:?}"),
     };
     assert_eq!(line(&mut studio), ("clip".into(), 2));
@@ -178,11 +178,11 @@ fn a_value_is_typed_and_what_cannot_be_stays() {
     press(&mut studio, "e 7 enter");
     assert!(notice(&mut studio).contains("must be"), "{}", notice(&mut studio));
     assert!(
-        matches!(&studio.model().layer, Some(Layer::Value { line, .. }) if line == "7"),
+        matches!(&studio.model().layer, Some(Overlay::Value { line, .. }) if line == "7"),
         "7 took the place of 0.7"
     );
     press(&mut studio, "ctrl-u 0 . 5 5 enter");
-    assert_eq!(studio.model().layer, Some(Layer::Edit(at.unwrap())));
+    assert_eq!(studio.model().layer, Some(Overlay::Edit(at.unwrap())));
     assert_eq!(studio.model().methods.label(2), "lvspec lambda=0.55");
     // And back to how it came.
     press(&mut studio, "u");
@@ -191,7 +191,7 @@ fn a_value_is_typed_and_what_cannot_be_stays() {
     assert!(notice(&mut studio).contains("nothing was changed"));
     // A choice has no value to type.
     press(&mut studio, "home e");
-    assert_eq!(studio.model().layer, Some(Layer::Edit(0)));
+    assert_eq!(studio.model().layer, Some(Overlay::Edit(0)));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn what_is_proposed_gives_way_to_what_is_typed() {
 fn the_caret_goes_where_it_is_told() {
     let mut studio = ready();
     press(&mut studio, "o / v / c l i p home delete ctrl-right x");
-    assert!(matches!(&studio.model().layer, Some(Layer::Open { line, .. }) if line == "vx/clip"));
+    assert!(matches!(&studio.model().layer, Some(Overlay::Open { line, .. }) if line == "vx/clip"));
     assert!(screen(&studio, 80, 24).contains("vx▏/clip"));
     press(&mut studio, "esc / 1 left");
     assert_eq!(studio.model().library.filter, "1", "to move the caret is not to change the filter");

@@ -6,7 +6,7 @@ use crate::{
     tui::{
         Action, Effect,
         model::{
-            Layer, Model, Tone,
+            Model, Overlay, Tone,
             compare::{Below, Comparison, Lane, step_times, sweep_values},
             methods,
             player::Player,
@@ -23,20 +23,20 @@ pub(super) fn open(model: &mut Model) {
     for (i, method) in model.methods.turned.iter().enumerate() {
         model.picked[i] |= i == model.methods.chosen || methods::is_autoregressive(method);
     }
-    model.layer = Some(Layer::Pick(model.methods.chosen));
+    model.layer = Some(Overlay::Pick(model.methods.chosen));
 }
 
 /// Show the last comparison.
 pub(super) fn reopen(model: &mut Model) {
     match model.comparison {
-        Some(_) => model.layer = Some(Layer::Compare),
+        Some(_) => model.layer = Some(Overlay::Compare),
         None => model.note(Tone::Info, "nothing was compared yet"),
     }
 }
 
 /// Pick the method under the cursor, or leave it out.
 pub(super) fn pick(model: &mut Model) {
-    if let Some(Layer::Pick(cursor)) = model.layer
+    if let Some(Overlay::Pick(cursor)) = model.layer
         && let Some(picked) = model.picked.get_mut(cursor)
     {
         *picked = !*picked;
@@ -94,7 +94,7 @@ fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effec
     let part = subject.span.map(|span| format!(" · {span}")).unwrap_or_default();
     let title = subject.title + &part;
     model.comparison = Some(Comparison { title, lanes, cursor: 0, below, player: None });
-    model.layer = Some(Layer::Compare);
+    model.layer = Some(Overlay::Compare);
     model.notice = None;
     effects.into_iter().chain(runs::start_waiting(model)).collect()
 }
@@ -157,6 +157,6 @@ pub(super) fn choose(model: &mut Model) {
             model.runs.shown = at;
             model.caption_up = 0;
         }
-        None => model.layer = Some(Layer::Compare),
+        None => model.layer = Some(Overlay::Compare),
     }
 }

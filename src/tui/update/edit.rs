@@ -4,22 +4,22 @@ use crate::{
     speculate::Method,
     tui::{
         Effect,
-        model::{Layer, Model, Tone, edit},
+        model::{Model, Overlay, Tone, edit},
     },
 };
 
 /// Take the method under the picker's cursor apart.
 pub(super) fn open(model: &mut Model) {
-    let Some(Layer::Methods(cursor)) = model.layer else { return };
+    let Some(Overlay::Methods(cursor)) = model.layer else { return };
     model.methods.choose(cursor);
     if model.methods.current().is_some() {
-        model.layer = Some(Layer::Edit(0));
+        model.layer = Some(Overlay::Edit(0));
     }
 }
 
 /// Turn the row under the cursor.
 pub(super) fn turn(model: &mut Model, up: bool) {
-    let (Some(Layer::Edit(cursor)), Some(method)) = (&model.layer, model.methods.current()) else { return };
+    let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.layer, model.methods.current()) else { return };
     let rows = edit::rows(method);
     let Some(row) = rows.get(*cursor) else { return };
     match edit::turned(method, *row, up) {
@@ -30,10 +30,10 @@ pub(super) fn turn(model: &mut Model, up: bool) {
 
 /// Let the value of the row under the cursor be typed.
 pub(super) fn ask_value(model: &mut Model) {
-    let (Some(Layer::Edit(cursor)), Some(method)) = (&model.layer, model.methods.current()) else { return };
+    let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.layer, model.methods.current()) else { return };
     let row = *cursor;
     match edit::rows(method).get(row).and_then(|row| edit::typeable(method, *row)) {
-        Some(line) => model.layer = Some(Layer::Value { row, line }),
+        Some(line) => model.layer = Some(Overlay::Value { row, line }),
         None => model.note(Tone::Info, "a choice is turned with ← →; below it stand its values"),
     }
 }
@@ -45,11 +45,11 @@ pub(super) fn set(model: &mut Model, row: usize, line: String) {
     match edit::with_typed(method, of, &line) {
         Ok(method) => {
             model.methods.replace(method);
-            model.layer = Some(Layer::Edit(row));
+            model.layer = Some(Overlay::Edit(row));
         }
         Err(problem) => {
             model.note(Tone::Bad, problem);
-            model.layer = Some(Layer::Value { row, line });
+            model.layer = Some(Overlay::Value { row, line });
         }
     }
 }
@@ -57,8 +57,8 @@ pub(super) fn set(model: &mut Model, row: usize, line: String) {
 /// Take back what was changed in the method under the cursor.
 pub(super) fn reset(model: &mut Model) {
     let index = match model.layer {
-        Some(Layer::Methods(cursor)) => cursor,
-        Some(Layer::Edit(_)) => model.methods.chosen,
+        Some(Overlay::Methods(cursor)) => cursor,
+        Some(Overlay::Edit(_)) => model.methods.chosen,
         _ => return,
     };
     let words = match model.methods.reset(index) {
@@ -66,7 +66,7 @@ pub(super) fn reset(model: &mut Model) {
         false => "nothing was changed in it".to_owned(),
     };
     model.note(Tone::Info, words);
-    if let Some(Layer::Edit(cursor)) = &mut model.layer {
+    if let Some(Overlay::Edit(cursor)) = &mut model.layer {
         let rows = model.methods.current().map_or(1, |method| edit::rows(method).len());
         *cursor = (*cursor).min(rows.saturating_sub(1));
     }
@@ -74,14 +74,14 @@ pub(super) fn reset(model: &mut Model) {
 
 /// Ask for the name of a file for the chosen method.
 pub(super) fn ask_name(model: &mut Model) {
-    if let Some(Layer::Methods(cursor)) = model.layer {
+    if let Some(Overlay::Methods(cursor)) = model.layer {
         model.methods.choose(cursor);
     }
-    if !matches!(model.layer, Some(Layer::Methods(_) | Layer::Edit(_))) {
+    if !matches!(model.layer, Some(Overlay::Methods(_) | Overlay::Edit(_))) {
         return;
     }
     let Some(method) = model.methods.current() else { return };
-    model.layer = Some(Layer::SaveMethod(format!("my-{}", method.name)));
+    model.layer = Some(Overlay::SaveMethod(format!("my-{}", method.name)));
 }
 
 /// Keep the chosen method under a name.
@@ -89,7 +89,7 @@ pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
     let name = name.trim();
     if let Some(problem) = edit::name_problem(name) {
         model.note(Tone::Bad, problem);
-        model.layer = Some(Layer::SaveMethod(name.to_owned()));
+        model.layer = Some(Overlay::SaveMethod(name.to_owned()));
         return Vec::new();
     }
     let (Some(method), Some(folder)) = (model.methods.current(), &model.settings.methods) else {

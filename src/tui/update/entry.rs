@@ -4,7 +4,7 @@ use super::{compare, edit, export, runs, search, segments, sessions};
 use crate::tui::{
     Effect, Key,
     complete::Completion,
-    model::{Layer, Model, Pane, Tone, line::Caret},
+    model::{Model, Overlay, Pane, Tone, line::Caret},
     text,
 };
 
@@ -45,15 +45,15 @@ fn change(model: &mut Model, change: impl FnOnce(&mut String, &mut Caret)) {
 /// The line that is being typed.
 fn typed_line(model: &mut Model) -> Option<&mut String> {
     match model.layer.as_mut()? {
-        Layer::Open { line, .. }
-        | Layer::SaveMethod(line)
-        | Layer::Ask(line)
-        | Layer::Segments(line)
-        | Layer::Value { line, .. } => Some(line),
-        Layer::History { query, .. } | Layer::Help { query, .. } => Some(query),
-        Layer::Filter => Some(&mut model.library.filter),
-        Layer::Search => Some(&mut model.search.query),
-        Layer::SessionFilter => Some(&mut model.sessions.filter),
+        Overlay::Open { line, .. }
+        | Overlay::SaveMethod(line)
+        | Overlay::Ask(line)
+        | Overlay::Segments(line)
+        | Overlay::Value { line, .. } => Some(line),
+        Overlay::History { query, .. } | Overlay::Help { query, .. } => Some(query),
+        Overlay::Filter => Some(&mut model.library.filter),
+        Overlay::Search => Some(&mut model.search.query),
+        Overlay::SessionFilter => Some(&mut model.sessions.filter),
         _ => None,
     }
 }
@@ -61,18 +61,18 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
 /// The line became another one.
 fn changed(model: &mut Model) {
     match &mut model.layer {
-        Some(Layer::Open { found, .. }) => found.clear(),
-        Some(Layer::History { cursor: first, .. } | Layer::Help { top: first, .. }) => *first = 0,
-        Some(Layer::Filter) => model.library.set_filter(model.library.filter.clone()),
-        Some(Layer::SessionFilter) => model.sessions.set_filter(model.sessions.filter.clone()),
-        Some(Layer::Search) => search::begin(model),
+        Some(Overlay::Open { found, .. }) => found.clear(),
+        Some(Overlay::History { cursor: first, .. } | Overlay::Help { top: first, .. }) => *first = 0,
+        Some(Overlay::Filter) => model.library.set_filter(model.library.filter.clone()),
+        Some(Overlay::SessionFilter) => model.sessions.set_filter(model.sessions.filter.clone()),
+        Some(Overlay::Search) => search::begin(model),
         _ => {}
     }
 }
 
 /// What was typed as a path was opened.
 pub(super) fn opened(model: &mut Model) {
-    if std::mem::take(&mut model.opening) && matches!(model.layer, Some(Layer::Open { .. })) {
+    if std::mem::take(&mut model.opening) && matches!(model.layer, Some(Overlay::Open { .. })) {
         model.layer = None;
     }
 }
@@ -80,14 +80,14 @@ pub(super) fn opened(model: &mut Model) {
 /// Ask how the path that is being typed goes on.
 pub(super) fn complete(model: &Model) -> Vec<Effect> {
     match &model.layer {
-        Some(Layer::Open { line, .. }) => vec![Effect::Complete(model.caret.split(line).0.to_owned())],
+        Some(Overlay::Open { line, .. }) => vec![Effect::Complete(model.caret.split(line).0.to_owned())],
         _ => Vec::new(),
     }
 }
 
 /// It goes on like this. Nothing happens where something else is typed by now.
 pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) {
-    let Some(Layer::Open { line, found }) = &mut model.layer else { return };
+    let Some(Overlay::Open { line, found }) = &mut model.layer else { return };
     match outcome {
         Ok(done) if model.caret.split(line).0 == done.typed => {
             model.caret.clear(line);
@@ -102,7 +102,7 @@ pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) 
 /// Take what is typed or selected.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     match model.layer.take() {
-        Some(Layer::Methods(cursor)) => {
+        Some(Overlay::Methods(cursor)) => {
             if cursor != model.methods.chosen {
                 model.methods.choose(cursor);
             }
@@ -110,39 +110,41 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             let hint = if model.runs.all.is_empty() { "" } else { "  ·  run again to compare" };
             model.note(Tone::Info, format!("method {label}{hint}"));
         }
-        Some(Layer::Presets(cursor)) => {
+        Some(Overlay::Presets(cursor)) => {
             if let Some(preset) = model.presets.get(cursor) {
                 model.prompt.set(&preset.text);
                 model.focus = Pane::Prompt;
             }
         }
-        Some(Layer::Open { line, .. }) if !line.trim().is_empty() => {
+        Some(Overlay::Open { line, .. }) if !line.trim().is_empty() => {
             // The line stays until it is known that there is such a file.
             model.opening = true;
             let typed = line.trim().to_owned();
-            model.layer = Some(Layer::Open { line, found: Vec::new() });
+            model.layer = Some(Overlay::Open { line, found: Vec::new() });
             return vec![Effect::Open(typed)];
         }
-        Some(Layer::Segments(typed)) => return segments::choose(model, &typed),
-        Some(Layer::History { query, cursor }) => {
+        Some(Overlay::Segments(typed)) => return segments::choose(model, &typed),
+        Some(Overlay::History { query, cursor }) => {
             if let Some(prompt) = model.prompt.found(&query).get(cursor).map(|p| (*p).to_owned()) {
                 model.prompt.set(&prompt);
             }
             model.focus = Pane::Prompt;
         }
-        Some(Layer::SessionFilter) => model.layer = Some(Layer::Sessions),
-        Some(Layer::Edit(_)) => return runs::again_if_shown(model),
-        Some(Layer::Ask(question)) if !question.trim().is_empty() => {
+        Some(Overlay::SessionFilter) => model.layer = Some(Overlay::Sessions),
+        Some(Overlay::Edit(_)) => return runs::again_if_shown(model),
+        Some(Overlay::Ask(question)) if !question.trim().is_empty() => {
             return runs::follow_up(model, question.trim());
         }
-        Some(Layer::Export(cursor)) => return export::choose(model, cursor),
-        Some(Layer::SaveMethod(name)) => return edit::save(model, &name),
-        Some(Layer::Value { row, line }) => edit::set(model, row, line),
-        Some(Layer::Pick(_)) => return compare::start(model),
-        Some(Layer::Compare) => compare::choose(model),
-        Some(Layer::Sessions) => return sessions::choose(model),
-        Some(Layer::Filter | Layer::Search | Layer::Open { .. } | Layer::Ask(_) | Layer::Help { .. }) => {}
-        Some(Layer::Preview) | None => return runs::run(model),
+        Some(Overlay::Export(cursor)) => return export::choose(model, cursor),
+        Some(Overlay::SaveMethod(name)) => return edit::save(model, &name),
+        Some(Overlay::Value { row, line }) => edit::set(model, row, line),
+        Some(Overlay::Pick(_)) => return compare::start(model),
+        Some(Overlay::Compare) => compare::choose(model),
+        Some(Overlay::Sessions) => return sessions::choose(model),
+        Some(
+            Overlay::Filter | Overlay::Search | Overlay::Open { .. } | Overlay::Ask(_) | Overlay::Help { .. },
+        ) => {}
+        Some(Overlay::Preview) | None => return runs::run(model),
     }
     Vec::new()
 }

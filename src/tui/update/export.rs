@@ -3,7 +3,7 @@
 use crate::tui::{
     Effect,
     export::{Format, file_name},
-    model::{Layer, Model, Tone},
+    model::{Model, Overlay, Tone},
 };
 
 /// The kinds of file that the shown run can be.
@@ -15,7 +15,7 @@ pub(super) fn formats(model: &Model) -> &'static [Format] {
 pub(super) fn open(model: &mut Model) {
     let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
     match runs.iter().any(|r| !r.pieces.is_empty()) {
-        true => model.layer = Some(Layer::Export(0)),
+        true => model.layer = Some(Overlay::Export(0)),
         false => model.note(Tone::Info, "there is no caption to save yet"),
     }
 }

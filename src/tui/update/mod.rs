@@ -20,8 +20,8 @@ mod sessions;
 use std::path::Path;
 
 use super::{
-    Effect, Key, Msg, Place,
-    model::{EngineState, Layer, Model, Pane, Tone, library, line::Caret},
+    Effect, Key, KeyContext, Msg,
+    model::{EngineState, Model, Overlay, Pane, Tone, library, line::Caret},
     text, view,
 };
 use crate::record::{Failure, FailureClass};
@@ -131,11 +131,11 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             effects
         }
         Msg::Framed(wish, frame) => {
-            model.reels.add(&wish, frame);
+            model.strips.add(&wish, frame);
             Vec::new()
         }
         Msg::Filmed(wish, outcome) => {
-            model.reels.end(&wish, outcome);
+            model.strips.end(&wish, outcome);
             Vec::new()
         }
         Msg::Listed(found) => {
@@ -190,7 +190,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     // Another line is typed at its end; what is only proposed gives way to what is typed.
     if layer != model.layer.as_ref().map(std::mem::discriminant) {
         model.caret = match model.layer {
-            Some(Layer::Segments(_) | Layer::Value { .. }) => Caret::ALL,
+            Some(Overlay::Segments(_) | Overlay::Value { .. }) => Caret::ALL,
             _ => Caret::default(),
         };
     }
@@ -261,7 +261,7 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
 
 fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
     model.notice = None;
-    if model.place() == Place::Entry {
+    if model.place() == KeyContext::Entry {
         let line = text::clean_line(pasted.get(..floor(pasted, MAX_PATH_BYTES)).unwrap_or_default());
         return entry::type_text(model, line.trim());
     }

@@ -5,7 +5,7 @@ use ratatui::layout::Position;
 use super::actions;
 use crate::tui::{
     Action, Effect, Mouse,
-    model::{Layer, Model, Pane},
+    model::{Model, Overlay, Pane},
     mouse::MouseKind,
     view,
 };
@@ -19,7 +19,7 @@ pub(super) fn on_mouse(model: &mut Model, mouse: Mouse) -> Vec<Effect> {
         MouseKind::WheelUp => Some(Action::Up),
         MouseKind::WheelDown => Some(Action::Down),
     };
-    if !matches!(model.layer, None | Some(Layer::Filter)) {
+    if !matches!(model.layer, None | Some(Overlay::Filter)) {
         // What lies over the panes is moved wherever the pointer is; nothing in it is chosen by accident.
         return wheel.map(|action| actions::act(model, action)).unwrap_or_default();
     }

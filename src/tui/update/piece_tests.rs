@@ -8,7 +8,7 @@ use crate::{
     record::{Event, EventKind, Segment, Session, Span, StopReason, Turn, Verdict, session::Line},
     tui::{
         Ended, SessionEntry, Studio,
-        model::{Layer, Pane},
+        model::{Overlay, Pane},
         testing::{config, done, press, ready, started, step},
     },
 };
@@ -112,7 +112,7 @@ fn a_length_that_cannot_be_is_told() {
     for typed in ["0", "x", "1 :"] {
         assert!(press(&mut studio, &format!("L ctrl-u {typed} enter")).is_empty());
         assert!(notice(&mut studio).contains("at least one second"), "{typed}");
-        assert!(matches!(studio.model().layer, Some(Layer::Segments(_))));
+        assert!(matches!(studio.model().layer, Some(Overlay::Segments(_))));
         press(&mut studio, "esc");
     }
     press(&mut studio, "L enter");
@@ -125,7 +125,7 @@ fn a_length_that_cannot_be_is_told() {
 fn session() -> Session {
     let mut lines = Vec::new();
     for (run, start) in [(7u64, 0.0), (8, 30.0)] {
-        let mut kind = started("/v/film.mp4", "naive");
+        let mut kind = started("/v/frame_loader.mp4", "naive");
         if let EventKind::Started { span, segment, .. } = &mut kind {
             *span = Some(Span { start, end: start + 30.0 });
             *segment = Some(Segment { first: 7, index: (run - 7) as usize, count: 3 });
@@ -178,7 +178,7 @@ fn a_saved_run_of_pieces_is_replayed_whole() {
 #[test]
 fn a_saved_conversation_is_replayed_with_its_questions() {
     let mut studio = ready();
-    let mut kind = started("/v/film.mp4", "naive");
+    let mut kind = started("/v/frame_loader.mp4", "naive");
     if let EventKind::Started { before, .. } = &mut kind {
         before.push(Turn { prompt: "Who is\u{1b}[31m it?".into(), answer: "A ball.".into() });
     }
@@ -315,7 +315,7 @@ fn saved_runs_are_filtered_by_what_they_say() {
     press(&mut studio, "space s h i p enter");
     assert_eq!(
         (studio.model().layer.clone(), studio.model().sessions.shown.clone()),
-        (Some(Layer::Sessions), vec![2])
+        (Some(Overlay::Sessions), vec![2])
     );
     assert_eq!(press(&mut studio, "d y"), [Effect::Delete("/sessions/sea".into())]);
     studio.handle(Msg::Listed(Ok(vec![entry("harbour", "A ship."), entry("park", "A red ball.")])));
@@ -325,7 +325,7 @@ fn saved_runs_are_filtered_by_what_they_say() {
     press(&mut studio, "esc");
     assert_eq!(
         (studio.model().sessions.shown.len(), studio.model().layer.clone()),
-        (2, Some(Layer::Sessions))
+        (2, Some(Overlay::Sessions))
     );
     press(&mut studio, "esc");
     assert_eq!(studio.model().layer, None);

@@ -3,9 +3,9 @@
 use crate::tui::{
     Action, ColorDepth, Effect,
     model::{
-        Layer, Model, Tone,
+        Model, Overlay, Tone,
+        frame_strips::FrameRequest,
         preview::{self, Preview},
-        reels::Wish,
     },
     view,
 };
@@ -15,7 +15,7 @@ pub(super) fn open(model: &mut Model) {
     if model.library.selected().is_none() {
         return model.note(Tone::Info, "there is no clip to look at");
     }
-    model.layer = Some(Layer::Preview);
+    model.layer = Some(Overlay::Preview);
     follow(model);
 }
 
@@ -50,7 +50,7 @@ pub(super) fn advance(model: &mut Model, ms: f64) {
 
 /// The preview is of the selected clip, and stands still when nobody looks.
 pub(super) fn follow(model: &mut Model) {
-    if model.layer != Some(Layer::Preview) {
+    if model.layer != Some(Overlay::Preview) {
         if let Some(preview) = &mut model.preview {
             preview.clock.playing = false;
         }
@@ -59,8 +59,8 @@ pub(super) fn follow(model: &mut Model) {
     let Some(entry) = model.library.selected() else { return };
     let told = entry.facts().and_then(|f| f.seconds);
     let read = || {
-        let reel = model.reels.get(&preview::strip(&entry.path)).filter(|r| r.ended.is_some())?;
-        Some(reel.frames.last()?.timestamp_s)
+        let strip = model.strips.get(&preview::strip(&entry.path)).filter(|r| r.ended.is_some())?;
+        Some(strip.frames.last()?.timestamp_s)
     };
     let seconds = told.filter(|s| *s > 0.0).or_else(read);
     match &mut model.preview {
@@ -71,27 +71,27 @@ pub(super) fn follow(model: &mut Model) {
 
 /// Ask for the frames that the screen shows now, where they are neither there nor asked for.
 pub(super) fn ask(model: &mut Model) -> Option<Effect> {
-    let wish = wanted(model).filter(|w| !model.reels.has(w));
-    if wish == model.reels.reading {
+    let wish = wanted(model).filter(|w| !model.strips.has(w));
+    if wish == model.strips.reading {
         return None;
     }
-    model.reels.begin(wish.clone());
+    model.strips.begin(wish.clone());
     Some(Effect::Frames(wish))
 }
 
-fn wanted(model: &Model) -> Option<Wish> {
+fn wanted(model: &Model) -> Option<FrameRequest> {
     if !model.has_pictures() {
         return None;
     }
     let selected = || model.library.selected().map(|e| e.path.as_path());
-    if model.layer == Some(Layer::Preview) {
+    if model.layer == Some(Overlay::Preview) {
         return selected().map(preview::strip);
     }
     let inspected = model.inspector.and_then(|_| model.runs.shown());
     let blends = model.colors == ColorDepth::True && model.layer.is_none();
     let tiles = inspected.filter(|_| blends).and_then(preview::tiles);
     let small = selected().filter(|_| view::shows_thumbnail(model)).map(preview::thumbnail);
-    [tiles, small].into_iter().flatten().find(|wish| !model.reels.has(wish))
+    [tiles, small].into_iter().flatten().find(|wish| !model.strips.has(wish))
 }
 
 #[cfg(test)]
@@ -99,15 +99,15 @@ mod tests {
     use super::*;
     use crate::record::{Event, EventKind, Verdict};
     use crate::tui::{
-        Msg, Studio, Wish,
+        FrameRequest, Msg, Studio,
         testing::{frame, press, ready, step, with_pictures},
     };
 
-    fn strip(path: &str) -> Wish {
+    fn strip(path: &str) -> FrameRequest {
         preview::strip(path.as_ref())
     }
 
-    fn asks(wish: Wish) -> Vec<Effect> {
+    fn asks(wish: FrameRequest) -> Vec<Effect> {
         vec![Effect::Frames(Some(wish))]
     }
 
@@ -125,8 +125,8 @@ mod tests {
         // A frame of the first clip comes late.
         studio.handle(Msg::Framed(strip("/demo/0.mp4"), frame(0.0, 4, 4)));
         studio.handle(Msg::Framed(strip("/demo/1.mp4"), frame(0.0, 4, 4)));
-        assert_eq!(studio.model().reels.get(&strip("/demo/1.mp4")).unwrap().frames.len(), 1);
-        assert!(studio.model().reels.get(&strip("/demo/0.mp4")).is_none());
+        assert_eq!(studio.model().strips.get(&strip("/demo/1.mp4")).unwrap().frames.len(), 1);
+        assert!(studio.model().strips.get(&strip("/demo/0.mp4")).is_none());
         assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)], "nobody looks any more");
         assert_eq!(press(&mut studio, "v"), asks(strip("/demo/1.mp4")));
         studio.handle(Msg::Filmed(strip("/demo/1.mp4"), Ok(())));

@@ -1,7 +1,7 @@
 //! Searching in the caption.
 
 use crate::tui::{
-    model::{Layer, Model, Pane, Tone, search::Search},
+    model::{Model, Overlay, Pane, Tone, search::Search},
     view,
 };
 
@@ -13,7 +13,7 @@ pub(super) fn open(model: &mut Model) {
     model.inspector = None;
     model.focus = Pane::Caption;
     model.search = Search::default();
-    model.layer = Some(Layer::Search);
+    model.layer = Some(Overlay::Search);
 }
 
 /// What is searched has changed: go to the first match from the top of what is seen.

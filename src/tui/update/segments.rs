@@ -7,7 +7,7 @@ use crate::{
     record::{Segment, Span, span},
     tui::{
         Effect,
-        model::{Layer, Model, Pane, Tone, run::Subject},
+        model::{Model, Overlay, Pane, Tone, run::Subject},
         view::is_stacked,
     },
 };
@@ -15,7 +15,7 @@ use crate::{
 /// Ask for the length of a piece.
 pub(super) fn open(model: &mut Model) {
     if runs::selected_subject(model).is_some() {
-        model.layer = Some(Layer::Segments(model.segment_length.clone()));
+        model.layer = Some(Overlay::Segments(model.segment_length.clone()));
     }
 }
 
@@ -23,7 +23,7 @@ pub(super) fn open(model: &mut Model) {
 pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
     let Some(seconds) = span::seconds(typed).filter(|s| *s >= span::LEAST_SEGMENT_S) else {
         model.note(Tone::Bad, "the length of a piece is written as 30 or 1:30, and at least one second");
-        model.layer = Some(Layer::Segments(typed.to_owned()));
+        model.layer = Some(Overlay::Segments(typed.to_owned()));
         return Vec::new();
     };
     let Some(subject) = runs::selected_subject(model) else { return Vec::new() };

@@ -5,7 +5,7 @@ use crate::{
     tui::{
         Action, Effect,
         archive::SessionEntry,
-        model::{Layer, Model, Pane, Tone, replay::Replay},
+        model::{Model, Overlay, Pane, Tone, replay::Replay},
     },
 };
 
@@ -16,7 +16,7 @@ pub(super) fn open(model: &mut Model) -> Vec<Effect> {
         return Vec::new();
     };
     model.sessions.confirm = false;
-    model.layer = Some(Layer::Sessions);
+    model.layer = Some(Overlay::Sessions);
     vec![Effect::List(folder)]
 }
 
@@ -34,14 +34,14 @@ pub(super) fn listed(model: &mut Model, found: Result<Vec<SessionEntry>, String>
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     let path = model.sessions.selected().map(|e| e.path.clone());
     if path.is_none() {
-        model.layer = Some(Layer::Sessions);
+        model.layer = Some(Overlay::Sessions);
     }
     path.map(Effect::Load).into_iter().collect()
 }
 
 /// Ask whether the selected one may go.
 pub(super) fn ask_delete(model: &mut Model) {
-    model.sessions.confirm = model.layer == Some(Layer::Sessions) && model.sessions.selected().is_some();
+    model.sessions.confirm = model.layer == Some(Overlay::Sessions) && model.sessions.selected().is_some();
 }
 
 /// The answer is yes.

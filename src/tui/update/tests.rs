@@ -7,7 +7,7 @@ use crate::{
     record::{Event, EventKind, Stage, StopReason, Verdict},
     tui::{
         Action, Found, Studio,
-        model::{EngineState, Layer, Pane, run::RunState},
+        model::{EngineState, Overlay, Pane, run::RunState},
         testing::{done, press, ready, ready_event, step, studio},
     },
 };
@@ -195,7 +195,7 @@ fn prepared_prompts_replace_the_prompt() {
 fn a_method_is_chosen_from_the_list() {
     let mut studio = ready();
     press(&mut studio, "m");
-    assert_eq!(studio.model().layer, Some(Layer::Methods(2)));
+    assert_eq!(studio.model().layer, Some(Overlay::Methods(2)));
     press(&mut studio, "g j enter");
     assert_eq!(studio.model().methods.current().unwrap().name, "naive");
     press(&mut studio, "f2 home q");
@@ -260,7 +260,7 @@ fn themes_go_round() {
 fn help_is_searched_and_scrolled() {
     let mut studio = ready();
     press(&mut studio, "? down pagedown k");
-    assert!(matches!(&studio.model().layer, Some(Layer::Help { query, top: 0 }) if query == "k"));
+    assert!(matches!(&studio.model().layer, Some(Overlay::Help { query, top: 0 }) if query == "k"));
     press(&mut studio, "ctrl-u down up end esc");
     assert_eq!(studio.model().layer, None);
 }
@@ -348,7 +348,7 @@ fn pastes_are_paths_or_prompts() {
     assert_eq!(studio.prompt(), "Describe the video. Why?");
     press(&mut studio, "f1");
     studio.handle(Msg::Paste("tau".into()));
-    assert!(matches!(&studio.model().layer, Some(Layer::Help { query, .. }) if query == "tau"));
+    assert!(matches!(&studio.model().layer, Some(Overlay::Help { query, .. }) if query == "tau"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::tui::{
     Theme,
-    model::{Layer, Model, Pane, run::Run, search::Search},
+    model::{Model, Overlay, Pane, run::Run, search::Search},
     text,
     theme::Role,
 };
@@ -36,7 +36,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let room = usize::from(area.width).saturating_sub(14);
     let inner = text_area(model, area);
     let laid = Laid { rows: inner.height.into(), ..passage::lay(model, theme, inner.width.into()) };
-    if !model.search.query.is_empty() || model.layer == Some(Layer::Search) {
+    if !model.search.query.is_empty() || model.layer == Some(Overlay::Search) {
         block = block.title_top(search(model, &laid, theme, room).right_aligned());
     } else if let Some(run) = run {
         block = block.title_top(legend(run, theme, room).right_aligned());
@@ -133,7 +133,7 @@ fn search(model: &Model, laid: &Laid, theme: &Theme, columns: usize) -> Line<'st
     };
     let room = columns.saturating_sub(count.width() + 5);
     let mut spans = vec![Span::styled(" / ", theme.style(Role::Key))];
-    match model.layer == Some(Layer::Search) {
+    match model.layer == Some(Overlay::Search) {
         true => spans.extend(typed(query, model.caret, room + 1, theme)),
         false => spans.push(Span::raw(text::fit_end(query, room))),
     }

@@ -15,9 +15,9 @@ use crate::tui::{
     ColorDepth, Theme,
     model::{
         Model,
+        frame_strips::FrameStrip,
         inspect::Heat,
         preview,
-        reels::Reel,
         run::{Run, Seen},
     },
     text,
@@ -54,9 +54,9 @@ pub(super) fn draw(
     let (Some(seen), Some(values)) = (&run.seen, values) else { return };
     let body = Rect { y: area.y + 1, height: area.height - 1, ..area };
     let Some(map) = Map::of(seen, &values) else { return };
-    let reel = preview::tiles(run).and_then(|wish| model.reels.get(&wish)).filter(|r| !r.frames.is_empty());
-    match reel.filter(|_| model.colors == ColorDepth::True) {
-        Some(reel) => pictures(&map, reel, theme, frame, body),
+    let strip = preview::tiles(run).and_then(|wish| model.strips.get(&wish)).filter(|r| !r.frames.is_empty());
+    match strip.filter(|_| model.colors == ColorDepth::True) {
+        Some(strip) => pictures(&map, strip, theme, frame, body),
         None => {
             let lines = tiles(&map, theme, body.width.into(), body.height.into());
             frame.render_widget(Paragraph::new(lines), body);
@@ -167,7 +167,7 @@ impl<'a> Map<'a> {
 }
 
 /// The map mixed into the frames, as half-blocks.
-fn pictures(map: &Map<'_>, reel: &Reel, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+fn pictures(map: &Map<'_>, strip: &FrameStrip, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let Some(plan) = plan(map.seen.grid, area.width.into(), area.height.into(), MOST_ZOOM) else {
         frame.render_widget(too_many(theme), area);
         return;
@@ -180,9 +180,9 @@ fn pictures(map: &Map<'_>, reel: &Reel, theme: &Theme, frame: &mut Frame<'_>, ar
         let label = map.label(tile, plan.slot().min((area.right() - x).into()), theme);
         frame.buffer_mut().set_span(x, y, &label, area.right() - x);
         // A frame that is not read yet leaves its place empty.
-        let read = reel.frames.last().map(|f| f.timestamp_s);
+        let read = strip.frames.last().map(|f| f.timestamp_s);
         let still = map.seconds(tile).filter(|s| read.is_some_and(|read| *s <= read + 1e-3));
-        let Some(still) = still.and_then(|s| reel.at(s + 1e-3)) else { continue };
+        let Some(still) = still.and_then(|s| strip.at(s + 1e-3)) else { continue };
         // The part of the frame that lies between two edges, counted in tokens.
         let part = |from: f64, to: f64, all: usize| (from / all as f64).min(1.0)..(to / all as f64).min(1.0);
         let token = |n: usize, each: usize| (n * plan.scale) as f64 / each as f64;
@@ -288,22 +288,22 @@ mod tests {
                 crate::video::Frame { index: 0, timestamp_s: seconds, width: 2, height: 1, rgb: vec![v; 6] };
             std::sync::Arc::new(frame)
         };
-        let wish = crate::tui::Wish { path: "a".into(), count: 2, max: (2, 1) };
-        let mut reel = Reel { wish, frames: vec![gray(0.0, 100)], ended: None };
-        let colors = |reel: &Reel| {
+        let wish = crate::tui::FrameRequest { path: "a".into(), count: 2, max: (2, 1) };
+        let mut strip = FrameStrip { wish, frames: vec![gray(0.0, 100)], ended: None };
+        let colors = |strip: &FrameStrip| {
             let mut terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(20, 2)).unwrap();
-            let done = terminal.draw(|frame| pictures(&map, reel, &theme, frame, frame.area())).unwrap();
+            let done = terminal.draw(|frame| pictures(&map, strip, &theme, frame, frame.area())).unwrap();
             [0, 3, 7, 10].map(|x| done.buffer[(x, 1)].fg)
         };
         let color = |v, heat| {
             let [r, g, b] = mix([v; 3], heat);
             Color::Rgb(r, g, b)
         };
-        let [cold, hot, absent, _] = colors(&reel);
+        let [cold, hot, absent, _] = colors(&strip);
         assert_eq!([cold, hot], [color(100, 0.0), color(100, 1.0)]);
         assert_eq!(absent, Color::Reset, "it is not read yet");
-        reel.frames.push(gray(1.0, 200));
-        assert_eq!(colors(&reel)[2..], [color(200, 0.0); 2]);
+        strip.frames.push(gray(1.0, 200));
+        assert_eq!(colors(&strip)[2..], [color(200, 0.0); 2]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
     record::units,
     tui::{
         Theme,
-        model::{Layer, Model, Pane, library::Entry},
+        model::{Model, Overlay, Pane, library::Entry},
         text,
         theme::Role,
     },
@@ -54,10 +54,10 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         order => format!("{count}· {order} "),
     };
     block = block.title_top(Line::styled(count, dim).right_aligned());
-    if model.layer == Some(Layer::Filter) || !library.filter.is_empty() {
+    if model.layer == Some(Overlay::Filter) || !library.filter.is_empty() {
         let room = usize::from(area.width).saturating_sub(7);
         let mut words = vec![Span::raw(" / ")];
-        match model.layer == Some(Layer::Filter) {
+        match model.layer == Some(Overlay::Filter) {
             true => words.extend(typed(&library.filter, model.caret, room, theme)),
             false => words.push(Span::raw(text::fit_end(&library.filter, room))),
         }

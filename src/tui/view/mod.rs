@@ -36,7 +36,7 @@ use ratatui::{
 use super::{
     Theme,
     export::Format,
-    model::{Layer, Model, Pane, line::Caret},
+    model::{Model, Overlay, Pane, line::Caret},
     text,
     theme::Role,
 };
@@ -72,31 +72,31 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         (None, _) => {}
     }
     status::draw(model, theme, frame, areas.status);
-    if model.layer.as_ref().is_some_and(|l| *l != Layer::Filter) {
+    if model.layer.as_ref().is_some_and(|l| *l != Overlay::Filter) {
         slot = None;
     }
     match &model.layer {
-        Some(Layer::Methods(cursor)) => picker::methods(model, *cursor, theme, frame),
-        Some(Layer::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
-        Some(Layer::Help { query, top }) => help::draw(model, query, *top, theme, frame),
-        Some(Layer::Open { line, found }) => picker::path(model, line, found, theme, frame),
-        Some(Layer::Sessions | Layer::SessionFilter) => sessions::draw(model, theme, frame),
-        Some(Layer::Pick(cursor)) => picker::pick(model, *cursor, theme, frame),
-        Some(Layer::Edit(cursor)) => editor::draw(model, *cursor, theme, frame),
-        Some(Layer::Ask(question)) => picker::line(model, "Ask on", question, theme, frame),
-        Some(Layer::SaveMethod(name)) => picker::line(model, "Save the method as", name, theme, frame),
-        Some(Layer::Value { row, line }) => picker::value(model, *row, line, theme, frame),
-        Some(Layer::Export(cursor)) => {
+        Some(Overlay::Methods(cursor)) => picker::methods(model, *cursor, theme, frame),
+        Some(Overlay::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
+        Some(Overlay::Help { query, top }) => help::draw(model, query, *top, theme, frame),
+        Some(Overlay::Open { line, found }) => picker::path(model, line, found, theme, frame),
+        Some(Overlay::Sessions | Overlay::SessionFilter) => sessions::draw(model, theme, frame),
+        Some(Overlay::Pick(cursor)) => picker::pick(model, *cursor, theme, frame),
+        Some(Overlay::Edit(cursor)) => editor::draw(model, *cursor, theme, frame),
+        Some(Overlay::Ask(question)) => picker::line(model, "Ask on", question, theme, frame),
+        Some(Overlay::SaveMethod(name)) => picker::line(model, "Save the method as", name, theme, frame),
+        Some(Overlay::Value { row, line }) => picker::value(model, *row, line, theme, frame),
+        Some(Overlay::Export(cursor)) => {
             let formats = model.runs.shown().map_or(&[][..], Format::of);
             picker::export(formats, *cursor, theme, frame);
         }
-        Some(Layer::Segments(length)) => {
+        Some(Overlay::Segments(length)) => {
             picker::line(model, "Length of a piece (30, 1:30)", length, theme, frame);
         }
-        Some(Layer::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
-        Some(Layer::Compare) => compare::draw(model, theme, frame),
-        Some(Layer::Preview) => slot = preview::draw(model, theme, frame),
-        Some(Layer::Filter | Layer::Search) | None => {}
+        Some(Overlay::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
+        Some(Overlay::Compare) => compare::draw(model, theme, frame),
+        Some(Overlay::Preview) => slot = preview::draw(model, theme, frame),
+        Some(Overlay::Filter | Overlay::Search) | None => {}
     }
     status::long_notice(model, theme, frame, areas.status);
     slot
@@ -106,7 +106,7 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
 pub(crate) fn shows_thumbnail(model: &Model) -> bool {
     let areas = areas(model.size, model.focus, model.inspector.is_some());
     let pane = areas.and_then(|a| a.library);
-    matches!(model.layer, None | Some(Layer::Filter))
+    matches!(model.layer, None | Some(Overlay::Filter))
         && pane.is_some_and(|p| library::picture_rows(model, p) > 0)
 }
 
@@ -131,7 +131,7 @@ fn on_border(theme: &Theme) -> Style {
 
 /// True if this pane takes the keys.
 fn has_focus(model: &Model, pane: Pane) -> bool {
-    model.focus == pane && model.layer.as_ref().is_none_or(|l| matches!(l, Layer::Filter | Layer::Search))
+    model.focus == pane && model.layer.as_ref().is_none_or(|l| matches!(l, Overlay::Filter | Overlay::Search))
 }
 
 /// A box over the panes, emptied.

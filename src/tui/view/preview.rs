@@ -46,12 +46,12 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
     frame.render_widget(Paragraph::new(times), below);
 
     let middle = Rect { y: inner.y + used, height: inner.height - used - high, ..inner };
-    let reel = model.reels.get(&strip(&entry.path));
-    let shown = reel.and_then(|r| r.at(preview.clock.at / 1e3)).filter(|_| model.has_pictures());
+    let strip = model.strips.get(&strip(&entry.path));
+    let shown = strip.and_then(|r| r.at(preview.clock.at / 1e3)).filter(|_| model.has_pictures());
     match shown {
         Some(still) => picture(model, still, frame, middle),
         None => {
-            let problem = reel.and_then(|r| r.ended.clone()).and_then(Result::err);
+            let problem = strip.and_then(|r| r.ended.clone()).and_then(Result::err);
             let (words, role) = match problem {
                 Some(problem) => (problem, Role::Bad),
                 None => (absent(model).to_owned(), Role::Dim),
@@ -88,8 +88,8 @@ pub(super) fn small(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: R
         frame.render_widget(Paragraph::new(lines), inside);
         return None;
     }
-    let reel = model.reels.get(&thumbnail(&model.library.selected()?.path))?;
-    picture(model, reel.frames.first()?, frame, area)
+    let strip = model.strips.get(&thumbnail(&model.library.selected()?.path))?;
+    picture(model, strip.frames.first()?, frame, area)
 }
 
 /// Half-blocks at once; where the terminal can do better, that follows.

@@ -4,7 +4,7 @@ use ratatui::{Frame, layout::Rect, style::Modifier, text::Line};
 
 use super::{has_focus, panel, title};
 use crate::tui::{
-    Action, Place, Theme,
+    Action, KeyContext, Theme,
     model::{Model, Pane},
     theme::Role,
 };
@@ -13,7 +13,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let focused = has_focus(model, Pane::Prompt);
     let mut block = panel(title("Prompt", focused, theme), focused, theme);
     if focused {
-        let key = |action| model.keymap.keys(Place::Prompt, action).first().map(ToString::to_string);
+        let key = |action| model.keymap.keys(KeyContext::Prompt, action).first().map(ToString::to_string);
         if let (Some(run), Some(newline)) = (key(Action::Run), key(Action::Newline)) {
             let words = format!(" {run} runs · {newline} new line ");
             if words.len() + 4 < area.width.into() {

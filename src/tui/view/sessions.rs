@@ -12,9 +12,9 @@ use super::{caption, place_in_list, popup, typed, window_top, wrap::wrap};
 use crate::{
     record::{StopReason, units},
     tui::{
-        Action, Place, Theme,
+        Action, KeyContext, Theme,
         archive::{Ended, SessionEntry},
-        model::{Layer, Model},
+        model::{Model, Overlay},
         text,
         theme::Role,
     },
@@ -99,7 +99,7 @@ fn foot(model: &Model, entries: &[SessionEntry], theme: &Theme, frame: &mut Fram
     let words = format!(" {n} {}, {} ", if n == 1 { "run" } else { "runs" }, units::bytes(bytes));
     let room = usize::from(at.width).saturating_sub(text::width(&words) + 6);
     frame.render_widget(Line::from(Span::styled(words, dim)).right_aligned(), at);
-    let (filter, is_typed) = (&model.sessions.filter, model.layer == Some(Layer::SessionFilter));
+    let (filter, is_typed) = (&model.sessions.filter, model.layer == Some(Overlay::SessionFilter));
     if is_typed || !filter.is_empty() {
         let mut words = vec![Span::styled(" / ", theme.style(Role::Key))];
         match is_typed {
@@ -154,7 +154,7 @@ fn details(model: &Model, entry: &SessionEntry, columns: usize, theme: &Theme) -
     let dim = theme.style(Role::Dim);
     let mut lines = vec![Line::styled("─".repeat(columns), theme.style(Role::Border))];
     if model.sessions.confirm {
-        let key = |action| model.keymap.keys(Place::Confirm, action).first().map(ToString::to_string);
+        let key = |action| model.keymap.keys(KeyContext::Confirm, action).first().map(ToString::to_string);
         let (yes, no) = (key(Action::Yes).unwrap_or_default(), key(Action::Back).unwrap_or_default());
         let age = match text::ago(entry.age_s).as_str() {
             "now" => "of just now".to_owned(),

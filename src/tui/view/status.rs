@@ -11,9 +11,9 @@ use super::{bars, caption, wrap::wrap};
 use crate::{
     record::Stage,
     tui::{
-        Action, Key, KeyCode, Place, Theme,
+        Action, Key, KeyCode, KeyContext, Theme,
         model::{
-            EngineState, Layer, Model, Tone,
+            EngineState, Model, Overlay, Tone,
             compare::Below,
             run::{Run, RunState},
         },
@@ -171,34 +171,34 @@ fn useful(model: &Model) -> &'static [Action] {
     };
     let busy = model.is_running();
     match model.place() {
-        Place::List if matches!(model.layer, Some(Layer::Methods(_))) => {
+        KeyContext::List if matches!(model.layer, Some(Overlay::Methods(_))) => {
             &[Choose, Edit, Save, KnobUp, NextKnob, Reset, Back]
         }
-        Place::Edit => &[KnobUp, Edit, Choose, Save, Reset, Back],
-        Place::List => &[Choose, Back],
-        Place::Sessions => &[Choose, FilterSessions, Delete, Back],
-        Place::Confirm => &[Yes, Back],
-        Place::Pick => &[Choose, Pick, Back],
-        Place::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
+        KeyContext::Edit => &[KnobUp, Edit, Choose, Save, Reset, Back],
+        KeyContext::List => &[Choose, Back],
+        KeyContext::Sessions => &[Choose, FilterSessions, Delete, Back],
+        KeyContext::Confirm => &[Yes, Back],
+        KeyContext::Pick => &[Choose, Pick, Back],
+        KeyContext::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
             Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
             _ => &[NextPane, Down, Choose, Back],
         },
-        Place::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
-        Place::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
-        Place::Player => &[Pause, SeekForward, StepForward, Faster, Back, Again, Help],
-        Place::Entry if matches!(model.layer, Some(Layer::Help { .. })) => &[Back, Down, PageDown],
-        Place::Entry if matches!(model.layer, Some(Layer::Open { .. })) => {
+        KeyContext::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
+        KeyContext::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
+        KeyContext::Player => &[Pause, SeekForward, StepForward, Faster, Back, Again, Help],
+        KeyContext::Entry if matches!(model.layer, Some(Overlay::Help { .. })) => &[Back, Down, PageDown],
+        KeyContext::Entry if matches!(model.layer, Some(Overlay::Open { .. })) => {
             &[Choose, Complete, Back, ClearLine]
         }
-        Place::Entry => &[Choose, Back, ClearLine],
-        Place::Prompt if busy => &[Back, Interrupt, NextPane, Help],
-        Place::Prompt => &[Run, NextPane, Presets, Methods, History, Help],
+        KeyContext::Entry => &[Choose, Back, ClearLine],
+        KeyContext::Prompt if busy => &[Back, Interrupt, NextPane, Help],
+        KeyContext::Prompt => &[Run, NextPane, Presets, Methods, History, Help],
         _ if model.back_cancels() => &[Back, Methods, NextPane, Help],
         _ if busy => &[Back, Interrupt, Methods, NextPane, Help],
-        Place::Library => {
+        KeyContext::Library => {
             &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Segments, Sessions, Help, Quit]
         }
-        Place::Reading if !model.search.query.is_empty() => &[NextMatch, Back, Search, NextPane, Help],
+        KeyContext::Reading if !model.search.query.is_empty() => &[NextMatch, Back, Search, NextPane, Help],
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
         _ => {
             &[Again, Methods, KnobUp, Compare, Inspect, Copy, Export, NextPane, Search, Sessions, Help, Quit]
@@ -212,19 +212,19 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::Back, _) if model.back_cancels() => "cancel",
         (Action::Back, _) if model.sessions.confirm => "no",
         (Action::Pause, _) if !model.is_playing() => "play",
-        (Action::NextPane, Some(Layer::Compare)) => "view",
-        (Action::Down, Some(Layer::Compare)) => "method",
-        (Action::Down, Some(Layer::Preview)) => "clip",
+        (Action::NextPane, Some(Overlay::Compare)) => "view",
+        (Action::Down, Some(Overlay::Compare)) => "method",
+        (Action::Down, Some(Overlay::Preview)) => "clip",
         (Action::Choose, Some(layer)) => match layer {
-            Layer::Methods(_) | Layer::Presets(_) | Layer::History { .. } => "use",
-            Layer::Edit(_) | Layer::Pick(_) | Layer::Segments(_) => "run",
-            Layer::Value { .. } => "set",
-            Layer::Compare => "show",
-            Layer::Export(_) | Layer::SaveMethod(_) => "save",
-            Layer::Sessions => "replay",
-            Layer::Ask(_) => "ask",
-            Layer::Open { .. } => "open",
-            Layer::Search => "search",
+            Overlay::Methods(_) | Overlay::Presets(_) | Overlay::History { .. } => "use",
+            Overlay::Edit(_) | Overlay::Pick(_) | Overlay::Segments(_) => "run",
+            Overlay::Value { .. } => "set",
+            Overlay::Compare => "show",
+            Overlay::Export(_) | Overlay::SaveMethod(_) => "save",
+            Overlay::Sessions => "replay",
+            Overlay::Ask(_) => "ask",
+            Overlay::Open { .. } => "open",
+            Overlay::Search => "search",
             _ => "keep",
         },
         _ => action.short(),

@@ -2,7 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::{BLOCK, LANES, Product, SLOTS, Shards, portable, quantized::Q8, tiles::attention_tiles};
+use super::{
+    BLOCK, DisjointSliceMut, LANES, Product, SLOTS, portable, quantized::Q8, tiles::attention_tiles,
+};
 
 attention_tiles!(
     "avx2,fma", __m256, width 8, queries 4,
@@ -128,14 +130,14 @@ macro_rules! tiles {
 
 /// SAFETY: the operands are as long as the product says; the columns are the caller's.
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn product_q8(product: &Product, w: Q8<'_>, x: Q8<'_>, y: &Shards<'_>) {
+pub unsafe fn product_q8(product: &Product, w: Q8<'_>, x: Q8<'_>, y: &DisjointSliceMut<'_>) {
     let blocks = product.inputs / BLOCK;
     tiles!(product, y, tile_q8, w, x, blocks);
 }
 
 /// SAFETY: as of [`product_q8`].
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &Shards<'_>) {
+pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointSliceMut<'_>) {
     tiles!(product, y, tile_f32, w, x, product.inputs);
 }
 

@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use super::{
-    BLOCK, Product, Rows8, SLOTS, Shards,
+    BLOCK, DisjointSliceMut, Product, Rows8, SLOTS,
     quantized::{PANEL, Panels},
     tiles::attention_tiles,
 };
@@ -23,7 +23,7 @@ attention_tiles!(
 
 /// SAFETY: the operands are as long as the product says; the columns are the caller's.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub unsafe fn product_q8(product: &Product, w: &Panels, x: &Rows8, y: &Shards<'_>) {
+pub unsafe fn product_q8(product: &Product, w: &Panels, x: &Rows8, y: &DisjointSliceMut<'_>) {
     let mut r = 0;
     while r < product.rows {
         let left = product.rows - r;
@@ -60,7 +60,7 @@ unsafe fn sweep<const P: usize, const R: usize>(
     w: &Panels,
     x: &Rows8,
     r: usize,
-    y: &Shards<'_>,
+    y: &DisjointSliceMut<'_>,
 ) {
     let columns = &product.columns;
     let (mut panel, end) = (columns.start / PANEL, columns.end.div_ceil(PANEL));
@@ -84,7 +84,7 @@ unsafe fn sweep<const P: usize, const R: usize>(
 /// SAFETY: the panel overlaps the product's columns, which are the caller's.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn store(product: &Product, panel: usize, r: usize, sums: &[__m512], y: &Shards<'_>) {
+unsafe fn store(product: &Product, panel: usize, r: usize, sums: &[__m512], y: &DisjointSliceMut<'_>) {
     let first = panel * PANEL;
     let from = product.columns.start.max(first);
     let to = product.columns.end.min(first + PANEL);

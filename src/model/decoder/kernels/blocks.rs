@@ -10,7 +10,7 @@ use candle_core::quantized::{
 };
 use rayon::prelude::*;
 
-use super::{Product, Shards};
+use super::{DisjointSliceMut, Product};
 
 /// Rows that are quantised by one thread at a time, in values.
 const PORTION: usize = 1 << 14;
@@ -107,7 +107,7 @@ fn quantized<T: GgmlType>(x: &[f32]) -> Vec<T> {
 ///
 /// # Safety
 /// No other call may write the same columns of `y` at the same time.
-pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: &BlockRows, y: &Shards<'_>) {
+pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: &BlockRows, y: &DisjointSliceMut<'_>) {
     // SAFETY: the columns are the caller's.
     unsafe {
         match (w, x) {
@@ -120,7 +120,7 @@ pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: &BlockRows, y: &S
     }
 }
 
-unsafe fn dots<T: GgmlType>(product: &Product, w: &[T], x: &[T::VecDotType], y: &Shards<'_>) {
+unsafe fn dots<T: GgmlType>(product: &Product, w: &[T], x: &[T::VecDotType], y: &DisjointSliceMut<'_>) {
     let (n, wide, narrow) =
         (product.inputs, product.inputs / T::BLCK_SIZE, product.inputs / T::VecDotType::BLCK_SIZE);
     for o in product.columns.clone() {
@@ -158,7 +158,9 @@ mod tests {
             let mut y = vec![0f32; rows * outputs];
             let product = Product { inputs, outputs, rows, columns: 0..outputs };
             // SAFETY: one call at a time.
-            unsafe { product_blocks(&product, &blocks, &BlockRows::of(&blocks, &x), &Shards::new(&mut y)) };
+            unsafe {
+                product_blocks(&product, &blocks, &BlockRows::of(&blocks, &x), &DisjointSliceMut::new(&mut y))
+            };
             for (at, y) in y.iter().enumerate() {
                 let (r, o) = (at / outputs, at % outputs);
                 let exact: f32 = (0..inputs).map(|i| w[o * inputs + i] * x[r * inputs + i]).sum();

@@ -3,7 +3,7 @@
 //! Every f16 and bf16 is an f32, so a product is exactly that of the widened matrix. Each dot product has one accumulator of
 //! eight lanes that takes the inputs in their order, whatever the number of rows in the call.
 
-use super::{LANES, Product, Shards};
+use super::{DisjointSliceMut, LANES, Product};
 
 /// Which 16-bit float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,13 @@ fn has_vectors(kind: HalfKind) -> bool {
 ///
 /// # Safety
 /// No other call may write the same columns of `y` at the same time.
-pub unsafe fn product_half(product: &Product, kind: HalfKind, w: &[u16], x: &[f32], y: &Shards<'_>) {
+pub unsafe fn product_half(
+    product: &Product,
+    kind: HalfKind,
+    w: &[u16],
+    x: &[f32],
+    y: &DisjointSliceMut<'_>,
+) {
     product.check(w.len(), x.len(), 1);
     #[cfg(target_arch = "x86_64")]
     if has_vectors(kind) {
@@ -83,7 +89,7 @@ fn portable(kind: HalfKind, w: &[u16], x: &[f32]) -> f32 {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{HalfKind, LANES, Product, Shards};
+    use super::{DisjointSliceMut, HalfKind, LANES, Product};
 
     #[inline]
     #[target_feature(enable = "avx2,fma")]
@@ -110,7 +116,7 @@ mod avx2 {
         ($product:ident, $tile:ident, $features:literal, $kind:expr, $widen:ident) => {
             /// SAFETY: the operands are as long as the product says; the columns are the caller's.
             #[target_feature(enable = $features)]
-            pub unsafe fn $product(product: &Product, w: &[u16], x: &[f32], y: &Shards<'_>) {
+            pub unsafe fn $product(product: &Product, w: &[u16], x: &[f32], y: &DisjointSliceMut<'_>) {
                 let mut r = 0;
                 while r < product.rows {
                     let taken = (product.rows - r).min(4);
@@ -142,7 +148,7 @@ mod avx2 {
                 x: &[f32],
                 o: usize,
                 r: usize,
-                y: &Shards<'_>,
+                y: &DisjointSliceMut<'_>,
             ) {
                 let n = product.inputs;
                 let whole = n / LANES * LANES;
@@ -195,7 +201,7 @@ mod tests {
                     let mut y = vec![0f32; rows * outputs];
                     let product = Product { inputs, outputs, rows, columns };
                     // SAFETY: one call at a time.
-                    unsafe { product_half(&product, kind, &w, x, &Shards::new(&mut y)) };
+                    unsafe { product_half(&product, kind, &w, x, &DisjointSliceMut::new(&mut y)) };
                     y
                 };
                 for rows in 1..=largest {

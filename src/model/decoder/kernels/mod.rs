@@ -19,9 +19,9 @@ mod tiles;
 pub use blocks::{BlockRows, Blocks, product_blocks};
 pub use half::{HalfKind, product_half};
 pub use largest::{largest_sums, largest3, position};
-pub use quantized::{Rows8, Shards8, Weights8, product_q8, quantize_q8};
+pub use quantized::{DisjointBlocksMut, Rows8, Weights8, product_q8, quantize_q8};
 
-use super::team::Shards;
+use super::thread_pool::DisjointSliceMut;
 
 /// Values per quantised block.
 pub const BLOCK: usize = 32;
@@ -98,7 +98,7 @@ impl Product {
 ///
 /// # Safety
 /// No other call may write the same columns of `y` at the same time.
-pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &Shards<'_>) {
+pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointSliceMut<'_>) {
     product.check(w.len(), x.len(), 1);
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
@@ -303,7 +303,14 @@ mod tests {
         let mut y = vec![0f32; rows * outputs];
         for columns in [0..1, 1..6, 6..7] {
             // SAFETY: one call at a time.
-            unsafe { product_f32(&Product { inputs, outputs, rows, columns }, &w, &x, &Shards::new(&mut y)) };
+            unsafe {
+                product_f32(
+                    &Product { inputs, outputs, rows, columns },
+                    &w,
+                    &x,
+                    &DisjointSliceMut::new(&mut y),
+                )
+            };
         }
         for (at, y) in y.iter().enumerate() {
             let (r, o) = (at / outputs, at % outputs);

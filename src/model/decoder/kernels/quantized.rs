@@ -1,6 +1,6 @@
 //! Matrices and rows of 8-bit blocks (q8_0: 32 whole numbers and one scale), and their product.
 
-use super::{BLOCK, Product, Shards, has_avx512, portable};
+use super::{BLOCK, DisjointSliceMut, Product, has_avx512, portable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512, has_avx2};
 
@@ -134,12 +134,12 @@ impl Rows8 {
     }
 
     /// Make room for `values` values, whole blocks, that will be put there in pieces.
-    pub fn room(&mut self, values: usize) -> Shards8<'_> {
+    pub fn room(&mut self, values: usize) -> DisjointBlocksMut<'_> {
         assert!(values.is_multiple_of(BLOCK));
         self.quants.resize(values, 0);
         self.scales.resize(values / BLOCK, 0.0);
         self.offsets.resize(values / BLOCK, 0);
-        Shards8 {
+        DisjointBlocksMut {
             quants: self.quants.as_mut_ptr(),
             scales: self.scales.as_mut_ptr(),
             offsets: self.offsets.as_mut_ptr(),
@@ -151,7 +151,7 @@ impl Rows8 {
 
 /// Rows that several units of one job fill at disjoint places.
 #[derive(Clone, Copy)]
-pub struct Shards8<'a> {
+pub struct DisjointBlocksMut<'a> {
     quants: *mut i8,
     scales: *mut f32,
     offsets: *mut i32,
@@ -160,11 +160,11 @@ pub struct Shards8<'a> {
 }
 
 // SAFETY: all access goes through `quantize`, whose contract makes it disjoint.
-unsafe impl Sync for Shards8<'_> {}
+unsafe impl Sync for DisjointBlocksMut<'_> {}
 // SAFETY: as above.
-unsafe impl Send for Shards8<'_> {}
+unsafe impl Send for DisjointBlocksMut<'_> {}
 
-impl Shards8<'_> {
+impl DisjointBlocksMut<'_> {
     /// Quantise `x` to the place of value `at`; both are whole blocks.
     ///
     /// # Safety
@@ -194,7 +194,7 @@ impl Shards8<'_> {
 ///
 /// # Safety
 /// No other call may write the same columns of `y` at the same time.
-pub unsafe fn product_q8(product: &Product, w: &Weights8, x: &Rows8, y: &Shards<'_>) {
+pub unsafe fn product_q8(product: &Product, w: &Weights8, x: &Rows8, y: &DisjointSliceMut<'_>) {
     product.check(w.values(), x.quants.len(), 1);
     let (quants, scales) = match &w.0 {
         #[cfg(target_arch = "x86_64")]
@@ -301,7 +301,7 @@ mod tests {
                     for columns in [0..3, 3..outputs - 1, outputs - 1..outputs] {
                         let product = Product { inputs, outputs, rows, columns };
                         // SAFETY: one call at a time.
-                        unsafe { product_q8(&product, weights, &x8, &Shards::new(&mut y)) };
+                        unsafe { product_q8(&product, weights, &x8, &DisjointSliceMut::new(&mut y)) };
                     }
                     let x8 = Q8 { quants: &x8.quants, scales: &x8.scales };
                     for (at, y) in y.iter().enumerate() {

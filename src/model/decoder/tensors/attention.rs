@@ -3,7 +3,7 @@
 use candle_core::{D, DType, Result, Tensor};
 use candle_nn::ops;
 
-use crate::model::decoder::attention::{Gaze, Shape, Watch};
+use crate::model::decoder::attention::{AttentionProbe, AttentionStats, Shape};
 
 /// Attention scores that are held at a time, in values (256 MiB as bf16): a prefill never holds rows × slots of all heads.
 const SCORES: usize = 1 << 27;
@@ -91,7 +91,7 @@ impl Attended {
 
 /// Gathers where rows look, on the device, until all layers have run.
 pub(super) struct Sight<'a> {
-    watch: &'a Watch,
+    watch: &'a AttentionProbe,
     layers: usize,
     /// Of the running layer: `rows` peaks summed over heads, by portion.
     peaks: Vec<Tensor>,
@@ -105,7 +105,7 @@ pub(super) struct Sight<'a> {
 
 impl<'a> Sight<'a> {
     /// For a model of `layers` layers.
-    pub fn new(watch: &'a Watch, layers: usize) -> Self {
+    pub fn new(watch: &'a AttentionProbe, layers: usize) -> Self {
         Self { watch, layers, peaks: Vec::new(), by_head: None, sum: None, all: Vec::new(), heads: 1 }
     }
 
@@ -147,14 +147,14 @@ impl<'a> Sight<'a> {
     }
 
     /// Bring down what was gathered.
-    pub fn told(self) -> Result<Gaze> {
+    pub fn told(self) -> Result<AttentionStats> {
         let by = 1.0 / (self.heads * self.layers) as f64;
         let peaks = self.sum.map(|sum| (sum * by)?.to_vec1::<f32>()).transpose()?;
         let by_head = match self.all.is_empty() {
             true => Vec::new(),
             false => Tensor::cat(&self.all, 0)?.flatten_all()?.to_vec1::<f32>()?,
         };
-        Ok(Gaze { peaks: peaks.unwrap_or_default(), by_head })
+        Ok(AttentionStats { peaks: peaks.unwrap_or_default(), by_head })
     }
 }
 

@@ -5,7 +5,7 @@ use candle_core::{
     quantized::{GgmlDType, QMatMul, QTensor},
 };
 
-use crate::model::{Place, WeightType};
+use crate::model::{ComputeDevice, WeightType};
 
 /// Rows up to which a bias is kept repeated. Kernels that add tensors of two shapes want their strides sent to the device first,
 /// in each layer of each pass.
@@ -35,7 +35,7 @@ enum Weight {
 impl Weight {
     /// Take `weight` (row-major `outputs × inputs`) to the place in its type, with its size in bytes. Widths that do not divide
     /// into the type's blocks fall back to q8_0, or else to floats.
-    fn new(weight: Vec<f32>, outputs: usize, inputs: usize, place: &Place) -> Result<(Self, usize)> {
+    fn new(weight: Vec<f32>, outputs: usize, inputs: usize, place: &ComputeDevice) -> Result<(Self, usize)> {
         let blocks = match place.dtype().fitting(inputs) {
             _ if !place.quantizes() => None,
             WeightType::Q8_0 | WeightType::Auto => Some(GgmlDType::Q8_0),
@@ -70,7 +70,7 @@ impl Matrix {
         bias: Option<Vec<f32>>,
         outputs: usize,
         inputs: usize,
-        place: &Place,
+        place: &ComputeDevice,
     ) -> Result<Self> {
         let bias = bias
             .map(|bias| place.tensor(bias, &[1, outputs])?.broadcast_as((REPEATED, outputs))?.contiguous());
@@ -111,7 +111,7 @@ impl Gated {
     ///
     /// # Errors
     /// If the device's memory does not suffice.
-    pub fn new(weight: Vec<f32>, width: usize, inputs: usize, place: &Place) -> Result<Self> {
+    pub fn new(weight: Vec<f32>, width: usize, inputs: usize, place: &ComputeDevice) -> Result<Self> {
         let (weight, bytes) = Weight::new(weight, 2 * width, inputs, place)?;
         let weight = match weight {
             Weight::Float(weight) => Weight::Float(weight.reshape((2, width, inputs))?),
@@ -155,7 +155,7 @@ mod tests {
     fn products_are_those_by_hand_for_any_number_of_rows() {
         let (inputs, outputs) = (8, 6);
         let (w, b) = (ramp(outputs * inputs, 0.37), ramp(outputs, 0.9));
-        let place = Place::tensors(Device::Cpu, "tensors", WeightType::F32);
+        let place = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
         let matrix = Matrix::new(w.clone(), Some(b.clone()), outputs, inputs, &place).unwrap();
         let gated = Gated::new(w.clone(), outputs / 2, inputs, &place).unwrap();
         assert_eq!((matrix.bytes(), gated.bytes()), (outputs * inputs * 4, outputs * inputs * 4));
@@ -188,7 +188,7 @@ mod tests {
             (WeightType::Q8_0, 64, 68),
             (WeightType::Q8_0, 40, 160),
         ] {
-            let place = Place::tensors(Device::Cpu, "tensors", dtype);
+            let place = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
             let matrix = Matrix::new(ramp(inputs, 0.3), None, 1, inputs, &place).unwrap();
             assert_eq!(matrix.bytes(), bytes, "{dtype:?} {inputs} wide");
         }

@@ -5,7 +5,7 @@
 //! rows, so a row computed among others can differ from the same row computed alone in its last bits.
 //!
 //! Everything of a pass is put on the device's queue without waiting; positions, a mask and ids go up, and nothing comes down
-//! but what [`Watch`] asks for. States cross the border as f32 on the device; inside, the type of the weights is kept.
+//! but what [`AttentionProbe`] asks for. States cross the border as f32 on the device; inside, the type of the weights is kept.
 
 mod attention;
 mod cache;
@@ -24,7 +24,7 @@ use self::{
 };
 use super::{Mask, Pass, Positions, Taps, attention::Shape, rope::Rope};
 use crate::model::{
-    Place,
+    ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
 };
@@ -32,7 +32,7 @@ use crate::model::{
 /// The decoder's weights on a device.
 pub struct TensorDecoder {
     config: TextConfig,
-    place: Place,
+    place: ComputeDevice,
     /// `vocab × hidden`.
     embeddings: Tensor,
     layers: Vec<Arc<Layer>>,
@@ -53,7 +53,7 @@ struct Layer {
 /// Reads tensors of a checkpoint to a device, one at a time.
 struct Reader<'a> {
     checkpoint: &'a Checkpoint,
-    place: &'a Place,
+    place: &'a ComputeDevice,
 }
 
 impl Reader<'_> {
@@ -125,7 +125,7 @@ impl TensorDecoder {
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TextConfig,
-        place: &Place,
+        place: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
         let (c, reader) = (config, Reader { checkpoint, place });
@@ -201,7 +201,7 @@ impl TensorDecoder {
     }
 
     /// Where it computes.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ComputeDevice {
         &self.place
     }
 

@@ -30,7 +30,7 @@ impl Judge<Vec<f32>> for Careless<'_> {
         self.0.accept(case)
     }
 
-    fn instead(&mut self, case: &Case<'_, Vec<f32>>, row: usize) -> u32 {
+    fn replacement(&mut self, case: &Case<'_, Vec<f32>>, row: usize) -> u32 {
         draw(&self.0.rows[row], self.0.sampler.rng(case.position + row, Purpose::Token).random())
     }
 }
@@ -60,8 +60,8 @@ fn decode(seed: u64, width: usize, careless: bool) -> Vec<u32> {
         }
         let judge = Sampled { rows: &rows, sampler };
         match careless {
-            false => machine.settle(tick, window, &mut { judge }),
-            true => machine.settle(tick, window, &mut Careless(judge)),
+            false => machine.apply(tick, window, &mut { judge }),
+            true => machine.apply(tick, window, &mut Careless(judge)),
         };
     }
     machine.tokens().to_vec()

@@ -37,7 +37,7 @@ fn decode(
 
         target.verify(&tick.target).unwrap();
         let drafts = tick.drafter.as_ref().map_or_else(Vec::new, |order| drafter.draft(order).unwrap());
-        let outcome = machine.settle(tick, drafts, target);
+        let outcome = machine.apply(tick, drafts, target);
 
         assert_eq!(machine.target.ids(), target.cache);
         assert_eq!(machine.drafter.ids(), drafter.cache);

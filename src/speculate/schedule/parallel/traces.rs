@@ -17,7 +17,7 @@ fn step(machine: &mut Parallel, width: usize, asked: Asked<'_>, window: &[u32], 
     let drafter = tick.drafter.as_ref().map(|order| (order.truncate_to, &order.feed[..], order.draft));
     assert_eq!((tick.stage, (tick.target.truncate_to, &tick.target.rows[..]), drafter), asked);
     assert_eq!(wanted.len(), tick.target.rows.len());
-    machine.settle(tick, window.iter().map(|&id| id.into()).collect(), &mut Exact { wanted })
+    machine.apply(tick, window.iter().map(|&id| id.into()).collect(), &mut Exact { wanted })
 }
 
 fn tokens(outcome: &Outcome) -> Vec<(u32, Verdict)> {

@@ -49,8 +49,8 @@ impl Judge<()> for Slow<ScriptedTarget> {
         self.worker.accept(case)
     }
 
-    fn instead(&mut self, case: &Case<'_, ()>, row: usize) -> u32 {
-        self.worker.instead(case, row)
+    fn replacement(&mut self, case: &Case<'_, ()>, row: usize) -> u32 {
+        self.worker.replacement(case, row)
     }
 }
 
@@ -124,8 +124,8 @@ fn both_sides_work_at_the_same_time() {
         fn accept(&mut self, case: &Case<'_, ()>) -> Vec<Verdict> {
             self.0.accept(case)
         }
-        fn instead(&mut self, case: &Case<'_, ()>, row: usize) -> u32 {
-            self.0.instead(case, row)
+        fn replacement(&mut self, case: &Case<'_, ()>, row: usize) -> u32 {
+            self.0.replacement(case, row)
         }
     }
     impl TargetWorker<()> for Meet<ScriptedTarget> {
@@ -165,11 +165,11 @@ fn a_window_that_was_drafted_before_is_not_drafted_again() {
         let order = DrafterOrder { truncate_to: 0, feed: vec![ROOT], draft: 4, position: 0 };
         let mut opening = Some((drafter.worker.draft(&order).unwrap(), 1.0));
         std::thread::scope(|scope| {
-            let companion = Companion::spawn(scope, &mut drafter).unwrap();
+            let drafter_thread = DrafterThread::spawn(scope, &mut drafter).unwrap();
             let mut window = Window::fixed(4);
             let mut first = true;
             while let Some(ticked) =
-                companion.tick(&mut machine, &mut window, &mut target, opening.take()).unwrap()
+                drafter_thread.tick(&mut machine, &mut window, &mut target, opening.take()).unwrap()
             {
                 assert!(!first || ticked.drafter_ms == 0.0);
                 first = false;
@@ -212,11 +212,11 @@ fn a_companion_whose_drafter_failed_says_so() {
     let (mut target, mut drafter) = workers(5, 1);
     drafter.trouble = Some((1, Trouble::Panic));
     std::thread::scope(|scope| {
-        let companion = Companion::spawn(scope, &mut drafter).unwrap();
+        let drafter_thread = DrafterThread::spawn(scope, &mut drafter).unwrap();
         let (mut machine, mut window) = (machine(), Window::fixed(3));
-        let first = companion.tick(&mut machine, &mut window, &mut target, None).unwrap_err();
+        let first = drafter_thread.tick(&mut machine, &mut window, &mut target, None).unwrap_err();
         assert!(matches!(first, Failure::Panicked(Side::Drafter, _)));
-        let second = companion.tick(&mut machine, &mut window, &mut target, None).unwrap_err();
+        let second = drafter_thread.tick(&mut machine, &mut window, &mut target, None).unwrap_err();
         assert!(matches!(second, Failure::Gone));
     });
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{memory, models::frames};
 use crate::{
     model::{
-        ModelSpec, Place, WeightType,
+        ComputeDevice, ModelSpec, WeightType,
         about::{Facts, Need},
         config::VlConfig,
         hub::name_of,
@@ -26,7 +26,7 @@ const LEFT: u64 = 64 << 20;
 /// Class memory: the estimate, what is there, and what would fit.
 pub fn check(spec: &ModelSpec, video: Option<&Video>) -> Result<(), Failure> {
     // An accelerator's memory is its own to refuse.
-    let exact = |place: Result<Place, Failure>| place.is_ok_and(|place| place.is_exact());
+    let exact = |place: Result<ComputeDevice, Failure>| place.is_ok_and(|place| place.is_batch_invariant());
     if !exact(spec.target_place()) {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Bytes on their way, and who writes them.
-pub(crate) struct Outlet {
+pub(crate) struct TerminalWriter {
     shared: Arc<Shared>,
 }
 
@@ -35,7 +35,7 @@ impl Shared {
     }
 }
 
-impl Outlet {
+impl TerminalWriter {
     /// Write to `out` from now on; `through` is called on the writing thread whenever all is written.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl Outlet {
     }
 }
 
-impl Drop for Outlet {
+impl Drop for TerminalWriter {
     fn drop(&mut self) {
         // Not joined: it may wait for a terminal that never reads.
         self.shared.lock().closed = true;
@@ -146,28 +146,29 @@ mod tests {
         let (allow, allowed) = mpsc::channel();
         let (seen, screen) = mpsc::channel();
         let (through, told) = mpsc::channel();
-        let outlet = Outlet::start(Slow { allowed, seen }, move || through.send(()).unwrap()).unwrap();
-        assert!(outlet.is_idle() && outlet.wait_idle(LONG));
-        outlet.send(b"one").unwrap();
-        assert!(!outlet.is_idle() && !outlet.wait_idle(Duration::from_millis(1)));
+        let writer =
+            TerminalWriter::start(Slow { allowed, seen }, move || through.send(()).unwrap()).unwrap();
+        assert!(writer.is_idle() && writer.wait_idle(LONG));
+        writer.send(b"one").unwrap();
+        assert!(!writer.is_idle() && !writer.wait_idle(Duration::from_millis(1)));
         allow.send(()).unwrap();
         told.recv_timeout(LONG).unwrap();
-        assert!(outlet.is_idle());
-        outlet.send(b"two").unwrap();
-        outlet.send(b"three").unwrap();
+        assert!(writer.is_idle());
+        writer.send(b"two").unwrap();
+        writer.send(b"three").unwrap();
         allow.send(()).unwrap();
         allow.send(()).unwrap();
-        assert!(outlet.wait_idle(LONG));
+        assert!(writer.wait_idle(LONG));
         assert_eq!(screen.try_iter().collect::<Vec<_>>().concat(), b"onetwothree");
     }
 
     #[test]
     fn a_terminal_that_is_gone_is_an_error_at_the_next_frame() {
         let (allow, allowed) = mpsc::channel();
-        let outlet = Outlet::start(Slow { allowed, seen: mpsc::channel().0 }, || {}).unwrap();
+        let writer = TerminalWriter::start(Slow { allowed, seen: mpsc::channel().0 }, || {}).unwrap();
         drop(allow);
-        outlet.send(b"one").unwrap();
-        assert!(outlet.wait_idle(LONG));
-        assert_eq!(outlet.send(b"two").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        writer.send(b"one").unwrap();
+        assert!(writer.wait_idle(LONG));
+        assert_eq!(writer.send(b"two").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 }

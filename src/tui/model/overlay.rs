@@ -20,7 +20,7 @@ impl Pane {
 
 /// What lies over the panes and takes the keys.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Layer {
+pub(crate) enum Overlay {
     /// The method picker with its cursor.
     Methods(usize),
     /// The prepared prompts with their cursor.

@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 
 use crate::{
-    cli::{color, own, printer::PrintError, progress::Progress, session::SessionFile},
+    cli::{color, printer::PrintError, progress::Progress, session::SessionFile, user_methods},
     record::{Event, EventKind, Stage},
 };
 
 /// Tells the events of several runs.
-pub struct Teller<O, E> {
+pub struct Reporter<O, E> {
     /// Takes JSON lines; none where stdout is for the table.
     pub out: Option<O>,
     /// Takes the talk; none to be quiet.
@@ -25,7 +25,7 @@ pub struct Teller<O, E> {
     pub noted: Vec<String>,
 }
 
-impl<O: Write, E: Write> Teller<O, E> {
+impl<O: Write, E: Write> Reporter<O, E> {
     /// Tell one event of the run at this place of so many.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl<O: Write, E: Write> Teller<O, E> {
         }
         match &event.kind {
             EventKind::Started { method, lossless, target, drafter, device, dtype, .. } => {
-                let name = own::label_of(method);
+                let name = user_methods::label_of(method);
                 let mark = if *lossless { "lossless" } else { "lossy" };
                 let with = drafter.as_ref().map(|d| format!(" with {d}")).unwrap_or_default();
                 let (at, total) = place;
@@ -71,7 +71,7 @@ impl<O: Write, E: Write> Teller<O, E> {
     /// Take the progress line away and secure what was kept.
     ///
     /// # Errors
-    /// As [`Teller::event`].
+    /// As [`Reporter::event`].
     pub fn close(&mut self) -> Result<(), PrintError> {
         self.progress.clear();
         match &mut self.session {
@@ -116,7 +116,7 @@ mod tests {
 
     fn tell(events: &[Event], json: bool, talk: bool) -> (String, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut teller = Teller {
+        let mut reporter = Reporter {
             out: json.then_some(&mut out),
             talk: talk.then_some(&mut err),
             progress: Progress::new(false),
@@ -126,7 +126,7 @@ mod tests {
             noted: Vec::new(),
         };
         for event in events {
-            teller.event(event, (2, 5)).unwrap();
+            reporter.event(event, (2, 5)).unwrap();
         }
         (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
     }

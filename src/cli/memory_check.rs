@@ -3,7 +3,7 @@
 use crate::{
     engine::{
         RunRequest,
-        room::{self, Video},
+        memory_check::{self, Video},
     },
     model::ModelSpec,
     record::Failure,
@@ -23,7 +23,8 @@ pub fn check(models: &ModelSpec, request: &RunRequest, ignore: bool) -> Result<(
         let all = probe.frame_count.get();
         let total =
             request.span.map_or(all, |span| all.min((span.seconds() * probe.fps).ceil().max(1.0) as usize));
-        let plan = video::sampling::plan(total, probe.fps, room::rule(models), request.sampling).ok()?;
+        let plan =
+            video::sampling::plan(total, probe.fps, memory_check::rule(models), request.sampling).ok()?;
         Some(Video {
             frames: plan.indices.len(),
             size: (probe.height as usize, probe.width as usize),
@@ -31,5 +32,5 @@ pub fn check(models: &ModelSpec, request: &RunRequest, ignore: bool) -> Result<(
             new_tokens: request.max_new_tokens,
         })
     });
-    room::check(models, video.as_ref())
+    memory_check::check(models, video.as_ref())
 }

@@ -10,25 +10,25 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::{FrameReader, Msg, Wish};
+use super::{FrameReader, FrameRequest, Msg};
 
 /// The wishes for frames, of which only the newest counts.
-pub(crate) struct Film {
+pub(crate) struct FrameLoader {
     reader: Option<FrameReader>,
-    next: Option<Wish>,
+    next: Option<FrameRequest>,
     /// The number of the wish that is being read.
     running: Option<u64>,
     /// The number of the newest wish.
     newest: Arc<AtomicU64>,
 }
 
-impl Film {
+impl FrameLoader {
     pub fn new(reader: Option<FrameReader>) -> Self {
         Self { reader, next: None, running: None, newest: Arc::default() }
     }
 
     /// This is wanted now, or nothing any more.
-    pub fn wish(&mut self, wish: Option<Wish>) {
+    pub fn wish(&mut self, wish: Option<FrameRequest>) {
         self.next = wish;
         self.newest.fetch_add(1, Ordering::Relaxed);
     }
@@ -49,7 +49,7 @@ impl Film {
     pub fn work(
         &mut self,
         messages: mpsc::Sender<Msg>,
-    ) -> Option<(Wish, impl FnOnce() -> Msg + Send + 'static)> {
+    ) -> Option<(FrameRequest, impl FnOnce() -> Msg + Send + 'static)> {
         let reader = self.reader.clone().filter(|_| self.running.is_none())?;
         let wish = self.next.take()?;
         let newest = Arc::clone(&self.newest);
@@ -73,8 +73,8 @@ mod tests {
     use super::*;
     use crate::{tui::testing, video::Frame};
 
-    fn wish(path: &str) -> Wish {
-        Wish { path: path.into(), count: 3, max: (8, 8) }
+    fn wish(path: &str) -> FrameRequest {
+        FrameRequest { path: path.into(), count: 3, max: (8, 8) }
     }
 
     #[test]
@@ -88,22 +88,26 @@ mod tests {
             }
             Ok(())
         });
-        let mut film = Film::new(Some(reader));
-        assert!(film.work(messages.clone()).is_none(), "nothing is wanted");
-        film.wish(Some(wish("a")));
-        let (_, work) = film.work(messages.clone()).unwrap();
+        let mut frame_loader = FrameLoader::new(Some(reader));
+        assert!(frame_loader.work(messages.clone()).is_none(), "nothing is wanted");
+        frame_loader.wish(Some(wish("a")));
+        let (_, work) = frame_loader.work(messages.clone()).unwrap();
         // The same clip again, but asked for anew: what comes for the first wish is not taken for the second.
-        film.wish(None);
-        film.wish(Some(wish("a")));
-        assert!(film.work(messages.clone()).is_none(), "one at a time");
+        frame_loader.wish(None);
+        frame_loader.wish(Some(wish("a")));
+        assert!(frame_loader.work(messages.clone()).is_none(), "one at a time");
         let last = work();
-        assert!(inbox.try_recv().is_err() && film.is_late(&last));
-        film.ended();
-        let last = film.work(messages.clone()).unwrap().1();
+        assert!(inbox.try_recv().is_err() && frame_loader.is_late(&last));
+        frame_loader.ended();
+        let last = frame_loader.work(messages.clone()).unwrap().1();
         let first = inbox.try_recv().unwrap();
         assert!(matches!(&first, Msg::Framed(w, frame) if *w == wish("a") && frame.timestamp_s == 0.0));
-        assert!(!film.is_late(&first) && !film.is_late(&last) && !film.is_late(&Msg::Tick));
-        film.ended();
-        assert!(film.work(messages).is_none(), "it was read");
+        assert!(
+            !frame_loader.is_late(&first)
+                && !frame_loader.is_late(&last)
+                && !frame_loader.is_late(&Msg::Tick)
+        );
+        frame_loader.ended();
+        assert!(frame_loader.work(messages).is_none(), "it was read");
     }
 }

@@ -1,6 +1,6 @@
-//! A team of threads that stay awake during a forward pass.
+//! A pool of threads that stay awake during a forward pass.
 //!
-//! A layer of a small model is some tens of microseconds of work; waking a sleeping thread costs as much. The team's workers
+//! A layer of a small model is some tens of microseconds of work; waking a sleeping thread costs as much. The pool's workers
 //! watch for work for a moment after each job and only then go to sleep, so that the many short jobs of one pass start
 //! at once, and an idle program costs nothing. Jobs are cut into units that whoever is free takes; a worker that comes late
 //! finds the job closed and is not waited for.
@@ -33,26 +33,26 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 /// See the module's text.
-pub struct Team {
+pub struct ThreadPool {
     shared: Arc<Shared>,
     threads: Vec<std::thread::Thread>,
     /// One job at a time, whoever calls.
     turn: Mutex<()>,
 }
 
-impl Team {
-    /// The process's team: as many members as the machine has processors (or `SPECREEL_THREADS`), the caller counted.
-    pub fn global() -> &'static Team {
-        static TEAM: OnceLock<Team> = OnceLock::new();
+impl ThreadPool {
+    /// The process's pool: as many members as the machine has processors (or `SPECREEL_THREADS`), the caller counted.
+    pub fn global() -> &'static ThreadPool {
+        static TEAM: OnceLock<ThreadPool> = OnceLock::new();
         TEAM.get_or_init(|| {
             let asked = std::env::var("SPECREEL_THREADS").ok().and_then(|s| s.parse::<usize>().ok());
             let here = std::thread::available_parallelism().map_or(1, usize::from);
-            Team::new(asked.unwrap_or(here).clamp(1, 64))
+            ThreadPool::new(asked.unwrap_or(here).clamp(1, 64))
         })
     }
 
-    /// A team of `members`, the caller counted. Threads that cannot be started are done without.
-    pub fn new(members: usize) -> Team {
+    /// A pool of `members`, the caller counted. Threads that cannot be started are done without.
+    pub fn new(members: usize) -> ThreadPool {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             next: AtomicUsize::new(0),
@@ -68,7 +68,7 @@ impl Team {
                 thread.spawn(move || worker(&shared, i - 1)).ok().map(|handle| handle.thread().clone())
             })
             .collect();
-        Team { shared, threads, turn: Mutex::new(()) }
+        ThreadPool { shared, threads, turn: Mutex::new(()) }
     }
 
     /// Members, the caller counted.
@@ -175,18 +175,18 @@ fn worker(shared: &Shared, me: usize) {
 
 /// A pointer to output that the units of one job fill at disjoint places.
 #[derive(Clone, Copy)]
-pub struct Shards<'a> {
+pub struct DisjointSliceMut<'a> {
     start: *mut f32,
     len: usize,
     _borrow: std::marker::PhantomData<&'a mut [f32]>,
 }
 
 // SAFETY: all access goes through `slice`, whose contract makes it disjoint.
-unsafe impl Sync for Shards<'_> {}
+unsafe impl Sync for DisjointSliceMut<'_> {}
 // SAFETY: as above.
-unsafe impl Send for Shards<'_> {}
+unsafe impl Send for DisjointSliceMut<'_> {}
 
-impl<'a> Shards<'a> {
+impl<'a> DisjointSliceMut<'a> {
     /// Borrow a slice for the time of a job.
     pub fn new(slice: &'a mut [f32]) -> Self {
         Self { start: slice.as_mut_ptr(), len: slice.len(), _borrow: std::marker::PhantomData }
@@ -222,11 +222,11 @@ mod tests {
 
     #[test]
     fn every_unit_runs_once() {
-        let team = Team::new(3);
+        let pool = ThreadPool::new(3);
         for round in 0..2000 {
             let units = round % 37;
             let counts: Vec<AtomicUsize> = (0..units).map(|_| AtomicUsize::new(0)).collect();
-            team.run(units, &|u| {
+            pool.run(units, &|u| {
                 counts[u].fetch_add(1, Ordering::Relaxed);
             });
             assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1));
@@ -238,13 +238,13 @@ mod tests {
 
     #[test]
     fn a_panic_reaches_the_caller_and_the_team_lives_on() {
-        let team = Team::new(2);
+        let pool = ThreadPool::new(2);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            team.run(8, &|u| assert!(u != 5, "on purpose"));
+            pool.run(8, &|u| assert!(u != 5, "on purpose"));
         }));
         assert!(caught.is_err());
         let sum = AtomicUsize::new(0);
-        team.run(10, &|u| {
+        pool.run(10, &|u| {
             sum.fetch_add(u, Ordering::Relaxed);
         });
         assert_eq!(sum.load(Ordering::Relaxed), 45);

@@ -6,12 +6,12 @@ use crate::video::Frame;
 
 /// All pictures that are kept together stay below this many bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// More reels than this are not kept, however small they are.
+/// More strips than this are not kept, however small they are.
 const MAX_REELS: usize = 64;
 
 /// Frames that somebody wants to see: so many of a clip, evenly spread, none larger than this.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct FrameRequest {
     /// The clip.
     pub path: PathBuf,
     /// How many frames; one is from a little after the beginning.
@@ -22,14 +22,14 @@ pub struct Wish {
 
 /// The frames of one wish, as far as they are read.
 #[derive(Clone, Debug)]
-pub(crate) struct Reel {
-    pub wish: Wish,
+pub(crate) struct FrameStrip {
+    pub wish: FrameRequest,
     pub frames: Vec<Arc<Frame>>,
     /// All were read, or this is wrong. None while they come.
     pub ended: Option<Result<(), String>>,
 }
 
-impl Reel {
+impl FrameStrip {
     /// The frame that is shown at this time, in seconds: the last one that is not after it.
     pub fn at(&self, seconds: f64) -> Option<&Arc<Frame>> {
         // A frame's own time, come back through a clock, may be a hair too small.
@@ -42,54 +42,54 @@ impl Reel {
     }
 }
 
-/// The reels that are kept, the newest last.
+/// The strips that are kept, the newest last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reels {
-    kept: VecDeque<Reel>,
+    kept: VecDeque<FrameStrip>,
     /// What is being read.
-    pub reading: Option<Wish>,
+    pub reading: Option<FrameRequest>,
 }
 
 impl Reels {
-    pub fn get(&self, wish: &Wish) -> Option<&Reel> {
+    pub fn get(&self, wish: &FrameRequest) -> Option<&FrameStrip> {
         self.kept.iter().find(|r| r.wish == *wish)
     }
 
     /// True if nothing is left to be read of it.
-    pub fn has(&self, wish: &Wish) -> bool {
+    pub fn has(&self, wish: &FrameRequest) -> bool {
         self.get(wish).is_some_and(|r| r.ended.is_some())
     }
 
     /// This is read from now on, and nothing else.
-    pub fn begin(&mut self, wish: Option<Wish>) {
+    pub fn begin(&mut self, wish: Option<FrameRequest>) {
         // What was broken off would be read from its beginning again.
         self.kept.retain(|r| r.ended.is_some() && Some(&r.wish) != wish.as_ref());
         if let Some(wish) = &wish {
             self.kept.drain(..self.kept.len().saturating_sub(MAX_REELS));
-            self.kept.push_back(Reel { wish: wish.clone(), frames: Vec::new(), ended: None });
+            self.kept.push_back(FrameStrip { wish: wish.clone(), frames: Vec::new(), ended: None });
         }
         self.reading = wish;
     }
 
     /// A frame came; one that nobody waits for any more is dropped.
-    pub fn add(&mut self, wish: &Wish, frame: Arc<Frame>) {
-        if let Some(reel) = self.open(wish) {
-            reel.frames.push(frame);
-            while self.kept.len() > 1 && self.kept.iter().map(Reel::bytes).sum::<usize>() > MAX_BYTES {
+    pub fn add(&mut self, wish: &FrameRequest, frame: Arc<Frame>) {
+        if let Some(strip) = self.open(wish) {
+            strip.frames.push(frame);
+            while self.kept.len() > 1 && self.kept.iter().map(FrameStrip::bytes).sum::<usize>() > MAX_BYTES {
                 self.kept.pop_front();
             }
         }
     }
 
     /// No more frames come.
-    pub fn end(&mut self, wish: &Wish, outcome: Result<(), String>) {
-        if let Some(reel) = self.open(wish) {
-            reel.ended = Some(outcome);
+    pub fn end(&mut self, wish: &FrameRequest, outcome: Result<(), String>) {
+        if let Some(strip) = self.open(wish) {
+            strip.ended = Some(outcome);
             self.reading = None;
         }
     }
 
-    fn open(&mut self, wish: &Wish) -> Option<&mut Reel> {
+    fn open(&mut self, wish: &FrameRequest) -> Option<&mut FrameStrip> {
         let reading = self.reading.as_ref() == Some(wish);
         self.kept.back_mut().filter(|r| reading && r.wish == *wish && r.ended.is_none())
     }
@@ -100,45 +100,45 @@ mod tests {
     use super::*;
     use crate::tui::testing;
 
-    fn wish(path: &str, count: usize) -> Wish {
-        Wish { path: path.into(), count, max: (64, 64) }
+    fn wish(path: &str, count: usize) -> FrameRequest {
+        FrameRequest { path: path.into(), count, max: (64, 64) }
     }
 
     #[test]
     fn only_what_is_waited_for_is_kept() {
-        let mut reels = Reels::default();
-        reels.begin(Some(wish("a", 2)));
-        reels.add(&wish("a", 2), testing::frame(0.0, 4, 4));
-        reels.begin(Some(wish("b", 2)));
-        assert!(reels.get(&wish("a", 2)).is_none(), "it was broken off");
-        reels.add(&wish("a", 2), testing::frame(1.0, 4, 4));
-        reels.end(&wish("a", 2), Ok(()));
-        assert!(reels.get(&wish("a", 2)).is_none() && reels.reading == Some(wish("b", 2)));
-        reels.add(&wish("b", 2), testing::frame(0.0, 4, 4));
-        assert!(!reels.has(&wish("b", 2)));
-        reels.end(&wish("b", 2), Ok(()));
-        assert!(reels.has(&wish("b", 2)) && reels.reading.is_none());
+        let mut strips = Reels::default();
+        strips.begin(Some(wish("a", 2)));
+        strips.add(&wish("a", 2), testing::frame(0.0, 4, 4));
+        strips.begin(Some(wish("b", 2)));
+        assert!(strips.get(&wish("a", 2)).is_none(), "it was broken off");
+        strips.add(&wish("a", 2), testing::frame(1.0, 4, 4));
+        strips.end(&wish("a", 2), Ok(()));
+        assert!(strips.get(&wish("a", 2)).is_none() && strips.reading == Some(wish("b", 2)));
+        strips.add(&wish("b", 2), testing::frame(0.0, 4, 4));
+        assert!(!strips.has(&wish("b", 2)));
+        strips.end(&wish("b", 2), Ok(()));
+        assert!(strips.has(&wish("b", 2)) && strips.reading.is_none());
     }
 
     #[test]
     fn the_oldest_go_when_there_are_too_many_bytes() {
-        let mut reels = Reels::default();
+        let mut strips = Reels::default();
         for name in ["a", "b", "c"] {
-            reels.begin(Some(wish(name, 1)));
+            strips.begin(Some(wish(name, 1)));
             // 30 MB each.
-            reels.add(&wish(name, 1), testing::frame(0.0, 5000, 2000));
-            reels.end(&wish(name, 1), Ok(()));
+            strips.add(&wish(name, 1), testing::frame(0.0, 5000, 2000));
+            strips.end(&wish(name, 1), Ok(()));
         }
-        let kept = ["a", "b", "c"].map(|name| reels.has(&wish(name, 1)));
+        let kept = ["a", "b", "c"].map(|name| strips.has(&wish(name, 1)));
         assert_eq!(kept, [false, true, true]);
     }
 
     #[test]
     fn a_time_shows_the_frame_before_it() {
         let frames = vec![testing::frame(0.0, 1, 1), testing::frame(1.5, 1, 1)];
-        let reel = Reel { wish: wish("a", 2), frames, ended: None };
-        let at = |seconds| reel.at(seconds).unwrap().timestamp_s;
+        let strip = FrameStrip { wish: wish("a", 2), frames, ended: None };
+        let at = |seconds| strip.at(seconds).unwrap().timestamp_s;
         assert_eq!([at(-1.0), at(1.49), at(1.5), at(9.0)], [0.0, 0.0, 1.5, 1.5]);
-        assert!(Reel { frames: vec![], ..reel.clone() }.at(0.0).is_none());
+        assert!(FrameStrip { frames: vec![], ..strip.clone() }.at(0.0).is_none());
     }
 }

@@ -1,0 +1,391 @@
+//! [`RunLog`]: one run put together from its events. This is the only place that folds the event stream; every face (command
+//! line, studio, comparison, saved runs, exports) reads a `RunLog`, so they cannot disagree about what happened.
+//!
+//! A log keeps text as the models wrote it. Whoever shows it escapes it for its own medium.
+
+use std::ops::Range;
+
+use super::{Event, EventKind, Failure, Segment, Span, Stage, Stats, Step, StopReason, Token, Turn, Verdict};
+
+/// How far a run is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum RunState {
+    /// No event of it has arrived.
+    #[default]
+    Waiting,
+    /// It has started.
+    Running,
+    /// It ended normally, or was cancelled.
+    Done(StopReason),
+    /// It failed.
+    Failed(Failure),
+    /// Its recording ends before its last event ([`RunLog::cut_off`]).
+    CutOff,
+}
+
+/// What the `started` event says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Started {
+    /// The method, whole, as its TOML file would say it.
+    pub method: serde_json::Value,
+    /// True if the method emits exactly what autoregressive decoding would.
+    pub lossless: bool,
+    /// Name of the target.
+    pub target: String,
+    /// Name of the drafter; none for methods without one.
+    pub drafter: Option<String>,
+    /// Device in words.
+    pub device: String,
+    /// Weight type of the language models.
+    pub dtype: String,
+    /// The video.
+    pub video: String,
+    /// The prompt.
+    pub prompt: String,
+    /// Earlier questions about the same clip, and their answers.
+    pub before: Vec<Turn>,
+    /// The part of the video that the run is about; none is all of it.
+    pub span: Option<Span>,
+    /// Which piece of the video that part is, where it is captioned piece by piece.
+    pub segment: Option<Segment>,
+}
+
+impl Started {
+    /// True if the target drafts for itself.
+    pub fn is_self_drafting(&self) -> bool {
+        self.method["drafter"]["kind"] == "self"
+    }
+}
+
+/// What the `prompt` event says about what the models see.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PromptSeen {
+    /// Time stamps of the sampled frames, in seconds.
+    pub frames: Vec<f64>,
+    /// Visual tokens as time × rows × columns.
+    pub grid: [usize; 3],
+    /// Number of visual tokens of the target.
+    pub visual_tokens: usize,
+    /// Indices of the visual tokens that the drafter sees; none if it sees all.
+    pub kept: Option<Vec<u32>>,
+    /// The score of every visual token, where the drafter's were chosen by score.
+    pub scores: Option<Vec<f32>>,
+    /// True if the target's prefill was kept from an earlier run.
+    pub reused: bool,
+}
+
+/// A piece of the caption's text, and the tokens that made it together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chunk {
+    /// The text; never empty. The first chunk has no leading space: that space belongs to the end of the prompt.
+    pub text: String,
+    /// The least strict verdict of its tokens ([`Verdict::least_strict`]).
+    pub verdict: Verdict,
+    /// Numbers of its first token and of the one after its last, counted over the run.
+    pub tokens: Range<usize>,
+    /// Number of the token that has this verdict; none where the text came from no step (see [`RunLog::apply`]).
+    pub deciding: Option<usize>,
+}
+
+/// A token and its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    /// Its step.
+    pub step: &'a Step,
+    /// Its index among the step's tokens.
+    pub at: usize,
+    /// The token.
+    pub token: &'a Token,
+}
+
+/// What one event added to a log: ranges of [`RunLog::chunks`] and [`RunLog::notes`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Added {
+    /// New chunks.
+    pub chunks: Range<usize>,
+    /// New notes.
+    pub notes: Range<usize>,
+}
+
+/// Tokens whose text has not appeared yet: a character whose bytes are spread over several tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pending {
+    first: usize,
+    deciding: usize,
+    verdict: Verdict,
+}
+
+/// One run as its events tell it. Feed it every event; those of other runs are ignored, those of run 0 (loading models) only
+/// add notes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunLog {
+    run: u64,
+    started: Option<Started>,
+    state: RunState,
+    stage: Option<(Stage, u64, u64)>,
+    prompt: Option<PromptSeen>,
+    notes: Vec<String>,
+    steps: Vec<Step>,
+    chunks: Vec<Chunk>,
+    pending: Option<Pending>,
+    tokens: usize,
+    text: String,
+    ids: Vec<u32>,
+    stats: Stats,
+}
+
+impl RunLog {
+    /// The log of a run of which no event has arrived.
+    pub fn new(run: u64) -> Self {
+        Self { run, ..Self::default() }
+    }
+
+    /// Take in an event. After the run's end nothing changes any more.
+    ///
+    /// Bytes that never become a character appear only in the whole text of the `done` event; they become a last chunk, whose
+    /// verdict is that of the tokens still waiting for text, or `plain`.
+    pub fn apply(&mut self, event: &Event) -> Added {
+        let (chunks, notes) = (self.chunks.len(), self.notes.len());
+        if (event.run == self.run || event.run == 0) && !self.is_over() {
+            self.fold(event);
+        }
+        Added { chunks: chunks..self.chunks.len(), notes: notes..self.notes.len() }
+    }
+
+    fn fold(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::Ready { notes, .. } => self.note(notes),
+            EventKind::Failed(failure) => self.state = RunState::Failed(failure.clone()),
+            EventKind::Stage { stage, done, total } => self.stage = Some((*stage, *done, *total)),
+            _ if event.run != self.run => {}
+            EventKind::Started {
+                method,
+                lossless,
+                target,
+                drafter,
+                device,
+                dtype,
+                video,
+                prompt,
+                before,
+                span,
+                segment,
+            } => {
+                self.state = RunState::Running;
+                self.started = Some(Started {
+                    method: method.clone(),
+                    lossless: *lossless,
+                    target: target.clone(),
+                    drafter: drafter.clone(),
+                    device: device.clone(),
+                    dtype: dtype.clone(),
+                    video: video.clone(),
+                    prompt: prompt.clone(),
+                    before: before.clone(),
+                    span: *span,
+                    segment: *segment,
+                });
+            }
+            EventKind::Prompt { frames, grid, visual_tokens, kept, scores, reused, notes, .. } => {
+                self.note(notes);
+                self.prompt = Some(PromptSeen {
+                    frames: frames.clone(),
+                    grid: *grid,
+                    visual_tokens: *visual_tokens,
+                    kept: kept.clone(),
+                    scores: scores.clone(),
+                    reused: *reused,
+                });
+            }
+            EventKind::Step(step) => self.step(step),
+            EventKind::Done { reason, text, ids, stats } => {
+                self.rest(text);
+                self.state = RunState::Done(*reason);
+                self.text.clone_from(text);
+                self.ids.clone_from(ids);
+                self.stats = (**stats).clone();
+            }
+        }
+    }
+
+    fn note(&mut self, notes: &[String]) {
+        for note in notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        for token in &step.tokens {
+            let number = self.tokens;
+            self.tokens += 1;
+            let own = Pending { first: number, deciding: number, verdict: token.verdict };
+            let merged = match self.pending.take() {
+                None => own,
+                Some(before) if Verdict::least_strict(before.verdict, own.verdict) == before.verdict => {
+                    before
+                }
+                Some(before) => Pending { first: before.first, ..own },
+            };
+            if token.text.is_empty() {
+                self.pending = Some(merged);
+            } else {
+                self.push(&token.text, merged, Some(merged.deciding));
+            }
+        }
+        self.stats.add(step);
+        self.steps.push(step.clone());
+    }
+
+    fn push(&mut self, text: &str, from: Pending, deciding: Option<usize>) {
+        let text = if self.chunks.is_empty() { text.trim_start() } else { text };
+        if !text.is_empty() {
+            self.chunks.push(Chunk {
+                text: text.to_owned(),
+                verdict: from.verdict,
+                tokens: from.first..self.tokens,
+                deciding,
+            });
+        }
+    }
+
+    fn rest(&mut self, whole: &str) {
+        let shown = self.shown();
+        let Some(rest) = whole.trim_start().strip_prefix(shown.as_str()).filter(|rest| !rest.is_empty())
+        else {
+            return;
+        };
+        let pending = self.pending.take();
+        let deciding = pending.map(|pending| pending.deciding);
+        let from = pending.unwrap_or(Pending { first: self.tokens, deciding: 0, verdict: Verdict::Plain });
+        self.push(rest, from, deciding);
+    }
+
+    /// Note that nothing more will come: a recording ended before the run did.
+    pub fn cut_off(&mut self) {
+        if !self.is_over() {
+            self.state = RunState::CutOff;
+        }
+    }
+
+    /// The run's number.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// What the run is about; none until it has started.
+    pub fn started(&self) -> Option<&Started> {
+        self.started.as_ref()
+    }
+
+    /// How far it is.
+    pub fn state(&self) -> &RunState {
+        &self.state
+    }
+
+    /// The stage that was reported last, with units done and in total (0 where unknown).
+    pub fn stage(&self) -> Option<(Stage, u64, u64)> {
+        self.stage
+    }
+
+    /// What the models see of the video; none until it is known.
+    pub fn prompt(&self) -> Option<&PromptSeen> {
+        self.prompt.as_ref()
+    }
+
+    /// What to know about models and video, each once, in the order in which it was said.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The steps so far.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The caption so far, in pieces of one verdict.
+    pub fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// The caption so far.
+    pub fn shown(&self) -> String {
+        self.chunks.iter().map(|chunk| chunk.text.as_str()).collect()
+    }
+
+    /// The whole caption as the `done` event gave it; empty before.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// All emitted ids as the `done` event gave them; empty before.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// Counted from the steps while the run goes on; the engine's own figures once it is done.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Change the figures: a speedup against a baseline that another run gave.
+    pub fn stats_mut(&mut self) -> &mut Stats {
+        &mut self.stats
+    }
+
+    /// Tokens so far.
+    pub fn token_count(&self) -> usize {
+        self.tokens
+    }
+
+    /// True once no event can change anything.
+    pub fn is_over(&self) -> bool {
+        !matches!(self.state, RunState::Waiting | RunState::Running)
+    }
+
+    /// True if it came to its own end: its figures and its text are complete.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.state, RunState::Done(StopReason::Eos | StopReason::Length))
+    }
+
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<&Failure> {
+        match &self.state {
+            RunState::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// The token of this number, counted over the run from 0.
+    pub fn token(&self, number: usize) -> Option<Placed<'_>> {
+        let mut at = number;
+        for step in &self.steps {
+            match step.tokens.get(at) {
+                Some(token) => return Some(Placed { step, at, token }),
+                None => at -= step.tokens.len(),
+            }
+        }
+        None
+    }
+
+    /// All tokens in order.
+    pub fn tokens(&self) -> impl Iterator<Item = &Token> {
+        self.steps.iter().flat_map(|step| &step.tokens)
+    }
+
+    /// The visual tokens that a token resembles most, with cosine similarities: reported with it, or, for the last token of a
+    /// step, by the next step ([`Step::root_looks`]).
+    pub fn looks(&self, number: usize) -> &[(u32, f32)] {
+        let Some(placed) = self.token(number) else { return &[] };
+        if !placed.token.looks.is_empty() || placed.at + 1 < placed.step.tokens.len() {
+            return &placed.token.looks;
+        }
+        let next = self.steps.iter().skip_while(|step| !std::ptr::eq(*step, placed.step)).nth(1);
+        next.map_or(&[], |step| &step.root_looks)
+    }
+}
+
+#[cfg(test)]
+#[path = "log_tests.rs"]
+mod tests;

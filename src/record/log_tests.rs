@@ -1,0 +1,113 @@
+use super::*;
+use crate::record::FailureClass;
+
+fn step(tokens: &[(&str, Verdict)]) -> EventKind {
+    EventKind::Step(Step {
+        index: 0,
+        drafted: vec![],
+        parents: vec![],
+        path: vec![],
+        drafted_text: vec![],
+        judged: tokens.len(),
+        accepted: tokens.iter().filter(|(_, verdict)| verdict.is_accepted_draft()).count(),
+        tokens: tokens.iter().map(|(text, verdict)| Token::new(1, *text, *verdict)).collect(),
+        root_looks: Vec::new(),
+        draft_ms: 1.0,
+        verify_ms: 1.0,
+        other_ms: 0.0,
+    })
+}
+
+fn done(reason: StopReason, text: &str) -> EventKind {
+    EventKind::Done { reason, text: text.into(), ids: vec![1], stats: Box::default() }
+}
+
+fn log(kinds: impl IntoIterator<Item = EventKind>) -> RunLog {
+    let mut log = RunLog::new(1);
+    for kind in kinds {
+        log.apply(&Event::new(1, kind));
+    }
+    log
+}
+
+fn chunks(log: &RunLog) -> Vec<(&str, Verdict, Range<usize>)> {
+    log.chunks().iter().map(|c| (c.text.as_str(), c.verdict, c.tokens.clone())).collect()
+}
+
+#[test]
+fn a_character_of_several_tokens_takes_the_least_strict_verdict() {
+    use Verdict::*;
+    let tokens = [(" ", Plain), (" A", Exact), ("", Shifted), ("", Exact), ("é", Corrected), ("s", Exact)];
+    let whole = log([step(&tokens)]);
+    assert_eq!(chunks(&whole), [("A", Exact, 1..2), ("é", Shifted, 2..5), ("s", Exact, 5..6)]);
+    assert_eq!(whole.chunks()[1].deciding, Some(2));
+    // Where the steps are cut makes no difference.
+    for cut in 0..=tokens.len() {
+        let parts = log([step(&tokens[..cut]), step(&tokens[cut..])]);
+        assert_eq!(parts.chunks(), whole.chunks(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn what_an_event_added_is_reported() {
+    let mut log = RunLog::new(1);
+    let event = Event::new(1, step(&[("A", Verdict::Exact), (" b", Verdict::Bonus)]));
+    assert_eq!(log.apply(&event).chunks, 0..2);
+    assert_eq!(log.apply(&event).chunks, 2..4);
+    assert_eq!(log.apply(&Event::new(2, step(&[("x", Verdict::Exact)]))).chunks, 4..4, "another run's event");
+    assert_eq!((log.token_count(), log.stats().emitted), (4, 4));
+}
+
+#[test]
+fn bytes_without_a_character_appear_at_the_end() {
+    use Verdict::*;
+    let ended = log([step(&[("A", Exact), ("", Loosened)]), done(StopReason::Length, " A\u{fffd}")]);
+    assert_eq!(chunks(&ended), [("A", Exact, 0..1), ("\u{fffd}", Loosened, 1..2)]);
+    let silent = log([done(StopReason::Eos, " A b")]);
+    assert_eq!(chunks(&silent), [("A b", Plain, 0..0)]);
+    assert_eq!(silent.chunks()[0].deciding, None);
+}
+
+#[test]
+fn notes_of_models_and_video_are_kept_once() {
+    let ready = |notes: &[&str]| EventKind::Ready {
+        target: "t".into(),
+        drafter: None,
+        device: "cpu".into(),
+        dtype: "f32".into(),
+        notes: notes.iter().map(|n| (*n).into()).collect(),
+    };
+    let mut log = RunLog::new(1);
+    assert_eq!(log.apply(&Event::new(0, ready(&["a", "b"]))).notes, 0..2);
+    assert_eq!(log.apply(&Event::new(0, ready(&["b", "c"]))).notes, 2..3);
+    assert_eq!((log.notes().len(), log.state()), (3, &RunState::Waiting));
+}
+
+#[test]
+fn nothing_changes_after_the_end() {
+    let failure = Failure { class: FailureClass::Memory, error: "too large".into(), hint: None };
+    let mut ended = log([done(StopReason::Cancelled, "")]);
+    assert!(!ended.is_finished() && ended.is_over() && ended.failure().is_none());
+    ended.apply(&Event::new(1, EventKind::Failed(failure.clone())));
+    ended.cut_off();
+    assert_eq!(ended.state(), &RunState::Done(StopReason::Cancelled));
+    let failed = log([EventKind::Failed(failure.clone())]);
+    assert_eq!((failed.failure(), failed.is_finished()), (Some(&failure), false));
+    let mut torn = log([step(&[("A", Verdict::Exact)])]);
+    torn.cut_off();
+    assert_eq!(torn.state(), &RunState::CutOff);
+}
+
+#[test]
+fn looks_of_a_steps_last_token_come_with_the_next_step() {
+    let EventKind::Step(mut first) = step(&[("A", Verdict::Exact), ("b", Verdict::Corrected)]) else {
+        panic!()
+    };
+    first.tokens[0].looks = vec![(4, 0.5)];
+    let mut second = first.clone();
+    second.root_looks = vec![(7, 0.9)];
+    let log = log([EventKind::Step(first), EventKind::Step(second)]);
+    assert_eq!((log.looks(0), log.looks(1)), (&[(4, 0.5)][..], &[(7, 0.9)][..]));
+    assert!(log.looks(3).is_empty() && log.looks(99).is_empty());
+    assert_eq!((log.token(3).unwrap().at, log.token(4).is_none()), (1, true));
+}
