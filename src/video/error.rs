@@ -157,7 +157,9 @@ impl Error {
             Error::Empty(_) | Error::Damaged { .. } | Error::NothingDecoded { .. } => {
                 "copy or download the file again; it may have been cut short on its way"
             }
-            Error::Unreadable { source, .. } if source.raw_os_error() == Some(libc::ELOOP) => {
+            Error::Unreadable { source, .. }
+                if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) =>
+            {
                 "a link there leads back to itself; name the file itself"
             }
             Error::Unreadable { .. } => "check the file's permissions",
