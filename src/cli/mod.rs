@@ -42,6 +42,7 @@ mod suggest;
 pub mod terminal;
 mod train;
 mod user_methods;
+mod values;
 
 use std::ffi::OsString;
 
@@ -89,11 +90,11 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
             | Command::Doctor(_),
         ) => config::Config::default(),
         // This takes only folders from it, and works without.
-        Some(Command::Models(_)) => config::Config::load().unwrap_or_else(|failure| {
+        Some(Command::Models(_)) => config::load().unwrap_or_else(|failure| {
             tell!("warning: {}", color::plain(&failure.error));
             config::Config::default()
         }),
-        _ => config::Config::load()?,
+        _ => config::load()?,
     };
     if !matches!(cli.command, Some(Command::Completions { .. } | Command::Man)) {
         interrupt::descriptors()?;

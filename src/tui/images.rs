@@ -2,26 +2,7 @@
 
 use super::{ColorDepth, question::Answers};
 
-/// A way to draw pictures.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema, clap::ValueEnum,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum ImageProtocol {
-    /// The best one that the terminal is known to have
-    #[default]
-    Auto,
-    /// kitty, Ghostty
-    Kitty,
-    /// iTerm2, WezTerm, and others that took its protocol over
-    Iterm2,
-    /// Sixels
-    Sixel,
-    /// Two pixels in each character, in true colours or 256
-    Halfblocks,
-    /// No pictures
-    None,
-}
+pub use crate::client::ImageProtocol;
 
 /// Terminals that draw kitty's pictures where placeholder characters stand. Others know the protocol, but not those.
 const KITTY: [&str; 2] = ["kitty", "ghostty"];

@@ -31,7 +31,7 @@ use self::{
 };
 use super::{End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime};
 use crate::{
-    client::Client,
+    client::{Client, Settings},
     record::{Failure, FailureClass, Trial},
     scenes::world::TRAINING_SEEDS,
 };
@@ -43,7 +43,7 @@ const FIRST_SEED: u64 = 1000;
 pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     args.check()?;
     let run = &args.run;
-    let models = resolve::models(run.target.as_deref(), run.drafter.as_deref(), run, config)?;
+    let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
     if args.suite == Suite::Step {
         let mut lines = lines(&args)?;
         return step::run(&args, &models, &mut lines);
@@ -54,7 +54,8 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     // The request of the baseline; every run has its own clip and method.
     args.run.method = Some(BASELINE.into());
     args.run.set.clear();
-    let base = resolve::request(Default::default(), &args.run, config, &models)?;
+    let settings = Settings::merge(args.run.layer(), config);
+    let base = resolve::request(Default::default(), &args.run, &settings, &models)?;
     let svg = args.svg.as_deref().map(|path| ResultFile::create(path, "--svg", args.force)).transpose()?;
     let lines = lines(&args)?;
     if !plan.skipped.is_empty() {

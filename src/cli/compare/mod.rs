@@ -35,7 +35,7 @@ use super::{
     session::SessionFile, terminal,
 };
 use crate::{
-    client::{Client, GRACE},
+    client::{Client, GRACE, Settings},
     engine::RunRequest,
     record::{Comparison, Failure, RunRecord},
     speculate::{Acceptance, Method},
@@ -48,7 +48,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         let hint = format!("write --methods {method}");
         return Err(choose::usage("compare takes --methods, not --method".into(), &hint).into());
     }
-    let models = resolve::models(run.target.as_deref(), run.drafter.as_deref(), &run, config)?;
+    let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
     let chosen = choose::methods(methods.as_deref(), &mem::take(&mut run.set), &models)?;
     // The request but for its method, which is another one in every run.
     run.method = Some("autoregressive".into());

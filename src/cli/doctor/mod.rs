@@ -6,7 +6,13 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
-use super::{End, args::DoctorArgs, color, config::Config, terminal};
+use super::{
+    End,
+    args::DoctorArgs,
+    color,
+    config::{self, Config},
+    terminal,
+};
 
 /// How a finding stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -49,7 +55,7 @@ impl Finding {
 
 /// Look at everything. Exit code 0 if captions can be written, 3 if something that they need does not work.
 pub fn run(args: &DoctorArgs) -> Result<i32, End> {
-    let config = Config::load();
+    let config = config::load();
     let mut findings = checks::build();
     findings.extend(checks::ffmpeg());
     findings.extend(checks::terminal());
