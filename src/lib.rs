@@ -1,17 +1,18 @@
-//! specreel captions videos on your own machine with Video-LLMs, makes them faster with speculative decoding, and shows for
-//! every token how it was verified.
+//! specreel captions videos locally with Video-LLMs, speeds them up with speculative decoding, and shows for every token how it
+//! was verified.
 //!
-//! The house has five floors; a memory_check may use only rooms on floors below its own.
+//! The modules are arranged in floors; a module uses only modules on floors below its own.
 //!
-//! | floor | rooms | what they own |
+//! | floor | modules | contents |
 //! |---|---|---|
-//! | 5 | [`cli`], [`tui`] | faces: arguments and plain text; the terminal studio |
-//! | 4 | [`engine`], [`train`] | the thread that owns device, models and caches; drafters made on this machine |
+//! | 6 | [`cli`], [`tui`] | the command line; the terminal studio |
+//! | 5 | [`client`], [`present`], [`train`] | one way to use the engine; one way to show results; training of draft heads |
+//! | 4 | [`engine`] | the thread that owns device, models and caches |
 //! | 3 | [`speculate`] | how tokens are drafted, verified and accepted; methods as data |
-//! | 2 | [`model`], [`video`], [`scenes`] | checkpoints and forward passes; files to frames; the synthetic demo world |
-//! | 1 | [`record`], [`chart`] | what happened, as data: verdicts, steps, statistics, comparisons, events; pictures of numbers |
+//! | 2 | [`model`], [`video`], [`scenes`] | checkpoints and forward passes; files to frames; synthetic clips with known facts |
+//! | 1 | [`record`], [`chart`] | verdicts, steps, statistics, events and their only fold; charts |
 //!
-//! Beside the floors stands [`assets`]: the embedded demo.
+//! [`assets`] holds the embedded demo and presets.
 
 pub mod assets;
 pub mod chart;

@@ -66,7 +66,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
     };
     let json = cli.json();
     let log = log::start();
-    panic::watch(log.is_some());
+    panic::install_hook(log.is_some());
     let outcome = panic::caught(|| dispatch(cli, run_studio)).unwrap_or_else(|failure| Err(failure.into()));
     outcome.unwrap_or_else(|end| match end {
         End::Failed(failure) => report::failure(&failure, json),

@@ -1,5 +1,5 @@
 //! The one way to use an engine: [`Client`] sends commands, cancels runs and receives events; [`Client::follow`] is the one loop
-//! that watches a run. The command line and the studio both stand on it; it knows neither of them, and no argument parser.
+//! that watches a run. The command line and the studio both use it; it knows neither of them, nor an argument parser.
 //!
 //! * A [`Sink`] sees every event after the [`RunLog`](crate::record::RunLog) has taken it in; printing, JSON lines and session
 //!   files are sinks.

@@ -1,7 +1,7 @@
-//! `specreel inspect`: what the drafter sees of a clip, as a picture, as text or as JSON.
+//! `specreel inspect`: the visual tokens that the drafter sees, as a picture, as text or as JSON.
 //!
-//! A run is sent to the engine as for a caption and watched (`watch`) until its `prompt` event says which visual tokens the
-//! drafter sees and how all of them scored (`sight`, `summary`). Text is `text` and `map`. The picture decodes the frames
+//! A run is sent to the engine as for a caption and followed (`watch`) until its `prompt` event says which visual tokens the
+//! drafter sees and their scores (`sight`, `summary`). Text is `text` and `map`. The picture decodes the frames
 //! once more (`stills`) and is drawn by `picture`, with `panel` for a frame, `layout` for the places, and `colors` and `font`.
 
 mod args;
@@ -67,7 +67,7 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
         notes.iter().for_each(|note| tell!("note: {}", color::plain(note)));
     }
     let Some(sight) = Sight::of(&watched.prompt.kind) else {
-        return Err(internal("the engine said nothing about the prompt".into()).into());
+        return Err(internal("the engine sent no prompt event".into()).into());
     };
 
     let context = request.method.context.describe();

@@ -173,12 +173,9 @@ impl Shard {
     /// The mapped pages of these bytes are not needed soon: what was read has been put elsewhere.
     fn forget(&self, bytes: Range<usize>) {
         // SAFETY: the mapping is of a file and read-only; pages that are touched again are read from it again.
-        #[cfg(unix)]
         let _ = unsafe {
             self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, bytes.start, bytes.len())
         };
-        #[cfg(not(unix))]
-        let _ = bytes;
     }
 }
 

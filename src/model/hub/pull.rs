@@ -296,14 +296,6 @@ fn link(blob: &Path, dir: &Path, name: &str) -> Result<(), HubError> {
     if fs::symlink_metadata(&path).is_ok() {
         fs::remove_file(&path).map_err(|e| HubError::io(&path, e))?;
     }
-    let made = {
-        #[cfg(unix)]
-        {
-            let blob = Path::new("../../blobs").join(blob.file_name().unwrap_or_default());
-            std::os::unix::fs::symlink(blob, &path)
-        }
-        #[cfg(not(unix))]
-        fs::copy(blob, &path).map(|_| ())
-    };
-    made.map_err(|e| HubError::io(&path, e))
+    let blob = Path::new("../../blobs").join(blob.file_name().unwrap_or_default());
+    std::os::unix::fs::symlink(blob, &path).map_err(|e| HubError::io(&path, e))
 }
