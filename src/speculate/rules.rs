@@ -70,8 +70,8 @@ impl<'a> GenerationInputs<'a> {
 
     /// What a verify pass has to tap for this rule.
     pub(super) fn taps(&self, needs: Needs) -> Taps {
-        let watch = needs.gaze.then(|| AttentionProbe { span: self.span.clone(), by_head: false });
-        Taps { watch, ..Taps::default() }
+        let probe = needs.gaze.then(|| AttentionProbe { span: self.span.clone(), by_head: false });
+        Taps { probe, ..Taps::default() }
     }
 }
 

@@ -23,7 +23,7 @@ pub fn build() -> Vec<Finding> {
         cpu = cpu.hint("without AVX2 or NEON quantised weights are slow on this processor");
     }
     findings.push(cpu);
-    findings.extend(device::found().into_iter().map(|found| {
+    findings.extend(device::accelerators().into_iter().map(|found| {
         match found.about {
             Ok(about) => Finding::new("Devices", found.name, State::Good, about),
             Err(why) if found.built => Finding::new("Devices", found.name, State::Warn, why)
