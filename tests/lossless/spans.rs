@@ -64,7 +64,7 @@ fn several_spans_are_lossless() {
 /// A drafter that is the target and sees all visual tokens at their positions drafts what the target would write.
 #[test]
 fn a_self_drafter_that_keeps_everything_is_always_right() {
-    let positions = Placing::Original;
+    let (positions, mut accepted) = (Placing::Original, 0);
     for family in FAMILIES {
         let mut bench = bench(family);
         for context in [
@@ -75,9 +75,13 @@ fn a_self_drafter_that_keeps_everything_is_always_right() {
         ] {
             let method = method(Drafter::Target {}, context, 3, Acceptance::Exact {});
             let written = bench.write(&method, GREEDY, 24);
-            assert!(written.judged > 0 && written.accepted == written.judged, "{method:?}");
+            // The last step may be cut short by the end of the text.
+            let (_, steps) = written.steps.split_last().unwrap();
+            assert!(steps.iter().all(|step| step.accepted == 3), "{method:?} {:?}", written.steps);
+            accepted += written.accepted;
         }
     }
+    assert!(accepted > 60, "{accepted}");
 }
 
 #[test]
