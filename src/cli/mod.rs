@@ -40,7 +40,6 @@ pub mod resolve;
 mod scenes;
 pub mod session;
 mod settings;
-mod stats_text;
 mod suggest;
 pub mod terminal;
 mod train;
