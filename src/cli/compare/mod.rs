@@ -21,31 +21,28 @@ mod wrap;
 use std::{
     io::{self, IsTerminal, Write},
     mem,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
 };
 
 use serde::Serialize;
 
 pub use args::CompareArgs;
-use follow::{Ending, Follower};
+use follow::Ending;
 use page_file::PageFile;
 use reporter::Reporter;
 
 use super::{
-    End, Ports, caption, config::Config, interrupt::Interrupt, interrupted, progress::Progress, report,
-    resolve, runtime, session::SessionFile, terminal,
+    End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, report, resolve, runtime,
+    session::SessionFile, terminal,
 };
 use crate::{
-    engine::{Command, RunRequest},
+    client::{Client, GRACE},
+    engine::RunRequest,
     record::{Comparison, Failure, RunRecord},
     speculate::{Acceptance, Method},
 };
 
 /// Compare methods on one video.
-pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     let CompareArgs { video, span, methods, repeat, mut run, output, html } = args;
     if let Some(method) = &run.method {
         let hint = format!("write --methods {method}");
@@ -85,12 +82,11 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
         .collect();
 
     let interrupt = Interrupt::default();
-    let current = Arc::new(AtomicU64::new(1));
-    let (engine, events) = (ports.engine)()?;
-    let (cancelling, which) = (Arc::clone(&engine), Arc::clone(&current));
-    interrupt.listen(move || cancelling.cancel(which.load(Ordering::SeqCst)))?;
+    let mut client = Client::start()?;
+    let remote = client.remote();
+    interrupt.listen(move || remote.cancel_current())?;
     let lines_on_screen = output.json && io::stdout().is_terminal();
-    let reporter = Reporter {
+    let mut reporter = Reporter {
         out: output.json.then(|| io::stdout().lock()),
         talk: (!quiet).then(io::stderr),
         progress: Progress::new(!output.quiet && !lines_on_screen),
@@ -99,21 +95,10 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
         written: 0,
         noted: Vec::new(),
     };
-    if run.ignore_memory {
-        engine.send(Command::IgnoreMemory)?;
-    }
-    engine.send(Command::Load(models))?;
-    let mut follower = Follower {
-        events,
-        engine: engine.as_ref(),
-        reporter,
-        interrupt: &interrupt,
-        current: &current,
-        grace: caption::GRACE,
-    };
-    let runtime = runtime()?;
-    let ending = runtime.block_on(follower.all(requests, &mut runs))?;
-    drop(follower);
+    client.load(models, run.ignore_memory)?;
+    let following = follow::all(&mut client, requests, &mut runs, &mut reporter, &interrupt, GRACE);
+    let ending = runtime()?.block_on(following)?;
+    drop(reporter);
 
     let draws = |method: &Method| method.acceptance == (Acceptance::Sampled {});
     let sampled = request.text.temperature > 0.0 && chosen.methods.iter().any(draws);
