@@ -232,7 +232,11 @@ impl<O: Write, E: Write> Printer<O, E> {
         for at in which {
             let chunk = &self.run().chunks()[at];
             let (verdict, raw) = (chunk.verdict, chunk.text.clone());
-            let text = if self.style.color || self.style.terminal { color::plain(&raw) } else { raw.as_str().into() };
+            let text = if self.style.color || self.style.terminal {
+                color::plain(&raw)
+            } else {
+                raw.as_str().into()
+            };
             if self.style.color {
                 self.paint(&Role::of(verdict).look().sgr(true))?;
             }

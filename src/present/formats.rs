@@ -42,10 +42,7 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         let times = [0.0, 0.04, 0.81, 9.94, 9.96, 999.4, 999.6, 61_000.0, f64::NAN].map(duration);
-        assert_eq!(
-            times,
-            ["0 ms", "0 ms", "0.8 ms", "9.9 ms", "10 ms", "999 ms", "1.0 s", "61.0 s", "–"]
-        );
+        assert_eq!(times, ["0 ms", "0 ms", "0.8 ms", "9.9 ms", "10 ms", "999 ms", "1.0 s", "61.0 s", "–"]);
         assert_eq!((percent(0.125), ratio(1.294)), ("12.5 %".into(), "1.29x".into()));
         assert_eq!((plural(1, "step"), plural(0, "step")), ("1 step".into(), "0 steps".into()));
         assert_eq!(differs_at(12), "differs at token 13");

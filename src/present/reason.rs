@@ -1,7 +1,10 @@
 //! Why a token is in the caption, in words.
 
 use super::{formats::percent, text::clean};
-use crate::record::{RunLog, Token, log::{Chunk, Placed}};
+use crate::record::{
+    RunLog, Token,
+    log::{Chunk, Placed},
+};
 
 /// The reason for a token: that of its verdict, and what is known of this very token.
 pub fn reason(placed: &Placed<'_>) -> String {

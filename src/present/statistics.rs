@@ -177,8 +177,7 @@ pub const LOOSENED: Column =
 pub const OUTPUT: Column = Column { title: "output", right: false, rank: 2, cell: |m| m.output.words() };
 
 /// The columns of a comparison, in order.
-pub const COMPARISON: [Column; 9] =
-    [NAME, KIND, SPEED, DECODE, END_TO_END, TAU, PER_STEP, LOOSENED, OUTPUT];
+pub const COMPARISON: [Column; 9] = [NAME, KIND, SPEED, DECODE, END_TO_END, TAU, PER_STEP, LOOSENED, OUTPUT];
 
 fn known(value: Option<f64>, words: fn(f64) -> String) -> String {
     value.map_or_else(|| NOTHING.into(), words)
@@ -207,7 +206,10 @@ pub fn statistics(stats: &Stats) -> Vec<(&'static str, String)> {
         };
         let (decode, end_to_end) = (ratio(speedup.decode), ratio(speedup.end_to_end));
         let name = &speedup.baseline.name;
-        rows.push(("speedup", format!("{decode} decoding · {end_to_end} end to end · against {name} ({kind})")));
+        rows.push((
+            "speedup",
+            format!("{decode} decoding · {end_to_end} end to end · against {name} ({kind})"),
+        ));
     }
     let t = &stats.timings;
     if t.total_ms() > 0.0 {
@@ -306,7 +308,11 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
 pub fn tie(tie: &Tie) -> String {
     let Tie { plain, other, gap, near, .. } = tie;
     let distance = format!("{plain:?} and {other:?} are {:.3} nats apart", gap.abs());
-    if *near { format!("a near-tie: {distance}") } else { format!("not a near-tie, please report this: {distance}") }
+    if *near {
+        format!("a near-tie: {distance}")
+    } else {
+        format!("not a near-tie, please report this: {distance}")
+    }
 }
 
 /// How many lossless texts of a method differ from the baseline's through rounding.

@@ -55,7 +55,10 @@ fn a_row_without_figures_says_why() {
 fn the_same_columns_show_runs_and_summaries() {
     let summary = Summary { tau: 4.125, first_difference: Some(3), ..Summary::default() };
     let measures = Measures::of_summary(&summary, true);
-    assert_eq!(((TAU.cell)(&measures), (OUTPUT.cell)(&measures)), ("4.12".into(), "differs at token 4".into()));
+    assert_eq!(
+        ((TAU.cell)(&measures), (OUTPUT.cell)(&measures)),
+        ("4.12".into(), "differs at token 4".into())
+    );
     let plain = Measures::of_stats("plain", true, &Stats::default());
     assert_eq!(((TAU.cell)(&plain), (SPEED.cell)(&plain)), ("–".into(), "–".into()));
 }
@@ -68,7 +71,10 @@ fn a_speedup_names_its_baseline() {
     let baseline = Baseline { name: "autoregressive".into(), kind, tokens_per_second: 10.0 };
     stats.set_baseline(baseline, 1000.0, 100.0);
     let rows = statistics(&stats);
-    assert_eq!(rows[1], ("speedup", "2.00x decoding · 1.00x end to end · against autoregressive (calibrated)".into()));
+    assert_eq!(
+        rows[1],
+        ("speedup", "2.00x decoding · 1.00x end to end · against autoregressive (calibrated)".into())
+    );
     assert_eq!(rows[2].0, "time");
 }
 

@@ -36,7 +36,10 @@ fn each_event_says_what_it_added() {
 #[test]
 fn bytes_without_a_character_appear_at_the_end() {
     use Verdict::*;
-    let ended = log([step(&[("A", Exact), ("", Loosened)]), ended(StopReason::Length, " A\u{fffd}", &[], Stats::default())]);
+    let ended = log([
+        step(&[("A", Exact), ("", Loosened)]),
+        ended(StopReason::Length, " A\u{fffd}", &[], Stats::default()),
+    ]);
     assert_eq!(chunks(&ended), [("A", Exact, 0..1), ("\u{fffd}", Loosened, 1..2)]);
     let silent = log([done(" A b")]);
     assert_eq!(chunks(&silent), [("A b", Plain, 0..0)]);
@@ -92,6 +95,9 @@ fn a_log_of_run_0_follows_the_next_run() {
 fn a_planned_run_keeps_its_name() {
     let planned = testing::fed(RunLog::planned(1, "mine", true), [testing::started()]);
     assert_eq!((planned.name(), planned.is_lossless()), ("mine", false));
-    assert_eq!((log([testing::started()]).name(), RunLog::planned(1, "mine", false).is_lossless()), ("lvspec", false));
+    assert_eq!(
+        (log([testing::started()]).name(), RunLog::planned(1, "mine", false).is_lossless()),
+        ("lvspec", false)
+    );
     assert_eq!(planned.started().unwrap().models(), "big with small on cpu, q8_0");
 }

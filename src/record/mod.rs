@@ -16,9 +16,9 @@ pub mod span;
 pub mod stats;
 pub mod step;
 pub mod summary;
-pub mod trial;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod trial;
 pub mod units;
 pub mod verdict;
 

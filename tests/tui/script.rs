@@ -6,7 +6,9 @@ use std::{
 };
 
 use specreel::{
-    record::{Event, EventKind, Session, Stage, Stats, Step, StopReason, Token, Verdict, session::RecordedEvent},
+    record::{
+        Event, EventKind, Session, Stage, Stats, Step, StopReason, Token, Verdict, session::RecordedEvent,
+    },
     scenes::{Scene, render},
     speculate::Method,
     tui::{

@@ -26,7 +26,8 @@ pub fn differences(comparison: &Comparison, runs: &[RunLog], look: &Look) -> Str
             legend.extend(marked("only the other method", INSERTED, true));
             out = format!("\n{}", wrap(&legend, 0, look));
         }
-        let why = run.stats().tie.as_ref().map(|found| format!(" ({})", clean(&tie(found)))).unwrap_or_default();
+        let why =
+            run.stats().tie.as_ref().map(|found| format!(" ({})", clean(&tie(found)))).unwrap_or_default();
         let head = format!("{} {} from {}{why}:", row.method, differs_at(first), plain.name());
         out += &format!("\n{}", wrap(&sentence(&head), 0, look));
         out += &wrap(&body(plain.text(), run.text()), 2, look);
@@ -103,7 +104,8 @@ mod tests {
         runs[1].stats_mut().tie =
             Some(Tie { at: 1, plain: " red".into(), other: " blue".into(), gap: 0.0625, near: true });
         let text = shown(&runs, &WIDE);
-        let head = "naive differs at token 2 from plain (a near-tie: \" red\" and \" blue\" are 0.062 nats apart):";
+        let head =
+            "naive differs at token 2 from plain (a near-tie: \" red\" and \" blue\" are 0.062 nats apart):";
         assert!(text.contains(head), "{text}");
     }
 

@@ -129,6 +129,9 @@ mod tests {
     #[test]
     fn json_lines_are_the_events() {
         let (out, talk) = report(&[started()], true, false);
-        assert_eq!((serde_json::from_str::<Event>(&out).unwrap(), talk.as_str()), (Event::new(2, started()), ""));
+        assert_eq!(
+            (serde_json::from_str::<Event>(&out).unwrap(), talk.as_str()),
+            (Event::new(2, started()), "")
+        );
     }
 }

@@ -29,7 +29,8 @@ pub fn comparison_page(compared: &Compared<'_>, comparison: &Comparison, runs: &
     let mut about = format!("“{}”", escape(compared.prompt));
     // A run with a drafter of its own names both models.
     let started = || runs.iter().filter_map(RunLog::started);
-    let telling = started().find(|s| s.drafter.is_some() && !s.is_self_drafting()).or_else(|| started().next());
+    let telling =
+        started().find(|s| s.drafter.is_some() && !s.is_self_drafting()).or_else(|| started().next());
     if let Some(started) = telling {
         about += &escape(&format!(" · {} · specreel {}", started.models(), env!("CARGO_PKG_VERSION")));
     }

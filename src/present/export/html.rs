@@ -185,7 +185,10 @@ mod tests {
     fn the_page_is_self_contained_and_says_every_reason() {
         let page = write(&super::super::tests::NAMES, &Pieces::of([&super::super::tests::log()]));
         assert!(page.contains("<title>A &lt;b&gt; &amp; c</title>"), "{page}");
-        assert!(page.contains("<span class=\"loosened\" title=\"loosened: differs from the target"), "{page}");
+        assert!(
+            page.contains("<span class=\"loosened\" title=\"loosened: differs from the target"),
+            "{page}"
+        );
         assert!(page.contains("the target&#39;s choice is “&quot;disc&quot;”"), "{page}");
         assert_eq!(page.matches("<figure>").count(), 2);
         for word in ["http:", "https:", "//", "src=", "<script", "<link", "@import", "url("] {

@@ -64,7 +64,9 @@ impl Format {
         match self {
             Format::Text => "the caption",
             Format::Markdown => "caption, prompt and statistics",
-            Format::Html => "self-contained page: tokens coloured by verdict, with reasons, statistics and charts",
+            Format::Html => {
+                "self-contained page: tokens coloured by verdict, with reasons, statistics and charts"
+            }
             Format::Srt => "subtitles for video players (.srt)",
             Format::Vtt => "subtitles for web pages (.vtt)",
         }

@@ -54,8 +54,7 @@ fn a_row_has_its_figures_against_the_measured_baseline() {
 #[test]
 fn a_row_has_the_figures_of_the_run_of_median_speed() {
     let speeds = [30.0, 10.0, 20.0];
-    let runs: Vec<RunLog> =
-        (1..).zip(speeds).map(|(run, ms)| finished(run, "plain", &[1, 2], ms)).collect();
+    let runs: Vec<RunLog> = (1..).zip(speeds).map(|(run, ms)| finished(run, "plain", &[1, 2], ms)).collect();
     let comparison = Comparison::of(&runs, "plain");
     assert_eq!(comparison.rows.len(), 1);
     assert_eq!(comparison.rows[0].runs, [1, 2, 3]);

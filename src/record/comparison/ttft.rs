@@ -14,12 +14,11 @@ pub fn shared_ms(runs: &[RunLog]) -> f64 {
 
 /// What only this run's drafter needs: its tower, the choice of its visual tokens and its prefill, in milliseconds.
 pub fn drafter_ms(runs: &[RunLog], run: &RunLog) -> f64 {
-    let drafter = |run: &RunLog| {
-        run.started().and_then(|s| Some((s.drafter.clone()?, s.is_self_drafting())))
-    };
+    let drafter = |run: &RunLog| run.started().and_then(|s| Some((s.drafter.clone()?, s.is_self_drafting())));
     let kept = |run: &RunLog| run.prompt().and_then(|prompt| prompt.kept.clone());
     let Some((name, itself)) = drafter(run) else { return 0.0 };
-    let same: Vec<&RunLog> = runs.iter().filter(|other| drafter(other) == Some((name.clone(), itself))).collect();
+    let same: Vec<&RunLog> =
+        runs.iter().filter(|other| drafter(other) == Some((name.clone(), itself))).collect();
     // Drafting for itself, the target uses its own embeddings; a drafter that sees no video needs none.
     let encodes = !itself && run.stats().drafter_visual_tokens > 0;
     let encode = if encodes { longest(same.iter().copied(), |t| t.encode_drafter_ms) } else { 0.0 };
