@@ -39,9 +39,12 @@ fn page(path: &str) -> Page {
 
 fn pages() -> Vec<Page> {
     let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
-    let docs = docs.map(|name| format!("docs/{}", name.to_str().unwrap())).filter(|name| name.ends_with(".md"));
-    let others = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "training/README.md", "assets/demo/README.md"];
-    let pages: Vec<Page> = others.map(str::to_owned).into_iter().chain(docs).map(|path| page(&path)).collect();
+    let docs =
+        docs.map(|name| format!("docs/{}", name.to_str().unwrap())).filter(|name| name.ends_with(".md"));
+    let others =
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "training/README.md", "assets/demo/README.md"];
+    let pages: Vec<Page> =
+        others.map(str::to_owned).into_iter().chain(docs).map(|path| page(&path)).collect();
     assert!(pages.len() > 10, "only {} pages", pages.len());
     pages
 }
@@ -63,6 +66,7 @@ fn lines(text: &str) -> Vec<(bool, &str)> {
 
 /// The code spans of a line, without their marks. A backslash before `|` belongs to the table around it.
 fn spans(line: &str) -> Vec<String> {
+    assert!(line.matches('`').count().is_multiple_of(2), "a code span does not end on its line: {line}");
     line.split('`').skip(1).step_by(2).map(|span| span.replace("\\|", "|")).collect()
 }
 
@@ -170,7 +174,13 @@ fn refused(command: &str, whole: bool) -> Option<String> {
     let error = Cli::try_parse_from(arguments).err()?;
     match error.kind() {
         ErrorKind::InvalidValue | ErrorKind::ValueValidation if has_placeholder => None,
-        ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand if !whole => None,
+        ErrorKind::MissingRequiredArgument
+        | ErrorKind::MissingSubcommand
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            if !whole =>
+        {
+            None
+        }
         _ => Some(format!("{command}: {}", error.to_string().lines().next().unwrap())),
     }
 }
@@ -184,7 +194,8 @@ fn commands_can_be_typed() {
             let spans = if code { vec![line.to_owned()] } else { spans(line) };
             for command in spans.iter().filter(|span| span.starts_with("specreel ")) {
                 count += 1;
-                problems.extend(refused(command, code).map(|problem| format!("{}: {problem}", path.display())));
+                problems
+                    .extend(refused(command, code).map(|problem| format!("{}: {problem}", path.display())));
             }
         }
     }
@@ -341,6 +352,7 @@ fn examples_of_events_can_be_read() {
         }
         kinds.insert(kind);
     }
-    let expected = ["comparison", "done", "failed", "progress", "prompt", "ready", "stage", "started", "step"];
+    let expected =
+        ["comparison", "done", "failed", "progress", "prompt", "ready", "stage", "started", "step"];
     assert_eq!(kinds, BTreeSet::from(expected.map(str::to_owned)));
 }
