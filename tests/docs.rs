@@ -13,7 +13,7 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 use specreel::{
     cli::Cli,
     record::{Event, Verdict},
-    speculate::Method,
+    speculate::{Method, method::{AXES, Key}},
 };
 
 /// Options of other programs.
@@ -268,6 +268,45 @@ fn methods_are_those_that_are_built_in() {
         for (name, kind) in &named {
             let lossless = Method::preset(name).unwrap().lossless();
             assert_eq!(kind, if lossless { "lossless" } else { "lossy" }, "{path}: {name}");
+        }
+    }
+}
+
+/// A range as the page words it.
+fn range(key: &Key) -> Option<String> {
+    let range = key.range?.to_string();
+    Some(if range == "0 to 1" { "share".into() } else { range })
+}
+
+#[test]
+fn parameters_are_those_of_the_table() {
+    let page = read("docs/methods.md");
+    for axis in &AXES {
+        let heading = format!("### {}{}", axis.name[..1].to_uppercase(), &axis.name[1..]);
+        let (mut kinds, mut rows) = (BTreeSet::new(), Vec::new());
+        let mut kind = String::new();
+        for row in table(&page, &heading).into_iter().skip(2) {
+            if let [name] = spans(&row[0]).as_slice() {
+                kinds.insert(name.clone());
+                kind.clone_from(name);
+            } else if !row[0].is_empty() {
+                kind = "all others".into();
+            }
+            rows.push((kind.clone(), row));
+        }
+        assert_eq!(kinds, axis.kinds.iter().map(|kind| kind.name.to_owned()).collect(), "{heading}");
+        for (kind, key) in axis.kinds.iter().flat_map(|kind| kind.keys.iter().map(move |key| (kind.name, key))) {
+            let has = |(of, row): &&(String, Vec<String>)| {
+                (of == kind || of == "all others") && spans(&row[1]).iter().any(|name| name == key.name)
+            };
+            let (_, row) = rows.iter().find(has).unwrap_or_else(|| panic!("{heading}: {kind} {}", key.name));
+            if let Some(range) = range(key) {
+                assert!(row[2].contains(&range), "{heading}: {kind} {}: {range}, not {}", key.name, row[2]);
+            }
+            // The schedule has no defaults.
+            if !key.required {
+                assert!(row[3].contains(key.example), "{heading}: {kind} {}: {}", key.name, key.example);
+            }
         }
     }
 }
