@@ -12,6 +12,7 @@ pub mod names;
 pub mod processor;
 pub mod rows;
 pub mod shapes;
+pub mod spans;
 pub mod sparrow;
 pub mod template;
 mod tensor_error;
@@ -25,6 +26,7 @@ use self::family::Rope;
 pub(crate) use self::tensor_error::tensor_error_text;
 pub use self::{
     device::{ComputeDevice, DeviceChoice},
+    spans::VisualSpans,
     weights::WeightType,
 };
 use crate::record::Failure;

@@ -5,6 +5,7 @@ use super::{
     kernels::{self, DisjointBlocksMut, SLOTS},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
+use crate::model::VisualSpans;
 
 /// Multiply-adds below which one thread is faster than several.
 const SINGLE_THREADED: usize = 60_000;
@@ -38,7 +39,7 @@ impl Mask {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionProbe {
     /// The measured slots: those of the visual tokens.
-    pub span: std::ops::Range<usize>,
+    pub spans: VisualSpans,
     /// Also sum the weights by layer and key head.
     pub by_head: bool,
 }
@@ -64,12 +65,12 @@ pub(super) struct ProbedLayer {
 impl ProbedLayer {
     fn resize(&mut self, probe: &AttentionProbe, rows: usize, heads: usize) {
         self.peaks.resize(rows * heads, 0.0);
-        self.weights.resize(if probe.by_head { rows * heads * probe.span.len() } else { 0 }, 0.0);
+        self.weights.resize(if probe.by_head { rows * heads * probe.spans.len() } else { 0 }, 0.0);
     }
 
     /// Add this layer to the statistics of a model of `layers` layers.
     pub fn add_to(&self, stats: &mut AttentionStats, probe: &AttentionProbe, shape: Shape, layers: usize) {
-        let (heads, n) = (shape.heads, probe.span.len());
+        let (heads, n) = (shape.heads, probe.spans.len());
         stats.peaks.resize(self.peaks.len() / heads, 0.0);
         for (sum, peaks) in stats.peaks.iter_mut().zip(self.peaks.chunks_exact(heads)) {
             *sum += peaks.iter().sum::<f32>() / (heads * layers) as f32;
@@ -190,18 +191,19 @@ pub(super) fn attend<'a>(
                 factors.push(1.0 / sum);
                 if let Some((probe, peaks, shares)) = &probe {
                     let at = r * heads + row_and_head(n).1;
-                    let probed = &weights[probe.span.start.min(slots)..probe.span.end.min(slots)];
-                    let peak = probed.iter().copied().fold(0f32, f32::max);
+                    let spans = probe.spans.ranges_below(slots);
+                    let peak =
+                        spans.fold(0f32, |peak, span| weights[span].iter().copied().fold(peak, f32::max));
                     // SAFETY: each row's head belongs to one unit.
                     unsafe { peaks.set(at, peak / sum) };
                     if probe.by_head {
-                        let width = probe.span.len();
+                        let width = probe.spans.len();
                         // SAFETY: each row's head belongs to one unit.
                         let shares = unsafe { shares.slice(at * width, width) };
-                        let (measured, beyond) = shares.split_at_mut(probed.len());
-                        measured.iter_mut().zip(probed).for_each(|(share, w)| *share = w / sum);
-                        // Slots that this row does not see yet; the buffer holds another layer's weights.
-                        beyond.fill(0.0);
+                        let probed = probe.spans.ranges_below(slots).flat_map(|span| &weights[span]);
+                        // Slots beyond the row's own have no weight; the buffer holds another layer's.
+                        let probed = probed.chain(std::iter::repeat(&0.0));
+                        shares.iter_mut().zip(probed).for_each(|(share, w)| *share = w / sum);
                     }
                 }
             }

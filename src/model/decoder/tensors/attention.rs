@@ -120,22 +120,21 @@ impl<'a> ProbeSums<'a> {
     /// Add weights `heads × rows × slots` of the current layer.
     fn add(&mut self, weights: &Tensor, shape: Shape) -> Result<()> {
         let (heads, rows, slots) = weights.dims3()?;
-        let span = &self.probe.span;
-        let (start, end) = (span.start.min(slots), span.end.min(slots));
+        let spans = self.probe.spans.ranges_below(slots);
+        let parts: Vec<Tensor> =
+            spans.map(|span| weights.narrow(2, span.start, span.len())).collect::<Result<_>>()?;
         self.heads = heads;
-        if start == end {
-            self.peaks.push(Tensor::zeros(rows, DType::F32, weights.device())?);
-        }
-        let probed = weights.narrow(2, start, end - start)?;
-        if start < end {
-            self.peaks.push(probed.max(D::Minus1)?.to_dtype(DType::F32)?.sum(0)?);
-        }
+        let probed = if parts.is_empty() { weights.narrow(2, 0, 0)? } else { Tensor::cat(&parts, 2)? };
+        self.peaks.push(match parts.is_empty() {
+            true => Tensor::zeros(rows, DType::F32, weights.device())?,
+            false => probed.max(D::Minus1)?.to_dtype(DType::F32)?.sum(0)?,
+        });
         if self.probe.by_head {
-            let group = heads / shape.kv_heads;
+            let (group, n) = (heads / shape.kv_heads, probed.dim(2)?);
             let probed = probed.to_dtype(DType::F32)?.contiguous()?;
-            let sum = probed.reshape((shape.kv_heads, group * rows, end - start))?.sum(1)?;
+            let sum = probed.reshape((shape.kv_heads, group * rows, n))?.sum(1)?;
             // Slots that are not in use yet have no weight.
-            let sum = sum.pad_with_zeros(1, 0, span.len() - (end - start))?;
+            let sum = sum.pad_with_zeros(1, 0, self.probe.spans.len() - n)?;
             self.by_head = Some(match self.by_head.take() {
                 Some(before) => (before + sum)?,
                 None => sum,
