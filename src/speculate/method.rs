@@ -20,7 +20,7 @@ pub use schema::{AXES, Axis, Key, Kind, Value};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::sparrow::Recipe;
+use crate::model::draft_head::Recipe;
 
 /// Who proposes tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use super::{
     VisualContext,
 };
 use crate::{
-    model::sparrow::Recipe,
+    model::draft_head::Recipe,
     speculate::{auto, tree},
 };
 
