@@ -37,7 +37,6 @@ pub mod resolve;
 mod scenes;
 pub mod session;
 mod settings;
-mod stats_text;
 mod suggest;
 pub mod terminal;
 mod train;

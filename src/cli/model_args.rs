@@ -8,8 +8,8 @@ use crate::{
     client::{Config, Setting, Settings},
     model::{
         ModelSpec,
+        draft_head::{DraftHeadConfig, Recipe},
         family::Rope,
-        sparrow::{Recipe, SparrowConfig},
     },
     record::{Failure, FailureClass},
     speculate::{Drafter, Method},
@@ -18,7 +18,7 @@ use crate::{
 /// The recipe of the draft head in a directory; none if there is no draft head.
 pub fn recipe(dir: &Path) -> Option<Recipe> {
     let dir = found::directory(dir).ok()?;
-    SparrowConfig::read(&dir).ok().map(|config| config.recipe)
+    DraftHeadConfig::read(&dir).ok().map(|config| config.recipe)
 }
 
 /// The models of the settings, or the embedded pair.
@@ -32,8 +32,8 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
     };
     let target = directory("target", &settings.target)?;
     let drafter = directory("drafter", &settings.drafter)?;
-    let recipe_of = |dir: &PathBuf| SparrowConfig::read(dir).ok().map(|config| config.recipe);
-    let head = drafter.clone().filter(|dir| SparrowConfig::is_in(dir));
+    let recipe_of = |dir: &PathBuf| DraftHeadConfig::read(dir).ok().map(|config| config.recipe);
+    let head = drafter.clone().filter(|dir| DraftHeadConfig::is_in(dir));
     let small = drafter.filter(|_| head.is_none());
     let (target, drafter, heads) = match target {
         Some(target) => (target, small, head.into_iter().collect()),

@@ -16,7 +16,7 @@ use crate::{
     assets::{self, Clip},
     client::{Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings},
     engine::{RunRequest, TextSampling, memory_check},
-    model::{ModelSpec, sparrow::Recipe},
+    model::{ModelSpec, draft_head::Recipe},
     record::{Failure, FailureClass},
     speculate::Method,
     video::Sampling,

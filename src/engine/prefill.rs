@@ -11,8 +11,8 @@ use super::{
 use crate::{
     model::{
         decoder::Sequence,
+        draft_head::TextStates,
         family::{ModelError, Prompt},
-        sparrow::TextStates,
     },
     record::{Stage, Stats},
     speculate::{

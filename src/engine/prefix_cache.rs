@@ -17,9 +17,9 @@ use super::thread::internal;
 use crate::{
     model::{
         decoder::Sequence,
+        draft_head::{DraftHead, TextStates},
         family::Prompt,
         processor::{Patches, layout::VisualGrid},
-        sparrow::{Sparrow, TextStates},
     },
     record::{Baseline, Failure, Span},
     speculate::{
@@ -242,7 +242,7 @@ impl Prefill {
     pub fn inputs<'a>(
         &'a mut self,
         drafter: Option<&'a mut Sequence>,
-        head: Option<&'a Sparrow>,
+        head: Option<&'a DraftHead>,
     ) -> GenerationInputs<'a> {
         let root = self.prompt.ids.len().saturating_sub(1);
         GenerationInputs {

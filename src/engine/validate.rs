@@ -10,12 +10,12 @@ use super::{
 use crate::{
     model::{
         about::Sample,
+        draft_head::DraftHead,
         family::Prompt,
         processor::{
             ProcessorError, VideoProcessor,
             layout::{Grid, VisualGrid},
         },
-        sparrow::Sparrow,
     },
     record::{Failure, FailureClass},
     speculate::Drafter,
@@ -65,7 +65,7 @@ impl Runner<'_> {
     }
 
     /// The draft head of the method, if it drafts with one and it is loaded.
-    pub(super) fn draft_head(&self) -> Option<&Arc<Sparrow>> {
+    pub(super) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
         match self.request.method.drafter {
             Drafter::Sparrow { recipe } => self.models.head(recipe),
             _ => None,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::sparrow::{Recipe, VisualRows};
+use crate::model::draft_head::{Recipe, VisualRows};
 
 /// Everything that determines the result beside the target and the clips. A run can be resumed only with the same options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use crate::{
     cli::{End, caption, report},
     client::{self, Client, Interrupt},
     engine::RunRequest,
-    record::{Event, Failure, RunLog, RunRecord, StopReason},
+    record::{Event, Failure, RunLog, StopReason},
 };
 
 /// How the comparison ended.
@@ -28,24 +28,23 @@ pub enum Ending {
 pub async fn all<O: Write, E: Write>(
     client: &mut Client,
     requests: Vec<RunRequest>,
-    runs: &mut [RunRecord],
+    runs: &mut [RunLog],
     reporter: &mut Reporter<O, E>,
     interrupt: &Interrupt,
     grace: Duration,
 ) -> Result<Ending, End> {
     let total = requests.len();
     for (at, request) in requests.into_iter().enumerate() {
-        let name = &runs[at].method;
-        if runs.iter().any(|run| run.method == *name && run.failure().is_some()) {
+        let name = runs[at].name();
+        if runs.iter().any(|run| run.name() == name && run.failure().is_some()) {
             continue;
         }
-        let (run, mut log) = (&mut runs[at], RunLog::new(request.run));
-        let mut sink = |event: &Event, _: &RunLog| {
-            run.event(event);
-            reporter.event(event, (at + 1, total))?;
+        let log = &mut runs[at];
+        let mut sink = |event: &Event, log: &RunLog| {
+            reporter.event(event, log, (at + 1, total))?;
             Ok(ControlFlow::Continue(()))
         };
-        match client.follow(request, &mut log, &mut sink, interrupt, grace).await.map_err(caption::ended)? {
+        match client.follow(request, log, &mut sink, interrupt, grace).await.map_err(caption::ended)? {
             client::Ending::Done(StopReason::Eos | StopReason::Length) | client::Ending::Failed(_) => {}
             client::Ending::Done(StopReason::Cancelled) | client::Ending::NotSent => {
                 return Ok(Ending::Interrupted);

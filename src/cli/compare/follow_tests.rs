@@ -7,7 +7,7 @@ use crate::{
 
 struct Played {
     ending: Result<Ending, End>,
-    runs: Vec<RunRecord>,
+    runs: Vec<RunLog>,
     out: String,
     sent: Vec<u64>,
 }
@@ -24,8 +24,8 @@ fn play(answer: fn(u64) -> Vec<EventKind>, interrupt: &Interrupt) -> Played {
             fake::request(run, name)
         })
         .collect();
-    let mut runs: Vec<RunRecord> =
-        requests.iter().map(|r| RunRecord::new(r.run, &r.method.name, true)).collect();
+    let mut runs: Vec<RunLog> =
+        requests.iter().map(|r| RunLog::planned(r.run, &r.method.name, true)).collect();
     let mut out = Vec::new();
     let mut reporter = Reporter {
         out: Some(&mut out),
@@ -33,7 +33,6 @@ fn play(answer: fn(u64) -> Vec<EventKind>, interrupt: &Interrupt) -> Played {
         progress: Progress::new(false),
         session: None,
         limit: 8,
-        written: 0,
         noted: Vec::new(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -53,7 +52,7 @@ fn all_runs_are_sent_in_turn_and_reported() {
     let played = play(whole, &Interrupt::default());
     assert_eq!(played.ending.unwrap(), Ending::Whole);
     assert_eq!(played.sent, [1, 2, 3, 4, 5, 6]);
-    assert!(played.runs.iter().all(RunRecord::is_finished));
+    assert!(played.runs.iter().all(RunLog::is_finished));
     assert_eq!(played.out.lines().count(), 6);
 }
 
@@ -63,7 +62,7 @@ fn a_failure_costs_only_its_own_method() {
     let played = play(answer, &Interrupt::default());
     assert_eq!(played.ending.unwrap(), Ending::Whole);
     assert_eq!(played.sent, [1, 2, 3, 4, 6], "a method that failed is not tried again");
-    let states: Vec<bool> = played.runs.iter().map(RunRecord::is_finished).collect();
+    let states: Vec<bool> = played.runs.iter().map(RunLog::is_finished).collect();
     assert_eq!(states, [true, false, true, true, false, true]);
     assert_eq!(played.runs[1].failure().map(|f| f.error.as_str()), Some("too large"));
 }
@@ -74,7 +73,7 @@ fn a_cancelled_run_ends_the_comparison_and_keeps_the_runs_before() {
     let played = play(answer, &Interrupt::default());
     assert_eq!(played.ending.unwrap(), Ending::Interrupted);
     assert_eq!(played.sent, [1, 2, 3]);
-    assert!(played.runs[1].is_finished() && played.runs[3].state == RunState::Waiting);
+    assert!(played.runs[1].is_finished() && *played.runs[3].state() == RunState::Waiting);
 }
 
 #[test]
@@ -90,14 +89,13 @@ fn an_interrupt_between_runs_starts_no_other() {
 fn models_that_cannot_be_loaded_end_the_comparison() {
     let (engine, mut client) = FakeEngine::silent();
     engine.emit(0, failed(FailureClass::Input, "no such file"));
-    let mut runs = [RunRecord::new(1, "naive", true)];
+    let mut runs = [RunLog::planned(1, "naive", true)];
     let mut reporter = Reporter {
         out: None::<std::io::Sink>,
         talk: None::<std::io::Sink>,
         progress: Progress::new(false),
         session: None,
         limit: 8,
-        written: 0,
         noted: Vec::new(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

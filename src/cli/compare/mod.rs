@@ -1,21 +1,18 @@
 //! `specreel compare`: the same clip and prompt under several methods, over one prefilled context.
 //!
 //! The runs go to one engine one after another, so that all but the first start from the kept context. `choose` and `sets` select
-//! the methods; `follow` and `reporter` watch the runs; the result is [`Comparison`], shown by `text` (table and
-//! differences) and `page` (HTML).
+//! the methods; `follow` and `reporter` watch the runs; the result is [`Comparison`], shown by `text` (table and differences) and
+//! [`present::export`](crate::present::export) (HTML).
 
 mod args;
 mod choose;
-mod columns;
 mod differences;
 mod follow;
-mod page;
 mod page_file;
 mod reporter;
 pub mod sets;
 mod table;
 mod text;
-mod tokens;
 mod wrap;
 
 use std::{
@@ -37,7 +34,8 @@ use super::{
 use crate::{
     client::{Client, GRACE, Settings},
     engine::RunRequest,
-    record::{Comparison, Failure, RunRecord},
+    present::export::{Compared, comparison_page},
+    record::{Comparison, Failure, RunLog},
     speculate::{Acceptance, Method},
 };
 
@@ -75,10 +73,10 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
             ..request.clone()
         })
         .collect();
-    let mut runs: Vec<RunRecord> = requests
+    let mut runs: Vec<RunLog> = requests
         .iter()
         .zip(chosen.labels.iter().cycle())
-        .map(|(request, label)| RunRecord::new(request.run, label, request.method.lossless()))
+        .map(|(request, label)| RunLog::planned(request.run, label, request.method.lossless()))
         .collect();
 
     let interrupt = Interrupt::default();
@@ -92,7 +90,6 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         progress: Progress::new(!output.quiet && !lines_on_screen),
         session,
         limit: request.max_new_tokens,
-        written: 0,
         noted: Vec::new(),
     };
     client.load(models, run.ignore_memory)?;
@@ -108,8 +105,8 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         && comparison.has_figures()
     {
         let video = video.to_string_lossy();
-        let about = page::About { video: &video, span: request.span, prompt: &request.prompt, sampled };
-        page.write(&page::page(&about, &comparison, &runs))?;
+        let compared = Compared { video: &video, span: request.span, prompt: &request.prompt, sampled };
+        page.write(&comparison_page(&compared, &comparison, &runs))?;
     }
     let mut stdout = io::stdout().lock();
     if output.json {

@@ -1,4 +1,4 @@
-//! Free space on disks.
+//! Free disk space.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ mod tests {
     use super::free_space;
 
     #[test]
-    fn a_directory_that_is_not_there_yet_has_its_parents_room() {
+    fn a_missing_directory_has_the_space_of_its_parent() {
         let dir = tempfile::tempdir().unwrap();
         let free = free_space(dir.path()).unwrap();
         assert!(free > 0);
