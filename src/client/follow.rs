@@ -82,10 +82,11 @@ impl Loaded {
     }
 }
 
-/// What [`Client::receive`] found.
-enum Received {
-    Event(Event),
+/// Why [`Client::receive`] has no event.
+enum Silence {
+    /// The patience after an interrupt, or after a cancel, is over.
     Interrupted,
+    /// The engine has stopped.
     Stopped,
 }
 
@@ -122,9 +123,9 @@ impl Client {
         loop {
             let wait = if started { grace } else { Duration::ZERO };
             let event = match self.receive(interrupt, wait, enough.then_some(grace)).await {
-                Received::Event(event) => event,
-                Received::Interrupted => cancelled(run),
-                Received::Stopped => return Ok(Ending::Lost(stopped())),
+                Ok(event) => event,
+                Err(Silence::Interrupted) => cancelled(run),
+                Err(Silence::Stopped) => return Ok(Ending::Lost(stopped())),
             };
             if event.run != run && event.run != 0 {
                 continue;
@@ -166,9 +167,9 @@ impl Client {
         self.load(models, ignore_memory)?;
         loop {
             match self.receive(interrupt, Duration::ZERO, None).await {
-                Received::Interrupted => return Ok(None),
-                Received::Stopped => return Err(stopped()),
-                Received::Event(event) => {
+                Err(Silence::Interrupted) => return Ok(None),
+                Err(Silence::Stopped) => return Err(stopped()),
+                Ok(event) => {
                     on(&event.kind);
                     if let Some(loaded) = Loaded::of(event) {
                         return loaded.map(Some);
@@ -193,12 +194,17 @@ impl Client {
     }
 
     /// The next event, or the end of patience: `grace` after an interrupt, or `limit` from now.
-    async fn receive(&mut self, interrupt: &Interrupt, grace: Duration, limit: Option<Duration>) -> Received {
+    async fn receive(
+        &mut self,
+        interrupt: &Interrupt,
+        grace: Duration,
+        limit: Option<Duration>,
+    ) -> Result<Event, Silence> {
         tokio::select! {
             biased;
-            event = self.next() => event.map_or(Received::Stopped, Received::Event),
-            () = interrupt.waited(grace) => Received::Interrupted,
-            () = tokio::time::sleep(limit.unwrap_or_default()), if limit.is_some() => Received::Interrupted,
+            event = self.next() => event.ok_or(Silence::Stopped),
+            () = interrupt.waited(grace) => Err(Silence::Interrupted),
+            () = tokio::time::sleep(limit.unwrap_or_default()), if limit.is_some() => Err(Silence::Interrupted),
         }
     }
 }
