@@ -172,7 +172,7 @@ impl Runner<'_> {
             clip.target = Some((embeddings, ms));
         }
         let started = Instant::now();
-        let varies = context::Needs::of(&self.request.method.context).variation.is_some();
+        let varies = context::ContextNeeds::of(&self.request.method.context).variation.is_some();
         if let Some(kept) = (!varies).then(|| kept_prefix(&store.contexts, key, &prompt)).flatten() {
             let context = self.read_on(kept, prompt, started)?;
             stats.timings.prefill_target_ms = since(started);
@@ -192,7 +192,7 @@ impl Runner<'_> {
             }
         };
         let method = &self.request.method;
-        let read = match context::Needs::of(&method.context).variation {
+        let read = match context::ContextNeeds::of(&method.context).variation {
             Some(depth) if method.drafter.reads() => {
                 self.in_two_parts(depth, clip, &prompt, &mut states, stats)?
             }
@@ -322,7 +322,7 @@ impl Runner<'_> {
         let started = Instant::now();
         let preparation = self.preparation(&context.prompt, clip);
         let whole = preparation.signals(
-            context::Needs::of(&method.context),
+            context::ContextNeeds::of(&method.context),
             &mut context.target,
             &mut context.signals,
             &mut |done, total| self.progress(Stage::Select, done, total),
@@ -372,7 +372,7 @@ impl Runner<'_> {
         let drafter = match (shared, layer) {
             (Some(sequence), _) => DrafterContext { sequence, prefill_ms: since(started), opening: None },
             (None, Some(layer)) => {
-                let sequence = self.preparation(&context.prompt, clip).prefill_layer(
+                let sequence = self.preparation(&context.prompt, clip).prefill_draft_head(
                     layer,
                     &context.states,
                     selection,

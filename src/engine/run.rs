@@ -275,7 +275,7 @@ impl Runner<'_> {
                 };
                 let layer = layer.map(|layer| &**layer);
                 let parts = context.parts(drafter.as_mut().map(|d| &mut d.sequence), layer);
-                speculate::generate(rules, GenerationInputs { opening, ..parts }, &mut on)
+                speculate::generate(rules, GenerationInputs { prefetched: opening, ..parts }, &mut on)
             }
             false => Ok(Finished::default()),
         };

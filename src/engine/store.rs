@@ -18,7 +18,7 @@ use crate::{
     speculate::{
         Drafter, GenerationConfig, GenerationInputs, Method, Placing, PrefetchedDraft, Sampler, VisualStates,
         context::{Selection, Signals},
-        draft::Head,
+        draft::DraftHeadState,
     },
     video::Sampling,
 };
@@ -231,11 +231,11 @@ impl Prefill {
         GenerationInputs {
             target: &mut self.target,
             drafter,
-            head: layer.map(|layer| Head::new(layer, self.states.before(root))),
+            head: layer.map(|layer| DraftHeadState::new(layer, self.states.before(root))),
             visual: &self.visual,
             spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
-            opening: None,
+            prefetched: None,
         }
     }
 }

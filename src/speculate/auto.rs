@@ -21,8 +21,8 @@ const FIRST: usize = 4;
 /// Chooses the length of the next chain.
 #[derive(Clone, Debug)]
 pub struct AutoLength {
-    line: Line,
-    drafter_ms: Mean,
+    passes: LinearFit,
+    drafter_ms: FadingMean,
     /// Drafts that passed, and drafts whose turn to be judged came.
     passed: f64,
     judged: f64,
@@ -34,13 +34,13 @@ pub struct AutoLength {
 impl AutoLength {
     /// Begin; `row_ms` is the time of one target row, where known.
     pub fn new(row_ms: Option<f64>) -> Self {
-        let mut line = Line::default();
+        let mut passes = LinearFit::default();
         if let Some(ms) = row_ms.filter(|ms| *ms > 0.0) {
             // A first guess that one real pass outweighs: each further row a quarter of the first.
-            line.add(1.0, ms, 0.2);
-            line.add(5.0, 2.0 * ms, 0.2);
+            passes.add(1.0, ms, 0.2);
+            passes.add(5.0, 2.0 * ms, 0.2);
         }
-        Self { line, drafter_ms: Mean::default(), passed: 1.5, judged: 2.0, plain: 0, rest: REST }
+        Self { passes, drafter_ms: FadingMean::default(), passed: 1.5, judged: 2.0, plain: 0, rest: REST }
     }
 
     /// The length for the next step.
@@ -59,7 +59,7 @@ impl AutoLength {
     }
 
     fn best(&self) -> usize {
-        let (Some((first, more)), Some(drafter)) = (self.line.fit(), self.drafter_ms.value()) else {
+        let (Some((first, more)), Some(drafter)) = (self.passes.fit(), self.drafter_ms.value()) else {
             return FIRST;
         };
         let chance = (self.passed / self.judged).clamp(0.0, 0.995);
@@ -78,7 +78,7 @@ impl AutoLength {
 
     /// Note a step: how many drafts were judged and passed, the times of the verify pass and of drafting.
     pub fn note(&mut self, drafts: usize, accepted: usize, verify_ms: f64, draft_ms: f64) {
-        self.line.add((drafts + 1) as f64, verify_ms, 1.0);
+        self.passes.add((drafts + 1) as f64, verify_ms, 1.0);
         if drafts > 0 {
             self.drafter_ms.add(draft_ms / drafts as f64);
             // The draft after the accepted ones was judged and failed; those behind it never had their turn.
@@ -91,12 +91,12 @@ impl AutoLength {
 
 /// A fading mean.
 #[derive(Clone, Debug, Default)]
-struct Mean {
+struct FadingMean {
     sum: f64,
     weight: f64,
 }
 
-impl Mean {
+impl FadingMean {
     fn add(&mut self, value: f64) {
         self.sum = self.sum * MEMORY + value;
         self.weight = self.weight * MEMORY + 1.0;
@@ -109,7 +109,7 @@ impl Mean {
 
 /// Least squares of time over rows, older points fading.
 #[derive(Clone, Debug, Default)]
-struct Line {
+struct LinearFit {
     n: f64,
     x: f64,
     y: f64,
@@ -117,7 +117,7 @@ struct Line {
     xy: f64,
 }
 
-impl Line {
+impl LinearFit {
     fn add(&mut self, x: f64, y: f64, weight: f64) {
         for sum in [&mut self.n, &mut self.x, &mut self.y, &mut self.xx, &mut self.xy] {
             *sum *= MEMORY;

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use candle_core::Result;
 
 use super::{
+    generation::{GenerationConfig, GenerationInputs},
     method::Schedule,
     overlap,
-    rules::{GenerationConfig, GenerationInputs},
     schedule::Tally,
     session::Session,
 };
@@ -32,14 +32,14 @@ pub struct Finished {
 /// # Errors
 /// If a forward pass fails. What was given to `on` before stands.
 pub fn generate(
-    rules: GenerationConfig<'_>,
-    parts: GenerationInputs<'_>,
+    config: GenerationConfig<'_>,
+    inputs: GenerationInputs<'_>,
     on: &mut dyn FnMut(Step) -> ControlFlow<()>,
 ) -> Result<Finished> {
-    if let Schedule::Parallel { .. } = rules.method.schedule {
-        return overlap::generate(rules, parts, on);
+    if let Schedule::Parallel { .. } = config.method.schedule {
+        return overlap::generate(config, inputs, on);
     }
-    let mut session = Session::new(rules, parts);
+    let mut session = Session::new(config, inputs);
     while let Some(step) = session.step()? {
         if on(step).is_break() {
             break;

@@ -145,6 +145,22 @@ impl Sampler {
         draw(distribution, self.rng(position, Purpose::Token).random::<f64>())
     }
 
+    /// True if a draft that was drawn from `q` passes at this output position: with probability min(1, p/q).
+    pub fn accepts(&self, draft: u32, p: &[f32], q: &[f32], position: usize) -> bool {
+        let at = |distribution: &[f32]| distribution.get(draft as usize).copied().unwrap_or(0.0);
+        let u: f32 = self.rng(position, Purpose::Accept).random();
+        at(q) > 0.0 && u * at(q) < at(p)
+    }
+
+    /// The token in place of a draft that [`Sampler::accepts`] rejected, from norm(max(p - q, 0)). Accepted drafts and
+    /// replacements together have the distribution `p`.
+    pub fn replacement(&self, p: &[f32], q: &[f32], position: usize) -> u32 {
+        let mut rng = self.rng(position, Purpose::Accept);
+        // The first number of this stream rejected the draft.
+        let _: f32 = rng.random();
+        draw(&residual(p, q), rng.random())
+    }
+
     /// The randomness of one output position for one purpose.
     pub fn rng(&self, position: usize, purpose: Purpose) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);

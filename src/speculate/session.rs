@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use candle_core::{Result, Tensor};
 
 use super::{
-    accept::{Needs, relevance::VisualStates},
+    accept::{RuleNeeds, relevance::VisualStates},
     auto::AutoLength,
-    draft::{Draft, DraftRequest, Form, Proposal},
+    draft::{DraftRequest, Form, Proposal, Proposer},
+    generation::{GenerationConfig, GenerationInputs, drafter},
     method::{Acceptance, Length, Shape},
-    rules::{GenerationConfig, GenerationInputs, drafter},
     tree::Template,
-    verify::Verified,
+    verify::VerifiedRows,
 };
 use crate::{
     model::decoder::{Sequence, Taps, with_slice},
@@ -29,16 +29,16 @@ const LOOKS: usize = 24;
 
 /// A running generation.
 pub struct Session<'a> {
-    rules: GenerationConfig<'a>,
+    config: GenerationConfig<'a>,
     target: &'a mut Sequence,
-    drafter: Option<Box<dyn Draft + 'a>>,
+    drafter: Option<Box<dyn Proposer + 'a>>,
     visual: &'a VisualStates,
-    needs: Needs,
+    needs: RuleNeeds,
     taps: Taps,
     template: Option<Template>,
     auto: Option<AutoLength>,
     root: u32,
-    text: Written,
+    text: Output,
     steps: usize,
     /// Time spent on relevance so far, in milliseconds.
     pub relevance_ms: f64,
@@ -48,27 +48,27 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Begin.
-    pub fn new(rules: GenerationConfig<'a>, parts: GenerationInputs<'a>) -> Self {
-        let method = rules.method;
-        let needs = Needs::of(&method.acceptance);
+    pub fn new(config: GenerationConfig<'a>, inputs: GenerationInputs<'a>) -> Self {
+        let method = config.method;
+        let needs = RuleNeeds::of(&method.acceptance);
         let template = match &method.shape {
             // Methods are checked before they run; one that was not drafts nothing.
             Shape::StaticTree { nodes } => Template::read(nodes).ok(),
             _ => None,
         };
         let auto =
-            (method.shape == Shape::Chain { length: Length::AUTO }).then(|| AutoLength::new(rules.row_ms));
+            (method.shape == Shape::Chain { length: Length::AUTO }).then(|| AutoLength::new(config.row_ms));
         Self {
-            taps: parts.taps(needs),
-            root: parts.root(),
-            drafter: drafter(method, parts.drafter, parts.head, parts.prompt),
-            target: parts.target,
-            visual: parts.visual,
+            taps: inputs.taps(needs),
+            root: inputs.root(),
+            drafter: drafter(method, inputs.drafter, inputs.head, inputs.prompt),
+            target: inputs.target,
+            visual: inputs.visual,
             needs,
             template,
             auto,
-            text: Written::new(rules.max_new_tokens),
-            rules,
+            text: Output::new(config.max_new_tokens),
+            config,
             steps: 0,
             relevance_ms: 0.0,
             drafter_row_ms: Vec::new(),
@@ -117,21 +117,21 @@ impl<'a> Session<'a> {
             _ => None,
         };
         // Who looks at tokens one by one also wants to know what they resemble.
-        let looks = match self.rules.logprobs {
+        let looks = match self.config.logprobs {
             0 => Vec::new(),
             _ => with_slice(&pass.states, |states| self.visual.nearest(states, LOOKS))?,
         };
         let (tokens, path) = with_slice(&logits, |logits| {
-            let vocab = self.rules.vocab.min(width);
+            let vocab = self.config.vocab.min(width);
             let logits = logits.chunks_exact(width).map(|row| &row[..vocab]).collect();
-            let mut verified = Verified::new(&self.rules, logits, &depths, position);
+            let mut verified = VerifiedRows::new(&self.config, logits, &depths, position);
             verified.relevance = relevance;
             verified.gaze = pass.gaze.map(|gaze| gaze.peaks);
             verified.looks = &looks;
-            verified.judge(&self.rules, &proposal, position)
+            verified.judge(&self.config, &proposal, position)
         })?;
         self.commit(base, &proposal, &path, &tokens, &pass.states)?;
-        let tokens = self.text.emit(tokens, self.rules.ends);
+        let tokens = self.text.emit(tokens, self.config.ends);
         let (draft_ms, verify_ms) = (ms(drafted_at), ms(verified_at - drafted_at));
         if let Some(auto) = &mut self.auto {
             auto.note(tree.len(), path.len(), verify_ms, draft_ms);
@@ -157,10 +157,10 @@ impl<'a> Session<'a> {
     }
 
     fn draft(&mut self) -> Result<Proposal> {
-        let (Some(drafter), method) = (&mut self.drafter, self.rules.method) else {
+        let (Some(drafter), method) = (&mut self.drafter, self.config.method) else {
             return Ok(Proposal::default());
         };
-        let room = self.rules.max_new_tokens - self.text.emitted;
+        let room = self.config.max_new_tokens - self.text.emitted;
         let (form, depth) = match (&method.shape, &self.template) {
             (Shape::Chain { length: Length::Fixed(length) }, _) => (Form::Chain, *length),
             (Shape::Chain { .. }, _) => (Form::Chain, self.auto.as_mut().map_or(0, AutoLength::choose)),
@@ -174,16 +174,16 @@ impl<'a> Session<'a> {
         if depth.min(room) == 0 {
             return Ok(Proposal::default());
         }
-        let samples = method.acceptance == (Acceptance::Sampled {}) && !self.rules.sampler.is_greedy();
         let proposal = drafter.draft(&DraftRequest {
             depth: depth.min(room),
-            ends: self.rules.ends,
-            special: self.rules.special,
-            vocab: self.rules.vocab,
-            sampler: (samples && matches!(form, Form::Chain)).then_some(self.rules.sampler),
+            ends: self.config.ends,
+            special: self.config.special,
+            vocab: self.config.vocab,
+            sampler: (self.config.draws_drafts() && matches!(form, Form::Chain))
+                .then_some(self.config.sampler),
             // Of drafts that are drawn, the distributions are kept anyway.
             distributions: self.needs.divergence
-                || (self.rules.logprobs > 0 && method.acceptance != Acceptance::Sampled {}),
+                || (self.config.logprobs > 0 && method.acceptance != Acceptance::Sampled {}),
             position: self.text.emitted,
             form,
         })?;
@@ -216,13 +216,13 @@ impl<'a> Session<'a> {
 }
 
 /// How far the text has come.
-pub(super) struct Written {
+pub(super) struct Output {
     most: usize,
     pub emitted: usize,
     pub finished: Option<StopReason>,
 }
 
-impl Written {
+impl Output {
     /// Nothing yet, of at most `most` tokens.
     pub fn new(most: usize) -> Self {
         Self { most, emitted: 0, finished: (most == 0).then_some(StopReason::Length) }
@@ -270,10 +270,10 @@ mod tests {
             (&[&[1, 2], &[9]], 2, Some(StopReason::Eos)),
             (&[&[9]], 0, Some(StopReason::Eos)),
         ] {
-            let mut text = Written::new(3);
+            let mut text = Output::new(3);
             let count: usize = steps.iter().map(|ids| text.emit(tokens(ids), &[9]).len()).sum();
             assert_eq!((count, text.emitted, text.finished), (written, written, finished), "{steps:?}");
         }
-        assert_eq!(Written::new(0).finished, Some(StopReason::Length));
+        assert_eq!(Output::new(0).finished, Some(StopReason::Length));
     }
 }

@@ -65,8 +65,8 @@ fn typical_asks_for_less_probability_where_the_target_is_undecided() {
         assert_eq!(verdicts(&rule, &[Row { protected: true, ..row.clone() }]), [None]);
         assert_eq!(verdicts(&rule, &[Row { wanted: 1, ..row }]), [Some(Verdict::Exact)]);
     }
-    let needs = Needs { probabilities: true, entropy_full: true, ..Needs::default() };
-    assert_eq!(Needs::of(&Acceptance::Typical { epsilon: 0.09, delta: 0.3 }), needs);
+    let needs = RuleNeeds { probabilities: true, entropy_full: true, ..RuleNeeds::default() };
+    assert_eq!(RuleNeeds::of(&Acceptance::Typical { epsilon: 0.09, delta: 0.3 }), needs);
 }
 
 #[test]
@@ -151,14 +151,19 @@ fn each_rule_asks_for_its_own_signals() {
     let divergence = Acceptance::Divergence { threshold: 0.3 };
     let full = Acceptance::Entropy { threshold: 0.3, entropy: EntropyOver::Full };
     let random = Acceptance::Random { probability: 0.5, seed: 1 };
-    let needs = Needs::of(&all_of(&[visual, glance, divergence, full]));
-    let most =
-        Needs { relevance: Some(4), gaze: true, divergence: true, entropy_full: true, ..Needs::default() };
+    let needs = RuleNeeds::of(&all_of(&[visual, glance, divergence, full]));
+    let most = RuleNeeds {
+        relevance: Some(4),
+        gaze: true,
+        divergence: true,
+        entropy_full: true,
+        ..RuleNeeds::default()
+    };
     assert_eq!(needs, most);
-    assert_eq!(Needs::of(&all_of(&[random])), Needs { chance: true, ..Needs::default() });
+    assert_eq!(RuleNeeds::of(&all_of(&[random])), RuleNeeds { chance: true, ..RuleNeeds::default() });
     assert_eq!(
-        Needs::of(&Acceptance::Lenient { rho: 0.1 }),
-        Needs { probabilities: true, ..Needs::default() }
+        RuleNeeds::of(&Acceptance::Lenient { rho: 0.1 }),
+        RuleNeeds { probabilities: true, ..RuleNeeds::default() }
     );
 }
 

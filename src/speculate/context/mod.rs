@@ -4,7 +4,7 @@ use rand::{SeedableRng, seq::index};
 use rand_chacha::ChaCha8Rng;
 
 mod attention;
-mod layer;
+mod draft_head;
 mod prepare;
 mod signals;
 
@@ -20,14 +20,14 @@ pub fn budget(n: usize, keep: f64) -> usize {
 
 /// What a context asks of the target's prefill.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Needs {
+pub struct ContextNeeds {
     /// Where the text looks.
     pub attention: bool,
     /// The share of the layers after which likeness to the text is compared.
     pub variation: Option<f64>,
 }
 
-impl Needs {
+impl ContextNeeds {
     /// What this context asks for.
     pub fn of(context: &VisualContext) -> Self {
         match context {

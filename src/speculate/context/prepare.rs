@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use candle_core::{Result, Tensor};
 
-use super::{Attention, Needs, Selection, Signals, signals::likeness};
+use super::{Attention, ContextNeeds, Selection, Signals, signals::likeness};
 use crate::{
     model::{
         decoder::{AttentionProbe, Positions, Sequence, Taps, with_slice},
@@ -17,7 +17,7 @@ use crate::{
 const CHUNK: usize = 16;
 
 /// Tells how far a prefill is; may stop it.
-type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
+type OnProgress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
 
 /// A target, its prompt and video.
 pub struct Preparation<'a> {
@@ -37,10 +37,10 @@ impl Preparation<'_> {
     /// If a forward pass fails.
     pub fn signals(
         &self,
-        needs: Needs,
+        needs: ContextNeeds,
         sequence: &mut Sequence,
         signals: &mut Signals,
-        progress: Progress<'_>,
+        progress: OnProgress<'_>,
     ) -> std::result::Result<bool, ModelError> {
         if needs.attention && signals.attention.is_none() {
             signals.attention = Some(self.attention(sequence)?);
@@ -75,7 +75,7 @@ impl Preparation<'_> {
     fn variation(
         &self,
         depth: f64,
-        progress: Progress<'_>,
+        progress: OnProgress<'_>,
     ) -> std::result::Result<Option<Vec<f32>>, ModelError> {
         let decoder = self.target.decoder();
         let layers = layers_of(self.target, depth);
@@ -157,7 +157,7 @@ pub fn prefill(
     context: &VisualContext,
     room: usize,
     states: &mut dyn FnMut(usize, &[f32]),
-    progress: Progress<'_>,
+    progress: OnProgress<'_>,
 ) -> std::result::Result<Option<Sequence>, ModelError> {
     let embeddings = model.embed(prompt, visual, rows)?;
     let mut sequence = Sequence::new(model.decoder().clone(), rows.len() + room);

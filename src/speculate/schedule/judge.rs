@@ -4,25 +4,20 @@
 //! can give the target's token (greedy), or draw it from the residual (sampled), and is never asked for a bonus that the
 //! schedule does not use.
 
-use rand::RngExt;
-
-use crate::{
-    record::Verdict,
-    speculate::sampling::{Purpose, Sampler, draw, residual},
-};
+use crate::{record::Verdict, speculate::sampling::Sampler};
 
 /// One drafted token.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Draft<E = ()> {
+pub struct DraftToken<E = ()> {
     /// Its id.
     pub id: u32,
     /// What the judge needs to know of the drafter here, for example its distribution. The machine only carries it along.
     pub evidence: E,
 }
 
-impl From<u32> for Draft {
+impl From<u32> for DraftToken {
     fn from(id: u32) -> Self {
-        Draft { id, evidence: () }
+        DraftToken { id, evidence: () }
     }
 }
 
@@ -32,7 +27,7 @@ pub struct Case<'a, E> {
     /// Output position of the first draft; 0 is the first token after the prompt.
     pub position: usize,
     /// The drafts, in order; empty where the drafter had nothing to offer.
-    pub drafts: &'a [Draft<E>],
+    pub drafts: &'a [DraftToken<E>],
     /// Rows of the verify pass: as many as drafts, or one more where the drafter had nothing to offer after them.
     pub rows: usize,
 }
@@ -81,25 +76,18 @@ pub struct Sampled<'a> {
 
 impl<E: AsRef<[f32]>> Judge<E> for Sampled<'_> {
     fn accept(&mut self, case: &Case<'_, E>) -> Vec<Verdict> {
-        let passes = |(i, draft): (usize, &Draft<E>)| {
-            let at = |distribution: &[f32]| distribution.get(draft.id as usize).copied().unwrap_or(0.0);
-            let (p, q) = (at(&self.rows[i]), at(draft.evidence.as_ref()));
-            let u: f32 = self.sampler.rng(case.position + i, Purpose::Accept).random();
-            q > 0.0 && u * q < p
+        let passes = |(i, draft): (usize, &DraftToken<E>)| {
+            self.sampler.accepts(draft.id, &self.rows[i], draft.evidence.as_ref(), case.position + i)
         };
         let prefix = case.drafts.iter().enumerate().map(passes).take_while(|passed| *passed);
         prefix.map(|_| Verdict::Sampled).collect()
     }
 
     fn replacement(&mut self, case: &Case<'_, E>, row: usize) -> u32 {
-        let p = &self.rows[row];
-        let position = case.position + row;
-        let Some(draft) = case.drafts.get(row) else {
-            return draw(p, self.sampler.rng(position, Purpose::Token).random());
-        };
-        let mut rng = self.sampler.rng(position, Purpose::Accept);
-        // The first number of this stream rejected the draft.
-        let _: f32 = rng.random();
-        draw(&residual(p, draft.evidence.as_ref()), rng.random())
+        let (p, position) = (&self.rows[row], case.position + row);
+        match case.drafts.get(row) {
+            Some(draft) => self.sampler.replacement(p, draft.evidence.as_ref(), position),
+            None => self.sampler.draw(p, position),
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::record::{StopReason, Verdict};
 
 /// Which of PEARL's two modes a tick is in (ParallelVLM, appendix B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum Mode {
     /// Pre-verify: no draft is pending; the first token of the window that is being drafted will be judged alone.
     Pre,
     /// Post-verify: the pending window is verified while the next one is drafted.
@@ -18,16 +18,16 @@ pub enum Stage {
 #[derive(Debug, PartialEq)]
 pub struct Tick {
     /// The mode.
-    pub stage: Stage,
+    pub stage: Mode,
     /// For the target.
-    pub target: TargetOrder,
+    pub target: TargetTask,
     /// For the drafter; none where nothing can follow the pending drafts.
-    pub drafter: Option<DrafterOrder>,
+    pub drafter: Option<DrafterTask>,
 }
 
 /// The target's part of a tick: truncate, then feed the rows in one pass and keep what each predicts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TargetOrder {
+pub struct TargetTask {
     /// Slots to keep.
     pub truncate_to: usize,
     /// The root, then the pending drafts.
@@ -39,7 +39,7 @@ pub struct TargetOrder {
 /// The answer is a window of 1 to `draft` tokens that ends at the drafter's first end token. Each but the last was fed. An empty
 /// window says that the ids could not be fed at all; the cache then holds `truncate_to` slots.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DrafterOrder {
+pub struct DrafterTask {
     /// Slots to keep.
     pub truncate_to: usize,
     /// Ids to feed, at least one.
@@ -63,7 +63,7 @@ pub struct Emitted {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The mode the tick was in.
-    pub stage: Stage,
+    pub stage: Mode,
     /// Output position of the first token.
     pub position: usize,
     /// The emitted tokens; token i was judged by row i of the verify pass. An end token is not among them.

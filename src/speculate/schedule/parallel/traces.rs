@@ -8,13 +8,13 @@ fn machine(max_new_tokens: usize) -> Parallel {
 }
 
 /// What a tick asks: the target's (truncate_to, rows), the drafter's (truncate_to, feed, draft).
-type Asked<'a> = (Stage, (usize, &'a [u32]), Option<(usize, &'a [u32], usize)>);
+type Asked<'a> = (Mode, (usize, &'a [u32]), Option<(usize, &'a [u32], usize)>);
 
 /// One tick: it must ask for `asked`; then the drafter answers `window`, the target wants `wanted`.
 #[track_caller]
 fn step(machine: &mut Parallel, width: usize, asked: Asked<'_>, window: &[u32], wanted: &[u32]) -> Outcome {
     let tick = machine.tick(width).unwrap();
-    let drafter = tick.drafter.as_ref().map(|order| (order.truncate_to, &order.feed[..], order.draft));
+    let drafter = tick.drafter.as_ref().map(|task| (task.truncate_to, &task.feed[..], task.draft));
     assert_eq!((tick.stage, (tick.target.truncate_to, &tick.target.rows[..]), drafter), asked);
     assert_eq!(wanted.len(), tick.target.rows.len());
     machine.apply(tick, window.iter().map(|&id| id.into()).collect(), &mut Exact { wanted })
@@ -24,8 +24,8 @@ fn tokens(outcome: &Outcome) -> Vec<(u32, Verdict)> {
     outcome.tokens.iter().map(|token| (token.id, token.verdict)).collect()
 }
 
-const PRE: Stage = Stage::Pre;
-const POST: Stage = Stage::Post;
+const PRE: Mode = Mode::Pre;
+const POST: Mode = Mode::Post;
 
 #[test]
 fn pre_verify_rejects() {

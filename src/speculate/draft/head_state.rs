@@ -8,7 +8,7 @@ use crate::model::{
 };
 
 /// The states beside a [`super::ModelDrafter`] that goes on from its target's.
-pub struct Head<'a> {
+pub struct DraftHeadState<'a> {
     layer: &'a Sparrow,
     width: usize,
     /// The target's states before each accepted token that was not fed yet.
@@ -17,7 +17,7 @@ pub struct Head<'a> {
     own: Vec<f32>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> DraftHeadState<'a> {
     /// `before` is the target's final state before the first root.
     pub fn new(layer: &'a Sparrow, before: &[f32]) -> Self {
         let width = layer.decoder().config().hidden;

@@ -23,7 +23,7 @@ impl Preparation<'_> {
     ///
     /// # Errors
     /// If a forward pass fails.
-    pub fn prefill_layer(
+    pub fn prefill_draft_head(
         &self,
         layer: &Sparrow,
         states: &TextStates,

@@ -1,9 +1,9 @@
-//! What a generation needs beside its method: the models' sequences and the rules of the text.
+//! The configuration and the inputs of a generation.
 
 use super::{
-    accept::{Needs, Row, relevance::VisualStates},
-    draft::{Draft, Head, Lookup, ModelDrafter},
-    method::{AcceptedRows, Drafter, Method, VisualContext},
+    accept::{Row, RuleNeeds, relevance::VisualStates},
+    draft::{DraftHeadState, Lookup, ModelDrafter, Proposer},
+    method::{Acceptance, AcceptedRows, Drafter, Method, VisualContext},
     overlap::PrefetchedDraft,
     sampling::Sampler,
 };
@@ -15,7 +15,7 @@ use crate::{
     record::Verdict,
 };
 
-/// What a session needs to know about the text.
+/// Everything that determines the text beside the prompt.
 #[derive(Clone, Copy)]
 pub struct GenerationConfig<'a> {
     /// The method.
@@ -24,12 +24,12 @@ pub struct GenerationConfig<'a> {
     pub sampler: Sampler,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
-    /// Logits from here on are padding: the target's real vocabulary. A drafter's table may be narrower; what it has no place for,
-    /// it never drafts.
+    /// Logits from here on are padding: the target's real vocabulary. A drafter's table may be narrower; it never drafts
+    /// ids beyond its own.
     pub vocab: usize,
     /// End tokens.
     pub ends: &'a [u32],
-    /// Special tokens: a text repeats none of them ([`Lookup`]).
+    /// Special tokens, which prompt lookup never repeats ([`Lookup`]).
     pub special: &'a [u32],
     /// True for tokens that are never loosened beside the end tokens: special tokens, words that must stay strict.
     pub protected: &'a dyn Fn(u32) -> bool,
@@ -37,30 +37,37 @@ pub struct GenerationConfig<'a> {
     pub logprobs: usize,
     /// Time of one target row in milliseconds, where known: an automatic length starts from it.
     pub row_ms: Option<f64>,
-    /// A rule of the caller's own in place of the method's acceptance (whose signals are computed all the same): for each draft
-    /// of a branch why it passes, if it does. Measurements use it; see `benches/`.
-    pub rule: Option<&'a OwnRule<'a>>,
+    /// A custom rule in place of the method's acceptance, whose signals are still computed: for each draft of a branch the
+    /// verdict, if it passes. For measurements; see `benches/`.
+    pub rule: Option<&'a CustomRule<'a>>,
 }
 
 /// See [`GenerationConfig::rule`].
-pub type OwnRule<'a> = dyn Fn(&[Row]) -> Vec<Option<Verdict>> + 'a;
+pub type CustomRule<'a> = dyn Fn(&[Row]) -> Vec<Option<Verdict>> + 'a;
 
 /// The sequences of a generation, each holding the prompt without its last token.
 pub struct GenerationInputs<'a> {
     /// The target's.
     pub target: &'a mut Sequence,
-    /// The drafter's, where it is a decoder.
+    /// The drafter's, if it is a decoder.
     pub drafter: Option<&'a mut Sequence>,
-    /// What that decoder goes on from, where it is a layer that drafts from the target's states.
-    pub head: Option<Head<'a>>,
+    /// The target's states for the drafter, if it is a draft head.
+    pub head: Option<DraftHeadState<'a>>,
     /// The target's final states at the visual tokens.
     pub visual: &'a VisualStates,
     /// The slots of the visual tokens in the target's cache.
     pub spans: VisualSpans,
     /// The prompt's ids; the last is the first root.
     pub prompt: &'a [u32],
-    /// The drafter's first window, where it was drafted beside the target's prefill (parallel schedule).
-    pub opening: Option<PrefetchedDraft>,
+    /// The drafter's first window, if it was drafted during the target's prefill (parallel schedule).
+    pub prefetched: Option<PrefetchedDraft>,
+}
+
+impl GenerationConfig<'_> {
+    /// True where drafts are drawn from the drafter's distribution and judged by min(1, p/q).
+    pub(super) fn draws_drafts(&self) -> bool {
+        self.method.acceptance == (Acceptance::Sampled {}) && !self.sampler.is_greedy()
+    }
 }
 
 impl<'a> GenerationInputs<'a> {
@@ -70,7 +77,7 @@ impl<'a> GenerationInputs<'a> {
     }
 
     /// What a verify pass has to tap for this rule.
-    pub(super) fn taps(&self, needs: Needs) -> Taps {
+    pub(super) fn taps(&self, needs: RuleNeeds) -> Taps {
         let watch = needs.gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
         Taps { watch, ..Taps::default() }
     }
@@ -80,15 +87,15 @@ impl<'a> GenerationInputs<'a> {
 pub(super) fn drafter<'a>(
     method: &Method,
     sequence: Option<&'a mut Sequence>,
-    head: Option<Head<'a>>,
+    head: Option<DraftHeadState<'a>>,
     prompt: &[u32],
-) -> Option<Box<dyn Draft + 'a>> {
+) -> Option<Box<dyn Proposer + 'a>> {
     if let Drafter::Lookup { ngram } = method.drafter {
         return Some(Box::new(Lookup::new(prompt.to_vec(), ngram)));
     }
     let dense = matches!(method.context, VisualContext::TopKKv { rows: AcceptedRows::Dense, .. });
     let root = prompt.last().copied().unwrap_or_default();
     sequence.map(|sequence| {
-        Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)) as Box<dyn Draft + 'a>
+        Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)) as Box<dyn Proposer + 'a>
     })
 }
