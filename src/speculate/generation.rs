@@ -15,7 +15,7 @@ use crate::{
     record::Verdict,
 };
 
-/// Everything that determines the text beside the prompt.
+/// Everything but the prompt that determines the text.
 #[derive(Clone, Copy)]
 pub struct GenerationConfig<'a> {
     /// The method.
@@ -31,7 +31,7 @@ pub struct GenerationConfig<'a> {
     pub ends: &'a [u32],
     /// Special tokens, which prompt lookup never repeats ([`Lookup`]).
     pub special: &'a [u32],
-    /// True for tokens that are never loosened beside the end tokens: special tokens, words that must stay strict.
+    /// True for tokens that are never loosened, in addition to the end tokens: special tokens, words that must stay strict.
     pub protected: &'a dyn Fn(u32) -> bool,
     /// How many of the target's most likely tokens to report.
     pub logprobs: usize,
@@ -76,10 +76,10 @@ impl<'a> GenerationInputs<'a> {
         self.prompt.last().copied().unwrap_or_default()
     }
 
-    /// What a verify pass has to tap for this rule.
+    /// The taps that a verify pass needs for this rule.
     pub(super) fn taps(&self, needs: RuleNeeds) -> Taps {
-        let watch = needs.gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
-        Taps { watch, ..Taps::default() }
+        let probe = needs.gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
+        Taps { probe, ..Taps::default() }
     }
 }
 

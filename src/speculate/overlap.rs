@@ -25,11 +25,11 @@ const LONGEST: usize = 32;
 /// Window of the first ticks, before times are known.
 const START: usize = 4;
 
-/// What the drafter knows of a token it drafted.
+/// The drafter's side of a draft token.
 #[derive(Debug)]
 struct Evidence {
     probability: f32,
-    /// Its distribution, where sampling asks for it.
+    /// The distribution that it was drawn from; empty for greedy drafts.
     distribution: Vec<f32>,
 }
 
@@ -44,7 +44,7 @@ impl AsRef<[f32]> for Evidence {
 #[derive(Debug)]
 pub struct PrefetchedDraft {
     sampler: Sampler,
-    /// Its drafts were drawn, and have distributions.
+    /// True if its drafts were drawn and have distributions.
     drawn: bool,
     base: usize,
     window: Vec<DraftToken<Evidence>>,
@@ -52,7 +52,7 @@ pub struct PrefetchedDraft {
 }
 
 impl PrefetchedDraft {
-    /// Draft the first window under the rules of the generation that follows. `sequence` holds the prompt without its last
+    /// Draft the first window under the configuration of the generation that follows. `sequence` holds the prompt without its last
     /// token, `root`.
     ///
     /// # Errors
@@ -67,14 +67,14 @@ impl PrefetchedDraft {
         Ok(Self { sampler: config.sampler, drawn: config.draws_drafts(), base, window, ms })
     }
 
-    /// True if a generation under these rules may begin with it: they would draft the same.
+    /// True if a generation with this configuration may begin with it, as it would draft the same.
     pub fn fits(&self, config: &GenerationConfig<'_>) -> bool {
         matches!(config.method.schedule, Schedule::Parallel { .. })
             && self.sampler == config.sampler
             && self.drawn == config.draws_drafts()
     }
 
-    /// Time that it took, in milliseconds.
+    /// Drafting time, in milliseconds.
     pub fn ms(&self) -> f64 {
         self.ms
     }
@@ -145,7 +145,7 @@ struct TargetSide<'a> {
     base: usize,
     /// Logits and facts of the last pass's rows.
     rows: Vec<(Vec<f32>, RowFacts)>,
-    /// The distributions that they stand for, where the text is sampled.
+    /// Their distributions, if the text is sampled.
     distributions: Vec<Vec<f32>>,
     /// The drafter's probabilities of the drafts that were judged last.
     probabilities: Vec<f32>,
@@ -200,7 +200,7 @@ impl TargetSide<'_> {
         let wanted = self.wanted(outcome.position);
         let tokens = outcome.tokens.iter().enumerate();
         let tokens = tokens.map(|(i, t)| self.token(i, t.id, t.verdict, wanted[i])).collect();
-        // Of drafting, what the verify pass did not hide.
+        // The part of drafting that the verify pass did not hide.
         let draft_ms = (ticked.drafter_ms - ticked.target_ms).max(0.0);
         Step {
             index,
@@ -238,7 +238,7 @@ impl Judge<Evidence> for TargetSide<'_> {
     }
 }
 
-/// Generate side by side. `on` gets every step, and may stop.
+/// Generate with overlapped drafting. `on` receives every step and may stop the generation.
 pub(super) fn generate(
     config: GenerationConfig<'_>,
     inputs: GenerationInputs<'_>,
@@ -350,12 +350,12 @@ mod tests {
         let (best, drawn) = (of(0.8, false), of(0.8, true));
         assert!(fits(&best, Acceptance::Exact {}, parallel(), 0.8));
         assert!(fits(&drawn, Acceptance::Sampled {}, parallel(), 0.8));
-        // Drafts that were not drawn have no distribution to be held against, and the other way round.
+        // Greedy drafts have no distribution to be judged by, and drawn ones are not the best tokens.
         assert!(!fits(&best, Acceptance::Sampled {}, parallel(), 0.8));
         assert!(!fits(&drawn, Acceptance::Exact {}, parallel(), 0.8));
         assert!(!fits(&drawn, Acceptance::Sampled {}, parallel(), 0.9));
         assert!(!fits(&best, Acceptance::Exact {}, Schedule::Sequential {}, 0.8));
-        // Greedily nothing is drawn, and both acceptances are one.
+        // When greedy nothing is drawn, and both acceptances are the same.
         assert!(fits(&of(0.0, false), Acceptance::Sampled {}, parallel(), 0.0));
     }
 }

@@ -1,10 +1,10 @@
-//! One generation, one thing after the other: a target, perhaps a drafter, and a method; step by step until an end token or the
-//! asked length.
+//! One generation under the sequential schedule: a target, possibly a drafter, and a method; step by step until an end token or
+//! the length limit.
 //!
 //! The root is the last token of the text that is not in the target's cache: before the first step the prompt's last token,
 //! later the last emitted one. A step drafts a tree after the root (a chain is one), feeds the target [root, nodes…] as rows
 //! in one pass, and judges every branch: row i says what the target wants after it, the state of a draft is the state at its
-//! own row. The longest accepted branch stands, the target's token after it follows, and both caches roll back to what stands.
+//! own row. The longest accepted branch is kept, the target's token follows it, and both caches roll back to the kept tokens.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ use crate::{
     record::{Step, StopReason, Token},
 };
 
-/// Visual tokens told of with each token that is looked at.
+/// Visual tokens reported with each inspected token.
 const LOOKS: usize = 24;
 
 /// A running generation.
@@ -47,12 +47,12 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Begin.
+    /// Begin a generation.
     pub fn new(config: GenerationConfig<'a>, inputs: GenerationInputs<'a>) -> Self {
         let method = config.method;
         let needs = RuleNeeds::of(&method.acceptance);
         let template = match &method.shape {
-            // Methods are checked before they run; one that was not drafts nothing.
+            // Methods are validated before they run; an invalid one drafts nothing.
             Shape::StaticTree { nodes } => Template::read(nodes).ok(),
             _ => None,
         };
@@ -80,7 +80,7 @@ impl<'a> Session<'a> {
         self.text.finished
     }
 
-    /// Run one step; none once the generation has ended. The tokens' texts are left empty: who owns a tokenizer fills them.
+    /// Run one step; none once the generation has ended. The tokens' texts are left empty for the owner of the tokenizer.
     ///
     /// # Errors
     /// If a forward pass fails.
@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
             }
             _ => None,
         };
-        // Who looks at tokens one by one also wants to know what they resemble.
+        // Log-probabilities are requested by inspectors, which also show the most similar visual tokens.
         let looks = match self.config.logprobs {
             0 => Vec::new(),
             _ => with_slice(&pass.states, |states| self.visual.nearest(states, LOOKS))?,
@@ -126,7 +126,7 @@ impl<'a> Session<'a> {
             let logits = logits.chunks_exact(width).map(|row| &row[..vocab]).collect();
             let mut verified = VerifiedRows::new(&self.config, logits, &depths, position);
             verified.relevance = relevance;
-            verified.gaze = pass.gaze.map(|gaze| gaze.peaks);
+            verified.gaze = pass.attention.map(|stats| stats.peaks);
             verified.looks = &looks;
             verified.judge(&self.config, &proposal, position)
         })?;
@@ -181,7 +181,7 @@ impl<'a> Session<'a> {
             vocab: self.config.vocab,
             sampler: (self.config.draws_drafts() && matches!(form, Form::Chain))
                 .then_some(self.config.sampler),
-            // Of drafts that are drawn, the distributions are kept anyway.
+            // Drawn drafts keep their distributions anyway.
             distributions: self.needs.divergence
                 || (self.config.logprobs > 0 && method.acceptance != Acceptance::Sampled {}),
             position: self.text.emitted,
@@ -191,7 +191,7 @@ impl<'a> Session<'a> {
         Ok(proposal)
     }
 
-    /// Roll both sequences back to what stands: the root and all new tokens but the last, which becomes the root.
+    /// Roll both sequences back to the kept tokens: the root and all new tokens but the last, which becomes the root.
     fn commit(
         &mut self,
         base: usize,
@@ -215,7 +215,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// How far the text has come.
+/// Counts the emitted tokens and finds the end of the text.
 pub(super) struct Output {
     most: usize,
     pub emitted: usize,
@@ -223,13 +223,13 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Nothing yet, of at most `most` tokens.
+    /// An empty text that may grow to `most` tokens.
     pub fn new(most: usize) -> Self {
         Self { most, emitted: 0, finished: (most == 0).then_some(StopReason::Length) }
     }
 
-    /// Cut at an end token and at the asked length, and note the end. What stands beyond the asked length is not looked at: plain
-    /// decoding would not have come there.
+    /// Cut at an end token and at the length limit, and note the end. An end token beyond the limit does not count: plain
+    /// decoding would not have reached it.
     pub fn emit(&mut self, mut tokens: Vec<Token>, ends: &[u32]) -> Vec<Token> {
         tokens.truncate(self.most - self.emitted);
         if let Some(end) = tokens.iter().position(|t| ends.contains(&t.id)) {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_text_ends_where_plain_decoding_would_end_it() {
-        // The end token is 9, three tokens are asked for.
+        // The end token is 9, the limit is three tokens.
         for (steps, written, finished) in [
             (&[&[1u32, 2][..]][..], 2, None),
             (&[&[1, 2], &[3]], 3, Some(StopReason::Length)),

@@ -1,4 +1,4 @@
-//! From a proposal and the target's rows to the tokens that come out of a step.
+//! From a proposal and the target's rows to the tokens of a step.
 
 use std::cell::OnceCell;
 
@@ -15,17 +15,17 @@ use crate::record::{Token, Verdict};
 pub(super) struct VerifiedRows<'a> {
     /// Logits without padding.
     pub logits: Vec<&'a [f32]>,
-    /// What is known of each row, once somebody asked.
+    /// Facts about each row, computed on first use.
     facts: Vec<OnceCell<RowFacts>>,
-    /// The distribution that each row stands for, where drafts that were drawn are held against it.
+    /// The distribution of each row, where drafts were drawn and are judged by it.
     distributions: Vec<Vec<f32>>,
     /// The target's own token after each row.
     pub wanted: Vec<u32>,
-    /// Relevance of each node, where asked.
+    /// Relevance of each node, if a rule needs it.
     pub relevance: Option<Vec<f32>>,
-    /// Where each row looks, where asked.
+    /// Attention peak of each row, if a rule needs it.
     pub gaze: Option<Vec<f32>>,
-    /// The visual tokens that each row's state resembles most, where asked.
+    /// The visual tokens most similar to each row's state, if requested.
     pub looks: &'a [Vec<(u32, f32)>],
 }
 
@@ -43,8 +43,8 @@ impl<'a> VerifiedRows<'a> {
             true => logits.iter().map(|row| sampler.distribution(row)).collect(),
             false => Vec::new(),
         };
-        // A tree's siblings, judged in order with what is left of the distribution (EAGLE), come to the same as drawing the
-        // target's token and looking whether it was drafted. Drawn by position, it is also that of plain decoding.
+        // Judging a tree's siblings in order with the rest of the distribution (EAGLE) is equivalent to drawing the target's
+        // token and checking whether it was drafted. Drawn by position, it is also the token of plain decoding.
         let positions = depths.iter().map(|depth| position + depth);
         let wanted = match (sampler.is_greedy(), draws) {
             (true, _) => logits.iter().map(|row| argmax(row)).collect(),
@@ -59,8 +59,8 @@ impl<'a> VerifiedRows<'a> {
         self.facts[row].get_or_init(|| RowFacts::of(self.logits[row]))
     }
 
-    /// The tokens that a step emits and the accepted nodes: the longest accepted branch, with the fewest loosened among those
-    /// of one length, and the target's own token after it.
+    /// The tokens that a step emits, and the accepted nodes: the longest accepted branch (of equally long ones the one with
+    /// the fewest loosened tokens), and the target's own token after it.
     pub fn judge(
         &self,
         config: &GenerationConfig<'_>,
@@ -144,7 +144,7 @@ impl<'a> VerifiedRows<'a> {
         Judged { path, rows, verdicts, replacement: None }
     }
 
-    /// What is known of every node; a node's row does not depend on the branch that it is judged in.
+    /// The row of every node; it does not depend on the branch in which the node is judged.
     fn rows(&self, config: &GenerationConfig<'_>, proposal: &Proposal) -> Vec<Row> {
         let needs = RuleNeeds::of(&config.method.acceptance);
         let probabilities = needs.probabilities || config.rule.is_some();
@@ -181,8 +181,8 @@ impl<'a> VerifiedRows<'a> {
             .collect()
     }
 
-    /// Accept draft i with min(1, p/q); in place of the first rejected one a token from norm(max(p - q, 0)). What comes out
-    /// has the target's distribution. The bonus is the target's own token.
+    /// Accept draft i with min(1, p/q); the first rejected one is replaced by a token from norm(max(p - q, 0)). The result has
+    /// the target's distribution. The bonus is the target's own token.
     fn sampled(
         &self,
         sampler: Sampler,
@@ -205,7 +205,7 @@ impl<'a> VerifiedRows<'a> {
     }
 }
 
-/// A token with what the target's row before it says of it.
+/// An emitted token with its probability, entropy and alternatives in the target's row before it.
 pub(super) fn emitted_token(
     config: &GenerationConfig<'_>,
     id: u32,
@@ -224,7 +224,7 @@ pub(super) fn emitted_token(
 
 /// The `count` most likely ids of a distribution with natural-log probabilities, best first.
 fn top_of_distribution(q: &[f32], count: usize) -> Vec<(u32, f32)> {
-    // As logits of which nothing is to be taken off.
+    // Treated as logits that are already normalised.
     let facts = RowFacts { argmax: 0, max: 0.0, log_sum: 0.0, top3: [0.0; 3] };
     let top = top_log_probabilities(q, &facts, count).into_iter();
     top.filter(|(_, q)| *q > 0.0).map(|(id, q)| (id, q.ln())).collect()
@@ -239,7 +239,7 @@ struct Judged {
     replacement: Option<u32>,
 }
 
-/// The random baseline has a seed of its own on top of the text's.
+/// The random baseline combines its own seed with that of the text.
 fn chance(method: &Method, sampler: Sampler) -> Sampler {
     Sampler { seed: sampler.seed ^ own_seed(&method.acceptance), ..sampler }
 }

@@ -4,17 +4,17 @@ use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
 use serde::Serialize;
 
-use super::{args::BenchArgs, output::Lines, stop::Stop};
+use super::{args::BenchArgs, output::Lines};
 use crate::{
-    cli::{End, grid::grid, interrupted, progress::Progress},
+    cli::{End, grid::grid, interrupt::Interrupt, interrupted, progress::Progress},
     model::{
         ComputeDevice, ModelSpec,
         checkpoint::Checkpoint,
         decoder::Decoder,
+        draft_head::{DraftHead, Recipe},
         family::{ModelError, VideoLlm},
         rows::{self, Effort, Work},
         shapes,
-        sparrow::{Recipe, Sparrow},
     },
     record::{Failure, FailureClass, Stage},
 };
@@ -69,7 +69,7 @@ struct Loaded {
     name: String,
     decoder: Arc<Decoder>,
     /// Where it is a layer that drafts from the target's states.
-    layer: Option<Sparrow>,
+    layer: Option<DraftHead>,
 }
 
 impl Loaded {
@@ -83,7 +83,7 @@ impl Loaded {
 
     /// Bytes of the matrices of a pass.
     fn weight_bytes(&self) -> usize {
-        self.decoder.matrix_bytes() + self.layer.as_ref().map_or(0, Sparrow::projection_bytes)
+        self.decoder.matrix_bytes() + self.layer.as_ref().map_or(0, DraftHead::projection_bytes)
     }
 }
 
@@ -98,8 +98,8 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         None => (Source::Directory(&models.target), models.drafter.as_deref().map(Source::Directory)),
     };
     let places = (models.target_place()?, drafter.as_ref().map(|_| models.drafter_place()).transpose()?);
-    let stop = Stop::new(None);
-    stop.listen()?;
+    let interrupt = Interrupt::default();
+    interrupt.listen(|| {})?;
     let mut progress = Progress::new(true);
     let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
     roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &[1][..])));
@@ -114,7 +114,9 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         let mut curves = Vec::new();
         for &slots in &slots {
             let held = model.holds(slots);
-            let Some((fill_ms, passes)) = measure(&model, held, rows, &stop, &mut progress)? else { break };
+            let Some((fill_ms, passes)) = measure(&model, held, rows, &interrupt, &mut progress)? else {
+                break;
+            };
             let curve = Curve {
                 model: model.name.clone(),
                 role,
@@ -133,7 +135,7 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         if !lines.stdout && !curves.is_empty() {
             std::io::stdout().write_all(table(&curves, &target_row).as_bytes())?;
         }
-        if stop.asked() {
+        if interrupt.asked() {
             return Ok(interrupted());
         }
         if role == "target" {
@@ -170,7 +172,7 @@ fn load(
         }
         Source::Overlay(dir) => {
             let target = target.ok_or_else(|| internal("a layer was loaded before its target"))?;
-            let layer = Sparrow::load(dir, target, place)?;
+            let layer = DraftHead::load(dir, target, place)?;
             let (name, decoder) = (layer.name().into(), layer.decoder().clone());
             Ok(Loaded { name, decoder, layer: Some(layer) })
         }
@@ -211,7 +213,7 @@ fn measure(
     model: &Loaded,
     slots: usize,
     rows: &[usize],
-    stop: &Stop,
+    interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Option<(f64, Vec<Pass>)>, Failure> {
     // Ratios are to one row, also where nobody asked for it.
@@ -223,7 +225,7 @@ fn measure(
         &timed,
         Effort::default(),
         &mut |done, total| {
-            if stop.asked() {
+            if interrupt.asked() {
                 return ControlFlow::Break(());
             }
             progress.stage(Stage::Calibrate, done as u64, total as u64);

@@ -90,7 +90,7 @@ fn cost_adds_what_the_models_and_the_draft_differ_by() {
 }
 
 #[test]
-fn glance_loosens_where_the_target_stares_least() {
+fn glance_loosens_where_attention_peaks_least() {
     let rows =
         |gazes: &[Option<f32>]| -> Vec<Row> { gazes.iter().map(|&gaze| Row { gaze, ..wrong() }).collect() };
     let passed = |lambda, gazes: &[Option<f32>]| -> Vec<bool> {
@@ -119,7 +119,7 @@ fn glance_loosens_where_the_target_stares_least() {
 }
 
 #[test]
-fn all_of_needs_every_rule_and_the_first_names_the_reason() {
+fn all_of_needs_every_rule_and_the_first_gives_the_verdict() {
     let lenient = Acceptance::Lenient { rho: 0.5 };
     let entropy = Acceptance::Entropy { threshold: 1.0, entropy: EntropyOver::Full };
     let row = |likely: bool, undecided: bool| Row {
@@ -231,7 +231,7 @@ proptest! {
         for i in 0..rows.len() {
             prop_assert_eq!(all[i].is_some(), each.iter().all(|verdicts| verdicts[i].is_some()));
         }
-        // So it accepts no more than the strictest of them, in whatever order they stand.
+        // So it accepts no more than the strictest of them, in any order.
         prop_assert!(each.iter().all(|verdicts| accepted(&all) <= accepted(verdicts)));
         prop_assert_eq!(&all, &verdicts(&all_of(&rules), &rows));
         prop_assert_eq!(verdicts(&all_of(&rules[..1]), &rows), each[0].clone());

@@ -1,4 +1,4 @@
-//! Prompt lookup: what followed the last words where they stood before, up to the next special token.
+//! Prompt lookup: repeats what followed the same n-gram earlier, up to the next special token.
 
 use candle_core::{Result, Tensor};
 
@@ -12,12 +12,12 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// `ids` are the prompt's, its last the root; runs of at most `ngram` tokens are looked for.
+    /// `ids` are the prompt's, its last the root; n-grams of at most `ngram` tokens are searched for.
     pub fn new(ids: Vec<u32>, ngram: usize) -> Self {
         Self { ids, ngram }
     }
 
-    /// What followed the latest earlier occurrence of the longest run that occurs.
+    /// The tokens after the latest earlier occurrence of the longest n-gram that occurs.
     fn continuation(&self, length: usize) -> &[u32] {
         let n = self.ids.len();
         for run in (1..=self.ngram.min(n.saturating_sub(1))).rev() {
@@ -36,7 +36,7 @@ impl Proposer for Lookup {
         let mut proposal = Proposal::default();
         let mut parent = None;
         for &id in self.continuation(request.depth) {
-            // The frame of a chat and the places of the video are no words. Where a turn ended, the caption may end, too.
+            // Chat markup and video placeholders are not words. Where a turn ended, the caption may end, too.
             let word = !request.special.contains(&id) || request.ends.contains(&id);
             if id as usize >= request.vocab || !word {
                 break;

@@ -1,5 +1,5 @@
-//! A drafter that is a decoder: a smaller model, the target itself with fewer visual tokens or fewer layers, or a layer that
-//! goes on from the target's states.
+//! A drafter that is a decoder: a smaller model, the target itself with fewer visual tokens or fewer layers, or a draft head on
+//! the target's states.
 
 use std::{sync::Arc, time::Instant};
 
@@ -30,15 +30,15 @@ pub struct ModelDrafter<'a> {
     embeddable: usize,
     /// Take accepted tokens' keys and values from the target's cache: only where the two are one model.
     dense: bool,
-    /// The states that it goes on from, where it is no model of its own.
+    /// The head's states, if it is a draft head.
     head: Option<DraftHeadState<'a>>,
 }
 
-/// What the drafter says about the token after one node.
+/// The drafter's predictions after one node.
 struct Choices {
     /// Most likely ids with natural-log probabilities, best first.
     best: Vec<(u32, f32)>,
-    /// The distribution, where asked.
+    /// The distribution, if requested.
     distribution: Option<Arc<Vec<f32>>>,
 }
 
@@ -50,13 +50,13 @@ impl<'a> ModelDrafter<'a> {
         Self { sequence, unseen: vec![root], base, fed: Vec::new(), embeddable, dense, head: None }
     }
 
-    /// Let it go on from the target's states.
+    /// Make it a draft head on the target's states.
     pub fn with_head(mut self, head: Option<DraftHeadState<'a>>) -> Self {
         self.head = head;
         self
     }
 
-    /// Feed what waits, the root last; the choices after it. None where the drafter lacks one of the ids.
+    /// Feed the unseen tokens, the root last; the choices after it. None if the drafter lacks one of the ids.
     fn begin(
         &mut self,
         request: &DraftRequest<'_>,
@@ -164,7 +164,7 @@ impl<'a> ModelDrafter<'a> {
         })
     }
 
-    /// True if the branch may go on after this node.
+    /// True if the branch may continue after this node.
     fn open(&self, request: &DraftRequest<'_>, tree: &Tree, node: usize) -> bool {
         let node = &tree.nodes()[node];
         node.depth < request.depth && !request.ends.contains(&node.id) && (node.id as usize) < self.embeddable
@@ -195,7 +195,7 @@ impl<'a> ModelDrafter<'a> {
         let mut proposal = Proposal::default();
         let ranks = form.iter().map(|&(_, rank)| rank + 1).max().unwrap_or(1);
         let Some(root) = self.begin(request, ranks, &mut proposal)? else { return Ok(proposal) };
-        // For each node of the form its node in the tree, and what follows it.
+        // For each node of the form its node in the tree, and the choices after it.
         let mut made: Vec<Option<usize>> = vec![None; form.len()];
         let mut after: Vec<Option<Choices>> = (0..form.len()).map(|_| None).collect();
         let mut waiting: Vec<usize> = (0..form.len()).collect();
@@ -229,8 +229,8 @@ impl<'a> ModelDrafter<'a> {
         }
     }
 
-    /// EAGLE-2: on each level the `width` likeliest nodes get `width` children; of all nodes the likeliest `kept` stay. A node is
-    /// never likelier than its parent, so what stays is connected.
+    /// EAGLE-2: on each level the `width` most likely nodes get `width` children; of all nodes the `kept` most likely stay. A node
+    /// is never more likely than its parent, so the kept tree is connected.
     fn dynamic(&mut self, request: &DraftRequest<'_>, kept: usize, width: usize) -> Result<Proposal> {
         let mut proposal = Proposal::default();
         let Some(root) = self.begin(request, width, &mut proposal)? else { return Ok(proposal) };
@@ -310,13 +310,13 @@ impl Proposer for ModelDrafter<'_> {
             head.apply(path, states)?;
         }
         if !self.unseen.is_empty() {
-            // Nothing was fed: the drafter lacks an id, or no draft was asked for.
+            // Nothing was fed: the drafter lacks an id, or no draft was requested.
             self.unseen.extend(path.iter().map(|&node| nodes[node].id));
             self.unseen.push(root);
             return Ok(());
         }
         if self.head.is_some() {
-            // What was drafted stood on own outputs; it is read again on the target's states.
+            // The drafts were computed on the head's own outputs; they are fed again with the target's states.
             self.sequence.truncate(self.base);
             self.unseen = path.iter().map(|&node| nodes[node].id).chain([root]).collect();
             return Ok(());
@@ -324,7 +324,7 @@ impl Proposer for ModelDrafter<'_> {
         if self.dense {
             // The step's root is the last slot before `base` here, and slot `base` of the target.
             self.sequence.truncate(self.base - 1);
-            self.sequence.append(target, base..base + 1 + path.len());
+            self.sequence.append(target, base..base + 1 + path.len())?;
             self.unseen = vec![root];
             return Ok(());
         }

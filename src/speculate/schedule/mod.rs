@@ -2,7 +2,7 @@
 //!
 //! Here is the parallel schedule of ParallelVLM, which it takes from PEARL: the target verifies one window of drafts while the
 //! drafter writes the next. [`Parallel`] decides; it is a state machine without threads, clocks or tensors. [`workers`] runs it
-//! on two threads. [`Judge`] says what passes, [`WindowLength`] how much is drafted at a time, [`Tally`] what came of it.
+//! on two threads. [`Judge`] decides which drafts pass, [`WindowLength`] how many are drafted at a time; [`Tally`] counts.
 
 mod cached;
 pub mod judge;

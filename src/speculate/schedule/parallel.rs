@@ -97,13 +97,13 @@ impl<E> Parallel<E> {
         self.finished
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The orders for the next tick, with a window of at most `window` tokens; none once the generation has ended. Nothing
-    /// changes until it is settled.
+    /// The tasks of the next tick, with a window of at most `window` tokens; none once the generation has ended. Nothing
+    /// changes until it is applied.
     pub fn tick(&self, window: usize) -> Option<Tick> {
         if self.finished.is_some() {
             return None;
@@ -118,14 +118,14 @@ impl<E> Parallel<E> {
             DrafterTask { truncate_to, feed: feed.to_vec(), draft, position }
         });
         if drafter.is_none() {
-            // No token follows the last pending draft, so nobody asks for its row.
+            // No token follows the last pending draft, so its row is not needed.
             text.pop();
         }
         let (truncate_to, rows) = self.target.toward(&text, self.text.len() - 1);
         Some(Tick { stage: self.stage(), target: TargetTask { truncate_to, rows: rows.to_vec() }, drafter })
     }
 
-    /// Take in the results of the tick that was asked for last: the drafter's window, and the target's rows by way of a judge.
+    /// Apply the results of the last tick: the drafter's window, and the target's rows through a judge.
     pub fn apply(
         &mut self,
         tick: Tick,
@@ -188,10 +188,10 @@ impl<E> Parallel<E> {
         outcome
     }
 
-    /// Note what the drafter's cache holds now, and cut the window to what was asked for.
+    /// Note the new contents of the drafter's cache, and cut the window to the requested length.
     fn note_window(&mut self, task: Option<DrafterTask>, window: &mut Vec<DraftToken<E>>) {
         let Some(task) = task else { return window.clear() };
-        // The last drafted token was not fed. Where nothing was drafted, nothing was fed.
+        // The last drafted token was not fed. If nothing was drafted, nothing was fed.
         let fed = window.split_last().map(|(_, seen)| task.feed.into_iter().chain(seen.iter().map(|d| d.id)));
         self.drafter.fed(task.truncate_to, fed.into_iter().flatten());
         let end = window.iter().position(|draft| self.is_end(draft.id));

@@ -12,7 +12,7 @@ use crate::record::{StopReason, Verdict};
 /// Ids from here on are words; those below are end tokens.
 pub const ENDS: u32 = 2;
 
-/// What both models would write.
+/// The text of both models.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub seed: u64,
@@ -45,12 +45,12 @@ impl Script {
         }
     }
 
-    /// What the target writes after `text`.
+    /// The target's token after `text`.
     pub fn target(&self, text: &[u32]) -> u32 {
         self.id(10, text)
     }
 
-    /// What the drafter writes after `text`.
+    /// The drafter's token after `text`.
     pub fn drafter(&self, text: &[u32]) -> u32 {
         if hash(self.seed, 0, text) % 100 < self.agreement { self.target(text) } else { self.id(20, text) }
     }
@@ -69,7 +69,7 @@ impl Script {
     }
 }
 
-/// A target with a cache that is nothing but ids. Remembers what it ruled for every position.
+/// A target with a cache that is nothing but ids. Remembers its decision for every position.
 pub struct ScriptedTarget {
     pub script: Script,
     pub cache: Vec<u32>,
@@ -122,7 +122,7 @@ pub struct ScriptedDrafter {
     pub cache: Vec<u32>,
     /// An id that it cannot be fed.
     pub unknown: Option<u32>,
-    /// Goes on after an end token, and beyond the asked length.
+    /// Continues after an end token, and beyond the requested length.
     pub unruly: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the machine says: orders for the two workers, and what came out of them.
+//! The messages of the machine: tasks for the two workers, and the outcome of a tick.
 //!
 //! Cache lengths are counted from the end of the prompt without its last token, which is what both caches hold at first. A
 //! worker adds the number of slots that its own prompt takes.
@@ -14,14 +14,14 @@ pub enum Mode {
     Post,
 }
 
-/// One tick: two orders that may be carried out at the same time.
+/// One tick: two tasks that may run at the same time.
 #[derive(Debug, PartialEq)]
 pub struct Tick {
     /// The mode.
     pub stage: Mode,
     /// For the target.
     pub target: TargetTask,
-    /// For the drafter; none where nothing can follow the pending drafts.
+    /// For the drafter; none if nothing can follow the pending drafts.
     pub drafter: Option<DrafterTask>,
 }
 
@@ -36,8 +36,8 @@ pub struct TargetTask {
 
 /// The drafter's part of a tick: truncate, feed, then draft a chain after the last fed id.
 ///
-/// The answer is a window of 1 to `draft` tokens that ends at the drafter's first end token. Each but the last was fed. An empty
-/// window says that the ids could not be fed at all; the cache then holds `truncate_to` slots.
+/// The answer is a window of 1 to `draft` tokens that ends at the drafter's first end token. All but the last were fed. An empty
+/// window means that the ids could not be fed at all; the cache then holds `truncate_to` slots.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrafterTask {
     /// Slots to keep.
@@ -55,11 +55,11 @@ pub struct DrafterTask {
 pub struct Emitted {
     /// Its id.
     pub id: u32,
-    /// Why it is there.
+    /// Why it is in the output.
     pub verdict: Verdict,
 }
 
-/// What a tick gave.
+/// The outcome of a tick.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The mode the tick was in.
@@ -74,7 +74,7 @@ pub struct Outcome {
     pub judged: Vec<u32>,
     /// Ids of the new window.
     pub drafted: Vec<u32>,
-    /// Drafts thrown away: the rejected one, and those after a rejected one or after the end.
+    /// Discarded drafts: the rejected one, and those after a rejected one or after the end.
     pub discarded: usize,
     /// Why the generation ended, if it did.
     pub finished: Option<StopReason>,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Times that a running median looks back over.
+/// Number of latest times that a running median covers.
 const MEMORY: usize = 15;
 
 /// The window: fixed, or as many tokens as the drafter writes in one verify pass, w = round(T_target / T_drafter)
@@ -64,7 +64,7 @@ impl WindowLength {
 struct Recent(VecDeque<f64>);
 
 impl Recent {
-    /// Times that cannot be are not counted.
+    /// Invalid times are ignored.
     fn push(&mut self, ms: f64) {
         if ms.is_finite() && ms > 0.0 {
             if self.0.len() == MEMORY {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_cannot_be_are_not_counted() {
+    fn invalid_times_are_ignored() {
         let mut window = WindowLength::auto(4, 100);
         for ms in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             window.saw(ms, ms, 1);

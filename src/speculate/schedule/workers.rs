@@ -1,10 +1,10 @@
 //! The parallel schedule on two threads.
 //!
 //! The target works on the calling thread, the drafter on one thread of its own that lives as long as the generation. Orders go
-//! to it and windows come back, one at a time; no tensor crosses. What is emitted does not depend on who is faster, though the
+//! to it and windows come back, one at a time; no tensor crosses. The emitted text does not depend on which side is faster, though the
 //! window may ([`WindowLength::auto`]): a [`Judge`] looks at one position at a time.
 //!
-//! A worker that fails or panics ends the generation with a [`WorkerError`]. Nobody waits for a thread that will not answer: the
+//! A worker that fails or panics ends the generation with a [`WorkerError`]. No thread waits for another that will not answer: the
 //! drafter's thread answers or closes its channel, and ends when its [`DrafterThread`] is dropped.
 
 use std::{
@@ -26,7 +26,7 @@ use crate::record::panic_words;
 
 /// Owns the drafter's sequence.
 pub trait DrafterWorker<E>: Send {
-    /// What can go wrong.
+    /// The worker's error.
     type Error;
 
     /// Carry out an task.
@@ -38,7 +38,7 @@ pub trait DrafterWorker<E>: Send {
 
 /// Owns the target's sequence, and judges by the rows of its last pass.
 pub trait TargetWorker<E>: Judge<E> {
-    /// What can go wrong.
+    /// The worker's error.
     type Error;
 
     /// Carry out an task, and keep what its rows predict.
@@ -66,7 +66,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// Why a generation could not go on.
+/// Why a generation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError<X> {
     /// A worker's own error.
@@ -76,21 +76,21 @@ pub enum WorkerError<X> {
     #[error("the {0} panicked: {1}")]
     Panicked(Side, String),
     /// The drafter's thread ended after an earlier failure.
-    #[error("the drafter's thread has ended; start the generation anew")]
+    #[error("the drafter's thread has ended: restart the generation")]
     Gone,
     /// The drafter's thread could not be started.
-    #[error("no thread for the drafter: {0}")]
+    #[error("cannot start the drafter's thread: {0}")]
     Spawn(std::io::Error),
 }
 
-/// One settled tick with its times. Where both sides really overlap, `wall_ms` is near the larger of the two.
+/// One applied tick with its times. Where both sides really overlap, `wall_ms` is near the larger of the two.
 #[derive(Clone, Debug)]
 pub struct Ticked {
-    /// What came out.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Time of the verify pass.
     pub target_ms: f64,
-    /// Time of drafting; 0 where nothing was to be drafted, or had been before.
+    /// Time of drafting; 0 if nothing was drafted in this tick.
     pub drafter_ms: f64,
     /// Time of the whole tick, judging included.
     pub wall_ms: f64,
@@ -106,7 +106,7 @@ pub struct DrafterThread<E, X> {
 }
 
 impl<E: Send, X: Send> DrafterThread<E, X> {
-    /// Start the drafter's thread. It ends when the [`DrafterThread`] is dropped, at the latest after the window in work.
+    /// Start the drafter's thread. It ends when the [`DrafterThread`] is dropped, after the window in progress.
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -135,10 +135,10 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
     }
 
     /// Run one tick of the machine; none once its generation has ended. An `prefetched` is the drafter's window for this very
-    /// tick with its time, drafted before; the drafter is not asked again.
+    /// tick with its time, drafted before; the drafter gets no task then.
     ///
     /// # Errors
-    /// If a worker fails or panics. The generation cannot go on after that.
+    /// If a worker fails or panics. The generation cannot continue.
     pub fn tick<T>(
         &self,
         machine: &mut Parallel<E>,
@@ -175,7 +175,7 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
 /// Run a generation to its end, or until `on` asks to stop.
 ///
 /// # Errors
-/// If a worker fails or panics. What was emitted before stands.
+/// If a worker fails or panics. Tokens emitted before remain valid.
 pub fn run<E, X, T, D>(
     machine: &mut Parallel<E>,
     window: &mut WindowLength,
@@ -200,7 +200,7 @@ where
     })
 }
 
-/// Turn a panic into a failure. A worker that panicked is not used again, so what it left behind is not seen.
+/// Turn a panic into a failure. A worker that panicked is not used again, so its state is not observed.
 fn guarded<R, X>(side: Side, work: impl FnOnce() -> Result<R, X>) -> Result<R, WorkerError<X>> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(|error| WorkerError::Worker(side, error)),

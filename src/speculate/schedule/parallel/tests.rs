@@ -33,7 +33,7 @@ fn decode(
                 task.position + task.draft <= most && task.draft <= window(step).max(1)
             })
         );
-        // Asking does not change what is asked.
+        // Requesting a tick does not change it.
         assert_eq!(machine.tick(window(step)), Some(tick));
         let tick = machine.tick(window(step)).unwrap();
 

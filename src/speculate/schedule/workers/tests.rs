@@ -1,4 +1,4 @@
-//! Scripted workers on two threads: the result must not depend on who is faster, and no failure may hang.
+//! Scripted workers on two threads: the result must not depend on which side is faster, and no failure may hang.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ fn an_automatic_window_changes_the_ticks_but_not_the_text() {
 
 #[test]
 fn both_sides_work_at_the_same_time() {
-    // A target that waits for the drafter within its own pass can only go on if the drafter runs meanwhile.
+    // A target that waits for the drafter within its own pass can only continue if the drafter runs meanwhile.
     struct Meet<W>(W, std::sync::Arc<std::sync::Barrier>);
     impl Judge<()> for Meet<ScriptedTarget> {
         fn accept(&mut self, case: &Case<'_, ()>) -> Vec<Verdict> {
