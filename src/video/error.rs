@@ -160,7 +160,9 @@ impl Error {
             Error::Empty(_) | Error::Damaged { .. } | Error::NothingDecoded { .. } => {
                 "copy or download the file again; the transfer may have been incomplete"
             }
-            Error::Unreadable { source, .. } if source.raw_os_error() == Some(libc::ELOOP) => {
+            Error::Unreadable { source, .. }
+                if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) =>
+            {
                 "the path contains a symbolic link loop; pass the path of the file itself"
             }
             Error::Unreadable { .. } => "check the file's permissions",
@@ -169,9 +171,7 @@ impl Error {
             Error::NoDecoder { .. } | Error::Convert { .. } => {
                 "convert it first: ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4"
             }
-            Error::Dimensions { .. } => {
-                "scale it down first: ffmpeg -i IN -vf scale=1920:-2 OUT.mp4"
-            }
+            Error::Dimensions { .. } => "scale it down first: ffmpeg -i IN -vf scale=1920:-2 OUT.mp4",
             Error::Span(_) => "start at 0 or later, and end after the start",
             Error::Outside { .. } => {
                 "choose --start and --end within the video; leave out --end for the rest of it"
