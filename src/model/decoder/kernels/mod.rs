@@ -106,10 +106,10 @@ pub struct Product {
 }
 
 impl Product {
-    /// Check that `W` holds at least `w` values and `x` at least `x` values.
+    /// Check that operands of `w` and `x` values are large enough.
     ///
     /// # Panics
-    /// If they do not.
+    /// If they are not.
     fn check(&self, w: usize, x: usize) {
         assert!(self.columns.end <= self.outputs, "the product has fewer columns");
         let inside = w >= self.outputs * self.inputs && x >= self.rows * self.inputs;
