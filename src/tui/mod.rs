@@ -50,7 +50,7 @@ mod worker;
 
 pub use action::Action;
 pub use app::run;
-pub use archive::{Ended, SessionEntry};
+pub use archive::SessionEntry;
 pub use complete::Completion;
 pub use config::{
     Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EnginePort, FrameReader, Probe, PromptPreset,

@@ -1,10 +1,12 @@
-//! Text that may reach the screen: sanitised, measured and cut by terminal columns.
+//! Text that may reach the screen: sanitised, measured and truncated by terminal columns.
 //!
 //! File names, prompts and what models write are foreign: a control character or an escape sequence in them must never
-//! reach the terminal. Everything foreign goes through [`clean`] or [`clean_line`] once, when it enters the model.
+//! reach the terminal. Foreign text goes through [`clean`], [`clean_line`] or [`clean_event`] once, when it enters the model.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
+
+use crate::record::{Event, EventKind, Turn};
 
 /// Foreign text without control characters, escape sequences and direction overrides. Line breaks stay, tabs become
 /// spaces.
@@ -29,6 +31,41 @@ pub(crate) fn clean_line(text: &str) -> String {
     clean(text).replace('\n', " ")
 }
 
+/// A question and its answer, both as [`clean`] leaves them.
+pub(crate) fn clean_turn(turn: &Turn) -> Turn {
+    Turn { prompt: clean(&turn.prompt), answer: clean(&turn.answer) }
+}
+
+/// An event with every text in it as [`clean`] leaves it, except the path of the video.
+pub(crate) fn clean_event(mut event: Event) -> Event {
+    let mut each = |text: &mut String| {
+        if text.chars().any(is_hidden) {
+            *text = clean(text);
+        }
+    };
+    match &mut event.kind {
+        EventKind::Ready { target, drafter, device, dtype, notes } => {
+            notes.iter_mut().chain([target, device, dtype]).chain(drafter).for_each(each);
+        }
+        EventKind::Started { target, drafter, device, dtype, prompt, before, .. } => {
+            let turns = before.iter_mut().flat_map(|turn| [&mut turn.prompt, &mut turn.answer]);
+            turns.chain([target, device, dtype, prompt]).chain(drafter).for_each(each);
+        }
+        EventKind::Prompt { notes, .. } => notes.iter_mut().for_each(each),
+        EventKind::Step(step) => {
+            step.drafted_text.iter_mut().for_each(&mut each);
+            for token in &mut step.tokens {
+                let texts = token.logprob_texts.iter_mut().chain(&mut token.drafter_texts);
+                texts.chain([&mut token.text]).chain(&mut token.target_text).for_each(&mut each);
+            }
+        }
+        EventKind::Done { text, .. } => each(text),
+        EventKind::Failed(failure) => [&mut failure.error].into_iter().chain(&mut failure.hint).for_each(each),
+        EventKind::Stage { .. } => {}
+    }
+    event
+}
+
 /// Skip what follows an escape character.
 fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match chars.next() {
@@ -50,7 +87,7 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-/// Characters that act on a terminal instead of standing in it.
+/// Characters that act on a terminal instead of being printed.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
@@ -61,7 +98,7 @@ pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// The longest beginning that fits `columns`, with `…` where something was cut off.
+/// The longest prefix that fits in `columns`, with `…` if something was cut off.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -80,7 +117,7 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     out
 }
 
-/// The longest end that fits `columns`, with `…` before it where something was cut off.
+/// The longest suffix that fits in `columns`, with `…` before it if something was cut off.
 pub(crate) fn fit_end(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -98,7 +135,7 @@ pub(crate) fn fit_end(text: &str, columns: usize) -> String {
     std::iter::once("…").chain(kept.into_iter().rev()).collect()
 }
 
-/// `text` cut or filled with spaces to exactly `columns`.
+/// `text` truncated or padded with spaces to exactly `columns`.
 pub(crate) fn pad(text: &str, columns: usize) -> String {
     let mut out = fit(text, columns);
     out.extend(std::iter::repeat_n(' ', columns.saturating_sub(width(&out))));

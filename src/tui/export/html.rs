@@ -19,9 +19,10 @@ td:first-child,figcaption,.legend,.plain{color:#939aa8}span[title]:hover{backgro
 #9ad08a}.loose{color:#6fd0d8}.shifted{color:#c59bf0}}";
 
 pub(super) fn write(runs: &[&Run]) -> String {
-    let Some(run) = &together(runs) else { return String::new() };
-    let about = &run.about;
-    let mark = if about.lossless { "lossless" } else { "lossy" };
+    let Some(whole) = &together(runs) else { return String::new() };
+    let run = whole.run;
+    let about = &run.subject;
+    let mark = if run.lossless { "lossless" } else { "lossy" };
     let title = escape(&title(run));
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n\
@@ -33,30 +34,30 @@ pub(super) fn write(runs: &[&Run]) -> String {
     }
     let _ = writeln!(out, "<p class=\"asked\">{}</p>", escape(&about.prompt));
     for run in runs {
-        if let Some(span) = run.about.span.filter(|_| run.group().is_some()) {
+        if let Some(span) = run.subject.span.filter(|_| run.group().is_some()) {
             let _ = writeln!(out, "<h2>{span}</h2>");
         }
         let _ = writeln!(out, "<p class=\"caption\">{}</p>", caption(run));
     }
-    let _ = write!(out, "<p class=\"legend\">{} ({mark})", escape(&about.label));
-    for (verdict, n) in run.stats.verdicts.iter() {
+    let _ = write!(out, "<p class=\"legend\">{} ({mark})", escape(&run.label));
+    for (verdict, n) in whole.stats.verdicts.iter() {
         let _ = write!(out, " · <span class=\"{}\">{verdict}</span> {n}", class(verdict));
     }
     out += "</p>\n<table>\n";
-    for (name, value) in account(run) {
+    for (name, value) in account(whole) {
         let _ = writeln!(out, "<tr><td>{name}<td>{}", escape(&value));
     }
     out += "</table>\n";
-    if run.stats.judged > 0 {
+    if whole.stats.judged > 0 {
         out += &bars(
-            &run.steps,
+            &whole.steps,
             "Accepted drafts of those that were judged, step by step",
             |s| s.judged as f64,
             |s| s.accepted as f64,
         );
     }
     out += &bars(
-        &run.steps,
+        &whole.steps,
         "Time of the steps, in milliseconds: drafting below, verifying above",
         total,
         |s| s.draft_ms,
@@ -68,9 +69,9 @@ pub(super) fn write(runs: &[&Run]) -> String {
 /// The caption's tokens, each with the reason for it.
 fn caption(run: &Run) -> String {
     let mut out = String::new();
-    for piece in &run.pieces {
+    for piece in run.log.chunks() {
         let last = piece.tokens.end.saturating_sub(1);
-        let why = run.placed(last).map(|placed| {
+        let why = run.log.token(last).map(|placed| {
             let mut words = format!("{}: {}", placed.token.verdict, reason(&placed));
             for (name, p) in
                 [("target", placed.token.probability), ("drafter", placed.token.drafter_probability)]

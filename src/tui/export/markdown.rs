@@ -5,23 +5,23 @@ use crate::tui::model::run::Run;
 
 pub(super) fn write(runs: &[&Run]) -> String {
     let Some(whole) = together(runs) else { return String::new() };
-    let about = &whole.about;
-    let mark = if about.lossless { "lossless" } else { "lossy" };
+    let about = &whole.run.subject;
+    let mark = if whole.run.lossless { "lossless" } else { "lossy" };
     let quote = |text: &str| escape(text).replace('\n', "\n> ");
-    let mut out = format!("# {}\n\n", escape(&title(&whole)));
+    let mut out = format!("# {}\n\n", escape(&title(whole.run)));
     for turn in &about.before {
         out += &format!("> {}\n\n{}\n\n", quote(&turn.prompt), escape(turn.answer.trim()));
     }
     out += &format!("> {}\n\n", quote(&about.prompt));
     for run in runs {
-        if let Some(span) = run.about.span.filter(|_| run.group().is_some()) {
+        if let Some(span) = run.subject.span.filter(|_| run.group().is_some()) {
             out = format!("{}\n\n## {span}\n\n", out.trim_end());
         }
         out += caption(run).trim_start_matches(' ');
     }
     out = out.trim_end().to_owned();
-    out += &format!("\n\n`{}` ({mark})", about.label);
-    if !about.lossless {
+    out += &format!("\n\n`{}` ({mark})", whole.run.label);
+    if !whole.run.lossless {
         out += "; what the target would not have written is in *italics*";
     }
     out += ".\n\n| | |\n|---|---|\n";
@@ -34,7 +34,7 @@ pub(super) fn write(runs: &[&Run]) -> String {
 /// The caption, with what was loosened in italics.
 fn caption(run: &Run) -> String {
     let mut out = String::new();
-    for piece in &run.pieces {
+    for piece in run.log.chunks() {
         let (text, loosened) = (escape(&piece.text), !piece.verdict.is_strict());
         // Emphasis begins and ends at letters, not at spaces.
         let word = text.trim();

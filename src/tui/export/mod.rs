@@ -4,10 +4,10 @@ mod html;
 mod markdown;
 
 use super::{
-    model::run::{Run, RunState},
+    model::run::Run,
     text,
 };
-use crate::record::{Stats, StopReason, Subtitles, subtitles::stamp};
+use crate::record::{Stats, Step, Subtitles, subtitles::stamp};
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Format {
 
     /// The kinds of file that a run can be: subtitles where it is known which part of a clip it is about.
     pub fn of(run: &Run) -> &'static [Format] {
-        if run.about.span.is_some() { &Self::ALL } else { &Self::ALL[..3] }
+        if run.subject.span.is_some() { &Self::ALL } else { &Self::ALL[..3] }
     }
 
     /// The ending of its files.
@@ -74,44 +74,48 @@ impl Format {
 
 /// The clip; of one part of it by itself, which.
 fn title(run: &Run) -> String {
-    if run.group().is_some() { run.about.title.clone() } else { run.about.name() }
+    if run.group().is_some() { run.subject.title.clone() } else { run.subject.name() }
 }
 
 /// The caption alone; of several pieces each with its times.
 fn text_of(runs: &[&Run]) -> String {
-    let line = |run: &&Run| match run.about.span.filter(|_| run.group().is_some()) {
-        Some(span) => format!("{} {}\n", stamp(span), run.text().trim()),
-        None => format!("{}\n", run.text().trim()),
+    let line = |run: &&Run| match run.subject.span.filter(|_| run.group().is_some()) {
+        Some(span) => format!("{} {}\n", stamp(span), run.log.shown().trim()),
+        None => format!("{}\n", run.log.shown().trim()),
     };
-    runs.iter().filter(|run| !run.pieces.is_empty() || runs.len() == 1).map(line).collect()
+    runs.iter().filter(|run| !run.log.chunks().is_empty() || runs.len() == 1).map(line).collect()
 }
 
 fn subtitles(kind: Subtitles, runs: &[&Run]) -> String {
-    let whole = |run: &&&Run| matches!(run.state, RunState::Done(StopReason::Eos | StopReason::Length));
+    let whole = |run: &&&Run| run.log.is_finished();
     let captions: Vec<_> =
-        runs.iter().filter(whole).filter_map(|run| Some((run.about.span?, run.text()))).collect();
+        runs.iter().filter(whole).filter_map(|run| Some((run.subject.span?, run.log.shown()))).collect();
     kind.file(captions.iter().map(|(span, text)| (*span, text.as_str())))
 }
 
-/// Runs that belong together as one: the account of all, and their steps one after the other.
-fn together(runs: &[&Run]) -> Option<Run> {
-    let (first, rest) = runs.split_first()?;
-    let mut whole = (*first).clone();
-    for run in rest {
-        whole.stats.add_run(&run.stats);
-        whole.steps.extend(run.steps.iter().cloned());
-    }
+/// Runs that belong together as one: the statistics of all, and their steps one after the other.
+struct Together<'a> {
+    run: &'a Run,
+    stats: Stats,
+    steps: Vec<Step>,
+    several: bool,
+}
+
+fn together<'a>(runs: &[&'a Run]) -> Option<Together<'a>> {
+    let (run, rest) = runs.split_first()?;
+    let mut stats = run.stats().clone();
+    let steps = runs.iter().flat_map(|run| run.log.steps()).cloned().collect();
+    rest.iter().for_each(|run| stats.add_run(run.stats()));
     if !rest.is_empty() {
-        whole.stats.speedup = None;
-        whole.seen = None;
+        stats.speedup = None;
     }
-    Some(whole)
+    Some(Together { run, stats, steps, several: !rest.is_empty() })
 }
 
 /// A name for a run's file, without its ending: `star-lvspec`.
 pub(crate) fn file_name(run: &Run) -> String {
-    let clip = run.about.video.file_stem().unwrap_or_default().to_string_lossy();
-    let method = run.about.method.as_ref().map_or(run.about.label.as_str(), |m| &m.name);
+    let clip = run.subject.video.file_stem().unwrap_or_default().to_string_lossy();
+    let method = run.method.as_ref().map_or(run.label.as_str(), |m| &m.name);
     let plain = |name: &str| -> String {
         let fine = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
         name.chars().take(60).map(fine).collect::<String>().trim_matches(['-', '.']).to_owned()
@@ -120,13 +124,13 @@ pub(crate) fn file_name(run: &Run) -> String {
 }
 
 /// The account in rows of name and value; what is not known is left out.
-fn account(run: &Run) -> Vec<(&'static str, String)> {
-    let stats: &Stats = &run.stats;
-    let mut rows = vec![("video", run.about.video.display().to_string())];
-    if !run.models.is_empty() {
-        rows.push(("models", run.models.clone()));
+fn account(whole: &Together<'_>) -> Vec<(&'static str, String)> {
+    let (run, stats) = (whole.run, &whole.stats);
+    let mut rows = vec![("video", run.subject.video.display().to_string())];
+    if !run.models().is_empty() {
+        rows.push(("models", run.models()));
     }
-    if let Some(seen) = &run.seen {
+    if let Some(seen) = run.log.prompt().filter(|_| !whole.several) {
         rows.push(("frames", format!("{}, {} visual tokens", seen.frames.len(), seen.visual_tokens)));
     }
     let steps = if stats.steps == 1 { "step" } else { "steps" };
@@ -150,7 +154,7 @@ fn account(run: &Run) -> Vec<(&'static str, String)> {
     }
     let verdicts: Vec<_> = stats.verdicts.iter().map(|(verdict, n)| format!("{verdict} {n}")).collect();
     rows.push(("verdicts", verdicts.join(", ")));
-    if !run.about.lossless {
+    if !run.lossless {
         rows.push(("loosened", format!("{:.1} %", 100.0 * stats.loosened_share())));
     }
     if stats.timings.total_ms() > 0.0 {
@@ -164,18 +168,20 @@ fn account(run: &Run) -> Vec<(&'static str, String)> {
 mod tests {
     use super::*;
     use crate::{
-        record::{Segment, Span, Step, Turn},
+        record::{Segment, Span, StopReason, Turn},
         tui::testing,
     };
 
+    /// A run of two steps; its target would have written `"disc"` for its second token.
     pub(super) fn run() -> Run {
         let mut run = testing::after_a_run().model().runs.shown().unwrap().clone();
-        run.about.title = "A <b> & c".into();
-        run.about.prompt = "Describe *this*.".into();
-        run.stats = Stats::default();
-        run.steps.iter().for_each(|step| run.stats.add(step));
-        let step: &mut Step = &mut run.steps[0];
-        step.tokens[1].target_text = Some(" \"disc\"".into());
+        run.subject.title = "A <b> & c".into();
+        run.subject.prompt = "Describe *this*.".into();
+        run.log = testing::log_with(&run.log, StopReason::Eos, |step| {
+            if let Some(token) = step.tokens.iter_mut().find(|token| token.text == " ball") {
+                token.target_text = Some(" \"disc\"".into());
+            }
+        });
         run
     }
 
@@ -183,21 +189,21 @@ mod tests {
     fn names_are_those_of_files() {
         let mut run = run();
         assert_eq!(file_name(&run), "0-lvspec");
-        run.about.video = "/v/a b/../Üb er.mp4".into();
+        run.subject.video = "/v/a b/../Üb er.mp4".into();
         assert_eq!(file_name(&run), "Üb-er-lvspec");
     }
 
-    /// Two pieces of a clip; the second was broken off.
+    /// Two segments of a clip; the second was cancelled.
     pub(super) fn pieces() -> [Run; 2] {
         let piece = |index: usize| {
             let mut run = run();
             let start = 30.0 * index as f64;
-            run.about.span = Some(Span { start, end: start + 30.0 });
-            run.about.segment = Some(Segment { first: 1, index, count: 2 });
+            run.subject.span = Some(Span { start, end: start + 30.0 });
+            run.subject.segment = Some(Segment { first: 1, index, count: 2 });
             run
         };
         let [first, mut second] = [piece(0), piece(1)];
-        second.state = RunState::Done(StopReason::Cancelled);
+        second.log = testing::log_with(&second.log, StopReason::Cancelled, |_| {});
         [first, second]
     }
 
@@ -223,7 +229,7 @@ mod tests {
     fn a_conversation_is_kept_whole() {
         let mut run = run();
         let turn = |prompt: &str, answer: &str| Turn { prompt: prompt.into(), answer: answer.into() };
-        run.about.before = vec![turn("What <is> it?", "A *ball*.")];
+        run.subject.before = vec![turn("What <is> it?", "A *ball*.")];
         let page = Format::Html.write(&[&run]);
         assert!(page.contains("What &lt;is&gt; it?</p>\n<p class=\"caption\">A *ball*.</p>"), "{page}");
         let markdown = Format::Markdown.write(&[&run]);

@@ -44,7 +44,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Prompt => focus(model, Pane::Prompt),
         Action::Methods => model.layer = Some(Overlay::Methods(model.methods.chosen)),
         Action::FollowUp => {
-            let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.pieces.is_empty());
+            let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.log.chunks().is_empty());
             match done {
                 true => model.layer = Some(Overlay::Ask(String::new())),
                 false => model.note(Tone::Info, "there is no caption to ask about yet"),
@@ -192,7 +192,7 @@ fn show_run(model: &mut Model, index: usize) {
         model.runs.shown = index;
         // Of a clip in pieces all captions stand there already.
         match model.runs.shown().and_then(|r| r.group()).filter(|group| Some(*group) == before) {
-            Some(_) => search::show(model, view::caption::lay(model).and_then(|laid| laid.piece)),
+            Some(_) => search::show(model, view::caption::lay(model).and_then(|laid| laid.segment)),
             None => model.caption_up = 0,
         }
     }

@@ -1,4 +1,4 @@
-//! Keeping the shown run as a file for people.
+//! Exporting the shown run.
 
 use crate::tui::{
     Effect,
@@ -6,21 +6,21 @@ use crate::tui::{
     model::{Model, Overlay, Tone},
 };
 
-/// The kinds of file that the shown run can be.
+/// The formats in which the shown run can be exported.
 pub(super) fn formats(model: &Model) -> &'static [Format] {
     model.runs.shown().map_or(&[], Format::of)
 }
 
-/// Ask for the kind of file.
+/// Ask for the format.
 pub(super) fn open(model: &mut Model) {
     let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
-    match runs.iter().any(|r| !r.pieces.is_empty()) {
+    match runs.iter().any(|r| !r.log.chunks().is_empty()) {
         true => model.layer = Some(Overlay::Export(0)),
-        false => model.note(Tone::Info, "there is no caption to save yet"),
+        false => model.note(Tone::Info, "no caption to save yet"),
     }
 }
 
-/// Write the file of the kind under the cursor.
+/// Export in the format under the cursor.
 pub(super) fn choose(model: &mut Model, cursor: usize) -> Vec<Effect> {
     let (Some(run), Some(format)) = (model.runs.shown(), formats(model).get(cursor)) else {
         return Vec::new();
