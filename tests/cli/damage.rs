@@ -159,6 +159,7 @@ fn too_few_file_descriptors_are_told() {
     }
 }
 
+#[cfg(target_os = "linux")] // /dev/full
 #[test]
 fn a_full_disk_is_our_fault_and_leaves_nothing_in_the_way() {
     let program = Program::new();

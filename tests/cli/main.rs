@@ -17,6 +17,7 @@ mod interrupts;
 mod make;
 mod methods;
 mod models;
+mod outputs;
 mod own_files;
 mod replaying;
 mod segments;
@@ -28,6 +29,34 @@ mod training;
 
 use assert_cmd::Command;
 use tempfile::TempDir;
+
+/// Variables of the caller that would change what is printed.
+const UNSET: [&str; 24] = [
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "NO_COLOR",
+    "CLICOLOR_FORCE",
+    "FORCE_COLOR",
+    "COLORTERM",
+    "TERM_PROGRAM",
+    "LC_ALL",
+    "LC_CTYPE",
+    "SPECREEL_LOG",
+    "SPECREEL_THREADS",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HUGGINGFACE_HUB_CACHE",
+    "HF_ENDPOINT",
+    "HF_TOKEN",
+    "HF_HUB_OFFLINE",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "RUST_BACKTRACE",
+];
 
 /// The program in a home of its own.
 pub(crate) struct Program {
@@ -52,29 +81,35 @@ impl Program {
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::cargo_bin("specreel").unwrap();
+        for name in UNSET {
+            command.env_remove(name);
+        }
         command
             .env("HOME", self.home())
-            .env_remove("XDG_CONFIG_HOME")
-            .env_remove("XDG_DATA_HOME")
-            .env_remove("XDG_STATE_HOME")
-            .env_remove("XDG_CACHE_HOME")
-            .env_remove("NO_COLOR")
+            .env("LANG", "C.UTF-8")
+            .env("TERM", "xterm-256color")
+            .env("COLUMNS", "100")
             .current_dir(self.home());
         command
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Outcome {
-        let output = self.command().args(args).output().unwrap();
-        Outcome {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        outcome(self.command().args(args))
     }
 
     /// A file in the home.
     pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         std::fs::write(self.home().join(name), bytes).unwrap();
         name.to_owned()
+    }
+}
+
+/// Run a command to its end.
+pub(crate) fn outcome(command: &mut Command) -> Outcome {
+    let output = command.output().unwrap();
+    Outcome {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }

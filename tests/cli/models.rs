@@ -33,28 +33,8 @@ fn files() -> Vec<File> {
 /// The program with a hub of its own; `HF_HOME` is in its home.
 fn run(program: &Program, address: &str, args: &[&str]) -> crate::Outcome {
     let mut command = program.command();
-    for name in [
-        "HF_HUB_CACHE",
-        "HUGGINGFACE_HUB_CACHE",
-        "HF_TOKEN",
-        "HF_HUB_OFFLINE",
-        "HTTP_PROXY",
-        "http_proxy",
-        "ALL_PROXY",
-    ] {
-        command.env_remove(name);
-    }
-    let output = command
-        .env("HF_ENDPOINT", address)
-        .env("HF_HOME", program.home().join("hf"))
-        .args(args)
-        .output()
-        .unwrap();
-    crate::Outcome {
-        code: output.status.code().unwrap_or(-1),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    command.env("HF_ENDPOINT", address).env("HF_HOME", program.home().join("hf")).args(args);
+    crate::outcome(&mut command)
 }
 
 #[test]
