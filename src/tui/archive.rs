@@ -11,9 +11,7 @@ use std::{
 use super::{model::methods::label, text};
 use crate::{
     record::{
-        EventKind, Failure, RunLog, Session, Stats,
-        log::{RunState, Started},
-        session::Line,
+        EventKind, Failure, Pieces, RunLog, RunState, Session, Stats, log::Started, session::RecordedEvent,
     },
     speculate::Method,
 };
@@ -62,15 +60,11 @@ impl SessionEntry {
         if segments.is_some_and(|(begun, count)| begun < count) && runs.last()?.is_finished() {
             state = RunState::CutOff;
         }
-        let (mut stats, mut lines) = (Stats::default(), Vec::new());
-        for run in &runs {
-            stats.add_run(run.stats());
+        let line = |run: &RunLog| {
             let span = run.started().filter(|_| segments.is_some()).and_then(|started| started.span);
-            lines.push(span.map_or_else(String::new, |span| format!("{span}  ")) + run.text().trim());
-        }
-        if let [run] = &runs[..] {
-            stats = run.stats().clone();
-        }
+            span.map_or_else(String::new, |span| format!("{span}  ")) + run.text().trim()
+        };
+        let text = runs.iter().map(line).collect::<Vec<_>>().join("\n");
         Some(Self {
             path: path.into(),
             age_s,
@@ -79,8 +73,8 @@ impl SessionEntry {
             started,
             segments,
             state,
-            text: lines.join("\n"),
-            stats: Box::new(stats),
+            text,
+            stats: Box::new(Pieces::of(&runs).stats()),
         })
     }
 
@@ -132,7 +126,7 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
     let mut first = Vec::new();
     BufReader::new(&file).take(MAX_FIRST).read_until(b'\n', &mut first)?;
     let mut logs = Vec::new();
-    let Ok(line) = serde_json::from_slice::<Line>(&first) else { return Ok(logs) };
+    let Ok(line) = serde_json::from_slice::<RecordedEvent>(&first) else { return Ok(logs) };
     let in_segments = matches!(line.event.kind, EventKind::Started { segment: Some(_), .. });
     fold(&mut logs, line);
     if !in_segments {
@@ -156,7 +150,7 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
 }
 
 /// Take in an event: one that starts a run begins a log.
-fn fold(logs: &mut Vec<RunLog>, line: Line) {
+fn fold(logs: &mut Vec<RunLog>, line: RecordedEvent) {
     let event = text::clean_event(line.event);
     if matches!(event.kind, EventKind::Started { .. }) {
         logs.push(RunLog::new(event.run));
@@ -176,7 +170,7 @@ fn method_label(method: &serde_json::Value) -> String {
 }
 
 /// The last line, if it is complete. Read from the end, a longer part each time.
-fn last_line(file: &mut File, bytes: u64) -> io::Result<Option<Line>> {
+fn last_line(file: &mut File, bytes: u64) -> io::Result<Option<RecordedEvent>> {
     let mut size = 1 << 14;
     loop {
         let from = bytes.saturating_sub(size);

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use ffmpeg_next::codec;
 
-use super::{Config, DoctorArgs, Finding, Ports, State};
+use super::{Config, DoctorArgs, Finding, State};
 use crate::{
     cli::{args::RunArgs, dirs::Dirs, resolve, terminal as term},
-    engine::Command,
+    client::{Client, Loaded},
     model::{ModelSpec, device},
-    record::{EventKind, Failure},
+    record::Failure,
 };
 
 /// Devices of this build and what the processor offers.
@@ -191,7 +191,7 @@ pub fn configuration(config: &Result<Config, Failure>) -> Vec<Finding> {
 }
 
 /// Which models there are, and whether they load.
-pub fn models(args: &DoctorArgs, config: &Config, ports: &Ports) -> Vec<Finding> {
+pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
     const AREA: &str = "Models";
     let bad = |name: &str, failure: Failure| {
         let finding = Finding::new(AREA, name, State::Bad, failure.error);
@@ -216,30 +216,16 @@ pub fn models(args: &DoctorArgs, config: &Config, ports: &Ports) -> Vec<Finding>
             .map_or("trained layer".into(), |recipe| format!("{recipe:?}").to_lowercase());
         Finding::new(AREA, recipe, State::Good, head.display().to_string())
     }));
-    findings.push(match load(spec, ports) {
+    findings.push(match load(spec) {
         Ok(words) => Finding::new(AREA, "loading", State::Good, words),
         Err(failure) => bad("loading", failure),
     });
     findings
 }
 
-fn load(spec: ModelSpec, ports: &Ports) -> Result<String, Failure> {
-    let (engine, mut events) = (ports.engine)()?;
-    engine.send(Command::Load(spec))?;
-    while let Some(event) = events.blocking_recv() {
-        match event.kind {
-            EventKind::Ready { target, drafter, device, dtype, notes } => {
-                let pair = drafter.map_or(target.clone(), |d| format!("{target} with {d}"));
-                let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
-                return Ok(format!("{pair} on {device}, {dtype}{notes}"));
-            }
-            EventKind::Failed(failure) => return Err(failure),
-            _ => {}
-        }
-    }
-    Err(Failure {
-        class: crate::record::FailureClass::Internal,
-        error: "the engine ended without an answer".into(),
-        hint: None,
-    })
+fn load(spec: ModelSpec) -> Result<String, Failure> {
+    let Loaded { target, drafter, device, dtype, notes } = Client::start()?.load_blocking(spec)?;
+    let pair = drafter.map_or(target.clone(), |d| format!("{target} with {d}"));
+    let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
+    Ok(format!("{pair} on {device}, {dtype}{notes}"))
 }

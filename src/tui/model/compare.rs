@@ -66,7 +66,7 @@ pub(crate) fn first_difference(run: &Run, other: &Run) -> Option<usize> {
 }
 
 /// The words in which a caption differs from the target's own.
-pub(crate) fn words(own: &Run, run: &Run) -> Vec<difference::Piece> {
+pub(crate) fn words(own: &Run, run: &Run) -> Vec<difference::Edit> {
     difference::difference(own.log.shown().trim(), run.log.shown().trim())
 }
 

@@ -4,11 +4,10 @@ use std::{path::PathBuf, sync::Arc};
 
 use crate::{
     record::{
-        Baseline, BaselineKind, Event, Failure, RunLog, Segment, Span, Stage, Stats, StopReason, Turn,
-        log::RunState,
+        Baseline, BaselineKind, Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason,
+        Turn,
     },
     speculate::Method,
-    tui::text,
 };
 
 /// What a run is about.
@@ -40,7 +39,11 @@ pub(crate) enum Activity<'a> {
     /// Sent; the engine has not answered.
     Sent,
     /// In a stage, with units done and in total (0 where unknown).
-    Working { stage: Stage, done: u64, total: u64 },
+    Working {
+        stage: Stage,
+        done: u64,
+        total: u64,
+    },
     /// Cancelled by the user, but not over yet.
     Cancelling,
     /// It ended normally, or was cancelled.
@@ -64,7 +67,7 @@ pub(crate) struct Run {
     pub replayed: bool,
     /// The user asked for its end.
     pub cancelling: bool,
-    /// Its events, sanitised by [`text::clean_event`].
+    /// Its events, sanitised by [`clean_event`](crate::tui::text::clean_event).
     pub log: RunLog,
 }
 
@@ -112,13 +115,6 @@ impl Run {
     /// What the runs on the segments of one clip have in common; none for a run by itself.
     pub fn group(&self) -> Option<u64> {
         self.subject.segment.map(|segment| segment.first)
-    }
-
-    /// Both models, the device and the weight type; empty before the run has started.
-    pub fn models(&self) -> String {
-        let Some(started) = self.log.started() else { return String::new() };
-        let with = started.drafter.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
-        text::clean_line(&format!("{}{with} on {}, {}", started.target, started.device, started.dtype))
     }
 
     /// The number of the first token of the step after (or before) the one that this token is in.

@@ -1,11 +1,13 @@
 //! What each action does.
 
 use super::{back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions};
-use crate::tui::{
-    Action, Effect, KeyContext,
-    export::Format,
-    model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
-    view,
+use crate::{
+    present::export::Format,
+    tui::{
+        Action, Effect, KeyContext,
+        model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
+        view,
+    },
 };
 
 /// The largest caption that a clipboard sequence carries.
@@ -172,8 +174,7 @@ fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
 }
 
 fn copy(model: &mut Model) -> Vec<Effect> {
-    let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
-    let text = Format::Text.write(&runs).trim().to_owned();
+    let text = export::write(model, Format::Text).trim().to_owned();
     if text.is_empty() {
         model.note(Tone::Info, "there is no caption to copy yet");
         return Vec::new();

@@ -96,7 +96,8 @@ fn baseline<'a>(model: &'a Model, comparison: &Comparison) -> Option<&'a Run> {
 fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let is_shown = [area.width >= SHOWS_SPEED, true, area.width >= SHOWS_TAU, true, true];
     let columns = [("tok/s", 7), ("speedup", 7), ("tau", 5), ("loose", 5), ("differs at", 10)];
-    let columns: Vec<_> = columns.into_iter().zip(is_shown).filter(|(_, shown)| *shown).map(|(c, _)| c).collect();
+    let columns: Vec<_> =
+        columns.into_iter().zip(is_shown).filter(|(_, shown)| *shown).map(|(c, _)| c).collect();
     let mut widths = vec![Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)];
     widths.extend(columns.iter().map(|(_, width)| Constraint::Length(*width)));
     let names = [Cell::new(""), Cell::new("method"), Cell::new("")];
@@ -234,21 +235,23 @@ fn plot(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame
         frame.render_widget(Line::styled("no run has ended yet", theme.style(Role::Dim)), area);
         return;
     }
-    let names = plot.points().iter().map(|p| text::width(&p.label)).max().unwrap_or(0).clamp(8, 28) as u16 + 2;
+    let names =
+        plot.points().iter().map(|p| text::width(&p.label)).max().unwrap_or(0).clamp(8, 28) as u16 + 2;
     let names = if area.width >= names + 46 { names } else { 0 };
     let [left, right] =
         area.layout(&Layout::horizontal([Constraint::Min(0), Constraint::Length(names)]).spacing(2));
     let style = |point: &Point| theme.style(if point.front { Role::Accent } else { Role::Dim });
-    let points: Vec<_> = plot.symbols().map(|(symbol, point)| (symbol, style(point), [(point.x, point.y)])).collect();
+    let points: Vec<_> =
+        plot.symbols().map(|(symbol, point)| (symbol, style(point), [(point.x, point.y)])).collect();
     let stairs = plot.stairs();
     let front = Dataset::default()
         .data(&stairs)
         .graph_type(GraphType::Line)
         .marker(line_marker(model.ascii))
         .style(theme.style(Role::GaugeRest));
-    let marks = points.iter().map(|(symbol, style, at)| {
-        Dataset::default().data(at).marker(Marker::Custom(*symbol)).style(*style)
-    });
+    let marks = points
+        .iter()
+        .map(|(symbol, style, at)| Dataset::default().data(at).marker(Marker::Custom(*symbol)).style(*style));
     let (across, up) = plot.scales();
     let chart = Chart::new(std::iter::once(front).chain(marks).collect())
         .x_axis(axis(&across, &plot.x, theme))

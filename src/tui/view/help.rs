@@ -106,11 +106,8 @@ fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<
 
 pub(super) fn draw(model: &Model, query: &str, top: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let inner = popup(frame, theme, COLUMNS, frame.area().height, dialog("Help", theme));
-    let [line, _, body] = inner.layout(&Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Min(0),
-    ]));
+    let [line, _, body] =
+        inner.layout(&Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(0)]));
     let mut search = vec![Span::styled("search ", theme.style(Role::Dim))];
     search.extend(typed(query, model.caret, usize::from(inner.width).saturating_sub(7), theme));
     frame.render_widget(Line::from(search), line);

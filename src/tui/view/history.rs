@@ -54,13 +54,20 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
         return;
     }
     let best = runs.iter().map(|r| r.stats().tokens_per_second).fold(0.0, f64::max);
-    let header = [Cell::new("  runs on this clip"), number("tok/s"), number("tau"), number("speedup"), number("loose")];
+    let header = [
+        Cell::new("  runs on this clip"),
+        number("tok/s"),
+        number("tau"),
+        number("speedup"),
+        number("loose"),
+    ];
     let rows = runs.into_iter().rev().take(area.height.into()).map(|other| {
         let (here, stats) = (other.id() == run.id(), other.stats());
         let drafts = |words: String| if other.autoregressive { NOTHING.into() } else { words };
         let speed = number(format!("{:.1}", stats.tokens_per_second));
         let is_best = stats.tokens_per_second >= best && best > 0.0;
-        let loose = if other.lossless { "=".into() } else { format!("{:.0} %", 100.0 * stats.loosened_share()) };
+        let loose =
+            if other.lossless { "=".into() } else { format!("{:.0} %", 100.0 * stats.loosened_share()) };
         let name = Line::from(vec![
             Span::styled(if here { "▸ " } else { "  " }, theme.style(Role::Accent)),
             Span::styled(
@@ -76,8 +83,15 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
             number(loose),
         ])
     });
-    let widths = [Constraint::Max(36), Constraint::Length(7), Constraint::Length(5), Constraint::Length(7), Constraint::Length(5)];
-    let table = Table::new(rows, widths).column_spacing(2).header(Row::new(header).style(theme.style(Role::Dim)));
+    let widths = [
+        Constraint::Max(36),
+        Constraint::Length(7),
+        Constraint::Length(5),
+        Constraint::Length(7),
+        Constraint::Length(5),
+    ];
+    let table =
+        Table::new(rows, widths).column_spacing(2).header(Row::new(header).style(theme.style(Role::Dim)));
     frame.render_widget(table, area);
 }
 

@@ -10,13 +10,11 @@ use ratatui::{
 
 use super::{heat, panel, title, track, wrap::wrap};
 use crate::{
+    present::reason::{details, reason, visible},
     record::{Step, Token, log::Placed},
     tui::{
         Theme,
-        model::{
-            Model,
-            inspect::{Inspector, reason, visible},
-        },
+        model::{Model, inspect::Inspector},
         text,
         theme::Role,
     },
@@ -214,19 +212,9 @@ fn choices(
 
 /// The known figures of a token.
 fn facts(token: &Token, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
-    let rank = token.relevance_rank.map(|r| format!(" (rank {})", r + 1)).unwrap_or_default();
-    let known = [
-        ("entropy", token.entropy.map(|v| format!("{v:.2} nats"))),
-        ("relevance", token.relevance.map(|v| format!("{v:.3}{rank}"))),
-        ("attention", token.gaze.map(|v| format!("{v:.3}"))),
-        ("divergence", token.divergence.map(|v| format!("{v:.3} nats"))),
-        ("p target", token.probability.map(|v| format!("{:.1} %", 100.0 * v))),
-        ("p drafter", token.drafter_probability.map(|v| format!("{:.1} %", 100.0 * v))),
-    ];
     let dim = theme.style(Role::Dim);
     let mut lines = vec![Line::default()];
-    for (name, value) in known {
-        let Some(value) = value else { continue };
+    for (name, value) in details(token) {
         let Some(line) = lines.last_mut() else { break };
         let gap = if line.spans.is_empty() { "" } else { "   " };
         if line.width() + gap.len() + name.len() + 1 + text::width(&value) > columns.min(2 * TABLE + 3) {

@@ -10,7 +10,7 @@ use ratatui::{
 
 use super::{has_focus, history, panel, title, track, wrap::hang};
 use crate::{
-    present::formats::{NOTHING, bytes, plural, ratio},
+    present::formats::{NOTHING, bytes, duration, plural, ratio},
     record::{BaselineKind, Speedup, Stage, Step, StopReason},
     tui::{
         Theme,
@@ -129,7 +129,9 @@ impl Meters<'_> {
             Activity::Sent => ("waiting for the engine".to_owned(), Role::Dim),
             Activity::Working { stage: stage @ Stage::Generate, .. }
             | Activity::Working { stage, done: 0, total: 0 } => (stage.doing().to_owned(), Role::Accent),
-            Activity::Working { stage, done, total: 0 } => (format!("{} {done}", stage.doing()), Role::Accent),
+            Activity::Working { stage, done, total: 0 } => {
+                (format!("{} {done}", stage.doing()), Role::Accent)
+            }
             Activity::Working { stage, done, total } => {
                 (format!("{} {done}/{total}", stage.doing()), Role::Accent)
             }
@@ -160,7 +162,8 @@ impl Meters<'_> {
             return Group { rank: 0, lines: vec![self.nothing("speed")], chart: None };
         }
         let speed = format!("{:>7.1}", stats.tokens_per_second);
-        let line = self.line("speed", [Span::styled(speed, self.theme.style(Role::Title)), Span::raw(" tok/s")]);
+        let line =
+            self.line("speed", [Span::styled(speed, self.theme.style(Role::Title)), Span::raw(" tok/s")]);
         let rates = rates(self.run.log.steps(), self.columns.saturating_sub(NAME + 17).min(48));
         let chart = (!rates.is_empty()).then(|| (line.width() + 3, Sparkline::default().data(rates)));
         Group { rank: 0, lines: vec![line], chart }
@@ -172,12 +175,15 @@ impl Meters<'_> {
             return self.nothing("tau");
         }
         let title = self.theme.style(Role::Title);
-        self.line("tau", [
-            Span::styled(format!("{:>7.2}", stats.tau), title),
-            Span::raw(" accepted per step   "),
-            Span::styled(format!("{:.2}", stats.emitted_per_step), title),
-            Span::raw(" emitted per step"),
-        ])
+        self.line(
+            "tau",
+            [
+                Span::styled(format!("{:>7.2}", stats.tau), title),
+                Span::raw(" accepted per step   "),
+                Span::styled(format!("{:.2}", stats.emitted_per_step), title),
+                Span::raw(" emitted per step"),
+            ],
+        )
     }
 
     /// A bar for each of the last steps: accepted of judged drafts.
@@ -197,7 +203,8 @@ impl Meters<'_> {
         let steps = self.run.log.steps();
         let steps = &steps[steps.len().saturating_sub(self.columns.saturating_sub(from))..];
         // No bar for a step of which nothing was accepted, but a dot.
-        let bar = |step: &Step| (step.accepted > 0).then(|| (1000 * step.accepted / step.judged.max(1)) as u64);
+        let bar =
+            |step: &Step| (step.accepted > 0).then(|| (1000 * step.accepted / step.judged.max(1)) as u64);
         let chart = Sparkline::default()
             .data(steps.iter().map(bar).collect::<Vec<_>>())
             .max(1000)
@@ -240,8 +247,8 @@ impl Meters<'_> {
         };
         let role = if decode >= 1.0 { Role::Good } else { Role::Warn };
         let strong = self.theme.style(role).patch(self.theme.style(Role::Title));
-        let mut line =
-            self.line("speedup", [Span::styled(format!("{:>7}", ratio(decode)), strong), Span::raw(" decode")]);
+        let mut line = self
+            .line("speedup", [Span::styled(format!("{:>7}", ratio(decode)), strong), Span::raw(" decode")]);
         // The end-to-end speedup is known only when all stages are.
         let whole = match self.run.is_over() && self.columns > 52 {
             true => format!("  {} all", ratio(end_to_end)),
@@ -312,8 +319,11 @@ impl Meters<'_> {
         let cells = self.columns.saturating_sub(NAME + 18).min(40);
         let line = |(i, (name, ms)): (usize, &(&'static str, f64))| {
             let [bar, _] = track(ms / most, cells, self.theme);
-            let (name, time) = (text::pad(name, 8), format!("{:>8}  ", text::millis(*ms)));
-            self.line(if i == 0 { "time" } else { "" }, [Span::styled(name, self.dim()), Span::raw(time), bar])
+            let (name, time) = (text::pad(name, 8), format!("{:>8}  ", duration(*ms)));
+            self.line(
+                if i == 0 { "time" } else { "" },
+                [Span::styled(name, self.dim()), Span::raw(time), bar],
+            )
         };
         stages.iter().enumerate().map(line).collect()
     }
@@ -323,7 +333,8 @@ impl Meters<'_> {
         if stages.is_empty() {
             return self.nothing("time");
         }
-        let stages: Vec<_> = stages.into_iter().map(|(name, ms)| format!("{name} {}", text::millis(ms))).collect();
+        let stages: Vec<_> =
+            stages.into_iter().map(|(name, ms)| format!("{name} {}", duration(ms))).collect();
         self.words("time", &stages.join(" · "))
     }
 
@@ -353,7 +364,9 @@ impl Meters<'_> {
         };
         let notes = of_engine.iter().chain(self.run.log.notes());
         let warn = self.theme.style(Role::Warn);
-        notes.flat_map(|note| hang(Span::styled("note", self.dim()), NAME, (note, warn), self.columns)).collect()
+        notes
+            .flat_map(|note| hang(Span::styled("note", self.dim()), NAME, (note, warn), self.columns))
+            .collect()
     }
 }
 

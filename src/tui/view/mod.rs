@@ -38,10 +38,10 @@ use ratatui::{
 
 use super::{
     Theme,
-    export::Format,
     model::{Model, Overlay, Pane, line::Caret},
     text,
     theme::Role,
+    update::export,
 };
 use crate::{chart::Scale, present::verdicts::lossless_mark, video};
 pub(crate) use layout::{Areas, areas, is_stacked};
@@ -90,8 +90,7 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         Some(Overlay::SaveMethod(name)) => picker::line(model, "Save method as", name, theme, frame),
         Some(Overlay::Value { row, line }) => picker::value(model, *row, line, theme, frame),
         Some(Overlay::Export(cursor)) => {
-            let formats = model.runs.shown().map_or(&[][..], Format::of);
-            picker::export(formats, *cursor, theme, frame);
+            picker::export(export::formats(model), *cursor, theme, frame);
         }
         Some(Overlay::Segments(length)) => {
             picker::line(model, "Segment length (30 or 1:30)", length, theme, frame);
@@ -183,7 +182,11 @@ fn list<'a>(
         .column_spacing(2)
         .row_highlight_style(theme.style(Role::Selection));
     let table = header.into_iter().fold(table, |table, row| table.header(row.style(theme.style(Role::Dim))));
-    frame.render_stateful_widget(table, area, &mut TableState::new().with_selected(cursor.saturating_sub(top)));
+    frame.render_stateful_widget(
+        table,
+        area,
+        &mut TableState::new().with_selected(cursor.saturating_sub(top)),
+    );
     scrollbar(frame, theme, area.outer(Margin::new(2, 0)), (top, n, rows));
 }
 

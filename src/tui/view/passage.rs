@@ -16,7 +16,7 @@ use crate::{
         Theme,
         model::{
             EngineState, Model,
-            run::{Run, Activity},
+            run::{Activity, Run},
             search::matches,
         },
         theme::Role,
@@ -100,10 +100,7 @@ pub(super) fn lay(model: &Model, theme: &Theme, columns: usize) -> Laid {
         }
         writer.caption(run, run.id() == shown.id());
     }
-    let more = model
-        .queue
-        .iter()
-        .filter(|w| shown.group().is_some() && w.run.group() == shown.group());
+    let more = model.queue.iter().filter(|w| shown.group().is_some() && w.run.group() == shown.group());
     let more = more.count();
     if more > 0 {
         writer.gap();

@@ -9,10 +9,10 @@ use ratatui::{
 
 use super::{dialog, list, mark, popup, rule, typed};
 use crate::{
+    present::export::Format,
     speculate::{Method, method::Value as Takes},
     tui::{
         Theme,
-        export::Format,
         model::{
             Model,
             edit::{self, rows},
@@ -38,9 +38,7 @@ pub(super) fn methods(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
     let details = 1 + ABOUT + if frame.area().height >= 24 { 7 } else { 0 };
     let inner = popup(frame, theme, 96, n as u16 + details + 2, dialog("Method", theme));
     let [above, below] = inner.layout(&Layout::vertical([Constraint::Min(1), Constraint::Length(details)]));
-    method_list(model, cursor, theme, frame, above, |i, _| {
-        if i == methods.chosen { "● " } else { "  " }
-    });
+    method_list(model, cursor, theme, frame, above, |i, _| if i == methods.chosen { "● " } else { "  " });
     let Some(method) = methods.turned.get(cursor) else { return };
     let dim = theme.style(Role::Dim);
     let about = Paragraph::new(text::clean_line(&method.about)).wrap(Wrap { trim: true });
@@ -132,7 +130,8 @@ fn below_list(words: &str, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
 /// The preset prompts.
 pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let n = model.presets.len();
-    let inner = popup(frame, theme, 84, (n as u16).saturating_add(2 + BELOW), dialog("Preset prompts", theme));
+    let inner =
+        popup(frame, theme, 84, (n as u16).saturating_add(2 + BELOW), dialog("Preset prompts", theme));
     let [above, below] = inner.layout(&Layout::vertical([Constraint::Min(1), Constraint::Length(BELOW)]));
     let widths = [Constraint::Length(12), Constraint::Fill(1)];
     list(frame, theme, above, (cursor, n), (None, &widths), |i| {
@@ -185,14 +184,7 @@ pub(super) fn line(model: &Model, title: &str, line: &str, theme: &Theme, frame:
 }
 
 /// A line that is typed, with hints below it.
-fn with_line(
-    model: &Model,
-    title: &str,
-    line: &str,
-    hints: &[String],
-    theme: &Theme,
-    frame: &mut Frame<'_>,
-) {
+fn with_line(model: &Model, title: &str, line: &str, hints: &[String], theme: &Theme, frame: &mut Frame<'_>) {
     let inner = popup(frame, theme, 76, 3 + hints.len() as u16, dialog(title, theme));
     let columns = usize::from(inner.width);
     let mut lines = Text::from(Line::from(typed(line, model.caret, columns, theme)));

@@ -65,9 +65,7 @@ fn absent(model: &Model) -> &'static str {
         (false, _) if !model.settings.reads => "",
         (false, _) if model.ascii => "no pictures in ASCII",
         (false, ColorDepth::None) => "no pictures without colors",
-        (false, ColorDepth::Ansi) => {
-            "no pictures in 16 colors: choose a protocol with --image-protocol"
-        }
+        (false, ColorDepth::Ansi) => "no pictures in 16 colors: choose a protocol with --image-protocol",
         (false, _) => "pictures are off",
     }
 }

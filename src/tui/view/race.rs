@@ -7,11 +7,7 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{
-    compare::lane_runs,
-    player, sign, track, window_top,
-    wrap::wrap,
-};
+use super::{compare::lane_runs, player, sign, track, window_top, wrap::wrap};
 use crate::tui::{
     Theme,
     model::{
@@ -32,11 +28,8 @@ pub(super) fn draw(model: &Model, comparison: &Comparison, theme: &Theme, frame:
         .into_iter()
         .filter_map(|one| Some((one.lane, one.run.filter(|r| r.is_over() && !r.log.steps().is_empty())?)))
         .collect();
-    let [above, _, bar] = area.layout(&Layout::vertical([
-        Constraint::Min(0),
-        Constraint::Length(1),
-        Constraint::Length(1),
-    ]));
+    let [above, _, bar] =
+        area.layout(&Layout::vertical([Constraint::Min(0), Constraint::Length(1), Constraint::Length(1)]));
     frame.render_widget(player::bar(clock, theme, area.width.into()), bar);
     // If not all lanes fit, those around the cursor are shown.
     let each = (usize::from(above.height) / lanes.len().max(1)).clamp(2, 8);

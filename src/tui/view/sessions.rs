@@ -57,7 +57,8 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let names = [Cell::new(""), Cell::new("clip"), Cell::new("method"), Cell::new("")];
     let numbers = ["tokens", "tok/s", "tau", "loose", "size"].into_iter().take(4 + usize::from(with_size));
     let header = Row::new(names.into_iter().chain(numbers.map(number)));
-    let mut widths = vec![Constraint::Length(6), Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(1)];
+    let mut widths =
+        vec![Constraint::Length(6), Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(1)];
     widths.extend([6, 7, 5, 5].map(Constraint::Length));
     widths.extend(with_size.then_some(Constraint::Length(9)));
     list(frame, theme, above, (sessions.cursor, shown.len()), (Some(header), &widths), |i| {

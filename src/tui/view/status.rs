@@ -16,7 +16,7 @@ use crate::{
         model::{
             EngineState, Model, Overlay, Tone,
             compare::Below,
-            run::{Run, Activity},
+            run::{Activity, Run},
         },
         text,
         theme::Role,
