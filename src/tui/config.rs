@@ -73,7 +73,7 @@ pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync
 /// So many sessions are kept where nobody says otherwise.
 pub const DEFAULT_KEEP: usize = 1000;
 
-/// Reads the frames of a wish, each handed over as it comes, until that breaks off; called off the studio's thread. What is
+/// Reads the frames of a request, each handed over as it comes, until that breaks off; called off the studio's thread. What is
 /// wrong with the clip comes back in words.
 pub type FrameReader =
     Arc<dyn Fn(&FrameRequest, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;

@@ -55,9 +55,9 @@ pub enum Msg {
         facts: Result<ClipFacts, String>,
     },
     /// A frame of a clip was read.
-    Framed(FrameRequest, Arc<Frame>),
+    FrameRead(FrameRequest, Arc<Frame>),
     /// A wish for frames is over: all were read, or this is wrong.
-    Filmed(FrameRequest, Result<(), String>),
+    FramesRead(FrameRequest, Result<(), String>),
     /// The saved sessions were listed, the newest first, or the folder cannot be read.
     Listed(Result<Vec<SessionEntry>, String>),
     /// A saved session was read, or cannot be.
@@ -99,7 +99,7 @@ pub enum Effect {
     Probe(PathBuf),
     /// Cut a clip into pieces of so many seconds; answered by [`Msg::Cut`].
     Cut(PathBuf, f64),
-    /// Read frames of a clip, or no longer; only the newest wish counts. Answered by [`Msg::Framed`] and [`Msg::Filmed`].
+    /// Read frames of a clip, or no longer; only the newest wish counts. Answered by [`Msg::FrameRead`] and [`Msg::FramesRead`].
     Frames(Option<FrameRequest>),
     /// List the sessions of a folder; answered by [`Msg::Listed`].
     List(PathBuf),

@@ -24,7 +24,6 @@ mod inline;
 mod keeper;
 mod key;
 mod keymap;
-mod lines;
 mod model;
 mod mouse;
 mod painter;

@@ -137,20 +137,6 @@ pub(crate) fn step_of(tokens: &[(&str, Verdict)], judged: usize) -> Step {
     }
 }
 
-/// A log of the same run with every step changed, ended for this reason.
-pub(crate) fn log_with(log: &RunLog, reason: StopReason, change: impl Fn(&mut Step)) -> RunLog {
-    let mut changed = RunLog::new(log.run());
-    for step in log.steps() {
-        let mut step = step.clone();
-        change(&mut step);
-        changed.apply(&Event::new(log.run(), EventKind::Step(step)));
-    }
-    let stats = Box::new(changed.stats().clone());
-    let text = changed.shown();
-    changed.apply(&Event::new(log.run(), EventKind::Done { reason, text, ids: vec![], stats }));
-    changed
-}
-
 /// A studio whose first run has written a caption in two steps and ended.
 pub(crate) fn after_a_run() -> Studio {
     let mut studio = ready();

@@ -36,8 +36,8 @@ impl Driver {
                     self.probe_next = Some(path);
                     self.probe_waiting();
                 }
-                Effect::Frames(wish) => {
-                    self.frame_loader.wish(wish);
+                Effect::Frames(request) => {
+                    self.frame_loader.request(request);
                     self.read_frames();
                 }
                 Effect::List(folder) => self.workers.answer(Msg::Listed, move || archive::list(&folder)),
@@ -89,8 +89,8 @@ impl Driver {
 
     /// Read the frames that are wanted now, as soon as nothing else is read.
     pub(super) fn read_frames(&mut self) {
-        if let Some((wish, work)) = self.frame_loader.work(self.messages.clone()) {
-            self.workers.run(work, |problem| Msg::Filmed(wish, Err(problem)));
+        if let Some((request, work)) = self.frame_loader.work(self.messages.clone()) {
+            self.workers.run(work, |problem| Msg::FramesRead(request, Err(problem)));
         }
     }
 }

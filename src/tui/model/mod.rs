@@ -29,7 +29,7 @@ use crate::{
     video::{Rule, Sampling},
 };
 use compare::{Below, Comparison};
-use frame_strips::Reels;
+use frame_strips::FrameStrips;
 use inspect::Inspector;
 use library::Library;
 use line::Caret;
@@ -93,7 +93,7 @@ pub(crate) struct Model {
     /// The clip that is looked at.
     pub preview: Option<Preview>,
     /// Frames of clips.
-    pub strips: Reels,
+    pub strips: FrameStrips,
     pub prompt: Prompt,
     pub presets: Vec<PromptPreset>,
     pub methods: Methods,
@@ -166,7 +166,7 @@ impl Model {
             layer: None,
             library,
             preview: None,
-            strips: Reels::default(),
+            strips: FrameStrips::default(),
             prompt: Prompt::with_history(&config.prompt, &config.history),
             presets: config.presets.clone(),
             methods: Methods::new(config.methods.clone(), &config.method, config.lossless),

@@ -5,7 +5,7 @@ use crate::{
     record::{StopReason, Verdict},
     tui::{
         ClipFacts, Completion, Found, Studio, StudioConfig,
-        model::{Overlay, run::RunState},
+        model::{Overlay, run::Activity},
         testing::{config, done, press, ready, ready_event, step, with_pictures},
     },
 };
@@ -44,7 +44,7 @@ fn esc_says_what_it_does_and_does_it() {
     assert!(last_line(&studio, 100, 30).contains("Esc back"));
     assert!(press(&mut studio, "esc").is_empty());
     assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(1)]);
-    assert_eq!(studio.model().runs.shown().unwrap().state, RunState::Cancelling);
+    assert_eq!(studio.model().runs.shown().unwrap().activity(), Activity::Cancelling);
 }
 
 #[test]

@@ -130,11 +130,11 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             effects.extend(next_probe(model));
             effects
         }
-        Msg::Framed(wish, frame) => {
+        Msg::FrameRead(wish, frame) => {
             model.strips.add(&wish, frame);
             Vec::new()
         }
-        Msg::Filmed(wish, outcome) => {
+        Msg::FramesRead(wish, outcome) => {
             model.strips.end(&wish, outcome);
             Vec::new()
         }
@@ -336,6 +336,6 @@ fn engine_problem(model: &Model) -> Option<String> {
 #[cfg(test)]
 mod box_tests;
 #[cfg(test)]
-mod piece_tests;
+mod segment_tests;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use crate::{
     record::{Event, EventKind, Stage, StopReason, Verdict},
     tui::{
         Action, Found, Studio,
-        model::{EngineState, Overlay, Pane, run::RunState},
+        model::{EngineState, Overlay, Pane, run::Activity},
         testing::{done, press, ready, ready_event, step, studio},
     },
 };
@@ -46,7 +46,7 @@ fn run_asks_the_engine_for_the_selected_clip() {
     let request = run_of(&effects).unwrap();
     assert_eq!((request.run, request.video.as_path()), (1, std::path::Path::new("/demo/1.mp4")));
     assert_eq!((request.prompt.as_str(), request.method.name.as_str()), ("Describe the video.", "lvspec"));
-    assert_eq!(studio.model().runs.shown().unwrap().state, RunState::Sent);
+    assert_eq!(studio.model().runs.shown().unwrap().activity(), Activity::Sent);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn back_closes_clears_and_cancels_in_this_order() {
     assert!(press(&mut studio, "esc").is_empty());
     assert_eq!(studio.model().library.filter, "");
     assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(1)]);
-    assert_eq!(studio.model().runs.shown().unwrap().state, RunState::Cancelling);
+    assert_eq!(studio.model().runs.shown().unwrap().activity(), Activity::Cancelling);
     assert!(press(&mut studio, "esc").is_empty());
     studio.handle(done(1, StopReason::Cancelled, ""));
     press(&mut studio, "e esc");
@@ -376,11 +376,15 @@ fn events_of_a_run_become_its_state() {
     press(&mut studio, "enter");
     studio.handle(engine(1, EventKind::Stage { stage: Stage::Encode, done: 3, total: 8 }));
     let run = studio.model().runs.shown().unwrap().clone();
-    assert_eq!(run.state, RunState::Working { stage: Stage::Encode, done: 3, total: 8 });
+    assert_eq!(run.activity(), Activity::Working { stage: Stage::Encode, done: 3, total: 8 });
     studio.handle(step(1, &[("日", Verdict::Exact), ("", Verdict::Loosened), ("本", Verdict::Exact)], 3));
     let run = studio.model().runs.shown().unwrap().clone();
-    assert_eq!(run.pieces[1].verdict, Verdict::Loosened, "text of two tokens has the less strict verdict");
-    assert_eq!((run.stats.emitted, run.stats.steps), (3, 1));
+    assert_eq!(
+        run.log.chunks()[1].verdict,
+        Verdict::Loosened,
+        "text of two tokens has the less strict verdict"
+    );
+    assert_eq!((run.stats().emitted, run.stats().steps), (3, 1));
     studio.handle(done(1, StopReason::Length, "日本!"));
     assert_eq!(studio.caption(), "日本!");
     studio.handle(step(1, &[("late", Verdict::Exact)], 1));
@@ -393,8 +397,8 @@ fn a_failed_run_says_why_and_the_next_one_can_begin() {
     let mut studio = ready();
     press(&mut studio, "enter");
     studio.handle(engine(1, EventKind::Failed(failure("not a video\u{1b}[31m"))));
-    let state = studio.model().runs.shown().unwrap().state.clone();
-    assert!(matches!(state, RunState::Failed(f) if f.error == "not a video"));
+    let run = studio.model().runs.shown().unwrap();
+    assert_eq!(run.log.failure().unwrap().error, "not a video");
     assert!(run_of(&press(&mut studio, "enter")).is_some());
 }
 
@@ -410,7 +414,7 @@ fn an_engine_that_fails_or_ends_is_told_once() {
     let mut studio = ready();
     press(&mut studio, "enter");
     studio.handle(Msg::EngineGone);
-    assert!(matches!(studio.model().runs.shown().unwrap().state, RunState::Failed(_)));
+    assert!(studio.model().runs.shown().unwrap().log.failure().is_some());
     assert!(!studio.is_busy());
 }
 

@@ -1,4 +1,4 @@
-//! Whole sittings: keys in, effects to a scripted engine, its events back, every state drawn.
+//! Whole flows: keys in, effects to a scripted engine, its events back, every state drawn.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -8,8 +8,8 @@ use specreel::{
 };
 
 use crate::script::{
-    Reel, alone, asked, begin, compared, done, engine, filmed, finish_compared, inspected, listed, loading,
-    lossy, play, press, ready, session, with_pictures,
+    Footage, alone, asked, begin, compared, done, engine, finish_compared, inspected, listed, loading, lossy,
+    play, press, read_frames, ready, session, start, with_pictures,
 };
 
 fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
@@ -29,7 +29,7 @@ fn from_the_first_key_to_the_last() {
     };
     shows(&studio, &["loading models", "Library", "star-and-cross", "Choose a clip"]);
 
-    // A wish before the models are there is kept.
+    // A run requested while the models load is kept.
     press(&mut studio, "down e");
     studio.handle(Msg::Paste(" Be brief.".into()));
     assert_eq!(press(&mut studio, "enter"), []);
@@ -330,7 +330,8 @@ fn what_is_shown_goes_to_files_and_the_prompt_to_an_editor() {
     assert_eq!(studio.prompt(), "Why?");
     studio.handle(Msg::Edited(Err("cannot run the editor vi".into())));
     assert!(screen(&studio, 120, 40).contains("cannot run the editor") && studio.prompt() == "Why?");
-    let run = asked(&press(&mut studio, "enter")).unwrap();
+    let effects = press(&mut studio, "enter");
+    let run = start(&mut studio, &effects);
     play(&mut studio, run, &lossy(), false);
     press(&mut studio, "esc");
     for (keys, name, word) in [
@@ -463,14 +464,14 @@ fn anything(rng: &mut impl Rng, last_run: u64) -> Msg {
 }
 
 #[test]
-fn a_thousand_sittings_of_random_keys_never_panic() {
+fn a_thousand_flows_of_random_keys_never_panic() {
     let sizes = [(60, 16), (80, 24), (100, 30), (160, 50), (20, 5)];
     for seed in 0..1000 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (mut columns, mut rows) = sizes[seed as usize % sizes.len()];
         let mut studio = match seed % 4 {
-            0 => inspected(Reel::Pattern, columns, rows),
-            1 => with_pictures(Reel::Pattern, "dark", columns, rows),
+            0 => inspected(Footage::Pattern, columns, rows),
+            1 => with_pictures(Footage::Pattern, "dark", columns, rows),
             _ => ready("dark", columns, rows),
         };
         let mut last_run = 0;
@@ -486,7 +487,7 @@ fn a_thousand_sittings_of_random_keys_never_panic() {
             let effects = studio.handle(msg);
             last_run = asked(&effects).unwrap_or(last_run);
             if rng.random_bool(0.5) {
-                filmed(&mut studio, Reel::Pattern, effects);
+                read_frames(&mut studio, Footage::Pattern, effects);
             }
             if turn % 5 == 0 && columns > 0 {
                 studio.picture(columns, rows);
