@@ -1,4 +1,4 @@
-//! Reading frames off the studio's thread, one request at a time; a newer request breaks the older one off at its next frame.
+//! Reads frames off the studio's thread, one request at a time; a newer request stops the older one at its next frame.
 
 use std::{
     ops::ControlFlow,
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{FrameReader, FrameRequest, Msg};
 
-/// The wishes for frames, of which only the newest counts.
+/// The requests for frames, of which only the newest counts.
 pub(crate) struct FrameLoader {
     reader: Option<FrameReader>,
     next: Option<FrameRequest>,
@@ -27,7 +27,7 @@ impl FrameLoader {
         Self { reader, next: None, running: None, newest: Arc::default() }
     }
 
-    /// This is wanted now, or nothing any more.
+    /// Request frames, or none any more.
     pub fn request(&mut self, request: Option<FrameRequest>) {
         self.next = request;
         self.newest.fetch_add(1, Ordering::Relaxed);
@@ -39,13 +39,13 @@ impl FrameLoader {
         matches!(msg, Msg::FrameRead(..) | Msg::FramesRead(..)) && self.running != Some(newest)
     }
 
-    /// The work that was given out is over.
+    /// The work that was started has ended.
     pub fn ended(&mut self) {
         self.running = None;
     }
 
-    /// The newest request and the work for another thread that grants it, if something is wanted and nothing is being read.
-    /// Frames go to `messages`, its end comes back.
+    /// The newest request and the work that reads its frames, if there is one and nothing is being read. Frames are sent to
+    /// `messages`, the end is returned.
     pub fn work(
         &mut self,
         messages: mpsc::Sender<Msg>,
@@ -89,10 +89,10 @@ mod tests {
             Ok(())
         });
         let mut frame_loader = FrameLoader::new(Some(reader));
-        assert!(frame_loader.work(messages.clone()).is_none(), "nothing is wanted");
+        assert!(frame_loader.work(messages.clone()).is_none(), "nothing is requested");
         frame_loader.request(Some(request("a")));
         let (_, work) = frame_loader.work(messages.clone()).unwrap();
-        // The same clip again, but asked for anew: what comes for the first request is not taken for the second.
+        // The same clip is requested again: frames of the first request are not used for the second.
         frame_loader.request(None);
         frame_loader.request(Some(request("a")));
         assert!(frame_loader.work(messages.clone()).is_none(), "one at a time");
@@ -108,6 +108,6 @@ mod tests {
                 && !frame_loader.is_late(&Msg::Tick)
         );
         frame_loader.ended();
-        assert!(frame_loader.work(messages).is_none(), "it was read");
+        assert!(frame_loader.work(messages).is_none(), "all is read");
     }
 }

@@ -1,12 +1,11 @@
 //! The terminal studio.
 //!
-//! What is known stands in the model; [`Studio::handle`] changes it by one [`Msg`] and says as [`Effect`]s what it wants
-//! done outside; drawing is a function of the model. [`run`] is the driver around that: it owns the terminal, the clock and
-//! the channels, and draws when something changed: at once for keys and resizes, at most 30 times a second while a caption
-//! streams, never when nothing happens.
+//! All state is in the model. [`Studio::handle`] changes it by one [`Msg`] and returns what to do outside as [`Effect`]s;
+//! drawing is a function of the model. [`run`] is the driver: it owns the terminal, the clock and the channels, and draws when
+//! something changed: at once for keys and resizes, at most 30 times a second while a caption streams, never when idle.
 //!
-//! The driver refuses to know methods, models or videos: it reaches the engine through [`crate::client::Client`] only, so tests play
-//! the engine's part with a script.
+//! The driver knows no methods, models or videos: it reaches the engine through a [`Client`](crate::client::Client) only, so that
+//! tests can script the engine.
 
 mod action;
 mod app;

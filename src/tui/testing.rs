@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
 use crate::{
-    record::{Event, EventKind, RunLog, Stats, Step, StopReason, Token, Verdict},
+    record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict},
     speculate::Method,
     video::Frame,
 };

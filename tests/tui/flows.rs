@@ -27,7 +27,7 @@ fn from_the_first_key_to_the_last() {
             assert!(screen.contains(word), "no {word:?} in\n{screen}");
         }
     };
-    shows(&studio, &["loading models", "Library", "star-and-cross", "Choose a clip"]);
+    shows(&studio, &["loading models", "Library", "star-and-cross", "Select a clip"]);
 
     // A run requested while the models load is kept.
     press(&mut studio, "down e");
@@ -72,7 +72,7 @@ fn from_the_first_key_to_the_last() {
     for step in alone() {
         engine(&mut studio, run, EventKind::Step(step));
     }
-    shows(&studio, &["lossless autoregressive", "this is the baseline", "context kept"]);
+    shows(&studio, &["lossless autoregressive", "this is the baseline", "prefill reused"]);
     done(&mut studio, run, &alone(), StopReason::Eos);
     press(&mut studio, "<");
     shows(&studio, &["measured", "runs on this clip", "run 1 of 2"]);
@@ -149,7 +149,7 @@ fn a_caption_token_by_token() {
     let (columns, rows) = (120, 40);
     let mut studio = ready("dark", columns, rows);
     press(&mut studio, "i");
-    assert!(screen(&studio, columns, rows).contains("no token to look at yet"));
+    assert!(screen(&studio, columns, rows).contains("no token to inspect yet"));
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);
     let sees = |studio: &Studio, words: &[&str]| {
@@ -158,7 +158,10 @@ fn a_caption_token_by_token() {
     };
     // It opens at the first token that the target would not have written.
     press(&mut studio, "i");
-    sees(&studio, &["Inspector", "“through”", "it wanted “down”", "31.0 %", "落ちる", "entropy"]);
+    sees(
+        &studio,
+        &["Inspector", "“through”", "the target's choice is “down”", "31.0 %", "落ちる", "entropy"],
+    );
     press(&mut studio, "left");
     sees(&studio, &["“slowly”", "step 2, 1 of 8"]);
     press(&mut studio, "left");
@@ -198,14 +201,14 @@ fn methods_side_by_side() {
     // The target alone and the chosen method are picked; naive comes with them.
     press(&mut studio, "c g down space");
     compared(&mut studio);
-    sees(&studio, &["● autoregressive", "● naive", "1.00×", "nowhere", "lvspec"]);
+    sees(&studio, &["● autoregressive", "● naive", "1.00x", "identical", "lvspec"]);
     finish_compared(&mut studio);
     sees(&studio, &["● lvspec", "token 17"]);
     // Word by word.
     press(&mut studio, "down");
-    sees(&studio, &["word for word what the target alone writes"]);
+    sees(&studio, &["identical to the autoregressive caption"]);
     press(&mut studio, "down");
-    sees(&studio, &["only the target", "only this method"]);
+    sees(&studio, &["only autoregressive", "only this method"]);
     // The race goes on one clock, and can be paused and scrubbed.
     press(&mut studio, "tab");
     assert!(studio.is_playing());
@@ -323,7 +326,7 @@ fn a_method_of_ones_own() {
 fn what_is_shown_goes_to_files_and_the_prompt_to_an_editor() {
     let mut studio = ready("dark", 120, 40);
     assert_eq!(press(&mut studio, "s"), []);
-    assert!(screen(&studio, 120, 40).contains("no caption to save"));
+    assert!(screen(&studio, 120, 40).contains("no caption to export"));
     let Some(Effect::Editor(text)) = press(&mut studio, "E").pop() else { panic!("no editor") };
     assert_eq!(text, "Describe the video in detail.");
     studio.handle(Msg::Edited(Ok("Why?\n".into())));
@@ -364,7 +367,7 @@ fn questions_go_on_with_the_conversation() {
     assert!(request.before[0].answer.starts_with("A small green star"));
     play(&mut studio, request.run, &lossy()[..1], true);
     let seen = screen(&studio, 120, 40);
-    for words in ["› Describe the video in detail.", "› Why?", "context kept"] {
+    for words in ["› Describe the video in detail.", "› Why?", "prefill reused"] {
         assert!(seen.contains(words), "no {words:?} in\n{seen}");
     }
     // Asked again, it is the same conversation; one more question goes on from there.

@@ -1,22 +1,22 @@
-//! Frames of clips as small pictures: which are wanted, and those that were read. Bounded in bytes; the oldest go first.
+//! Small frames of clips: those that were read, and the request being read. Limited in bytes; the oldest are dropped first.
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use crate::video::Frame;
 
-/// All pictures that are kept together stay below this many bytes.
+/// All strips together have at most this many bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// More strips than this are not kept, however small they are.
+/// At most this many strips are kept.
 const MAX_STRIPS: usize = 64;
 
-/// Frames that somebody wants to see: so many of a clip, evenly spread, none larger than this.
+/// A request for frames of a clip, evenly spaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameRequest {
     /// The clip.
     pub path: PathBuf,
-    /// How many frames; one is from a little after the beginning.
+    /// How many frames; a single one is from shortly after the beginning.
     pub count: usize,
-    /// Width and height in pixels at most.
+    /// Maximum width and height in pixels.
     pub max: (u32, u32),
 }
 
@@ -25,14 +25,14 @@ pub struct FrameRequest {
 pub(crate) struct FrameStrip {
     pub request: FrameRequest,
     pub frames: Vec<Arc<Frame>>,
-    /// All were read, or this is wrong. None while they come.
+    /// Whether all were read, or why not; none while they are being read.
     pub ended: Option<Result<(), String>>,
 }
 
 impl FrameStrip {
-    /// The frame that is shown at this time, in seconds: the last one that is not after it.
+    /// The frame at this time in seconds: the last one that is not after it.
     pub fn at(&self, seconds: f64) -> Option<&Arc<Frame>> {
-        // A frame's own time, come back through a clock, may be a hair too small.
+        // A frame's own time may have been rounded by a clock.
         let after = self.frames.partition_point(|f| f.timestamp_s <= seconds + 1e-6);
         self.frames.get(after.saturating_sub(1))
     }
@@ -42,11 +42,11 @@ impl FrameStrip {
     }
 }
 
-/// The strips that are kept, the newest last.
+/// The strips that are kept, newest last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FrameStrips {
     kept: VecDeque<FrameStrip>,
-    /// What is being read.
+    /// The request that is being read.
     pub reading: Option<FrameRequest>,
 }
 
@@ -55,14 +55,14 @@ impl FrameStrips {
         self.kept.iter().find(|r| r.request == *request)
     }
 
-    /// True if nothing is left to be read of it.
+    /// True if the request was read completely.
     pub fn has(&self, request: &FrameRequest) -> bool {
         self.get(request).is_some_and(|r| r.ended.is_some())
     }
 
-    /// This is read from now on, and nothing else.
+    /// Start reading this request, and nothing else.
     pub fn begin(&mut self, request: Option<FrameRequest>) {
-        // What was broken off would be read from its beginning again.
+        // A strip that was interrupted would be read from its beginning again.
         self.kept.retain(|r| r.ended.is_some() && Some(&r.request) != request.as_ref());
         if let Some(request) = &request {
             self.kept.drain(..self.kept.len().saturating_sub(MAX_STRIPS));
@@ -71,7 +71,7 @@ impl FrameStrips {
         self.reading = request;
     }
 
-    /// A frame came; one that nobody waits for any more is dropped.
+    /// Add a frame, unless its request is outdated.
     pub fn add(&mut self, request: &FrameRequest, frame: Arc<Frame>) {
         if let Some(strip) = self.open(request) {
             strip.frames.push(frame);
@@ -81,7 +81,7 @@ impl FrameStrips {
         }
     }
 
-    /// No more frames come.
+    /// The request has ended.
     pub fn end(&mut self, request: &FrameRequest, outcome: Result<(), String>) {
         if let Some(strip) = self.open(request) {
             strip.ended = Some(outcome);

@@ -1,4 +1,4 @@
-//! Looking at a clip, and which frames are to be read for what is on the screen.
+//! The preview, and which frames to read for what is on the screen.
 
 use crate::tui::{
     Action, ColorDepth, Effect,
@@ -10,16 +10,16 @@ use crate::tui::{
     view,
 };
 
-/// Look at the selected clip.
+/// Preview the selected clip.
 pub(super) fn open(model: &mut Model) {
     if model.library.selected().is_none() {
-        return model.note(Tone::Info, "there is no clip to look at");
+        return model.note(Tone::Info, "no clip to preview");
     }
     model.layer = Some(Overlay::Preview);
     follow(model);
 }
 
-/// A key of the preview.
+/// Do one of the preview's own actions.
 pub(super) fn control(model: &mut Model, action: Action) {
     let Some(preview) = &mut model.preview else { return };
     let clock = &mut preview.clock;
@@ -35,20 +35,20 @@ pub(super) fn control(model: &mut Model, action: Action) {
     }
 }
 
-/// True for what the clip's clock answers to.
+/// True for actions that the preview handles itself.
 pub(super) fn is_its_own(action: Action) -> bool {
     use Action::{Bottom, Faster, Pause, SeekBack, SeekForward, Slower, Top};
     [Pause, SeekBack, SeekForward, Slower, Faster, Top, Bottom].contains(&action)
 }
 
-/// Time passed.
+/// Advance the preview's clock.
 pub(super) fn advance(model: &mut Model, ms: f64) {
     if let Some(preview) = &mut model.preview {
         preview.clock.advance(ms);
     }
 }
 
-/// The preview is of the selected clip, and stands still when nobody looks.
+/// Keep the preview on the selected clip, and pause it when it is closed.
 pub(super) fn follow(model: &mut Model) {
     if model.layer != Some(Overlay::Preview) {
         if let Some(preview) = &mut model.preview {
@@ -69,7 +69,7 @@ pub(super) fn follow(model: &mut Model) {
     }
 }
 
-/// Ask for the frames that the screen shows now, where they are neither there nor asked for.
+/// Request the frames that the screen shows, unless they are read or requested already.
 pub(super) fn ask(model: &mut Model) -> Option<Effect> {
     let request = wanted(model).filter(|w| !model.strips.has(w));
     if request == model.strips.reading {

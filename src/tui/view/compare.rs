@@ -7,10 +7,10 @@ use ratatui::{
     style::{Modifier, Style},
     symbols::Marker,
     text::{Line, Span},
-    widgets::{Cell, Chart, Dataset, GraphType, Paragraph, Row},
+    widgets::{Cell, Dataset, GraphType, Paragraph, Row},
 };
 
-use super::{axis, dialog, line_marker, list, number, popup, race, rule, sign, status::SPINNER, wrap::wrap};
+use super::{chart, dialog, line_marker, list, number, popup, race, rule, sign, status::SPINNER, wrap::wrap};
 use crate::{
     chart::{Plot, Point},
     present::formats::{NOTHING, ratio},
@@ -253,11 +253,8 @@ fn plot(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame
         .iter()
         .map(|(symbol, style, at)| Dataset::default().data(at).marker(Marker::Custom(*symbol)).style(*style));
     let (across, up) = plot.scales();
-    let chart = Chart::new(std::iter::once(front).chain(marks).collect())
-        .x_axis(axis(&across, &plot.x, theme))
-        .y_axis(axis(&up, &plot.y, theme))
-        .legend_position(None);
-    frame.render_widget(chart, left);
+    let datasets = std::iter::once(front).chain(marks).collect();
+    chart(datasets, (&across, &plot.x), (&up, &plot.y), None, theme, frame, left);
     let names = plot.symbols().map(|(symbol, point)| {
         Line::styled(text::fit(&format!("{symbol} {}", point.label), right.width.into()), style(point))
     });

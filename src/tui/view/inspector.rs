@@ -51,7 +51,7 @@ pub(super) fn draw(model: &Model, inspector: Inspector, theme: &Theme, frame: &m
     block = block.title_top(Line::styled(place, theme.style(Role::Dim)).right_aligned());
     frame.render_widget(block, area);
     let columns = usize::from(inner.width);
-    let head = head(&placed, theme, columns);
+    let head = head(&placed, theme, columns, if inner.height < 10 { 2 } else { 3 });
     let [above, rest] =
         inner.layout(&Layout::vertical([Constraint::Max(head.len() as u16), Constraint::Min(0)]));
     frame.render_widget(Paragraph::new(head), above);
@@ -70,7 +70,7 @@ pub(super) fn draw(model: &Model, inspector: Inspector, theme: &Theme, frame: &m
 }
 
 /// The token, its verdict and the reason.
-fn head(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+fn head(placed: &Placed<'_>, theme: &Theme, columns: usize, reason_lines: usize) -> Vec<Line<'static>> {
     let token = placed.token;
     let name = format!("“{}”", visible(&token.text));
     let strong = theme.style(Role::Title);
@@ -83,7 +83,7 @@ fn head(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static>
         (words.as_str(), theme.style(Role::Dim)),
     ];
     let mut lines = wrap(pieces, columns);
-    lines.truncate(3);
+    lines.truncate(reason_lines);
     lines.extend(draft(placed, theme, columns));
     lines
 }

@@ -179,7 +179,7 @@ impl Meters<'_> {
             "tau",
             [
                 Span::styled(format!("{:>7.2}", stats.tau), title),
-                Span::raw(" accepted per step   "),
+                Span::raw(" accepted   "),
                 Span::styled(format!("{:.2}", stats.emitted_per_step), title),
                 Span::raw(" emitted per step"),
             ],

@@ -26,13 +26,13 @@ use std::sync::Arc;
 
 use ratatui::{
     Frame,
-    layout::{Constraint, Margin, Rect},
+    layout::{Constraint, Layout, Margin, Rect},
     style::{Color, Style},
     symbols,
     text::{Line, Span},
     widgets::{
-        Axis, Block, BorderType, Clear, Padding, Paragraph, Row, Scrollbar, ScrollbarOrientation,
-        ScrollbarState, Table, TableState,
+        Axis, Block, BorderType, Borders, Chart, Clear, Dataset, LegendPosition, Padding, Paragraph, Row,
+        Scrollbar, ScrollbarOrientation, ScrollbarState, Table, TableState,
     },
 };
 
@@ -164,7 +164,7 @@ fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, block: B
 
 /// A horizontal line.
 fn rule(theme: &Theme) -> Block<'static> {
-    Block::new().borders(ratatui::widgets::Borders::TOP).border_style(theme.style(Role::Border))
+    Block::new().borders(Borders::TOP).border_style(theme.style(Role::Border))
 }
 
 /// A table with a cursor in a box: the rows around the cursor, and a scrollbar on the box's border if not all fit.
@@ -220,12 +220,32 @@ fn track(share: f64, cells: usize, theme: &Theme) -> [Span<'static>; 2] {
     ]
 }
 
-/// An axis of a chart, with a label for every tick.
-fn axis<'a>(scale: &Scale, title: &'a str, theme: &Theme) -> Axis<'a> {
-    let ticks = scale.ticks();
-    let bounds = [ticks.first(), ticks.last()].map(|tick| tick.copied().unwrap_or_default());
-    let labels: Vec<_> = ticks.into_iter().map(|tick| scale.words(tick)).collect();
-    Axis::default().title(title).bounds(bounds).labels(labels).style(theme.style(Role::Dim))
+/// Draw a chart, with the title of the y axis above it, where no point can be hidden.
+fn chart(
+    datasets: Vec<Dataset<'_>>,
+    (across, x): (&Scale, &str),
+    (up, y): (&Scale, &str),
+    legend: Option<LegendPosition>,
+    theme: &Theme,
+    frame: &mut Frame<'_>,
+    area: Rect,
+) {
+    let dim = theme.style(Role::Dim);
+    let axis = |scale: &Scale| {
+        let ticks = scale.ticks();
+        let bounds = [ticks.first(), ticks.last()].map(|tick| tick.copied().unwrap_or_default());
+        let labels: Vec<_> = ticks.into_iter().map(|tick| scale.words(tick)).collect();
+        Axis::default().bounds(bounds).labels(labels).style(dim)
+    };
+    let [title, area] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
+    frame.render_widget(Line::styled(y.to_owned(), dim), title);
+    let half = (Constraint::Ratio(1, 2), Constraint::Ratio(1, 2));
+    let chart = Chart::new(datasets)
+        .x_axis(axis(across).title(x.to_owned()))
+        .y_axis(axis(up))
+        .legend_position(legend)
+        .hidden_legend_constraints(half);
+    frame.render_widget(chart, area);
 }
 
 /// The marker of a line chart.

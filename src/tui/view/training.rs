@@ -4,10 +4,10 @@ use ratatui::{
     Frame,
     layout::{Constraint, Layout},
     text::{Line, Span},
-    widgets::{Chart, Dataset, GraphType, LegendPosition, Padding},
+    widgets::{Dataset, GraphType, LegendPosition, Padding},
 };
 
-use super::{axis, line_marker, panel, title, track};
+use super::{chart, line_marker, panel, title, track};
 use crate::{
     chart::Scale,
     tui::{Theme, text, theme::Role, training::TrainingPicture},
@@ -53,12 +53,9 @@ pub(crate) fn draw(picture: &TrainingPicture, is_ascii: bool, theme: &Theme, fra
             .marker(line_marker(is_ascii))
             .style(theme.style(role))
     });
-    let chart = Chart::new(lines.collect())
-        .x_axis(axis(&scale(|p| p.0), &picture.curve.x, theme))
-        .y_axis(axis(&scale(|p| p.1), &picture.curve.y, theme))
-        .legend_position(Some(LegendPosition::TopRight))
-        .hidden_legend_constraints((Constraint::Ratio(1, 2), Constraint::Ratio(1, 2)));
-    frame.render_widget(chart, chart_area);
+    let (across, up) = (scale(|p| p.0), scale(|p| p.1));
+    let axes = ((&across, picture.curve.x.as_str()), (&up, picture.curve.y.as_str()));
+    chart(lines.collect(), axes.0, axes.1, Some(LegendPosition::TopRight), theme, frame, chart_area);
 }
 
 /// The stage, its progress, and the remaining time.
