@@ -4,7 +4,7 @@ use specreel::{
     model::{
         VisualSpans, WeightType,
         decoder::{AttentionProbe, AttentionStats, Taps},
-        sparrow::Recipe,
+        draft_head::Recipe,
     },
     speculate::{Acceptance, AcceptedRows, Drafter, Method, Placing, Sampler, VisualContext},
 };
@@ -64,7 +64,7 @@ fn several_spans_are_lossless() {
 /// A drafter that is the target and sees all visual tokens at their positions drafts what the target would write.
 #[test]
 fn a_self_drafter_that_keeps_everything_is_always_right() {
-    let positions = Placing::Original;
+    let (positions, mut accepted) = (Placing::Original, 0);
     for family in FAMILIES {
         let mut bench = bench(family);
         for context in [
@@ -75,9 +75,13 @@ fn a_self_drafter_that_keeps_everything_is_always_right() {
         ] {
             let method = method(Drafter::Target {}, context, 3, Acceptance::Exact {});
             let written = bench.write(&method, GREEDY, 24);
-            assert!(written.judged > 0 && written.accepted == written.judged, "{method:?}");
+            // The last step may be cut short by the end of the text.
+            let (_, steps) = written.steps.split_last().unwrap();
+            assert!(steps.iter().all(|step| step.accepted == 3), "{method:?} {:?}", written.steps);
+            accepted += written.accepted;
         }
     }
+    assert!(accepted > 60, "{accepted}");
 }
 
 #[test]
@@ -105,8 +109,8 @@ fn a_probe_sees_its_spans_only() {
         let mut bench = bench(family);
         let spans = bench.prompt().visual.clone();
         let mut look = |spans: VisualSpans| -> AttentionStats {
-            let watch = Some(AttentionProbe { spans, by_head: true });
-            bench.feed(&[3, 4, 5], &Taps { watch, ..Taps::default() }).gaze.unwrap()
+            let probe = Some(AttentionProbe { spans, by_head: true });
+            bench.feed(&[3, 4, 5], &Taps { probe, ..Taps::default() }).attention.unwrap()
         };
         let slots = spans.end();
         let (some, all) = (look(spans.clone()), look(VisualSpans::from(0..slots)));

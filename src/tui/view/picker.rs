@@ -107,7 +107,7 @@ fn parameters(model: &Model, theme: &Theme) -> Line<'static> {
         line.push_span(Span::styled("nothing", dim));
     }
     for knob in knobs {
-        let here = active.as_ref().is_some_and(|a| (a.axis, a.field) == (knob.axis, knob.field));
+        let here = active.as_ref().is_some_and(|a| a.is_same(&knob));
         let style = theme.style(if here { Role::Accent } else { Role::Dim });
         let (open, close) = if here { ("‹", "›") } else { (" ", " ") };
         line.push_span(Span::styled(format!("{open}{knob}{close} "), style));
