@@ -13,6 +13,7 @@ mod plain;
 pub mod processor;
 pub mod rows;
 pub mod shapes;
+pub mod spans;
 pub mod sparrow;
 pub mod template;
 pub mod text;
@@ -25,6 +26,7 @@ use self::family::Rope;
 pub(crate) use self::plain::plain;
 pub use self::{
     device::{ComputeDevice, DeviceChoice},
+    spans::VisualSpans,
     weights::WeightType,
 };
 use crate::record::Failure;

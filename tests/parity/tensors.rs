@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use candle_core::{Device, Tensor};
 use specreel::model::{
-    ComputeDevice, WeightType,
+    ComputeDevice, VisualSpans, WeightType,
     decoder::{AttentionProbe, Cache, Decoder, Mask, Pass, Positions, Sequence, Taps, Workspace},
     family::VideoLlm,
 };
@@ -94,6 +94,7 @@ fn states_taps_and_gaze_are_those_of_the_kernels() {
     for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
         let models = both(name);
         let prompt = ids(40);
+        let spans = VisualSpans::new([4..9, 12..13, 20..30], 40).unwrap();
         let layers = models[0].decoder().config().layers;
         let passes = [0, 1].map(|i| {
             let mut run = Run::new(&models[i]);
@@ -101,13 +102,14 @@ fn states_taps_and_gaze_are_those_of_the_kernels() {
             let taps = Taps {
                 before_norm: true,
                 after_layers: vec![layers - 1, 0],
-                watch: Some(AttentionProbe { span: 4..30, by_head: true }),
+                watch: Some(AttentionProbe { spans: spans.clone(), by_head: true }),
                 layers: None,
             };
             let second = run.pass(&ids(7), &Positions::text(90, 7), &Mask::Causal, &taps);
-            // A span that ends after what is there.
+            // A span that ends after the last slot, and one that starts there.
+            let ahead = VisualSpans::new([44..60, 62..64], 64).unwrap();
             let ahead =
-                Taps { watch: Some(AttentionProbe { span: 44..60, by_head: false }), ..Taps::default() };
+                Taps { watch: Some(AttentionProbe { spans: ahead, by_head: false }), ..Taps::default() };
             let third = run.pass(&[9], &Positions::text(97, 1), &Mask::Causal, &ahead);
             [first, second, third]
         });

@@ -5,6 +5,7 @@ use super::{
     kernels::{self, DisjointBlocksMut, SLOTS},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
+use crate::model::VisualSpans;
 
 /// Multiply-adds below which one thread is faster than several.
 const ALONE: usize = 60_000;
@@ -38,7 +39,7 @@ impl Mask {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionProbe {
     /// The slots that are watched: the visual tokens.
-    pub span: std::ops::Range<usize>,
+    pub spans: VisualSpans,
     /// Also sum the weights by layer and key head.
     pub by_head: bool,
 }
@@ -64,12 +65,12 @@ pub(super) struct Seen {
 impl Seen {
     fn prepare(&mut self, watch: &AttentionProbe, rows: usize, heads: usize) {
         self.peaks.resize(rows * heads, 0.0);
-        self.weights.resize(if watch.by_head { rows * heads * watch.span.len() } else { 0 }, 0.0);
+        self.weights.resize(if watch.by_head { rows * heads * watch.spans.len() } else { 0 }, 0.0);
     }
 
     /// Add one layer to the whole; `layers` in all.
     pub fn add_to(&self, gaze: &mut AttentionStats, watch: &AttentionProbe, shape: Shape, layers: usize) {
-        let (heads, n) = (shape.heads, watch.span.len());
+        let (heads, n) = (shape.heads, watch.spans.len());
         gaze.peaks.resize(self.peaks.len() / heads, 0.0);
         for (sum, peaks) in gaze.peaks.iter_mut().zip(self.peaks.chunks_exact(heads)) {
             *sum += peaks.iter().sum::<f32>() / (heads * layers) as f32;
@@ -187,15 +188,20 @@ pub(super) fn attend<'a>(
                 factors.push(1.0 / sum);
                 if let Some((watch, peaks, shares)) = &watch {
                     let at = r * heads + place(n).1;
-                    let seen = &weights[watch.span.start.min(slots)..watch.span.end.min(slots)];
-                    let peak = seen.iter().copied().fold(0f32, f32::max);
+                    let spans = watch.spans.ranges_below(slots);
+                    let peak =
+                        spans.fold(0f32, |peak, span| weights[span].iter().copied().fold(peak, f32::max));
                     // SAFETY: each row's head belongs to one unit.
                     unsafe { peaks.set(at, peak / sum) };
                     if watch.by_head {
-                        let width = watch.span.len();
+                        let width = watch.spans.len();
                         // SAFETY: as above.
                         let shares = unsafe { shares.slice(at * width, width) };
-                        shares.iter_mut().zip(seen).for_each(|(share, w)| *share = w / sum);
+                        let watched = watch.spans.ranges_below(slots).flat_map(|span| &weights[span]);
+                        shares
+                            .iter_mut()
+                            .zip(watched.chain(std::iter::repeat(&0.0)))
+                            .for_each(|(share, w)| *share = w / sum);
                     }
                 }
             }

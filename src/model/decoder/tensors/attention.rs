@@ -112,22 +112,21 @@ impl<'a> Sight<'a> {
     /// Look at weights `heads × rows × slots`.
     fn look(&mut self, weights: &Tensor, shape: Shape) -> Result<()> {
         let (heads, rows, slots) = weights.dims3()?;
-        let span = &self.watch.span;
-        let (start, end) = (span.start.min(slots), span.end.min(slots));
+        let spans = self.watch.spans.ranges_below(slots);
+        let watched: Vec<Tensor> =
+            spans.map(|span| weights.narrow(2, span.start, span.len())).collect::<Result<_>>()?;
         self.heads = heads;
-        if start == end {
-            self.peaks.push(Tensor::zeros(rows, DType::F32, weights.device())?);
-        }
-        let seen = weights.narrow(2, start, end - start)?;
-        if start < end {
-            self.peaks.push(seen.max(D::Minus1)?.to_dtype(DType::F32)?.sum(0)?);
-        }
+        let seen = if watched.is_empty() { weights.narrow(2, 0, 0)? } else { Tensor::cat(&watched, 2)? };
+        self.peaks.push(match watched.is_empty() {
+            true => Tensor::zeros(rows, DType::F32, weights.device())?,
+            false => seen.max(D::Minus1)?.to_dtype(DType::F32)?.sum(0)?,
+        });
         if self.watch.by_head {
-            let group = heads / shape.kv_heads;
+            let (group, n) = (heads / shape.kv_heads, seen.dim(2)?);
             let seen = seen.to_dtype(DType::F32)?.contiguous()?;
-            let sum = seen.reshape((shape.kv_heads, group * rows, end - start))?.sum(1)?;
+            let sum = seen.reshape((shape.kv_heads, group * rows, n))?.sum(1)?;
             // Slots that are not there yet weigh nothing.
-            let sum = sum.pad_with_zeros(1, 0, span.len() - (end - start))?;
+            let sum = sum.pad_with_zeros(1, 0, self.watch.spans.len() - n)?;
             self.by_head = Some(match self.by_head.take() {
                 Some(before) => (before + sum)?,
                 None => sum,
