@@ -16,7 +16,6 @@ mod complete;
 mod config;
 mod effect;
 mod error;
-mod export;
 mod files;
 mod frame_loader;
 mod frames;
@@ -50,7 +49,7 @@ mod worker;
 
 pub use action::Action;
 pub use app::run;
-pub use archive::{Ended, SessionEntry};
+pub use archive::SessionEntry;
 pub use complete::Completion;
 pub use config::{
     Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, FrameReader, Probe, PromptPreset, StudioConfig,

@@ -70,12 +70,12 @@ impl Studio {
 
     /// The run that goes on.
     pub fn active_run(&self) -> Option<u64> {
-        self.model.runs.active().map(|run| run.id)
+        self.model.runs.active().map(|run| run.id())
     }
 
     /// The caption that is shown, as far as it is written.
     pub fn caption(&self) -> String {
-        self.model.runs.shown().map(|run| run.text()).unwrap_or_default()
+        self.model.runs.shown().map(|run| run.log.shown()).unwrap_or_default()
     }
 
     /// The prompt as it stands.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
 use crate::{
-    record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict},
+    record::{Event, EventKind, RunLog, Stats, Step, StopReason, Token, Verdict},
     speculate::Method,
     video::Frame,
 };
@@ -115,27 +115,40 @@ pub(crate) fn press(studio: &mut Studio, keys: &str) -> Vec<Effect> {
         .collect()
 }
 
-pub(crate) fn token(text: &str, verdict: Verdict) -> Token {
-    Token::new(1, text, verdict)
+pub(crate) fn step(run: u64, tokens: &[(&str, Verdict)], judged: usize) -> Msg {
+    Msg::Engine(Event::new(run, EventKind::Step(step_of(tokens, judged))))
 }
 
-pub(crate) fn step(run: u64, tokens: &[(&str, Verdict)], judged: usize) -> Msg {
-    let accepted = tokens.iter().filter(|(_, v)| v.is_accepted_draft()).count();
-    let step = Step {
+/// A step of 20 ms with these tokens.
+pub(crate) fn step_of(tokens: &[(&str, Verdict)], judged: usize) -> Step {
+    Step {
         index: 0,
         drafted: vec![1; judged],
         parents: vec![],
         path: vec![],
         drafted_text: Vec::new(),
         judged,
-        accepted,
-        tokens: tokens.iter().map(|(t, v)| token(t, *v)).collect(),
+        accepted: tokens.iter().filter(|(_, v)| v.is_accepted_draft()).count(),
+        tokens: tokens.iter().map(|(t, v)| Token::new(1, *t, *v)).collect(),
         root_looks: Vec::new(),
         draft_ms: 4.0,
         verify_ms: 16.0,
         other_ms: 0.0,
-    };
-    Msg::Engine(Event::new(run, EventKind::Step(step)))
+    }
+}
+
+/// A log of the same run with every step changed, ended for this reason.
+pub(crate) fn log_with(log: &RunLog, reason: StopReason, change: impl Fn(&mut Step)) -> RunLog {
+    let mut changed = RunLog::new(log.run());
+    for step in log.steps() {
+        let mut step = step.clone();
+        change(&mut step);
+        changed.apply(&Event::new(log.run(), EventKind::Step(step)));
+    }
+    let stats = Box::new(changed.stats().clone());
+    let text = changed.shown();
+    changed.apply(&Event::new(log.run(), EventKind::Done { reason, text, ids: vec![], stats }));
+    changed
 }
 
 /// A studio whose first run has written a caption in two steps and ended.

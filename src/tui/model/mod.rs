@@ -38,7 +38,7 @@ pub(crate) use overlay::{Overlay, Pane};
 use preview::Preview;
 use prompt::Prompt;
 use replay::Replay;
-use run::{About, Runs, Subject};
+use run::{Run, Runs, Subject};
 use search::Search;
 use sessions::Sessions;
 
@@ -46,7 +46,7 @@ use sessions::Sessions;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EngineState {
     Loading { stage: Stage, done: u64, total: u64 },
-    Ready { target: String, drafter: Option<String>, device: String, dtype: String },
+    Ready { target: String, drafter: Option<String>, device: String, dtype: String, notes: Vec<String> },
     Failed(Failure),
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Settings {
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub request: RunRequest,
-    pub about: About,
+    pub run: Run,
 }
 
 /// The whole state.
@@ -132,6 +132,8 @@ pub(crate) struct Model {
     /// Lines between the end of the caption and the last line shown; 0 follows the stream.
     pub caption_up: usize,
     pub notice: Option<(Tone, String)>,
+    /// Notes of the engine and its runs that were shown as a notice.
+    pub announced: Vec<String>,
     pub keymap: Keymap,
     pub themes: Vec<Theme>,
     pub theme: usize,
@@ -192,6 +194,7 @@ impl Model {
                 .clone()
                 .or_else(|| wrong.first().map(|(_, error)| error.to_string()))
                 .map(|words| (Tone::Bad, text::clean_line(&words))),
+            announced: Vec::new(),
             keymap,
             themes,
             theme,
@@ -275,7 +278,7 @@ impl Model {
 
     /// The replay, if its run is the one that is shown.
     pub fn shown_replay(&self) -> Option<&Replay> {
-        let shown = self.runs.shown()?.id;
+        let shown = self.runs.shown()?.id();
         self.replay.as_ref().filter(|r| r.runs().contains(&shown))
     }
 

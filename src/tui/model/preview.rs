@@ -56,8 +56,12 @@ pub(crate) fn thumbnail(path: &Path) -> FrameRequest {
 
 /// The frames that a run looks at, for what lies over them; none where there are too many or too few to show.
 pub(crate) fn tiles(run: &Run) -> Option<FrameRequest> {
-    let n = run.seen.as_ref()?.frames.len();
-    (2..=MAX_TILES).contains(&n).then(|| FrameRequest { path: run.about.video.clone(), count: n, max: TILE })
+    let n = run.log.prompt()?.frames.len();
+    (2..=MAX_TILES).contains(&n).then(|| FrameRequest {
+        path: run.subject.video.clone(),
+        count: n,
+        max: TILE,
+    })
 }
 
 /// When the frames are shown that a run would look at; none while the clip is unknown.

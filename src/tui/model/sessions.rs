@@ -44,7 +44,7 @@ impl Sessions {
     fn refresh(&mut self, selected: Option<PathBuf>) {
         let entries = self.entries.as_deref().unwrap_or_default();
         let goes = |entry: &SessionEntry| {
-            let says = |word| entry.words().iter().any(|text| !matches(text, word).is_empty());
+            let says = |word| entry.texts().iter().any(|text| !matches(text, word).is_empty());
             self.filter.split_whitespace().all(says)
         };
         self.shown = (0..entries.len()).filter(|i| goes(&entries[*i])).collect();

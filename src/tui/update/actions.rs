@@ -1,11 +1,13 @@
 //! What each action does.
 
 use super::{back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions};
-use crate::tui::{
-    Action, Effect, KeyContext,
-    export::{self as export_run, Format},
-    model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
-    view,
+use crate::{
+    present::export::Format,
+    tui::{
+        Action, Effect, KeyContext,
+        model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
+        view,
+    },
 };
 
 /// The largest caption that a clipboard sequence carries.
@@ -44,7 +46,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Prompt => focus(model, Pane::Prompt),
         Action::Methods => model.layer = Some(Overlay::Methods(model.methods.chosen)),
         Action::FollowUp => {
-            let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.pieces.is_empty());
+            let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.log.chunks().is_empty());
             match done {
                 true => model.layer = Some(Overlay::Ask(String::new())),
                 false => model.note(Tone::Info, "there is no caption to ask about yet"),
@@ -172,8 +174,7 @@ fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
 }
 
 fn copy(model: &mut Model) -> Vec<Effect> {
-    let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
-    let text = export_run::write(Format::Text, &runs).trim().to_owned();
+    let text = export::write(model, Format::Text).trim().to_owned();
     if text.is_empty() {
         model.note(Tone::Info, "there is no caption to copy yet");
         return Vec::new();
@@ -192,7 +193,7 @@ fn show_run(model: &mut Model, index: usize) {
         model.runs.shown = index;
         // Of a clip in pieces all captions stand there already.
         match model.runs.shown().and_then(|r| r.group()).filter(|group| Some(*group) == before) {
-            Some(_) => search::show(model, view::caption::lay(model).and_then(|laid| laid.piece)),
+            Some(_) => search::show(model, view::caption::lay(model).and_then(|laid| laid.segment)),
             None => model.caption_up = 0,
         }
     }

@@ -3,7 +3,7 @@
 use super::{runs, sessions};
 use crate::tui::{
     Action, Effect,
-    model::{Model, Overlay, Pane, Tone, run::RunState, search::Search},
+    model::{Model, Overlay, Pane, Tone, search::Search},
 };
 
 /// Close what is open; else leave the prompt, clear the filter, or cancel the run.
@@ -47,7 +47,7 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
 
 /// Cancel the run; without one, leave, if it is pressed twice.
 pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
-    let cancelling = model.runs.active().is_some_and(|r| r.state == RunState::Cancelling);
+    let cancelling = model.runs.active().is_some_and(|r| r.cancelling);
     if model.is_running() && !cancelling {
         return runs::cancel(model);
     }
@@ -79,6 +79,6 @@ fn ask(model: &mut Model, action: Action, what: &str) -> Vec<Effect> {
 }
 
 fn leave(model: &Model) -> Vec<Effect> {
-    let cancel = model.runs.active().map(|r| Effect::Cancel(r.id));
+    let cancel = model.runs.active().map(|r| Effect::Cancel(r.id()));
     cancel.into_iter().chain([Effect::Quit]).collect()
 }

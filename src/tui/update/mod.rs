@@ -8,7 +8,7 @@ mod compare;
 mod edit;
 mod entry;
 mod events;
-mod export;
+pub(crate) mod export;
 mod inspect;
 mod mouse;
 mod preview;

@@ -4,24 +4,22 @@
 
 use ratatui::{
     Frame,
-    layout::Rect,
+    layout::{Constraint, Layout, Rect},
     style::{Color, Style},
     text::{Line, Span},
     widgets::Paragraph,
 };
 
 use super::blocks;
-use crate::tui::{
-    ColorDepth, Theme,
-    model::{
-        Model,
-        frame_strips::FrameStrip,
-        inspect::Heat,
-        preview,
-        run::{Run, Seen},
+use crate::{
+    present::heat,
+    record::log::PromptSeen,
+    tui::{
+        ColorDepth, Theme,
+        model::{Model, frame_strips::FrameStrip, inspect::Heat, preview, run::Run},
+        text,
+        theme::Role,
     },
-    text,
-    theme::Role,
 };
 
 /// Shades from nothing to the most.
@@ -51,10 +49,11 @@ pub(super) fn draw(
         Span::styled(if values.is_some() { "" } else { "  not recorded" }, dim),
     ]);
     frame.render_widget(head, Rect { height: 1, ..area });
-    let (Some(seen), Some(values)) = (&run.seen, values) else { return };
-    let body = Rect { y: area.y + 1, height: area.height - 1, ..area };
+    let (Some(seen), Some(values)) = (run.log.prompt(), values) else { return };
+    let [_, body] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
     let Some(map) = Map::of(seen, &values) else { return };
-    let strip = preview::tiles(run).and_then(|wish| model.strips.get(&wish)).filter(|r| !r.frames.is_empty());
+    let strip =
+        preview::tiles(run).and_then(|request| model.strips.get(&request)).filter(|r| !r.frames.is_empty());
     match strip.filter(|_| model.colors == ColorDepth::True) {
         Some(strip) => pictures(&map, strip, theme, frame, body),
         None => {
@@ -64,43 +63,16 @@ pub(super) fn draw(
     }
 }
 
-/// What is shown, and a number from 0 to 1 for every visual token; none where it is not known.
+/// What is shown, and a value from 0 to 1 for every visual token; none if it is not known.
 fn values(run: &Run, number: usize, what: Heat) -> (&'static str, Option<Vec<f32>>) {
-    let Some(seen) = &run.seen else { return ("where it looks", None) };
-    let n = seen.grid.iter().product::<usize>();
-    let mut values = vec![0.0f32; n];
+    let prompt = run.log.prompt();
     match what {
-        Heat::Looks => {
-            let looks = run.looks(number);
-            let most = looks.iter().map(|l| l.1).fold(f32::MIN, f32::max);
-            let least = looks.iter().map(|l| l.1).fold(f32::MAX, f32::min);
-            for (index, similarity) in looks {
-                if let Some(value) = values.get_mut(*index as usize) {
-                    // The least of the nearest is still one of the nearest.
-                    *value = 0.25 + 0.75 * (similarity - least) / (most - least).max(f32::EPSILON);
-                }
-            }
-            ("where it looks: the visual tokens it resembles most", (!looks.is_empty()).then_some(values))
+        Heat::Looks => ("visual tokens most similar to this token", heat::looks(&run.log, number)),
+        Heat::Kept if prompt.is_some_and(|prompt| prompt.kept.is_none()) => {
+            ("the drafter sees all visual tokens", prompt.map(heat::kept))
         }
-        Heat::Kept => {
-            let Some(kept) = &seen.kept else {
-                return ("the drafter sees all visual tokens", Some(vec![1.0; n]));
-            };
-            for index in kept {
-                if let Some(value) = values.get_mut(*index as usize) {
-                    *value = 1.0;
-                }
-            }
-            ("what the drafter sees", Some(values))
-        }
-        Heat::Scores => {
-            let Some(scores) = &seen.scores else { return ("scores of the visual tokens", None) };
-            let most = scores.iter().copied().filter(|s| s.is_finite()).fold(0.0, f32::max);
-            for (value, score) in values.iter_mut().zip(scores) {
-                *value = if most > 0.0 && score.is_finite() { score / most } else { 0.0 };
-            }
-            ("scores of the visual tokens", Some(values))
-        }
+        Heat::Kept => ("visual tokens that the drafter sees", prompt.map(heat::kept)),
+        Heat::Scores => ("scores of the visual tokens", prompt.and_then(heat::scores)),
     }
 }
 
@@ -134,13 +106,13 @@ fn plan([t, h, w]: [usize; 3], columns: usize, rows: usize, most: usize) -> Opti
 
 /// A number for each visual token.
 struct Map<'a> {
-    seen: &'a Seen,
+    seen: &'a PromptSeen,
     values: &'a [f32],
 }
 
 impl<'a> Map<'a> {
     /// None where the numbers are not those of the tokens.
-    fn of(seen: &'a Seen, values: &'a [f32]) -> Option<Self> {
+    fn of(seen: &'a PromptSeen, values: &'a [f32]) -> Option<Self> {
         let n = seen.grid.iter().product::<usize>();
         (n > 0 && values.len() == n).then_some(Self { seen, values })
     }
@@ -281,15 +253,16 @@ mod tests {
     #[test]
     fn a_tile_shows_its_own_frame_under_its_own_tokens() {
         let theme = Theme::built_in("dark", ColorDepth::True).unwrap();
-        let seen = Seen { frames: vec![0.0, 1.0], grid: [2, 1, 2], visual_tokens: 4, ..Seen::default() };
+        let seen =
+            PromptSeen { frames: vec![0.0, 1.0], grid: [2, 1, 2], visual_tokens: 4, ..PromptSeen::default() };
         let map = Map::of(&seen, &[0.0, 1.0, 0.0, 0.0]).unwrap();
         let gray = |seconds, v| {
             let frame =
                 crate::video::Frame { index: 0, timestamp_s: seconds, width: 2, height: 1, rgb: vec![v; 6] };
             std::sync::Arc::new(frame)
         };
-        let wish = crate::tui::FrameRequest { path: "a".into(), count: 2, max: (2, 1) };
-        let mut strip = FrameStrip { wish, frames: vec![gray(0.0, 100)], ended: None };
+        let request = crate::tui::FrameRequest { path: "a".into(), count: 2, max: (2, 1) };
+        let mut strip = FrameStrip { request, frames: vec![gray(0.0, 100)], ended: None };
         let colors = |strip: &FrameStrip| {
             let mut terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(20, 2)).unwrap();
             let done = terminal.draw(|frame| pictures(&map, strip, &theme, frame, frame.area())).unwrap();
@@ -309,7 +282,12 @@ mod tests {
     #[test]
     fn a_coarse_cell_shows_the_most_of_its_tokens() {
         let theme = Theme::built_in("dark", ColorDepth::None).unwrap();
-        let seen = Seen { frames: vec![0.0, 0.5], grid: [1, 4, 4], visual_tokens: 16, ..Seen::default() };
+        let seen = PromptSeen {
+            frames: vec![0.0, 0.5],
+            grid: [1, 4, 4],
+            visual_tokens: 16,
+            ..PromptSeen::default()
+        };
         let mut values = vec![0.0; 16];
         values[0] = 0.3;
         values[15] = 1.0;
