@@ -13,7 +13,10 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 use specreel::{
     cli::Cli,
     record::{Event, Verdict},
-    speculate::{Method, method::{AXES, Key}},
+    speculate::{
+        Method,
+        method::{AXES, Key},
+    },
 };
 
 /// Options of other programs.
@@ -295,7 +298,9 @@ fn parameters_are_those_of_the_table() {
             rows.push((kind.clone(), row));
         }
         assert_eq!(kinds, axis.kinds.iter().map(|kind| kind.name.to_owned()).collect(), "{heading}");
-        for (kind, key) in axis.kinds.iter().flat_map(|kind| kind.keys.iter().map(move |key| (kind.name, key))) {
+        for (kind, key) in
+            axis.kinds.iter().flat_map(|kind| kind.keys.iter().map(move |key| (kind.name, key)))
+        {
             let has = |(of, row): &&(String, Vec<String>)| {
                 (of == kind || of == "all others") && spans(&row[1]).iter().any(|name| name == key.name)
             };

@@ -1,7 +1,7 @@
 //! [`RunLog`]: one run put together from its events. This is the only place that folds the event stream; every face (command
 //! line, studio, comparison, saved runs, exports) reads a `RunLog`, so they cannot disagree about what happened.
 //!
-//! A log keeps text as the models wrote it. Whoever shows it escapes it for its own medium.
+//! A log keeps text as the models wrote it; it is escaped where it is shown.
 
 use std::ops::Range;
 
