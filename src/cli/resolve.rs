@@ -16,7 +16,7 @@ use super::{
 use crate::{
     assets::{self, Clip},
     engine::{RunRequest, TextSampling, memory_check},
-    model::{ModelSpec, sparrow::Recipe},
+    model::{ModelSpec, draft_head::Recipe},
     record::{Failure, FailureClass},
     speculate::Method,
     tui::ImageProtocol,

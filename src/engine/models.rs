@@ -6,10 +6,10 @@ use super::thread::{Cancelled, EventSender};
 use crate::{
     model::{
         ComputeDevice, ModelSpec, WeightType,
-        checkpoint::{CheckpointError, Watch},
+        checkpoint::{CheckpointError, LoadProgress},
         decoder::parts,
+        draft_head::{DraftHead, Recipe},
         family::{Family, Rope, VideoLlm},
-        sparrow::{Recipe, Sparrow},
     },
     record::{EventKind, Failure, FailureClass, Stage},
     video::Rule,
@@ -22,7 +22,7 @@ pub struct Models {
     /// The small model that may draft for it.
     pub drafter: Option<VideoLlm>,
     /// Layers that may draft from the target's states.
-    pub heads: Vec<Arc<Sparrow>>,
+    pub heads: Vec<Arc<DraftHead>>,
     /// Device in words.
     pub device: String,
     /// Weight type in words.
@@ -81,7 +81,7 @@ impl Models {
     }
 
     /// The layer that drafts for a method: the only one, or the one of this recipe.
-    pub fn head(&self, recipe: Recipe) -> Option<&Arc<Sparrow>> {
+    pub fn head(&self, recipe: Recipe) -> Option<&Arc<DraftHead>> {
         match &self.heads[..] {
             [only] => Some(only),
             all => all.iter().find(|head| head.config().recipe == recipe),
@@ -97,7 +97,7 @@ impl Models {
         let place = spec.target_place()?;
         let beside = spec.drafter.as_ref().map(|_| spec.drafter_place()).transpose()?;
         let (sender, cancelled) = (sender.clone(), cancelled.clone());
-        let watch: Watch = Arc::new(move |done, total| {
+        let progress: LoadProgress = Arc::new(move |done, total| {
             if cancelled.contains(0) {
                 return ControlFlow::Break(());
             }
@@ -105,7 +105,7 @@ impl Models {
             ControlFlow::Continue(())
         });
         let read = |dir: &Path, place: &ComputeDevice| {
-            let checkpoint = VideoLlm::open(dir)?.watched(watch.clone());
+            let checkpoint = VideoLlm::open(dir)?.with_progress(progress.clone());
             VideoLlm::from_checkpoint(&checkpoint, place, &mut |_, _| {})
         };
         let target = read(&spec.target, &place)?.with_rope(spec.rope)?;
@@ -127,7 +127,7 @@ impl Models {
             }
         }
         let (device, dtype) = words(&place, beside.as_ref());
-        let head = |dir| Sparrow::load(dir, target.decoder(), &place).map(Arc::new);
+        let head = |dir| DraftHead::load(dir, target.decoder(), &place).map(Arc::new);
         let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
         let heads = heads.collect::<Result<_, _>>()?;
         Ok(Self { target, drafter, heads, device, dtype, asked: place.dtype(), rope: spec.rope })

@@ -14,9 +14,9 @@ use super::{
 use crate::{
     model::{
         decoder::Sequence,
+        draft_head::TextStates,
         family::{ModelError, Prompt, VideoLlm},
         processor::PatchBuilder,
-        sparrow::TextStates,
         vision::VisionError,
     },
     record::{Failure, FailureClass, Stage, Stats},

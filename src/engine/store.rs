@@ -10,9 +10,9 @@ use candle_core::Tensor;
 use crate::{
     model::{
         decoder::Sequence,
+        draft_head::{DraftHead, TextStates},
         family::Prompt,
         processor::{Patches, layout::VisualGrid},
-        sparrow::{Sparrow, TextStates},
     },
     record::{Baseline, Span},
     speculate::{
@@ -225,7 +225,7 @@ impl Prefill {
     pub fn parts<'a>(
         &'a mut self,
         drafter: Option<&'a mut Sequence>,
-        layer: Option<&'a Sparrow>,
+        layer: Option<&'a DraftHead>,
     ) -> GenerationInputs<'a> {
         let root = self.prompt.ids.len().saturating_sub(1);
         GenerationInputs {

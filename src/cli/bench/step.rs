@@ -11,10 +11,10 @@ use crate::{
         ComputeDevice, ModelSpec,
         checkpoint::Checkpoint,
         decoder::Decoder,
+        draft_head::{DraftHead, Recipe},
         family::{ModelError, VideoLlm},
         rows::{self, Effort, Work},
         shapes,
-        sparrow::{Recipe, Sparrow},
     },
     record::{Failure, FailureClass, Stage},
 };
@@ -69,7 +69,7 @@ struct Loaded {
     name: String,
     decoder: Arc<Decoder>,
     /// Where it is a layer that drafts from the target's states.
-    layer: Option<Sparrow>,
+    layer: Option<DraftHead>,
 }
 
 impl Loaded {
@@ -83,7 +83,7 @@ impl Loaded {
 
     /// Bytes of the matrices of a pass.
     fn weight_bytes(&self) -> usize {
-        self.decoder.matrix_bytes() + self.layer.as_ref().map_or(0, Sparrow::projection_bytes)
+        self.decoder.matrix_bytes() + self.layer.as_ref().map_or(0, DraftHead::projection_bytes)
     }
 }
 
@@ -172,7 +172,7 @@ fn load(
         }
         Source::Overlay(dir) => {
             let target = target.ok_or_else(|| internal("a layer was loaded before its target"))?;
-            let layer = Sparrow::load(dir, target, place)?;
+            let layer = DraftHead::load(dir, target, place)?;
             let (name, decoder) = (layer.name().into(), layer.decoder().clone());
             Ok(Loaded { name, decoder, layer: Some(layer) })
         }

@@ -30,7 +30,7 @@ pub fn build() -> Vec<Finding> {
         (false, false) => Finding::new("Devices", "kernels", State::Warn, "portable")
             .hint("the fast 8-bit kernels need an x86-64 processor with AVX2 and FMA; decoding works, but is slower"),
     });
-    findings.extend(device::found().into_iter().map(|found| {
+    findings.extend(device::accelerators().into_iter().map(|found| {
         match found.about {
             Ok(about) => Finding::new("Devices", found.name, State::Good, about),
             Err(why) if found.built => Finding::new("Devices", found.name, State::Warn, why)

@@ -17,7 +17,7 @@ use crate::model::{
     },
     template::{ChatTemplate, Turn},
     text::TextTokenizer,
-    vision::{Progress, Tower, TowerConfig},
+    vision::{EncodeProgress, Tower, TowerConfig},
 };
 
 /// A loaded checkpoint.
@@ -77,10 +77,10 @@ impl VideoLlm {
         Ok(Checkpoint::open(dir)?)
     }
 
-    /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a watch.
+    /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a progress callback.
     ///
     /// # Errors
-    /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the watch stopped the reading.
+    /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the progress callback stopped the loading.
     pub fn from_checkpoint(
         checkpoint: &Checkpoint,
         place: &ComputeDevice,
@@ -171,7 +171,7 @@ impl VideoLlm {
     ///
     /// # Errors
     /// If the patches do not fit the tower, or `progress` breaks.
-    pub fn encode(&self, patches: &Patches, progress: &mut Progress<'_>) -> Result<Tensor, ModelError> {
+    pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<Tensor, ModelError> {
         let rows = patches.data.len() / patches.row.max(1);
         let tensor = Tensor::from_slice(&patches.data, (rows, patches.row), &Device::Cpu)?;
         let embeddings = self.tower.encode(&tensor, patches.grid, progress)?.to_dtype(DType::F32)?;
