@@ -6,9 +6,7 @@ use crate::{
     cli::grid::grid,
     present::{
         formats::{NOTHING, percent},
-        statistics::{
-            self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU,
-        },
+        statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},
     },
     record::{Summary, Verdict},
 };
@@ -43,12 +41,19 @@ const OUTPUTS: [Column; 2] = [LOOSENED, OUTPUT];
 /// Speed and faithfulness.
 fn results(rows: &[Row<'_>]) -> String {
     let titles = |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| c.title.to_owned()).collect() };
-    let head = [words(&["method"]), titles(&SPEEDS), words(&["facts", "kept"]), titles(&OUTPUTS), words(&["identical"])];
+    let head = [
+        words(&["method"]),
+        titles(&SPEEDS),
+        words(&["facts", "kept"]),
+        titles(&OUTPUTS),
+        words(&["identical"]),
+    ];
     let mut cells = vec![head.concat()];
     for row in rows {
         let s = row.summary;
         let measures = Measures::of_summary(s, row.lossless);
-        let of = |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| (c.cell)(&measures)).collect() };
+        let of =
+            |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| (c.cell)(&measures)).collect() };
         let facts = vec![percent(s.facts_share), or_dash(s.retention, percent)];
         let identical = vec![format!("{} of {}", s.equal, s.compared)];
         cells.push([vec![name(row)], of(&SPEEDS), facts, of(&OUTPUTS), identical].concat());
@@ -156,8 +161,12 @@ mod tests {
         let text = tables(&rows);
         let lines: Vec<String> =
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!(lines[1], "autoregressive 0.00 1.00 100.4 1.00x 1.00x 80.0 % 100.0 % 0.0 % identical 2 of 2");
-        let loose = "acceptance.lambda=0.5 ~ 4.12 5.00 151.0 1.50x – 78.0 % 97.5 % 25.0 % differs at token 4 0 of 2";
+        assert_eq!(
+            lines[1],
+            "autoregressive 0.00 1.00 100.4 1.00x 1.00x 80.0 % 100.0 % 0.0 % identical 2 of 2"
+        );
+        let loose =
+            "acceptance.lambda=0.5 ~ 4.12 5.00 151.0 1.50x – 78.0 % 97.5 % 25.0 % differs at token 4 0 of 2";
         assert_eq!(lines[2], loose);
         assert_eq!(lines[7], "acceptance.lambda=0.5 ~ 12.0 0.0 0.0 0.0 0.0 – – 0.030 50");
         // Strict methods have no row in this table.

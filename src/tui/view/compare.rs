@@ -155,9 +155,9 @@ fn state_sign(run: Option<&Run>, tick: usize, theme: &Theme) -> Span<'static> {
 
 /// The statistics of a lane, against the autoregressive run of this comparison.
 fn measures(run: &Run, one: &LaneRun<'_>, plain: Option<&Run>) -> Measures {
-    let output = plain.filter(|p| p.id() != run.id()).map(|plain| {
-        first_difference(run, plain).map_or(Output::Identical, Output::DiffersAt)
-    });
+    let output = plain
+        .filter(|p| p.id() != run.id())
+        .map(|plain| first_difference(run, plain).map_or(Output::Identical, Output::DiffersAt));
     Measures {
         decode: one.speedup,
         output: output.unwrap_or_default(),

@@ -58,7 +58,9 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         inner.layout(&Layout::vertical([Constraint::Min(2), Constraint::Length(details_rows)]));
     let with_size = inner.width >= SHOWS_SIZE;
     let names = [Cell::new(""), Cell::new("clip"), Cell::new("method"), Cell::new("")];
-    let numbers = ["tokens", SPEED.title, TAU.title, LOOSENED.title, "size"].into_iter().take(4 + usize::from(with_size));
+    let numbers = ["tokens", SPEED.title, TAU.title, LOOSENED.title, "size"]
+        .into_iter()
+        .take(4 + usize::from(with_size));
     let header = Row::new(names.into_iter().chain(numbers.map(number)));
     let mut widths =
         vec![Constraint::Length(6), Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(1)];
