@@ -13,7 +13,7 @@ use ratatui::{
 use super::{chart, dialog, line_marker, list, number, popup, race, rule, sign, status::SPINNER, wrap::wrap};
 use crate::{
     chart::{Plot, Point},
-    present::formats::{NOTHING, ratio},
+    present::statistics::{Column, DECODE, LOOSENED, Measures, OUTPUT, Output, SPEED, TAU},
     record::{Change, StopReason},
     tui::{
         Theme,
@@ -28,8 +28,10 @@ use crate::{
 };
 
 /// Columns from which on the speed, and tau, are shown.
-const SHOWS_SPEED: u16 = 64;
-const SHOWS_TAU: u16 = 55;
+const SHOWS_SPEED: u16 = 72;
+const SHOWS_TAU: u16 = 62;
+/// The columns beside the method, with their widths.
+const COLUMNS: [(Column, u16); 5] = [(SPEED, 8), (DECODE, 7), (TAU, 5), (LOOSENED, 8), (OUTPUT, 19)];
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(comparison) = &model.comparison else { return };
@@ -95,13 +97,11 @@ fn baseline<'a>(model: &'a Model, comparison: &Comparison) -> Option<&'a Run> {
 
 fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let is_shown = [area.width >= SHOWS_SPEED, true, area.width >= SHOWS_TAU, true, true];
-    let columns = [("tok/s", 7), ("speedup", 7), ("tau", 5), ("loose", 5), ("differs at", 10)];
-    let columns: Vec<_> =
-        columns.into_iter().zip(is_shown).filter(|(_, shown)| *shown).map(|(c, _)| c).collect();
+    let columns: Vec<_> = COLUMNS.iter().zip(is_shown).filter(|(_, shown)| *shown).map(|(c, _)| c).collect();
     let mut widths = vec![Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)];
     widths.extend(columns.iter().map(|(_, width)| Constraint::Length(*width)));
     let names = [Cell::new(""), Cell::new("method"), Cell::new("")];
-    let header = Row::new(names.into_iter().chain(columns.iter().map(|(name, _)| number(*name))));
+    let header = Row::new(names.into_iter().chain(columns.iter().map(|(column, _)| number(column.title))));
     let lanes = lane_runs(model, comparison);
     let best = lanes.iter().filter_map(|lane| lane.speedup).fold(0.0, f64::max);
     let plain = baseline(model, comparison);
@@ -114,12 +114,12 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
         ];
         match one.run.filter(|r| r.stats().steps > 0) {
             Some(run) => {
-                let cell = |words: String, i: usize| match i == 1 && one.speedup.is_some_and(|s| s >= best) {
-                    true => number(words).style(theme.style(Role::Good)),
-                    false => number(words),
-                };
-                let numbers = numbers(run, one, plain).into_iter().enumerate().zip(is_shown);
-                cells.extend(numbers.filter(|(_, shown)| *shown).map(|((i, words), _)| cell(words, i)));
+                let (measures, fastest) = (measures(run, one, plain), one.speedup.is_some_and(|s| s >= best));
+                cells.extend(columns.iter().map(|(column, _)| {
+                    let cell = number((column.cell)(&measures));
+                    let is_best = fastest && column.title == DECODE.title;
+                    if is_best { cell.style(theme.style(Role::Good)) } else { cell }
+                }));
             }
             None => {
                 let words = Span::styled(waiting_for(model, one), theme.style(Role::Dim));
@@ -153,22 +153,16 @@ fn state_sign(run: Option<&Run>, tick: usize, theme: &Theme) -> Span<'static> {
     Span::styled(sign, theme.style(role))
 }
 
-/// Speed, speedup, tau, loosened share, first difference.
-fn numbers(run: &Run, one: &LaneRun<'_>, plain: Option<&Run>) -> [String; 5] {
-    let stats = run.stats();
-    let nothing = || NOTHING.to_owned();
-    let drafts = |words: String| if one.lane.autoregressive { nothing() } else { words };
-    let differs = plain.filter(|p| p.id() != run.id()).map(|plain| match first_difference(run, plain) {
-        Some(at) => format!("token {}", at + 1),
-        None => "identical".into(),
-    });
-    [
-        format!("{:.1}", stats.tokens_per_second),
-        one.speedup.map_or_else(nothing, ratio),
-        drafts(format!("{:.2}", stats.tau)),
-        drafts(format!("{:.0} %", 100.0 * stats.loosened_share())),
-        differs.unwrap_or_else(nothing),
-    ]
+/// The statistics of a lane, against the autoregressive run of this comparison.
+fn measures(run: &Run, one: &LaneRun<'_>, plain: Option<&Run>) -> Measures {
+    let output = plain
+        .filter(|p| p.id() != run.id())
+        .map(|plain| first_difference(run, plain).map_or(Output::Identical, Output::DiffersAt));
+    Measures {
+        decode: one.speedup,
+        output: output.unwrap_or_default(),
+        ..Measures::of_stats(&one.lane.label, one.lane.lossless, run.stats())
+    }
 }
 
 /// The selected caption with its differences from the autoregressive one: deleted words struck out, inserted ones underlined.

@@ -9,7 +9,7 @@ use ratatui::{
 
 use super::{meters::NAME, number};
 use crate::{
-    present::formats::{NOTHING, ratio},
+    present::statistics::{Column, DECODE, LOOSENED, Measures, SPEED, TAU},
     record::{Stats, StopReason},
     tui::{
         Theme,
@@ -56,18 +56,20 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     let best = runs.iter().map(|r| r.stats().tokens_per_second).fold(0.0, f64::max);
     let header = [
         Cell::new("  runs on this clip"),
-        number("tok/s"),
-        number("tau"),
-        number("speedup"),
-        number("loose"),
+        number(SPEED.title),
+        number(TAU.title),
+        number(DECODE.title),
+        number(LOOSENED.title),
     ];
     let rows = runs.into_iter().rev().take(area.height.into()).map(|other| {
         let (here, stats) = (other.id() == run.id(), other.stats());
-        let drafts = |words: String| if other.autoregressive { NOTHING.into() } else { words };
-        let speed = number(format!("{:.1}", stats.tokens_per_second));
+        let measures = Measures {
+            decode: speedup(model, other),
+            ..Measures::of_stats(&other.label, other.lossless, stats)
+        };
+        let cell = |column: Column| number((column.cell)(&measures));
+        let speed = cell(SPEED);
         let is_best = stats.tokens_per_second >= best && best > 0.0;
-        let loose =
-            if other.lossless { "=".into() } else { format!("{:.0} %", 100.0 * stats.loosened_share()) };
         let name = Line::from(vec![
             Span::styled(if here { "▸ " } else { "  " }, theme.style(Role::Accent)),
             Span::styled(
@@ -78,17 +80,17 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
         Row::new([
             Cell::new(name),
             if is_best { speed.style(theme.style(Role::Good)) } else { speed },
-            number(drafts(format!("{:.2}", stats.tau))),
-            number(speedup(model, other).map_or_else(|| NOTHING.into(), ratio)),
-            number(loose),
+            cell(TAU),
+            cell(DECODE),
+            if other.lossless { number("=") } else { cell(LOOSENED) },
         ])
     });
     let widths = [
         Constraint::Max(36),
-        Constraint::Length(7),
+        Constraint::Length(8),
         Constraint::Length(5),
         Constraint::Length(7),
-        Constraint::Length(5),
+        Constraint::Length(8),
     ];
     let table =
         Table::new(rows, widths).column_spacing(2).header(Row::new(header).style(theme.style(Role::Dim)));

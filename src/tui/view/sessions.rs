@@ -10,7 +10,10 @@ use ratatui::{
 
 use super::{dialog, filter_line, list, number, popup, rule, sign, wrap::wrap};
 use crate::{
-    present::formats::{NOTHING, bytes, plural},
+    present::{
+        formats::{bytes, plural},
+        statistics::{LOOSENED, Measures, SPEED, TAU},
+    },
     record::{StopReason, log::RunState},
     tui::{
         Action, KeyContext, Theme,
@@ -55,11 +58,13 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         inner.layout(&Layout::vertical([Constraint::Min(2), Constraint::Length(details_rows)]));
     let with_size = inner.width >= SHOWS_SIZE;
     let names = [Cell::new(""), Cell::new("clip"), Cell::new("method"), Cell::new("")];
-    let numbers = ["tokens", "tok/s", "tau", "loose", "size"].into_iter().take(4 + usize::from(with_size));
+    let numbers = ["tokens", SPEED.title, TAU.title, LOOSENED.title, "size"]
+        .into_iter()
+        .take(4 + usize::from(with_size));
     let header = Row::new(names.into_iter().chain(numbers.map(number)));
     let mut widths =
         vec![Constraint::Length(6), Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(1)];
-    widths.extend([6, 7, 5, 5].map(Constraint::Length));
+    widths.extend([6, 8, 5, 8].map(Constraint::Length));
     widths.extend(with_size.then_some(Constraint::Length(9)));
     list(frame, theme, above, (sessions.cursor, shown.len()), (Some(header), &widths), |i| {
         row(shown[i], with_size, theme)
@@ -88,13 +93,9 @@ fn row(entry: &SessionEntry, with_size: bool, theme: &Theme) -> Row<'static> {
     match &entry.state {
         RunState::Failed(_) => cells.push(ended("failed", Role::Bad)),
         _ if stats.steps > 0 => {
-            let drafts = |words: String| if stats.judged > 0 { words } else { NOTHING.into() };
-            cells.extend([
-                number(stats.emitted.to_string()),
-                number(format!("{:.1}", stats.tokens_per_second)),
-                number(drafts(format!("{:.2}", stats.tau))),
-                number(drafts(format!("{:.0} %", 100.0 * stats.loosened_share()))),
-            ]);
+            let measures = Measures::of_stats(&entry.method, entry.started.lossless, stats);
+            cells.push(number(stats.emitted.to_string()));
+            cells.extend([SPEED, TAU, LOOSENED].map(|column| number((column.cell)(&measures))));
         }
         RunState::Done(_) => cells.push(ended("cancelled", Role::Dim)),
         _ => cells.push(ended("cut off", Role::Warn)),
