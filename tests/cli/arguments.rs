@@ -144,7 +144,7 @@ fn a_session_is_not_overwritten_unasked() {
     program.file("run.jsonl", "old");
     let run = program.run(&["caption", &clip, "--target", "m", "--save", "run.jsonl"]);
     assert_eq!(run.code, 2);
-    assert!(run.stderr.starts_with("error: run.jsonl exists\nhint: "), "{}", run.stderr);
+    assert!(run.stderr.starts_with("error: run.jsonl already exists\nhint: "), "{}", run.stderr);
     assert_eq!(std::fs::read_to_string(program.home().join("run.jsonl")).unwrap(), "old");
 }
 

@@ -102,7 +102,7 @@ fn a_sweep_is_a_row_a_value_and_a_picture() {
 
     let again = bench(&program, &args);
     assert_eq!(again.code, 2);
-    assert!(again.stderr.starts_with("error: front.svg exists\nhint: "), "{}", again.stderr);
+    assert!(again.stderr.starts_with("error: front.svg already exists\nhint: "), "{}", again.stderr);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn what_cannot_be_measured_is_refused_before_any_work() {
         (
             &["--method", "naive", "--set", "acceptance.lambda=1"],
             2,
-            "--set acceptance.lambda=1 fits none of the methods",
+            "--set acceptance.lambda=1 applies to none of the methods",
         ),
         (&["--rows", "1"], 2, "--rows has no meaning for --suite scenes"),
         (&["--suite", "step", "--clips", "1"], 2, "--clips has no meaning for --suite step"),
