@@ -2,7 +2,8 @@
 
 use std::io::IsTerminal;
 
-use super::args::{CharsetChoice, ColorChoice};
+use super::args::ColorChoice;
+use crate::client::Charset;
 
 /// True if the studio can be drawn: keys come in, pictures go out.
 pub fn can_draw() -> bool {
@@ -39,11 +40,11 @@ pub fn locale() -> Option<String> {
 
 /// True if characters beyond ASCII are to be drawn. A locale that says nothing is taken for one that can: containers and
 /// remote shells often have none.
-pub fn draws_unicode(choice: CharsetChoice) -> bool {
+pub fn draws_unicode(choice: Charset) -> bool {
     match choice {
-        CharsetChoice::Utf8 => true,
-        CharsetChoice::Ascii => false,
-        CharsetChoice::Auto => locale().is_none_or(|locale| is_utf8(&locale)),
+        Charset::Utf8 => true,
+        Charset::Ascii => false,
+        Charset::Auto => locale().is_none_or(|locale| is_utf8(&locale)),
     }
 }
 
@@ -68,6 +69,6 @@ mod tests {
     fn locales_tell_their_characters() {
         assert!(["C.UTF-8", "de_DE.utf8", "en_US.UTF-8@euro"].into_iter().all(is_utf8));
         assert!(!["C", "POSIX", "de_DE@euro", "ru_RU.KOI8-R"].into_iter().any(is_utf8));
-        assert!(draws_unicode(CharsetChoice::Utf8) && !draws_unicode(CharsetChoice::Ascii));
+        assert!(draws_unicode(Charset::Utf8) && !draws_unicode(Charset::Ascii));
     }
 }

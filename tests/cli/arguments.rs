@@ -78,7 +78,7 @@ fn models_that_are_none() {
     let run = program.run(&["caption", &clip, "--target", "no/model"]);
     assert_eq!(run.code, 3);
     assert!(run.stderr.starts_with(
-        "error: target model no/model: no such directory, and no such model in the cache\nhint: specreel models pull no/model"
+        "error: --target: target model no/model: no such directory, and no such model in the cache\nhint: specreel models pull no/model"
     ));
     let run = program.run(&["caption", &clip, "--target", "clip.mp4"]);
     assert!(run.stderr.contains("it is a file, not a directory"), "{}", run.stderr);
@@ -106,8 +106,12 @@ fn methods_that_cannot_be() {
             2,
             "error: --set acceptance.lambda=2: `acceptance.lambda` is 2, but must be 0 to 1\n",
         ),
-        (&["--method", "lvspce"], 2, "error: unknown method `lvspce`\nhint: did you mean `lvspec`?"),
-        (&["--method", "no.toml"], 3, "error: cannot read method file no.toml: "),
+        (
+            &["--method", "lvspce"],
+            2,
+            "error: --method: unknown method `lvspce`\nhint: did you mean `lvspec`?",
+        ),
+        (&["--method", "no.toml"], 3, "error: --method: cannot read method file no.toml: "),
         (
             &["--method", "lvspec", "--set", "drafter.kind=none"],
             2,
@@ -127,13 +131,13 @@ fn prompts_that_are_none() {
     std::fs::create_dir(program.home().join("m")).unwrap();
     let run = program.run(&["caption", &clip, "--target", "m", "--prompt", "  "]);
     assert_eq!(run.code, 2);
-    assert!(run.stderr.starts_with("error: the prompt is empty\n"), "{}", run.stderr);
+    assert!(run.stderr.starts_with("error: --prompt: the prompt is empty\n"), "{}", run.stderr);
     let assert = program
         .command()
         .args(["caption", &clip, "--target", "m", "--prompt", "-"])
         .write_stdin("\n")
         .assert();
-    assert.code(2).stderr(predicates::str::starts_with("error: the prompt is empty\n"));
+    assert.code(2).stderr(predicates::str::starts_with("error: --prompt: the prompt is empty\n"));
 }
 
 #[test]
@@ -190,7 +194,11 @@ fn what_was_meant_is_told() {
         (&["caption", "demo", "--force"], "\n  --save <FILE>\n", "caption --force --save <FILE> <VIDEO>"),
         (&["scenes", "score", "s1.mp4"], "which scene", "--seed N or --facts FILE; or --lines"),
         (&["inspect", "demo", "--png", "a.jpg"], "--png writes a PNG file", "--png a.png"),
-        (&["bench", "--suite", "step", "--temperature", "1"], "--temperature has no meaning", "leave it out"),
+        (
+            &["bench", "--suite", "step", "--temperature", "1"],
+            "--temperature cannot be used with --suite step",
+            "remove it",
+        ),
     ] {
         let run = program.run(args);
         assert_eq!(run.code, 2, "{args:?}: {}", run.stderr);

@@ -106,5 +106,5 @@ fn known_sizes_are_measured_without_weights() {
         assert!(run.code == 2 && run.stderr.contains(part), "{args:?}: {}", run.stderr);
     }
     let run = program.run(&["bench", "--shape", "tiny"]);
-    assert!(run.stderr.contains("--shape has no meaning for --suite scenes"), "{}", run.stderr);
+    assert!(run.stderr.contains("--shape cannot be used with --suite scenes"), "{}", run.stderr);
 }

@@ -25,14 +25,14 @@ fn a_broken_configuration_stops_only_what_needs_it() {
     let doctor = program.run(&["doctor"]);
     assert_eq!(doctor.code, 3);
     assert!(
-        doctor.stdout.contains("BAD   config.toml") && doctor.stdout.contains("line 1, `method = 3`"),
+        doctor.stdout.contains("BAD   config.toml") && doctor.stdout.contains("config.toml:1: `method = 3`"),
         "{}",
         doctor.stdout
     );
     let caption = program.run(&["caption", "demo"]);
     assert_eq!(caption.code, 3);
     assert!(
-        caption.stderr.contains("config.toml: line 1, `method = 3`: it must be text in quotes"),
+        caption.stderr.contains("config.toml:1: `method = 3`: expected a string in quotes"),
         "{}",
         caption.stderr
     );
@@ -43,9 +43,9 @@ fn a_wrong_value_is_blamed_on_its_file() {
     let program = Program::new();
     let file = folder(&program, "").join("config.toml");
     for (text, part) in [
-        ("method = \"nope\"", "config.toml: method = \"nope\": unknown method `nope`"),
-        ("target = \"/nope\"", "config.toml: target = \"/nope\": target model /nope: "),
-        ("prompt = \"\"", "config.toml: prompt = \"\": the prompt is empty"),
+        ("method = \"nope\"", "config.toml:1: method: unknown method `nope`"),
+        ("target = \"/nope\"", "config.toml:1: target: target model /nope: "),
+        ("prompt = \"\"", "config.toml:1: prompt: the prompt is empty"),
     ] {
         std::fs::write(&file, text).unwrap();
         let run = program.run(&["caption", "demo"]);

@@ -6,7 +6,13 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
-use super::{End, args::DoctorArgs, color, config::Config, terminal};
+use super::{
+    End,
+    args::DoctorArgs,
+    color,
+    config::{self, Config},
+    terminal,
+};
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -49,7 +55,7 @@ impl Finding {
 
 /// Run all checks. Exit code 0 if captioning works, 3 if something that it needs does not.
 pub fn run(args: &DoctorArgs) -> Result<i32, End> {
-    let config = Config::load();
+    let config = config::load();
     let mut findings = checks::build();
     findings.extend(checks::ffmpeg());
     findings.extend(checks::terminal());

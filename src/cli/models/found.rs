@@ -44,7 +44,7 @@ pub fn all(config: &Config) -> Vec<Found> {
             found.push(Found { name: format!("embedded {name}"), dir, origin: Origin::Embedded });
         }
     }
-    for folder in &config.models {
+    for folder in config.values.models.iter().flatten() {
         let inside = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut dirs: Vec<PathBuf> = std::iter::once(folder.clone())
             .chain(inside)

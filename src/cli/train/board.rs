@@ -38,8 +38,8 @@ impl Board {
             return Ok(None);
         }
         let themes = Dirs::find().map(|dirs| dirs.config.join("themes"));
-        let theme = config.theme.as_deref().unwrap_or("auto");
-        let ascii = !terminal::draws_unicode(config.charset.unwrap_or_default());
+        let theme = config.values.theme.as_deref().unwrap_or("auto");
+        let ascii = !terminal::draws_unicode(config.values.charset.unwrap_or_default());
         let look =
             Look::new(theme, themes.as_deref(), ColorDepth::of(supports_color::Stream::Stderr), ascii)?;
         let picture = TrainingPicture {
