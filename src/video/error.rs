@@ -169,9 +169,7 @@ impl Error {
             Error::NoDecoder { .. } | Error::Convert { .. } => {
                 "convert it first: ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4"
             }
-            Error::Dimensions { .. } => {
-                "scale it down first: ffmpeg -i IN -vf scale=1920:-2 OUT.mp4"
-            }
+            Error::Dimensions { .. } => "scale it down first: ffmpeg -i IN -vf scale=1920:-2 OUT.mp4",
             Error::Span(_) => "start at 0 or later, and end after the start",
             Error::Outside { .. } => {
                 "choose --start and --end within the video; leave out --end for the rest of it"

@@ -59,8 +59,7 @@ impl Source {
             .map_err(|e| refuse(e.to_string()))?;
         let name = input.format().name().to_owned();
         if name.split(',').any(|n| REFUSED.contains(&n)) {
-            let detail =
-                if name == "tty" { "plain text".to_owned() } else { format!("a {name} playlist") };
+            let detail = if name == "tty" { "plain text".to_owned() } else { format!("a {name} playlist") };
             return Err(Error::NotVideo { path: path.into(), detail });
         }
         let stream = choose(&input).ok_or_else(|| match describe(&input) {

@@ -26,10 +26,8 @@ pub fn thumbnail(path: &Path, share: f64, max_width: u32, max_height: u32) -> Re
     let picture = match near(&mut source, target)? {
         Some(picture) => picture,
         // Nothing after the keyframe (a truncated file): use the beginning.
-        None => near(&mut Source::open(path)?, first)?.ok_or_else(|| Error::NothingDecoded {
-            path: path.into(),
-            detail: "no frames".into(),
-        })?,
+        None => near(&mut Source::open(path)?, first)?
+            .ok_or_else(|| Error::NothingDecoded { path: path.into(), detail: "no frames".into() })?,
     };
     let (width, height) = source.orientation.size(max_width, max_height);
     let size = fit((picture.width(), picture.height()), (width, height));

@@ -25,7 +25,7 @@ fn a_broken_configuration_stops_only_what_needs_it() {
     let doctor = program.run(&["doctor"]);
     assert_eq!(doctor.code, 3);
     assert!(
-        doctor.stdout.contains("BAD   config.toml") && doctor.stdout.contains("line 1, `method = 3`"),
+        doctor.stdout.contains("FAIL  config.toml") && doctor.stdout.contains("line 1, `method = 3`"),
         "{}",
         doctor.stdout
     );

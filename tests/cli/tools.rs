@@ -67,7 +67,7 @@ fn the_doctor_reports_every_area() {
     let text = program.run(&["doctor", "--target", "no/model"]);
     assert_eq!(text.code, 3);
     assert!(
-        text.stdout.contains("BAD   models") && text.stdout.contains("no/model: no such directory"),
+        text.stdout.contains("FAIL  models") && text.stdout.contains("no/model: no such directory"),
         "{}",
         text.stdout
     );

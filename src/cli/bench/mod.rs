@@ -24,7 +24,7 @@ pub use args::BenchArgs;
 
 use self::{
     args::Suite,
-    clips::Workshop,
+    clips::ClipRenderer,
     output::{Lines, ResultFile},
     plan::{BASELINE, Plan},
     report::Report,
@@ -72,7 +72,7 @@ pub fn run(mut args: BenchArgs, config: &Config, ports: &Ports) -> Result<i32, E
     }
     let stop = Stop::new(Some(engine.clone()));
     let interrupt = stop.listen()?;
-    let mut clips = Workshop::open()?;
+    let mut clips = ClipRenderer::open()?;
     let mut runs = Runs::new((engine, events), stop, interrupt, base);
     let mut report =
         Report { lines, svg, seeds, common: plan.common, systems: plan.systems, trials: Vec::new() };

@@ -1,4 +1,4 @@
-//! Summaries as tables: systems as rows, as in the papers.
+//! Summaries as tables with a row per system, as in the papers.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ pub struct Row<'a> {
     pub lossless: bool,
 }
 
-/// All tables of the rows, with what their columns mean below.
+/// All tables of the rows, with legends.
 pub fn tables(rows: &[Row<'_>]) -> String {
     let mut out = results(rows) + &ties(rows) + "\n" + &times(rows);
     if let Some(loosened) = loosened(rows) {
@@ -24,17 +24,17 @@ pub fn tables(rows: &[Row<'_>]) -> String {
     out
 }
 
-/// One line for every method whose texts differ though it is lossless.
+/// One line for every lossless method with different texts.
 fn ties(rows: &[Row<'_>]) -> String {
     let told = rows.iter().filter_map(|row| Some((name(row), row.summary.ties.as_ref()?)));
     let line = |(name, ties): (String, &Ties)| {
         let far = match ties.far {
             0 => String::new(),
-            n => format!(", {n} of them at no near-tie, which should not be"),
+            n => format!(", {n} of them not at a near-tie: please report this"),
         };
         let texts = ties.near + ties.far;
         format!(
-            "{name}: {texts} differ by rounding{far}; the two tokens are at most {:.3} nats apart\n",
+            "{name}: {texts} differ by rounding{far}; the two tokens differ by at most {:.3} nats\n",
             ties.widest
         )
     };
@@ -49,7 +49,7 @@ fn results(rows: &[Row<'_>]) -> String {
         "emitted",
         "tokens/s",
         "decode",
-        "to the end",
+        "end to end",
         "facts",
         "kept",
         "loosened",
@@ -77,13 +77,13 @@ fn results(rows: &[Row<'_>]) -> String {
     let mark = if lossy { "~ lossy. " } else { "" };
     grid(&cells)
         + &format!(
-            "{mark}decode and to the end: speed-up against autoregressive on the same clip, median over clips.\n"
+            "{mark}decode, end to end: speedup over autoregressive on the same clip, median over clips.\n"
         )
 }
 
 /// Where the time goes.
 fn times(rows: &[Row<'_>]) -> String {
-    let head = ["ms", "before", "drafter's", "draft", "verify", "rest", "T(1)", "T(K+1)", "Td", "peak MB"];
+    let head = ["ms", "shared", "drafter", "draft", "verify", "other", "T(1)", "T(K+1)", "Td", "peak MB"];
     let mut cells = vec![words(&head)];
     for row in rows {
         let t = &row.summary.times;
@@ -97,17 +97,18 @@ fn times(rows: &[Row<'_>]) -> String {
         };
         cells.push(vec![name(row), front, own, draft, verify, other, t1, tk1, td, peak]);
     }
-    grid(&cells) + "medians over clips. before: video, the target's tower and prefill, the same for all.\n"
+    grid(&cells)
+        + "Medians over clips. shared: video, vision tower and prefill of the target, the same for all methods.\n"
 }
 
-/// Which verdicts loosened how much; none where nothing was.
+/// Share of each loosened verdict; none if nothing was loosened.
 fn loosened(rows: &[Row<'_>]) -> Option<String> {
     let loose = || rows.iter().filter(|row| !row.summary.loosened.is_empty());
     let verdicts: BTreeSet<Verdict> = loose().flat_map(|row| row.summary.loosened.keys().copied()).collect();
     if verdicts.is_empty() {
         return None;
     }
-    let mut cells = vec![vec!["of all tokens".to_owned()]];
+    let mut cells = vec![vec!["share of tokens".to_owned()]];
     cells[0].extend(verdicts.iter().map(ToString::to_string));
     for row in loose() {
         let shares = verdicts.iter().map(|v| or_dash(row.summary.loosened.get(v).copied(), percent));
@@ -144,7 +145,7 @@ mod tests {
     use crate::record::summary::Times;
 
     #[test]
-    fn systems_are_rows_and_what_is_not_known_is_a_dash() {
+    fn systems_are_rows_and_unknown_values_are_dashes() {
         let plain = Summary {
             system: "autoregressive".into(),
             clips: 2,
@@ -219,27 +220,27 @@ mod tests {
             lines[7],
             ["acceptance.lambda=0.5", "~", "12.0", "0.0", "0.0", "0.0", "0.0", "-", "-", "0.030", "50"]
         );
-        // Strict methods have no row among the loosened.
-        assert_eq!(lines[10], ["of", "all", "tokens", "loosened", "shifted"]);
+        // Strict methods have no row in this table.
+        assert_eq!(lines[10], ["share", "of", "tokens", "loosened", "shifted"]);
         assert_eq!(lines[11], ["acceptance.lambda=0.5", "~", "20.0%", "5.0%"]);
         assert_eq!(lines.len(), 12);
     }
 
     #[test]
-    fn lossless_texts_that_differ_are_told_of() {
+    fn lossless_texts_that_differ_are_reported() {
         let ties = |near, far| Some(Ties { near, far, widest: 0.125 });
         let summary = |ties| Summary { system: "naive".into(), ties, ..Summary::default() };
         let text = |summary: &Summary| super::ties(&[Row { summary, lossless: true }]);
         assert_eq!(text(&summary(None)), "");
-        let near = "naive: 2 differ by rounding; the two tokens are at most 0.125 nats apart\n";
+        let near = "naive: 2 differ by rounding; the two tokens differ by at most 0.125 nats\n";
         assert_eq!(text(&summary(ties(2, 0))), near);
-        assert!(text(&summary(ties(2, 1))).contains("3 differ by rounding, 1 of them at no near-tie"));
+        assert!(text(&summary(ties(2, 1))).contains("3 differ by rounding, 1 of them not at a near-tie"));
     }
 
     #[test]
-    fn without_loosening_there_is_no_table_of_it() {
+    fn without_loosening_there_is_no_such_table() {
         let plain = Summary { system: "a\x1b[2J".into(), ..Summary::default() };
         let text = tables(&[Row { summary: &plain, lossless: true }]);
-        assert!(!text.contains("of all tokens") && !text.contains('~') && !text.contains('\x1b'), "{text}");
+        assert!(!text.contains("share of tokens") && !text.contains('~') && !text.contains('\x1b'), "{text}");
     }
 }

@@ -39,7 +39,12 @@ pub fn build() -> Vec<Finding> {
         }
     }));
     if cfg!(debug_assertions) {
-        let slow = Finding::new("Devices", "build", State::Warn, "debug build, many times slower than a release build");
+        let slow = Finding::new(
+            "Devices",
+            "build",
+            State::Warn,
+            "debug build, many times slower than a release build",
+        );
         findings.push(slow.hint("make run builds a release"));
     }
     findings
@@ -90,8 +95,13 @@ pub fn terminal() -> Vec<Finding> {
     findings.push(if term::can_draw() {
         Finding::new(AREA, "studio", State::Good, "supported")
     } else {
-        Finding::new(AREA, "studio", State::Warn, "not available: stdin or stdout is not a terminal, or TERM is dumb")
-            .hint("run specreel in a terminal; specreel caption works without one")
+        Finding::new(
+            AREA,
+            "studio",
+            State::Warn,
+            "not available: stdin or stdout is not a terminal, or TERM is dumb",
+        )
+        .hint("run specreel in a terminal; specreel caption works without one")
     });
     if let Ok((columns, rows)) = crossterm::terminal::size() {
         let size = Finding::new(AREA, "size", State::Good, format!("{columns} x {rows}"));
@@ -129,10 +139,9 @@ pub fn terminal() -> Vec<Finding> {
 pub fn directories() -> Vec<Finding> {
     const AREA: &str = "Directories";
     let Some(dirs) = Dirs::find() else {
-        return vec![
-            Finding::new(AREA, "home", State::Warn, "no home directory")
-                .hint("set HOME; without it the demo is unpacked to the temporary directory and nothing is saved"),
-        ];
+        return vec![Finding::new(AREA, "home", State::Warn, "no home directory").hint(
+            "set HOME; without it the demo is unpacked to the temporary directory and nothing is saved",
+        )];
     };
     let all =
         [("config", &dirs.config), ("data", &dirs.data), ("state", &dirs.state), ("cache", &dirs.cache)];
@@ -193,8 +202,8 @@ pub fn models(args: &DoctorArgs, config: &Config, ports: &Ports) -> Vec<Finding>
             .hint("methods that draft with a small model need --drafter DIR"),
     });
     findings.extend(spec.heads.iter().map(|head| {
-        let recipe = resolve::recipe(head)
-            .map_or("draft head".into(), |recipe| format!("{recipe:?}").to_lowercase());
+        let recipe =
+            resolve::recipe(head).map_or("draft head".into(), |recipe| format!("{recipe:?}").to_lowercase());
         Finding::new(AREA, recipe, State::Good, head.display().to_string())
     }));
     findings.push(match load(spec, ports) {
