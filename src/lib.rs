@@ -16,6 +16,7 @@
 pub mod assets;
 pub mod chart;
 pub mod cli;
+pub mod client;
 pub mod engine;
 pub mod model;
 pub mod present;

@@ -59,7 +59,7 @@ impl Pair {
         let mut states = Vec::new();
         let mut keep = |first: usize, chunk: &[f32]| {
             let rows = (first..).zip(chunk.chunks_exact(width));
-            rows.filter(|(row, _)| prompt.visual.contains(row))
+            rows.filter(|(row, _)| prompt.visual.contains(*row))
                 .for_each(|(_, s)| states.extend_from_slice(s));
         };
         let full = VisualContext::Full {};
@@ -74,7 +74,8 @@ impl Pair {
             .ok_or("the target's prefill was stopped")?
             .flatten_all()?
             .to_vec1::<f32>()?;
-        let before = before[prompt.visual.start * width..prompt.visual.end * width].to_vec();
+        let visual = prompt.visual.ranges().flat_map(|rows| &before[rows.start * width..rows.end * width]);
+        let before: Vec<f32> = visual.copied().collect();
 
         let preparation = Preparation { target, prompt: &prompt, visual: Some(&seen) };
         let grid = [clip.grid.t, clip.grid.h, clip.grid.w];
@@ -152,7 +153,7 @@ impl Kept<'_> {
             drafter: Some(&mut self.drafter),
             head: None,
             visual: &self.visual,
-            span: self.prompt.visual.clone(),
+            spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
             opening: None,
         };

@@ -30,7 +30,9 @@ pub(super) fn kept_prefix<'a>(
         same.min(prompt.ids.len() - 1).min(context.target.len())
     };
     let will_do = |(clip, _): &(ClipKey, String), context: &Prefill| {
-        clip == key && context.prompt.video == prompt.video && common(context) >= prompt.video.end
+        let kept = &context.prompt;
+        let same_video = (&kept.visual, kept.newline) == (&prompt.visual, prompt.newline);
+        clip == key && same_video && common(context) >= prompt.video_end()
     };
     contexts.find(will_do).map(|context| (context, common(context)))
 }
@@ -44,7 +46,8 @@ impl Runner<'_> {
         started: Instant,
     ) -> Result<Prefill, Stop> {
         let last = prompt.ids.len() - 1;
-        let mut target = kept.target.fork(common, last + self.request.max_new_tokens + KV_HEADROOM);
+        let capacity = last + self.request.max_new_tokens + KV_HEADROOM;
+        let mut target = kept.target.fork(common, capacity).map_err(ModelError::from)?;
         let mut states = kept.states.first(common);
         for ids in prompt.ids[common..last].chunks(READ_AT_ONCE) {
             let row = target.len();

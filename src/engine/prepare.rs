@@ -182,11 +182,11 @@ impl Runner<'_> {
         let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
         let width = target.decoder().config().hidden;
         let mut seen: Vec<f32> = Vec::with_capacity(clip.grid.len() * width);
-        let mut before = TextStates::new(width, prompt.video.clone());
+        let mut before = TextStates::new(width, prompt.visual.clone());
         let mut states = |first: usize, states: &[f32]| {
             before.push(first, states);
             for (row, state) in (first..).zip(states.chunks_exact(width)) {
-                if prompt.visual.contains(&row) {
+                if prompt.visual.contains(row) {
                     seen.extend_from_slice(state);
                 }
             }

@@ -233,7 +233,7 @@ impl Prefill {
             drafter,
             head: layer.map(|layer| Head::new(layer, self.states.before(root))),
             visual: &self.visual,
-            span: self.prompt.visual.clone(),
+            spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
             opening: None,
         }

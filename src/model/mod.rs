@@ -9,12 +9,13 @@ pub mod family;
 pub mod files;
 pub mod hub;
 pub mod names;
-mod plain;
 pub mod processor;
 pub mod rows;
 pub mod shapes;
+pub mod spans;
 pub mod sparrow;
 pub mod template;
+mod tensor_error;
 pub mod text;
 pub mod vision;
 pub mod weights;
@@ -22,9 +23,10 @@ pub mod weights;
 use std::path::PathBuf;
 
 use self::family::Rope;
-pub(crate) use self::plain::plain;
+pub(crate) use self::tensor_error::tensor_error_text;
 pub use self::{
     device::{ComputeDevice, DeviceChoice},
+    spans::VisualSpans,
     weights::WeightType,
 };
 use crate::record::Failure;

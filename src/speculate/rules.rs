@@ -1,7 +1,5 @@
 //! What a generation needs beside its method: the models' sequences and the rules of the text.
 
-use std::ops::Range;
-
 use super::{
     accept::{Needs, Row, relevance::VisualStates},
     draft::{Draft, Head, Lookup, ModelDrafter},
@@ -10,7 +8,10 @@ use super::{
     sampling::Sampler,
 };
 use crate::{
-    model::decoder::{AttentionProbe, Sequence, Taps},
+    model::{
+        VisualSpans,
+        decoder::{AttentionProbe, Sequence, Taps},
+    },
     record::Verdict,
 };
 
@@ -55,7 +56,7 @@ pub struct GenerationInputs<'a> {
     /// The target's final states at the visual tokens.
     pub visual: &'a VisualStates,
     /// The slots of the visual tokens in the target's cache.
-    pub span: Range<usize>,
+    pub spans: VisualSpans,
     /// The prompt's ids; the last is the first root.
     pub prompt: &'a [u32],
     /// The drafter's first window, where it was drafted beside the target's prefill (parallel schedule).
@@ -70,8 +71,8 @@ impl<'a> GenerationInputs<'a> {
 
     /// What a verify pass has to tap for this rule.
     pub(super) fn taps(&self, needs: Needs) -> Taps {
-        let watch = needs.gaze.then(|| AttentionProbe { span: self.span.clone(), by_head: false });
-        Taps { watch, ..Taps::default() }
+        let probe = needs.gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
+        Taps { probe, ..Taps::default() }
     }
 }
 

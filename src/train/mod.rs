@@ -20,6 +20,6 @@ pub use error::TrainError;
 pub use layer::{Losses, TrainedLayer};
 pub use options::Options;
 pub use run::{Job, News, Outcome, Progress, train};
-pub use sample::{Batch, Sample};
+pub use sample::{Batch, Break, Sample};
 pub use store::{Account, Point, Stage, Store};
 pub use teacher::Teacher;

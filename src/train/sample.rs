@@ -15,10 +15,10 @@ pub struct Sample {
     pub positions: Positions,
     /// The target's final states at the text rows, `rows × width`.
     pub states: Vec<f32>,
-    /// Its state at the last visual row: what stands before the first text row after the video.
-    pub last_visual: Vec<f32>,
-    /// Text rows before the video.
-    pub front: usize,
+    /// Where the video is, between the text rows.
+    pub breaks: Vec<Break>,
+    /// The target's state before the first text row after each break, `breaks × width`.
+    pub before_breaks: Vec<f32>,
     /// Text rows whose next token is of the caption.
     pub answer: Range<usize>,
     /// What stands at the visual rows, `rows × width`.
@@ -27,20 +27,33 @@ pub struct Sample {
     pub visual_positions: Positions,
 }
 
+/// Visual tokens between two text rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Break {
+    /// The text row after them.
+    pub text: usize,
+    /// Visual tokens up to there: those that the text row and all later ones see.
+    pub visual: usize,
+}
+
 impl Sample {
     /// Width of the states.
     pub fn width(&self) -> usize {
-        self.last_visual.len()
+        self.states.len().checked_div(self.ids.len()).unwrap_or(0)
     }
 
     /// The state before a text row.
     fn before(&self, row: usize) -> Option<&[f32]> {
         let width = self.width();
-        match row {
-            _ if row == self.front => Some(&self.last_visual),
-            0 => None,
-            _ => self.states.get((row - 1) * width..row * width),
+        if let Some(at) = self.breaks.iter().position(|at| at.text == row) {
+            return self.before_breaks.get(at * width..(at + 1) * width);
         }
+        self.states.get(row.checked_sub(1)? * width..row * width)
+    }
+
+    /// Number of visual tokens before a text row.
+    fn visual_before(&self, row: usize) -> usize {
+        self.breaks.iter().rfind(|at| at.text <= row).map_or(0, |at| at.visual)
     }
 }
 
@@ -117,9 +130,7 @@ impl Batch {
             visual[i * v * width..][..shown * width].copy_from_slice(&sample.visual[..shown * width]);
             for row in 0..t {
                 let line = &mut mask[(i * t + row) * (v + t)..][..v + t];
-                if row >= sample.front {
-                    line[..shown].fill(0.0);
-                }
+                line[..shown.min(sample.visual_before(row))].fill(0.0);
                 line[v..=v + row].fill(0.0);
             }
             answer.extend(sample.answer.clone().map(|row| (i * t + row) as u32));
@@ -150,8 +161,8 @@ mod tests {
             ids: (0..rows as u32).collect(),
             positions: Positions::text(0, rows),
             states: (0..rows * 2).map(|i| i as f32).collect(),
-            last_visual: vec![-1.0, -2.0],
-            front,
+            before_breaks: vec![-1.0, -2.0],
+            breaks: vec![Break { text: front, visual }],
             answer: rows - 2..rows,
             visual: vec![7.0; visual * 2],
             visual_positions: Positions::text(0, visual),
@@ -177,5 +188,17 @@ mod tests {
         let own = batch.own.squeeze(2).unwrap().to_vec2::<f32>().unwrap();
         assert_eq!(own, [[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]]);
         assert_eq!(batch.rows, 4);
+    }
+
+    #[test]
+    fn text_between_two_spans_sees_the_first() {
+        let breaks = vec![Break { text: 1, visual: 2 }, Break { text: 3, visual: 5 }];
+        let sample = Sample { breaks, before_breaks: vec![-1.0, -2.0, -3.0, -4.0], ..sample(1, 5, 5) };
+        let batch = Batch::new(&[(&sample, true)], &Rope::new(4, 1e4, None), &mut |_| 0.0).unwrap();
+        let before = batch.before.to_vec3::<f32>().unwrap();
+        assert_eq!(before[0], [[0.0, 0.0], [-1.0, -2.0], [2.0, 3.0], [-3.0, -4.0], [6.0, 7.0]]);
+        let mask = batch.mask.squeeze(1).unwrap().to_vec3::<f32>().unwrap();
+        let visual = |row: usize| mask[0][row][..5].iter().filter(|m| **m == 0.0).count();
+        assert_eq!([0, 1, 2, 3, 4].map(visual), [0, 2, 2, 5, 5]);
     }
 }

@@ -4,7 +4,11 @@ use std::path::Path;
 
 use candle_core::Tensor;
 
-use super::{Options, TrainError, clips::Pixels, sample::Sample};
+use super::{
+    Options, TrainError,
+    clips::Pixels,
+    sample::{Break, Sample},
+};
 use crate::{
     model::{
         ComputeDevice,
@@ -58,13 +62,9 @@ impl Teacher {
             after_layers: if options.visual_rows == VisualRows::Middle { vec![middle] } else { vec![] },
             ..Taps::default()
         };
-        let (width, visual, end) = (decoder.config().hidden, prompt.visual.clone(), prompt.video.end);
-        let mut sample = Sample {
-            front: visual.start,
-            visual_positions: prompt.positions.slice(visual.clone()),
-            last_visual: vec![0.0; width],
-            ..Sample::default()
-        };
+        let width = decoder.config().hidden;
+        let visual: Vec<usize> = prompt.visual.rows().collect();
+        let mut sample = Sample { visual_positions: prompt.positions.select(&visual), ..Sample::default() };
         if options.visual_rows == VisualRows::Embeddings {
             with_slice(&embeddings, |values| sample.visual.extend_from_slice(values))?;
         }
@@ -78,23 +78,24 @@ impl Teacher {
                 for (row, state) in (from..).zip(states.chunks_exact(width)) {
                     if prompt.is_text(row) {
                         sample.states.extend_from_slice(state);
-                    } else if row + 1 == end {
-                        sample.last_visual.copy_from_slice(state);
+                    } else if row + 1 < rows.len() && prompt.is_text(row + 1) {
+                        let visual = prompt.visual.tokens_before(row + 1);
+                        sample.breaks.push(Break { text: sample.states.len() / width, visual });
+                        sample.before_breaks.extend_from_slice(state);
                     }
                 }
             })?;
             if let Some(states) = pass.after_layers.first() {
                 with_slice(states, |states| {
-                    for (_, state) in
-                        (from..).zip(states.chunks_exact(width)).filter(|(r, _)| visual.contains(r))
-                    {
+                    let states = (from..).zip(states.chunks_exact(width));
+                    for (_, state) in states.filter(|(row, _)| prompt.visual.contains(*row)) {
                         sample.visual.extend_from_slice(state);
                     }
                 })?;
             }
             last = Some(pass.states.narrow(0, n - 1, 1)?);
         }
-        let text: Vec<usize> = rows.iter().copied().filter(|row| prompt.is_text(*row)).collect();
+        let text: Vec<usize> = prompt.text_rows().collect();
         sample.ids = text.iter().map(|&row| prompt.ids[row]).collect();
         sample.positions = prompt.positions.select(&text);
         let first = sample.ids.len() - 1;
@@ -116,7 +117,7 @@ impl Teacher {
         }
         sample.answer = first..sample.ids.len();
         let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
-        Ok((finite(&sample.states) && finite(&sample.visual) && finite(&sample.last_visual))
+        Ok((finite(&sample.states) && finite(&sample.visual) && finite(&sample.before_breaks))
             .then_some(sample))
     }
 

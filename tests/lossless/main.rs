@@ -5,6 +5,7 @@
 mod accelerator;
 mod drafted_trees;
 mod random_methods;
+mod spans;
 mod support;
 
 use specreel::{
@@ -330,13 +331,14 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
 #[test]
 fn variation_asks_the_text_after_the_video() {
     let bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 0);
-    let (video, last) = (bench.prompt().video.clone(), bench.prompt().ids.len() - 1);
-    assert!(video.start > 0 && video.end < last);
-    let before = bench.growth(|row| row < video.start);
+    let (start, last) = (bench.prompt().visual.first().unwrap(), bench.prompt().ids.len() - 1);
+    let end = bench.prompt().video_end();
+    assert!(start > 0 && end < last);
+    let before = bench.growth(|row| row < start);
     assert!(before.iter().all(|growth| *growth == 0.0), "{before:?}");
     // Each row of text after the video adds its cosine, 1; the prompt's last row is not in the prefill.
-    let after = bench.growth(|row| row >= video.end);
-    assert!(after.iter().all(|growth| (growth - (last - video.end) as f32).abs() < 1e-4), "{after:?}");
+    let after = bench.growth(|row| row >= end);
+    assert!(after.iter().all(|growth| (growth - (last - end) as f32).abs() < 1e-4), "{after:?}");
 }
 
 #[test]

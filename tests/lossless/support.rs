@@ -11,11 +11,11 @@ use specreel::{
     model::{
         ComputeDevice, WeightType,
         checkpoint::Checkpoint,
-        decoder::{Sequence, Taps},
+        decoder::{Pass, Sequence, Taps},
         family::{Prompt, VideoLlm},
         processor::{
             Patches,
-            layout::{Grid, VisualGrid},
+            layout::{Grid, VisualGrid, VisualRope},
         },
         sparrow::{self, Recipe, Sparrow, SparrowConfig, TextStates, VisualRows},
     },
@@ -157,11 +157,58 @@ impl Bench {
             states: TextStates::default(),
             layers,
         };
-        let (sequence, visual, states) = bench.prefill();
-        bench.states = states;
-        bench.sequence = Some(sequence);
-        bench.visual = visual;
+        bench.read();
         bench
+    }
+
+    /// Let the target read the prompt.
+    fn read(&mut self) {
+        let (sequence, visual, states) = self.prefill();
+        (self.sequence, self.visual, self.states) = (Some(sequence), visual, states);
+        self.drafters.clear();
+        self.signals = Signals::default();
+    }
+
+    /// Put a text token before every frame pair of the video.
+    pub fn split_video(&mut self) {
+        let prompt = &self.prompt;
+        let (first, end) = (prompt.visual.first().unwrap(), prompt.video_end());
+        let (pad, newline) = (prompt.ids[first], prompt.newline.is_some());
+        let video = (0..self.grid.t as u32).flat_map(|t| [5 + t, pad]);
+        let before = prompt.ids[..first].iter().copied();
+        let ids: Vec<u32> = before.chain(video).chain(prompt.ids[end..].iter().copied()).collect();
+        let rope = if newline { VisualRope::Sequential } else { VisualRope::GRIDS };
+        self.prompt = Prompt::lay_out(&ids, pad, self.grid, 1, newline, rope).unwrap();
+        self.read();
+    }
+
+    /// The target's states at the visual tokens.
+    pub fn relevance_states(&self) -> &VisualStates {
+        &self.visual
+    }
+
+    /// The visual tokens that a method keeps, and the prompt rows that its drafter reads.
+    pub fn rows(&mut self, method: &Method) -> (Option<Vec<usize>>, Vec<usize>) {
+        let mut target = self.sequence.take().unwrap();
+        let preparation =
+            Preparation { target: &self.target, prompt: &self.prompt, visual: Some(&self.embeddings[0]) };
+        let needs = context::Needs::of(&method.context);
+        let go_on = &mut |_, _| ControlFlow::Continue(());
+        assert!(preparation.signals(needs, &mut target, &mut self.signals, go_on).unwrap());
+        let grid = [self.grid.t, self.grid.h, self.grid.w];
+        let selection = context::select(&method.context, grid, &self.signals);
+        let rows = preparation.rows(&selection);
+        self.sequence = Some(target);
+        (selection.kept, rows)
+    }
+
+    /// A target pass over some ids after the prompt, which are forgotten again.
+    pub fn feed(&mut self, ids: &[u32], taps: &Taps) -> Pass {
+        let target = self.sequence.as_mut().unwrap();
+        let base = target.len();
+        let pass = target.feed(ids, taps).unwrap();
+        target.truncate(base);
+        pass
     }
 
     /// Let only the first ids be written.
@@ -183,7 +230,7 @@ impl Bench {
         let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
         let width = self.target.decoder().config().hidden;
         let mut seen = Vec::new();
-        let mut before = TextStates::new(width, self.prompt.video.clone());
+        let mut before = TextStates::new(width, self.prompt.visual.clone());
         let sequence = context::prefill(
             &self.target,
             &self.prompt,
@@ -194,7 +241,7 @@ impl Bench {
             &mut |first, states| {
                 before.push(first, states);
                 for (row, state) in (first..).zip(states.chunks_exact(width)) {
-                    if self.prompt.visual.contains(&row) {
+                    if self.prompt.visual.contains(row) {
                         seen.extend_from_slice(state);
                     }
                 }
@@ -280,7 +327,7 @@ impl Bench {
     /// nowhere, and embeddings that point nowhere: the visual tokens' growing likeness to the text.
     pub fn growth(&self, like: impl Fn(usize) -> bool) -> Vec<f32> {
         let (rows, width) = (self.prompt.ids.len() - 1, 4);
-        let one = |row: usize| self.prompt.visual.contains(&row) || like(row);
+        let one = |row: usize| self.prompt.visual.contains(row) || like(row);
         let states: Vec<f32> = (0..rows).flat_map(|row| [if one(row) { 1.0 } else { 0.0 }; 4]).collect();
         let tensor = |data| Tensor::from_vec(data, (rows, width), &candle_core::Device::Cpu).unwrap();
         let (embeddings, states) = (tensor(vec![0f32; rows * width]), tensor(states));
@@ -349,7 +396,7 @@ impl Bench {
             drafter: drafter.as_mut(),
             head: self.layer(method).map(|l| Head::new(l, self.states.before(self.prompt.ids.len() - 1))),
             visual: &self.visual,
-            span: self.prompt.visual.clone(),
+            spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
             opening,
         };

@@ -247,8 +247,8 @@ fn the_newline_is_a_row_of_its_own() {
     let visual = tower.forward(&patches, grid, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let grid = model.processor().visual_grid(grid).unwrap();
     let prompt = model.prompt("x", grid, 1.0).unwrap();
-    assert_eq!(prompt.video, prompt.visual.start..prompt.visual.end + 1);
-    let at = prompt.visual.end;
+    let at = prompt.visual.end();
+    assert_eq!(prompt.newline, Some(at));
     for (visual, rows) in [(Some(&visual), [at - 1, at, at + 1]), (None, [0, at, at + 1])] {
         let embeddings = model.embed(&prompt, visual, &rows).unwrap();
         assert_eq!(difference(&embeddings.narrow(0, 1, 1).unwrap(), tower.newline()), 0.0);

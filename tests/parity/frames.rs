@@ -150,7 +150,7 @@ fn from_frames_to_the_reference_s_ids() {
             let prompt = model.prompt(PROMPT, grid, 2.0).unwrap();
             let ids: Vec<i64> = prompt.ids.iter().map(|id| i64::from(*id)).collect();
             assert_eq!(ids, numbers(part("input_ids")), "{name} {case}");
-            assert_eq!(prompt.video.len(), prompt.visual.len() + newline, "{name}");
+            assert_eq!(prompt.video_end(), prompt.visual.end() + newline, "{name}");
             let axes: Vec<i64> = prompt.positions.axes.iter().flatten().map(|at| i64::from(*at)).collect();
             assert_eq!(axes, numbers(part("position_ids")), "{name} {case}");
             assert_eq!(i64::from(prompt.next), numbers(part("next_position"))[0]);

@@ -67,7 +67,9 @@ fn positions_are_the_original_s() {
             seconds_per_grid: row["seconds_per_grid"].as_f64().unwrap() as f32,
             tokens_per_second: row["tokens_per_second"].as_f64().unwrap() as f32,
         };
-        let got = positions(number("before"), grid, number("after"), rope).unwrap();
+        let video = number("before")..number("before") + grid.len();
+        let rows = video.end + number("after");
+        let got = positions(rows, &video.into(), grid, rope).unwrap();
         let axes: Vec<Vec<u32>> = serde_json::from_value(row["axes"].clone()).unwrap();
         assert_eq!(got.axes.to_vec(), axes);
         assert_eq!(got.next as usize, number("next"));

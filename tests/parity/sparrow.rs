@@ -5,14 +5,14 @@ use std::{collections::HashMap, ops::ControlFlow};
 use candle_core::Tensor;
 use specreel::{
     model::{
-        WeightType,
+        VisualSpans, WeightType,
         checkpoint::Checkpoint,
         config::VlConfig,
         decoder::{Positions, Sequence, rope::Rope},
         family::VideoLlm,
         sparrow::{Sparrow, TextStates},
     },
-    train::{Batch, Sample, TrainedLayer},
+    train::{Batch, Break, Sample, TrainedLayer},
 };
 
 use super::{difference, fixture, numbers, tensors, values};
@@ -34,8 +34,11 @@ impl Reference {
             ids: numbers(of("ids")).into_iter().map(|n| n as u32).collect(),
             positions: self.positions(&format!("{i}.positions")),
             states: values(of("states")),
-            last_visual: values(of("last_visual")),
-            front: shape[0],
+            before_breaks: values(of("last_visual")),
+            breaks: vec![Break {
+                text: shape[0],
+                visual: self.positions(&format!("{i}.visual_positions")).len(),
+            }],
             answer: shape[1]..shape[2],
             visual: values(of("visual")),
             visual_positions: self.positions(&format!("{i}.visual_positions")),
@@ -58,17 +61,18 @@ fn the_layer_reads_as_torch_does() {
         let visual = if shown { sample.visual_positions.len() } else { 0 };
         // The states as the target's prefill gives them: rows of text, of video, of text.
         let all = sample.visual_positions.len();
-        let mut states = TextStates::new(width, sample.front..sample.front + all);
-        states.push(0, &sample.states[..sample.front * width]);
-        states.push(sample.front + all - 1, &sample.last_visual);
-        states.push(sample.front + all, &sample.states[sample.front * width..]);
+        let front = sample.breaks[0].text;
+        let mut states = TextStates::new(width, VisualSpans::from(front..front + all));
+        states.push(0, &sample.states[..front * width]);
+        states.push(front + all - 1, &sample.before_breaks);
+        states.push(front + all, &sample.states[front * width..]);
         let text = |rows: std::ops::Range<usize>| {
-            let row = |r: usize| if r < sample.front { r } else { r + all };
+            let row = |r: usize| if r < front { r } else { r + all };
             let before: Vec<f32> = rows.clone().flat_map(|r| states.before(row(r)).to_vec()).collect();
             layer.fuse(&sample.ids[rows], &before).unwrap()
         };
         let video = reference.0[&format!("{i}.visual")].narrow(0, 0, visual).unwrap();
-        let (front, rows) = (sample.front, sample.ids.len());
+        let rows = sample.ids.len();
         let input = Tensor::cat(&[&text(0..front), &video, &text(front..rows)], 0).unwrap();
         let axis = |a: usize| {
             let (text, video) = (&sample.positions.axes[a], &sample.visual_positions.axes[a]);

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use ffmpeg_next::codec;
 
-use super::{Config, DoctorArgs, Finding, Ports, State};
+use super::{Config, DoctorArgs, Finding, State};
 use crate::{
     cli::{args::RunArgs, dirs::Dirs, resolve, terminal as term},
-    engine::Command,
+    client::{Client, Loaded},
     model::{
         ModelSpec,
         decoder::{kernels, thread_pool::ThreadPool},
         device,
     },
-    record::{EventKind, Failure},
+    record::Failure,
 };
 
 /// Devices of this build, and the kernels that this processor runs.
@@ -30,7 +30,7 @@ pub fn build() -> Vec<Finding> {
         (false, false) => Finding::new("Devices", "kernels", State::Warn, "portable")
             .hint("the fast 8-bit kernels need an x86-64 processor with AVX2 and FMA; decoding works, but is slower"),
     });
-    findings.extend(device::found().into_iter().map(|found| {
+    findings.extend(device::accelerators().into_iter().map(|found| {
         match found.about {
             Ok(about) => Finding::new("Devices", found.name, State::Good, about),
             Err(why) if found.built => Finding::new("Devices", found.name, State::Warn, why)
@@ -181,7 +181,7 @@ pub fn configuration(config: &Result<Config, Failure>) -> Vec<Finding> {
 }
 
 /// Whether the models are found and load.
-pub fn models(args: &DoctorArgs, config: &Config, ports: &Ports) -> Vec<Finding> {
+pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
     const AREA: &str = "Models";
     let bad = |name: &str, failure: Failure| {
         let finding = Finding::new(AREA, name, State::Bad, failure.error);
@@ -206,30 +206,16 @@ pub fn models(args: &DoctorArgs, config: &Config, ports: &Ports) -> Vec<Finding>
             resolve::recipe(head).map_or("draft head".into(), |recipe| format!("{recipe:?}").to_lowercase());
         Finding::new(AREA, recipe, State::Good, head.display().to_string())
     }));
-    findings.push(match load(spec, ports) {
+    findings.push(match load(spec) {
         Ok(loaded) => Finding::new(AREA, "loading", State::Good, loaded),
         Err(failure) => bad("loading", failure),
     });
     findings
 }
 
-fn load(spec: ModelSpec, ports: &Ports) -> Result<String, Failure> {
-    let (engine, mut events) = (ports.engine)()?;
-    engine.send(Command::Load(spec))?;
-    while let Some(event) = events.blocking_recv() {
-        match event.kind {
-            EventKind::Ready { target, drafter, device, dtype, notes } => {
-                let pair = drafter.map_or(target.clone(), |d| format!("{target} with {d}"));
-                let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
-                return Ok(format!("{pair} on {device}, {dtype}{notes}"));
-            }
-            EventKind::Failed(failure) => return Err(failure),
-            _ => {}
-        }
-    }
-    Err(Failure {
-        class: crate::record::FailureClass::Internal,
-        error: "internal error: the engine stopped without an answer".into(),
-        hint: None,
-    })
+fn load(spec: ModelSpec) -> Result<String, Failure> {
+    let Loaded { target, drafter, device, dtype, notes } = Client::start()?.load_blocking(spec)?;
+    let pair = drafter.map_or(target.clone(), |d| format!("{target} with {d}"));
+    let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
+    Ok(format!("{pair} on {device}, {dtype}{notes}"))
 }

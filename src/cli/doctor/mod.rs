@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
-use super::{End, Ports, args::DoctorArgs, color, config::Config, terminal};
+use super::{End, args::DoctorArgs, color, config::Config, terminal};
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -48,14 +48,14 @@ impl Finding {
 }
 
 /// Run all checks. Exit code 0 if captioning works, 3 if something that it needs does not.
-pub fn run(args: &DoctorArgs, ports: &Ports) -> Result<i32, End> {
+pub fn run(args: &DoctorArgs) -> Result<i32, End> {
     let config = Config::load();
     let mut findings = checks::build();
     findings.extend(checks::ffmpeg());
     findings.extend(checks::terminal());
     findings.extend(checks::directories());
     findings.extend(checks::configuration(&config));
-    findings.extend(checks::models(args, &config.unwrap_or_default(), ports));
+    findings.extend(checks::models(args, &config.unwrap_or_default()));
     let text = if args.json {
         let line = serde_json::to_string(
             &serde_json::json!({ "version": super::args::VERSION, "findings": findings }),

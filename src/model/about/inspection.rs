@@ -125,7 +125,7 @@ impl Inspection {
             wrong.note(CheckpointError::file(&dir.join("config.json"), &problem).into());
         }
         if let (Some(config), Some(checkpoint)) = (&config, Checkpoint::open(dir).ok()) {
-            check_weights(&mut wrong, config, tower.as_ref(), checkpoint.rehearsing());
+            check_weights(&mut wrong, config, tower.as_ref(), checkpoint.dry_run());
         }
         let mut notes = Vec::new();
         if let Some(penalty) =
@@ -229,7 +229,7 @@ fn check_weights(
     if let Some(tower) = tower {
         wrong.take(Tower::load(&checkpoint, tower, &ComputeDevice::cpu(WeightType::F32)));
     }
-    for problem in checkpoint.noted() {
+    for problem in checkpoint.take_problems() {
         wrong.note(problem.into());
     }
 }

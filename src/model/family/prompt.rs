@@ -1,12 +1,11 @@
-//! A prompt as a model sees it: ids, where the video stands, positions.
-
-use std::ops::Range;
+//! A prompt as a model sees it: ids, rows of the visual tokens, positions.
 
 use crate::model::{
+    VisualSpans,
     decoder::Positions,
     processor::{
         ProcessorError,
-        layout::{self, PromptLayout, VisualGrid, VisualRope},
+        layout::{self, VisualGrid, VisualRope},
     },
 };
 
@@ -28,10 +27,10 @@ pub struct Prompt {
     /// All ids; all rows of the video carry the placeholder's id.
     pub ids: Vec<u32>,
     /// Rows of the visual tokens, one for each cell of the grid.
-    pub visual: Range<usize>,
-    /// Rows of the whole video: the visual tokens, and after them the newline in families that end a video with one. The
-    /// newline is no cell: it is never chosen or dropped, and no text.
-    pub video: Range<usize>,
+    pub visual: VisualSpans,
+    /// Row of the newline that ends the video in some families. It is no cell of the grid: it is never chosen or dropped, and
+    /// it is not text.
+    pub newline: Option<usize>,
     /// Positions of all rows.
     pub positions: Positions,
     /// Position of the first generated token.
@@ -39,7 +38,8 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// Put `grid` (and a newline, where the family has one) in the place of the single `pad` in `ids`.
+    /// Put the cells of `grid` in place of the pads in `ids`: one pad for every `frames_per_span` frame pairs, with a newline
+    /// after the last where the family has one.
     ///
     /// # Errors
     /// If `ids` hold another number of pads, or there are no positions for so many tokens.
@@ -47,28 +47,44 @@ impl Prompt {
         ids: &[u32],
         pad: u32,
         grid: VisualGrid,
+        frames_per_span: usize,
         newline: bool,
         rope: VisualRope,
     ) -> Result<Self, ProcessorError> {
-        let extra = usize::from(newline);
-        if grid.is_empty() {
+        if grid.is_empty() || frames_per_span == 0 {
             return Err(ProcessorError::NoVisualTokens);
         }
-        let layout = PromptLayout::expand(ids, pad, grid.len() + extra)?;
-        let at = layout::positions(layout.before(), grid, extra + layout.after(), rope)?;
-        let start = layout.visual.start;
-        Ok(Self {
-            positions: Positions { axes: at.axes },
-            next: at.next,
-            visual: start..start + grid.len(),
-            video: layout.visual,
-            ids: layout.ids,
-        })
+        let frames = (0..grid.t).step_by(frames_per_span).map(|t| frames_per_span.min(grid.t - t));
+        let mut counts: Vec<usize> = frames.map(|frames| frames * grid.per_frame()).collect();
+        if let (Some(last), true) = (counts.last_mut(), newline) {
+            *last += 1;
+        }
+        let (ids, mut spans) = layout::expand(ids, pad, &counts)?;
+        let newline = match spans.last_mut() {
+            Some(last) if newline => {
+                last.end -= 1;
+                Some(last.end)
+            }
+            _ => None,
+        };
+        let visual = VisualSpans::new(spans, ids.len())?;
+        let at = layout::positions(ids.len(), &visual, grid, rope)?;
+        Ok(Self { positions: Positions { axes: at.axes }, next: at.next, visual, newline, ids })
     }
 
     /// True for rows of text: neither visual tokens nor the newline.
     pub fn is_text(&self, row: usize) -> bool {
-        !self.video.contains(&row)
+        !self.visual.contains(row) && self.newline != Some(row)
+    }
+
+    /// The first row of the text after the whole video, its newline included.
+    pub fn video_end(&self) -> usize {
+        self.newline.map_or(self.visual.end(), |row| row + 1)
+    }
+
+    /// The rows of text, ascending.
+    pub fn text_rows(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.ids.len()).filter(|row| self.is_text(*row))
     }
 }
 
@@ -77,19 +93,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newline_stands_between_video_and_text() {
+    fn a_newline_separates_video_and_text() {
         let grid = VisualGrid { t: 2, h: 1, w: 2 };
-        let lay = |newline, rope| Prompt::lay_out(&[5, 9, 6], 9, grid, newline, rope).unwrap();
+        let lay = |newline, rope| Prompt::lay_out(&[5, 9, 6], 9, grid, 2, newline, rope).unwrap();
         let prompt = lay(true, VisualRope::Sequential);
         assert_eq!(prompt.ids, [5, 9, 9, 9, 9, 9, 6]);
-        assert_eq!((prompt.visual.clone(), prompt.video.clone(), prompt.next), (1..5, 1..6, 7));
+        assert_eq!((prompt.visual.clone(), prompt.newline), (VisualSpans::from(1..5), Some(5)));
+        assert_eq!((prompt.video_end(), prompt.next), (6, 7));
         assert_eq!(prompt.positions.axes[2], [0, 1, 2, 3, 4, 5, 6]);
-        let text: Vec<usize> = (0..7).filter(|row| prompt.is_text(*row)).collect();
-        assert_eq!(text, [0, 6]);
+        assert_eq!(prompt.text_rows().collect::<Vec<_>>(), [0, 6]);
         let without = lay(false, VisualRope::GRIDS);
-        assert_eq!((without.visual.clone(), without.next), (without.video.clone(), 4));
+        assert_eq!((without.visual.clone(), without.newline), (prompt.visual, None));
+        assert_eq!((without.video_end(), without.next), (5, 4));
         assert_eq!(without.positions.axes[0], [0, 1, 1, 2, 2, 3]);
         let none = VisualGrid { t: 0, h: 1, w: 2 };
-        assert!(Prompt::lay_out(&[9], 9, none, true, VisualRope::Sequential).is_err());
+        assert!(Prompt::lay_out(&[9], 9, none, 1, true, VisualRope::Sequential).is_err());
+    }
+
+    #[test]
+    fn each_pad_takes_its_frames() {
+        let grid = VisualGrid { t: 3, h: 1, w: 2 };
+        let lay = |ids: &[u32], per_span| Prompt::lay_out(ids, 9, grid, per_span, true, VisualRope::GRIDS);
+        let prompt = lay(&[5, 9, 6, 7, 9, 8], 2).unwrap();
+        assert_eq!(prompt.ids, [5, 9, 9, 9, 9, 6, 7, 9, 9, 9, 8]);
+        assert_eq!(prompt.visual, VisualSpans::new([1..5, 7..9], 11).unwrap());
+        assert_eq!((prompt.newline, prompt.video_end()), (Some(9), 10));
+        assert_eq!(prompt.text_rows().collect::<Vec<_>>(), [0, 5, 6, 10]);
+        assert_eq!(prompt.positions.axes[0], [0, 1, 1, 2, 2, 3, 4, 5, 5, 7, 8]);
+        assert!(matches!(
+            lay(&[5, 9, 6, 9, 8], 1),
+            Err(ProcessorError::VideoSpans { found: 2, expected: 3, pad: 9 })
+        ));
+        assert!(lay(&[9], 0).is_err());
     }
 }

@@ -17,7 +17,7 @@ use crate::model::{
     },
     template::{ChatTemplate, Turn},
     text::TextTokenizer,
-    vision::{Progress, Tower, TowerConfig},
+    vision::{EncodeProgress, Tower, TowerConfig},
 };
 
 /// A loaded checkpoint.
@@ -77,10 +77,10 @@ impl VideoLlm {
         Ok(Checkpoint::open(dir)?)
     }
 
-    /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a watch.
+    /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a progress callback.
     ///
     /// # Errors
-    /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the watch stopped the reading.
+    /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the progress callback stopped the loading.
     pub fn from_checkpoint(
         checkpoint: &Checkpoint,
         place: &ComputeDevice,
@@ -171,7 +171,7 @@ impl VideoLlm {
     ///
     /// # Errors
     /// If the patches do not fit the tower, or `progress` breaks.
-    pub fn encode(&self, patches: &Patches, progress: &mut Progress<'_>) -> Result<Tensor, ModelError> {
+    pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<Tensor, ModelError> {
         let rows = patches.data.len() / patches.row.max(1);
         let tensor = Tensor::from_slice(&patches.data, (rows, patches.row), &Device::Cpu)?;
         let embeddings = self.tower.encode(&tensor, patches.grid, progress)?.to_dtype(DType::F32)?;
@@ -211,7 +211,7 @@ impl VideoLlm {
             },
         };
         let newline = self.tower.newline().is_some();
-        Ok(Prompt::lay_out(&ids, self.config.video_token, grid, newline, rope)?)
+        Ok(Prompt::lay_out(&ids, self.config.video_token, grid, grid.t, newline, rope)?)
     }
 
     /// Embeddings of the given prompt rows (ascending): text from the table, visual rows from `visual` (`tokens × width`), the
@@ -227,14 +227,15 @@ impl VideoLlm {
     ) -> Result<Tensor, ModelError> {
         let kind = |row: usize| match () {
             () if prompt.is_text(row) => Kind::Text,
-            () if prompt.visual.contains(&row) => Kind::Visual,
+            () if prompt.visual.contains(row) => Kind::Visual,
             () => Kind::Newline,
         };
         let mut parts: Vec<Tensor> = Vec::new();
         for run in rows.chunk_by(|&a, &b| kind(a) == kind(b)) {
             parts.push(match (kind(run[0]), visual, self.tower.newline()) {
                 (Kind::Visual, Some(visual), _) => {
-                    let index: Vec<u32> = run.iter().map(|&row| (row - prompt.visual.start) as u32).collect();
+                    let tokens = run.iter().filter_map(|&row| prompt.visual.token(row));
+                    let index: Vec<u32> = tokens.map(|token| token as u32).collect();
                     let index = Tensor::from_vec(index, run.len(), visual.device())?;
                     visual.index_select(&index, 0)?
                 }

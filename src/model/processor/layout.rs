@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use super::ProcessorError;
+use crate::model::VisualSpans;
 
 /// A grid of patches: frame pairs × rows × columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,46 +108,31 @@ impl VisualGrid {
     }
 }
 
-/// A prompt with its visual tokens in place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PromptLayout {
-    /// All ids; visual tokens carry the pad id.
-    pub ids: Vec<u32>,
-    /// Rows of the visual tokens.
-    pub visual: Range<usize>,
-}
-
-impl PromptLayout {
-    /// Replace the single `pad` in `prompt` by `count` of them.
-    ///
-    /// # Errors
-    /// [`ProcessorError::VideoSpans`] unless `prompt` holds exactly one `pad`; [`ProcessorError::NoVisualTokens`] if
-    /// `count` is zero.
-    pub fn expand(prompt: &[u32], pad: u32, count: usize) -> Result<Self, ProcessorError> {
-        if count == 0 {
-            return Err(ProcessorError::NoVisualTokens);
-        }
-        let mut pads = prompt.iter().enumerate().filter(|(_, id)| **id == pad).map(|(i, _)| i);
-        let (Some(start), 0) = (pads.next(), pads.count()) else {
-            let found = prompt.iter().filter(|id| **id == pad).count();
-            return Err(ProcessorError::VideoSpans { found, pad });
-        };
-        let mut ids = Vec::with_capacity(prompt.len() - 1 + count);
-        ids.extend_from_slice(&prompt[..start]);
-        ids.resize(start + count, pad);
-        ids.extend_from_slice(&prompt[start + 1..]);
-        Ok(Self { ids, visual: start..start + count })
+/// A prompt's ids with every `pad` repeated, the `i`-th `counts[i]` times, and the rows of each repetition.
+///
+/// # Errors
+/// [`ProcessorError::VideoSpans`] unless `prompt` holds one `pad` per count; [`ProcessorError::NoVisualTokens`] if
+/// a count is zero, or there is none.
+pub fn expand(
+    prompt: &[u32],
+    pad: u32,
+    counts: &[usize],
+) -> Result<(Vec<u32>, Vec<Range<usize>>), ProcessorError> {
+    if counts.is_empty() || counts.contains(&0) {
+        return Err(ProcessorError::NoVisualTokens);
     }
-
-    /// Number of text tokens before the video.
-    pub fn before(&self) -> usize {
-        self.visual.start
+    let found = prompt.iter().filter(|id| **id == pad).count();
+    if found != counts.len() {
+        return Err(ProcessorError::VideoSpans { found, expected: counts.len(), pad });
     }
-
-    /// Number of text tokens after the video.
-    pub fn after(&self) -> usize {
-        self.ids.len() - self.visual.end
+    let mut ids = Vec::with_capacity(prompt.len() + counts.iter().sum::<usize>());
+    let (mut spans, mut counts) = (Vec::with_capacity(found), counts.iter());
+    for &id in prompt {
+        let count = if id == pad { counts.next().copied() } else { None };
+        spans.extend(count.map(|count| ids.len()..ids.len() + count));
+        ids.resize(ids.len() + count.unwrap_or(1), id);
     }
+    Ok((ids, spans))
 }
 
 /// How positions are given to visual tokens.
@@ -173,64 +159,82 @@ impl VisualRope {
 
 /// The positions of a whole prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Positions {
+pub struct PromptPositions {
     /// Time, row and column axis, one position per prompt row each. Text has the same on all three.
     pub axes: [Vec<u32>; 3],
     /// Position of the first generated token, on all axes.
     pub next: u32,
 }
 
-/// Positions of `before` text tokens, the visual tokens of `grid`, and `after` text tokens.
+/// Positions of a prompt of `rows` rows whose visual tokens are the cells of `grid`; all other rows are text.
+///
+/// On three axes, time is counted from the first frame pair of each span, and the text after a span starts at its largest
+/// position + 1.
 ///
 /// # Errors
-/// [`ProcessorError::Positions`] if the times are not finite and positive, or positions leave the range of `u32`.
+/// [`ProcessorError::Positions`] if the spans do not hold the grid (on three axes: whole frame pairs of it), the times are
+/// not finite and positive, or positions leave the range of `u32`.
 pub fn positions(
-    before: usize,
+    rows: usize,
+    visual: &VisualSpans,
     grid: VisualGrid,
-    after: usize,
     rope: VisualRope,
-) -> Result<Positions, ProcessorError> {
+) -> Result<PromptPositions, ProcessorError> {
     let bad = |reason: String| ProcessorError::Positions { reason };
-    let total = grid.len() + before + after;
     // a bound far above any context window that keeps all sums below in range
     const LIMIT: f32 = (1u32 << 30) as f32;
-    if total as f32 >= LIMIT {
-        return Err(bad(format!("{total} tokens are too many")));
+    if rows as f32 >= LIMIT {
+        return Err(bad(format!("{rows} tokens are too many")));
     }
-    let (start, mut axes) = (before as u32, [(); 3].map(|()| Vec::with_capacity(total)));
-    for axis in &mut axes {
-        axis.extend(0..start);
+    if visual.len() != grid.len() || visual.end() > rows {
+        return Err(bad(format!("{} visual tokens in {rows} rows, expected {}", visual.len(), grid.len())));
     }
-    match rope {
-        VisualRope::Sequential => {
-            let end = start + grid.len() as u32;
-            axes.iter_mut().for_each(|axis| axis.extend(start..end));
+    let mut axes = [(); 3].map(|()| Vec::with_capacity(rows));
+    let (mut next, mut row, mut cells) = (0u32, 0, grid.cells());
+    let text = |axes: &mut [Vec<u32>; 3], next: u32, rows: usize| {
+        let end = next + rows as u32;
+        axes.iter_mut().for_each(|axis| axis.extend(next..end));
+        end
+    };
+    for span in visual.ranges() {
+        next = text(&mut axes, next, span.start - row);
+        row = span.end;
+        let VisualRope::Multimodal { seconds_per_grid, tokens_per_second } = rope else {
+            next = text(&mut axes, next, span.len());
+            continue;
+        };
+        let usable = |v: f32| v.is_finite() && v > 0.0;
+        if !usable(seconds_per_grid) || !usable(tokens_per_second) {
+            return Err(bad(format!(
+                "{seconds_per_grid} seconds per grid at {tokens_per_second} tokens per second is no time scale"
+            )));
         }
-        VisualRope::Multimodal { seconds_per_grid, tokens_per_second } => {
-            let usable = |v: f32| v.is_finite() && v > 0.0;
-            if !usable(seconds_per_grid) || !usable(tokens_per_second) {
-                return Err(bad(format!(
-                    "{seconds_per_grid} seconds per grid at {tokens_per_second} tokens per second is no time scale"
-                )));
+        if !span.len().is_multiple_of(grid.per_frame()) {
+            return Err(bad(format!(
+                "a span of {} rows does not hold whole frames of {}",
+                span.len(),
+                grid.per_frame()
+            )));
+        }
+        let (start, mut first) = (next, None);
+        for cell in cells.by_ref().take(span.len()) {
+            let first = *first.get_or_insert(cell.t);
+            // single precision and this order: the original multiplies a tensor of indices
+            let time = ((cell.t - first) as f32 * seconds_per_grid) * tokens_per_second;
+            if time >= LIMIT {
+                return Err(bad(format!("frame pair {} is at position {time}", cell.t)));
             }
-            for cell in grid.cells() {
-                // single precision and this order: the original multiplies a tensor of indices
-                let time = (cell.t as f32 * seconds_per_grid) * tokens_per_second;
-                if time >= LIMIT {
-                    return Err(bad(format!("frame pair {} lies at position {time}", cell.t)));
-                }
-                for (axis, at) in axes.iter_mut().zip([time as u32, cell.row as u32, cell.column as u32]) {
-                    axis.push(start + at);
-                }
+            for (axis, at) in axes.iter_mut().zip([time as u32, cell.row as u32, cell.column as u32]) {
+                axis.push(start + at);
+                next = next.max(start + at + 1);
             }
         }
+        if next > 1 << 31 {
+            return Err(bad(format!("the video reaches position {next}")));
+        }
     }
-    let following = axes.iter().filter_map(|axis| axis.iter().max()).max().map_or(0, |max| max + 1);
-    let next = following + after as u32;
-    for axis in &mut axes {
-        axis.extend(following..next);
-    }
-    Ok(Positions { axes, next })
+    let next = text(&mut axes, next, rows - row);
+    Ok(PromptPositions { axes, next })
 }
 
 /// Seconds of video in one temporal grid of `frames_per_pair` frames sampled at `sample_fps` frames per second.
@@ -257,20 +261,25 @@ mod tests {
     }
 
     #[test]
-    fn one_pad_becomes_many() {
-        let layout = PromptLayout::expand(&[1, 9, 2, 3], 9, 3).unwrap();
-        assert_eq!(layout.ids, [1, 9, 9, 9, 2, 3]);
-        assert_eq!((layout.visual.clone(), layout.before(), layout.after()), (1..4, 1, 2));
+    fn every_pad_is_repeated() {
+        let (ids, spans) = expand(&[1, 9, 2, 3], 9, &[3]).unwrap();
+        assert_eq!(
+            (ids.as_slice(), spans.as_slice()),
+            (&[1, 9, 9, 9, 2, 3][..], std::slice::from_ref(&(1..4)))
+        );
+        let (ids, spans) = expand(&[9, 2, 9], 9, &[1, 2]).unwrap();
+        assert_eq!((ids.as_slice(), spans.as_slice()), (&[9, 2, 9, 9][..], &[0..1, 2..4][..]));
         for bad in [&[1, 2][..], &[9, 1, 9], &[]] {
-            assert!(matches!(PromptLayout::expand(bad, 9, 3), Err(ProcessorError::VideoSpans { .. })));
+            assert!(matches!(expand(bad, 9, &[3]), Err(ProcessorError::VideoSpans { expected: 1, .. })));
         }
-        assert!(matches!(PromptLayout::expand(&[9], 9, 0), Err(ProcessorError::NoVisualTokens)));
+        assert!(matches!(expand(&[9], 9, &[0]), Err(ProcessorError::NoVisualTokens)));
+        assert!(matches!(expand(&[], 9, &[]), Err(ProcessorError::NoVisualTokens)));
     }
 
     #[test]
     fn text_continues_after_the_largest_position() {
         let rope = VisualRope::Multimodal { seconds_per_grid: 1.0, tokens_per_second: 2.0 };
-        let p = positions(3, GRID, 2, rope).unwrap();
+        let p = positions(17, &VisualSpans::from(3..15), GRID, rope).unwrap();
         assert_eq!(p.axes[0], [0, 1, 2, 3, 3, 3, 3, 3, 3, 5, 5, 5, 5, 5, 5, 6, 7]);
         assert_eq!(p.axes[1], [0, 1, 2, 3, 3, 3, 4, 4, 4, 3, 3, 3, 4, 4, 4, 6, 7]);
         assert_eq!(p.axes[2], [0, 1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5, 3, 4, 5, 6, 7]);
@@ -278,8 +287,27 @@ mod tests {
     }
 
     #[test]
+    fn each_span_starts_its_own_time() {
+        let rope = VisualRope::Multimodal { seconds_per_grid: 1.0, tokens_per_second: 2.0 };
+        let spans = VisualSpans::new([1..7, 9..15], 16).unwrap();
+        let p = positions(16, &spans, GRID, rope).unwrap();
+        assert_eq!(p.axes[0], [0, 1, 1, 1, 1, 1, 1, 4, 5, 6, 6, 6, 6, 6, 6, 9]);
+        assert_eq!(p.axes[1], [0, 1, 1, 1, 2, 2, 2, 4, 5, 6, 6, 6, 7, 7, 7, 9]);
+        assert_eq!(p.axes[2], [0, 1, 2, 3, 1, 2, 3, 4, 5, 6, 7, 8, 6, 7, 8, 9]);
+        assert_eq!(p.next, 10);
+        let plain = positions(16, &spans, GRID, VisualRope::Sequential).unwrap();
+        assert_eq!(plain.axes[0], (0..16).collect::<Vec<u32>>());
+        // Half a frame, too few tokens, and rows past the prompt's end.
+        let halves = VisualSpans::new([1..4, 5..14], 16).unwrap();
+        assert!(positions(16, &halves, GRID, rope).is_err());
+        assert!(positions(16, &halves, GRID, VisualRope::Sequential).is_ok());
+        assert!(positions(16, &VisualSpans::from(1..7), GRID, rope).is_err());
+        assert!(positions(12, &VisualSpans::from(1..13), GRID, rope).is_err());
+    }
+
+    #[test]
     fn sequential_positions_are_a_range() {
-        let p = positions(3, GRID, 2, VisualRope::Sequential).unwrap();
+        let p = positions(17, &VisualSpans::from(3..15), GRID, VisualRope::Sequential).unwrap();
         let range: Vec<u32> = (0..17).collect();
         assert!(p.axes.iter().all(|axis| *axis == range));
         assert_eq!(p.next, 17);
@@ -291,7 +319,10 @@ mod tests {
             [(f32::NAN, 2.0), (f32::INFINITY, 2.0), (-1.0, 2.0), (0.0, 2.0), (1.0, 0.0), (1e30, 1e5)]
         {
             let rope = VisualRope::Multimodal { seconds_per_grid, tokens_per_second };
-            assert!(positions(1, GRID, 1, rope).is_err(), "{seconds_per_grid} {tokens_per_second}");
+            assert!(
+                positions(14, &VisualSpans::from(1..13), GRID, rope).is_err(),
+                "{seconds_per_grid} {tokens_per_second}"
+            );
         }
     }
 

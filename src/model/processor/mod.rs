@@ -12,10 +12,13 @@ mod resize;
 use std::path::PathBuf;
 
 pub use config::ProcessorConfig;
-pub use layout::{Cell, Grid, Positions, PromptLayout, VisualGrid, VisualRope, positions, seconds_per_grid};
+pub use layout::{Cell, Grid, PromptPositions, VisualGrid, VisualRope, positions, seconds_per_grid};
 pub use patches::{PatchBuilder, Patches};
 
-use crate::record::{Failure, FailureClass};
+use crate::{
+    model::spans::SpansError,
+    record::{Failure, FailureClass},
+};
 
 /// What can go wrong between frames and visual tokens.
 #[derive(Debug, thiserror::Error)]
@@ -101,17 +104,22 @@ pub enum ProcessorError {
         /// Side of a cell in patches.
         merge: usize,
     },
-    /// The prompt does not hold exactly one video.
-    #[error("the prompt must hold the video's token ({pad}) once, but holds it {found} times")]
+    /// The prompt does not hold the video's placeholder as often as it should.
+    #[error("the prompt holds the video token ({pad}) {found} times, expected {expected}")]
     VideoSpans {
         /// How often it occurs.
         found: usize,
+        /// How often it should.
+        expected: usize,
         /// Its id.
         pad: u32,
     },
     /// A video without visual tokens.
     #[error("the video has no visual tokens")]
     NoVisualTokens,
+    /// Visual tokens outside of the prompt.
+    #[error(transparent)]
+    Spans(#[from] SpansError),
     /// Positions that cannot be computed.
     #[error("cannot give positions to the visual tokens: {reason}")]
     Positions {
@@ -136,7 +144,9 @@ impl From<ProcessorError> for Failure {
             E::VideoSpans { .. } => {
                 (FailureClass::Input, Some("the checkpoint's chat template does not take one video"))
             }
-            E::Frame { .. } | E::Grid { .. } | E::NoVisualTokens => (FailureClass::Internal, None),
+            E::Frame { .. } | E::Grid { .. } | E::NoVisualTokens | E::Spans(_) => {
+                (FailureClass::Internal, None)
+            }
         };
         Failure { class, error: error.to_string(), hint: hint.map(Into::into) }
     }

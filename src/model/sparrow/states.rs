@@ -1,57 +1,49 @@
-//! The target's final states that a drafting layer goes on from.
+//! The target's final states that a draft head starts from.
 
-use std::ops::Range;
+use crate::model::VisualSpans;
 
-/// For every text row of a prompt the target's final state at the row before it. Visual rows are not kept, but for the last:
+/// For every text row of a prompt the target's final state at the row before it. States before visual rows are not kept:
 /// however long the video, this is as long as the text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TextStates {
     width: usize,
-    /// Rows of visual tokens.
-    visual: Range<usize>,
-    /// States of the rows before the video, one after the other.
-    front: Vec<f32>,
-    /// States of the video's last row and all rows after it.
-    back: Vec<f32>,
+    visual: VisualSpans,
+    /// States of the rows before rows without a visual token, in order, `rows × width`.
+    states: Vec<f32>,
     zeros: Vec<f32>,
 }
 
 impl TextStates {
-    /// Nothing yet, of states this wide and a prompt with visual tokens at these rows.
-    pub fn new(width: usize, visual: Range<usize>) -> Self {
+    /// No states yet, for a prompt with these visual tokens and states of `width` values.
+    pub fn new(width: usize, visual: VisualSpans) -> Self {
         Self { width, visual, zeros: vec![0.0; width], ..Self::default() }
     }
 
-    /// Note the states of rows from `first` on; rows come in order.
+    /// Add the states of the rows from `first` on; rows come in order.
     pub fn push(&mut self, first: usize, states: &[f32]) {
         for (row, state) in (first..).zip(states.chunks_exact(self.width.max(1))) {
-            if row < self.visual.start {
-                self.front.extend_from_slice(state);
-            } else if row + 1 >= self.visual.end {
-                self.back.extend_from_slice(state);
+            if !self.visual.contains(row + 1) {
+                self.states.extend_from_slice(state);
             }
         }
     }
 
-    /// What was noted of the first `rows` rows, which reach beyond the video: another prompt may go on from there.
+    /// The states of the first `rows` rows only: another prompt that begins like this one may continue from there.
     pub fn first(&self, rows: usize) -> Self {
-        let after = self.visual.end.saturating_sub(1).max(self.visual.start);
         let mut first = self.clone();
-        first.back.truncate(rows.saturating_sub(after) * self.width);
+        first.states.truncate(self.kept_before(rows) * self.width);
         first
     }
 
-    /// The state before this text row; zeros before the first row and where nothing was noted.
+    /// The state before a row without a visual token; zeros before the first row and where there is none yet.
     pub fn before(&self, row: usize) -> &[f32] {
-        let Some(row) = row.checked_sub(1) else { return &self.zeros };
-        // The row from which on `back` holds states.
-        let after = self.visual.end.saturating_sub(1).max(self.visual.start);
-        let (states, at) = if row < self.visual.start {
-            (&self.front, row)
-        } else {
-            (&self.back, row.saturating_sub(after))
-        };
-        states.get(at * self.width..(at + 1) * self.width).unwrap_or(&self.zeros)
+        let state = row.checked_sub(1).map(|row| self.kept_before(row) * self.width);
+        state.and_then(|at| self.states.get(at..at + self.width)).unwrap_or(&self.zeros)
+    }
+
+    /// Number of the first `rows` rows whose states are kept.
+    fn kept_before(&self, rows: usize) -> usize {
+        rows - (self.visual.tokens_before(rows + 1) - usize::from(self.visual.contains(0)))
     }
 }
 
@@ -61,23 +53,27 @@ mod tests {
 
     #[test]
     fn every_text_row_finds_the_state_before_it() {
-        for visual in [0..4, 3..5, 3..4, 2..9, 0..0, 4..4] {
+        let one = [0..4, 3..5, 3..4, 2..9, 0..0, 4..4].map(VisualSpans::from);
+        let several = [vec![0..2, 3..5, 8..9], vec![1..3, 4..6], vec![2..3, 6..10]];
+        let several = several.map(|spans| VisualSpans::new(spans, 12).unwrap());
+        for visual in one.into_iter().chain(several) {
             let mut states = TextStates::new(2, visual.clone());
             for chunk in (0..12).collect::<Vec<usize>>().chunks(5) {
                 let values: Vec<f32> = chunk.iter().flat_map(|&row| [row as f32, 0.5]).collect();
                 states.push(chunk[0], &values);
             }
             assert_eq!(states.before(0), [0.0, 0.0]);
-            for row in (1..13).filter(|row| !visual.contains(row)) {
+            for row in (1..13).filter(|row| !visual.contains(*row)) {
                 assert_eq!(states.before(row), [(row - 1) as f32, 0.5], "{visual:?} {row}");
             }
             assert_eq!(states.before(40), [0.0, 0.0]);
-            let begun = visual.end.max(1);
-            let mut again = states.first(begun);
-            assert_eq!(again.before(begun + 1), [0.0, 0.0]);
-            let rest: Vec<f32> = (begun..12).flat_map(|row| [row as f32, 0.5]).collect();
-            again.push(begun, &rest);
-            assert!(again == states || visual.is_empty(), "{visual:?}");
+            for kept in 0..12 {
+                let mut again = states.first(kept);
+                assert_eq!(again.before(12), [0.0, 0.0], "{visual:?} {kept}");
+                let rest: Vec<f32> = (kept..12).flat_map(|row| [row as f32, 0.5]).collect();
+                again.push(kept, &rest);
+                assert_eq!(again, states, "{visual:?} {kept}");
+            }
         }
     }
 }

@@ -34,9 +34,9 @@ impl Preparation<'_> {
     ) -> Result<Option<Sequence>, ModelError> {
         let prompt = self.prompt;
         // What ends a video in some families is no text, and the layer was not trained with it.
-        let known = |row: &usize| prompt.is_text(*row) || prompt.visual.contains(row);
+        let known = |row: &usize| prompt.newline != Some(*row);
         let rows: Vec<usize> = self.rows(selection).into_iter().filter(known).collect();
-        let sees_any = rows.iter().any(|row| prompt.visual.contains(row));
+        let sees_any = rows.iter().any(|row| prompt.visual.contains(*row));
         let visual = match (sees_any, layer.config().visual_rows, self.visual) {
             (false, ..) => None,
             (true, VisualRows::Embeddings, visual) => visual.cloned(),
@@ -46,10 +46,11 @@ impl Preparation<'_> {
             },
         };
         let mut parts = Vec::new();
-        for run in rows.chunk_by(|a, b| prompt.visual.contains(a) == prompt.visual.contains(b)) {
+        for run in rows.chunk_by(|a, b| prompt.visual.contains(*a) == prompt.visual.contains(*b)) {
             match &visual {
-                Some(visual) if prompt.visual.contains(&run[0]) => {
-                    let index: Vec<u32> = run.iter().map(|row| (row - prompt.visual.start) as u32).collect();
+                Some(visual) if prompt.visual.contains(run[0]) => {
+                    let tokens = run.iter().filter_map(|&row| prompt.visual.token(row));
+                    let index: Vec<u32> = tokens.map(|token| token as u32).collect();
                     let index = Tensor::from_vec(index, run.len(), visual.device())?;
                     parts.push(visual.index_select(&index, 0)?);
                 }
@@ -76,12 +77,18 @@ impl Preparation<'_> {
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Option<Tensor>, ModelError> {
         let (decoder, layers) = (self.target.decoder(), layers_of(self.target, MIDDLE));
-        let (start, end) = (self.prompt.visual.start, self.prompt.visual.end);
+        let (spans, end) = (&self.prompt.visual, self.prompt.visual.end());
         let rows: Vec<usize> = (0..end).collect();
         let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
         let mut sequence = Sequence::new(std::sync::Arc::new(decoder.first_layers(layers)), end);
         let positions = self.prompt.positions.select(&rows);
-        let states = sequence.prefill_below(&embeddings, &positions, layers, progress)?;
-        Ok(states.map(|states| states.narrow(0, start, end - start)).transpose()?)
+        let Some(states) = sequence.prefill_below(&embeddings, &positions, layers, progress)? else {
+            return Ok(None);
+        };
+        let visual: Vec<Tensor> = spans
+            .ranges()
+            .map(|span| states.narrow(0, span.start, span.len()))
+            .collect::<candle_core::Result<_>>()?;
+        Ok(Some(Tensor::cat(&visual, 0)?))
     }
 }

@@ -55,20 +55,20 @@ impl Preparation<'_> {
     /// SpecVLM: feed the text after the video once more, watching where it looks. Rows are computed alike however they are
     /// fed, so the cache holds the same afterwards.
     fn attention(&self, sequence: &mut Sequence) -> Result<Attention> {
-        let (ids, span, end) = (&self.prompt.ids, self.prompt.visual.clone(), self.prompt.video.end);
+        let (ids, spans, end) = (&self.prompt.ids, &self.prompt.visual, self.prompt.video_end());
         let config = sequence.decoder().config().clone();
-        let mut by_head = vec![0f32; config.layers * config.kv_heads * span.len()];
+        let mut by_head = vec![0f32; config.layers * config.kv_heads * spans.len()];
         sequence.truncate(end);
         let taps =
-            Taps { watch: Some(AttentionProbe { span: span.clone(), by_head: true }), ..Taps::default() };
+            Taps { probe: Some(AttentionProbe { spans: spans.clone(), by_head: true }), ..Taps::default() };
         for rows in ids[end..].chunks(CHUNK) {
-            if let Some(gaze) = sequence.feed(rows, &taps)?.gaze {
-                by_head.iter_mut().zip(gaze.by_head).for_each(|(sum, w)| *sum += w);
+            if let Some(stats) = sequence.feed(rows, &taps)?.attention {
+                by_head.iter_mut().zip(stats.by_head).for_each(|(sum, w)| *sum += w);
             }
         }
         sequence.truncate(ids.len() - 1);
         let weight = (config.layers * config.heads * (ids.len() - end)) as f32;
-        Ok(Attention { by_head, weight, tokens: span.len() })
+        Ok(Attention { by_head, weight, tokens: spans.len() })
     }
 
     /// ParallelVLM: likeness to the text after the video, after a share of the layers, less that of the embeddings.
@@ -96,8 +96,8 @@ impl Preparation<'_> {
     /// If the tensors are not plain rows on the CPU.
     pub fn growth(&self, embeddings: &Tensor, states: &Tensor) -> Result<Vec<f32>> {
         let width = embeddings.dim(1)?;
-        let visual = |row: usize| self.prompt.visual.contains(&row);
-        let text = |row: usize| row >= self.prompt.video.end;
+        let visual = |row: usize| self.prompt.visual.contains(row);
+        let text = |row: usize| row >= self.prompt.video_end();
         let before = with_slice(embeddings, |rows| likeness(rows, width, visual, text))?;
         let after = with_slice(states, |rows| likeness(rows, width, visual, text))?;
         Ok(after.iter().zip(&before).map(|(after, before)| after - before).collect())
@@ -117,13 +117,8 @@ impl Preparation<'_> {
             return Some(sequence.first_layers(layers));
         }
         let by_head = selection.by_head.as_ref()?;
-        let (span, end) = (self.prompt.visual.clone(), sequence.len());
-        let slots: Vec<Vec<usize>> = by_head
-            .iter()
-            .map(|kept| {
-                (0..span.start).chain(kept.iter().map(|k| span.start + k)).chain(span.end..end).collect()
-            })
-            .collect();
+        let slots: Vec<Vec<usize>> =
+            by_head.iter().map(|kept| self.prompt.visual.rows_keeping(kept, sequence.len())).collect();
         let heads = sequence.decoder().config().kv_heads;
         let len = slots.first().map_or(0, Vec::len);
         Some(sequence.gather(len, len + room, |layer, head| &slots[layer * heads + head]))
@@ -131,12 +126,10 @@ impl Preparation<'_> {
 
     /// The prompt's rows that a drafter reads, its last token left out.
     pub fn rows(&self, selection: &Selection) -> Vec<usize> {
-        let (span, last) = (&self.prompt.visual, self.prompt.ids.len() - 1);
+        let last = self.prompt.ids.len() - 1;
         match &selection.kept {
             None => (0..last).collect(),
-            Some(kept) => {
-                (0..span.start).chain(kept.iter().map(|k| span.start + k)).chain(span.end..last).collect()
-            }
+            Some(kept) => self.prompt.visual.rows_keeping(kept, last),
         }
     }
 }

@@ -1,0 +1,127 @@
+//! Prompts with a text token before every frame pair, so that the visual tokens are in several spans.
+
+use specreel::{
+    model::{
+        VisualSpans, WeightType,
+        decoder::{AttentionProbe, AttentionStats, Taps},
+        sparrow::Recipe,
+    },
+    speculate::{Acceptance, AcceptedRows, Drafter, Method, Placing, Sampler, VisualContext},
+};
+
+use super::{FAMILIES, method, support::Bench};
+
+const GREEDY: Sampler = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
+
+fn bench(family: &[&str]) -> Bench {
+    let mut bench = Bench::new(family[0], family[family.len() - 1], WeightType::F32, 1);
+    bench.split_video();
+    let prompt = bench.prompt();
+    assert_eq!(prompt.visual.ranges().len(), 4);
+    assert_eq!(prompt.visual.len(), bench.relevance_states().len());
+    bench
+}
+
+/// All contexts, each with a drafter that it goes with.
+fn methods(keep: f64) -> Vec<Method> {
+    let positions = Placing::Original;
+    let (model, own) = (Drafter::Model {}, Drafter::Target {});
+    let heads = [Recipe::Sparrow, Recipe::Msd].map(|recipe| Drafter::Sparrow { recipe });
+    let [sparrow, msd] = heads;
+    [
+        (model.clone(), VisualContext::Full {}),
+        (model.clone(), VisualContext::Random { keep, seed: 3, positions }),
+        (own.clone(), VisualContext::Random { keep, seed: 7, positions: Placing::Compact }),
+        (own.clone(), VisualContext::Uniform { keep, positions }),
+        (model.clone(), VisualContext::Frames { keep, positions }),
+        (own.clone(), VisualContext::Attention { keep, mass: 0.5, positions }),
+        (model, VisualContext::Variation { keep, depth: 0.5, positions }),
+        (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions }),
+        (own, VisualContext::TopKKv { keep, rows: AcceptedRows::Sparse }),
+        (sparrow.clone(), VisualContext::None { positions }),
+        (sparrow, VisualContext::Full {}),
+        (msd, VisualContext::Uniform { keep, positions }),
+    ]
+    .map(|(drafter, context)| method(drafter, context, 4, Acceptance::Exact {}))
+    .into()
+}
+
+#[test]
+fn several_spans_are_lossless() {
+    for family in FAMILIES {
+        let mut bench = bench(family);
+        let plain = bench.write(&Method::preset("autoregressive").unwrap(), GREEDY, 40);
+        for method in methods(0.4) {
+            let fast = bench.write(&method, GREEDY, 40);
+            assert_eq!((fast.ids, fast.bits), (plain.ids.clone(), plain.bits.clone()), "{method:?}");
+        }
+        let loose = bench.write(&Method::preset("lvspec").unwrap(), GREEDY, 40);
+        let relevances = loose.steps.iter().flat_map(|step| &step.tokens).filter_map(|token| token.relevance);
+        assert!(relevances.clone().count() > 0 && relevances.clone().all(|r| r.abs() <= 1.0 + 1e-5));
+    }
+}
+
+/// A drafter that is the target and sees all visual tokens at their positions drafts what the target would write.
+#[test]
+fn a_self_drafter_that_keeps_everything_is_always_right() {
+    let (positions, mut accepted) = (Placing::Original, 0);
+    for family in FAMILIES {
+        let mut bench = bench(family);
+        for context in [
+            VisualContext::Full {},
+            VisualContext::Random { keep: 1.0, seed: 3, positions },
+            VisualContext::Attention { keep: 1.0, mass: 0.5, positions },
+            VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense },
+        ] {
+            let method = method(Drafter::Target {}, context, 3, Acceptance::Exact {});
+            let written = bench.write(&method, GREEDY, 24);
+            // The last step may be cut short by the end of the text.
+            let (_, steps) = written.steps.split_last().unwrap();
+            assert!(steps.iter().all(|step| step.accepted == 3), "{method:?} {:?}", written.steps);
+            accepted += written.accepted;
+        }
+    }
+    assert!(accepted > 60, "{accepted}");
+}
+
+#[test]
+fn contexts_drop_visual_rows_and_no_others() {
+    for family in FAMILIES {
+        let mut bench = bench(family);
+        for method in methods(0.4) {
+            let (kept, rows) = bench.rows(&method);
+            let prompt = bench.prompt();
+            let visual: Vec<usize> = prompt.visual.rows().collect();
+            let keeps = |row: &usize| match (visual.iter().position(|v| v == row), &kept) {
+                (Some(token), Some(kept)) => kept.contains(&token),
+                _ => true,
+            };
+            let expected: Vec<usize> = (0..prompt.ids.len() - 1).filter(keeps).collect();
+            assert_eq!(rows, expected, "{method:?}");
+        }
+    }
+}
+
+/// Attention on several spans is the part of the attention on all slots that falls on them.
+#[test]
+fn a_probe_sees_its_spans_only() {
+    for family in FAMILIES {
+        let mut bench = bench(family);
+        let spans = bench.prompt().visual.clone();
+        let mut look = |spans: VisualSpans| -> AttentionStats {
+            let probe = Some(AttentionProbe { spans, by_head: true });
+            bench.feed(&[3, 4, 5], &Taps { probe, ..Taps::default() }).attention.unwrap()
+        };
+        let slots = spans.end();
+        let (some, all) = (look(spans.clone()), look(VisualSpans::from(0..slots)));
+        let picked: Vec<f32> =
+            all.by_head.chunks_exact(slots).flat_map(|head| spans.rows().map(|row| head[row])).collect();
+        assert_eq!(some.by_head, picked);
+        let first = look(VisualSpans::from(spans.ranges().next().unwrap()));
+        let bounds = some.peaks.iter().zip(&all.peaks).zip(&first.peaks);
+        assert!(bounds.clone().count() == 3);
+        for ((some, all), first) in bounds {
+            assert!(some <= all && first <= some && *some > 0.0);
+        }
+    }
+}
