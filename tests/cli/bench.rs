@@ -95,7 +95,7 @@ fn a_sweep_has_a_row_per_value_and_a_chart() {
 
     let again = bench(&program, &args);
     assert_eq!(again.code, 2);
-    assert!(again.stderr.starts_with("error: front.svg exists\nhint: "), "{}", again.stderr);
+    assert!(again.stderr.starts_with("error: front.svg already exists\nhint: "), "{}", again.stderr);
 }
 
 #[test]
