@@ -1,18 +1,18 @@
-//! specreel captions videos locally with Video-LLMs, speeds them up with speculative decoding, and shows for every token how it
-//! was verified.
+//! specreel captions videos on the local machine with Video-LLMs, speeds that up with speculative decoding, and shows for
+//! every token how it was verified.
 //!
-//! The modules are arranged in floors; a module uses only modules on floors below its own.
+//! A module may use only modules on floors below its own:
 //!
-//! | floor | modules | contents |
+//! | floor | modules | own |
 //! |---|---|---|
-//! | 6 | [`cli`], [`tui`] | the command line; the terminal studio |
-//! | 5 | [`client`], [`present`], [`train`] | one way to use the engine; one way to show results; training of draft heads |
+//! | 6 | [`cli`], [`tui`] | the faces: arguments and plain text; the terminal studio |
+//! | 5 | [`client`], [`present`], [`train`] | the one way to use an engine; the one way to present a run; training of draft heads |
 //! | 4 | [`engine`] | the thread that owns device, models and caches |
-//! | 3 | [`speculate`] | how tokens are drafted, verified and accepted; methods as data |
-//! | 2 | [`model`], [`video`], [`scenes`] | checkpoints and forward passes; files to frames; synthetic clips with known facts |
-//! | 1 | [`record`], [`chart`] | verdicts, steps, statistics, events and their only fold; charts |
+//! | 3 | [`speculate`] | drafting, verifying and accepting tokens; methods as data |
+//! | 2 | [`model`], [`video`], [`scenes`] | checkpoints and forward passes; files to frames; the synthetic demo world |
+//! | 1 | [`record`] | what happened, as data: verdicts, steps, statistics, events, and their fold |
 //!
-//! [`assets`] holds the embedded demo and presets.
+//! [`chart`] (plots) and [`assets`] (the embedded demo) are leaves beside the floors. `docs/architecture.md` explains more.
 
 pub mod assets;
 pub mod chart;

@@ -90,9 +90,9 @@ fn work_that_panics_is_told_and_the_studio_goes_on() {
     t.wait("cross.mp4");
     t.wait("● ready");
     t.keys("L");
-    t.wait("Length of a piece");
+    t.wait("Segment length");
     t.keys("\u{15}2\r");
-    t.wait("that went wrong inside specreel; the log says more");
+    t.wait("internal error: a background task panicked");
     assert!(t.is_taken());
     // It still does what it is told.
     t.keys("?");

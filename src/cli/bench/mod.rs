@@ -22,7 +22,7 @@ pub use args::BenchArgs;
 
 use self::{
     args::Suite,
-    clips::Workshop,
+    clips::ClipRenderer,
     output::{Lines, ResultFile},
     plan::{BASELINE, Plan},
     report::Report,
@@ -68,7 +68,7 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     let client = Client::start()?;
     let (interrupt, remote) = (Interrupt::default(), client.remote());
     interrupt.listen(move || remote.cancel_current())?;
-    let mut clips = Workshop::open()?;
+    let mut clips = ClipRenderer::open()?;
     let mut runs = Runs::new(client, interrupt, base);
     let mut report =
         Report { lines, svg, seeds, common: plan.common, systems: plan.systems, trials: Vec::new() };

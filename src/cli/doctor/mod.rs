@@ -86,8 +86,8 @@ fn table(findings: &[Finding], colored: bool) -> String {
         }
         let (word, sgr) = match f.state {
             State::Good => ("ok  ", "32"),
-            State::Warn => ("note", "33"),
-            State::Bad => ("BAD ", "1;31"),
+            State::Warn => ("warn", "33"),
+            State::Bad => ("FAIL", "1;31"),
         };
         let word = if colored { format!("\x1b[{sgr}m{word}\x1b[0m") } else { word.to_owned() };
         out += &format!("  {word}  {:width$}  {}\n", f.name, color::plain(&f.found));
@@ -110,6 +110,6 @@ mod tests {
         ];
         let text = table(&findings, false);
         assert!(text.contains("\nBuild\n  ok    cpu   yes\n"), "{text}");
-        assert!(text.contains("  BAD   h264  no decoder\n") && text.contains("hint: install it"), "{text}");
+        assert!(text.contains("  FAIL  h264  no decoder\n") && text.contains("hint: install it"), "{text}");
     }
 }
