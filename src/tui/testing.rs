@@ -4,44 +4,18 @@ use std::sync::Arc;
 
 use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
 use crate::{
+    engine::RunRequest,
     record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict},
     speculate::Method,
     video::Frame,
 };
 
 pub(crate) fn methods() -> Vec<Method> {
-    let of = |text: &str| toml::from_str(text).unwrap();
-    vec![
-        of(r#"
-            name = "autoregressive"
-            about = "The target alone"
-            drafter = { kind = "none" }
-            context = { kind = "full" }
-            shape = { kind = "chain", length = 1 }
-            acceptance = { kind = "exact" }
-            schedule = { kind = "sequential" }"#),
-        of(r#"
-            name = "naive"
-            about = "A small model drafts, the target verifies"
-            drafter = { kind = "model" }
-            context = { kind = "full" }
-            shape = { kind = "chain", length = 5 }
-            acceptance = { kind = "exact" }
-            schedule = { kind = "sequential" }"#),
-        of(r#"
-            name = "lvspec"
-            about = "Strict on visual tokens, loose on the rest"
-            paper = "See the Forest for the Trees, 2026"
-            drafter = { kind = "model" }
-            context = { kind = "uniform", keep = 0.1 }
-            shape = { kind = "chain", length = 10 }
-            acceptance = { kind = "visual", lambda = 0.7, top_n = 10, shift_tolerant = true }
-            schedule = { kind = "sequential" }"#),
-    ]
+    ["autoregressive", "naive", "lvspec"].map(|name| Method::preset(name).unwrap()).to_vec()
 }
 
 pub(crate) fn lossless(method: &Method) -> bool {
-    method.name != "lvspec"
+    method.lossless()
 }
 
 pub(crate) fn config() -> StudioConfig {
@@ -169,4 +143,14 @@ pub(crate) fn done(run: u64, reason: StopReason, text: &str) -> Msg {
     let stats = Stats { emitted: 3, steps: 1, tokens_per_second: 50.0, ..Stats::default() };
     let kind = EventKind::Done { reason, text: text.into(), ids: vec![], stats: Box::new(stats) };
     Msg::Engine(Event::new(run, kind))
+}
+
+/// The notice in the status line.
+pub(crate) fn notice(studio: &mut Studio) -> String {
+    studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
+}
+
+/// The request for a run among these effects.
+pub(crate) fn run_of(effects: &[Effect]) -> Option<&RunRequest> {
+    effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(&**request) } else { None })
 }

@@ -4,7 +4,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specreel::{
     record::{EventKind, Failure, FailureClass, Stage, StopReason},
-    tui::{Effect, Found, Key, KeyCode, Msg, Studio, picture},
+    tui::{Effect, Key, KeyCode, Msg, Studio, VideoFile, picture},
 };
 
 use crate::script::{
@@ -455,7 +455,7 @@ fn anything(rng: &mut impl Rng, last_run: u64) -> Msg {
         7 => Msg::Paste(["/v/new.mp4", "a\nb\tc", "", "日本語\u{202e}"][rng.random_range(0..4)].into()),
         8 => Msg::Scanned {
             folder: "/v".into(),
-            found: Ok(vec![Found {
+            found: Ok(vec![VideoFile {
                 path: format!("/v/{}.mp4", rng.random_range(0..99)).into(),
                 bytes: None,
                 modified: None,
