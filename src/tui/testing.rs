@@ -1,4 +1,4 @@
-//! What the studio's unit tests share: methods, clips, a studio, an engine's words.
+//! Shared parts of the studio's unit tests: methods, clips, studios, events.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) fn config() -> StudioConfig {
     }
 }
 
-/// A studio of 100 × 30 whose engine still loads.
+/// A studio of 100 × 30 whose models still load.
 pub(crate) fn studio() -> Studio {
     let (mut studio, effects) = Studio::new(&config()).unwrap();
     assert!(effects.is_empty());
@@ -58,7 +58,7 @@ pub(crate) fn with_pictures(columns: u16, rows: u16) -> Studio {
     studio
 }
 
-/// A studio whose engine is ready.
+/// A studio whose models are loaded.
 pub(crate) fn ready() -> Studio {
     let mut studio = studio();
     studio.handle(ready_event());
@@ -76,13 +76,13 @@ pub(crate) fn ready_event() -> Msg {
     Msg::Engine(Event::new(0, kind))
 }
 
-/// A frame of so many pixels whose colours tell where they are.
+/// A frame whose colors encode the position of its pixels.
 pub(crate) fn frame(seconds: f64, width: u32, height: u32) -> Arc<Frame> {
     let rgb = (0..width * height).flat_map(|i| [(i % width) as u8, (i / width) as u8, 200]).collect();
     Arc::new(Frame { index: 0, timestamp_s: seconds, width, height, rgb })
 }
 
-/// Press keys as key maps write them, separated by blanks.
+/// Press keys as key maps write them, separated by spaces.
 pub(crate) fn press(studio: &mut Studio, keys: &str) -> Vec<Effect> {
     keys.split(' ')
         .flat_map(|k| studio.handle(Msg::Key(Key::parse(k).unwrap_or_else(|| panic!("{k} is no key")))))
