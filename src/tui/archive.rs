@@ -138,8 +138,8 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
     while reader.by_ref().take(MAX_LAST).read_until(b'\n', &mut line)? > 0 {
         // Inside a text the quotes would be escaped.
         let head = String::from_utf8_lossy(&line[..line.len().min(MAX_HEAD)]);
-        let is_wanted = |event: &&str| head.contains(&format!("\"event\":\"{event}\""));
-        if ["started", "done", "failed"].iter().any(|event| is_wanted(event))
+        let is_wanted = |event: &str| head.contains(&format!("\"event\":\"{event}\""));
+        if ["started", "done", "failed"].into_iter().any(is_wanted)
             && let Ok(line) = serde_json::from_slice(&line)
         {
             fold(&mut logs, line);

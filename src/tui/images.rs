@@ -2,26 +2,7 @@
 
 use super::{ColorDepth, question::Answers};
 
-/// A way to draw pictures.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema, clap::ValueEnum,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum ImageProtocol {
-    /// The best one that the terminal is known to support
-    #[default]
-    Auto,
-    /// kitty, Ghostty
-    Kitty,
-    /// iTerm2, WezTerm, and others with its protocol
-    Iterm2,
-    /// Sixels
-    Sixel,
-    /// Two pixels per character, in true color or 256 colors
-    Halfblocks,
-    /// No pictures
-    None,
-}
+pub use crate::client::ImageProtocol;
 
 /// Terminals with kitty's protocol and its Unicode placeholders, which others lack.
 const KITTY: [&str; 2] = ["kitty", "ghostty"];

@@ -164,8 +164,8 @@ fn what_cannot_be_compared_is_refused_before_any_model_is_read() {
     program.file("bad.toml", "name = \"bad\"\n");
     std::fs::create_dir(program.home().join("m")).unwrap();
     for (args, code, part) in [
-        (&["--methods", ""][..], 2, "error: --methods \"\" has an empty name\nhint: "),
-        (&["--methods", "naive,,fly"], 2, "error: --methods \"naive,,fly\" has an empty name\nhint: "),
+        (&["--methods", ""][..], 2, "error: --methods \"\" contains an empty name\nhint: "),
+        (&["--methods", "naive,,fly"], 2, "error: --methods \"naive,,fly\" contains an empty name\nhint: "),
         (&["--methods", "naive,lvspce"], 2, "error: unknown method `lvspce`\nhint: did you mean `lvspec`?"),
         (&["--methods", "bad.toml"], 3, "error: method file bad.toml: `drafter` is missing\n"),
         (

@@ -75,7 +75,7 @@ fn the_terminal_is_given_back_before_the_words() {
     assert_eq!(t.exit_code(), 1);
     t.check_restored();
     let screen = t.text();
-    assert!(screen.contains("error: specreel broke off: the port fell off"), "{screen}");
+    assert!(screen.contains("error: internal error: the port fell off"), "{screen}");
     assert!(screen.contains("hint: this is a bug in specreel"), "{screen}");
     // Its place is for the log, and stderr did not say it twice.
     assert!(!screen.contains("panicked at"), "{screen}");

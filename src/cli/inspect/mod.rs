@@ -1,4 +1,4 @@
-//! `specreel inspect`: what the drafter sees of a clip, as a picture, as text or as JSON.
+//! `specreel inspect`: the visual tokens that the drafter sees, as a picture, as text or as JSON.
 //!
 //! A run is followed (`watch`) until its `prompt` event says which visual tokens the drafter sees and the scores of all
 //! (`drafter_view`, `summary`). Text is `text` and `map`. For the picture, the frames are decoded once more (`stills`);
