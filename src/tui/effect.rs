@@ -6,7 +6,7 @@ use super::{
     ClipFacts, Key, Mouse,
     archive::SessionEntry,
     complete::Completion,
-    model::{frame_strips::FrameRequest, library::Found},
+    model::{frame_strips::FrameRequest, library::VideoFile},
 };
 use crate::{
     engine::RunRequest,
@@ -35,16 +35,16 @@ pub enum Msg {
         /// The directory.
         folder: PathBuf,
         /// Its videos in order, or why it cannot be read.
-        found: Result<Vec<Found>, String>,
+        found: Result<Vec<VideoFile>, String>,
         /// A notice about it.
         note: Option<String>,
     },
     /// A path was opened: the file, or why it cannot be.
-    Opened(Result<Found, String>),
+    Opened(Result<VideoFile, String>),
     /// The completion of a typed path, or why there is none.
     Completed(Result<Completion, String>),
     /// The recent files, or why their list cannot be read.
-    Recent(Result<Vec<Found>, String>),
+    Recent(Result<Vec<VideoFile>, String>),
     /// Background work failed.
     Trouble(String),
     /// A clip was probed.

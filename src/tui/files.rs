@@ -6,13 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Msg, model::library::Found, scan::scan, text};
+use super::{Msg, model::library::VideoFile, scan::scan, text};
 use crate::speculate::Method;
 
 /// Size and time of a file; none if there is no such file.
-pub(crate) fn found(path: &Path) -> Option<Found> {
+pub(crate) fn found(path: &Path) -> Option<VideoFile> {
     let facts = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-    Some(Found { path: path.into(), bytes: Some(facts.len()), modified: facts.modified().ok() })
+    Some(VideoFile { path: path.into(), bytes: Some(facts.len()), modified: facts.modified().ok() })
 }
 
 /// Open a typed or pasted path: a video, or a directory of videos.

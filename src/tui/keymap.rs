@@ -16,57 +16,44 @@ pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");
 /// What to write as a key.
 const KEYS: &str = "write keys such as \"q\", \"ctrl-q\", \"alt-enter\", \"shift-tab\", \"f1\"";
 
-/// Where a key is pressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KeyContext {
-    /// Any pane.
-    Everywhere,
-    /// The library.
-    Library,
-    /// The prompt.
-    Prompt,
-    /// The preview of the selected clip.
-    Preview,
-    /// The caption and the meters.
-    Reading,
-    /// The token inspector.
-    Inspector,
-    /// The caption and the meters during a replay.
-    Player,
-    /// The method editor.
-    Edit,
-    /// The selection of methods to compare.
-    Pick,
-    /// The comparison.
-    Compare,
-    /// The saved runs.
-    Sessions,
-    /// The confirmation of a deletion.
-    Confirm,
-    /// The method picker, the preset prompts and the export formats.
-    List,
-    /// A line of text: a filter, a path, a search.
-    Entry,
+macro_rules! contexts {
+    ($($variant:ident $name:literal $title:literal;)*) => {
+        /// Where a key is pressed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum KeyContext {
+            $(#[doc = $title] $variant,)*
+        }
+
+        impl KeyContext {
+            /// All contexts with their names in key maps, in the order of the help page.
+            const ALL: &'static [(KeyContext, &'static str)] = &[$((KeyContext::$variant, $name)),*];
+
+            /// The heading on the help page.
+            pub(crate) fn title(self) -> &'static str {
+                match self { $(KeyContext::$variant => $title,)* }
+            }
+        }
+    };
+}
+
+contexts! {
+    Everywhere "everywhere" "Everywhere";
+    Library "library" "Library";
+    Preview "preview" "Preview";
+    Prompt "prompt" "Prompt";
+    Reading "reading" "Caption and meters";
+    Inspector "inspector" "Inspector";
+    Player "player" "Replay";
+    Edit "edit" "Method editor";
+    Pick "pick" "Methods to compare";
+    Compare "compare" "Comparison";
+    Sessions "sessions" "Saved runs";
+    Confirm "confirm" "Confirmation";
+    List "list" "Lists";
+    Entry "entry" "Text input";
 }
 
 impl KeyContext {
-    const ALL: [(KeyContext, &'static str); 14] = [
-        (KeyContext::Everywhere, "everywhere"),
-        (KeyContext::Library, "library"),
-        (KeyContext::Preview, "preview"),
-        (KeyContext::Prompt, "prompt"),
-        (KeyContext::Reading, "reading"),
-        (KeyContext::Inspector, "inspector"),
-        (KeyContext::Player, "player"),
-        (KeyContext::Edit, "edit"),
-        (KeyContext::Pick, "pick"),
-        (KeyContext::Compare, "compare"),
-        (KeyContext::Sessions, "sessions"),
-        (KeyContext::Confirm, "confirm"),
-        (KeyContext::List, "list"),
-        (KeyContext::Entry, "entry"),
-    ];
-
     fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, n)| *n == name).map(|(context, _)| *context)
     }
@@ -108,26 +95,6 @@ impl KeyContext {
     fn is_typing(self) -> bool {
         matches!(self, KeyContext::Prompt | KeyContext::Entry)
     }
-
-    /// The heading on the help page.
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            KeyContext::Everywhere => "Everywhere",
-            KeyContext::Library => "Library",
-            KeyContext::Preview => "Preview",
-            KeyContext::Prompt => "Prompt",
-            KeyContext::Reading => "Caption and meters",
-            KeyContext::Inspector => "Inspector",
-            KeyContext::Player => "Replay",
-            KeyContext::Edit => "Method editor",
-            KeyContext::Pick => "Methods to compare",
-            KeyContext::Compare => "Comparison",
-            KeyContext::Sessions => "Saved runs",
-            KeyContext::Confirm => "Confirmation",
-            KeyContext::List => "Lists",
-            KeyContext::Entry => "Text input",
-        }
-    }
 }
 
 /// An action with its keys.
@@ -159,13 +126,13 @@ impl Keymap {
             (action.name().to_owned(), keys)
         };
         let actions: serde_json::Map<_, _> = Action::ALL.iter().map(action).collect();
-        let section = |(context, name): (KeyContext, &str)| {
+        let section = |(context, name): &(KeyContext, &str)| {
             let section = json!({
                 "description": context.title(), "type": "object", "properties": actions, "additionalProperties": false
             });
-            (name.to_owned(), section)
+            ((*name).to_owned(), section)
         };
-        let sections: serde_json::Map<_, _> = KeyContext::ALL.into_iter().map(section).collect();
+        let sections: serde_json::Map<_, _> = KeyContext::ALL.iter().map(section).collect();
         json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "Key map of specreel",
@@ -206,7 +173,11 @@ impl Keymap {
                 StudioError::invalid(source, section.span(), section.as_ref().clone(), problem, hint)
             };
             let Some(context) = KeyContext::named(section.as_ref()) else {
-                let known = KeyContext::ALL.map(|(_, name)| format!("[{name}]")).join(", ");
+                let known = KeyContext::ALL
+                    .iter()
+                    .map(|(_, name)| format!("[{name}]"))
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 return Err(wrong("no such section", format!("expected one of: {known}")));
             };
             let DeValue::Table(actions) = actions.get_ref() else {
@@ -281,7 +252,7 @@ impl Keymap {
             let lines = Action::ALL.iter().map(|a| (*a, keys(*a)));
             lines.filter(|(_, keys)| !keys.is_empty()).collect::<Vec<_>>()
         };
-        KeyContext::ALL.into_iter().map(|(context, _)| (context, page(context))).collect()
+        KeyContext::ALL.iter().map(|(context, _)| (*context, page(*context))).collect()
     }
 }
 

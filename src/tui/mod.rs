@@ -58,7 +58,7 @@ pub use images::ImageProtocol;
 pub use inline::Inline;
 pub use key::{Key, KeyCode};
 pub use keymap::{DEFAULT_KEYMAP, KeyContext, Keymap};
-pub use model::{frame_strips::FrameRequest, library::Found};
+pub use model::{frame_strips::FrameRequest, library::VideoFile};
 pub use mouse::{Mouse, MouseKind};
 pub use studio::Studio;
 pub use theme::{ColorDepth, Theme};

@@ -246,7 +246,7 @@ mod tests {
         let job = painter.job().unwrap();
         painter.take_in(job.run());
         let shown = first(&mut painter, slot(&frames[0]));
-        // Two are wished for while one is made: the newest is made, the other never.
+        // Two are requested while one is encoded: only the newest is encoded.
         assert_eq!(first(&mut painter, slot(&frames[1])), shown);
         assert_eq!(first(&mut painter, slot(&frames[2])), shown);
         let job = painter.job().unwrap();

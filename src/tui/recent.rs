@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     files,
-    model::library::{Found, is_video},
+    model::library::{VideoFile, is_video},
 };
 
 /// More files than this are not remembered.
@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// The list exists but cannot be read.
-pub(crate) fn load(list: &Path) -> Result<Vec<Found>, String> {
+pub(crate) fn load(list: &Path) -> Result<Vec<VideoFile>, String> {
     Ok(read(list)?.iter().filter(|p| is_video(p)).filter_map(|p| files::found(p)).collect())
 }
 

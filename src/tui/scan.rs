@@ -9,7 +9,7 @@ use ignore::{DirEntry, WalkBuilder};
 
 use super::{
     Msg, files,
-    model::library::{Found, is_video},
+    model::library::{VideoFile, is_video},
     text,
 };
 
@@ -21,7 +21,7 @@ const MAX_LOOKED: usize = 20_000;
 /// The result of a scan.
 #[derive(Debug, Default)]
 struct Walked {
-    found: Vec<Found>,
+    found: Vec<VideoFile>,
     /// Entries that could not be read.
     unreadable: usize,
     /// There are more entries than are scanned.
@@ -83,7 +83,7 @@ fn walk(folder: &Path, obey: bool, most: usize) -> Walked {
     walked
 }
 
-fn video(entry: &DirEntry) -> Option<Found> {
+fn video(entry: &DirEntry) -> Option<VideoFile> {
     let is_folder = entry.file_type().is_none_or(|t| t.is_dir());
     files::found(entry.path()).filter(|_| !is_folder && is_video(entry.path()))
 }
@@ -107,7 +107,7 @@ mod tests {
         dir
     }
 
-    fn names(dir: &Path, found: &[Found]) -> Vec<String> {
+    fn names(dir: &Path, found: &[VideoFile]) -> Vec<String> {
         found.iter().map(|f| f.path.strip_prefix(dir).unwrap().to_string_lossy().into_owned()).collect()
     }
 

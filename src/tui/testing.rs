@@ -1,47 +1,21 @@
-//! What the studio's unit tests share: methods, clips, a studio, an engine's words.
+//! Shared parts of the studio's unit tests: methods, clips, studios, events.
 
 use std::sync::Arc;
 
 use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
 use crate::{
+    engine::RunRequest,
     record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict},
     speculate::Method,
     video::Frame,
 };
 
 pub(crate) fn methods() -> Vec<Method> {
-    let of = |text: &str| toml::from_str(text).unwrap();
-    vec![
-        of(r#"
-            name = "autoregressive"
-            about = "The target alone"
-            drafter = { kind = "none" }
-            context = { kind = "full" }
-            shape = { kind = "chain", length = 1 }
-            acceptance = { kind = "exact" }
-            schedule = { kind = "sequential" }"#),
-        of(r#"
-            name = "naive"
-            about = "A small model drafts, the target verifies"
-            drafter = { kind = "model" }
-            context = { kind = "full" }
-            shape = { kind = "chain", length = 5 }
-            acceptance = { kind = "exact" }
-            schedule = { kind = "sequential" }"#),
-        of(r#"
-            name = "lvspec"
-            about = "Strict on visual tokens, loose on the rest"
-            paper = "See the Forest for the Trees, 2026"
-            drafter = { kind = "model" }
-            context = { kind = "uniform", keep = 0.1 }
-            shape = { kind = "chain", length = 10 }
-            acceptance = { kind = "visual", lambda = 0.7, top_n = 10, shift_tolerant = true }
-            schedule = { kind = "sequential" }"#),
-    ]
+    ["autoregressive", "naive", "lvspec"].map(|name| Method::preset(name).unwrap()).to_vec()
 }
 
 pub(crate) fn lossless(method: &Method) -> bool {
-    method.name != "lvspec"
+    method.lossless()
 }
 
 pub(crate) fn config() -> StudioConfig {
@@ -63,7 +37,7 @@ pub(crate) fn config() -> StudioConfig {
     }
 }
 
-/// A studio of 100 × 30 whose engine still loads.
+/// A studio of 100 × 30 whose models still load.
 pub(crate) fn studio() -> Studio {
     let (mut studio, effects) = Studio::new(&config()).unwrap();
     assert!(effects.is_empty());
@@ -84,7 +58,7 @@ pub(crate) fn with_pictures(columns: u16, rows: u16) -> Studio {
     studio
 }
 
-/// A studio whose engine is ready.
+/// A studio whose models are loaded.
 pub(crate) fn ready() -> Studio {
     let mut studio = studio();
     studio.handle(ready_event());
@@ -102,13 +76,13 @@ pub(crate) fn ready_event() -> Msg {
     Msg::Engine(Event::new(0, kind))
 }
 
-/// A frame of so many pixels whose colours tell where they are.
+/// A frame whose colors encode the position of its pixels.
 pub(crate) fn frame(seconds: f64, width: u32, height: u32) -> Arc<Frame> {
     let rgb = (0..width * height).flat_map(|i| [(i % width) as u8, (i / width) as u8, 200]).collect();
     Arc::new(Frame { index: 0, timestamp_s: seconds, width, height, rgb })
 }
 
-/// Press keys as key maps write them, separated by blanks.
+/// Press keys as key maps write them, separated by spaces.
 pub(crate) fn press(studio: &mut Studio, keys: &str) -> Vec<Effect> {
     keys.split(' ')
         .flat_map(|k| studio.handle(Msg::Key(Key::parse(k).unwrap_or_else(|| panic!("{k} is no key")))))
@@ -169,4 +143,14 @@ pub(crate) fn done(run: u64, reason: StopReason, text: &str) -> Msg {
     let stats = Stats { emitted: 3, steps: 1, tokens_per_second: 50.0, ..Stats::default() };
     let kind = EventKind::Done { reason, text: text.into(), ids: vec![], stats: Box::new(stats) };
     Msg::Engine(Event::new(run, kind))
+}
+
+/// The notice in the status line.
+pub(crate) fn notice(studio: &mut Studio) -> String {
+    studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
+}
+
+/// The request for a run among these effects.
+pub(crate) fn run_of(effects: &[Effect]) -> Option<&RunRequest> {
+    effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(&**request) } else { None })
 }

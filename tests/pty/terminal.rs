@@ -112,7 +112,7 @@ impl Terminal {
                     drop(writes.1.wait_while(seen, |seen| seen.stopped));
                 }
                 let n = reader.read(&mut bytes).unwrap_or(0);
-                // Poisoned: the test has failed and nobody looks any more.
+                // Poisoned: the test has failed.
                 let Ok(mut seen) = writes.0.lock() else { break };
                 seen.parser.process(&bytes[..n]);
                 // Every frame begins a synchronized update.

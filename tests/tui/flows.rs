@@ -4,7 +4,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specreel::{
     record::{EventKind, Failure, FailureClass, Stage, StopReason},
-    tui::{Effect, Found, Key, KeyCode, Msg, Studio, picture},
+    tui::{Effect, Key, KeyCode, Msg, Studio, VideoFile, picture},
 };
 
 use crate::script::{
@@ -201,9 +201,9 @@ fn methods_side_by_side() {
     // The target alone and the chosen method are picked; naive comes with them.
     press(&mut studio, "c g down space");
     compared(&mut studio);
-    sees(&studio, &["● autoregressive", "● naive", "1.00x", "identical", "lvspec"]);
+    sees(&studio, &["●  autoregressive", "●  naive", "1.00x", "identical", "lvspec"]);
     finish_compared(&mut studio);
-    sees(&studio, &["● lvspec", "token 17"]);
+    sees(&studio, &["●  lvspec", "token 17"]);
     // Word by word.
     press(&mut studio, "down");
     sees(&studio, &["identical to the autoregressive caption"]);
@@ -307,7 +307,7 @@ fn a_method_of_ones_own() {
     press(&mut studio, "s");
     sees(&studio, "my-lvspec");
     press(&mut studio, "/ enter");
-    sees(&studio, "a name has letters");
+    sees(&studio, "a name consists of letters");
     let effects = press(&mut studio, "backspace 2 enter");
     let Some(Effect::SaveMethod(file, method)) = effects.first() else { panic!("{effects:?}") };
     assert_eq!(file, std::path::Path::new("/config/methods/my-lvspec2.toml"));
@@ -455,7 +455,7 @@ fn anything(rng: &mut impl Rng, last_run: u64) -> Msg {
         7 => Msg::Paste(["/v/new.mp4", "a\nb\tc", "", "日本語\u{202e}"][rng.random_range(0..4)].into()),
         8 => Msg::Scanned {
             folder: "/v".into(),
-            found: Ok(vec![Found {
+            found: Ok(vec![VideoFile {
                 path: format!("/v/{}.mp4", rng.random_range(0..99)).into(),
                 bytes: None,
                 modified: None,

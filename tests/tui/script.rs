@@ -13,8 +13,8 @@ use specreel::{
     scenes::{Scene, render},
     speculate::Method,
     tui::{
-        Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Found, Key, Msg, SessionEntry, Studio,
-        StudioConfig,
+        Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Key, Msg, SessionEntry, Studio, StudioConfig,
+        VideoFile,
     },
     video::Frame,
 };
@@ -58,8 +58,11 @@ pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
     let (mut studio, _) = Studio::new(&config(theme)).unwrap();
     studio.handle(Msg::Resize(columns, rows));
     let path = |name: &str| PathBuf::from(format!("/videos/scenes/{name}.mp4"));
-    let found =
-        TITLES.iter().map(|(name, _, bytes)| Found { path: path(name), bytes: Some(*bytes), modified: None });
+    let found = TITLES.iter().map(|(name, _, bytes)| VideoFile {
+        path: path(name),
+        bytes: Some(*bytes),
+        modified: None,
+    });
     studio.handle(Msg::Scanned { folder: "/videos/scenes".into(), found: Ok(found.collect()), note: None });
     let mut known = |path: &Path, seconds| {
         let facts = ClipFacts { seconds: Some(seconds), size: Some((128, 128)), ..ClipFacts::default() };

@@ -5,12 +5,9 @@ use std::{
     time::SystemTime,
 };
 
-use nucleo_matcher::{
-    Config, Matcher, Utf32Str,
-    pattern::{CaseMatching, Normalization, Pattern},
-};
+use nucleo_matcher::Config;
 
-use super::order::Sort;
+use super::{order::Sort, search::fuzzy};
 use crate::tui::{ClipFacts, text};
 
 /// File extensions of videos, lower case.
@@ -18,7 +15,7 @@ pub(crate) const VIDEO_EXTENSIONS: [&str; 6] = ["mp4", "mkv", "mov", "webm", "av
 
 /// A video file that was found or opened.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct VideoFile {
     /// The file.
     pub path: PathBuf,
     /// Its size in bytes.
@@ -99,13 +96,13 @@ impl Library {
 
     /// Add a clip under a title; an entry of the same file stays as it is.
     pub fn add_clip(&mut self, title: &str, path: &Path) {
-        let file = Found { path: path.into(), bytes: None, modified: None };
+        let file = VideoFile { path: path.into(), bytes: None, modified: None };
         self.add(Kind::Clip, title, "", &file);
         self.refresh();
     }
 
     /// Add the recent files.
-    pub fn add_recent(&mut self, found: &[Found]) {
+    pub fn add_recent(&mut self, found: &[VideoFile]) {
         for file in found {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             let parent = file.path.parent().unwrap_or(Path::new("")).to_string_lossy();
@@ -120,7 +117,7 @@ impl Library {
     }
 
     /// Add the videos of a directory.
-    pub fn add_folder(&mut self, folder: &Path, found: Vec<Found>) {
+    pub fn add_folder(&mut self, folder: &Path, found: Vec<VideoFile>) {
         for file in found {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             let parent = file.path.parent().unwrap_or(folder);
@@ -133,7 +130,7 @@ impl Library {
     }
 
     /// Add a file that was opened by its path, and select it.
-    pub fn open(&mut self, file: &Found) {
+    pub fn open(&mut self, file: &VideoFile) {
         let name = file.path.file_name().unwrap_or_default().to_string_lossy();
         let parent = file.path.parent().unwrap_or(Path::new("")).to_string_lossy();
         self.add(Kind::File, &name, &parent, file);
@@ -148,9 +145,9 @@ impl Library {
         }
     }
 
-    fn add(&mut self, kind: Kind, title: &str, place: &str, file: &Found) {
+    fn add(&mut self, kind: Kind, title: &str, place: &str, file: &VideoFile) {
         if !self.entries.iter().any(|e| e.path == file.path) {
-            let Found { path, bytes, modified } = file.clone();
+            let VideoFile { path, bytes, modified } = file.clone();
             let (title, place) = (text::clean_line(title), text::clean_line(place));
             self.entries.push(Entry { title, place, path, kind, bytes, modified, facts: None });
         }
@@ -183,20 +180,9 @@ impl Library {
         self.shown = (0..self.entries.len()).collect();
         self.shown.sort_by(|a, b| self.sort.compare(&self.entries[*a], &self.entries[*b]));
         if !self.filter.is_empty() {
-            let pattern = Pattern::parse(&self.filter, CaseMatching::Smart, Normalization::Smart);
-            let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
-            let mut buffer = Vec::new();
-            let mut scored: Vec<(u32, usize)> = Vec::new();
-            for (at, i) in self.shown.iter().enumerate() {
-                let entry = &self.entries[*i];
-                let line = format!("{}/{}", entry.place, entry.title);
-                if let Some(score) = pattern.score(Utf32Str::new(&line, &mut buffer), &mut matcher) {
-                    scored.push((score, at));
-                }
-            }
-            // With a filter, the best match is first.
-            scored.sort_by_key(|(score, at)| (std::cmp::Reverse(*score), *at));
-            self.shown = scored.into_iter().map(|(_, at)| self.shown[at]).collect();
+            let text = |i: &usize| format!("{}/{}", self.entries[*i].place, self.entries[*i].title);
+            let shown = std::mem::take(&mut self.shown).into_iter();
+            self.shown = fuzzy(&self.filter, Config::DEFAULT.match_paths(), shown, text);
         }
         self.cursor = self.cursor.min(self.shown.len().saturating_sub(1));
         if let Some(path) = selected {
@@ -228,13 +214,13 @@ mod tests {
     fn library() -> Library {
         let mut library = Library::default();
         library.add_clip("Red ball", Path::new("/d/0.mp4"));
-        let file = |p: &str| Found { path: p.into(), bytes: Some(p.len() as u64), modified: None };
+        let file = |p: &str| VideoFile { path: p.into(), bytes: Some(p.len() as u64), modified: None };
         library.add_folder(Path::new("/v"), vec![file("/v/birds.mp4"), file("/v/sea/waves.mkv")]);
         library
     }
 
-    fn found(path: &str) -> Found {
-        Found { path: path.into(), bytes: None, modified: None }
+    fn found(path: &str) -> VideoFile {
+        VideoFile { path: path.into(), bytes: None, modified: None }
     }
 
     fn titles(library: &Library) -> Vec<&str> {

@@ -58,3 +58,19 @@ pub(crate) enum Overlay {
     /// Typing the name under which to save the method.
     SaveMethod(String),
 }
+
+impl Overlay {
+    /// The cursor of its list, or the first line of the help page.
+    pub fn cursor(&mut self) -> Option<&mut usize> {
+        match self {
+            Overlay::Methods(at)
+            | Overlay::Presets(at)
+            | Overlay::Pick(at)
+            | Overlay::Edit(at)
+            | Overlay::Export(at)
+            | Overlay::Help { top: at, .. }
+            | Overlay::History { cursor: at, .. } => Some(at),
+            _ => None,
+        }
+    }
+}

@@ -1,12 +1,10 @@
 //! The prompt: a text editor with a history.
 
-use nucleo_matcher::{
-    Config, Matcher, Utf32Str,
-    pattern::{CaseMatching, Normalization, Pattern},
-};
+use nucleo_matcher::Config;
 use ratatui::style::{Modifier, Style};
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 
+use super::search::fuzzy;
 use crate::tui::{Key, KeyCode, text};
 
 /// Longer prompts are truncated: no model reads more, and a large paste must not hang the studio.
@@ -63,15 +61,7 @@ impl Prompt {
         if query.trim().is_empty() {
             return newest.collect();
         }
-        let pattern = Pattern::parse(query, CaseMatching::Smart, Normalization::Smart);
-        let mut matcher = Matcher::new(Config::DEFAULT);
-        let mut buffer = Vec::new();
-        let mut scored: Vec<(u32, &str)> = newest
-            .filter_map(|p| Some((pattern.score(Utf32Str::new(p, &mut buffer), &mut matcher)?, p)))
-            .collect();
-        // Equal matches stay newest first.
-        scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-        scored.into_iter().map(|(_, p)| p).collect()
+        fuzzy(query, Config::DEFAULT, newest, |prompt| (*prompt).to_owned())
     }
 
     /// The prompt, trimmed.

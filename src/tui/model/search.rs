@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 
+use nucleo_matcher::{
+    Config, Matcher, Utf32Str,
+    pattern::{CaseMatching, Normalization, Pattern},
+};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// The search in the caption.
@@ -42,6 +46,22 @@ pub(crate) fn matches(text: &str, query: &str) -> Vec<Range<usize>> {
         }
     }
     found
+}
+
+/// The items whose text matches a query by its letters in order, best first; of equal matches the earlier first.
+pub(crate) fn fuzzy<T>(
+    query: &str,
+    config: Config,
+    items: impl Iterator<Item = T>,
+    text: impl Fn(&T) -> String,
+) -> Vec<T> {
+    let pattern = Pattern::parse(query, CaseMatching::Smart, Normalization::Smart);
+    let (mut matcher, mut buffer) = (Matcher::new(config), Vec::new());
+    let score =
+        |item: T| Some((pattern.score(Utf32Str::new(&text(&item), &mut buffer), &mut matcher)?, item));
+    let mut scored: Vec<(u32, T)> = items.filter_map(score).collect();
+    scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    scored.into_iter().map(|(_, item)| item).collect()
 }
 
 #[cfg(test)]

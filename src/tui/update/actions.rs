@@ -226,72 +226,58 @@ impl Move {
 
 fn step(model: &mut Model, go: Move) {
     let page = usize::from(model.size.1 / 2).max(1);
-    let n_methods = model.methods.presets.len();
-    let n_presets = model.presets.len();
-    let n_formats = export::formats(model).len();
-    let n_found = match &model.layer {
-        Some(Overlay::History { query, .. }) => model.prompt.found(query).len(),
-        _ => 0,
-    };
-    let n_rows = model.methods.current().map_or(0, |m| rows(m).len());
-    let help_lines = match &model.layer {
-        Some(Overlay::Help { query, .. }) => view::help::line_count(model, query),
-        _ => 0,
-    };
-    match &mut model.layer {
-        Some(Overlay::Methods(cursor)) => {
-            *cursor = go.apply(*cursor, n_methods, page);
+    let n = list_length(model);
+    if let Some(cursor) = model.layer.as_mut().and_then(Overlay::cursor) {
+        *cursor = go.apply(*cursor, n, page);
+        if matches!(model.layer, Some(Overlay::Methods(_))) {
             model.methods.knob = 0;
         }
-        Some(Overlay::Presets(cursor)) => *cursor = go.apply(*cursor, n_presets, page),
-        Some(Overlay::Help { top, .. }) => *top = go.apply(*top, help_lines, page),
-        Some(Overlay::Filter | Overlay::Preview) => {
+        return;
+    }
+    match (&model.layer, model.focus) {
+        (Some(Overlay::Filter | Overlay::Preview), _) | (None, Pane::Library) => {
             model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
         }
-        Some(
-            Overlay::Open { .. }
-            | Overlay::SaveMethod(_)
-            | Overlay::Ask(_)
-            | Overlay::Segments(_)
-            | Overlay::Value { .. },
-        ) => {}
-        Some(Overlay::Export(cursor)) => *cursor = go.apply(*cursor, n_formats, page),
-        Some(Overlay::History { cursor, .. }) => *cursor = go.apply(*cursor, n_found, page),
-        Some(Overlay::Search) => {
+        (Some(Overlay::Search), _) => {
             if let Move::By(by) = go {
                 search::step(model, by);
             }
         }
-        Some(Overlay::Edit(cursor)) => *cursor = go.apply(*cursor, n_rows, page),
-        Some(Overlay::Pick(cursor)) => *cursor = go.apply(*cursor, n_methods, page),
-        Some(Overlay::Compare) => {
+        (Some(Overlay::Compare), _) => {
             if let Some(comparison) = &mut model.comparison {
                 comparison.cursor = go.apply(comparison.cursor, comparison.lanes.len(), page);
             }
         }
-        Some(Overlay::Sessions | Overlay::SessionFilter) => {
-            let n = model.sessions.shown.len();
-            model.sessions.cursor = go.apply(model.sessions.cursor, n, page);
+        (Some(Overlay::Sessions | Overlay::SessionFilter), _) => {
+            model.sessions.cursor = go.apply(model.sessions.cursor, model.sessions.shown.len(), page);
         }
-        None => match model.focus {
-            Pane::Library => {
-                model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
-            }
-            Pane::Caption => {
-                let most = view::caption::overflow(model);
-                // Counted from the end, so that the stream can be followed.
-                let down = most.saturating_sub(model.caption_up.min(most));
-                model.caption_up = most - go.apply(down, most + 1, view::caption::page(model));
-            }
-            Pane::Meters => match go {
-                Move::By(d) if d < 0 => show_run(model, model.runs.shown.saturating_sub(1)),
-                Move::By(_) => show_run(model, model.runs.shown + 1),
-                Move::Pages(_) => {}
-                Move::Top => show_run(model, 0),
-                Move::Bottom => show_run(model, model.runs.all.len().saturating_sub(1)),
-            },
-            Pane::Prompt => {}
+        (None, Pane::Caption) => {
+            let most = view::caption::overflow(model);
+            // Counted from the end, so that the stream can be followed.
+            let down = most.saturating_sub(model.caption_up.min(most));
+            model.caption_up = most - go.apply(down, most + 1, view::caption::page(model));
+        }
+        (None, Pane::Meters) => match go {
+            Move::By(d) if d < 0 => show_run(model, model.runs.shown.saturating_sub(1)),
+            Move::By(_) => show_run(model, model.runs.shown + 1),
+            Move::Pages(_) => {}
+            Move::Top => show_run(model, 0),
+            Move::Bottom => show_run(model, model.runs.all.len().saturating_sub(1)),
         },
+        (Some(_), _) | (None, Pane::Prompt) => {}
+    }
+}
+
+/// The length of the list in a box, or of the help page.
+fn list_length(model: &Model) -> usize {
+    match &model.layer {
+        Some(Overlay::Methods(_) | Overlay::Pick(_)) => model.methods.presets.len(),
+        Some(Overlay::Presets(_)) => model.presets.len(),
+        Some(Overlay::Export(_)) => export::formats(model).len(),
+        Some(Overlay::Edit(_)) => model.methods.current().map_or(0, |m| rows(m).len()),
+        Some(Overlay::History { query, .. }) => model.prompt.found(query).len(),
+        Some(Overlay::Help { query, .. }) => view::help::line_count(model, query),
+        _ => 0,
     }
 }
 

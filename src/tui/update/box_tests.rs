@@ -4,15 +4,11 @@ use super::*;
 use crate::{
     record::{StopReason, Verdict},
     tui::{
-        ClipFacts, Completion, Found, Studio, StudioConfig,
+        ClipFacts, Completion, Studio, StudioConfig, VideoFile,
         model::{Overlay, run::Activity},
-        testing::{config, done, press, ready, ready_event, step, with_pictures},
+        testing::{config, done, notice, press, ready, ready_event, step, with_pictures},
     },
 };
-
-fn notice(studio: &mut Studio) -> String {
-    studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
-}
 
 fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
     let picture = studio.picture(columns, rows);
@@ -122,7 +118,7 @@ fn a_path_completes_and_stays_until_it_is_opened() {
     assert_eq!(line(&mut studio).0, "clipx");
     press(&mut studio, "backspace . m p 4");
     assert_eq!(press(&mut studio, "enter"), [Effect::Open("clip.mp4".into())]);
-    let file = Found { path: "/v/clip.mp4".into(), bytes: Some(7), modified: None };
+    let file = VideoFile { path: "/v/clip.mp4".into(), bytes: Some(7), modified: None };
     studio.handle(Msg::Opened(Ok(file)));
     assert_eq!(studio.model().layer, None);
 }
@@ -130,7 +126,7 @@ fn a_path_completes_and_stays_until_it_is_opened() {
 #[test]
 fn a_directory_that_is_opened_again_says_so() {
     let mut studio = ready();
-    let file = || Found { path: "/v/clip.mp4".into(), bytes: Some(7), modified: None };
+    let file = || VideoFile { path: "/v/clip.mp4".into(), bytes: Some(7), modified: None };
     for (n, words) in [(1, "1 new"), (2, "already in the library")] {
         press(&mut studio, "o / v enter");
         studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(vec![file()]), note: None });
@@ -151,7 +147,7 @@ fn a_file_that_is_not_a_video_is_shown_as_such_and_not_remembered() {
     studio.handle(ready_event());
     studio.handle(Msg::Resize(120, 40));
     let mut open = |path: &str, facts| {
-        let file = Found { path: path.into(), bytes: Some(7), modified: None };
+        let file = VideoFile { path: path.into(), bytes: Some(7), modified: None };
         assert_eq!(studio.handle(Msg::Opened(Ok(file))).first(), Some(&Effect::Probe(path.into())));
         studio.handle(Msg::Probed { path: path.into(), facts })
     };

@@ -20,11 +20,14 @@ mod sessions;
 use std::path::Path;
 
 use super::{
-    Effect, Key, KeyContext, Msg,
+    ClipFacts, Effect, Key, KeyContext, Msg, VideoFile,
     model::{EngineState, Model, Overlay, Pane, Tone, library, line::Caret},
     text, view,
 };
-use crate::record::{Failure, FailureClass};
+use crate::{
+    present::formats::plural,
+    record::{Failure, FailureClass},
+};
 
 /// A longer pasted text is not a path.
 const MAX_PATH_BYTES: usize = 4096;
@@ -33,161 +36,7 @@ const MAX_PATH_BYTES: usize = 4096;
 pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let before = model.library.selected().map(|e| e.path.clone());
     let layer = model.layer.as_ref().map(std::mem::discriminant);
-    let mut effects = match msg {
-        Msg::Key(key) => on_key(model, key),
-        Msg::Mouse(mouse) => {
-            model.notice = None;
-            mouse::on_mouse(model, mouse)
-        }
-        Msg::Paste(pasted) => on_paste(model, &pasted),
-        Msg::Resize(columns, rows) => {
-            let was_wide = !view::is_stacked(model.size);
-            model.size = (columns, rows);
-            // If panes become stacked, a caption that is being written is shown instead of the library.
-            let now_low = was_wide && view::is_stacked(model.size);
-            if now_low && model.focus == Pane::Library && model.runs.active().is_some() {
-                model.focus = Pane::Caption;
-            }
-            actions::keep_caption_in_view(model);
-            Vec::new()
-        }
-        Msg::Engine(event) => events::on_event(model, event),
-        Msg::EngineGone => {
-            events::engine_failed(
-                model,
-                Failure {
-                    class: FailureClass::Internal,
-                    error: "the engine has stopped".into(),
-                    hint: Some("quit and restart specreel; the log has details".into()),
-                },
-            );
-            Vec::new()
-        }
-        Msg::Scanned { folder, found, note } => {
-            model.library.scanning = model.library.scanning.saturating_sub(1);
-            let was_asked_for = model.opening;
-            match found {
-                Ok(found) => {
-                    entry::opened(model);
-                    let (n, before) = (found.len(), model.library.entries.len());
-                    model.library.add_folder(&folder, found);
-                    let new = model.library.entries.len() - before;
-                    if was_asked_for && n > 0 {
-                        let of = if n == 1 { "1 video".into() } else { format!("{n} videos") };
-                        let words =
-                            if new == 0 { ", already in the library".into() } else { format!(", {new} new") };
-                        model.note(Tone::Info, format!("{}: {of}{words}", folder.display()));
-                    }
-                    if let Some(note) = note {
-                        model.note(Tone::Info, note);
-                    }
-                    next_probe(model)
-                }
-                Err(problem) => {
-                    model.opening = false;
-                    model.note(Tone::Bad, problem);
-                    Vec::new()
-                }
-            }
-        }
-        Msg::Recent(Ok(found)) => {
-            model.library.add_recent(&found);
-            next_probe(model)
-        }
-        Msg::Opened(Ok(file)) => {
-            entry::opened(model);
-            model.library.open(&file);
-            let title = model.library.selected().map(|e| e.title.clone()).unwrap_or_default();
-            model.note(Tone::Info, format!("opened {title}"));
-            match model.settings.probes {
-                // Only videos are added to the recent files.
-                true => {
-                    model.opened = Some(file.path);
-                    Vec::new()
-                }
-                false => remember(model, &file.path),
-            }
-        }
-        Msg::Opened(Err(problem)) => {
-            model.opening = false;
-            model.note(Tone::Bad, problem);
-            Vec::new()
-        }
-        Msg::Recent(Err(problem)) | Msg::Trouble(problem) => {
-            model.note(Tone::Bad, problem);
-            Vec::new()
-        }
-        Msg::Probed { path, facts } => {
-            let mut effects = Vec::new();
-            if model.opened.as_ref() == Some(&path) {
-                model.opened = None;
-                match &facts {
-                    Ok(_) => effects = remember(model, &path),
-                    Err(problem) => model.note(Tone::Bad, problem),
-                }
-            }
-            model.library.set_facts(&path, facts);
-            // Then the clips around it, so that the list fills in.
-            effects.extend(next_probe(model));
-            effects
-        }
-        Msg::FrameRead(wish, frame) => {
-            model.strips.add(&wish, frame);
-            Vec::new()
-        }
-        Msg::FramesRead(wish, outcome) => {
-            model.strips.end(&wish, outcome);
-            Vec::new()
-        }
-        Msg::Listed(found) => {
-            sessions::listed(model, found);
-            Vec::new()
-        }
-        Msg::Loaded(session) => {
-            sessions::loaded(model, session);
-            Vec::new()
-        }
-        Msg::Edited(Ok(prompt)) => {
-            model.prompt.set(prompt.trim_end());
-            model.focus = Pane::Prompt;
-            Vec::new()
-        }
-        Msg::Written(Ok(file)) => {
-            model.note(Tone::Info, format!("saved as {}", file.display()));
-            Vec::new()
-        }
-        Msg::Edited(Err(problem)) | Msg::Written(Err(problem)) => {
-            model.note(Tone::Bad, problem);
-            Vec::new()
-        }
-        Msg::Completed(outcome) => {
-            entry::completed(model, outcome);
-            Vec::new()
-        }
-        Msg::MethodSaved(outcome) => {
-            edit::saved(model, outcome);
-            Vec::new()
-        }
-        Msg::Cut(pieces) => segments::cut(model, pieces),
-        Msg::Unrecorded(problem) => {
-            model.note(Tone::Bad, format!("runs are not saved: {problem}"));
-            Vec::new()
-        }
-        Msg::Advance(ms) => {
-            match model.race() {
-                Some(_) => compare::advance(model, ms),
-                None => {
-                    preview::advance(model, ms);
-                    sessions::advance(model, ms);
-                }
-            }
-            Vec::new()
-        }
-        Msg::Tick => {
-            model.tick = model.tick.wrapping_add(1);
-            Vec::new()
-        }
-    };
+    let mut effects = handle(model, msg);
     // A new input line is edited at its end; a suggested value is selected, so that typing replaces it.
     if layer != model.layer.as_ref().map(std::mem::discriminant) {
         model.caret = match model.layer {
@@ -204,6 +53,118 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     }
     preview::follow(model);
     effects.extend(preview::ask(model));
+    effects
+}
+
+fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
+    match msg {
+        Msg::Key(key) => return on_key(model, key),
+        Msg::Mouse(mouse) => {
+            model.notice = None;
+            return mouse::on_mouse(model, mouse);
+        }
+        Msg::Paste(pasted) => return on_paste(model, &pasted),
+        Msg::Resize(columns, rows) => {
+            let was_wide = !view::is_stacked(model.size);
+            model.size = (columns, rows);
+            // If panes become stacked, a caption that is being written is shown instead of the library.
+            let now_low = was_wide && view::is_stacked(model.size);
+            if now_low && model.focus == Pane::Library && model.runs.active().is_some() {
+                model.focus = Pane::Caption;
+            }
+            actions::keep_caption_in_view(model);
+        }
+        Msg::Engine(event) => return events::on_event(model, event),
+        Msg::EngineGone => {
+            let (class, error) = (FailureClass::Internal, "the engine has stopped".into());
+            let hint = Some("quit and restart specreel; the log has details".into());
+            events::engine_failed(model, Failure { class, error, hint });
+        }
+        Msg::Scanned { folder, found: Ok(found), note } => return on_scanned(model, &folder, found, note),
+        Msg::Scanned { found: Err(problem), .. } => {
+            model.library.scanning = model.library.scanning.saturating_sub(1);
+            model.opening = false;
+            model.note(Tone::Bad, problem);
+        }
+        Msg::Recent(Ok(found)) => {
+            model.library.add_recent(&found);
+            return next_probe(model);
+        }
+        Msg::Opened(Ok(file)) => {
+            entry::opened(model);
+            model.library.open(&file);
+            let title = model.library.selected().map(|e| e.title.clone()).unwrap_or_default();
+            model.note(Tone::Info, format!("opened {title}"));
+            if !model.settings.probes {
+                return remember(model, &file.path);
+            }
+            // Only videos are added to the recent files.
+            model.opened = Some(file.path);
+        }
+        Msg::Opened(Err(problem)) => {
+            model.opening = false;
+            model.note(Tone::Bad, problem);
+        }
+        Msg::Probed { path, facts } => return on_probed(model, &path, facts),
+        Msg::FrameRead(request, frame) => model.strips.add(&request, frame),
+        Msg::FramesRead(request, outcome) => model.strips.end(&request, outcome),
+        Msg::Listed(found) => sessions::listed(model, found),
+        Msg::Loaded(session) => sessions::loaded(model, session),
+        Msg::Edited(Ok(prompt)) => {
+            model.prompt.set(prompt.trim_end());
+            model.focus = Pane::Prompt;
+        }
+        Msg::Written(Ok(file)) => model.note(Tone::Info, format!("saved as {}", file.display())),
+        Msg::Recent(Err(problem))
+        | Msg::Trouble(problem)
+        | Msg::Edited(Err(problem))
+        | Msg::Written(Err(problem)) => model.note(Tone::Bad, problem),
+        Msg::Completed(outcome) => entry::completed(model, outcome),
+        Msg::MethodSaved(outcome) => edit::saved(model, outcome),
+        Msg::Cut(segments) => return segments::cut(model, segments),
+        Msg::Unrecorded(problem) => model.note(Tone::Bad, format!("runs are not saved: {problem}")),
+        Msg::Advance(ms) if model.race().is_some() => compare::advance(model, ms),
+        Msg::Advance(ms) => {
+            preview::advance(model, ms);
+            sessions::advance(model, ms);
+        }
+        Msg::Tick => model.tick = model.tick.wrapping_add(1),
+    }
+    Vec::new()
+}
+
+/// The videos of a directory are known.
+fn on_scanned(model: &mut Model, folder: &Path, found: Vec<VideoFile>, note: Option<String>) -> Vec<Effect> {
+    model.library.scanning = model.library.scanning.saturating_sub(1);
+    let was_requested = model.opening;
+    entry::opened(model);
+    let (n, before) = (found.len(), model.library.entries.len());
+    model.library.add_folder(folder, found);
+    let new = model.library.entries.len() - before;
+    if was_requested && n > 0 {
+        let new = if new == 0 { "already in the library".into() } else { format!("{new} new") };
+        let words = format!("{}: {}, {new}", folder.display(), plural(n as u64, "video"));
+        model.note(Tone::Info, words);
+    }
+    if let Some(note) = note {
+        model.note(Tone::Info, note);
+    }
+    next_probe(model)
+}
+
+/// A clip's properties are known, or it cannot be read.
+fn on_probed(model: &mut Model, path: &Path, facts: Result<ClipFacts, String>) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    if model.opened.as_deref() == Some(path) {
+        model.opened = None;
+        match &facts {
+            Ok(_) => effects = remember(model, path),
+            Err(problem) => model.note(Tone::Bad, problem),
+        }
+    }
+    model.library.set_facts(path, facts);
+    // Then the clips around it, so that the list fills in.
+    effects.extend(next_probe(model));
     effects
 }
 
@@ -336,6 +297,8 @@ fn engine_problem(model: &Model) -> Option<String> {
 
 #[cfg(test)]
 mod box_tests;
+#[cfg(test)]
+mod event_tests;
 #[cfg(test)]
 mod segment_tests;
 #[cfg(test)]

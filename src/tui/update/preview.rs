@@ -127,7 +127,7 @@ mod tests {
         studio.handle(Msg::FrameRead(strip("/demo/1.mp4"), frame(0.0, 4, 4)));
         assert_eq!(studio.model().strips.get(&strip("/demo/1.mp4")).unwrap().frames.len(), 1);
         assert!(studio.model().strips.get(&strip("/demo/0.mp4")).is_none());
-        assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)], "nobody looks any more");
+        assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)], "the preview is closed");
         assert_eq!(press(&mut studio, "v"), asks(strip("/demo/1.mp4")));
         studio.handle(Msg::FramesRead(strip("/demo/1.mp4"), Ok(())));
         assert!(press(&mut studio, "esc").is_empty() && press(&mut studio, "v").is_empty(), "it is kept");
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(effects, asks(preview::thumbnail("/demo/0.mp4".as_ref())));
         assert_eq!(press(&mut studio, "?"), [Effect::Frames(None)], "something lies over it");
         let mut plain = ready();
-        assert!(plain.handle(Msg::Resize(120, 44)).is_empty(), "nobody reads frames");
+        assert!(plain.handle(Msg::Resize(120, 44)).is_empty(), "frames cannot be read");
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
         press(&mut studio, "esc");
         assert!(!studio.is_playing());
         press(&mut studio, "v");
-        assert!(!studio.is_playing() && at(&mut studio) == 1500.0, "it stands where it stood");
+        assert!(!studio.is_playing() && at(&mut studio) == 1500.0, "it stays paused at its time");
         press(&mut studio, "space");
         studio.handle(Msg::Advance(9000.0));
         assert!(!studio.is_playing() && at(&mut studio) == 6000.0);

@@ -11,20 +11,12 @@ use crate::{
     tui::{
         SessionEntry, Studio,
         model::{Overlay, Pane},
-        testing::{config, done, press, ready, started, step},
+        testing::{config, done, notice, press, ready, run_of, started, step},
     },
 };
 
 fn span(start: f64, end: f64) -> Span {
     Span { start, end }
-}
-
-fn notice(studio: &mut Studio) -> String {
-    studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
-}
-
-fn run_of(effects: &[Effect]) -> Option<&crate::engine::RunRequest> {
-    effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(&**request) } else { None })
 }
 
 /// A studio that captions the first clip in three segments; the first one runs.

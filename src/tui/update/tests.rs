@@ -4,17 +4,13 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::{
-    record::{Event, EventKind, Stage, StopReason, Verdict},
+    record::{StopReason, Verdict},
     tui::{
-        Action, Found, Studio,
-        model::{EngineState, Overlay, Pane, run::Activity},
-        testing::{done, press, ready, ready_event, step, studio},
+        Studio, VideoFile,
+        model::{Overlay, Pane, run::Activity},
+        testing::{done, notice, press, ready, ready_event, run_of, step, studio},
     },
 };
-
-fn notice(studio: &mut Studio) -> String {
-    studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
-}
 
 /// A studio whose first run has written a caption and ended.
 fn after_a_run() -> Studio {
@@ -24,18 +20,6 @@ fn after_a_run() -> Studio {
     studio.handle(step(1, &tokens, 3));
     studio.handle(done(1, StopReason::Eos, "A red ball."));
     studio
-}
-
-fn run_of(effects: &[Effect]) -> Option<&crate::engine::RunRequest> {
-    effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(&**request) } else { None })
-}
-
-fn engine(run: u64, kind: EventKind) -> Msg {
-    Msg::Engine(Event::new(run, kind))
-}
-
-fn failure(error: &str) -> Failure {
-    Failure { class: FailureClass::Input, error: error.into(), hint: Some("do this".into()) }
 }
 
 #[test]
@@ -268,7 +252,7 @@ fn help_is_searched_and_scrolled() {
 #[test]
 fn the_library_moves_by_lines_pages_and_ends() {
     let mut studio = ready();
-    let file = |i| Found { path: format!("/v/{i:02}.mp4").into(), bytes: Some(1), modified: None };
+    let file = |i| VideoFile { path: format!("/v/{i:02}.mp4").into(), bytes: Some(1), modified: None };
     let found = (0..50).map(file).collect();
     studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(found), note: None });
     for (keys, at) in
@@ -293,7 +277,7 @@ fn the_filter_takes_text_and_keeps_or_clears_it() {
 
 #[test]
 fn files_that_are_opened_or_run_are_remembered_where_a_list_is_kept() {
-    let file = || Found { path: "/a/c.mp4".into(), bytes: None, modified: None };
+    let file = || VideoFile { path: "/a/c.mp4".into(), bytes: None, modified: None };
     let mut studio = ready();
     assert!(studio.handle(Msg::Opened(Ok(file()))).is_empty(), "there is no list");
     studio.model().settings.recent = Some("/data/recent.json".into());
@@ -315,7 +299,7 @@ fn recent_files_are_in_the_library_from_the_start() {
     let config = crate::tui::StudioConfig { recent: Some(list.clone()), ..crate::tui::testing::config() };
     let (mut studio, effects) = Studio::new(&config).unwrap();
     assert_eq!(effects, [Effect::Recent(list)]);
-    let file = Found { path: "/a/c.mp4".into(), bytes: None, modified: None };
+    let file = VideoFile { path: "/a/c.mp4".into(), bytes: None, modified: None };
     studio.handle(Msg::Recent(Ok(vec![file])));
     assert_eq!(studio.model().library.entries.last().unwrap().place, "recent · /a");
     studio.handle(Msg::Recent(Err("cannot read the list".into())));
@@ -329,7 +313,7 @@ fn a_typed_path_is_opened() {
     assert!(press(&mut studio, "esc o enter").is_empty());
     studio.handle(Msg::Opened(Err("cannot open a/c: gone".into())));
     assert!(notice(&mut studio).contains("gone"));
-    studio.handle(Msg::Opened(Ok(Found { path: "/a/c.mp4".into(), bytes: None, modified: None })));
+    studio.handle(Msg::Opened(Ok(VideoFile { path: "/a/c.mp4".into(), bytes: None, modified: None })));
     assert_eq!(studio.model().library.selected().unwrap().title, "c.mp4");
 }
 
@@ -371,102 +355,4 @@ fn a_caption_is_scrolled_from_its_end() {
     assert!(studio.model().caption_up < most, "a larger screen needs less scrolling");
     press(&mut studio, "G");
     assert_eq!(studio.model().caption_up, 0);
-}
-
-#[test]
-fn events_of_a_run_become_its_state() {
-    let mut studio = ready();
-    press(&mut studio, "enter");
-    studio.handle(engine(1, EventKind::Stage { stage: Stage::Encode, done: 3, total: 8 }));
-    let run = studio.model().runs.shown().unwrap().clone();
-    assert_eq!(run.activity(), Activity::Working { stage: Stage::Encode, done: 3, total: 8 });
-    studio.handle(step(1, &[("日", Verdict::Exact), ("", Verdict::Loosened), ("本", Verdict::Exact)], 3));
-    let run = studio.model().runs.shown().unwrap().clone();
-    assert_eq!(
-        run.log.chunks()[1].verdict,
-        Verdict::Loosened,
-        "text of two tokens has the least strict verdict"
-    );
-    assert_eq!((run.stats().emitted, run.stats().steps), (3, 1));
-    studio.handle(done(1, StopReason::Length, "日本!"));
-    assert_eq!(studio.caption(), "日本!");
-    studio.handle(step(1, &[("late", Verdict::Exact)], 1));
-    assert_eq!(studio.caption(), "日本!", "events after the end are ignored");
-    assert!(studio.handle(step(77, &[("?", Verdict::Exact)], 1)).is_empty());
-}
-
-#[test]
-fn a_failed_run_says_why_and_the_next_one_can_begin() {
-    let mut studio = ready();
-    press(&mut studio, "enter");
-    studio.handle(engine(1, EventKind::Failed(failure("not a video\u{1b}[31m"))));
-    let run = studio.model().runs.shown().unwrap();
-    assert_eq!(run.log.failure().unwrap().error, "not a video");
-    assert!(run_of(&press(&mut studio, "enter")).is_some());
-}
-
-#[test]
-fn an_engine_that_fails_or_stops_is_reported_once() {
-    let mut studio = studio();
-    press(&mut studio, "enter");
-    studio.handle(engine(0, EventKind::Failed(failure("no such model"))));
-    studio.handle(Msg::EngineGone);
-    assert!(matches!(&studio.model().engine, EngineState::Failed(f) if f.error == "no such model"));
-    assert!(press(&mut studio, "enter").is_empty());
-    assert!(notice(&mut studio).contains("no such model"));
-    let mut studio = ready();
-    press(&mut studio, "enter");
-    studio.handle(Msg::EngineGone);
-    assert!(studio.model().runs.shown().unwrap().log.failure().is_some());
-    assert!(!studio.is_busy());
-}
-
-#[test]
-fn clips_are_probed_one_after_another() {
-    let mut studio = ready();
-    studio.model().settings.probes = true;
-    let effects = press(&mut studio, "down");
-    assert_eq!(effects, [Effect::Probe("/demo/1.mp4".into())]);
-    let facts = crate::tui::ClipFacts { seconds: Some(4.0), ..Default::default() };
-    let effects = studio.handle(Msg::Probed { path: "/demo/1.mp4".into(), facts: Ok(facts.clone()) });
-    assert_eq!(effects, [Effect::Probe("/demo/0.mp4".into())]);
-    assert!(studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts: Ok(facts) }).is_empty());
-}
-
-#[test]
-fn directories_that_are_empty_or_unreadable_are_reported() {
-    let mut studio = ready();
-    let note = Some("no videos in /v".into());
-    studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(vec![]), note });
-    assert_eq!(notice(&mut studio), "no videos in /v");
-    studio.handle(Msg::Scanned { folder: "/v".into(), found: Err("cannot read /v".into()), note: None });
-    assert_eq!(notice(&mut studio), "cannot read /v");
-}
-
-#[test]
-fn the_spinner_turns_only_while_the_engine_is_busy() {
-    let mut studio = studio();
-    assert!(studio.is_busy());
-    studio.handle(Msg::Tick);
-    assert_eq!(studio.model().tick, 1);
-    studio.handle(ready_event());
-    assert!(!studio.is_busy());
-    press(&mut studio, "enter");
-    assert!(studio.is_busy());
-    studio.handle(done(1, StopReason::Eos, ""));
-    assert!(!studio.is_busy());
-}
-
-#[test]
-fn every_action_is_possible_in_every_context() {
-    for setup in
-        ["v", "tab", "tab tab", "tab tab tab", "m", "p", "?", "/", "o", "enter", "L", "tab tab /", "e ctrl-r"]
-    {
-        for action in Action::ALL {
-            let mut studio = after_a_run();
-            press(&mut studio, setup);
-            actions::act(studio.model(), *action);
-            studio.picture(100, 30);
-        }
-    }
 }

@@ -12,7 +12,7 @@ use super::{dialog, filter_line, list, number, popup, rule, sign, wrap::wrap};
 use crate::{
     present::{
         formats::{bytes, plural},
-        statistics::{LOOSENED, Measures, SPEED, TAU},
+        statistics::{Column, LOOSENED, Measures, SPEED, TAU},
     },
     record::{StopReason, log::RunState},
     tui::{
@@ -24,7 +24,10 @@ use crate::{
     },
 };
 
-/// Columns from which on the file's size is shown.
+/// The statistics, with their widths; the first one is left out on narrow screens.
+const STATISTICS: [(Column, u16); 3] = [(SPEED, 8), (TAU, 5), (LOOSENED, 8)];
+/// Columns from which on the speed, and the file's size, are shown.
+const SHOWS_SPEED: u16 = 70;
 const SHOWS_SIZE: u16 = 85;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
@@ -58,16 +61,16 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         inner.layout(&Layout::vertical([Constraint::Min(2), Constraint::Length(details_rows)]));
     let with_size = inner.width >= SHOWS_SIZE;
     let names = [Cell::new(""), Cell::new("clip"), Cell::new("method"), Cell::new("")];
-    let numbers = ["tokens", SPEED.title, TAU.title, LOOSENED.title, "size"]
-        .into_iter()
-        .take(4 + usize::from(with_size));
-    let header = Row::new(names.into_iter().chain(numbers.map(number)));
+    let statistics = &STATISTICS[usize::from(inner.width < SHOWS_SPEED)..];
+    let titles = std::iter::once("tokens").chain(statistics.iter().map(|(column, _)| column.title));
+    let titles = titles.chain(with_size.then_some("size"));
+    let header = Row::new(names.into_iter().chain(titles.map(number)));
     let mut widths =
         vec![Constraint::Length(6), Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(1)];
-    widths.extend([6, 8, 5, 8].map(Constraint::Length));
-    widths.extend(with_size.then_some(Constraint::Length(9)));
+    let numbers = std::iter::once(6).chain(statistics.iter().map(|(_, width)| *width));
+    widths.extend(numbers.chain(with_size.then_some(9)).map(Constraint::Length));
     list(frame, theme, above, (sessions.cursor, shown.len()), (Some(header), &widths), |i| {
-        row(shown[i], with_size, theme)
+        row(shown[i], statistics, with_size, theme)
     });
     if shown.is_empty() {
         let [_, line] = above.layout(&Layout::vertical([Constraint::Length(1), Constraint::Length(1)]));
@@ -80,7 +83,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
 }
 
 /// One run.
-fn row(entry: &SessionEntry, with_size: bool, theme: &Theme) -> Row<'static> {
+fn row(entry: &SessionEntry, statistics: &[(Column, u16)], with_size: bool, theme: &Theme) -> Row<'static> {
     let dim = theme.style(Role::Dim);
     let stats = &entry.stats;
     let mut cells = vec![
@@ -89,13 +92,14 @@ fn row(entry: &SessionEntry, with_size: bool, theme: &Theme) -> Row<'static> {
         Cell::new(entry.method.clone()),
         Cell::new(sign(entry.started.lossless, theme)),
     ];
-    let ended = |words: &str, role| number(words).style(theme.style(role)).column_span(4);
+    let span = 1 + statistics.len() as u16;
+    let ended = |words: &str, role| number(words).style(theme.style(role)).column_span(span);
     match &entry.state {
         RunState::Failed(_) => cells.push(ended("failed", Role::Bad)),
         _ if stats.steps > 0 => {
             let measures = Measures::of_stats(&entry.method, entry.started.lossless, stats);
             cells.push(number(stats.emitted.to_string()));
-            cells.extend([SPEED, TAU, LOOSENED].map(|column| number((column.cell)(&measures))));
+            cells.extend(statistics.iter().map(|(column, _)| number((column.cell)(&measures))));
         }
         RunState::Done(_) => cells.push(ended("cancelled", Role::Dim)),
         _ => cells.push(ended("cut off", Role::Warn)),

@@ -1,0 +1,62 @@
+use super::*;
+
+#[test]
+fn every_built_in_theme_styles_every_role() {
+    for (name, text) in BUILT_IN {
+        let table: toml::Table = text.parse().unwrap();
+        for (_, role) in Role::ALL {
+            assert!(table.contains_key(*role), "{name} has no {role}");
+        }
+        Theme::built_in(name, ColorDepth::True).unwrap();
+    }
+}
+
+/// One meaning for a color everywhere: the hue of the legend in every theme, and its modifiers, which alone suffice.
+#[test]
+fn verdicts_follow_the_legend_in_every_theme() {
+    let hues: [(u8, &[Color]); 4] = [
+        (32, &[Color::Green, Color::LightGreen]),
+        (33, &[Color::Yellow, Color::LightYellow]),
+        (35, &[Color::Magenta, Color::LightMagenta]),
+        (36, &[Color::Cyan, Color::LightCyan, Color::Blue, Color::LightBlue]),
+    ];
+    for (name, _) in BUILT_IN {
+        let [plain, ansi] = [ColorDepth::None, ColorDepth::Ansi].map(|d| Theme::built_in(name, d).unwrap());
+        for look in &verdicts::LOOKS {
+            let role = Role::of(look.role);
+            let codes = look.attributes.split(';').filter(|code| !code.is_empty());
+            let modifiers = codes.map(|code| match code {
+                "1" => Modifier::BOLD,
+                "2" => Modifier::DIM,
+                "3" => Modifier::ITALIC,
+                "4" => Modifier::UNDERLINED,
+                other => panic!("{other}"),
+            });
+            let modifiers = modifiers.fold(Modifier::empty(), Modifier::union);
+            let style = ansi.style(role);
+            assert_eq!(style.add_modifier, modifiers, "{name} {}", look.name);
+            assert_eq!(plain.style(role), Style::new().add_modifier(modifiers), "{name} {}", look.name);
+            let hue = look.ansi.and_then(|code| hues.iter().find(|(known, _)| *known == code));
+            if let (Some((_, colors)), true) = (hue, name != "mono") {
+                assert!(style.fg.is_some_and(|fg| colors.contains(&fg)), "{name} {}: {style:?}", look.name);
+            }
+        }
+        assert!(plain.style(Role::Selection).add_modifier.contains(Modifier::REVERSED), "{name}");
+    }
+}
+
+#[test]
+fn errors_name_file_line_role_and_field() {
+    for (text, key, way) in [
+        ("\naccnt = {}", "mine.toml:2: accnt", "accent"),
+        ("[accent]\nmods = []\nfg = \"teal\"", "mine.toml:3: accent.fg", "cyan"),
+        ("accent = { fg_rgb = \"red\" }", "accent.fg_rgb", "#7dcfd6"),
+        ("accent = { mods = [\"blink\"] }", "accent.mods", "underlined"),
+        ("\n\naccent = { color = 1 }", "mine.toml:3: accent", "fg"),
+        ("accent = ", "mine.toml:1: invalid TOML", "fg"),
+    ] {
+        let error = Theme::read("mine", ("mine.toml", text), ColorDepth::True, None).unwrap_err();
+        let said = format!("{error} / {}", error.hint().unwrap_or_default());
+        assert!(said.contains("mine.toml") && said.contains(key) && said.contains(way), "{said}");
+    }
+}
