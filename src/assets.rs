@@ -1,6 +1,6 @@
 //! The embedded demo: a model pair and a few clips, unpacked once so that they can be opened like any other file.
 //!
-//! Models are mapped into memory and FFmpeg wants paths, hence real files. They go to `demo-<hash>` in the cache directory,
+//! Models and videos are opened by path, so they must be real files. They go to `demo-<hash>` in the cache directory,
 //! or in the temporary directory where that is not writable. Every file is compared with the embedded bytes each time, and
 //! one that is missing or differs is written anew: first beside its place, then moved there, so that no other process ever
 //! sees half a file.
