@@ -45,7 +45,7 @@ impl Runner<'_> {
         let (clip, context) = cache.entry(key)?;
         let started = Instant::now();
         let complete = self.preparation(&context.prompt, clip).signals(
-            context::Needs::of(&method.context),
+            context::ContextNeeds::of(&method.context),
             &mut context.target,
             &mut context.signals,
             &mut |done, total| self.progress(Stage::Select, done, total),
@@ -87,7 +87,7 @@ impl Runner<'_> {
         let (sequence, prefill_ms) = match (shared, self.draft_head()) {
             (Some(sequence), _) => (sequence, since(started)),
             (None, Some(head)) => {
-                let sequence = self.preparation(&context.prompt, clip).prefill_layer(
+                let sequence = self.preparation(&context.prompt, clip).prefill_draft_head(
                     head,
                     &context.states,
                     selection,

@@ -66,12 +66,12 @@ impl Runner<'_> {
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
         let config = self.config(method, self.request.max_new_tokens, &protected, row_ms);
-        let opening = drafter.as_mut().and_then(|d| d.take_prefetched(&config));
+        let prefetched = drafter.as_mut().and_then(|d| d.take_prefetched(&config));
         let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms);
         let drafter_front_ms =
-            stats.timings.drafter_front_ms(read_ms + opening.as_ref().map_or(0.0, PrefetchedDraft::ms));
+            stats.timings.drafter_front_ms(read_ms + prefetched.as_ref().map_or(0.0, PrefetchedDraft::ms));
         let drafter_base =
-            drafter.as_ref().map(|d| opening.as_ref().map_or(d.sequence.len(), PrefetchedDraft::base));
+            drafter.as_ref().map(|d| prefetched.as_ref().map_or(d.sequence.len(), PrefetchedDraft::base));
         let mut finite = true;
         let mut on = |mut step: Step| {
             // Logits that are not finite have no probabilities.
@@ -108,7 +108,7 @@ impl Runner<'_> {
             true => {
                 let head = self.draft_head().map(|head| &**head);
                 let inputs = context.inputs(drafter.as_mut().map(|d| &mut d.sequence), head);
-                speculate::generate(config, GenerationInputs { opening, ..inputs }, &mut on)
+                speculate::generate(config, GenerationInputs { prefetched, ..inputs }, &mut on)
             }
             false => Ok(Finished::default()),
         };

@@ -57,7 +57,7 @@ impl Runner<'_> {
         }
         let started = Instant::now();
         // A variation compares states inside of the pass over the video, which a kept prefix does not have.
-        let varies = context::Needs::of(&self.request.method.context).variation.is_some();
+        let varies = context::ContextNeeds::of(&self.request.method.context).variation.is_some();
         if let Some(kept) = (!varies).then(|| kept_prefix(contexts, &key.0, &prompt)).flatten() {
             let context = self.extend(kept, prompt, started)?;
             stats.timings.prefill_target_ms = since(started);
@@ -90,7 +90,7 @@ impl Runner<'_> {
                 }
             }
         };
-        let read = match context::Needs::of(&method.context).variation {
+        let read = match context::ContextNeeds::of(&method.context).variation {
             Some(depth) if method.drafter.reads() => {
                 self.in_two_parts(depth, clip, &prompt, &mut states, stats)?
             }

@@ -25,7 +25,7 @@ use crate::{
     speculate::{
         Drafter, GenerationConfig, GenerationInputs, Method, Placing, PrefetchedDraft, Sampler, VisualStates,
         context::{Selection, Signals},
-        draft::Head,
+        draft::DraftHeadState,
     },
     video::Sampling,
 };
@@ -248,11 +248,11 @@ impl Prefill {
         GenerationInputs {
             target: &mut self.target,
             drafter,
-            head: head.map(|head| Head::new(head, self.states.before(root))),
+            head: head.map(|head| DraftHeadState::new(head, self.states.before(root))),
             visual: &self.visual,
             spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
-            opening: None,
+            prefetched: None,
         }
     }
 }

@@ -1,6 +1,6 @@
-//! `config.json` of a checkpoint: a raw mirror of what files say, resolved into a configuration without options.
+//! `config.json` of a checkpoint: a raw mirror of the file, resolved into a configuration without options.
 //!
-//! Both layouts are read: the original flat one, and the newer one with the language model under `text_config`.
+//! Both layouts are supported: the original flat one, and the newer one with the language model under `text_config`.
 
 use std::path::Path;
 
@@ -21,11 +21,11 @@ pub struct TextConfig {
     pub kv_heads: usize,
     /// Width of a head.
     pub head_dim: usize,
-    /// Width of the feed-forward part.
+    /// Width of the feed-forward layers.
     pub intermediate: usize,
     /// Rows of the embedding table (padding included).
     pub vocab: usize,
-    /// Whether the head is the embedding table.
+    /// True if the LM head is the embedding table.
     pub tied: bool,
     /// Base of the rotary frequencies.
     pub rope_theta: f64,
@@ -33,11 +33,11 @@ pub struct TextConfig {
     pub mrope_section: Option<[usize; 3]>,
     /// Added to the mean square in norms.
     pub norm_eps: f32,
-    /// Longest context the checkpoint was made for.
+    /// Longest context that the checkpoint supports.
     pub max_positions: usize,
 }
 
-/// What a Video-LLM's `config.json` says.
+/// The `config.json` of a Video-LLM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VlConfig {
     /// The family.
@@ -46,7 +46,7 @@ pub struct VlConfig {
     pub text: TextConfig,
     /// The placeholder id of a visual token in a video.
     pub video_token: u32,
-    /// The whole file, for the vision tower's own reading.
+    /// The whole file, from which the vision tower reads its part.
     pub raw: serde_json::Value,
 }
 
@@ -96,7 +96,7 @@ impl VlConfig {
     /// Read `DIR/config.json`.
     ///
     /// # Errors
-    /// If the file is missing, is not JSON, names an architecture that is not supported, or holds impossible sizes.
+    /// The file is missing or not JSON, the architecture is not supported, or sizes are impossible.
     pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
         let path = dir.join("config.json");
         let text =
@@ -111,9 +111,9 @@ impl VlConfig {
         if let Some(other) = raw.pointer("/text_config/model_type").and_then(|v| v.as_str())
             && !other.starts_with("qwen2")
         {
-            return Err(format!("the language model is a `{other}`; supported: qwen2"));
+            return Err(format!("unsupported language model `{other}`, expected qwen2"));
         }
-        // What a nested text_config leaves out stands at the top.
+        // Keys that text_config leaves out are at the top level.
         let mut merged = raw.clone();
         if let (Some(top), Some(text)) =
             (merged.as_object_mut(), raw.get("text_config").and_then(|t| t.as_object()))
@@ -121,7 +121,7 @@ impl VlConfig {
             for (key, value) in text {
                 top.insert(key.clone(), value.clone());
             }
-            // Either place may hold the default and the other one what counts.
+            // One of the two places may hold the default, the other the actual value.
             if raw.get("tie_word_embeddings").and_then(serde_json::Value::as_bool) == Some(true) {
                 top.insert("tie_word_embeddings".into(), true.into());
             }
@@ -130,10 +130,11 @@ impl VlConfig {
         let text = text.resolve()?;
         let video_token =
             ["video_token_id", "video_token_index"].iter().find_map(|key| raw.get(key)?.as_u64());
-        let video_token = video_token.ok_or("no `video_token_id` (or `video_token_index`)")?;
+        let video_token = video_token.ok_or("missing `video_token_id` (or `video_token_index`)")?;
         let video_token = u32::try_from(video_token).ok().filter(|id| (*id as usize) < text.vocab);
-        let video_token = video_token
-            .ok_or_else(|| format!("the video's token is outside of the {} embeddings", text.vocab))?;
+        let video_token = video_token.ok_or_else(|| {
+            format!("`video_token_id` is out of range: the model has {} embeddings", text.vocab)
+        })?;
         Ok(Self { family, text, video_token, raw })
     }
 }
@@ -144,13 +145,13 @@ impl RawText {
         if let Some(kind) = rope.as_ref().and_then(|r| r.kind.as_deref().or(r.rope_type.as_deref()))
             && !matches!(kind, "mrope" | "default")
         {
-            return Err(format!("rope type `{kind}` is not supported; supported: mrope, default"));
+            return Err(format!("unsupported rope type `{kind}`, expected mrope or default"));
         }
         if self.use_sliding_window {
             return Err("`use_sliding_window` is not supported".into());
         }
         if let Some(act) = self.hidden_act.filter(|act| act != "silu") {
-            return Err(format!("`hidden_act` is `{act}`; supported: silu"));
+            return Err(format!("unsupported `hidden_act` `{act}`, expected silu"));
         }
         let limits: [(&str, usize, usize); 6] = [
             ("hidden_size", self.hidden_size, 1 << 16),
@@ -162,23 +163,28 @@ impl RawText {
         ];
         for (key, value, limit) in limits {
             if value == 0 || value > limit {
-                return Err(format!("`{key}` is {value}; expected 1 to {limit}"));
+                return Err(format!("`{key}` is {value}, expected 1 to {limit}"));
             }
         }
         let heads = self.num_attention_heads;
         let kv_heads = self.num_key_value_heads.unwrap_or(heads);
         if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
-            return Err(format!("{heads} query heads cannot share {kv_heads} key/value heads"));
+            return Err(format!(
+                "`num_attention_heads` ({heads}) is not a multiple of `num_key_value_heads` ({kv_heads})"
+            ));
         }
         let head_dim = match self.head_dim {
             Some(d) => d,
             None if self.hidden_size.is_multiple_of(heads) => self.hidden_size / heads,
             None => {
-                return Err(format!("`hidden_size` {} does not divide into {heads} heads", self.hidden_size));
+                return Err(format!(
+                    "`hidden_size` ({}) is not a multiple of `num_attention_heads` ({heads})",
+                    self.hidden_size
+                ));
             }
         };
         if !head_dim.is_multiple_of(2) {
-            return Err(format!("heads of {head_dim} cannot be rotated; the width must be even"));
+            return Err(format!("`head_dim` is {head_dim}, expected an even number"));
         }
         let mrope_section = match rope.as_ref().and_then(|r| r.mrope_section.as_deref()) {
             None => None,
@@ -187,14 +193,14 @@ impl RawText {
             }
             Some(other) => {
                 return Err(format!(
-                    "`mrope_section` {other:?} does not add up to half a head ({})",
+                    "`mrope_section` {other:?} does not add up to half of `head_dim` ({})",
                     head_dim / 2
                 ));
             }
         };
         let rope_theta = self.rope_theta.or(rope.and_then(|r| r.rope_theta)).unwrap_or(1e6);
         if !(rope_theta.is_finite() && rope_theta > 0.0) {
-            return Err(format!("`rope_theta` is {rope_theta}"));
+            return Err(format!("`rope_theta` is {rope_theta}, expected a positive number"));
         }
         Ok(TextConfig {
             hidden: self.hidden_size,
@@ -229,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn flat_and_nested_say_the_same() {
+    fn flat_and_nested_layouts_are_equivalent() {
         let a = VlConfig::resolve(flat()).unwrap();
         let mut text = flat();
         let top = text.as_object_mut().unwrap();
@@ -243,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn llava_s_own_spellings_are_read() {
+    fn llava_spellings_are_read() {
         let mut text = flat();
         let top = text.as_object_mut().unwrap();
         top.remove("rope_scaling");
@@ -259,17 +265,17 @@ mod tests {
     }
 
     #[test]
-    fn impossible_sizes_are_refused_in_words() {
+    fn impossible_values_are_refused() {
         for (key, value, words) in [
-            ("num_key_value_heads", json!(3), "cannot share"),
+            ("num_key_value_heads", json!(3), "not a multiple of `num_key_value_heads`"),
             ("num_attention_heads", json!(0), "num_attention_heads"),
-            ("hidden_size", json!(66), "does not divide"),
+            ("hidden_size", json!(66), "not a multiple of `num_attention_heads`"),
             ("vocab_size", json!(1u64 << 40), "vocab_size"),
             ("rope_scaling", json!({"type": "yarn"}), "yarn"),
-            ("rope_scaling", json!({"mrope_section": [1, 1, 1]}), "half a head"),
+            ("rope_scaling", json!({"mrope_section": [1, 1, 1]}), "half of `head_dim`"),
             ("model_type", json!("llama"), "LLaVA-OneVision"),
-            ("video_token_id", json!(320), "outside"),
-            ("video_token_id", json!("video"), "no `video_token_id`"),
+            ("video_token_id", json!(320), "out of range"),
+            ("video_token_id", json!("video"), "missing `video_token_id`"),
             ("hidden_size", json!("wide"), "invalid type"),
             ("hidden_act", json!("relu"), "relu"),
             ("use_sliding_window", json!(true), "use_sliding_window"),

@@ -36,13 +36,13 @@ use crate::record::Failure;
 pub struct ModelSpec {
     /// Directory of the target in Hugging Face layout.
     pub target: PathBuf,
-    /// Directory of the drafter; none leaves only methods without a small model.
+    /// Directory of the drafter; none for methods without a small model.
     pub drafter: Option<PathBuf>,
-    /// Directories of layers that draft from the target's states ([`draft_head`]).
+    /// Directories of draft heads ([`draft_head`]).
     pub heads: Vec<PathBuf>,
-    /// Where to compute.
+    /// Device of the target.
     pub device: DeviceChoice,
-    /// Where the drafter computes; none = where the target does.
+    /// Device of the drafter; none = the target's.
     pub drafter_device: Option<DeviceChoice>,
     /// Weight type of the language models.
     pub dtype: WeightType,
@@ -51,7 +51,7 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
-    /// Where the target computes.
+    /// Open the target's device.
     ///
     /// # Errors
     /// As [`ComputeDevice::open`].
@@ -59,7 +59,7 @@ impl ModelSpec {
         ComputeDevice::open(self.device, self.dtype)
     }
 
-    /// Where the drafter computes: with the target, but not in its queue.
+    /// Open the drafter's device, with a queue of its own.
     ///
     /// # Errors
     /// As [`ComputeDevice::open`].

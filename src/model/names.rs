@@ -1,21 +1,21 @@
-//! The names that one tensor goes by in different checkpoints.
+//! Tensor names in the different checkpoint layouts.
 //!
-//! The program asks by one name each: `model.…`, `lm_head.weight`, `visual.…` (the towers of Qwen-VL), `vision_tower.…`,
-//! `multi_modal_projector.…`, `image_newline` (LLaVA-OneVision). Files hold
+//! This crate uses one name per tensor: `model.…`, `lm_head.weight`, `visual.…` (the towers of Qwen-VL), `vision_tower.…`,
+//! `multi_modal_projector.…`, `image_newline` (LLaVA-OneVision). Files contain
 //!
-//! | family | as first published | as newer versions of the reference hold them |
+//! | family | as first published | as saved by newer versions of transformers |
 //! |---|---|---|
 //! | Qwen2-VL, Qwen2.5-VL | `model.…`, `visual.…` | `model.language_model.…`, `model.visual.…` |
 //! | LLaVA-OneVision | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.vision_model.…`, `image_newline` | `model.language_model.…`, `lm_head.weight`, `model.vision_tower.…`, `model.image_newline` |
 //!
-//! with `vision_model.` left out of the tower's names by the newest ones.
+//! where the newest versions leave `vision_model.` out of the tower's names.
 
-/// The tower whose names may have one more part.
+/// The tower whose names may have one more component.
 const TOWER: &str = "vision_tower";
-/// That part.
+/// That component.
 const INNER: &str = "vision_model.";
 
-/// The names under which a tensor may stand in a file, in the order in which they are tried.
+/// The names of a tensor in all layouts, in the order in which they are tried.
 pub fn spellings(name: &str) -> Vec<String> {
     if let Some(rest) = name.strip_prefix("model.") {
         return vec![
@@ -31,7 +31,7 @@ pub fn spellings(name: &str) -> Vec<String> {
     vec![name.to_owned(), format!("model.{name}"), format!("language_model.{name}")]
 }
 
-/// What is left of a file's name below one of our prefixes (`visual`, `vision_tower`, …); none if it is not below it.
+/// The rest of a tensor name below one of this crate's prefixes (`visual`, `vision_tower`, …); none for other names.
 pub fn below<'n>(name: &'n str, prefix: &str) -> Option<&'n str> {
     let name = name.strip_prefix("model.").unwrap_or(name);
     let rest = name.strip_prefix(prefix)?.strip_prefix('.')?;

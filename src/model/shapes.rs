@@ -1,4 +1,4 @@
-//! The sizes of well-known language models, and random weights in them: what a pass costs can be measured without a download.
+//! Sizes of well-known language models, and random weights for them, to measure passes without a download.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -6,11 +6,10 @@ use rayon::prelude::*;
 
 use super::config::TextConfig;
 
-/// Values that one thread makes at a time.
-const PORTION: usize = 1 << 16;
+/// Values that one thread generates at a time.
+const CHUNK: usize = 1 << 16;
 
-/// Names and sizes as their `config.json` say them: hidden, layers, heads, key heads, width of a head, feed-forward, vocabulary,
-/// tied.
+/// Names and sizes from their `config.json`: hidden, layers, heads, key heads, head width, feed-forward, vocabulary, tied.
 #[rustfmt::skip]
 const SHAPES: [(&str, [usize; 7], bool); 8] = [
     ("qwen2.5-vl-3b",         [2048, 36, 16, 2, 128, 11008, 151_936], true),
@@ -48,8 +47,8 @@ pub fn find(name: &str) -> Option<TextConfig> {
     })
 }
 
-/// Random values of a tensor, the same for the same name: norms are one, biases zero, and matrices even between bounds that keep
-/// the variance of what passes through them.
+/// Random values of a tensor, deterministic by name: norms are one, biases zero, matrices uniform within bounds that preserve
+/// the variance of their inputs.
 pub(super) fn values(name: &str, shape: &[usize]) -> Vec<f32> {
     let count = shape.iter().product();
     let [_, inputs, ..] = *shape else {
@@ -60,10 +59,10 @@ pub(super) fn values(name: &str, shape: &[usize]) -> Vec<f32> {
     let seed = hasher.finish();
     let bound = (3.0 / inputs.max(1) as f32).sqrt();
     let mut values = vec![0f32; count];
-    values.par_chunks_mut(PORTION).enumerate().for_each(|(index, part)| {
+    values.par_chunks_mut(CHUNK).enumerate().for_each(|(index, part)| {
         let mut state = (seed ^ (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1;
         for value in part {
-            // xorshift (Marsaglia, 2003); the upper 24 bits become a number from -1 to 1.
+            // xorshift (Marsaglia, 2003); the upper 24 bits are scaled to -1 to 1.
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_fit_together() {
+    fn sizes_are_consistent() {
         for name in names() {
             let c = find(name).unwrap();
             assert_eq!(c.heads % c.kv_heads, 0, "{name}");
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_even_and_the_same_each_time() {
+    fn weights_are_uniform_and_deterministic() {
         let shape = [300, 700];
         let w = values("a.weight", &shape);
         assert_eq!(w, values("a.weight", &shape));

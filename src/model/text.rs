@@ -1,111 +1,29 @@
 //! The tokenizer: text to ids and, token by token, back.
 //!
-//! Only byte-level tokenizers (the Qwen2 family's) are read: their tokens are byte strings, so a stream of ids becomes text
-//! exactly when its bytes form characters. Text of the template and text of the user are encoded differently: only the
-//! former may name special tokens.
+//! Only byte-level tokenizers (the Qwen2 family's) are supported: their tokens are byte strings, so a stream of ids becomes
+//! text as soon as its bytes form characters. Special tokens are recognised in the template's text, never in the user's.
+
+mod error;
+mod stream;
 
 use std::{
     collections::HashMap,
-    path::Path,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
 use serde::Deserialize;
 use tokenizers::{DecoderWrapper, Tokenizer};
 
+pub use error::{Mismatch, TextError};
+pub use stream::TextStream;
+
 use super::files;
-use crate::record::{Failure, FailureClass};
-
-/// What can go wrong with a checkpoint's tokenizer.
-#[derive(Debug, thiserror::Error)]
-pub enum TextError {
-    /// A file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file is not what it should be.
-    #[error("{path} cannot be used: {problem}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The tokenizer lacks a token that is needed.
-    #[error("{path} has no token {token}")]
-    MissingToken {
-        /// The tokenizer's file.
-        path: PathBuf,
-        /// The token.
-        token: String,
-    },
-    /// No file says which tokens end a text.
-    #[error("nothing in {dir} says which token ends a text")]
-    NoEnd {
-        /// The checkpoint.
-        dir: PathBuf,
-    },
-    /// A token of `generation_config.json` or `config.json` that the tokenizer does not have.
-    #[error("end token {id} is outside of the tokenizer's {vocabulary} ids")]
-    EndOutside {
-        /// The id.
-        id: u32,
-        /// Number of ids.
-        vocabulary: usize,
-    },
-    /// A text could not be encoded.
-    #[error("cannot encode the text: {0}")]
-    Encode(String),
-    /// The drafter has another vocabulary than the target.
-    #[error("target and drafter do not share a vocabulary: {0}")]
-    Mismatch(#[from] Mismatch),
-}
-
-impl From<TextError> for Failure {
-    fn from(error: TextError) -> Self {
-        let (class, hint) = match &error {
-            TextError::Encode(_) => (FailureClass::Internal, None),
-            TextError::Mismatch(_) => {
-                (FailureClass::Input, Some("choose a drafter of the target's own family"))
-            }
-            _ => (FailureClass::Input, Some("fetch the checkpoint's tokenizer and config files again")),
-        };
-        Failure { class, error: error.to_string(), hint: hint.map(Into::into) }
-    }
-}
-
-/// The first difference between two vocabularies.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Mismatch {
-    /// They have different numbers of ids.
-    #[error("one has {ours} ids, the other {theirs}")]
-    Size {
-        /// Ids of this one.
-        ours: usize,
-        /// Ids of the other.
-        theirs: usize,
-    },
-    /// The lowest id that stands for different tokens.
-    #[error("id {id} is {ours:?} in one and {theirs:?} in the other")]
-    Token {
-        /// The id.
-        id: u32,
-        /// Its token here.
-        ours: String,
-        /// Its token there.
-        theirs: String,
-    },
-}
 
 struct Inner {
-    /// Knows the added tokens.
+    /// Recognises added tokens.
     full: Tokenizer,
-    /// The same model without added tokens: whatever a text spells stays text.
+    /// The same model without added tokens: all text is plain text.
     plain: Tokenizer,
     path: PathBuf,
     vocabulary: usize,
@@ -113,9 +31,9 @@ struct Inner {
     repetition_penalty: Option<f64>,
     /// Contents of all added tokens, special or not.
     added: HashMap<u32, (String, bool)>,
-    /// The ids of the special ones, ascending.
+    /// The ids of the special tokens, ascending.
     special: Vec<u32>,
-    /// The bytes of each id, once it was asked for.
+    /// The bytes of each id, computed on first use.
     bytes: Box<[OnceLock<Box<[u8]>>]>,
 }
 
@@ -133,7 +51,7 @@ impl std::fmt::Debug for TextTokenizer {
     }
 }
 
-/// One id or several, as both files write `eos_token_id`.
+/// `eos_token_id`: one id or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Ids {
@@ -147,7 +65,7 @@ struct EndConfig {
     eos_token_id: Option<Ids>,
     #[serde(default)]
     text_config: Option<Box<EndConfig>>,
-    /// Any value: what is no number asks for nothing.
+    /// Values other than numbers are ignored.
     #[serde(default)]
     repetition_penalty: serde_json::Value,
 }
@@ -162,7 +80,7 @@ impl EndConfig {
     }
 }
 
-/// What a file says; one that is not there says nothing.
+/// The settings of a file; the defaults if it does not exist.
 fn end_config(path: &Path) -> Result<EndConfig, TextError> {
     let text = match files::read(path, files::CONFIG) {
         Ok(text) => text,
@@ -172,11 +90,11 @@ fn end_config(path: &Path) -> Result<EndConfig, TextError> {
     serde_json::from_slice(&text).map_err(|e| TextError::Parse { path: path.into(), problem: e.to_string() })
 }
 
-/// Ids that may be left out beside four for each token: tables are made by id.
-const GAPS: usize = 1 << 16;
+/// Limit of unused ids, besides three per token: tables are indexed by id.
+const MAX_GAPS: usize = 1 << 16;
 
 impl TextTokenizer {
-    /// Read `tokenizer.json` below `dir`, and the end tokens from `generation_config.json` or else `config.json`.
+    /// Read `tokenizer.json` in `dir`, and the end tokens from `generation_config.json` or else `config.json`.
     ///
     /// # Errors
     /// A [`TextError`] that names the file; see its variants.
@@ -185,12 +103,12 @@ impl TextTokenizer {
         let bytes = files::read(&path, files::TABLE)
             .map_err(|source| TextError::Read { path: path.clone(), source })?;
         let refuse = |problem: String| TextError::Parse { path: path.clone(), problem };
-        // The reader of some decoders panics where a part is missing.
+        // The parser of some decoders panics on missing fields.
         let read = std::panic::catch_unwind(|| Tokenizer::from_bytes(&bytes));
-        let read = read.map_err(|_| refuse("a part of it has not the form that it should have".into()))?;
+        let read = read.map_err(|_| refuse("it has an unknown or incomplete decoder".into()))?;
         let mut full = read.map_err(|e| refuse(e.to_string()))?;
         if !decodes_bytes(full.get_decoder()) {
-            return Err(refuse("it is not byte-level, as the Qwen2 family's are".into()));
+            return Err(refuse("it is not a byte-level tokenizer (as in the Qwen2 family)".into()));
         }
         full.with_padding(None);
         full.with_truncation(None).map_err(|e| refuse(e.to_string()))?;
@@ -198,9 +116,9 @@ impl TextTokenizer {
         plain.with_pre_tokenizer(full.get_pre_tokenizer().cloned());
         plain.with_normalizer(full.get_normalizer().cloned()).map_err(|e| refuse(e.to_string()))?;
         let ids = full.get_vocab(true);
-        let highest = ids.values().copied().max().ok_or_else(|| refuse("it is empty".into()))?;
-        if highest as usize > GAPS + 4 * ids.len() {
-            return Err(refuse(format!("it holds {} tokens, but one has the id {highest}", ids.len())));
+        let highest = ids.values().copied().max().ok_or_else(|| refuse("it has no tokens".into()))?;
+        if highest as usize > MAX_GAPS + 4 * ids.len() {
+            return Err(refuse(format!("it has {} tokens, but one of them has id {highest}", ids.len())));
         }
         let added = full.get_added_tokens_decoder().into_iter();
         let added: HashMap<_, _> = added.map(|(id, token)| (id, (token.content, token.special))).collect();
@@ -222,7 +140,7 @@ impl TextTokenizer {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Ids of trusted text, in which added tokens (`<|im_start|>`) are recognised. None are put around it.
+    /// Ids of trusted text, in which added tokens (`<|im_start|>`) are recognised. Adds no start or end token.
     ///
     /// # Errors
     /// [`TextError::Encode`].
@@ -230,7 +148,7 @@ impl TextTokenizer {
         encode(&self.0.full, text)
     }
 
-    /// Ids of text that comes from outside: what looks like an added token is encoded as the characters it is made of.
+    /// Ids of untrusted text: the spelling of an added token is encoded as plain characters.
     ///
     /// # Errors
     /// [`TextError::Encode`].
@@ -238,12 +156,12 @@ impl TextTokenizer {
         encode(&self.0.plain, text)
     }
 
-    /// The file it was read from.
+    /// The tokenizer's file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Number of real ids: the highest one + 1. A model's output may be padded beyond it.
+    /// Number of ids: the highest id + 1. A model's output may be padded beyond it.
     pub fn vocabulary(&self) -> usize {
         self.0.vocabulary
     }
@@ -253,7 +171,7 @@ impl TextTokenizer {
         &self.0.ends
     }
 
-    /// The repetition penalty that `generation_config.json` asks for; 1 is none.
+    /// The repetition penalty in `generation_config.json`; 1 is none.
     pub fn repetition_penalty(&self) -> Option<f64> {
         self.0.repetition_penalty
     }
@@ -273,7 +191,7 @@ impl TextTokenizer {
         &self.0.special
     }
 
-    /// The id of a token by its exact name.
+    /// The id of a token.
     ///
     /// # Errors
     /// [`TextError::MissingToken`].
@@ -282,27 +200,29 @@ impl TextTokenizer {
         self.0.full.token_to_id(token).ok_or_else(missing)
     }
 
-    /// Contents of the added tokens, in no order.
+    /// Contents of the added tokens, in no particular order.
     pub(super) fn added(&self) -> impl Iterator<Item = &str> {
         self.0.added.values().map(|(content, _)| content.as_str()).filter(|content| !content.is_empty())
     }
 
-    /// The bytes that a token stands for; unknown ids have none.
+    /// The bytes of a token; empty for unknown ids.
     fn bytes(&self, id: u32) -> &[u8] {
         let inner = &self.0;
         let Some(bytes) = inner.bytes.get(id as usize) else { return &[] };
         bytes.get_or_init(|| match inner.added.get(&id) {
             Some((content, _)) => content.as_bytes().into(),
-            None => inner.full.id_to_token(id).map(|token| token_bytes(&token)).unwrap_or_default().into(),
+            None => {
+                inner.full.id_to_token(id).map(|token| stream::token_bytes(&token)).unwrap_or_default().into()
+            }
         })
     }
 
-    /// The bytes that a token adds to a text; special tokens add none.
+    /// The bytes that a token adds to a text; empty for special tokens.
     fn written(&self, id: u32) -> &[u8] {
         if self.is_special(id) { &[] } else { self.bytes(id) }
     }
 
-    /// One token as text for people: special tokens by name, broken characters as U+FFFD.
+    /// One token as display text: special tokens by name, broken characters as U+FFFD.
     pub fn token_text(&self, id: u32) -> String {
         String::from_utf8_lossy(self.bytes(id)).into_owned()
     }
@@ -313,12 +233,12 @@ impl TextTokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// A new stream of tokens that becomes text.
+    /// A stream decoder: tokens in, text out.
     pub fn stream(&self) -> TextStream {
-        TextStream { tokenizer: self.clone(), pending: Vec::new() }
+        TextStream::new(self.clone())
     }
 
-    /// Whether every id stands for the same token in both (a drafter's ids must mean the target's tokens).
+    /// Compare two vocabularies: a drafter's ids must be the target's tokens.
     ///
     /// # Errors
     /// The first difference.
@@ -348,80 +268,4 @@ fn encode(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, TextError> {
 /// True if the decoder turns tokens into bytes and does nothing else.
 fn decodes_bytes(decoder: Option<&DecoderWrapper>) -> bool {
     matches!(decoder, Some(DecoderWrapper::ByteLevel(_)))
-}
-
-/// The bytes of a byte-level token: printable Latin-1 stands for itself, the other bytes follow from U+0100 on in order.
-fn token_bytes(token: &str) -> Vec<u8> {
-    let stands_for_itself = |c: u32| matches!(c, 33..=126 | 161..=172 | 174..=255);
-    let byte = |c: char| {
-        let c = u32::from(c);
-        if stands_for_itself(c) {
-            return u8::try_from(c).ok();
-        }
-        let nth = c.checked_sub(256)? as usize;
-        (0..=255u8).filter(|b| !stands_for_itself(u32::from(*b))).nth(nth)
-    };
-    // a token with any other character was never split into bytes: it stands for itself
-    let bytes: Option<Vec<u8>> = token.chars().map(byte).collect();
-    bytes.unwrap_or_else(|| token.as_bytes().to_vec())
-}
-
-/// Tokens in, text out, as soon as bytes form characters.
-///
-/// A character that spans tokens comes out with its last token; the tokens before it give what was complete, often nothing.
-/// Bytes that can never form a character come out as U+FFFD, and only once that is certain.
-#[derive(Clone, Debug)]
-pub struct TextStream {
-    tokenizer: TextTokenizer,
-    /// At most three bytes: the start of a character.
-    pending: Vec<u8>,
-}
-
-impl TextStream {
-    /// The text that `id` completes.
-    pub fn push(&mut self, id: u32) -> String {
-        self.pending.extend(self.tokenizer.written(id));
-        let mut text = String::new();
-        loop {
-            match std::str::from_utf8(&self.pending) {
-                Ok(whole) => {
-                    text.push_str(whole);
-                    self.pending.clear();
-                    return text;
-                }
-                Err(error) => {
-                    let (whole, rest) = self.pending.split_at(error.valid_up_to());
-                    text.push_str(&String::from_utf8_lossy(whole));
-                    let Some(broken) = error.error_len() else {
-                        self.pending = rest.to_vec();
-                        return text;
-                    };
-                    text.push(char::REPLACEMENT_CHARACTER);
-                    self.pending = rest[broken..].to_vec();
-                }
-            }
-        }
-    }
-
-    /// What is left when no more tokens come: nothing, or one U+FFFD for a broken character.
-    pub fn finish(&mut self) -> String {
-        let left = String::from_utf8_lossy(&self.pending).into_owned();
-        self.pending.clear();
-        left
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::token_bytes;
-
-    #[test]
-    fn byte_level_names_become_bytes() {
-        assert_eq!(token_bytes("Ġa"), b" a");
-        assert_eq!(token_bytes("Ċ"), b"\n");
-        assert_eq!(token_bytes("æĹ¥"), "日".as_bytes());
-        assert_eq!(token_bytes("Ń"), [0xad]);
-        // never split into bytes
-        assert_eq!(token_bytes("日"), "日".as_bytes());
-    }
 }

@@ -39,7 +39,7 @@ fn inputs(name: &str) -> (Tensor, Grid) {
 }
 
 #[test]
-fn siglip_projector_pooling_and_newline_are_the_reference_s() {
+fn siglip_projector_pooling_and_newline_equal_transformers() {
     for name in ["llava_ov", "llava_ov_newer"] {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
         let (patches, grid) = inputs(name);
@@ -92,7 +92,7 @@ fn rename(path: &Path, to: impl Fn(&str) -> String) {
 
 /// The names of the newest version are found, too: it leaves a part of the tower's out and writes the rest as first published.
 #[test]
-fn weights_are_found_under_every_layout_s_names() {
+fn weights_are_found_in_every_layout() {
     let dir = copy("llava_ov_newer");
     rename(&dir.path().join("model.safetensors"), |name| {
         let name =
@@ -120,7 +120,7 @@ fn refused(dir: &Path, words: &[&str]) {
 }
 
 #[test]
-fn what_does_not_fit_together_is_told() {
+fn inconsistent_checkpoints_are_refused() {
     type Break = fn(&mut Value);
     let broken: [(&str, &str, Break, &[&str]); 14] = [
         (
@@ -191,7 +191,7 @@ fn what_does_not_fit_together_is_told() {
 }
 
 #[test]
-fn pieces_that_are_missing_are_named() {
+fn missing_files_are_named() {
     for missing in
         ["image_newline", "multi_modal_projector.linear_1.weight", "vision_tower.vision_model.embeddings"]
     {
@@ -205,7 +205,7 @@ fn pieces_that_are_missing_are_named() {
 }
 
 #[test]
-fn positions_may_be_asked_for() {
+fn positions_can_be_chosen() {
     let grid = VisualGrid { t: 2, h: 2, w: 2 };
     for name in FAMILIES.into_iter().chain(["gqa_tied"]) {
         let model = load(&fixture(name)).unwrap();
@@ -228,7 +228,7 @@ fn positions_may_be_asked_for() {
 
 /// Two sizes of one family pad their embeddings differently; the tokenizer says what is real.
 #[test]
-fn padded_vocabularies_share_their_real_ids() {
+fn padded_vocabularies_are_compared_without_padding() {
     for (large, small) in [("llava_ov", "llava_ov_newer"), ("qwen2_vl", "qwen2_vl_nested")] {
         let [large, small] = [large, small].map(|name| load(&fixture(name)).unwrap());
         assert_ne!(large.decoder().config().vocab, small.decoder().config().vocab);
@@ -240,7 +240,7 @@ fn padded_vocabularies_share_their_real_ids() {
 
 /// The newline is read as its own vector wherever rows of the prompt are embedded, with or without a video.
 #[test]
-fn the_newline_is_a_row_of_its_own() {
+fn the_newline_has_its_own_row() {
     let model = load(&fixture("llava_ov")).unwrap();
     let (patches, grid) = inputs("llava_ov");
     let tower = llava("llava_ov");

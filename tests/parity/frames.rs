@@ -43,7 +43,7 @@ fn decoded() -> Vec<Frame> {
 
 #[test]
 #[ignore = "writes the fixture that make_families.py reads"]
-fn decoded_frames_are_written() {
+fn write_the_decoded_frames() {
     let frames = decoded();
     let (height, width) = (frames[0].height, frames[0].width);
     let all: Vec<u8> = frames.into_iter().flat_map(|frame| frame.rgb).collect();
@@ -102,7 +102,7 @@ fn greedy(model: &VideoLlm, prompt: &Prompt, visual: &Tensor, length: usize) -> 
 }
 
 #[test]
-fn decoding_gives_the_frames_of_the_fixtures() {
+fn decoding_reproduces_the_fixture_frames() {
     for (ours, stored) in decoded().iter().zip(stored()) {
         assert_eq!((ours.height, ours.width), (stored.height, stored.width));
         let off: u64 = ours.rgb.iter().zip(&stored.rgb).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
@@ -112,7 +112,7 @@ fn decoding_gives_the_frames_of_the_fixtures() {
 }
 
 #[test]
-fn from_frames_to_the_reference_s_ids() {
+fn frames_to_ids_equal_transformers() {
     let frames = stored();
     for name in FAMILIES.iter().chain(&["gqa_tied"]) {
         let model = VideoLlm::load(&fixture(name), WeightType::F32, &mut |_, _| {}).unwrap();

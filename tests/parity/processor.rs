@@ -7,7 +7,7 @@ use specreel::model::processor::{
 use super::{fixture, json, numbers, tensors, values};
 
 #[test]
-fn patches_are_the_reference_s() {
+fn patches_equal_transformers() {
     for (name, mean_limit) in [("exact", 0.0), ("down", 0.5), ("up", 0.5), ("mixed", 0.5)] {
         let expected = tensors(&format!("processor/{name}.safetensors"));
         let (n, height, width, _) = expected["frames"].dims4().unwrap();
@@ -48,7 +48,7 @@ fn patches_are_the_reference_s() {
 }
 
 #[test]
-fn target_sizes_are_the_reference_s() {
+fn target_sizes_equal_transformers() {
     let processor = VideoProcessor::new(ProcessorConfig::default()).unwrap();
     for row in json("tables.json")["sizes"].as_array().unwrap() {
         let row: Vec<usize> = row.as_array().unwrap().iter().map(|v| v.as_u64().unwrap() as usize).collect();
@@ -58,7 +58,7 @@ fn target_sizes_are_the_reference_s() {
 }
 
 #[test]
-fn positions_are_the_original_s() {
+fn positions_equal_transformers() {
     for row in json("tables.json")["positions"].as_array().unwrap() {
         let number = |name: &str| row[name].as_u64().unwrap() as usize;
         let side = |i: usize| row["grid"][i].as_u64().unwrap() as usize;
@@ -77,7 +77,7 @@ fn positions_are_the_original_s() {
 }
 
 #[test]
-fn settings_come_from_the_checkpoint_s_files() {
+fn settings_are_read_from_the_checkpoint() {
     let image_only = VideoProcessor::load(&fixture("gqa_tied"), ProcessorConfig::default()).unwrap();
     assert_eq!(*image_only.config(), ProcessorConfig::default());
 

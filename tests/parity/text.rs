@@ -45,7 +45,7 @@ fn texts_encode_and_stream_back() {
 }
 
 #[test]
-fn broken_characters_wait_and_are_flushed() {
+fn incomplete_characters_wait_and_are_flushed() {
     let tokenizer = tokenizer();
     let ids = tokenizer.encode("日").unwrap();
     let mut stream = tokenizer.stream();
@@ -60,7 +60,7 @@ fn broken_characters_wait_and_are_flushed() {
 }
 
 #[test]
-fn the_real_vocabulary_and_the_end_are_known() {
+fn vocabulary_and_end_tokens_are_read() {
     let tokenizer = tokenizer();
     assert_eq!(tokenizer.vocabulary(), 318);
     assert_eq!(tokenizer.end_ids(), [298, 296]);
@@ -98,7 +98,7 @@ fn unusable_tokenizers_are_named() {
 }
 
 #[test]
-fn ids_far_beyond_the_tokens_are_refused_before_tables_are_made() {
+fn huge_ids_are_refused_before_tables_are_allocated() {
     let dir = copy();
     let path = dir.path().join("tokenizer.json");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -115,7 +115,7 @@ fn ids_far_beyond_the_tokens_are_refused_before_tables_are_made() {
 }
 
 #[test]
-fn the_end_must_be_known_and_inside() {
+fn end_tokens_must_be_in_the_vocabulary() {
     let dir = copy();
     let end = |text: &str| {
         std::fs::write(dir.path().join("generation_config.json"), text).unwrap();
@@ -130,7 +130,7 @@ fn the_end_must_be_known_and_inside() {
 }
 
 #[test]
-fn the_checkpoint_s_template_gives_the_reference_s_prompt() {
+fn chat_templates_equal_transformers() {
     let (tokenizer, template) = (tokenizer(), ChatTemplate::load(&fixture("gqa_tied"), QWEN).unwrap());
     let built_in = ChatTemplate::new(QWEN, "built in");
     for row in json("tables.json")["rendered"].as_array().unwrap() {
@@ -156,7 +156,7 @@ fn typed_special_tokens_stay_text() {
 }
 
 #[test]
-fn templates_are_found_in_all_places() {
+fn templates_are_found_in_every_file() {
     let dir = tempfile::tempdir().unwrap();
     let write = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
     let rendered = || ChatTemplate::load(dir.path(), "fallback").and_then(|t| t.render("p"));

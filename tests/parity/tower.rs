@@ -44,7 +44,7 @@ fn inputs(fixture: &HashMap<String, Tensor>) -> (Tensor, Grid) {
 }
 
 #[test]
-fn states_and_embeddings_are_the_reference_s() {
+fn states_and_embeddings_equal_transformers() {
     for name in CHECKPOINTS.into_iter().chain(["qwen2_vl", "qwen2_vl_nested"]) {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
         let (patches, grid) = inputs(&expected);
@@ -89,7 +89,7 @@ fn patches_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn weights_that_do_not_fit_are_named() {
+fn weights_of_the_wrong_shape_are_named() {
     let load = |weights: HashMap<String, Tensor>, config: &VisionConfig| {
         let vb = VarBuilder::from_tensors(weights, DType::F32, &Device::Cpu);
         QwenVit::load(vb.pp("visual"), config).map(|_| ()).unwrap_err().to_string()

@@ -1,4 +1,4 @@
-//! The sizes of a checkpoint, from its configuration and the headers of its weight files.
+//! Sizes of a checkpoint, from its configuration and the headers of its weight files.
 
 use std::path::Path;
 
@@ -13,30 +13,32 @@ use crate::model::{
     vision::TowerConfig,
 };
 
-/// Slots of a cache beside the prompt and the caption: the system's part of the prompt, and room for a drafted tree.
-const SLOTS_BESIDE: usize = 160;
+/// Extra cache slots: the text of the prompt, and a draft tree.
+const EXTRA_SLOTS: usize = 160;
 
-/// Patches that a tower takes at a time, and scores that it holds, in values: see the towers.
-const TOWER_PORTION: usize = 1024;
+/// Patches that a tower processes at a time.
+const TOWER_CHUNK: usize = 1024;
+
+/// Maximum number of attention scores that a tower holds.
 const TOWER_SCORES: usize = 1 << 24;
 
-/// Rows of a prompt that the decoder reads at a time.
+/// Rows of a prompt in one prefill chunk.
 const DECODER_ROWS: usize = 128;
 
-/// A video as a run looks at it.
+/// A sampled video.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampled {
     /// Frames.
     pub frames: usize,
     /// Height and width in pixels.
     pub size: (usize, usize),
-    /// Upper limit of pixels per frame; none = the checkpoint's own.
+    /// Maximum pixels per frame; none = the checkpoint's limit.
     pub max_pixels: Option<usize>,
-    /// Longest caption, in tokens.
+    /// Maximum length of the caption, in tokens.
     pub new_tokens: usize,
 }
 
-/// What a model makes of a video.
+/// Sizes of a video's inputs to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Visual tokens.
@@ -56,11 +58,11 @@ pub struct Facts {
     pub text: TextConfig,
     /// Parameters of the language model.
     pub text_parameters: u64,
-    /// Parameters of everything else: the tower and what leads from it to the language model.
+    /// Parameters of the rest: vision tower and projector.
     pub tower_parameters: u64,
-    /// Bytes of a value of the embedding table as it is loaded.
+    /// Bytes per value of the loaded embedding table.
     pub table: usize,
-    /// Widths of the tower: its states, its feed-forward part, its heads.
+    /// The tower's hidden width, feed-forward width and number of heads.
     tower: [usize; 3],
     processor: VideoProcessor,
 }
@@ -69,14 +71,14 @@ impl Facts {
     /// Read the sizes of a directory.
     ///
     /// # Errors
-    /// What keeps them from being known. Weights that are missing or of another shape are no error here.
+    /// A file is missing or invalid. Missing tensors and wrong shapes are no errors here.
     pub fn read(dir: &Path) -> Result<Self, ModelError> {
         let config = VlConfig::read(dir)?;
         let processor = VideoProcessor::load(dir, TowerConfig::of(&config)?.processor())?;
         Ok(Self::of(&Checkpoint::open(dir)?, config, processor))
     }
 
-    /// The same of files that were read already.
+    /// The same from files that are already open.
     pub fn of(checkpoint: &Checkpoint, config: VlConfig, processor: VideoProcessor) -> Self {
         let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
         let all: u64 = checkpoint.tensors().map(|(_, info)| product(&info.shape)).sum();
@@ -102,7 +104,7 @@ impl Facts {
         }
     }
 
-    /// What the model makes of a video; none if it cannot look at it.
+    /// Sizes of a video's inputs; none if the model cannot take such frames.
     pub fn sample(&self, video: &Sampled) -> Option<Sample> {
         let config = self.processor.config();
         let (height, width) = video.size;
@@ -122,19 +124,19 @@ impl Facts {
         &self.processor
     }
 
-    /// Bytes that this model takes in a weight type, for a video of these visual tokens if there is one.
+    /// Memory estimate for a weight type, with a video if there is one.
     pub fn need(&self, dtype: WeightType, sample: Option<&Sample>, new_tokens: usize) -> Need {
         let c = &self.text;
         let visual = sample.map_or(0, |sample| sample.visual);
-        let slots = visual + new_tokens + SLOTS_BESIDE;
+        let slots = visual + new_tokens + EXTRA_SLOTS;
         let states = 4 * c.hidden;
         let line = c.heads * c.head_dim + 2 * c.kv_heads * c.head_dim;
-        // Embeddings, as the tower gives them and as the prompt has them, and the final states that methods ask for.
+        // Embeddings from the tower and in the prompt, and the final states that methods use.
         let kept = 3 * visual * states;
         let rows = DECODER_ROWS * 4 * (6 * c.hidden + 2 * line + 4 * c.intermediate);
         let [hidden, ffn, heads] = self.tower;
         let tower = sample.map_or(0, |sample| {
-            let patches = sample.grid_patches.max(TOWER_PORTION.min(sample.patch_values));
+            let patches = sample.grid_patches.max(TOWER_CHUNK.min(sample.patch_values));
             let scores = (heads * patches).saturating_mul(patches).min(TOWER_SCORES);
             4 * (patches * (10 * hidden + 3 * ffn) + 2 * scores)
         });
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_video_needs_more_cache_and_nothing_else_of_the_weights() {
+    fn a_longer_video_needs_more_cache_and_the_same_weights() {
         let facts = facts("assets/demo/target");
         let video = |frames| Sampled { frames, size: (144, 192), max_pixels: None, new_tokens: 64 };
         let (short, long) = (facts.sample(&video(8)).unwrap(), facts.sample(&video(64)).unwrap());

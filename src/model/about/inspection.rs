@@ -1,4 +1,4 @@
-//! Everything about a checkpoint directory, with all that is wrong with it.
+//! A report on a checkpoint directory, with all problems at once.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -21,15 +21,15 @@ use crate::{
     record::Failure,
 };
 
-/// The video for which tokens and memory are told: half a minute of 720p as it is sampled by itself.
+/// The example video for tokens and memory: half a minute of 720p with default sampling.
 pub const EXAMPLE: Sampled = Sampled { frames: 60, size: (720, 1280), max_pixels: None, new_tokens: 256 };
 
-/// Something that keeps a checkpoint from being used.
+/// A problem that makes a checkpoint unusable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// What is wrong with what.
+    /// The file or tensor, and what is wrong.
     pub error: String,
-    /// What to do about it.
+    /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -37,56 +37,56 @@ pub struct Problem {
 /// Tensors of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// The type as the files name it.
+    /// The type's name in the files.
     pub dtype: String,
-    /// Tensors.
+    /// Number of tensors.
     pub tensors: usize,
-    /// Parameters.
+    /// Number of parameters.
     pub parameters: u64,
 }
 
-/// Memory in one weight type, in bytes.
+/// Memory estimate for one weight type, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Memory {
     /// The weight type.
     pub dtype: &'static str,
     /// All weights.
     pub weights: u64,
-    /// Weights, and what a run on the example takes.
+    /// Weights and a run on the example video.
     pub run: u64,
 }
 
-/// What there is to know of a directory.
+/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// `model_type` of the configuration, where it can be read.
+    /// `model_type` of the configuration, if it is valid.
     pub family: Option<String>,
     /// The language model's sizes.
     pub text: Option<TextConfig>,
-    /// Parameters of the language model and of the rest.
+    /// Parameters of the language model, and of the rest.
     pub parameters: Option<[u64; 2]>,
-    /// Tensors by type, as the files have them.
+    /// Tensors by type in the files.
     pub shares: Vec<Share>,
     /// Bytes of the weight files.
     pub bytes: u64,
-    /// Tokens that the tokenizer knows.
+    /// Size of the tokenizer's vocabulary.
     pub vocabulary: Option<usize>,
-    /// Visual tokens of the example video, and its frames.
+    /// Visual tokens and frames of the example video.
     pub example: Option<[usize; 2]>,
-    /// Memory by weight type.
+    /// Memory estimate by weight type.
     pub memory: Vec<Memory>,
-    /// What is good to know but keeps nobody from using it.
+    /// Remarks that do not make the checkpoint unusable.
     pub notes: Vec<String>,
-    /// Everything that keeps it from being used.
+    /// All problems.
     pub problems: Vec<Problem>,
 }
 
-/// Collects what goes wrong, and goes on.
-struct Collector(Vec<Problem>);
+/// Collects problems.
+struct Problems(Vec<Problem>);
 
-impl Collector {
+impl Problems {
     fn take<T>(&mut self, result: Result<T, impl Into<Failure>>) -> Option<T> {
         result.map_err(|e| self.note(e.into())).ok()
     }
@@ -100,39 +100,40 @@ impl Collector {
 }
 
 impl Inspection {
-    /// Look at every file of a directory; weights are looked at by their headers.
+    /// Check every file of a directory; of the weights, only the headers.
     pub fn of(dir: &Path) -> Self {
-        let mut wrong = Collector(Vec::new());
-        let config = wrong.take(VlConfig::read(dir));
+        let mut problems = Problems(Vec::new());
+        let config = problems.take(VlConfig::read(dir));
         for problem in Checkpoint::problems(dir) {
-            wrong.note(problem.into());
+            problems.note(problem.into());
         }
         let checkpoint = Checkpoint::open(dir).ok();
-        let tokenizer = wrong.take(TextTokenizer::load(dir));
+        let tokenizer = problems.take(TextTokenizer::load(dir));
         let family = config.as_ref().map(|config| config.family);
-        let template = wrong.take(ChatTemplate::load(dir, family.map_or(template::QWEN, Family::template)));
-        let tower = config.as_ref().and_then(|config| wrong.take(TowerConfig::of(config)));
+        let template =
+            problems.take(ChatTemplate::load(dir, family.map_or(template::QWEN, Family::template)));
+        let tower = config.as_ref().and_then(|config| problems.take(TowerConfig::of(config)));
         let settings = tower.as_ref().map(TowerConfig::processor).unwrap_or_default();
-        let processor = wrong.take(VideoProcessor::load(dir, settings));
+        let processor = problems.take(VideoProcessor::load(dir, settings));
         if let (Some(config), Some(tokenizer)) = (&config, &tokenizer)
             && let Some(template) = template
         {
-            check_text(&mut wrong, config, tokenizer, &template);
+            check_text(&mut problems, config, tokenizer, &template);
         }
         if let (Some(config), Some(tower), Some(processor)) = (&config, &tower, &processor)
             && let Err(problem) = tower.fits(processor.config(), config.text.hidden)
         {
-            wrong.note(CheckpointError::file(&dir.join("config.json"), &problem).into());
+            problems.note(CheckpointError::file(&dir.join("config.json"), &problem).into());
         }
         if let (Some(config), Some(checkpoint)) = (&config, Checkpoint::open(dir).ok()) {
-            check_weights(&mut wrong, config, tower.as_ref(), checkpoint.dry_run());
+            check_weights(&mut problems, config, tower.as_ref(), checkpoint.dry_run());
         }
         let mut notes = Vec::new();
         if let Some(penalty) =
             tokenizer.as_ref().and_then(TextTokenizer::repetition_penalty).filter(|p| *p != 1.0)
         {
             notes.push(format!(
-                "generation_config.json asks for a repetition penalty of {penalty}, which is not followed"
+                "generation_config.json sets a repetition penalty of {penalty}, which is ignored"
             ));
         }
         let mut inspection = Self {
@@ -152,12 +153,12 @@ impl Inspection {
             if let Some((held, width)) = parts::fallback(&config.text, WeightType::Q4K) {
                 let held = held.name();
                 inspection.notes.push(format!(
-                    "matrices {width} wide are held as {held} where q4_k, q5_k or q6_k is asked for: 256 does not divide them"
+                    "matrices of width {width} are stored as {held} instead of q4_k, q5_k or q6_k: the width is not a multiple of 256"
                 ));
             }
             inspection.measure(&Facts::of(checkpoint, config, processor));
         }
-        inspection.problems = wrong.0;
+        inspection.problems = problems.0;
         inspection
     }
 
@@ -193,44 +194,49 @@ fn shares(checkpoint: &Checkpoint) -> Vec<Share> {
     shares
 }
 
-/// Tokenizer, template and configuration beside each other.
-fn check_text(wrong: &mut Collector, config: &VlConfig, tokenizer: &TextTokenizer, template: &ChatTemplate) {
+/// Check that tokenizer, template and configuration are consistent.
+fn check_text(
+    problems: &mut Problems,
+    config: &VlConfig,
+    tokenizer: &TextTokenizer,
+    template: &ChatTemplate,
+) {
     let problem = |error: String| Failure {
         class: crate::record::FailureClass::Input,
         error,
-        hint: Some("fetch the checkpoint again; its files do not belong together".into()),
+        hint: Some("download the checkpoint again: its files do not belong together".into()),
     };
     let (known, vocab) = (tokenizer.vocabulary(), config.text.vocab);
     if known > vocab {
         let path = tokenizer.path().display();
-        wrong.note(problem(format!("{path}: holds {known} ids, but the model has {vocab} embeddings")));
+        problems.note(problem(format!("{path}: has {known} ids, but the model has {vocab} embeddings")));
     }
-    if let Some(ids) = wrong.take(template.ids(tokenizer, "What happens?")) {
+    if let Some(ids) = problems.take(template.ids(tokenizer, "What happens?")) {
         let found = ids.iter().filter(|id| **id == config.video_token).count();
         if found != 1 {
-            wrong.note(problem(format!(
-                "the chat template writes the video's token ({}) {found} times instead of once",
+            problems.note(problem(format!(
+                "the chat template outputs the video token ({}) {found} times, expected 1",
                 config.video_token
             )));
         }
     }
 }
 
-/// Every tensor that loading would ask for.
+/// Check every tensor that loading needs.
 fn check_weights(
-    wrong: &mut Collector,
+    problems: &mut Problems,
     config: &VlConfig,
     tower: Option<&TowerConfig>,
     checkpoint: Checkpoint,
 ) {
     for (name, shape) in parts::tensors(&config.text) {
-        wrong.take(checkpoint.verify(&name, &shape));
+        problems.take(checkpoint.verify(&name, &shape));
     }
     if let Some(tower) = tower {
-        wrong.take(Tower::load(&checkpoint, tower, &ComputeDevice::cpu(WeightType::F32)));
+        problems.take(Tower::load(&checkpoint, tower, &ComputeDevice::cpu(WeightType::F32)));
     }
     for problem in checkpoint.take_problems() {
-        wrong.note(problem.into());
+        problems.note(problem.into());
     }
 }
 
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_checkpoint_has_no_problems() {
+    fn a_complete_checkpoint_has_no_problems() {
         for part in [
             "assets/demo/target",
             "tests/parity/fixtures/sharded_untied",
@@ -265,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         let dir = copy("tests/parity/fixtures/sharded_untied");
         std::fs::remove_file(dir.path().join("model-00002-of-00003.safetensors")).unwrap();
         std::fs::write(dir.path().join("model-00003-of-00003.safetensors"), b"short").unwrap();
@@ -279,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tensor_that_is_missing_or_wrong_is_named() {
+    fn every_missing_or_wrong_tensor_is_named() {
         let dir = copy("tests/parity/fixtures/gqa_tied");
         let path = dir.path().join("config.json");
         let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -299,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_none() {
+    fn a_missing_directory_is_a_problem() {
         let found = Inspection::of(Path::new("/no/such/model"));
         assert!(!found.problems.is_empty() && found.memory.is_empty());
     }

@@ -1,4 +1,4 @@
-//! What can be said of a checkpoint before it is loaded: sizes, the memory it will take, and everything that is wrong with it.
+//! Checkpoints before they are loaded: sizes, memory estimate, and all problems.
 
 mod facts;
 mod inspection;

@@ -1,8 +1,8 @@
-//! Bytes that a model takes of the machine's memory.
+//! Memory estimate of a model.
 
 use serde::Serialize;
 
-/// An estimate, in bytes. All of it is there at once while a prompt is read.
+/// An estimate in bytes. All parts are allocated at the same time during the prefill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Need {
     /// Weights of the language model.
@@ -16,7 +16,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// All together.
+    /// Sum of all parts.
     pub fn total(&self) -> u64 {
         self.weights + self.tower + self.cache + self.work
     }

@@ -1,4 +1,4 @@
-//! Whether one checkpoint can draft for another.
+//! Checks whether one checkpoint can draft for another.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use crate::model::{
     vision::TowerConfig,
 };
 
-/// True if the two directories hold the same `tokenizer.json`, byte for byte: quickly known, and then the vocabularies agree.
+/// True if both directories have the same `tokenizer.json`, byte for byte: a quick check that implies equal vocabularies.
 pub fn same_tokenizer_file(a: &Path, b: &Path) -> bool {
     let read = |dir: &Path| files::read(&dir.join("tokenizer.json"), files::TABLE).ok();
     read(a).zip(read(b)).is_some_and(|(a, b)| a == b)
 }
 
-/// Whether the model in `drafter` can draft for the one in `target`: the same family, tokens and patches.
+/// Check that the model in `drafter` can draft for the one in `target`: same family, tokens and patches.
 ///
 /// # Errors
-/// In words, why not.
+/// The reason why not.
 pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
     let read = |dir: &Path| -> Result<_, ModelError> {
         let config = VlConfig::read(dir)?;
@@ -24,12 +24,12 @@ pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
         Ok((config.family, processor))
     };
     let read = |dir: &Path| read(dir).map_err(|e| e.to_string());
-    let ((ours, eye), (theirs, other)) = (read(target)?, read(drafter)?);
+    let ((ours, processor), (theirs, other)) = (read(target)?, read(drafter)?);
     if ours != theirs {
-        return Err(format!("the one is a {}, the other a {}", ours.name(), theirs.name()));
+        return Err(format!("the target is {}, the drafter is {}", ours.name(), theirs.name()));
     }
-    if !eye.config().cuts_like(other.config()) {
-        return Err("it cuts frames into other patches".into());
+    if !processor.config().cuts_like(other.config()) {
+        return Err("target and drafter cut frames into different patches".into());
     }
     if same_tokenizer_file(target, drafter) {
         return Ok(());
@@ -43,12 +43,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_embedded_pair_fits_and_strangers_do_not() {
+    fn the_embedded_pair_fits_and_others_do_not() {
         let at = |part: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
         let (target, drafter) = (at("assets/demo/target"), at("assets/demo/drafter"));
         assert_eq!(can_draft(&target, &drafter), Ok(()));
-        let stranger = at("tests/parity/fixtures/gqa_tied");
-        assert!(can_draft(&target, &stranger).is_err());
+        let other = at("tests/parity/fixtures/gqa_tied");
+        assert!(can_draft(&target, &other).is_err());
         assert!(can_draft(&target, &at("no/such")).is_err());
     }
 }

@@ -148,11 +148,13 @@ impl DraftHeadConfig {
             ("num_key_value_heads", kv, 1024),
             ("head_dim", self.head_dim, 1024),
         ];
-        if let Some((key, value, most)) = sizes.into_iter().find(|(_, v, most)| *v == 0 || v > most) {
-            return Some(format!("`{key}` is {value}; expected 1 to {most}"));
+        if let Some((key, value, limit)) = sizes.into_iter().find(|(_, v, limit)| *v == 0 || v > limit) {
+            return Some(format!("`{key}` is {value}, expected 1 to {limit}"));
         }
         if !heads.is_multiple_of(kv) {
-            return Some(format!("{heads} query heads cannot share {kv} key/value heads"));
+            return Some(format!(
+                "`num_attention_heads` ({heads}) is not a multiple of `num_key_value_heads` ({kv})"
+            ));
         }
         let sum = |s: [usize; 3]| s.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
         if !self.head_dim.is_multiple_of(2) || self.mrope_section.is_some_and(|s| sum(s) != Some(half)) {
@@ -225,7 +227,7 @@ mod tests {
             change(&mut config);
             config.problem().unwrap()
         };
-        assert!(wrong(&|c| c.num_key_value_heads = 3).contains("cannot share"));
+        assert!(wrong(&|c| c.num_key_value_heads = 3).contains("not a multiple"));
         assert!(wrong(&|c| c.intermediate_size = 0).contains("intermediate_size"));
         assert!(wrong(&|c| c.mrope_section = Some([usize::MAX, 1, 1])).contains("mrope_section"));
         assert!(wrong(&|c| c.rope_theta = f64::NAN).contains("rope_theta"));

@@ -1,4 +1,4 @@
-//! Why a model cannot be used: one error over all its parts.
+//! The error of all parts of a model.
 
 use crate::{
     model::{
@@ -11,30 +11,30 @@ use crate::{
 /// Why a model cannot be loaded or used.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// The checkpoint's files.
+    /// Checkpoint files.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The tokenizer.
+    /// Tokenizer.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// The chat template.
+    /// Chat template.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// Frames and positions.
+    /// Frame processing and positions.
     #[error(transparent)]
     Processor(#[from] ProcessorError),
-    /// The vision tower.
+    /// Vision tower.
     #[error(transparent)]
     Vision(#[from] VisionError),
-    /// Positions that the checkpoint does not have.
-    #[error("{model} has no positions of this kind: {problem}")]
+    /// Positions that the checkpoint does not support.
+    #[error("{model} does not support these positions: {problem}")]
     Rope {
-        /// The model's name.
+        /// Name of the model.
         model: String,
-        /// What it has instead.
+        /// Its own positions.
         problem: &'static str,
     },
-    /// Arithmetic on tensors.
+    /// A tensor operation.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),
 }
@@ -50,23 +50,23 @@ impl From<ModelError> for Failure {
             ModelError::Rope { .. } => Failure {
                 class: FailureClass::Usage,
                 error: error.to_string(),
-                hint: Some("leave --rope out, or use --rope sequential".into()),
+                hint: Some("omit --rope, or use --rope sequential".into()),
             },
             ModelError::Tensor(e) if is_out_of_memory(&tensor_error_text(&e)) => Failure {
                 class: FailureClass::Memory,
-                error: format!("the device's memory does not suffice: {}", tensor_error_text(&e)),
-                hint: Some("use fewer frames (--frames), smaller ones (--max-pixels), or smaller weights (--dtype q4_k)".into()),
+                error: format!("out of device memory: {}", tensor_error_text(&e)),
+                hint: Some("use fewer frames (--frames), smaller frames (--max-pixels) or smaller weights (--dtype q4_k)".into()),
             },
             ModelError::Tensor(e) => Failure {
                 class: FailureClass::Internal,
-                error: format!("a tensor operation failed: {}", tensor_error_text(&e)),
+                error: format!("internal error: tensor operation failed: {}", tensor_error_text(&e)),
                 hint: None,
             },
         }
     }
 }
 
-/// True if a device said that it has no room, in the words of CUDA or Metal.
+/// True for out-of-memory errors of CUDA and Metal.
 pub(in crate::model) fn is_out_of_memory(error: &str) -> bool {
     let error = error.to_lowercase();
     ["out_of_memory", "out of memory", "failed to create metal resource"]
@@ -79,10 +79,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_device_is_not_our_fault() {
-        let told = |text: &str| Failure::from(ModelError::Tensor(candle_core::Error::Msg(text.into()))).class;
+    fn a_full_device_is_a_memory_failure() {
+        let class =
+            |text: &str| Failure::from(ModelError::Tensor(candle_core::Error::Msg(text.into()))).class;
         let full = "DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")";
-        assert_eq!(told(full), FailureClass::Memory);
-        assert_eq!(told("shape mismatch"), FailureClass::Internal);
+        assert_eq!(class(full), FailureClass::Memory);
+        assert_eq!(class("shape mismatch"), FailureClass::Internal);
     }
 }

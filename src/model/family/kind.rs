@@ -1,25 +1,25 @@
-//! Which family a checkpoint belongs to.
+//! The supported model families.
 
 use serde_json::Value;
 
 use crate::model::template;
 
-/// A family of Video-LLMs: which tower, prompt and positions its checkpoints have.
+/// A family of Video-LLMs, with its tower, prompt layout and positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// Qwen2-VL: a tower with full attention, M-RoPE that counts pairs of frames.
+    /// Qwen2-VL: a tower with full attention, M-RoPE with time in frame pairs.
     Qwen2Vl,
-    /// Qwen2.5-VL: a tower with windows, M-RoPE that counts seconds.
+    /// Qwen2.5-VL: a tower with windowed attention, M-RoPE with time in seconds.
     Qwen25Vl,
-    /// LLaVA-OneVision in the layout of `llava-hf`: SigLIP, pooled frames, plain positions.
+    /// LLaVA-OneVision in the layout of `llava-hf`: SigLIP, pooled frames, 1-D positions.
     LlavaOnevision,
 }
 
 impl Family {
-    /// All that are known.
+    /// All families.
     pub const ALL: [Family; 3] = [Family::Qwen2Vl, Family::Qwen25Vl, Family::LlavaOnevision];
 
-    /// The family's name for people.
+    /// The display name.
     pub fn name(self) -> &'static str {
         match self {
             Family::Qwen2Vl => "Qwen2-VL",
@@ -46,7 +46,7 @@ impl Family {
         }
     }
 
-    /// The chat template of checkpoints that bring none.
+    /// The chat template for checkpoints without one.
     pub fn template(self) -> &'static str {
         match self {
             Family::Qwen2Vl | Family::Qwen25Vl => template::QWEN,
@@ -54,15 +54,15 @@ impl Family {
         }
     }
 
-    /// All names in one line.
+    /// All names, comma-separated.
     pub fn supported() -> String {
         Self::ALL.map(|family| format!("{} ({})", family.name(), family.model_type())).join(", ")
     }
 
-    /// The family that a `config.json` names in `model_type`, or else in `architectures`.
+    /// The family of a `config.json`, by `model_type` or else by `architectures`.
     ///
     /// # Errors
-    /// In words, with the families that there are.
+    /// A message with the supported families.
     pub fn of(config: &Value) -> Result<Self, String> {
         let model_type = config.get("model_type").and_then(Value::as_str);
         let architecture = || config.get("architectures")?.as_array()?.first()?.as_str();
@@ -71,9 +71,9 @@ impl Family {
                 || (model_type.is_none() && architecture() == Some(family.architecture()))
         };
         Self::ALL.iter().find(known).copied().ok_or_else(|| match model_type.or_else(architecture) {
-            None => "no `model_type`; is this a Hugging Face model directory?".into(),
+            None => "missing `model_type`: not a Hugging Face model directory".into(),
             Some(other) => {
-                format!("architecture `{other}` is not supported; supported: {}", Self::supported())
+                format!("unsupported architecture `{other}`, expected one of: {}", Self::supported())
             }
         })
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_are_told_by_either_name() {
+    fn families_are_found_by_either_name() {
         for family in Family::ALL {
             assert_eq!(Family::of(&json!({"model_type": family.model_type()})), Ok(family));
             assert_eq!(Family::of(&json!({"architectures": [family.architecture()]})), Ok(family));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_refused_with_the_list() {
+    fn other_architectures_are_refused_with_the_list() {
         let both = json!({"model_type": "qwen3_vl", "architectures": ["Qwen2VLForConditionalGeneration"]});
         for (config, word) in [(both, "qwen3_vl"), (json!({"architectures": ["LlamaForCausalLM"]}), "Llama")]
         {
@@ -102,7 +102,7 @@ mod tests {
             assert!(error.contains(word), "{error}");
             assert!(Family::ALL.iter().all(|f| error.contains(f.name()) && error.contains(f.model_type())));
         }
-        assert!(Family::of(&json!({})).unwrap_err().contains("no `model_type`"));
+        assert!(Family::of(&json!({})).unwrap_err().contains("missing `model_type`"));
         assert!(Family::of(&json!([1])).is_err());
     }
 }

@@ -1,8 +1,7 @@
 //! Whole Video-LLMs: which tower, prompt layout and positions a checkpoint uses.
 //!
-//! [`Family`] is what differs in words and numbers, [`VideoLlm`] the loaded model that everything above works with, whatever
-//! its family. Towers are told apart in [`super::vision::Tower`] and frame processors by their settings; nothing else asks
-//! for the family.
+//! [`Family`] holds the names and defaults of a family, [`VideoLlm`] is a loaded model of any family. Towers differ in
+//! [`super::vision::Tower`], frame processors by their settings; no other code depends on the family.
 
 mod error;
 mod kind;

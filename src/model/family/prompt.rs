@@ -9,15 +9,15 @@ use crate::model::{
     },
 };
 
-/// Which positions a prompt's tokens get.
+/// Positions of a prompt's tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rope {
-    /// The checkpoint's own.
+    /// The checkpoint's.
     #[default]
     Auto,
-    /// Time, row and column on three axes, for checkpoints that have them.
+    /// M-RoPE: time, row and column on three axes, for checkpoints that support it.
     Mrope,
-    /// One axis on which every token is one further, as in the papers' own measurements.
+    /// 1-D positions, incremented by every token, as in the papers' measurements.
     Sequential,
 }
 

@@ -34,20 +34,20 @@ pub struct VideoLlm {
     processor: VideoProcessor,
 }
 
-/// What a prompt's row is to the model that reads it.
+/// Where the embedding of a prompt's row comes from.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum RowKind {
     Text,
     Visual,
     Newline,
 }
 
 impl VideoLlm {
-    /// Load a checkpoint directory on the CPU; matrices of the language model become `dtype`, the tower stays f32.
+    /// Load a checkpoint directory on the CPU, with the language model's matrices in `dtype` and the tower in f32.
     /// `progress` counts decoder layers.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or does not fit the others.
+    /// A file is missing, damaged, or inconsistent with the others.
     pub fn load(
         dir: &Path,
         dtype: WeightType,
@@ -56,10 +56,10 @@ impl VideoLlm {
         Self::load_on(dir, &ComputeDevice::cpu(dtype), progress)
     }
 
-    /// Load a checkpoint directory to a device. The tower is kept in floats: those that the device computes in.
+    /// Load a checkpoint directory to a device. The tower is kept in the device's floating-point type.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or does not fit the others, or the device's memory does not suffice.
+    /// A file is missing, damaged, or inconsistent with the others, or the device is out of memory.
     pub fn load_on(
         dir: &Path,
         place: &ComputeDevice,
@@ -68,10 +68,10 @@ impl VideoLlm {
         Self::from_checkpoint(&Self::open(dir)?, place, progress)
     }
 
-    /// Open a checkpoint directory of a family that is known.
+    /// Open a checkpoint directory of a supported family.
     ///
     /// # Errors
-    /// What is wrong with its configuration, or else with its weight files.
+    /// Its configuration or its weight files are invalid.
     pub fn open(dir: &Path) -> Result<Checkpoint, ModelError> {
         VlConfig::read(dir)?;
         Ok(Checkpoint::open(dir)?)
@@ -97,7 +97,7 @@ impl VideoLlm {
             .map_err(|problem| CheckpointError::file(&dir.join("config.json"), &problem))?;
         if tokenizer.vocabulary() > config.text.vocab {
             let problem = format!(
-                "holds {} ids, but the model has {} embeddings",
+                "has {} ids, but the model has {} embeddings",
                 tokenizer.vocabulary(),
                 config.text.vocab
             );
@@ -124,25 +124,25 @@ impl VideoLlm {
         })
     }
 
-    /// The same model with other positions.
+    /// The same model with different positions.
     ///
     /// # Errors
     /// [`ModelError::Rope`] for three axes in a model that has one.
     pub fn with_rope(mut self, rope: Rope) -> Result<Self, ModelError> {
         if rope == Rope::Mrope && self.config.text.mrope_section.is_none() {
-            let problem = "its tokens stand on one axis";
+            let problem = "it has 1-D positions";
             return Err(ModelError::Rope { model: self.name, problem });
         }
         self.rope = rope;
         Ok(self)
     }
 
-    /// Name for people: the directory's.
+    /// Display name: the directory's.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it computes.
+    /// Its device.
     pub fn place(&self) -> &ComputeDevice {
         &self.place
     }
@@ -170,26 +170,26 @@ impl VideoLlm {
     /// Visual embeddings, `visual tokens × width`, of a clip's patches: f32, on the model's device.
     ///
     /// # Errors
-    /// If the patches do not fit the tower, or `progress` breaks.
+    /// The patches do not fit the tower, or `progress` breaks.
     pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<Tensor, ModelError> {
         let rows = patches.data.len() / patches.row.max(1);
         let tensor = Tensor::from_slice(&patches.data, (rows, patches.row), &Device::Cpu)?;
         let embeddings = self.tower.encode(&tensor, patches.grid, progress)?.to_dtype(DType::F32)?;
-        // An accelerator is waited for, so that times are those of the work.
+        // Wait for the accelerator, so that measured times include the work.
         self.place.device().synchronize()?;
         Ok(embeddings)
     }
 
-    /// Lay out a prompt over a clip: ids through the chat template, positions as the checkpoint has them (or as asked by
-    /// [`Self::with_rope`]). Qwen2.5-VL's time axis is the original one: a grid every `temporal patch / sample_fps` seconds.
+    /// Lay out a prompt for a clip: ids from the chat template, positions of the checkpoint or of [`Self::with_rope`].
+    /// Qwen2.5-VL's time axis is the original one: a grid every `temporal patch / sample_fps` seconds.
     ///
     /// # Errors
-    /// If the template or the tokenizer fails.
+    /// The template or the tokenizer fails.
     pub fn prompt(&self, text: &str, grid: VisualGrid, sample_fps: f64) -> Result<Prompt, ModelError> {
         self.prompt_after(&[], text, grid, sample_fps)
     }
 
-    /// As [`Self::prompt`], for a question that follows others about the same clip, and their answers.
+    /// As [`Self::prompt`], after earlier questions and answers about the same clip.
     ///
     /// # Errors
     /// As [`Self::prompt`].
@@ -218,7 +218,7 @@ impl VideoLlm {
     /// newline from the tower.
     ///
     /// # Errors
-    /// If an id is outside of the table, or a row outside of the prompt.
+    /// An id is outside of the embedding table, or a row outside of the prompt.
     pub fn embed(
         &self,
         prompt: &Prompt,
@@ -226,20 +226,20 @@ impl VideoLlm {
         rows: &[usize],
     ) -> Result<Tensor, ModelError> {
         let kind = |row: usize| match () {
-            () if prompt.is_text(row) => Kind::Text,
-            () if prompt.visual.contains(row) => Kind::Visual,
-            () => Kind::Newline,
+            () if prompt.is_text(row) => RowKind::Text,
+            () if prompt.visual.contains(row) => RowKind::Visual,
+            () => RowKind::Newline,
         };
         let mut parts: Vec<Tensor> = Vec::new();
         for run in rows.chunk_by(|&a, &b| kind(a) == kind(b)) {
             parts.push(match (kind(run[0]), visual, self.tower.newline()) {
-                (Kind::Visual, Some(visual), _) => {
+                (RowKind::Visual, Some(visual), _) => {
                     let tokens = run.iter().filter_map(|&row| prompt.visual.token(row));
                     let index: Vec<u32> = tokens.map(|token| token as u32).collect();
                     let index = Tensor::from_vec(index, run.len(), visual.device())?;
                     visual.index_select(&index, 0)?
                 }
-                (Kind::Newline, _, Some(newline)) => newline.clone(),
+                (RowKind::Newline, _, Some(newline)) => newline.clone(),
                 _ => {
                     let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
                     self.decoder.embed(&ids)?

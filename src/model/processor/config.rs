@@ -1,4 +1,4 @@
-//! The settings of a checkpoint's video processor, resolved from its own files.
+//! The settings of a checkpoint's video processor, resolved from its files.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::ProcessorError;
 use crate::model::files;
 
-/// Pixels of one visual token of the family, 28 × 28, in which its limits are counted.
+/// Pixels of one visual token of Qwen-VL, 28 × 28: the unit of its limits.
 const TOKEN: usize = 28 * 28;
 
 /// Resolved settings.
@@ -18,26 +18,26 @@ pub struct ProcessorConfig {
     pub patch: usize,
     /// Frames in one temporal grid.
     pub temporal: usize,
-    /// Side of a cell in patches: the patches of a cell are neighbours.
+    /// Side of a cell in patches; the patches of a cell are contiguous.
     pub merge: usize,
-    /// Side of the square of cells that becomes one visual token. (A square at the edge may be smaller.)
+    /// Side of the square of cells that is pooled to one visual token. (Squares at the edge may be smaller.)
     pub pool: usize,
-    /// The size (height, width) in pixels that every frame takes, whatever its aspect; none = near its own, within the limits.
+    /// The fixed size (height, width) of all frames in pixels; none = near the original size, within the limits.
     pub fixed: Option<(usize, usize)>,
-    /// Mean of red, green and blue, of values 0 to 1.
+    /// Mean of red, green and blue, for values from 0 to 1.
     pub mean: [f32; 3],
     /// Standard deviation of red, green and blue.
     pub std: [f32; 3],
-    /// Least pixels of a resized frame.
+    /// Minimum pixels of a resized frame.
     pub min_pixels: usize,
-    /// Most pixels of a resized frame.
+    /// Maximum pixels of a resized frame.
     pub max_pixels: usize,
-    /// Pixels of a whole video, shared by its temporal grids.
+    /// Maximum pixels of a video, shared by its temporal grids.
     pub total_pixels: f64,
 }
 
 impl Default for ProcessorConfig {
-    /// The values of Qwen2-VL and Qwen2.5-VL, for checkpoints that bring no file.
+    /// The defaults of Qwen2-VL and Qwen2.5-VL.
     fn default() -> Self {
         Self {
             patch: 14,
@@ -55,7 +55,7 @@ impl Default for ProcessorConfig {
     }
 }
 
-/// The parts of a `*preprocessor_config.json` that are read.
+/// The supported keys of a `*preprocessor_config.json`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Raw {
@@ -70,14 +70,14 @@ struct Raw {
 }
 
 impl Raw {
-    /// An entry of `size`, under any of its names; `size` has many forms, others are none of ours.
+    /// An entry of `size`, under any of its names; other forms of `size` are ignored.
     fn size(&self, names: [&str; 2]) -> Option<usize> {
         let size = self.size.as_ref()?;
         names.iter().find_map(|name| size.get(name)?.as_u64()).and_then(|n| usize::try_from(n).ok())
     }
 }
 
-/// The object in a JSON file; none if there is no file.
+/// The object in a JSON file; none if the file does not exist.
 fn read(path: &Path) -> Result<Option<Map<String, Value>>, ProcessorError> {
     let text = match files::read(path, files::CONFIG) {
         Ok(text) => text,
@@ -85,12 +85,12 @@ fn read(path: &Path) -> Result<Option<Map<String, Value>>, ProcessorError> {
         Err(source) => return Err(ProcessorError::Read { path: path.into(), source }),
     };
     let fail = |source| ProcessorError::Parse { path: path.into(), source };
-    // By way of a map: serde would also take a struct's fields from a list.
+    // Through a map: serde would also accept a list for a struct.
     serde_json::from_slice(&text).map(Some).map_err(fail)
 }
 
-/// The settings for images or videos (`role`): from their own files, or else from their part of `processor_config.json`, where
-/// newer versions of the reference keep them.
+/// The settings for images or videos (`role`): from their own files, or from `processor_config.json` of newer versions of
+/// transformers.
 fn settings(dir: &Path, role: &str, files: &[&str]) -> Result<Option<Raw>, ProcessorError> {
     let parse = |path: &Path, fields: Value| {
         Raw::deserialize(fields)
@@ -110,8 +110,8 @@ fn settings(dir: &Path, role: &str, files: &[&str]) -> Result<Option<Raw>, Proce
 }
 
 impl ProcessorConfig {
-    /// The values of LLaVA-OneVision, for checkpoints that bring no file: frames become pictures of `side` × `side` pixels,
-    /// cut into patches one by one, and four patches become one visual token.
+    /// The defaults of LLaVA-OneVision: frames are resized to `side` × `side` pixels, and four patches are pooled to one visual
+    /// token.
     pub fn pictures(side: usize, patch: usize) -> Self {
         Self {
             patch,
@@ -125,12 +125,12 @@ impl ProcessorConfig {
         }
     }
 
-    /// Fill in what the files below `dir` say: those for images (patches, mean, deviation; their limits are not for videos)
-    /// and those for videos (the same, and the size or its limits). What neither says stays as it is.
+    /// Apply the files in `dir`: those for images (patches, mean, deviation; their limits are not for videos), then those for
+    /// videos (the same, and the size or its limits).
     ///
     /// # Errors
-    /// [`ProcessorError::Read`] or [`ProcessorError::Parse`] for files that are there but unusable,
-    /// [`ProcessorError::Config`] for values that make no sense.
+    /// [`ProcessorError::Read`] or [`ProcessorError::Parse`] for invalid files,
+    /// [`ProcessorError::Config`] for invalid settings.
     pub fn load(mut self, dir: &Path) -> Result<Self, ProcessorError> {
         let image = settings(dir, "image_processor", &["preprocessor_config.json"])?;
         let files = ["video_preprocessor_config.json", "video_processor/preprocessor_config.json"];
@@ -139,7 +139,7 @@ impl ProcessorConfig {
             self.apply(raw);
         }
         if self.fixed.is_some() {
-            // Where no file is for videos, their frames are pictures like all others.
+            // Without a file for videos, frames are resized like images.
             if let Some(raw) = video.or(image).filter(|raw| raw.size.is_some()) {
                 let side = |name| raw.size([name, name]).unwrap_or(0);
                 self.fixed = Some((side("height"), side("width")));
@@ -147,7 +147,7 @@ impl ProcessorConfig {
         } else if let Some(video) = video {
             let sides =
                 video.size(["shortest_edge", "min_pixels"]).zip(video.size(["longest_edge", "max_pixels"]));
-            // the older names win where both are there, as in the reference
+            // The older names take precedence, as in transformers.
             let min = video.min_pixels.or(sides.map(|s| s.0));
             let max = video.max_pixels.or(sides.map(|s| s.1));
             self.min_pixels = min.unwrap_or(self.min_pixels);
@@ -157,7 +157,7 @@ impl ProcessorConfig {
         Ok(self)
     }
 
-    /// Whether two processors make the same patches and visual tokens of a frame.
+    /// True if two processors cut a frame into the same patches and visual tokens.
     pub fn cuts_like(&self, other: &Self) -> bool {
         let cut = |c: &Self| (c.patch, c.temporal, c.merge, c.pool, c.fixed, c.mean, c.std);
         cut(self) == cut(other)
@@ -176,15 +176,15 @@ impl ProcessorConfig {
         3 * self.temporal * self.patch * self.patch
     }
 
-    /// Most pixels of each of `n_frames` frames: the limit per frame or an even share of the whole video's, whichever is
-    /// less, but a little above the least.
+    /// Maximum pixels of each of `n_frames` frames: the smaller of the limit per frame and an even share of the video's limit,
+    /// but at least 1.05 times the minimum.
     pub(super) fn max_pixels_for(&self, n_frames: usize) -> f64 {
         let share = self.total_pixels / n_frames.max(1) as f64 * self.temporal as f64;
         (self.max_pixels as f64).min(share).max((self.min_pixels as f64 * 1.05).floor())
     }
 
     /// # Errors
-    /// [`ProcessorError::Config`] with the first value that makes no sense.
+    /// [`ProcessorError::Config`] for the first invalid setting.
     pub(super) fn validate(&self) -> Result<(), ProcessorError> {
         let refuse = |name, value: String, reason| Err(ProcessorError::Config { name, value, reason });
         for (name, value) in [
@@ -194,31 +194,31 @@ impl ProcessorConfig {
             ("pool", self.pool),
         ] {
             if !(1..=256).contains(&value) {
-                return refuse(name, value.to_string(), "it must be from 1 to 256");
+                return refuse(name, value.to_string(), "expected 1 to 256");
             }
         }
         if self.mean.iter().any(|v| !v.is_finite()) {
-            return refuse("image_mean", format!("{:?}", self.mean), "it must be finite");
+            return refuse("image_mean", format!("{:?}", self.mean), "expected finite numbers");
         }
         if self.std.iter().any(|v| !v.is_finite() || *v <= 0.0) {
-            return refuse("image_std", format!("{:?}", self.std), "it must be finite and above 0");
+            return refuse("image_std", format!("{:?}", self.std), "expected positive numbers");
         }
         let least = self.patch * self.merge;
         if let Some((height, width)) = self.fixed
             && [height, width].iter().any(|side| !(least..=1 << 13).contains(side))
         {
-            let reason = "a frame must have a height and a width from one patch to 8192 pixels";
+            let reason = "expected a height and a width from one patch to 8192 pixels";
             return refuse("size", format!("{height}x{width}"), reason);
         }
         if self.max_pixels < (self.patch * self.merge).pow(2) {
-            return refuse("longest edge", self.max_pixels.to_string(), "it is less than one visual token");
+            return refuse("longest edge", self.max_pixels.to_string(), "smaller than one visual token");
         }
         if self.min_pixels > self.max_pixels {
-            let value = format!("{} of {}", self.min_pixels, self.max_pixels);
-            return refuse("shortest edge", value, "it must not be above the longest");
+            let value = self.min_pixels.to_string();
+            return refuse("shortest edge", value, "larger than the longest edge");
         }
         if !self.total_pixels.is_finite() || self.total_pixels <= 0.0 {
-            return refuse("total pixels", self.total_pixels.to_string(), "it must be finite and above 0");
+            return refuse("total pixels", self.total_pixels.to_string(), "expected a positive number");
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_take_the_size_of_their_files() {
+    fn fixed_sizes_are_read_from_files() {
         let dir = tempfile::tempdir().unwrap();
         let load = || ProcessorConfig::pictures(384, 14).load(dir.path());
         let write = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_values_are_refused_by_name() {
+    fn invalid_settings_are_refused_by_name() {
         type Break = fn(&mut ProcessorConfig);
         let broken: [(&str, Break); 7] = [
             ("patch_size", |c| c.patch = 0),

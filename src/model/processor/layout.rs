@@ -1,7 +1,7 @@
-//! Where the visual tokens stand: in the video, in the prompt, and in position space.
+//! The visual tokens in the video, in the prompt, and in position space.
 //!
-//! Three orders meet here and are never derived from one another: the *cell* of a visual token (frame pair, row, column),
-//! its *row* in the prompt (the decoder's cache slot), and its *position* (what rotary embedding sees).
+//! Three coordinates are kept apart and never derived from one another: the *cell* of a visual token (frame pair, row,
+//! column), its *row* in the prompt (the decoder's cache slot), and its *position* (the input of the rotary embedding).
 
 use std::ops::Range;
 
@@ -20,13 +20,13 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Number of patches, none where it overflows.
+    /// Number of patches; none if it overflows.
     pub fn checked_len(&self) -> Option<usize> {
         self.t.checked_mul(self.h)?.checked_mul(self.w)
     }
 }
 
-/// The place of one visual token.
+/// The coordinates of one visual token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cell {
     /// Frame pair.
@@ -49,7 +49,7 @@ pub struct VisualGrid {
 }
 
 impl VisualGrid {
-    /// The grid that remains when squares of `merge` × `merge` patches become one token.
+    /// The grid of a patch grid in which squares of `merge` × `merge` patches become one token.
     ///
     /// # Errors
     /// [`ProcessorError::Grid`] if the patches do not divide, or a side is zero.
@@ -61,7 +61,7 @@ impl VisualGrid {
         Ok(Self { t: grid.t, h: grid.h / merge, w: grid.w / merge })
     }
 
-    /// The grid that remains when squares of `pool` × `pool` (at least 1) cells become one token, smaller ones at the edge.
+    /// The grid in which squares of `pool` × `pool` (at least 1) cells become one token, smaller ones at the edge.
     pub fn pooled(self, pool: usize) -> Self {
         let pool = pool.max(1);
         Self { t: self.t, h: self.h.div_ceil(pool), w: self.w.div_ceil(pool) }
@@ -72,7 +72,7 @@ impl VisualGrid {
         self.t * self.h * self.w
     }
 
-    /// True where there is no visual token.
+    /// True if there is no visual token.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -102,7 +102,7 @@ impl VisualGrid {
         (0..self.len()).filter_map(move |i| self.cell(i))
     }
 
-    /// The frames that a frame pair was made of, for `frames_per_pair` frames a pair and `n_frames` in all.
+    /// The frames of a frame pair, for `frames_per_pair` frames per pair and `n_frames` in total.
     pub fn frames_of(&self, t: usize, frames_per_pair: usize, n_frames: usize) -> Range<usize> {
         (t * frames_per_pair).min(n_frames)..((t + 1) * frames_per_pair).min(n_frames)
     }
@@ -135,7 +135,7 @@ pub fn expand(
     Ok((ids, spans))
 }
 
-/// How positions are given to visual tokens.
+/// How the positions of visual tokens are computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum VisualRope {
     /// Original M-RoPE: time, row and column on three axes.
@@ -148,19 +148,19 @@ pub enum VisualRope {
         /// The checkpoint's `tokens_per_second`.
         tokens_per_second: f32,
     },
-    /// Plain 1-D positions: every token, visual or not, one further.
+    /// 1-D positions, incremented by every token.
     Sequential,
 }
 
 impl VisualRope {
-    /// M-RoPE of Qwen2-VL, whose time axis counts temporal grids.
+    /// M-RoPE of Qwen2-VL, with time in temporal grids.
     pub const GRIDS: VisualRope = VisualRope::Multimodal { seconds_per_grid: 1.0, tokens_per_second: 1.0 };
 }
 
 /// The positions of a whole prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptPositions {
-    /// Time, row and column axis, one position per prompt row each. Text has the same on all three.
+    /// Time, row and column axis, one position per prompt row. Text has the same position on all three.
     pub axes: [Vec<u32>; 3],
     /// Position of the first generated token, on all axes.
     pub next: u32,
@@ -181,10 +181,10 @@ pub fn positions(
     rope: VisualRope,
 ) -> Result<PromptPositions, ProcessorError> {
     let bad = |reason: String| ProcessorError::Positions { reason };
-    // a bound far above any context window that keeps all sums below in range
+    // Far above any context window, and low enough that no sum below overflows.
     const LIMIT: f32 = (1u32 << 30) as f32;
     if rows as f32 >= LIMIT {
-        return Err(bad(format!("{rows} tokens are too many")));
+        return Err(bad(format!("too many tokens ({rows})")));
     }
     if visual.len() != grid.len() || visual.end() > rows {
         return Err(bad(format!("{} visual tokens in {rows} rows, expected {}", visual.len(), grid.len())));
@@ -206,7 +206,7 @@ pub fn positions(
         let usable = |v: f32| v.is_finite() && v > 0.0;
         if !usable(seconds_per_grid) || !usable(tokens_per_second) {
             return Err(bad(format!(
-                "{seconds_per_grid} seconds per grid at {tokens_per_second} tokens per second is no time scale"
+                "invalid time scale: {seconds_per_grid} seconds per grid, {tokens_per_second} tokens per second"
             )));
         }
         if !span.len().is_multiple_of(grid.per_frame()) {
@@ -219,7 +219,7 @@ pub fn positions(
         let (start, mut first) = (next, None);
         for cell in cells.by_ref().take(span.len()) {
             let first = *first.get_or_insert(cell.t);
-            // single precision and this order: the original multiplies a tensor of indices
+            // Single precision and this order, as in the original.
             let time = ((cell.t - first) as f32 * seconds_per_grid) * tokens_per_second;
             if time >= LIMIT {
                 return Err(bad(format!("frame pair {} is at position {time}", cell.t)));

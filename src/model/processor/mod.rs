@@ -1,8 +1,8 @@
-//! Frames to pixel patches, and the layout of the visual tokens that they become.
+//! Frames to pixel patches, and the layout of their visual tokens.
 //!
-//! [`VideoProcessor`] is read from the checkpoint's own files and decides target sizes; a [`PatchBuilder`] takes frames one
-//! by one, so that frames at full resolution are never all kept; [`layout`] places the visual tokens in video, prompt and
-//! position space. No tensors, no model.
+//! [`VideoProcessor`] reads its settings from the checkpoint and computes target sizes; a [`PatchBuilder`] takes one frame at a
+//! time, so that full-resolution frames are never kept; [`layout`] places the visual tokens in video, prompt and position
+//! space. No tensors, no model.
 
 pub mod config;
 pub mod layout;
@@ -20,7 +20,7 @@ use crate::{
     record::{Failure, FailureClass},
 };
 
-/// What can go wrong between frames and visual tokens.
+/// An error between frames and visual tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessorError {
     /// A configuration file cannot be read.
@@ -28,47 +28,47 @@ pub enum ProcessorError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A configuration file is not what it should be.
-    #[error("{path} is not a processor configuration: {source}")]
+    /// A configuration file is invalid.
+    #[error("{path}: invalid processor configuration: {source}")]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: serde_json::Error,
     },
-    /// A value of the configuration makes no sense.
-    #[error("the video processor's {name} cannot be {value}: {reason}")]
+    /// An invalid setting.
+    #[error("invalid video processor setting {name} = {value}: {reason}")]
     Config {
-        /// Name in the file.
+        /// Its name in the file.
         name: &'static str,
-        /// The value in words.
+        /// Its value.
         value: String,
-        /// What it should be.
+        /// The rule that it breaks.
         reason: &'static str,
     },
-    /// A frame size that no model can look at.
-    #[error("cannot use frames of {width}x{height} pixels: {reason}")]
+    /// An unusable frame size.
+    #[error("unsupported frame size {width}x{height}: {reason}")]
     Size {
         /// Height in pixels.
         height: usize,
         /// Width in pixels.
         width: usize,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// The limit of pixels is smaller than one visual token.
-    #[error("{limit} pixels per frame are too few: one visual token alone has {least}")]
+    /// A pixel limit below one visual token.
+    #[error("{limit} pixels per frame are too few: one visual token has {least}")]
     Limit {
         /// The limit given.
         limit: usize,
-        /// The least that can be used.
+        /// The minimum.
         least: usize,
     },
-    /// A limit of pixels below the size that all frames take.
-    #[error("this model looks at frames of {height}x{width} pixels always, which is more than {limit}")]
+    /// A pixel limit below the model's fixed frame size.
+    #[error("this model resizes all frames to {height}x{width} pixels, which exceeds the limit of {limit}")]
     Fixed {
         /// The limit given.
         limit: usize,
@@ -77,22 +77,22 @@ pub enum ProcessorError {
         /// Width in pixels.
         width: usize,
     },
-    /// A frame's buffer does not have the announced size.
-    #[error("a frame of {width}x{height} pixels must have {expected} bytes, not {found}")]
+    /// A frame buffer of the wrong size.
+    #[error("a frame of {width}x{height} pixels has {found} bytes, expected {expected}")]
     Frame {
         /// Height in pixels.
         height: usize,
         /// Width in pixels.
         width: usize,
-        /// Bytes of such a frame.
+        /// Expected bytes.
         expected: usize,
-        /// Bytes given.
+        /// Bytes in the buffer.
         found: usize,
     },
     /// No frame was pushed.
-    #[error("the video gave no frames")]
+    #[error("the video has no frames")]
     NoFrames,
-    /// A grid of patches that does not divide into visual tokens.
+    /// A patch grid that is not a multiple of the merge size.
     #[error("a grid of {t}x{h}x{w} patches does not divide into cells of {merge}x{merge}")]
     Grid {
         /// Temporal grids.
@@ -104,14 +104,14 @@ pub enum ProcessorError {
         /// Side of a cell in patches.
         merge: usize,
     },
-    /// The prompt does not hold the video's placeholder as often as it should.
-    #[error("the prompt holds the video token ({pad}) {found} times, expected {expected}")]
+    /// The wrong number of video placeholders in a prompt.
+    #[error("the prompt contains the video token ({pad}) {found} times, expected {expected}")]
     VideoSpans {
-        /// How often it occurs.
+        /// Number of placeholders.
         found: usize,
-        /// How often it should.
+        /// Expected number.
         expected: usize,
-        /// Its id.
+        /// The placeholder's id.
         pad: u32,
     },
     /// A video without visual tokens.
@@ -121,9 +121,9 @@ pub enum ProcessorError {
     #[error(transparent)]
     Spans(#[from] SpansError),
     /// Positions that cannot be computed.
-    #[error("cannot give positions to the visual tokens: {reason}")]
+    #[error("cannot compute the positions of the visual tokens: {reason}")]
     Positions {
-        /// Why.
+        /// The cause.
         reason: String,
     },
 }
@@ -133,16 +133,16 @@ impl From<ProcessorError> for Failure {
         use ProcessorError as E;
         let (class, hint) = match &error {
             E::Read { .. } | E::Parse { .. } | E::Config { .. } => {
-                (FailureClass::Input, Some("fetch the checkpoint's files again, or choose another model"))
+                (FailureClass::Input, Some("download the checkpoint's files again, or choose another model"))
             }
             E::Size { .. } | E::NoFrames => (FailureClass::Input, Some("choose another video")),
             E::Limit { .. } => (FailureClass::Usage, Some("raise --max-pixels")),
             E::Fixed { .. } => {
-                (FailureClass::Usage, Some("leave --max-pixels out; fewer frames (--frames) make it cheaper"))
+                (FailureClass::Usage, Some("omit --max-pixels; to save time, use fewer frames (--frames)"))
             }
             E::Positions { .. } => (FailureClass::Input, Some("sample fewer frames (--frames)")),
             E::VideoSpans { .. } => {
-                (FailureClass::Input, Some("the checkpoint's chat template does not take one video"))
+                (FailureClass::Input, Some("the checkpoint's chat template does not support one video"))
             }
             E::Frame { .. } | E::Grid { .. } | E::NoVisualTokens | E::Spans(_) => {
                 (FailureClass::Internal, None)
@@ -152,14 +152,14 @@ impl From<ProcessorError> for Failure {
     }
 }
 
-/// Turns frames into the patches that a checkpoint expects.
+/// Turns frames into a checkpoint's input patches.
 #[derive(Clone, Debug)]
 pub struct VideoProcessor {
     config: ProcessorConfig,
 }
 
 impl VideoProcessor {
-    /// A processor with the settings of the checkpoint in `dir`; `family` has what its files leave out.
+    /// A processor with the settings of the checkpoint in `dir`, and the defaults of `family`.
     ///
     /// # Errors
     /// As of [`ProcessorConfig::load`].
@@ -167,10 +167,10 @@ impl VideoProcessor {
         Ok(Self { config: family.load(dir)? })
     }
 
-    /// A processor with given settings.
+    /// A processor with these settings.
     ///
     /// # Errors
-    /// [`ProcessorError::Config`] where a setting makes no sense.
+    /// [`ProcessorError::Config`] for an invalid setting.
     pub fn new(config: ProcessorConfig) -> Result<Self, ProcessorError> {
         config.validate()?;
         Ok(Self { config })
@@ -181,14 +181,14 @@ impl VideoProcessor {
         &self.config
     }
 
-    /// The size (height, width) in pixels to which frames of `height` × `width` are resized when `n_frames` are looked at.
+    /// The size (height, width) in pixels to which frames of `height` × `width` are resized if `n_frames` are sampled.
     ///
-    /// Both sides become multiples of patch · merge, near the given aspect, with a number of pixels between the
-    /// checkpoint's limits. `max_pixels` replaces the upper limit (and the lower one, where it is higher). Where the model's
-    /// frames have a fixed size, it is that.
+    /// Both sides are multiples of patch · merge, with nearly the same aspect ratio and a number of pixels within the
+    /// checkpoint's limits. `max_pixels` replaces the upper limit, and the lower one if that is higher. Models with a fixed
+    /// frame size always use that size.
     ///
     /// # Errors
-    /// [`ProcessorError::Size`] for an empty frame or an aspect above 200; [`ProcessorError::Limit`] if `max_pixels` is
+    /// [`ProcessorError::Size`] for an empty frame or an aspect ratio above 200; [`ProcessorError::Limit`] if `max_pixels` is
     /// less than one visual token, [`ProcessorError::Fixed`] if it is less than the fixed size.
     pub fn target_size(
         &self,
@@ -217,7 +217,7 @@ impl VideoProcessor {
         smart_resize(height, width, factor, min, max)
     }
 
-    /// The visual tokens that a grid of patches becomes.
+    /// The visual tokens of a grid of patches.
     ///
     /// # Errors
     /// [`ProcessorError::Grid`] if the patches do not divide into cells, or there are none.
@@ -225,18 +225,18 @@ impl VideoProcessor {
         Ok(VisualGrid::from_patches(patches, self.config.merge)?.pooled(self.config.pool))
     }
 
-    /// Start collecting frames that become `target` (height, width) pixels, as [`Self::target_size`] said.
+    /// A builder for frames that are resized to `target` (height, width), a result of [`Self::target_size`].
     ///
     /// # Errors
-    /// [`ProcessorError::Size`] unless both sides are positive multiples of patch · merge. (Fixed sizes only have to hold one.)
+    /// [`ProcessorError::Size`] unless both sides are positive multiples of patch · merge. (A fixed size must be at least one.)
     pub fn patches(&self, target: (usize, usize)) -> Result<PatchBuilder, ProcessorError> {
         PatchBuilder::new(self.config.clone(), target)
     }
 }
 
-/// Sides that are multiples of `factor`, near the aspect, with an area within the limits.
+/// Sides that are multiples of `factor`, with nearly the same aspect ratio and an area within the limits.
 ///
-/// The same arithmetic as the reference's function of this name, with Python's rounding (halves to even).
+/// The arithmetic of transformers' function of this name, with Python's rounding (halves to even).
 fn smart_resize(
     height: usize,
     width: usize,
@@ -254,7 +254,7 @@ fn smart_resize(
     let (h, w, f) = (height as f64, width as f64, factor as f64);
     let ratio = h.max(w) / h.min(w);
     if ratio > 200.0 {
-        return refuse(format!("one side is {ratio:.0} times the other, 200 is the most"));
+        return refuse(format!("the aspect ratio is {ratio:.0}, the maximum is 200"));
     }
     let sides = [h, w].map(|side| (side / f).round_ties_even() * f);
     let area = sides[0] * sides[1];
@@ -267,7 +267,7 @@ fn smart_resize(
     } else {
         sides
     };
-    // a lower limit of zero lets a side vanish
+    // With a lower limit of zero, a side may round down to zero.
     Ok((sides[0].max(f) as usize, sides[1].max(f) as usize))
 }
 
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_without_pixels_or_with_absurd_aspects_are_refused() {
+    fn empty_sizes_and_extreme_aspect_ratios_are_refused() {
         for (h, w) in [(0, 10), (10, 0), (1, 201), (402, 2), (usize::MAX, usize::MAX)] {
             assert!(matches!(smart_resize(h, w, 28, 784, 1e6), Err(ProcessorError::Size { .. })), "{h}x{w}");
         }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_limit_replaces_both_limits() {
+    fn a_given_limit_replaces_both_limits() {
         let processor = VideoProcessor::new(ProcessorConfig::default()).unwrap();
         assert_eq!(processor.target_size(280, 280, 8, Some(28 * 28 * 4)).unwrap(), (56, 56));
         assert!(matches!(
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_size_does_not_bend() {
+    fn a_fixed_size_stays_fixed() {
         let processor = VideoProcessor::new(ProcessorConfig::pictures(384, 14)).unwrap();
         for (height, width) in [(1, 1), (1080, 1920), (5000, 3)] {
             assert_eq!(processor.target_size(height, width, 32, None).unwrap(), (384, 384));

@@ -1,7 +1,7 @@
-//! Frames in, rows of patches out.
+//! Turns frames into rows of patches.
 //!
 //! A row is one patch over one temporal grid: channel, frame of the pair, line, column. Rows come in the order temporal
-//! grid, cell row, cell column, row in the cell, column in the cell, so that the patches of one visual token are neighbours.
+//! grid, cell row, cell column, row in the cell, column in the cell, so that the patches of one visual token are contiguous.
 
 use super::{Grid, ProcessorConfig, ProcessorError, resize::Resizer};
 
@@ -12,7 +12,7 @@ pub struct Patches {
     pub data: Vec<f32>,
     /// Temporal grids × rows × columns of patches.
     pub grid: Grid,
-    /// Values in one row.
+    /// Values per row.
     pub row: usize,
 }
 
@@ -32,7 +32,7 @@ impl PatchBuilder {
     pub(super) fn new(config: ProcessorConfig, target: (usize, usize)) -> Result<Self, ProcessorError> {
         let factor = config.patch * config.merge;
         let (height, width) = target;
-        // Of frames of fixed size, what fills no patch is left out.
+        // Pixels of a fixed-size frame that fill no whole patch are ignored.
         let whole = |side: usize| config.fixed.is_some() || side.is_multiple_of(factor);
         if [height, width].iter().any(|side| *side < factor || !whole(*side)) {
             let reason = format!("both sides must be multiples of {factor} to become patches");
@@ -40,7 +40,7 @@ impl PatchBuilder {
         }
         let mut levels = Box::new([[0f32; 256]; 3]);
         for (c, table) in levels.iter_mut().enumerate() {
-            // rescaling and normalising in one step, as the reference does: (v - 255 mean) / (255 std)
+            // Rescale and normalise in one step, as transformers does: (v - 255 mean) / (255 std)
             let (mean, std) = (config.mean[c] * 255.0, config.std[c] * 255.0);
             for (v, level) in table.iter_mut().enumerate() {
                 *level = (v as f32 - mean) / std;
@@ -50,7 +50,7 @@ impl PatchBuilder {
         Ok(Self { config, target, resizer: None, levels, data, frames: 0, resized })
     }
 
-    /// Number of frames taken so far.
+    /// Number of frames so far.
     pub fn frames(&self) -> usize {
         self.frames
     }
@@ -60,10 +60,10 @@ impl PatchBuilder {
         self.target
     }
 
-    /// Take the next frame: `rgb` of `[height, width, 3]` bytes. Frames may differ in size.
+    /// Add the next frame: `rgb` of `[height, width, 3]` bytes. Frames may differ in size.
     ///
     /// # Errors
-    /// [`ProcessorError::Frame`] if the buffer has another length, [`ProcessorError::Size`] for an empty frame.
+    /// [`ProcessorError::Frame`] if the buffer has the wrong length, [`ProcessorError::Size`] for an empty frame.
     pub fn push(&mut self, rgb: &[u8], height: usize, width: usize) -> Result<(), ProcessorError> {
         if height == 0 || width == 0 {
             return Err(ProcessorError::Size { height, width, reason: "a side is zero".into() });
@@ -100,7 +100,7 @@ impl PatchBuilder {
         rows * columns
     }
 
-    /// Write a frame of the target size into its place in the patches.
+    /// Copy a frame of the target size into its patches.
     fn place(&mut self, rgb: &[u8]) {
         let ProcessorConfig { patch, temporal, merge, .. } = self.config;
         let (row, per_grid) = (self.config.row(), self.per_grid());
@@ -132,7 +132,7 @@ impl PatchBuilder {
     /// All patches; the last frame is repeated until its temporal grid is full.
     ///
     /// # Errors
-    /// [`ProcessorError::NoFrames`] if there was none.
+    /// [`ProcessorError::NoFrames`] without frames.
     pub fn finish(mut self) -> Result<Patches, ProcessorError> {
         if self.frames == 0 {
             return Err(ProcessorError::NoFrames);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_follow_cells_then_channels_frames_and_lines() {
+    fn rows_are_ordered_by_cell_channel_frame_and_line() {
         let (h, w) = (4, 8);
         let frame = |k: usize| -> Vec<u8> { (0..h * w * 3).map(|i| (i + 100 * k) as u8).collect() };
         let mut builder = plain().patches((h, w)).unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn of_pictures_the_rest_at_the_edges_is_left_out() {
+    fn pixels_beyond_the_last_whole_patch_are_ignored() {
         let mean =
             ProcessorConfig { mean: [0.0; 3], std: [1.0 / 255.0; 3], ..ProcessorConfig::pictures(5, 2) };
         let processor = VideoProcessor::new(mean).unwrap();

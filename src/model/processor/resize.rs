@@ -1,7 +1,7 @@
 //! Bicubic resize with antialiasing, bytes in and bytes out.
 //!
 //! The cubic kernel has a = -0.5 and is stretched by the scale when shrinking. Rows first, then columns, each pass rounded
-//! and clamped to bytes: this is what the image libraries behind the reference processors do.
+//! and clamped to bytes, as in the image libraries that transformers uses.
 
 /// Weights of one output sample: the first input sample and one weight for each from there on.
 struct Taps {
@@ -30,7 +30,7 @@ fn taps(from: usize, to: usize) -> Vec<Taps> {
     (0..to)
         .map(|i| {
             let centre = scale * (i as f64 + 0.5);
-            // `as` saturates at zero, which is the clamp at the left border
+            // `as` saturates at zero: the clamp at the left border.
             let first = ((centre - support + 0.5) as usize).min(from - 1);
             let end = ((centre + support + 0.5) as usize).clamp(first + 1, from);
             let mut weights: Vec<f64> =
@@ -45,7 +45,7 @@ fn taps(from: usize, to: usize) -> Vec<Taps> {
 }
 
 fn to_byte(value: f32) -> u8 {
-    // `as` saturates, which is the clamp
+    // `as` saturates: the clamp.
     (value + 0.5).floor() as u8
 }
 
@@ -72,7 +72,7 @@ impl Resizer {
     }
 
     /// Resize `rgb`, `[height, width, 3]` bytes of the input size, into `out`, `[height, width, 3]` of the output size.
-    /// Lengths are the caller's duty.
+    /// The caller checks the lengths.
     pub(super) fn resize(&mut self, rgb: &[u8], out: &mut Vec<u8>) {
         let (height, width) = self.from;
         let (to_height, to_width) = self.to;

@@ -1,4 +1,4 @@
-//! LVSpec's visual relevance: how much a drafted token resembles what the target saw.
+//! LVSpec's visual relevance: the similarity of a draft token's state to the target's states at the visual tokens.
 
 use crate::model::decoder::{
     kernels::{SLOTS, dot_f32, largest_sums, scores},
