@@ -1,4 +1,4 @@
-//! The oracle by sentences: it lets the target go on after the draft and after its own token, and compares what is true.
+//! The oracle by sentences: it lets the target continue after the draft and after its own token, and compares what is true.
 //!
 //! From a mismatch on the target writes the sentence to its end, once after the draft and once after the token it wanted. The
 //! draft passes if the text with it states no fewer true facts, no more false ones and no more figures that are not there.

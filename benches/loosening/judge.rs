@@ -113,7 +113,7 @@ impl<'a> Judge<'a> {
         Ok((0..rows.len()).map(|i| one(&of(i))).collect())
     }
 
-    /// A mismatch stands only where all drafts of its word passed.
+    /// A mismatch is kept only where all drafts of its word passed.
     fn whole_words(&self, text: &[u32], rows: &[Row], mut verdicts: Verdicts) -> Verdicts {
         let drafts: Vec<u32> = rows.iter().map(|row| row.draft).collect();
         for range in self.words.ranges(text.last().copied(), &drafts) {

@@ -1,7 +1,7 @@
 //! What each acceptance rule costs, measured with truth: how much of the facts it keeps for how many accepted drafts.
 //!
 //! `cargo bench --bench loosening [-- --clips N --first-seed S --search --out FILE.json]`, and `-- --help` for more. The question,
-//! the method and how to read the tables stand in `docs/loosening.md`.
+//! `docs/loosening.md` explains the method and how to read the tables.
 
 #[path = "../support/clip.rs"]
 mod clip;
@@ -98,7 +98,7 @@ fn measure(options: &Options, pair: &Pair, dir: &std::path::Path) -> Result<Repo
     Ok(Report::new(options, &systems, accounts, &survey))
 }
 
-/// Exact acceptance and the oracles first, then what was asked for.
+/// Exact acceptance and the oracles first, then the requested rules.
 fn systems(options: &Options) -> Vec<System> {
     let mut all = systems::standard();
     if options.search {
@@ -149,7 +149,7 @@ fn look(
 /// A rule that can fail.
 type Judging<'a> = dyn Fn(&[u32], &[Row]) -> Result<Verdicts, Problem> + 'a;
 
-/// Generate under a rule that can fail; what failed first is told.
+/// Generate under a rule that can fail; the first error is returned.
 fn own(
     kept: &mut Kept<'_>,
     method: &Method,

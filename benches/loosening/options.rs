@@ -1,4 +1,4 @@
-//! What can be asked of the study.
+//! Options of the study.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub struct Options {
     /// Share of the visual tokens that the drafter sees.
     #[arg(long, default_value_t = 1.0)]
     pub keep: f64,
-    /// What the models are asked.
+    /// The prompt.
     #[arg(long, default_value = "Describe the video in detail.")]
     pub prompt: String,
     /// Longest text.

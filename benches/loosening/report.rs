@@ -33,7 +33,7 @@ pub struct Entry {
     pub front: bool,
     /// It is an oracle.
     pub oracle: bool,
-    /// It stands in the tables and in the chart.
+    /// True if it is in the tables and in the chart.
     pub shown: bool,
     pub figures: Figures,
     pub clips: Vec<OnClip>,
@@ -48,7 +48,7 @@ pub struct Choice {
     pub confirmed_on: Figures,
 }
 
-/// All that is told.
+/// The whole report.
 #[derive(Serialize)]
 pub struct Report {
     pub about: String,
@@ -259,7 +259,7 @@ fn choose(systems: &[System], accounts: &[Vec<OnClip>]) -> Option<Choice> {
     })
 }
 
-/// More accepted, or as much with more facts kept; of equals the one that stands first, which is the simpler one.
+/// More accepted, or as much with more facts kept; of equals the first, which is the simpler one.
 fn better(a: &Figures, b: &Figures) -> bool {
     (a.tau, a.retention) > (b.tau, b.retention)
 }

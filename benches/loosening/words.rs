@@ -2,7 +2,7 @@
 //!
 //! A word begins with a token that starts with anything but a letter or digit (a space, a comma), or that follows such a
 //! character. The word in the place of a draft goes to the next such token among the drafts; the word that the target
-//! wanted is the draft's word so far and the wanted token, whose end nobody knows: it is taken as it stands.
+//! wanted is the draft's word so far and the wanted token, whose end is unknown: it is taken as it is.
 
 use specreel::{
     model::text::TextTokenizer,

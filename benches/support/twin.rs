@@ -1,4 +1,4 @@
-//! The target once more: what its states are at drafts, and how it would go on.
+//! A second copy of the target: its states at drafts, and its continuations.
 //!
 //! A rule is shown numbers, no states, and it cannot ask what would follow. A twin starts from a copy of the target's cache
 //! and finds its way to any text by itself: it keeps what the last text has in common with the new one.

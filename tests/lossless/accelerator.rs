@@ -1,5 +1,5 @@
 //! Lossless methods on tensors, as on an accelerator: the same text as autoregressive decoding there, but where two tokens are all
-//! but equally likely. Such places are counted, and shown to be such. candle's CPU stands in for the accelerator.
+//! but equally likely. Such places are counted and shown as near-ties. candle's CPU backend takes the place of the accelerator.
 
 use candle_core::Device;
 use specreel::{

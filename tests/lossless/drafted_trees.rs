@@ -1,4 +1,4 @@
-//! What a decoder drafts under each shape, held against what it says when it is asked branch by branch.
+//! The drafts of a decoder under each shape, compared with its predictions branch by branch.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ impl Reader {
         self.drafter().draft(&order(form, depth, ends, vocab)).unwrap()
     }
 
-    /// The tokens after the root and these ids with their probabilities, likeliest first, asked as a chain.
+    /// The tokens after the root and these ids with their probabilities, most likely first, drafted as a chain.
     fn after(&mut self, ids: &[u32]) -> Vec<(u32, f32)> {
         self.sequence.truncate(self.base);
         let rows: Vec<u32> = std::iter::once(self.root).chain(ids.iter().copied()).collect();
@@ -107,7 +107,7 @@ fn a_static_tree_has_the_tokens_of_its_ranks() {
                 probability = p;
             }
             assert_eq!(drafted.get(&ids), Some(&Some(probability)), "{name}");
-            // SpecVLM's names stand level by level, and so do the nodes.
+            // SpecVLM's names come level by level, and so do the nodes.
             assert!(names != SPECVLM || way(tree, place) == ids, "{name}");
         }
     }
@@ -182,7 +182,7 @@ fn a_dynamic_tree_keeps_the_likeliest_of_what_was_expanded() {
         let dropped = candidates.iter().filter(|(ids, _)| !chosen.contains_key(*ids));
         assert!(dropped.into_iter().all(|(_, likelihood)| *likelihood <= least + 1e-4));
 
-        // Of each level the likeliest `width` were expanded, to their `width` best tokens.
+        // On each level the `width` most likely nodes were expanded to their `width` best tokens.
         for level in 1..=depth {
             let mut here: Vec<(&Vec<u32>, &f32)> =
                 candidates.iter().filter(|(ids, _)| ids.len() == level).collect();
@@ -208,12 +208,12 @@ fn a_dynamic_tree_keeps_the_likeliest_of_what_was_expanded() {
     }
 }
 
-/// After a part of a tree was accepted, the drafter goes on as if it had read that text word by word.
+/// After part of a tree was accepted, the drafter continues as if it had read that text token by token.
 #[test]
 fn accepted_paths_leave_the_drafters_cache_as_reading_would() {
     let mut reader = Reader::new();
-    let states = Tensor::zeros((1, 1), DType::F32, &Device::Cpu).unwrap(); // not asked for by this drafter
-    let target = reader.sequence.first_layers(1); // asked only where rows are taken over from it
+    let states = Tensor::zeros((1, 1), DType::F32, &Device::Cpu).unwrap(); // not used by this drafter
+    let target = reader.sequence.first_layers(1); // used only where rows are taken over from it
     let template = Template::read(&SPECVLM).unwrap();
     let forms = [
         Form::Chain,
@@ -267,8 +267,8 @@ fn in_trees_a_drafter_that_sees_everything_is_always_right() {
     }
 }
 
-/// A layer that goes on from the target's states drafts, after each verdict, what one drafts that has just read the text and
-/// those states: nothing of its own outputs stays.
+/// After each step a draft head drafts the same as one that was just prefilled with the text and the target's states: none of
+/// its own outputs remain.
 #[test]
 fn true_states_come_back_after_every_verdict() {
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 1);

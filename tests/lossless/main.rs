@@ -185,7 +185,7 @@ fn a_drafter_that_sees_everything_is_always_right() {
             assert_eq!(written.accepted, written.judged, "{model} {context:?}");
             assert!(written.accepted >= 25, "{model} {context:?}: {}", written.accepted);
         }
-        // Positions numbered anew are the old ones where every token has one of its own and none is left out.
+        // Renumbered positions equal the original ones if every token has its own and none is left out.
         let compact = VisualContext::Uniform { keep: 1.0, positions: Placing::Compact };
         let written = bench.write(&method(Drafter::Target {}, compact, 5, Acceptance::Exact {}), greedy, 36);
         assert!(!model.starts_with("llava") || written.accepted == written.judged, "{model}");
@@ -327,7 +327,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
     assert!(early > 1000, "{early} texts ended early");
 }
 
-/// UV-Prune compares visual tokens with the text after the video; what stands before it cannot know of it.
+/// UV-Prune compares visual tokens with the text after the video; text before it cannot depend on it.
 #[test]
 fn variation_asks_the_text_after_the_video() {
     let bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 0);

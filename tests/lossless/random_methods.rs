@@ -1,5 +1,5 @@
-//! Random methods over all kinds and their border values, on tiny random checkpoints: nothing panics, the account of every step
-//! adds up, and what says that it is lossless is.
+//! Random methods over all kinds and their boundary values, on tiny random checkpoints: nothing panics, the counts of every step
+//! add up, and methods that claim to be lossless are.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ const PAIRS: [(&str, &str, WeightType, Option<usize>); 7] = [
 ];
 /// Methods for each pair.
 const METHODS: usize = 260;
-/// Most tokens that are ever asked for.
+/// Largest requested number of tokens.
 const MOST: usize = 40;
 
 fn pick<T: Clone>(rng: &mut ChaCha8Rng, items: &[T]) -> T {
@@ -156,7 +156,7 @@ fn method(rng: &mut ChaCha8Rng) -> Method {
     }
 }
 
-/// One run; says which it was when something in it panics.
+/// One run; prints itself when something in it panics.
 struct Run {
     pair: usize,
     method: Method,
@@ -211,7 +211,7 @@ impl Run {
         let Method { drafter, shape, acceptance, schedule, .. } = &self.method;
         let count = step.drafted.len();
         assert!(step.judged == count && step.accepted <= count);
-        // A node's parent stands before it; in a chain it is the node before.
+        // A node's parent comes before it; in a chain it is the node before.
         let parent = |node: usize| match step.parents.is_empty() {
             true => node.checked_sub(1),
             false => step.parents[node],
@@ -285,7 +285,7 @@ impl Run {
         }
     }
 
-    /// An accepted draft: its verdict is one that the rule gives, and says the truth.
+    /// An accepted draft: its verdict is one that the rule gives, and its values support it.
     fn check_draft(&self, token: &Token, step: &Step, deepest: usize, bench: &Bench) {
         let rule = &self.method.acceptance;
         if self.draws() {
@@ -316,7 +316,7 @@ impl Run {
         }
         if !token.verdict.is_strict() {
             assert!(!bench.protects(token.id) && !bench.protects(token.target_id), "{token:?}");
-            // Entropy is told as the rule takes it, and only one rule asks here.
+            // The reported entropy is the one that the rule uses, as there is only one rule here.
             if let Acceptance::Entropy { threshold, .. } | Acceptance::Window { threshold, .. } = rule {
                 assert!(token.entropy.unwrap() >= *threshold);
             }
@@ -346,7 +346,7 @@ fn cut(plain: &Written, limit: usize) -> (&[u32], &[u32], StopReason) {
 }
 
 #[test]
-fn random_methods_keep_the_account_and_their_word() {
+fn random_methods_add_up_and_are_lossless_where_they_claim_to_be() {
     let mut rng = ChaCha8Rng::seed_from_u64(20);
     let mut kinds: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let (mut equal, mut repeated, mut loosened, mut ended) = (0, 0, 0, 0);

@@ -67,7 +67,7 @@ fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
 }
 
-/// Ids that stand for special tokens.
+/// Ids that play the special tokens.
 fn special(id: u32) -> bool {
     id % 5 == 1
 }
@@ -221,7 +221,7 @@ impl Bench {
         self.ends = ends.to_vec();
     }
 
-    /// True for ids that no rule may loosen: end tokens, and some that stand for special ones.
+    /// True for ids that no rule may loosen: end tokens, and some that play special ones.
     pub fn protects(&self, id: u32) -> bool {
         self.ends.contains(&id) || special(id)
     }
@@ -301,8 +301,8 @@ impl Bench {
         *self.prompt.ids.last().unwrap()
     }
 
-    /// How much likelier the target finds one token than another after the prompt and some ids, in nats, in one pass. The end
-    /// of the text stands for its likeliest end token.
+    /// By how many nats one token is more likely to the target than another after the prompt and some ids, in one pass. None is
+    /// the end of the text: the most likely end token.
     pub fn gap(&mut self, after: &[u32], [a, b]: [Option<u32>; 2]) -> f32 {
         let ids: Vec<u32> = std::iter::once(self.root()).chain(after.iter().copied()).collect();
         let (vocab, ends) = (self.vocab, self.ends().to_vec());
