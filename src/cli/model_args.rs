@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn missing_model_directories_are_named() {
         let failure = of(Some(Path::new("no/such")), None).unwrap_err();
-        let part = "target model no/such: no such directory, and no such model in the cache";
+        let part = "target model no/such: no such directory, and not in the model cache";
         assert_eq!(failure.error, format!("--target: {part}"));
         let config = Config::parse("\ntarget = \"no/such\"", "c.toml".as_ref()).unwrap();
         let failure = models(&Settings::merge(Default::default(), &config), None).unwrap_err();

@@ -209,7 +209,7 @@ mod tests {
         let parts = [
             &["them"][..],
             &["fly"],
-            &["mine.toml:1: accnt", "other.toml:1: accent.fg"],
+            &["mine.toml:1: accnt", "other.toml:2: accent.fg"],
             &["mine.toml", "other.toml"],
         ];
         for (file, parts) in found.iter().zip(parts) {

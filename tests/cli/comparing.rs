@@ -63,7 +63,7 @@ fn differences_are_marked_word_by_word() {
     let run = program.run(&args);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let row = cells(&run.stdout, "blind");
-    let first: usize = row[8].strip_prefix("differs at ").unwrap().parse().unwrap();
+    let first: usize = row[8].strip_prefix("differs at token ").unwrap().parse().unwrap();
     assert!(
         run.stdout.contains(&format!("blind differs at token {first} from autoregressive")),
         "{}",

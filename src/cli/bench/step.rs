@@ -315,12 +315,12 @@ mod tests {
         assert_eq!(
             table(&[curve], &[0.5]),
             "drafter small (cpu, q8_0), 1.5 MB of weight matrices\n\
-             slots, rows             1       4\n\
-             100 ms              0.050   0.100\n\
-             \x20 to one row        1.00x   2.00x\n\
-             \x20 to the target's  0.100x  0.200x\n\
-             \x20 GB/s                2.0     2.0\n\
-             \x20 GMAC/s             40.0    40.0\n\
+             slots, rows        1       4\n\
+             100 ms         0.050   0.100\n\
+             \x20 vs one row   1.00x   2.00x\n\
+             \x20 vs target   0.100x  0.200x\n\
+             \x20 GB/s           2.0     2.0\n\
+             \x20 GMAC/s        40.0    40.0\n\
              prefill: 100 in 12 ms\n"
         );
     }

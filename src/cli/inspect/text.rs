@@ -127,7 +127,7 @@ mod tests {
     fn frames_left_out_are_told() {
         let view =
             DrafterView { times: vec![0.0; 140], grid: [70, 1, 1], kept: vec![true; 70], scores: None };
-        assert_eq!(notes(&view)[1], "64 of 70 frames are drawn, evenly spaced");
+        assert_eq!(notes(&view)[1], "64 of 70 frames are shown, evenly spaced");
         let alone = DrafterView { times: vec![0.0], grid: [1, 1, 1], kept: vec![true], scores: None };
         assert!(notes(&alone).is_empty());
     }
