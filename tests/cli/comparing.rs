@@ -171,7 +171,7 @@ fn what_cannot_be_compared_is_refused_before_any_model_is_read() {
         (
             &["--method", "naive"],
             2,
-            "error: compare takes --methods, not --method\nhint: write --methods naive\n",
+            "error: compare takes --methods, not --method\nhint: use --methods naive\n",
         ),
         (&["--methods", "naive", "--set", "acceptance.rho=1"], 2, "applies to none of the methods\n"),
         (&["--methods", "naive", "--set", "shape.length=0"], 2, "must be 1 to 64"),
