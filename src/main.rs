@@ -3,5 +3,5 @@
 mod wiring;
 
 fn main() {
-    std::process::exit(specreel::cli::run(std::env::args_os(), &wiring::PORTS));
+    std::process::exit(specreel::cli::run(std::env::args_os(), wiring::studio));
 }

@@ -3,55 +3,20 @@
 use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use specreel::{
-    cli::{self, Ports, resolve},
-    engine::{Command, Engine, EngineHandle, RunRequest, memory_check},
+    cli::{self, resolve},
+    client::Client,
+    engine::memory_check,
     record::{Failure, FailureClass},
     speculate::Method,
     tui::{self, ClipFacts, FrameRequest, StudioConfig, StudioError},
     video,
 };
 
-/// The rooms behind the command line.
-pub const PORTS: Ports = Ports { engine, studio };
-
-fn engine() -> Result<cli::ports::Started, Failure> {
-    let (handle, events) = Engine::start()?;
-    Ok((Arc::new(Port(handle)), events))
-}
-
-/// The engine as the faces see it.
-struct Port(EngineHandle);
-
-impl cli::EnginePort for Port {
-    fn send(&self, command: Command) -> Result<(), Failure> {
-        self.0.send(command)
-    }
-
-    fn cancel(&self, run: u64) {
-        self.0.cancel(run);
-    }
-}
-
-impl tui::EnginePort for Port {
-    fn run(&self, request: RunRequest) {
-        // A full queue means that sixty-four runs already wait: one more would not be missed.
-        if let Err(failure) = self.0.send(Command::Run(Box::new(request))) {
-            tracing::warn!(error = failure.error, "a run was not taken");
-        }
-    }
-
-    fn cancel(&self, run: u64) {
-        self.0.cancel(run);
-    }
-}
-
-fn studio(start: resolve::Studio) -> Result<i32, Failure> {
-    let (handle, events) = Engine::start_behind()?;
-    if start.ignore_memory {
-        handle.send(Command::IgnoreMemory)?;
-    }
+/// Run the studio on an engine of its own, and return the exit code.
+pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
+    let client = Client::start_in_background()?;
     let rule = *memory_check::rule(&start.models);
-    handle.send(Command::Load(start.models))?;
+    client.load(start.models, start.ignore_memory)?;
     let mut methods: Vec<Method> = Method::presets().to_vec();
     for own in start.methods {
         match methods.iter_mut().find(|m| m.name == own.name) {
@@ -106,7 +71,7 @@ fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         rule,
         ..usual
     };
-    let ended = tui::run(config, Box::new(Port(handle)), events).map(|()| 0);
+    let ended = tui::run(config, client).map(|()| 0);
     ended.map_err(|error| match error.downcast::<StudioError>() {
         Ok(error) => error.into(),
         Err(error) => Failure {

@@ -1,9 +1,9 @@
-"""Compares an exported model with transformers' own implementation on one clip.
+"""Compare an exported model with transformers' implementation on one clip.
 
     python check.py DIR
 
-Positions are passed explicitly: transformers changed the time axis of M-RoPE over its versions, and these models use the
-original one.
+Positions are passed explicitly: later versions of transformers changed the time axis of M-RoPE; these models use the
+original one (4.49).
 """
 
 import argparse
@@ -25,9 +25,9 @@ def reference(folder):
 @torch.inference_mode()
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("--stream", default="specreel scenes stream")
-    parser.add_argument("--formats", nargs="+", default=["8x112x112", "8x84x140", "4x224x224"])
+    parser.add_argument("model", help="directory of the exported model")
+    parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
+    parser.add_argument("--formats", nargs="+", default=["8x112x112", "8x84x140", "4x224x224"], help="frames x height x width")
     options = parser.parse_args()
     ours, theirs = load(options.model), reference(options.model)
     tokenizer = Tokenizer.from_file(str(pathlib.Path(options.model) / "tokenizer.json"))
@@ -47,7 +47,7 @@ def main():
             use_cache=False,
         ).logits
         same = (mine.argmax(-1) == other.argmax(-1)).float().mean()
-        print(f"{form}: largest difference {(mine - other).abs().max():.2e}, same first choice {same:.4f}")
+        print(f"{form}: largest difference {(mine - other).abs().max():.2e}, same most likely token {same:.4f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Time and threads: training follows the clock and makes do with the cores that are free."""
+"""Time and threads: training runs for a fixed time, on as many cores as are free."""
 
 import datetime
 import time
@@ -7,13 +7,13 @@ import torch
 
 
 def precision():
-    """bf16 autocast where the processor multiplies bf16 itself, f32 elsewhere."""
+    """bf16 autocast on processors with bf16 arithmetic, f32 elsewhere."""
     able = any(getattr(torch.cpu, f"_is_{unit}_supported", bool)() for unit in ("avx512_bf16", "amx_tile"))
     return torch.autocast("cpu", torch.bfloat16, enabled=able)
 
 
 class Clock:
-    """How much of the time for training is over, over all stretches of a run."""
+    """Elapsed share of the training time, summed over all resumed parts of a run."""
 
     def __init__(self, elapsed, minutes, until):
         self.before, self.start = elapsed, time.monotonic()
@@ -35,7 +35,7 @@ class Clock:
 
 
 class Threads:
-    """Finds out now and then whether one thread or all of them are faster: on a busy machine one often is."""
+    """Measures periodically whether one thread or all threads are faster; on a busy machine one often is."""
 
     def __init__(self, most):
         self.most, self.times, self.count = most, {}, 0

@@ -20,7 +20,7 @@ TOKENS_PER_SECOND = 2
 
 
 def read_samples(command, arguments):
-    """Yields (header, uint8 tensor [T, H, W, 3]) for ever, or until the stream ends."""
+    """Yield (header, uint8 tensor [T, H, W, 3]) until the stream ends."""
     process = subprocess.Popen(shlex.split(command) + [str(a) for a in arguments], stdout=subprocess.PIPE, bufsize=1 << 20)
     try:
         while True:
@@ -48,13 +48,13 @@ def patches(pixels):
 
 
 def temporal_positions(frames, total_frames, fps):
-    """Position of every temporal grid index on the time axis: the original M-RoPE rule."""
+    """Position of each temporal grid index on the time axis, by the original M-RoPE rule."""
     seconds = 2.0 / (frames / total_frames * fps)
     return [int(index * seconds * TOKENS_PER_SECOND) for index in range(frames // 2)]
 
 
 class Encoder:
-    """Turns headers into token ids, with the visual tokens left out (their place is after `prefix`)."""
+    """Turns headers into token ids, without the visual tokens (which follow `prefix`)."""
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
@@ -69,7 +69,7 @@ class Encoder:
 
     def sample(self, header):
         """(prompt ids, answer ids with the end token, 1 where an answer token touches a fact)."""
-        if "answer_ids" in header:  # written by a teacher, token by token
+        if "answer_ids" in header:  # written by a teacher
             return self.prompt(header["prompt"]), header["answer_ids"] + [self.end], [False] * (len(header["answer_ids"]) + 1)
         answer = self.tokenizer.encode(header["answer"], add_special_tokens=False)
         # Offsets are in characters; answers are ASCII, so characters are bytes.
@@ -97,7 +97,7 @@ def positions(encoder, header, grid, rest):
 
 
 def collate(encoder, samples):
-    """Samples of one format -> tensors of one batch (right-padded; padding is never looked at by a causal model)."""
+    """Samples of one format -> tensors of one batch, padded on the right (a causal model never attends to the padding)."""
     headers = [header for header, _ in samples]
     encoded = [encoder.sample(header) for header in headers]
     longest = max(len(prompt) + len(answer) for prompt, answer, _ in encoded)
@@ -128,9 +128,9 @@ def collate(encoder, samples):
 
 
 def batches(encoder, command, arguments, size, group=64, rewrite=None):
-    """Batches of `size` samples of one format and of like length: each group is sorted by answer length.
+    """Batches of `size` samples of one format and similar length: each group is sorted by answer length.
 
-    `rewrite` may change a group's samples before.
+    `rewrite` may replace the samples of a group first.
     """
     stream = read_samples(command, [*arguments, "--group", group])
     while True:
@@ -146,7 +146,7 @@ def batches(encoder, command, arguments, size, group=64, rewrite=None):
 
 
 def prefetch(iterator, depth=6):
-    """Runs an iterator in a thread."""
+    """Run an iterator in a thread, up to `depth` items ahead."""
     line = queue.Queue(depth)
     done = object()
 

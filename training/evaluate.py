@@ -1,4 +1,4 @@
-"""Greedy captions of held-out clips and how a chain of draft tokens would fare, scored with `specreel scenes score`.
+"""Score greedy captions of held-out clips with `specreel scenes score`, and the acceptance of a chain of draft tokens.
 
     python evaluate.py assets/demo/target --drafter assets/demo/drafter --clips 64
 """
@@ -19,7 +19,7 @@ from presets import PRESETS, VOCAB_SIZE
 
 
 class Cache:
-    """Keys and values of a batch whose rows have prompts of one length."""
+    """KV cache of a batch whose rows have prompts of the same length."""
 
     def __init__(self):
         self.kept = {}
@@ -34,7 +34,7 @@ class Cache:
 
 
 def load(folder):
-    """A model from a folder in hub layout."""
+    """Load a model from a directory in hub layout."""
     folder = pathlib.Path(folder)
     weights = {name: value.float() for name, value in load_file(folder / "model.safetensors").items()}
     config = json.loads((folder / "config.json").read_text())
@@ -73,7 +73,7 @@ def generate(model, encoder, samples, prompt, limit=256):
 
 @torch.inference_mode()
 def agreement(model, encoder, samples, prompt, texts):
-    """For every token of `texts`, whether the model's first choice after the same text would have been it."""
+    """For every token of `texts`, whether it is the model's most likely token after the same text."""
     headers = [header | {"prompt": prompt, "answer": "", "fact_ranges": []} for header, _ in samples]
     batch = collate(encoder, [(header, pixels) for header, (_, pixels) in zip(headers, samples)])
     prompt_ids, longest = batch["ids"][:, :-1], max(map(len, texts))
@@ -90,8 +90,8 @@ def agreement(model, encoder, samples, prompt, texts):
 def chain(agrees, length):
     """Draft tokens accepted per step for a chain of `length`, exact acceptance.
 
-    While draft tokens are accepted, the drafter has seen exactly the target's text, so agreement after the same text is all
-    that is needed.
+    While draft tokens are accepted, the drafter has seen exactly the target's text, so agreement after the same text
+    suffices.
     """
     accepted = steps = 0
     for row in agrees:
@@ -124,15 +124,15 @@ def summary(scores):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target")
-    parser.add_argument("--drafter")
-    parser.add_argument("--stream", default="specreel scenes stream")
-    parser.add_argument("--score", default="specreel scenes score --lines -", help="reads lines {seed, text}, prints a score per line")
-    parser.add_argument("--clips", type=int, default=64)
-    parser.add_argument("--first-seed", type=int, default=1000)
-    parser.add_argument("--format", default="8x112x112")
+    parser.add_argument("target", help="directory of the target")
+    parser.add_argument("--drafter", help="directory of the drafter")
+    parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
+    parser.add_argument("--score", default="specreel scenes score --lines -", help="command that reads lines {seed, text} and prints one score per line")
+    parser.add_argument("--clips", type=int, default=64, help="number of clips")
+    parser.add_argument("--first-seed", type=int, default=1000, help="seed of the first clip")
+    parser.add_argument("--format", default="8x112x112", help="frames x height x width")
     parser.add_argument("--prompt", default="Describe the video in detail.")
-    parser.add_argument("--show", type=int, default=0)
+    parser.add_argument("--show", type=int, default=0, help="number of captions to print")
     options = parser.parse_args()
     encoder = Encoder(Tokenizer.from_file(str(pathlib.Path(options.target) / "tokenizer.json")))
     arguments = ["--seed", options.first_seed, "--count", options.clips, "--format", options.format]

@@ -1,4 +1,4 @@
-"""Writes a trained model in the layout of the official Qwen2.5-VL repositories.
+"""Export a trained model in the layout of the official Qwen2.5-VL repositories.
 
     python export.py RUN --tokenizer TOKENIZER --out DIR
 """
@@ -69,7 +69,7 @@ def config(size, token):
 
 
 def processors():
-    """Limits per frame that make frames about 112 pixels a side."""
+    """Processor configurations whose pixel limits give frames of about 112 x 112 pixels."""
     shared = {
         "do_convert_rgb": True,
         "do_normalize": True,
@@ -103,7 +103,7 @@ def processors():
 
 
 def export(state, preset, tokenizer_folder, out):
-    """Writes beside `out`, then swaps, so a reader never sees half a model."""
+    """Write next to `out`, then swap, so that a reader never sees an incomplete model."""
     out = pathlib.Path(out)
     new = out.with_name(out.name + ".new")
     shutil.rmtree(new, ignore_errors=True)
@@ -136,10 +136,10 @@ def export(state, preset, tokenizer_folder, out):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", help="folder with checkpoint.pt")
-    parser.add_argument("--tokenizer", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--raw", action="store_true", help="the last weights instead of their running average")
+    parser.add_argument("run", help="directory with checkpoint.pt")
+    parser.add_argument("--tokenizer", required=True, help="directory of the tokenizer")
+    parser.add_argument("--out", required=True, help="directory of the exported model")
+    parser.add_argument("--raw", action="store_true", help="export the last weights instead of their running average")
     options = parser.parse_args()
     state = torch.load(pathlib.Path(options.run) / "checkpoint.pt", weights_only=True)
     weights = state["model"] if options.raw else state["average"]

@@ -1,8 +1,8 @@
 """The Qwen2.5-VL architecture, for clips of one shape per batch.
 
-Same mathematics and the same (original) parameter names as transformers' `Qwen2_5_VLForConditionalGeneration`
-(`check.py` compares the two); written out because a batch of equal clips needs no per-segment loops, which makes training
-on a CPU several times faster.
+Same mathematics and (original) parameter names as transformers' `Qwen2_5_VLForConditionalGeneration`; `check.py` compares
+the two. It is reimplemented because a batch of equal clips needs no per-segment loops, which makes training on a CPU
+several times faster.
 """
 
 import torch
@@ -34,7 +34,7 @@ class MLP(nn.Module):
 
 
 def shrink(blocks):
-    """Starts what blocks add to the stream small, so that deep stacks begin near the identity."""
+    """Initialise the blocks' output projections small, so that deep stacks start near the identity."""
     for block in blocks:
         out = block.attn.proj if hasattr(block, "attn") else block.self_attn.o_proj
         for linear in (out, block.mlp.down_proj):
@@ -199,7 +199,7 @@ class Model(nn.Module):
             nn.init.normal_(module.weight, std=0.02)
 
     def rope(self, positions):
-        """positions [3, B, L] -> cos, sin [B, 1, L, d]: each frequency listens to one axis."""
+        """positions [3, B, L] -> cos, sin [B, 1, L, d]: each frequency belongs to one axis."""
         half = self.size.head_dim // 2
         frequency = 1.0 / self.size.rope_theta ** (torch.arange(half).float() / half)
         axis = torch.repeat_interleave(torch.arange(3), torch.tensor(self.size.mrope_section))
@@ -223,7 +223,7 @@ class Model(nn.Module):
         return torch.cat([prefix, visual, self.model.embed_tokens(batch["ids"])], dim=1)
 
     def forward(self, batch, visual=None):
-        """Loss over answer tokens, whether each was predicted, and which of them touch a fact (these weigh more)."""
+        """Loss over answer tokens, whether each was predicted, and which of them belong to a fact (these weigh more)."""
         states = self.decode(self.embed(batch, visual), batch["positions"])
         states = states[:, -batch["ids"].shape[1] :]
         wanted = batch["labels"] >= 0

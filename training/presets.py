@@ -1,6 +1,6 @@
-"""Sizes of the pairs that can be trained, as the few numbers that differ between them.
+"""Sizes of the model pairs that can be trained.
 
-`demo` is the pair embedded in the program (minutes to hours on a CPU); `full` is the same recipe at a size for an
+`demo` is the pair embedded in the program (minutes to hours on a CPU); `full` is the same recipe in a size for an
 accelerator. Every text width is a multiple of 32, so block quantisation applies to all text matrices.
 """
 

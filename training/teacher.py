@@ -1,7 +1,7 @@
-"""A target's own captions as lessons for its drafter (sequence-level distillation).
+"""Sequence-level distillation: a drafter learns from captions that its target wrote.
 
-What a drafter has to guess is not what is true but what the target will write, down to the wording. Captions that the target
-wrote itself teach it that; it still sees less of the video, so the facts stay where the two differ.
+A drafter has to predict what the target will write, down to the wording, not what is true. Its tower still sees less of
+the video, so facts remain where the two differ.
 """
 
 import random
@@ -11,7 +11,7 @@ from evaluate import generate, load
 
 
 class Teacher:
-    """Rewrites the answers of most groups of samples with greedy captions of a trained target."""
+    """Replaces the answers of most groups of samples with greedy captions of a trained target."""
 
     def __init__(self, folder, encoder, share):
         self.model, self.encoder, self.share = load(folder), encoder, share

@@ -1,4 +1,4 @@
-"""Trains the tokenizer that both models of a pair share, on texts from the stream.
+"""Train the tokenizer that both models of a pair share, on texts from the stream.
 
     python tokenizer.py --stream "specreel scenes stream" --out DIR
 """
@@ -53,7 +53,7 @@ def train(texts):
 
 
 def save(tokenizer, folder):
-    """tokenizer.json, tokenizer_config.json and the chat template, in the layout of the hub."""
+    """Write tokenizer.json, tokenizer_config.json and the chat template, in hub layout."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))

@@ -1,9 +1,9 @@
-"""Teaches a vision tower to see before anything speaks: every merged cell names the figure that covers it.
+"""Pre-train a vision tower on cell labels: every merged cell names the figure that covers it.
 
     python tower.py demo-target --out RUN --minutes 10
 
-A caption holds a handful of facts per clip; the cells of a clip hold hundreds. A tower taught this way gives the text
-model features it only has to look up, which saves most of the time that grounding takes from captions alone.
+A caption has a handful of facts per clip; the cells of a clip have hundreds of labels. A tower trained this way gives the
+text model ready features, which saves most of the time that grounding takes with captions alone.
 """
 
 import argparse
@@ -28,11 +28,11 @@ WORDS = {
     "size": "small medium large".split(),
     "texture": "plain striped dotted".split(),
     "motion": "left right rises falls grows shrinks spins stays".split(),
-    "place": [0, 1, 2],  # of the figure among those of its shot
+    "place": [0, 1, 2],  # index of the figure in its shot
     "count": [1, 2, 3],  # figures in the shot
     "relation": ["left", "above"],  # of the first of two figures to the second
 }
-# What is shown, in equal shares of the run: first as many different figures as possible, then longer clips with cuts.
+# Curriculum, in equal shares of the run: first as many different figures as possible, then longer clips with cuts.
 STAGES = [
     ["--shots", 1, "--format", "2x112x112:5", "--format", "4x112x112"],
     ["--shots", 1, "--format", "2x112x112:5", "--format", "4x112x112"],
@@ -41,14 +41,14 @@ STAGES = [
 
 
 class Heads(nn.Module):
-    """One linear reading per attribute from a merged cell."""
+    """One linear classifier per attribute, on merged cells."""
 
     def __init__(self, width):
         super().__init__()
         self.heads = nn.ModuleDict({name: nn.Linear(width, len(words)) for name, words in WORDS.items()})
 
     def forward(self, cells, labels):
-        """Loss, and for every attribute (right, all)."""
+        """Loss, and (right, all) for every attribute."""
         cells = F.rms_norm(cells.float(), (cells.shape[-1],))
         loss, right = 0.0, {}
         for name, head in self.heads.items():
@@ -60,7 +60,7 @@ class Heads(nn.Module):
 
 
 def labels(headers):
-    """For every attribute the index of its word in every cell, -1 where it has none: [B, cells]."""
+    """For every attribute the word index of each cell, -1 for none: [B, cells]."""
     table = {name: [] for name in WORDS}
     for header in headers:
         shots = header["facts"]["shots"]
@@ -90,10 +90,10 @@ def chunks(stream, size):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("preset", choices=PRESETS)
-    parser.add_argument("--stream", default="specreel scenes stream")
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--init", help="folder of an earlier run to go on from")
+    parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
+    parser.add_argument("--out", required=True, help="directory of the run")
+    parser.add_argument("--minutes", type=float, default=10.0, help="training time")
+    parser.add_argument("--init", help="directory of an earlier run to continue from")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)

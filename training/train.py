@@ -1,9 +1,9 @@
-"""Trains one model of a pair on fresh clips until a deadline.
+"""Train one model of a pair on new clips until a deadline.
 
     python train.py demo-target --tokenizer TOKENIZER --out RUN --minutes 100
 
-The schedule follows the clock, so the learning rate reaches its end when the time is up, however fast the machine is. A
-run that was stopped goes on from its last checkpoint when started again with the same `--out`.
+The schedule follows the clock, so the learning rate reaches its final value when the time is up, however fast the machine
+is. A stopped run resumes from its last checkpoint when it is started again with the same `--out`.
 """
 
 import argparse
@@ -34,8 +34,7 @@ PHASES = [
         + ["--format", "16x112x112:3", "--format", "8x84x140:2", "--format", "8x140x84:1"],
     ),
 ]
-# A tower that has learnt to see (tower.py) rests for this share of the run; then it goes on with its own lessons while it
-# hears of the text's.
+# A pre-trained tower (tower.py) is frozen for this share of the run, then trained on its own loss and the text's.
 RESTING = 0.3
 LESSONS = 0.5  # weight of the tower's own loss
 WARM_UP = 200
@@ -50,16 +49,16 @@ def schedule(step, progress):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("preset", choices=PRESETS)
-    parser.add_argument("--tokenizer", required=True)
-    parser.add_argument("--stream", default="specreel scenes stream")
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--minutes", type=float, default=100.0)
-    parser.add_argument("--until", help="clock time HH:MM at which training ends, instead of --minutes")
+    parser.add_argument("--tokenizer", required=True, help="directory of the tokenizer")
+    parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
+    parser.add_argument("--out", required=True, help="directory of the run")
+    parser.add_argument("--minutes", type=float, default=100.0, help="training time")
+    parser.add_argument("--until", help="time of day HH:MM at which training ends, instead of --minutes")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--lr", type=float, default=1.5e-3)
-    parser.add_argument("--tower", help="folder of tower.py's run: start from its tower")
-    parser.add_argument("--init", help="folder in hub layout: start from its weights")
-    parser.add_argument("--teacher", help="folder in hub layout: learn from captions that this model writes")
+    parser.add_argument("--tower", help="directory of a run of tower.py: start from its tower")
+    parser.add_argument("--init", help="directory in hub layout: start from its weights")
+    parser.add_argument("--teacher", help="directory in hub layout: learn from captions that this model writes")
     parser.add_argument("--taught", type=float, default=0.9, help="share of the groups that the teacher rewrites")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -83,7 +82,7 @@ def main():
     average = {name: value.clone() for name, value in model.state_dict().items()}
     optimiser = torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     step, clips, elapsed = 0, 0, 0.0
-    fresh = 1_000_000 + options.seed * 100_000_000  # the first scene not yet seen; runs of other seeds see other scenes
+    fresh = 1_000_000 + options.seed * 100_000_000  # the first unseen scene; runs of other seeds use other scenes
     saved = out / "checkpoint.pt"
     if saved.exists():
         state = torch.load(saved, weights_only=True)
@@ -103,7 +102,7 @@ def main():
         saved.with_suffix(".new").replace(saved)
 
     def phase():
-        if options.init:  # it has been through the easy ones
+        if options.init:  # the easy phases are over
             return len(PHASES) - 1
         return next(index for index, (end, _) in enumerate(PHASES) if min(clock.progress, 1.0) < end)
 

@@ -1,41 +1,31 @@
 //! `specreel caption`: one run, or one for each piece of a video, printed as it happens.
-//!
-//! The engine has its own thread; here one loop waits for its events and for interrupts. The first Ctrl-C cancels the run
-//! and what was written stays; the second ends the process at once.
 
 use std::{
     io::{IsTerminal, Write},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    ops::ControlFlow,
     time::Duration,
 };
 
-use tokio::sync::mpsc;
-
 use super::{
-    End, EnginePort, Ports,
+    End,
     args::CaptionArgs,
     config::Config,
     interrupt::Interrupt,
-    interrupted, memory_check,
-    printer::{Flow, PrintError, Printer, Style},
+    interrupted,
+    printer::{PrintError, Printer, Style},
     progress::Progress,
     report, resolve, runtime,
     session::SessionFile,
     terminal,
 };
 use crate::{
-    engine::{Command, RunRequest},
-    record::{Event, EventKind, Failure, FailureClass, Stats, StopReason},
+    client::{Client, Ending, GRACE, Sink},
+    engine::{RunRequest, memory_check},
+    record::{Event, RunLog, StopReason},
 };
 
-/// How long a cancelled run may take to say that it is done.
-pub(super) const GRACE: Duration = Duration::from_secs(5);
-
 /// Caption a video.
-pub fn run(args: &CaptionArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let CaptionArgs { video, part, run, output } = args;
     part.span.check()?;
     let mut caption = resolve::wanted(video, run, config)?;
@@ -43,21 +33,20 @@ pub fn run(args: &CaptionArgs, config: &Config, ports: &Ports) -> Result<i32, En
     resolve::tell_unused(run, &[&caption.request.method], output.quiet || output.json);
     caption.request.logprobs = output.logprobs as usize;
     if output.logprobs > 0 && !output.json && output.save.is_none() && !output.quiet {
-        tell!("hint: --logprobs shows in --json and --save");
+        tell!("hint: --logprobs needs --json or --save");
     }
     let limit = caption.request.max_new_tokens;
     let file = caption.request.video.clone();
     let requests = part.runs(caption.request).map_err(|failure| resolve::as_typed(failure, &file, video))?;
     let longest = requests.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)));
-    if let Some(longest) = longest {
-        memory_check::check(&caption.models, longest, run.ignore_memory)?;
+    if let Some(longest) = longest.filter(|_| !run.ignore_memory) {
+        memory_check::check_request(&caption.models, longest)?;
     }
     let session = output.save.as_deref().map(|path| SessionFile::create(path, output.force)).transpose()?;
     let interrupt = Interrupt::default();
-    let (engine, mut events) = (ports.engine)()?;
-    let current = Arc::new(AtomicU64::new(requests.first().map_or(1, |request| request.run)));
-    let (cancelling, running) = (Arc::clone(&engine), Arc::clone(&current));
-    interrupt.listen(move || cancelling.cancel(running.load(Ordering::SeqCst)))?;
+    let mut client = Client::start()?;
+    let remote = client.remote();
+    interrupt.listen(move || remote.cancel_current())?;
 
     let out_terminal = std::io::stdout().is_terminal();
     let style = Style {
@@ -78,22 +67,10 @@ pub fn run(args: &CaptionArgs, config: &Config, ports: &Ports) -> Result<i32, En
         session,
         limit,
     );
-    if run.ignore_memory {
-        engine.send(Command::IgnoreMemory)?;
-    }
-    engine.send(Command::Load(caption.models))?;
-    let runtime = runtime()?;
-    runtime.block_on(async {
+    client.load(caption.models, run.ignore_memory)?;
+    runtime()?.block_on(async {
         for request in requests {
-            let id = request.run;
-            current.store(id, Ordering::SeqCst);
-            // Between two pieces nobody is there to be cancelled; before the first, the models may still be waited for.
-            if interrupt.asked() && request.segment.is_some_and(|s| s.index > 0) {
-                printer.close().map_err(ended)?;
-                return Ok(interrupted());
-            }
-            engine.send(Command::Run(Box::new(request)))?;
-            let code = follow(&mut events, engine.as_ref(), id, &mut printer, &interrupt, GRACE).await?;
+            let code = one(&mut client, request, &mut printer, &interrupt, GRACE).await?;
             if code != 0 {
                 return Ok(code);
             }
@@ -102,50 +79,47 @@ pub fn run(args: &CaptionArgs, config: &Config, ports: &Ports) -> Result<i32, En
     })
 }
 
-/// The length of what a run looks at; 0 where that is the whole video, which then is the only run.
+/// The length of what a run looks at; 0 if it is the whole video, which then is the only run.
 fn seconds(request: &RunRequest) -> f64 {
     request.span.map_or(0.0, |span| span.seconds())
 }
 
-/// Print events until the run ends, and give the exit code.
+/// Print one run, and return the exit code.
 ///
 /// # Errors
 /// The output cannot be written, or the run failed.
-pub async fn follow<O: Write, E: Write>(
-    events: &mut mpsc::Receiver<Event>,
-    engine: &dyn EnginePort,
-    run: u64,
+async fn one<O: Write, E: Write>(
+    client: &mut Client,
+    request: RunRequest,
     printer: &mut Printer<O, E>,
     interrupt: &Interrupt,
     grace: Duration,
 ) -> Result<i32, End> {
-    let mut started = false;
-    loop {
-        let event = tokio::select! {
-            biased;
-            event = events.recv() => event,
-            // Before the run has started (models are loading) nobody answers to a cancel, and nothing is lost.
-            () = interrupt.waited(if started { grace } else { Duration::ZERO }) => Some(cancelled(run)),
-        };
-        let Some(event) = event else {
+    let mut log = RunLog::new(request.run);
+    match client.follow(request, &mut log, printer, interrupt, grace).await.map_err(ended)? {
+        Ending::Done(StopReason::Eos | StopReason::Length) => Ok(0),
+        Ending::Done(StopReason::Cancelled) => Ok(interrupted()),
+        // With --json the event itself is the last line already.
+        Ending::Failed(failure) | Ending::NoModels(failure) => {
+            Err(End::Reported(report::failure(&failure, false)))
+        }
+        Ending::NotSent => {
             printer.close().map_err(ended)?;
-            return Err(End::Failed(silence()));
-        };
-        if event.run != run && event.run != 0 {
-            continue;
+            Ok(interrupted())
         }
-        started |= event.run == run;
-        match printer.event(&event) {
-            Ok(Flow::Go) => {}
-            Ok(Flow::Done(StopReason::Cancelled)) => return Ok(interrupted()),
-            Ok(Flow::Done(_)) => return Ok(0),
-            // The event itself is the last line of --json already.
-            Ok(Flow::Failed(failure)) => return Err(End::Reported(report::failure(&failure, false))),
-            Err(error) => {
-                engine.cancel(run);
-                return Err(ended(error));
-            }
+        Ending::Lost(failure) => {
+            printer.close().map_err(ended)?;
+            Err(End::Failed(failure))
         }
+    }
+}
+
+impl<O: Write, E: Write> Sink for Printer<O, E> {
+    type Error = PrintError;
+
+    fn event(&mut self, event: &Event, _: &RunLog) -> Result<ControlFlow<()>, PrintError> {
+        Printer::event(self, event)?;
+        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -154,28 +128,6 @@ pub(super) fn ended(error: PrintError) -> End {
         PrintError::Io(e) => e.into(),
         PrintError::Session(failure) => End::Failed(failure),
     }
-}
-
-/// The failure of an engine that is gone.
-pub(super) fn silence() -> Failure {
-    Failure {
-        class: FailureClass::Internal,
-        error: "the engine ended without an answer".into(),
-        hint: Some("its log file may say why: see specreel doctor".into()),
-    }
-}
-
-/// What a run that had not started would have said.
-pub(super) fn cancelled(run: u64) -> Event {
-    Event::new(
-        run,
-        EventKind::Done {
-            reason: StopReason::Cancelled,
-            text: String::new(),
-            ids: vec![],
-            stats: Box::new(Stats::default()),
-        },
-    )
 }
 
 #[cfg(test)]

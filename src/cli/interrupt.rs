@@ -1,34 +1,22 @@
-//! Signals that ask for an end: Ctrl-C, SIGTERM, SIGHUP. The first one asks, the second ends the process at once.
+//! Signals that end a command: Ctrl-C, SIGTERM, SIGHUP. The first sets the [`Interrupt`] flag, the second ends the process at
+//! once.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicI32, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use tokio::{
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
-    sync::Notify,
 };
 
 use super::End;
+pub use crate::client::Interrupt;
 use crate::record::{Failure, FailureClass};
 
-/// File descriptors that a command may need beside those that are open: its files, the models' shards, what signals take.
+/// File descriptors that a command needs beyond those already open: its files, the models' shards, signal handling.
 const DESCRIPTORS: usize = 32;
 
-/// The number of the first signal that asked for an end; 0 before. Signals belong to the process, and so does this.
+/// The number of the first signal; 0 before. Signals belong to the process, so this is global.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
-
-/// Whether somebody asked for an end.
-#[derive(Clone, Debug, Default)]
-pub struct Interrupt {
-    asked: Arc<AtomicBool>,
-    woken: Arc<Notify>,
-}
 
 /// Exit code after an interrupt: 128 and the signal's number, which is 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 pub fn interrupted() -> i32 {
@@ -39,33 +27,14 @@ pub fn interrupted() -> i32 {
 }
 
 impl Interrupt {
-    /// Somebody did.
-    pub fn ask(&self) {
-        self.asked.store(true, Ordering::SeqCst);
-        self.woken.notify_one();
-    }
-
-    /// True if somebody did.
-    pub fn asked(&self) -> bool {
-        self.asked.load(Ordering::SeqCst)
-    }
-
-    /// Wait until somebody did, and then this long.
-    pub async fn waited(&self, grace: Duration) {
-        while !self.asked() {
-            self.woken.notified().await;
-        }
-        tokio::time::sleep(grace).await;
-    }
-
-    /// Listen on a thread of its own, so that a blocked write cannot make us deaf. `cancel` is called after
-    /// [`Interrupt::asked`] has become true. A hang-up that was ignored when the program started (`nohup`) stays ignored.
+    /// Catch signals on a separate thread, so that a blocked write does not delay them. `cancel` is called after the flag is
+    /// set. A SIGHUP that was ignored when the program started (`nohup`) stays ignored.
     ///
     /// # Errors
-    /// The system gives no thread or no signal.
+    /// The thread or the signal handlers cannot be set up.
     pub fn listen(&self, cancel: impl Fn() + Send + 'static) -> Result<(), End> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(refused)?;
-        // Registered here: an interrupt from now on is ours.
+        // Registered before the thread starts, so that no signal from now on is missed.
         let guard = runtime.enter();
         let mut signals = Signals::new().map_err(refused)?;
         drop(guard);
@@ -83,7 +52,7 @@ impl Interrupt {
     }
 }
 
-/// The signals that ask for an end.
+/// The signals that end a command.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -100,7 +69,7 @@ impl Signals {
         })
     }
 
-    /// The number of the next one.
+    /// The number of the next signal.
     async fn next(&mut self) -> i32 {
         let hang_up = async {
             match &mut self.hang_up {
@@ -124,25 +93,25 @@ fn is_ignored(number: i32) -> bool {
     }
 }
 
-/// A runtime of this thread, with a clock.
+/// A single-threaded runtime with timers.
 ///
 /// # Errors
-/// The system gives no descriptors for it.
+/// The system has no file descriptors left for it.
 pub fn runtime() -> Result<Runtime, End> {
     tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(refused)
 }
 
-/// Refuse to begin where so few descriptors are left that something would break off in its middle.
+/// Check that enough file descriptors are left for a command to finish.
 ///
 /// # Errors
-/// That (class input).
+/// There are too few (class input).
 pub fn descriptors() -> Result<(), Failure> {
     let mut open = Vec::with_capacity(DESCRIPTORS);
     for _ in 0..DESCRIPTORS {
         match std::fs::File::open("/dev/null") {
             Ok(file) => open.push(file),
             Err(e) if is_too_many(&e) => return Err(too_many(&e)),
-            // A system without that file.
+            // This system has no /dev/null.
             Err(_) => break,
         }
     }
@@ -156,19 +125,19 @@ fn is_too_many(error: &std::io::Error) -> bool {
 fn too_many(error: &std::io::Error) -> Failure {
     Failure {
         class: FailureClass::Input,
-        error: format!("the system lets specreel open too few files: {error}"),
-        hint: Some("raise the limit, for example with: ulimit -n 1024".into()),
+        error: format!("too few files can be opened: {error}"),
+        hint: Some("raise the limit, for example: ulimit -n 1024".into()),
     }
 }
 
-/// The system gave no runtime, signal or thread.
+/// The failure of a runtime, signal handler or thread that cannot be set up.
 fn refused(error: std::io::Error) -> End {
     End::Failed(match is_too_many(&error) {
         true => too_many(&error),
         false => Failure {
             class: FailureClass::Internal,
-            error: format!("the system gives no thread or signal: {error}"),
-            hint: Some("is a limit of processes reached? see ulimit -a".into()),
+            error: format!("cannot start a thread or catch signals: {error}"),
+            hint: Some("is a process limit reached? see ulimit -a".into()),
         },
     })
 }

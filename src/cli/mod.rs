@@ -1,10 +1,9 @@
 //! Arguments and plain text: everything that specreel does without the studio.
 //!
-//! stdout is data (captions, tables, JSON), stderr is talk (progress, legends, statistics, errors). The room knows no model:
-//! it turns arguments into [`crate::engine::RunRequest`]s, sends them through [`EnginePort`] and prints the events that
-//! come back.
+//! stdout is data (captions, tables, JSON); stderr is for progress, legends, statistics and errors. Arguments become
+//! [`crate::engine::RunRequest`]s, which a [`crate::client::Client`] sends to an engine; its events are printed.
 
-/// A line on stderr. Unlike with `eprintln!`, nobody listening (a closed terminal) is no reason to stop.
+/// Print a line to stderr. Unlike `eprintln!`, it ignores a closed stderr.
 macro_rules! tell {
     ($($words:tt)*) => {{
         let _ = ::std::io::Write::write_fmt(&mut ::std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
@@ -24,14 +23,12 @@ mod grid;
 mod inspect;
 mod interrupt;
 mod log;
-mod memory_check;
 mod methods;
 mod model_args;
 mod models;
 mod new_file;
 mod panic;
 mod part;
-pub mod ports;
 pub mod printer;
 mod progress;
 mod replay;
@@ -40,7 +37,6 @@ pub mod resolve;
 mod scenes;
 pub mod session;
 mod settings;
-mod stats_text;
 mod suggest;
 pub mod terminal;
 mod train;
@@ -51,14 +47,16 @@ use std::ffi::OsString;
 use clap::Parser;
 
 pub use args::Cli;
-pub use ports::{EnginePort, Ports};
 
 use interrupt::{interrupted, runtime};
 
 use crate::record::{Failure, FailureClass};
 
-/// Parse, do, and give the process exit code. Everything has been printed when this returns.
-pub fn run(arguments: impl IntoIterator<Item = OsString>, ports: &Ports) -> i32 {
+/// Runs the studio and returns the exit code. A function, because this module does not know the studio's engine.
+pub type RunStudio = fn(resolve::Studio) -> Result<i32, Failure>;
+
+/// Parse the arguments, run the command, and return the process exit code. Everything has been printed when this returns.
+pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio) -> i32 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
@@ -67,19 +65,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, ports: &Ports) -> i32 
     let json = cli.json();
     let log = log::start();
     panic::watch(log.is_some());
-    let outcome = panic::caught(|| dispatch(cli, ports)).unwrap_or_else(|failure| Err(failure.into()));
+    let outcome = panic::caught(|| dispatch(cli, run_studio)).unwrap_or_else(|failure| Err(failure.into()));
     outcome.unwrap_or_else(|end| match end {
         End::Failed(failure) => report::failure(&failure, json),
         End::Reported(code) => code,
-        // Whoever reads has what they wanted.
+        // The reader has all it wanted.
         End::PipeClosed => 0,
     })
 }
 
-fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
+fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
     use args::Command;
     let config = match &cli.command {
-        // They take nothing from it, or tell what is wrong with it.
+        // These do not use it, or report its errors themselves.
         Some(
             Command::Config(_)
             | Command::Completions { .. }
@@ -89,7 +87,7 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
             | Command::Replay(_)
             | Command::Doctor(_),
         ) => config::Config::default(),
-        // It takes folders from it, and can do without.
+        // This takes only folders from it, and works without.
         Some(Command::Models(_)) => config::Config::load().unwrap_or_else(|failure| {
             tell!("warning: {}", color::plain(&failure.error));
             config::Config::default()
@@ -100,15 +98,15 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
         interrupt::descriptors()?;
     }
     match cli.command {
-        None => studio(cli.studio, &config, ports),
-        Some(Command::Caption(args)) => caption::run(&args, &config, ports),
-        Some(Command::Compare(args)) => compare::run(args, &config, ports),
-        Some(Command::Inspect(args)) => inspect::run(&args, &config, ports),
-        Some(Command::Bench(args)) => bench::run(*args, &config, ports),
+        None => studio(cli.studio, &config, run_studio),
+        Some(Command::Caption(args)) => caption::run(&args, &config),
+        Some(Command::Compare(args)) => compare::run(args, &config),
+        Some(Command::Inspect(args)) => inspect::run(&args, &config),
+        Some(Command::Bench(args)) => bench::run(*args, &config),
         Some(Command::Methods(args)) => methods::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Models(args)) => models::run(&args, &config),
-        Some(Command::Doctor(args)) => doctor::run(&args, ports),
+        Some(Command::Doctor(args)) => doctor::run(&args),
         Some(Command::Scenes(args)) => scenes::run(&args),
         Some(Command::Train(args)) => train::run(&args, &config),
         Some(Command::Config(args)) => settings::run(&args),
@@ -118,23 +116,23 @@ fn dispatch(cli: Cli, ports: &Ports) -> Result<i32, End> {
 }
 
 /// The studio; without a terminal, a caption in plain text.
-fn studio(args: args::StudioArgs, config: &config::Config, ports: &Ports) -> Result<i32, End> {
+fn studio(args: args::StudioArgs, config: &config::Config, run_studio: RunStudio) -> Result<i32, End> {
     if let Some(failure) = args.video.as_deref().filter(|video| !video.exists()).and_then(suggest::video) {
         return Err(failure.into());
     }
     if terminal::can_draw() {
         let studio = resolve::studio(&args, config)?;
-        return (ports.studio)(studio).map_err(End::Failed);
+        return run_studio(studio).map_err(End::Failed);
     }
     let Some(video) = args.video else {
         return Err(End::Failed(Failure {
             class: FailureClass::Usage,
-            error: "the studio needs a terminal, and no video was named to caption without one".into(),
-            hint: Some("run it in a terminal, or name a video: specreel caption demo".into()),
+            error: "the studio needs a terminal".into(),
+            hint: Some("run it in a terminal, or caption a video without one: specreel caption demo".into()),
         }));
     };
     let (part, output) = (part::PartArgs::default(), args::OutputArgs::default());
-    caption::run(&args::CaptionArgs { video, part, run: args.run, output }, config, ports)
+    caption::run(&args::CaptionArgs { video, part, run: args.run, output }, config)
 }
 
 /// Why a command ended early.
@@ -142,9 +140,9 @@ fn studio(args: args::StudioArgs, config: &config::Config, ports: &Ports) -> Res
 pub enum End {
     /// It failed; not yet reported.
     Failed(Failure),
-    /// It ended with this code; everything has been said.
+    /// It ended with this code; everything has been printed.
     Reported(i32),
-    /// Nobody reads stdout any more.
+    /// The reader of stdout has gone.
     PipeClosed,
 }
 

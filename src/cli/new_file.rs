@@ -1,4 +1,4 @@
-//! Files that a flag names, and that are not overwritten unasked.
+//! Output files that a flag names; existing ones are only overwritten with `--force`.
 
 use std::{
     fs::{File, OpenOptions},
@@ -8,17 +8,17 @@ use std::{
 
 use crate::record::{Failure, FailureClass};
 
-/// What is to be written, for error messages.
+/// A kind of output file, for error messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     /// The flag that names the file, such as `--save`.
     pub flag: &'static str,
-    /// What is written there, such as `the session to `; empty where the path says it.
+    /// What is written, such as `the session to `; empty if the path says it.
     pub what: &'static str,
 }
 
 impl Named {
-    /// Open the file for writing: a new one, or with `force` also one that is there, emptied if `empty`.
+    /// Open the file for writing: a new one, or with `force` an existing one, truncated if `empty`.
     ///
     /// # Errors
     /// It exists (class usage), or cannot be written (class input).
@@ -35,34 +35,34 @@ impl Named {
         })
     }
 
-    /// It is there, and nobody said that it may go (class usage).
+    /// The file exists, and `--force` is missing (class usage).
     pub fn exists(self, path: &Path) -> Failure {
         Failure {
             class: FailureClass::Usage,
-            error: format!("{} exists", path.display()),
-            hint: Some(format!("choose another name for {}, or add --force to overwrite it", self.flag)),
+            error: format!("{} already exists", path.display()),
+            hint: Some(format!("choose another path for {}, or add --force to overwrite it", self.flag)),
         }
     }
 
-    /// A directory is in the way: no `--force` helps (class input).
+    /// The path is a directory (class input).
     fn directory(self, path: &Path) -> Failure {
         Failure {
             class: FailureClass::Input,
             error: format!("cannot write {}{}: it is a directory", self.what, path.display()),
-            hint: Some(format!("name a file in it for {}", self.flag)),
+            hint: Some(format!("give {} a file in that directory", self.flag)),
         }
     }
 
-    /// Nothing can be written there (class input).
+    /// The file cannot be written (class input).
     pub fn unwritable(self, path: &Path, why: &dyn std::fmt::Display) -> Failure {
         Failure {
             class: FailureClass::Input,
             error: format!("cannot write {}{}: {why}", self.what, path.display()),
-            hint: Some(format!("choose a writable place for {}", self.flag)),
+            hint: Some(format!("choose a writable path for {}", self.flag)),
         }
     }
 
-    /// Writing broke off (class internal).
+    /// Writing failed (class internal).
     pub fn broken(self, path: &Path, why: &io::Error, hint: &str) -> Failure {
         Failure {
             class: FailureClass::Internal,
@@ -72,15 +72,15 @@ impl Named {
     }
 }
 
-/// True if the disk is full, or somebody's share of it is.
+/// True if the disk, or the user's quota of it, is full.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// A file that was made for nothing goes again: an empty one would be in the way of the next try.
+/// Remove an output file that stayed empty: it would be refused as existing the next time.
 pub fn discard_empty(path: &Path) {
     if std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() == 0) {
-        // What cannot be removed is an empty file.
+        // If that fails, an empty file stays: no harm.
         let _ = std::fs::remove_file(path);
     }
 }

@@ -6,8 +6,9 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     engine::RunRequest,
+    present::export::Subtitles,
     record::{
-        Failure, FailureClass, Segment, Span, Subtitles,
+        Failure, FailureClass, Segment, Span,
         span::{LEAST_SEGMENT_S, seconds},
     },
     video,

@@ -1,17 +1,25 @@
-//! Events to text: the caption on stdout as it is written, talk on stderr, or events as JSON lines.
+//! Events to text: the caption on stdout as it is written, messages on stderr, or events as JSON lines.
 //!
-//! A [`Printer`] knows no engine and no terminal; it is given sinks and told what they can do, so that every word of it can
-//! be tested.
+//! A [`Printer`] knows no engine and no terminal: it writes to the sinks that it is given, in the style that they support.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write},
+use std::io::{self, Write};
+
+use super::{
+    color,
+    progress::Progress,
+    session::{SessionFile, event_line},
+    user_methods,
 };
-
-use super::{color, progress::Progress, session::SessionFile, stats_text::statistics, user_methods};
-use crate::record::{
-    Event, EventKind, Failure, Segment, Span, Stage, Stats, Step, StopReason, Subtitles, Token, Verdict,
-    subtitles::{cues, stamp},
+use crate::{
+    present::{
+        export::{
+            Subtitles,
+            subtitles::{cues, stamp},
+        },
+        statistics::{ending, headline, loosened, statistics, verdicts},
+        verdicts::Role,
+    },
+    record::{Event, EventKind, Failure, Pieces, RunLog, Segment, Span, Stage, Stats, StopReason, Verdict},
 };
 
 /// How to print.
@@ -23,29 +31,29 @@ pub struct Style {
     pub color: bool,
     /// Verdict styles on stderr.
     pub color_talk: bool,
-    /// No talk.
+    /// No messages on stderr.
     pub quiet: bool,
     /// stdout is a terminal: no control characters, no progress while the caption is written.
     pub terminal: bool,
-    /// Captions as subtitles, each when it is whole.
+    /// Captions as subtitles, each as soon as it is complete.
     pub subtitles: Option<Subtitles>,
 }
 
-/// Whether the run goes on.
+/// The state of the run after an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Flow {
-    /// More events are to come.
+    /// It is active: more events will come.
     Go,
-    /// The run is done; with its reason.
+    /// It is done, for this reason.
     Done(StopReason),
     /// It failed; the failure has been written to stdout with `json`, but not yet to stderr.
     Failed(Failure),
 }
 
-/// What stopped the printing.
+/// Why printing stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum PrintError {
-    /// A sink failed; a closed pipe is among these.
+    /// A sink failed; a closed pipe is one of these errors.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The session file failed.
@@ -53,36 +61,25 @@ pub enum PrintError {
     Session(Failure),
 }
 
-/// Prints the events of one run, or of the runs of a video's pieces one after another.
+/// Prints the events of one run, or of the runs on a video's pieces one after another.
 pub struct Printer<O, E> {
     out: O,
     talk: E,
     style: Style,
     progress: Progress,
     session: Option<SessionFile>,
-    /// Least strict verdict of tokens whose text has not appeared yet.
-    pending: Option<Verdict>,
-    /// Style that is switched on in `out`.
-    painted: &'static str,
-    wrote: bool,
+    /// The current run, after those on earlier pieces of the same video.
+    runs: Vec<RunLog>,
+    /// The style that is switched on in `out`.
+    painted: String,
     ends_line: bool,
-    lossless: bool,
     limit: usize,
-    /// What the run is about.
-    span: Option<Span>,
-    segment: Option<Segment>,
-    /// The account of all pieces so far.
-    pieces: Stats,
-    /// A piece ended at the limit.
-    limited: bool,
-    /// Cues written; none before the head.
+    /// Number of cues written; none before the file's header.
     cues: Option<usize>,
-    /// Notes that were told.
-    noted: Vec<String>,
 }
 
 impl<O: Write, E: Write> Printer<O, E> {
-    /// A printer to these sinks. `limit` is the number of tokens at which the run stops, 0 where that is not known.
+    /// A printer to these sinks. `limit` is the maximum number of tokens of a run, 0 if unknown.
     pub fn new(
         out: O,
         talk: E,
@@ -97,18 +94,11 @@ impl<O: Write, E: Write> Printer<O, E> {
             style,
             progress,
             session,
-            pending: None,
-            painted: "",
-            wrote: false,
+            runs: vec![RunLog::new(0)],
+            painted: String::new(),
             ends_line: true,
-            lossless: true,
             limit,
-            span: None,
-            segment: None,
-            pieces: Stats::default(),
-            limited: false,
             cues: None,
-            noted: Vec::new(),
         }
     }
 
@@ -121,77 +111,86 @@ impl<O: Write, E: Write> Printer<O, E> {
             session.append(event).map_err(PrintError::Session)?;
         }
         if self.style.json {
-            let mut line = serde_json::to_vec(event).map_err(io::Error::from)?;
-            line.push(b'\n');
-            // One write a line, at once: whoever reads a pipe wants whole events as they happen.
-            self.out.write_all(&line)?;
+            // One write per line, without delay: a reader of the pipe gets whole events as they happen.
+            self.out.write_all(&event_line(event)?)?;
             self.out.flush()?;
         }
-        match &event.kind {
-            EventKind::Prompt { notes, .. } | EventKind::Ready { notes, .. } => {
-                for note in notes {
-                    // The pieces of a video share what is wrong with it.
-                    if !self.noted.contains(note) {
-                        self.say(&color::plain(&format!("note: {note}\n")))?;
-                        self.noted.push(note.clone());
-                    }
-                }
-                Ok(Flow::Go)
+        if event.run != 0 && self.run().run() != 0 && event.run != self.run().run() {
+            self.runs.push(RunLog::new(event.run));
+        }
+        let current = self.runs.len() - 1;
+        let added = self.runs[current].apply(event);
+        for note in added.notes {
+            let note = &self.runs[current].notes()[note];
+            // The pieces of a video share their notes.
+            if !self.runs[..current].iter().any(|run| run.notes().contains(note)) {
+                self.say(&color::plain(&format!("note: {note}\n")))?;
             }
-            EventKind::Started {
-                method,
-                lossless,
-                target,
-                drafter,
-                device,
-                dtype,
-                before,
-                span,
-                segment,
-                ..
-            } => {
-                self.lossless = *lossless;
-                (self.span, self.segment) = (*span, *segment);
-                (self.wrote, self.pending) = (false, None);
-                self.begin()?;
-                // The pieces of a video are all run in one way.
-                if segment.is_some_and(|segment| segment.index > 0) {
-                    return Ok(Flow::Go);
-                }
-                let name = user_methods::label_of(method);
-                let mark = if *lossless { "lossless" } else { "lossy" };
-                let models = match drafter {
-                    Some(drafter) => format!("{target} with {drafter}"),
-                    None => target.clone(),
-                };
-                self.say(&format!("{name} ({mark}): {models} on {device}, {dtype}\n"))?;
-                for turn in before {
-                    self.say(&color::plain(&format!("> {}\n{}\n", turn.prompt.trim(), turn.answer.trim())))?;
-                }
+        }
+        if !self.style.json && self.style.subtitles.is_none() {
+            self.chunks(added.chunks)?;
+        }
+        match &event.kind {
+            EventKind::Started { method, .. } => {
+                self.started(&user_methods::label_of(method))?;
                 Ok(Flow::Go)
             }
             EventKind::Stage { stage, done, total } => {
                 let streams = self.style.subtitles.is_none() && (self.style.terminal || self.style.json);
                 if *stage != Stage::Generate || !streams {
-                    self.progress.piece(self.segment);
+                    self.progress.piece(self.segment());
                     self.progress.stage(*stage, *done, *total);
                 }
                 Ok(Flow::Go)
             }
-            EventKind::Step(step) => self.step(step).map(|()| Flow::Go),
-            EventKind::Done { reason, stats, text, .. } => {
-                self.done(*reason, stats, text).map(|()| Flow::Done(*reason))
+            EventKind::Done { reason, .. } => {
+                self.done(*reason)?;
+                Ok(Flow::Done(*reason))
             }
             EventKind::Failed(failure) => {
                 self.close()?;
                 Ok(Flow::Failed(failure.clone()))
             }
+            EventKind::Step(_) | EventKind::Prompt { .. } | EventKind::Ready { .. } => Ok(Flow::Go),
         }
     }
 
-    /// The head of a file of subtitles, the times of a piece.
+    /// The current run.
+    fn run(&self) -> &RunLog {
+        &self.runs[self.runs.len() - 1]
+    }
+
+    fn span(&self) -> Option<Span> {
+        self.run().started()?.span
+    }
+
+    fn segment(&self) -> Option<Segment> {
+        self.run().started()?.segment
+    }
+
+    fn started(&mut self, name: &str) -> Result<(), PrintError> {
+        // Earlier runs only matter if they are pieces of the same video.
+        let group = self.segment().map(|segment| segment.first);
+        let before = self.runs.iter().rev().nth(1).and_then(RunLog::started);
+        if group.is_none() || before.is_none_or(|before| before.segment.map(|s| s.first) != group) {
+            self.runs.drain(..self.runs.len() - 1);
+        }
+        self.begin()?;
+        // All pieces of a video run with the same models and method.
+        if self.runs.len() > 1 {
+            return Ok(());
+        }
+        let mut text = headline(name, self.run()) + "\n";
+        for turn in self.run().started().into_iter().flat_map(|started| &started.before) {
+            text += &format!("> {}\n{}\n", turn.prompt.trim(), turn.answer.trim());
+        }
+        self.say(&color::plain(&text))?;
+        Ok(())
+    }
+
+    /// The header of a subtitle file, the times of a piece.
     fn begin(&mut self) -> io::Result<()> {
-        match (self.style.subtitles, self.segment, self.span) {
+        match (self.style.subtitles, self.segment(), self.span()) {
             _ if self.style.json => {}
             (Some(subtitles), ..) if self.cues.is_none() => {
                 self.cues = Some(0);
@@ -209,12 +208,12 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// A caption as cues.
-    fn cues(&mut self, text: &str) -> io::Result<()> {
-        let (Some(subtitles), Some(span)) = (self.style.subtitles, self.span) else { return Ok(()) };
+    /// The caption as cues.
+    fn cues(&mut self) -> io::Result<()> {
+        let (Some(subtitles), Some(span)) = (self.style.subtitles, self.span()) else { return Ok(()) };
         let mut number = self.cues.unwrap_or_default();
         self.progress.clear();
-        for cue in cues(span, text) {
+        for cue in cues(span, self.run().text()) {
             number += 1;
             self.out.write_all(subtitles.cue(number, &cue).as_bytes())?;
         }
@@ -222,45 +221,32 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), PrintError> {
-        if self.style.json || self.style.subtitles.is_some() {
+    /// These chunks of the current run.
+    fn chunks(&mut self, which: std::ops::Range<usize>) -> io::Result<()> {
+        if which.is_empty() {
             return Ok(());
         }
         if self.style.terminal {
             self.progress.clear();
         }
-        for token in &step.tokens {
-            self.token(token)?;
+        for at in which {
+            let chunk = &self.run().chunks()[at];
+            let (verdict, raw) = (chunk.verdict, chunk.text.clone());
+            let text = if self.style.color || self.style.terminal {
+                color::plain(&raw)
+            } else {
+                raw.as_str().into()
+            };
+            if self.style.color {
+                self.paint(&Role::of(verdict).look().sgr(true))?;
+            }
+            self.out.write_all(text.as_bytes())?;
+            self.ends_line = text.ends_with('\n');
         }
-        self.out.flush()?;
-        Ok(())
+        self.out.flush()
     }
 
-    fn token(&mut self, token: &Token) -> io::Result<()> {
-        // A chunk of text that several tokens make together belongs to the least strict of them.
-        let verdict = self.pending.map_or(token.verdict, |p| p.max(token.verdict));
-        if token.text.is_empty() {
-            self.pending = Some(verdict);
-            return Ok(());
-        }
-        self.pending = None;
-        let styled = self.style.color || self.style.terminal;
-        let text = if styled { color::plain(&token.text) } else { token.text.as_str().into() };
-        // A caption is one text: the space before its first word belongs to the prompt's end.
-        let text = if self.wrote { &text } else { text.trim_start() };
-        if text.is_empty() {
-            return Ok(());
-        }
-        if self.style.color {
-            self.paint(color::sgr(verdict))?;
-        }
-        self.out.write_all(text.as_bytes())?;
-        self.wrote = true;
-        self.ends_line = text.ends_with('\n');
-        Ok(())
-    }
-
-    fn paint(&mut self, sgr: &'static str) -> io::Result<()> {
+    fn paint(&mut self, sgr: &str) -> io::Result<()> {
         if sgr == self.painted {
             return Ok(());
         }
@@ -270,55 +256,47 @@ impl<O: Write, E: Write> Printer<O, E> {
         if !sgr.is_empty() {
             write!(self.out, "\x1b[{sgr}m")?;
         }
-        self.painted = sgr;
+        sgr.clone_into(&mut self.painted);
         Ok(())
     }
 
-    fn done(&mut self, reason: StopReason, stats: &Stats, text: &str) -> Result<(), PrintError> {
-        if self.style.subtitles.is_some() && reason != StopReason::Cancelled {
-            // What was cut off in its middle is no caption of its span.
-            self.cues(text)?;
-        }
-        if !self.style.json && self.style.subtitles.is_none() && !self.wrote {
-            // No step brought text (a run of nothing but an incomplete character): the whole text is the caption.
-            let text = if self.style.color || self.style.terminal { color::plain(text) } else { text.into() };
-            self.out.write_all(text.as_bytes())?;
-            self.wrote = !text.is_empty();
-            self.ends_line = if text.is_empty() { self.ends_line } else { text.ends_with('\n') };
+    fn done(&mut self, reason: StopReason) -> Result<(), PrintError> {
+        if !self.style.json && reason != StopReason::Cancelled {
+            // A cancelled run gives no cue: its caption is incomplete.
+            self.cues()?;
         }
         self.close()?;
-        if stats.emitted == 0 && reason == StopReason::Cancelled && self.pieces.emitted == 0 {
+        let runs = Pieces::of(&self.runs);
+        let stats = runs.stats();
+        if stats.emitted == 0 && reason == StopReason::Cancelled {
             self.say("interrupted\n")?;
             return Ok(());
         }
-        let (stats, reason) = match self.segment {
-            Some(segment) => {
-                self.pieces.add_run(stats);
-                self.limited |= reason == StopReason::Length;
-                if segment.index + 1 < segment.count && reason != StopReason::Cancelled {
-                    return Ok(());
-                }
-                let limited = self.limited && reason == StopReason::Eos;
-                (&self.pieces.clone(), if limited { StopReason::Length } else { reason })
-            }
-            None => (stats, reason),
-        };
-        let mut account = String::new();
-        if let Some(segment) = self.segment {
-            let done = segment.index + usize::from(reason != StopReason::Cancelled);
-            let _ = writeln!(account, "pieces    {done} of {}", segment.count);
+        if !runs.is_over() {
+            return Ok(());
         }
-        if self.style.terminal && !self.style.json && self.wrote {
-            // On a screen the caption and what is said about it stand apart.
-            account.insert(0, '\n');
+        let mut text = String::new();
+        if self.style.terminal && !self.style.json && !self.run().chunks().is_empty() {
+            // On a screen, an empty line separates the caption from its statistics.
+            text.push('\n');
         }
-        account += &self.legend(stats);
-        account += &statistics(reason, stats, self.limit);
-        self.say(&account)?;
+        let mut row = |name: &str, value: &str| text += &format!("{name:<10}{value}\n");
+        if let Some((done, count)) = runs.progress() {
+            row("pieces", &format!("{done} of {count}"));
+        }
+        let legend = self.legend(&stats);
+        if !legend.is_empty() {
+            row("verdicts", &legend);
+        }
+        statistics(&stats).iter().for_each(|(name, value)| row(name, value));
+        if let Some(ending) = runs.reason().and_then(|reason| ending(reason, &stats, self.limit)) {
+            text += &(ending + "\n");
+        }
+        self.say(&text)?;
         Ok(())
     }
 
-    /// End the caption's line and the session.
+    /// End the caption's line and flush the session file.
     ///
     /// # Errors
     /// As [`Printer::event`].
@@ -338,30 +316,24 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// Verdicts that occurred, with counts, in their own styles.
+    /// The verdicts that occurred, with counts, in their own styles.
     fn legend(&self, stats: &Stats) -> String {
-        let one = |(verdict, count): (Verdict, u64)| {
+        let legend = verdicts(stats, |verdict: Verdict, count| {
             if self.style.color_talk {
                 format!("{} {count}", color::paint(verdict, verdict.name()))
             } else if self.style.color {
-                format!("{verdict} {count} ({})", color::look(verdict))
+                format!("{verdict} {count} ({})", Role::of(verdict).look().words)
             } else {
                 format!("{verdict} {count}")
             }
-        };
-        let parts: Vec<String> = stats.verdicts.iter().map(one).collect();
-        if parts.is_empty() {
-            return String::new();
+        });
+        match loosened(self.run().is_lossless(), stats) {
+            lossy if !lossy.is_empty() && !legend.is_empty() => format!("{legend} (lossy: {lossy})"),
+            _ => legend,
         }
-        let mark = match (self.lossless, stats.loosened_share()) {
-            (true, _) => String::new(),
-            (false, 0.0) => " (lossy, but nothing was loosened)".to_owned(),
-            (false, share) => format!(" (lossy: {:.0} % differ from the target's choice)", share * 100.0),
-        };
-        format!("verdicts  {}{mark}\n", parts.join(" · "))
     }
 
-    /// Write to stderr unless told to be quiet. Nobody listening is no reason to stop.
+    /// Write to stderr, unless quiet. A closed stderr does not stop the run.
     fn say(&mut self, text: &str) -> io::Result<()> {
         if !self.style.quiet && !self.style.json && !text.is_empty() {
             self.progress.clear();

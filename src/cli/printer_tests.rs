@@ -1,46 +1,17 @@
 use super::*;
-use crate::record::FailureClass;
+use crate::record::testing::{ended, failure, started, started_piece, step};
 
-fn token(text: &str, verdict: Verdict) -> Token {
-    Token::new(1, text, verdict)
-}
-
+/// A run in one step, of which all tokens but the last are accepted drafts.
 fn script(tokens: &[(&str, Verdict)], reason: StopReason) -> Vec<Event> {
-    let step = Step {
-        index: 0,
-        drafted: vec![1; tokens.len()],
-        parents: vec![],
-        path: vec![],
-        drafted_text: vec![],
-        judged: tokens.len(),
-        accepted: tokens.len() - 1,
-        tokens: tokens.iter().map(|(t, v)| token(t, *v)).collect(),
-        root_looks: Vec::new(),
-        draft_ms: 50.0,
-        verify_ms: 50.0,
-        other_ms: 0.0,
-    };
+    let EventKind::Step(step) = step(tokens) else { panic!() };
     let mut stats = Stats::default();
     stats.add(&step);
-    let text = tokens.iter().map(|(t, _)| *t).collect();
-    let ids = vec![1; tokens.len()];
+    let text: String = tokens.iter().map(|(t, _)| *t).collect();
     [
-        EventKind::Started {
-            method: serde_json::json!({"name": "lvspec"}),
-            lossless: false,
-            target: "big".into(),
-            drafter: Some("small".into()),
-            device: "cpu".into(),
-            dtype: "q8_0".into(),
-            video: "v.mp4".into(),
-            prompt: "p".into(),
-            before: vec![],
-            span: None,
-            segment: None,
-        },
+        started(),
         EventKind::Stage { stage: Stage::Decode, done: 1, total: 2 },
         EventKind::Step(step),
-        EventKind::Done { reason, text, ids, stats: Box::new(stats) },
+        ended(reason, &text, &vec![1; tokens.len()], stats),
     ]
     .into_iter()
     .map(|kind| Event::new(1, kind))
@@ -65,14 +36,14 @@ const TOKENS: [(&str, Verdict); 4] = [
 ];
 
 #[test]
-fn plain_text_goes_out_and_talk_goes_to_stderr() {
+fn the_caption_goes_to_stdout_and_messages_to_stderr() {
     let (out, talk, flow) = print(&script(&TOKENS, StopReason::Eos), Style::default());
     assert_eq!(out, "A red round ring.\n");
     assert_eq!(
         talk,
         "lvspec (lossy): big with small on cpu, q8_0\n\
-         verdicts  exact 2 · corrected 1 · loosened 1 (lossy: 25 % differ from the target's choice)\n\
-         decoding  4 tokens in 1 step · 4.00 a step (tau 3.00) · 40.0 tokens/s\n\
+         verdicts  exact 2 · corrected 1 · loosened 1 (lossy: 25.0 % of the tokens differ from the target's choice)\n\
+         decoding  4 tokens in 1 step · 4.00 per step (tau 3.00) · 40.0 tokens/s\n\
          time      100 ms (video 0 ms · vision 0 ms · prompt 0 ms · decoding 100 ms)\n"
     );
     assert_eq!(flow, Flow::Done(StopReason::Eos));
@@ -81,19 +52,15 @@ fn plain_text_goes_out_and_talk_goes_to_stderr() {
 /// The events of a piece.
 fn piece(index: usize, reason: StopReason) -> Vec<Event> {
     let mut events = script(&TOKENS, reason);
+    events[0].kind = started_piece(index, 3);
     for event in &mut events {
         event.run = index as u64 + 1;
-        if let EventKind::Started { span, segment, .. } = &mut event.kind {
-            let start = index as f64 * 1.5;
-            *span = Some(Span { start, end: start + 1.5 });
-            *segment = Some(Segment { first: 1, index, count: 3 });
-        }
     }
     events
 }
 
 #[test]
-fn pieces_have_their_times_and_one_account() {
+fn pieces_have_their_times_and_common_statistics() {
     let events =
         [piece(0, StopReason::Eos), piece(1, StopReason::Length), piece(2, StopReason::Eos)].concat();
     let (out, talk, _) = print(&events, Style::default());
@@ -104,11 +71,11 @@ fn pieces_have_their_times_and_one_account() {
     );
     assert_eq!(talk.matches("lvspec (lossy)").count(), 1, "{talk}");
     assert!(talk.contains("pieces    3 of 3\n") && talk.contains("12 tokens in 3 steps"), "{talk}");
-    assert!(talk.ends_with("stopped after 256 tokens; --max-new-tokens N allows more\n"), "{talk}");
+    assert!(talk.ends_with("stopped after 256 tokens; raise the limit with --max-new-tokens N\n"), "{talk}");
 }
 
 #[test]
-fn what_is_cut_off_in_its_middle_is_no_subtitle() {
+fn a_cancelled_piece_is_no_subtitle() {
     let events = [piece(0, StopReason::Eos), piece(1, StopReason::Cancelled)].concat();
     let style = Style { subtitles: Some(Subtitles::Srt), ..Style::default() };
     let (out, talk, flow) = print(&events, style);
@@ -116,7 +83,7 @@ fn what_is_cut_off_in_its_middle_is_no_subtitle() {
     assert!(talk.contains("pieces    1 of 3\n") && talk.ends_with("interrupted\n"), "{talk}");
     assert_eq!(flow, Flow::Done(StopReason::Cancelled));
     let (out, _, _) = print(&events, Style::default());
-    assert_eq!(out.lines().count(), 2, "text stays as far as it is written");
+    assert_eq!(out.lines().count(), 2, "text that is written stays");
     let (out, _, _) = print(&[], Style { subtitles: Some(Subtitles::Vtt), ..Style::default() });
     assert_eq!(out, "");
 }
@@ -125,7 +92,7 @@ fn what_is_cut_off_in_its_middle_is_no_subtitle() {
 fn verdicts_have_styles() {
     let style = Style { color: true, color_talk: true, ..Style::default() };
     let (out, talk, _) = print(&script(&TOKENS, StopReason::Eos), style);
-    assert_eq!(out, "A red\x1b[4;33m round\x1b[0m\x1b[1m ring.\x1b[0m\n");
+    assert_eq!(out, "A red\x1b[4;33m round\x1b[0m\x1b[1;36m ring.\x1b[0m\n");
     assert!(talk.contains("\x1b[4;33mloosened\x1b[0m 1"), "{talk}");
 }
 
@@ -139,46 +106,41 @@ fn json_lines_and_nothing_else() {
 }
 
 #[test]
-fn quiet_is_quiet() {
+fn quiet_prints_no_messages() {
     let (out, talk, _) =
         print(&script(&TOKENS, StopReason::Length), Style { quiet: true, ..Style::default() });
     assert_eq!((out.as_str(), talk.as_str()), ("A red round ring.\n", ""));
 }
 
 #[test]
-fn the_way_a_run_ended_is_said() {
+fn the_reason_for_the_end_is_printed() {
     let (_, talk, _) = print(&script(&TOKENS, StopReason::Length), Style::default());
-    assert!(talk.ends_with("stopped after 256 tokens; --max-new-tokens N allows more\n"));
+    assert!(talk.ends_with("stopped after 256 tokens; raise the limit with --max-new-tokens N\n"));
     let (_, talk, flow) = print(&script(&TOKENS, StopReason::Cancelled), Style::default());
     assert!(talk.ends_with("interrupted\n"));
     assert_eq!(flow, Flow::Done(StopReason::Cancelled));
 }
 
 #[test]
-fn nothing_is_counted_where_nothing_was_written() {
-    let done = EventKind::Done {
-        reason: StopReason::Cancelled,
-        text: String::new(),
-        ids: vec![],
-        stats: Box::default(),
-    };
+fn a_run_without_tokens_has_no_statistics() {
+    let done = ended(StopReason::Cancelled, "", &[], Stats::default());
     let (out, talk, _) = print(&[Event::new(1, done)], Style::default());
     assert_eq!((out.as_str(), talk.as_str()), ("", "interrupted\n"));
 }
 
 #[test]
-fn a_character_of_several_tokens_belongs_to_the_least_strict() {
+fn a_character_of_several_tokens_has_the_least_strict_verdict() {
     let tokens =
         [("", Verdict::Shifted), ("", Verdict::Exact), ("é", Verdict::Corrected), ("s", Verdict::Exact)];
     let (out, _, _) = print(&script(&tokens, StopReason::Eos), Style { color: true, ..Style::default() });
-    assert_eq!(out, "\x1b[3;35mé\x1b[0ms\n");
+    assert_eq!(out, "\x1b[3;4;35mé\x1b[0ms\n");
 }
 
 #[test]
 fn a_model_cannot_drive_the_terminal() {
     let tokens = [("a\x1b[2J", Verdict::Exact), ("\n", Verdict::Exact)];
     let (out, _, _) = print(&script(&tokens, StopReason::Eos), Style { terminal: true, ..Style::default() });
-    assert_eq!(out, "a\u{fffd}[2J\n");
+    assert_eq!(out, "a\n");
     let (out, _, _) = print(&script(&tokens, StopReason::Eos), Style::default());
     assert_eq!(out, "a\x1b[2J\n", "a file gets what the model wrote");
 }
@@ -187,12 +149,11 @@ fn a_model_cannot_drive_the_terminal() {
 fn a_failure_ends_the_line_and_comes_back() {
     let mut events = script(&TOKENS, StopReason::Eos);
     events.pop();
-    let failure = Failure { class: FailureClass::Memory, error: "x".into(), hint: None };
-    events.push(Event::new(1, EventKind::Failed(failure.clone())));
+    events.push(Event::new(1, EventKind::Failed(failure())));
     let (out, talk, flow) = print(&events, Style::default());
     assert_eq!(out, "A red round ring.\n");
-    assert!(!talk.contains('x'), "the caller reports it");
-    assert_eq!(flow, Flow::Failed(failure));
+    assert!(!talk.contains("too large"), "the caller reports it");
+    assert_eq!(flow, Flow::Failed(failure()));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The progress line on stderr; nothing at all where stderr is no terminal.
+//! The progress line on stderr; nothing if stderr is not a terminal.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::record::{Segment, Stage};
 
-/// One line that shows the running stage.
+/// One line that shows the current stage.
 pub struct Progress {
     bar: Option<ProgressBar>,
     stage: Option<Stage>,
@@ -14,7 +14,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A line on stderr if `shown` and stderr is a terminal.
+    /// A line on stderr, if `shown` and stderr is a terminal.
     pub fn new(shown: bool) -> Self {
         Self {
             bar: shown.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())),
@@ -23,14 +23,14 @@ impl Progress {
         }
     }
 
-    /// What follows is about this piece of a video.
+    /// Set the piece of the video that the following stages are about.
     pub fn piece(&mut self, piece: Option<Segment>) {
         if self.piece != piece {
             (self.piece, self.stage) = (piece, None);
         }
     }
 
-    /// A stage is this far; a total of 0 is unknown.
+    /// Set stage and progress; a total of 0 is unknown.
     pub fn stage(&mut self, stage: Stage, done: u64, total: u64) {
         let Some(bar) = &self.bar else { return };
         let template = if total > 0 {
@@ -41,7 +41,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        // Both at once: a position is never shown against the length of another stage.
+        // Both at once, so that a position is never shown with the length of another stage.
         bar.update(|state| {
             state.set_len(total);
             state.set_pos(done);
@@ -56,7 +56,7 @@ impl Progress {
         }
     }
 
-    /// Take the line away, so that others may write.
+    /// Remove the line, so that others can write.
     pub fn clear(&mut self) {
         if let Some(bar) = &self.bar
             && self.stage.take().is_some()

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::record::{
     Event, EventKind, Failure, FailureClass, Session, StopReason,
-    session::{Line, SessionError},
+    session::{RecordedEvent, SessionError},
 };
 
 /// A session on stdin is read up to here, in bytes.
@@ -97,7 +97,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         }
         runs = vec![run];
     }
-    let spanned = |l: &Line| matches!(l.event.kind, EventKind::Started { span: Some(_), .. });
+    let spanned = |l: &RecordedEvent| matches!(l.event.kind, EventKind::Started { span: Some(_), .. });
     if args.format.subtitles().is_some() && !session.lines.iter().any(spanned) {
         return Err(End::Failed(Failure {
             class: FailureClass::Usage,
@@ -164,7 +164,7 @@ fn is_piece(event: &Event) -> bool {
 /// Print one run at this speed; its exit code is that of the run itself, a cancelled one is a success here.
 async fn play<O: Write, E: Write>(
     printer: &mut Printer<O, E>,
-    lines: impl Iterator<Item = (&Line, &f64)>,
+    lines: impl Iterator<Item = (&RecordedEvent, &f64)>,
     speed: f64,
     interrupt: &Interrupt,
 ) -> Result<i32, End> {

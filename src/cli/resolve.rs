@@ -9,13 +9,13 @@ use super::{
     args::{CharsetChoice, RunArgs, StudioArgs},
     config::Config,
     dirs::Dirs,
-    memory_check, model_args,
+    model_args,
     part::SpanArgs,
     user_methods,
 };
 use crate::{
     assets::{self, Clip},
-    engine::{RunRequest, TextSampling},
+    engine::{RunRequest, TextSampling, memory_check},
     model::{ModelSpec, draft_head::Recipe},
     record::{Failure, FailureClass},
     speculate::Method,
@@ -91,7 +91,9 @@ pub fn caption(video: &Path, span: SpanArgs, args: &RunArgs, config: &Config) ->
     let mut caption = wanted(video, args, config)?;
     let file = caption.request.video.clone();
     caption.request.span = span.of(&file).map_err(|failure| as_typed(failure, &file, video))?;
-    memory_check::check(&caption.models, &caption.request, args.ignore_memory)?;
+    if !args.ignore_memory {
+        memory_check::check_request(&caption.models, &caption.request)?;
+    }
     Ok(caption)
 }
 

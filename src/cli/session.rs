@@ -1,4 +1,4 @@
-//! Saved sessions: the event lines of a run, one JSON object a line.
+//! Session files as `--save` writes them: the events of a run, one JSON object per line.
 
 use std::{
     fs::File,
@@ -11,12 +11,22 @@ use crate::record::{Event, Failure};
 
 const SESSION: Named = Named { flag: "--save", what: "the session to " };
 
-/// A session file that is being written. Every event is one write, so a crash loses at most the event it happened in.
+/// An event as a line of JSON, its line end included.
+///
+/// # Errors
+/// Only if a value of it has no JSON form.
+pub fn event_line(event: &Event) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(event)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// A session file that is being written. Every event is one write, so a crash loses at most the current event.
 #[derive(Debug)]
 pub struct SessionFile {
     file: File,
     path: PathBuf,
-    /// Made by us.
+    /// It did not exist before.
     new: bool,
 }
 
@@ -35,15 +45,10 @@ impl SessionFile {
     /// # Errors
     /// The file cannot be written (class internal: what was saved before is kept).
     pub fn append(&mut self, event: &Event) -> Result<(), Failure> {
-        let write = || -> io::Result<()> {
-            let mut line = serde_json::to_vec(event)?;
-            line.push(b'\n');
-            (&self.file).write_all(&line)
-        };
-        write().map_err(|e| self.failed(&e))
+        event_line(event).and_then(|line| (&self.file).write_all(&line)).map_err(|e| self.failed(&e))
     }
 
-    /// Make sure that it is on the disk.
+    /// Flush it to the disk.
     ///
     /// # Errors
     /// As [`SessionFile::append`].
@@ -58,7 +63,7 @@ impl SessionFile {
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
-        SESSION.broken(&self.path, error, "what was saved before is kept; is the disk full?")
+        SESSION.broken(&self.path, error, "events saved so far are kept; check the free disk space")
     }
 }
 
@@ -76,7 +81,7 @@ mod tests {
     use crate::record::{EventKind, FailureClass, Stage};
 
     #[test]
-    fn lines_are_there_at_once_and_nothing_is_overwritten_unasked() {
+    fn events_are_written_at_once_and_existing_files_need_force() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run.jsonl");
         let event = Event::new(1, EventKind::Stage { stage: Stage::Decode, done: 1, total: 2 });
@@ -88,7 +93,7 @@ mod tests {
         assert_eq!(events, [event.clone(), event]);
         session.finish().unwrap();
 
-        // One without events goes.
+        // A file without events is removed.
         let other = dir.path().join("other.jsonl");
         drop(SessionFile::create(&other, false).unwrap());
         assert!(!other.exists());

@@ -135,6 +135,11 @@ impl Client {
         self.events.recv().await
     }
 
+    /// The next event, waiting on this thread; none once the engine has stopped.
+    pub fn next_blocking(&mut self) -> Option<Event> {
+        self.events.blocking_recv()
+    }
+
     /// The next event if it has arrived already.
     pub fn try_next(&mut self) -> Option<Event> {
         self.events.try_recv().ok()

@@ -27,6 +27,7 @@ struct State {
     cancelled: Vec<u64>,
     answers_cancel: bool,
     full: bool,
+    stops_at: Option<u64>,
 }
 
 impl FakeEngine {
@@ -46,6 +47,7 @@ impl FakeEngine {
             cancelled: Vec::new(),
             answers_cancel: true,
             full: false,
+            stops_at: None,
         };
         let fake = Self { state: Arc::new(Mutex::new(state)), answer: Arc::new(answer) };
         let client = Client::new(fake.clone(), events);
@@ -79,6 +81,12 @@ impl FakeEngine {
         self.state().events = None;
     }
 
+    /// Stop as soon as this run, or a later one, is requested.
+    pub fn stop_at(&self, run: u64) {
+        let mut state = self.state();
+        state.stops_at = Some(state.stops_at.map_or(run, |earlier| earlier.min(run)));
+    }
+
     /// All commands so far.
     pub fn commands(&self) -> Vec<Command> {
         self.state().commands.clone()
@@ -104,6 +112,9 @@ impl Backend for FakeEngine {
         }
         self.state().commands.push(command.clone());
         if let Command::Run(request) = command {
+            if self.state().stops_at.is_some_and(|run| request.run >= run) {
+                self.stop();
+            }
             (self.answer)(&request).into_iter().for_each(|kind| self.emit(request.run, kind));
         }
         Ok(())

@@ -69,6 +69,19 @@ pub struct Loaded {
     pub notes: Vec<String>,
 }
 
+impl Loaded {
+    /// The outcome of loading, if this event says it.
+    fn of(event: Event) -> Option<Result<Self, Failure>> {
+        match event {
+            Event { run: 0, kind: EventKind::Ready { target, drafter, device, dtype, notes } } => {
+                Some(Ok(Self { target, drafter, device, dtype, notes }))
+            }
+            Event { run: 0, kind: EventKind::Failed(failure) } => Some(Err(failure)),
+            _ => None,
+        }
+    }
+}
+
 /// What [`Client::receive`] found.
 enum Received {
     Event(Event),
@@ -139,7 +152,7 @@ impl Client {
         }
     }
 
-    /// Load models and wait until they are ready; progress goes to `on`. None if interrupted.
+    /// Load models and wait until they are ready; every event goes to `on`. None if interrupted.
     ///
     /// # Errors
     /// They cannot be loaded, or the engine has stopped.
@@ -155,14 +168,26 @@ impl Client {
             match self.receive(interrupt, Duration::ZERO, None).await {
                 Received::Interrupted => return Ok(None),
                 Received::Stopped => return Err(stopped()),
-                Received::Event(Event { run: 0, kind }) => match kind {
-                    EventKind::Ready { target, drafter, device, dtype, notes } => {
-                        return Ok(Some(Loaded { target, drafter, device, dtype, notes }));
+                Received::Event(event) => {
+                    on(&event.kind);
+                    if let Some(loaded) = Loaded::of(event) {
+                        return loaded.map(Some);
                     }
-                    EventKind::Failed(failure) => return Err(failure),
-                    other => on(&other),
-                },
-                Received::Event(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Load models and wait on this thread until they are ready. Not for use inside a runtime.
+    ///
+    /// # Errors
+    /// They cannot be loaded, or the engine has stopped.
+    pub fn load_blocking(&mut self, models: ModelSpec) -> Result<Loaded, Failure> {
+        self.load(models, false)?;
+        loop {
+            let event = self.next_blocking().ok_or_else(stopped)?;
+            if let Some(loaded) = Loaded::of(event) {
+                return loaded;
             }
         }
     }

@@ -142,7 +142,7 @@ async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
     engine.emit(0, ready);
     let (mut progress, interrupt) = (0, Interrupt::default());
     let loaded = client.load_and_wait(spec(), true, &mut |_| progress += 1, &interrupt).await;
-    assert_eq!((loaded.unwrap().unwrap().target.as_str(), progress), ("big", 1));
+    assert_eq!((loaded.unwrap().unwrap().target.as_str(), progress), ("big", 2));
     assert!(matches!(engine.commands()[..], [Command::IgnoreMemory, Command::Load(_)]));
 
     engine.emit(0, failed(FailureClass::Input, "no"));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{memory, models::frames};
+use super::{command::RunRequest, memory, models::frames};
 use crate::{
     model::{
         ComputeDevice, ModelSpec, WeightType,
@@ -11,7 +11,7 @@ use crate::{
         hub::name_of,
     },
     record::{Failure, FailureClass, units::bytes},
-    video::Rule,
+    video::{self, Rule},
 };
 
 pub use crate::model::about::Sampled as Video;
@@ -36,6 +36,29 @@ pub fn check(spec: &ModelSpec, video: Option<&Video>) -> Result<(), Failure> {
     let names: Vec<String> =
         [Some(&spec.target), spec.drafter.as_ref()].into_iter().flatten().map(|d| name_of(d)).collect();
     Pair { target, drafter }.fits(&names.join(" with "), spec.dtype, video, available.saturating_sub(LEFT))
+}
+
+/// [`check`] for the video of a request. A video that cannot be read passes: the run itself reports that better.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_request(spec: &ModelSpec, request: &RunRequest) -> Result<(), Failure> {
+    check(spec, sampled(rule(spec), request).as_ref())
+}
+
+/// What a request samples of its video, by a family's rule; none if the video cannot be read.
+pub(super) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
+    let probe = video::probe(&request.video).ok()?;
+    let all = probe.frame_count.get();
+    let total =
+        request.span.map_or(all, |span| all.min((span.seconds() * probe.fps).ceil().max(1.0) as usize));
+    let plan = video::sampling::plan(total, probe.fps, rule, request.sampling).ok()?;
+    Some(Video {
+        frames: plan.indices.len(),
+        size: (probe.height as usize, probe.width as usize),
+        max_pixels: request.max_pixels,
+        new_tokens: request.max_new_tokens,
+    })
 }
 
 /// How the target of these models samples frames.

@@ -6,7 +6,7 @@ use super::thread::{Cancelled, EventSender};
 use crate::{
     model::{
         ComputeDevice, ModelSpec, WeightType,
-        checkpoint::{CheckpointError, Watch},
+        checkpoint::{CheckpointError, LoadProgress},
         decoder::parts,
         draft_head::{DraftHead, Recipe},
         family::{Family, Rope, VideoLlm},
@@ -97,7 +97,7 @@ impl Models {
         let place = spec.target_place()?;
         let beside = spec.drafter.as_ref().map(|_| spec.drafter_place()).transpose()?;
         let (sender, cancelled) = (sender.clone(), cancelled.clone());
-        let watch: Watch = Arc::new(move |done, total| {
+        let progress: LoadProgress = Arc::new(move |done, total| {
             if cancelled.contains(0) {
                 return ControlFlow::Break(());
             }
@@ -105,7 +105,7 @@ impl Models {
             ControlFlow::Continue(())
         });
         let read = |dir: &Path, place: &ComputeDevice| {
-            let checkpoint = VideoLlm::open(dir)?.watched(watch.clone());
+            let checkpoint = VideoLlm::open(dir)?.with_progress(progress.clone());
             VideoLlm::from_checkpoint(&checkpoint, place, &mut |_, _| {})
         };
         let target = read(&spec.target, &place)?.with_rope(spec.rope)?;

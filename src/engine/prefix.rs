@@ -46,7 +46,8 @@ impl Runner<'_> {
         started: Instant,
     ) -> Result<Prefill, Stop> {
         let last = prompt.ids.len() - 1;
-        let mut target = kept.target.fork(common, last + self.request.max_new_tokens + KV_HEADROOM);
+        let capacity = last + self.request.max_new_tokens + KV_HEADROOM;
+        let mut target = kept.target.fork(common, capacity).map_err(ModelError::from)?;
         let mut states = kept.states.first(common);
         for ids in prompt.ids[common..last].chunks(READ_AT_ONCE) {
             let row = target.len();

@@ -1,4 +1,4 @@
-//! Small files of a checkpoint, read with a limit: what is in a directory came from anywhere.
+//! Reading the small files of a checkpoint, with a size limit: a downloaded directory is not trusted.
 
 use std::{
     fs::File,
@@ -6,40 +6,39 @@ use std::{
     path::Path,
 };
 
-/// Largest configuration file that is read, in bytes.
+/// Size limit of a configuration file, in bytes.
 pub const CONFIG: u64 = 16 << 20;
 
-/// Largest tokenizer or weight index that is read, in bytes.
+/// Size limit of a tokenizer or weight index, in bytes.
 pub const TABLE: u64 = 256 << 20;
 
-/// The bytes of an ordinary file of at most `most` bytes.
+/// The bytes of a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// Those of reading; [`ErrorKind::InvalidInput`] for what is no file (a directory, a device, a pipe),
-/// [`ErrorKind::FileTooLarge`] for what is larger.
-pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+/// I/O errors; [`ErrorKind::InvalidInput`] if it is not a regular file (a directory, a device, a pipe),
+/// [`ErrorKind::FileTooLarge`] if it is larger.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     // Asked of the path: opening a pipe would wait for its other end.
     let about = std::fs::metadata(path)?;
     if !about.is_file() {
-        return Err(Error::new(ErrorKind::InvalidInput, "not a file"));
+        return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
     }
-    let too_large = || {
-        Error::new(ErrorKind::FileTooLarge, format!("larger than {} MiB, which no such file is", most >> 20))
-    };
-    if about.len() > most {
+    let too_large =
+        || Error::new(ErrorKind::FileTooLarge, format!("larger than the limit of {} MiB", limit >> 20));
+    if about.len() > limit {
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(about.len() as usize);
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
+    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// As [`read`], as text.
+/// The text of a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// As of [`read`]; [`ErrorKind::InvalidData`] if it is not UTF-8.
-pub fn text(path: &Path, most: u64) -> Result<String> {
-    String::from_utf8(read(path, most)?).map_err(|_| Error::new(ErrorKind::InvalidData, "not UTF-8 text"))
+/// As [`read`]; [`ErrorKind::InvalidData`] if it is not UTF-8.
+pub fn text(path: &Path, limit: u64) -> Result<String> {
+    String::from_utf8(read(path, limit)?).map_err(|_| Error::new(ErrorKind::InvalidData, "not UTF-8 text"))
 }
 
 #[cfg(test)]
@@ -47,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_a_sensible_size_are_read() {
+    fn only_regular_files_within_the_limit_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, "12345").unwrap();

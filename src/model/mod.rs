@@ -10,12 +10,12 @@ pub mod family;
 pub mod files;
 pub mod hub;
 pub mod names;
-mod plain;
 pub mod processor;
 pub mod rows;
 pub mod shapes;
 pub mod spans;
 pub mod template;
+mod tensor_error;
 pub mod text;
 pub mod vision;
 pub mod weights;
@@ -23,7 +23,7 @@ pub mod weights;
 use std::path::PathBuf;
 
 use self::family::Rope;
-pub(crate) use self::plain::plain;
+pub(crate) use self::tensor_error::tensor_error_text;
 pub use self::{
     device::{ComputeDevice, DeviceChoice},
     spans::VisualSpans,

@@ -1,8 +1,8 @@
-//! T(rows): what a pass costs by the number of its rows, the number on which all speculation rests.
+//! T(rows): the time of a pass by its number of rows, which decides whether speculation pays.
 //!
-//! Checking K drafts is a pass of K + 1 rows. Where that costs little more than a pass of one row (it is bound by reading
-//! the weights), drafts are nearly free to check; where it costs K + 1 times as much (it is bound by arithmetic), no lossless
-//! method can win. [`time`] measures it, [`Work`] says how near to the machine's limits a pass came.
+//! Verifying K draft tokens is a pass of K + 1 rows. If it costs little more than a pass of one row (bound by reading the
+//! weights), verification is nearly free; if it costs K + 1 times as much (bound by arithmetic), no lossless method can win.
+//! [`time`] measures it, [`Work`] relates it to memory bandwidth and arithmetic throughput.
 
 use std::{
     ops::ControlFlow,
@@ -22,11 +22,11 @@ use crate::record::summary::median;
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Rounds that are not counted.
+    /// Rounds that are run but not measured.
     pub warm_up: usize,
-    /// Rounds that are counted; in each round every number of rows is timed once, so that all meet the same disturbances.
+    /// Measured rounds; each times every number of rows once, so that all see the same disturbances.
     pub rounds: usize,
-    /// No new round begins after this time, but at least one is counted.
+    /// No new round begins after this time, but at least one is measured.
     pub at_most: Duration,
 }
 
@@ -36,12 +36,12 @@ impl Default for Effort {
     }
 }
 
-/// What was timed over one context.
+/// Times of passes over one context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Times {
-    /// Reading the context, in milliseconds: once, with a cold start.
+    /// Prefill of the context, in milliseconds: once, from a cold start.
     pub fill_ms: f64,
-    /// Passes, in the order asked for.
+    /// Passes, in the requested order.
     pub passes: Vec<PassTime>,
 }
 
@@ -54,9 +54,8 @@ pub struct PassTime {
     pub ms: f64,
 }
 
-/// Time passes of each number of rows over a context of `slots` tokens (of a layer that drafts from states, with what makes its
-/// rows), and the reading of that context. None if `progress` (rounds done,
-/// rounds in all) breaks.
+/// Time passes of each number of rows over a context of `slots` tokens, and the prefill of that context. With a draft head, its
+/// projection is part of each pass. None if `progress` (rounds done, rounds in total) breaks.
 ///
 /// # Errors
 /// If a tensor operation fails.
@@ -87,7 +86,7 @@ pub fn time(
             return Ok(None);
         }
         feed(&mut sequence, chunk)?;
-        // What an accelerator has yet to do must neither pile up nor be forgotten.
+        // Work queued on an accelerator must neither pile up nor be left out of the time.
         decoder.synchronize()?;
     }
     let fill_ms = begun.elapsed().as_secs_f64() * 1e3;
@@ -116,14 +115,14 @@ pub fn time(
     Ok(Some(Times { fill_ms, passes }))
 }
 
-/// What a pass has to read and to multiply.
+/// The memory traffic and arithmetic of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Bytes of the matrices, each read once.
     pub weight_bytes: usize,
     /// Bytes of keys and values, each read once.
     pub cache_bytes: usize,
-    /// Multiplications with addition.
+    /// Multiply-adds.
     pub macs: u64,
 }
 
@@ -137,18 +136,18 @@ impl Work {
         }
     }
 
-    /// Bytes read a second, in GB, if the pass takes `ms`.
+    /// Memory read, in GB/s, if the pass takes `ms`.
     pub fn gigabytes_per_second(&self, ms: f64) -> f64 {
         (self.weight_bytes + self.cache_bytes) as f64 / (ms * 1e6)
     }
 
-    /// Multiplications with addition a second, in milliards, if the pass takes `ms`.
+    /// Throughput in 10⁹ multiply-adds per second, if the pass takes `ms`.
     pub fn gigamacs_per_second(&self, ms: f64) -> f64 {
         self.macs as f64 / (ms * 1e6)
     }
 }
 
-/// Matrices, head, and attention; norms and rotations are nothing beside them.
+/// Multiply-adds of matrices, head and attention; norms and rotations are negligible.
 fn macs(c: &TextConfig, slots: u64, rows: u64) -> u64 {
     let [hidden, ffn, vocab] = [c.hidden, c.intermediate, c.vocab].map(|n| n as u64);
     let [layers, queries, keys] = [c.layers, c.heads * c.head_dim, c.kv_heads * c.head_dim].map(|n| n as u64);
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_counted_as_by_hand() {
+    fn work_equals_a_count_by_hand() {
         // A layer: q, k, v 4 x 8, output 4 x 4, three of 4 x 8; head 4 x 10.
         let row = 2 * (32 + 16 + 96) + 40;
         // A row that sees n slots: 2 layers, scores and values, 4 wide.
@@ -210,7 +209,7 @@ mod tests {
         assert!(fill_ms > 0.0);
         assert_eq!(times.iter().map(|t| t.rows).collect::<Vec<_>>(), [3, 1, 40]);
         assert!(times.iter().all(|t| t.ms > 0.0));
-        // The context, the warm-up, and one counted round: there was time for no other.
+        // The context, the warm-up and one measured round: the time limit allows no more.
         assert_eq!(rounds, [0, 0, 0, 0, 1, 1, 1]);
         let work = Work::of(&decoder, 5, 1);
         let c = decoder.config();
@@ -219,12 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_stopped() {
-        let mut looks = 0;
+    fn progress_can_stop_it() {
+        let mut calls = 0;
         let times = time(&decoder(), None, 300, &[1], SHORT, &mut |_, _| {
-            looks += 1;
-            if looks > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            calls += 1;
+            if calls > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        assert_eq!((times.unwrap(), looks), (None, 3));
+        assert_eq!((times.unwrap(), calls), (None, 3));
     }
 }

@@ -1,4 +1,4 @@
-//! Types of weights: what one costs, and which one takes the place of another where a matrix does not fit.
+//! Weight types: their size, and the fallback for a matrix whose rows do not divide into blocks.
 
 /// Weight type of the language model's matrices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum WeightType {
 }
 
 impl WeightType {
-    /// All that can be asked for by name, from the largest to the smallest; those of one size by quality.
+    /// All types but `Auto`, from the largest to the smallest; those of one size by quality.
     pub const ALL: [WeightType; 8] = [
         WeightType::F32,
         WeightType::Bf16,
@@ -37,7 +37,7 @@ impl WeightType {
         WeightType::Q4_0,
     ];
 
-    /// As `--dtype` takes it.
+    /// The name, as in `--dtype`.
     pub fn name(self) -> &'static str {
         match self {
             WeightType::Auto => "auto",
@@ -52,7 +52,7 @@ impl WeightType {
         }
     }
 
-    /// Values in a block; rows have to be whole blocks.
+    /// Values per block; a row must be a whole number of blocks.
     pub fn block(self) -> usize {
         match self {
             WeightType::F32 | WeightType::F16 | WeightType::Bf16 => 1,
@@ -61,11 +61,11 @@ impl WeightType {
         }
     }
 
-    /// The type in which a matrix with rows of `inputs` values is held on the CPU: this one if its blocks divide the rows, else
-    /// q8_0, else f32.
+    /// The type of a matrix with rows of `inputs` values on the CPU: this one if its blocks divide the rows, else q8_0, else
+    /// f32.
     pub fn fitting(self, inputs: usize) -> Self {
-        let asked = if self == WeightType::Auto { WeightType::Q8_0 } else { self };
-        [asked, WeightType::Q8_0]
+        let requested = if self == WeightType::Auto { WeightType::Q8_0 } else { self };
+        [requested, WeightType::Q8_0]
             .into_iter()
             .find(|dtype| inputs.is_multiple_of(dtype.block()))
             .unwrap_or(WeightType::F32)
@@ -75,15 +75,12 @@ impl WeightType {
 impl std::str::FromStr for WeightType {
     type Err = String;
 
-    /// By name, in any case.
+    /// Parse a name, in upper or lower case.
     fn from_str(text: &str) -> Result<Self, String> {
         let lower = text.to_lowercase();
         let mut all = [WeightType::Auto].into_iter().chain(Self::ALL);
-        all.find(|dtype| dtype.name() == lower).ok_or_else(|| {
-            let names = Self::ALL.map(WeightType::name);
-            let [first @ .., last] = &names;
-            format!("there are auto, {} and {last}", first.join(", "))
-        })
+        all.find(|dtype| dtype.name() == lower)
+            .ok_or_else(|| format!("expected one of: auto, {}", Self::ALL.map(WeightType::name).join(", ")))
     }
 }
 
@@ -92,9 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_widths_fall_back() {
+    fn widths_that_do_not_divide_fall_back() {
         use WeightType as W;
-        for (asked, inputs, held) in [
+        for (requested, inputs, held) in [
             (W::Auto, 64, W::Q8_0),
             (W::Q4K, 3584, W::Q4K),
             (W::Q4K, 896, W::Q8_0),
@@ -103,12 +100,12 @@ mod tests {
             (W::Q6K, 100, W::F32),
             (W::Bf16, 100, W::Bf16),
         ] {
-            assert_eq!(asked.fitting(inputs), held, "{asked:?} {inputs}");
+            assert_eq!(requested.fitting(inputs), held, "{requested:?} {inputs}");
         }
     }
 
     #[test]
-    fn names_are_read_back() {
+    fn names_round_trip() {
         for dtype in WeightType::ALL {
             assert_eq!(dtype.name().to_uppercase().parse(), Ok(dtype));
         }

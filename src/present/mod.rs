@@ -1,8 +1,23 @@
-//! How specreel says what happened: the words, styles, columns and pages that every face shares.
+//! How specreel says what happened: the words, styles, columns and files that the command line and the studio share.
 //!
-//! The command line and the studio both render a [`RunLog`](crate::record::RunLog); what they must agree on lives here, once:
-//! the legend of verdicts and its colours, number formats, table columns, the statistics of a run in words, the exported
-//! files. Nothing here knows a terminal, an argument or a screen.
+//! Both render a [`RunLog`](crate::record::RunLog). What they must agree on lives here, once:
+//!
+//! | module | what |
+//! |---|---|
+//! | [`verdicts`] | the legend: looks and colours of verdicts |
+//! | [`statistics`] | statistics of runs, as table columns and in words |
+//! | [`reason`] | why a token is in the caption |
+//! | [`heat`] | visual tokens as values from 0 to 1 |
+//! | [`formats`] | bytes, times, percentages, ratios |
+//! | [`text`] | foreign text that reaches a terminal: sanitised, measured, cut |
+//! | [`export`] | runs as text, Markdown, subtitles and HTML |
+//!
+//! Nothing here knows a terminal, an argument or a screen.
 
+pub mod export;
 pub mod formats;
+pub mod heat;
+pub mod reason;
+pub mod statistics;
+pub mod text;
 pub mod verdicts;

@@ -1,73 +1,73 @@
 //! What differs between two texts, word by word.
 //!
-//! Words, numbers and punctuation marks are compared one by one; white space is not compared. Scripts that write no spaces
-//! fall into the units that Unicode calls words (UAX #29). The differences are a shortest edit script (Myers, 1986).
+//! Words, numbers and punctuation marks are compared one by one; white space is ignored. Scripts without spaces are split at
+//! Unicode word boundaries (UAX #29). The result is a shortest edit script (Myers, 1986).
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// What became of some words on the way from the old text to the new one.
+/// Whether words are in both texts or in one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// They stand in both.
+    /// In both.
     Same,
-    /// They stand in the old text only.
+    /// In the old text only.
     Deleted,
-    /// They stand in the new text only.
+    /// In the new text only.
     Inserted,
 }
 
-/// Neighbouring words with one fate.
+/// One operation of the edit script: neighbouring words with the same [`Change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Their fate.
+pub struct Edit {
+    /// Which of the texts has them.
     pub change: Change,
-    /// The words, with one space where there was white space between them.
+    /// The words, with one space where white space separates them.
     pub text: String,
-    /// White space stood before them.
+    /// White space precedes them.
     pub spaced: bool,
 }
 
-/// The pieces that turn `old` into `new`, in reading order; where words were replaced, the old ones stand first.
+/// The edit script that turns `old` into `new`, in reading order; of replaced words, the old ones come first.
 ///
 /// ```
 /// use specreel::record::{Change, difference};
 ///
-/// let pieces = difference("A red disc.", "A blue disc.");
-/// let changes: Vec<_> = pieces.iter().map(|p| (p.change, p.text.as_str())).collect();
+/// let edits = difference("A red disc.", "A blue disc.");
+/// let changes: Vec<_> = edits.iter().map(|p| (p.change, p.text.as_str())).collect();
 /// assert_eq!(
 ///     changes,
 ///     [(Change::Same, "A"), (Change::Deleted, "red"), (Change::Inserted, "blue"), (Change::Same, "disc.")]
 /// );
 /// ```
-pub fn difference(old: &str, new: &str) -> Vec<Piece> {
+pub fn difference(old: &str, new: &str) -> Vec<Edit> {
     let (old, new) = (words(old), words(new));
     let texts = |words: &[Word<'_>]| -> Vec<String> { words.iter().map(|w| w.text.to_owned()).collect() };
-    let mut pieces = Vec::new();
+    let mut edits = Vec::new();
     for op in capture_diff_slices(Algorithm::Myers, &texts(&old), &texts(&new)) {
         match op {
             DiffOp::Equal { old_index, new_index, len } => {
-                let mut same = piece(Change::Same, &new[new_index..new_index + len]);
+                let mut same = edit(Change::Same, &new[new_index..new_index + len]);
                 // At the beginning of one text, in the middle of the other.
                 same.spaced |= old[old_index].spaced;
-                pieces.push(same);
+                edits.push(same);
             }
             DiffOp::Delete { old_index, old_len, .. } => {
-                pieces.push(piece(Change::Deleted, &old[old_index..old_index + old_len]));
+                edits.push(edit(Change::Deleted, &old[old_index..old_index + old_len]));
             }
             DiffOp::Insert { new_index, new_len, .. } => {
-                pieces.push(piece(Change::Inserted, &new[new_index..new_index + new_len]));
+                edits.push(edit(Change::Inserted, &new[new_index..new_index + new_len]));
             }
             DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-                pieces.push(piece(Change::Deleted, &old[old_index..old_index + old_len]));
-                pieces.push(piece(Change::Inserted, &new[new_index..new_index + new_len]));
+                edits.push(edit(Change::Deleted, &old[old_index..old_index + old_len]));
+                edits.push(edit(Change::Inserted, &new[new_index..new_index + new_len]));
             }
         }
     }
-    pieces
+    edits
 }
 
-/// A word and whether white space stands before it.
+/// A word, and whether white space precedes it.
 struct Word<'a> {
     text: &'a str,
     spaced: bool,
@@ -76,7 +76,7 @@ struct Word<'a> {
 fn words(text: &str) -> Vec<Word<'_>> {
     let mut spaced = false;
     let mut words = Vec::new();
-    // The space before a caption belongs to the prompt's end.
+    // The space before a caption belongs to the end of the prompt.
     for segment in text.trim().split_word_bounds() {
         if segment.chars().all(char::is_whitespace) {
             spaced = true;
@@ -88,7 +88,7 @@ fn words(text: &str) -> Vec<Word<'_>> {
     words
 }
 
-fn piece(change: Change, words: &[Word<'_>]) -> Piece {
+fn edit(change: Change, words: &[Word<'_>]) -> Edit {
     let mut text = String::new();
     for word in words {
         if word.spaced && !text.is_empty() {
@@ -96,7 +96,7 @@ fn piece(change: Change, words: &[Word<'_>]) -> Piece {
         }
         text.push_str(word.text);
     }
-    Piece { change, text, spaced: words.first().is_some_and(|w| w.spaced) }
+    Edit { change, text, spaced: words.first().is_some_and(|w| w.spaced) }
 }
 
 #[cfg(test)]
@@ -108,12 +108,12 @@ mod tests {
     /// As people see it: `[-old-]`, `{+new+}`.
     fn marked(old: &str, new: &str) -> String {
         let mut out = String::new();
-        for piece in difference(old, new) {
-            let space = if piece.spaced { " " } else { "" };
-            out += &match piece.change {
-                Change::Same => format!("{space}{}", piece.text),
-                Change::Deleted => format!("{space}[-{}-]", piece.text),
-                Change::Inserted => format!("{space}{{+{}+}}", piece.text),
+        for edit in difference(old, new) {
+            let space = if edit.spaced { " " } else { "" };
+            out += &match edit.change {
+                Change::Same => format!("{space}{}", edit.text),
+                Change::Deleted => format!("{space}[-{}-]", edit.text),
+                Change::Inserted => format!("{space}{{+{}+}}", edit.text),
             };
         }
         out
@@ -157,9 +157,9 @@ mod tests {
         /// What is kept and deleted is the old text, what is kept and inserted the new one, white space aside.
         #[test]
         fn both_texts_can_be_read_off(old in "[ab .,红]{0,24}", new in "[ab .,红]{0,24}") {
-            let pieces = difference(&old, &new);
+            let edits = difference(&old, &new);
             let without = |change: Change| -> String {
-                pieces.iter().filter(|p| p.change != change).map(|p| p.text.replace(' ', "")).collect()
+                edits.iter().filter(|p| p.change != change).map(|p| p.text.replace(' ', "")).collect()
             };
             prop_assert_eq!(without(Change::Inserted), old.replace(' ', ""));
             prop_assert_eq!(without(Change::Deleted), new.replace(' ', ""));

@@ -14,11 +14,11 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// A phase of work that can be watched.
+/// A phase of work whose progress is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// PrefetchedDraft model files.
+    /// Reading model files.
     Load,
     /// Reading and decoding the video.
     Decode,
@@ -53,9 +53,9 @@ impl Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// Our fault (exit code 1).
+    /// An internal error (exit code 1).
     Internal,
-    /// The arguments do not make sense (2).
+    /// Invalid arguments (2).
     Usage,
     /// The video, the model or the method file cannot be used (3).
     Input,
@@ -63,7 +63,7 @@ pub enum FailureClass {
     Memory,
 }
 
-/// What a panic said, where that is text.
+/// The message of a panic, if it is text.
 pub fn panic_words(panic: &dyn std::any::Any) -> Option<&str> {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
@@ -81,7 +81,7 @@ impl FailureClass {
     }
 }
 
-/// A failure in words: what was wrong with what, and the way out.
+/// A failure in words: what happened to what, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// Decides the exit code.
@@ -97,23 +97,23 @@ pub struct Failure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
-    /// The engine has its models and waits for commands (run 0).
+    /// The models are loaded; the engine waits for commands (run 0).
     Ready {
         /// Name of the target.
         target: String,
         /// Name of the drafter, if one is loaded.
         drafter: Option<String>,
-        /// Device in words.
+        /// Human-readable name of the device.
         device: String,
         /// Weight type of the language models.
         dtype: String,
-        /// What to know about the models: settings of theirs that are not followed.
+        /// Notes about the models: settings of theirs that have no effect here.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
     },
     /// A run begins.
     Started {
-        /// The method, whole, as its TOML file would say it.
+        /// The method with all its keys, as in its TOML file.
         method: serde_json::Value,
         /// True if the method emits exactly what autoregressive decoding would.
         lossless: bool,
@@ -121,7 +121,7 @@ pub enum EventKind {
         target: String,
         /// Name of the drafter; none for methods without a drafter.
         drafter: Option<String>,
-        /// Device in words.
+        /// Human-readable name of the device.
         device: String,
         /// Weight type of the language models.
         dtype: String,
@@ -132,10 +132,10 @@ pub enum EventKind {
         /// Earlier questions about the same clip, and their answers.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         before: Vec<Turn>,
-        /// The part of the video that the run is about; none is all of it.
+        /// The part of the video that is captioned; none for the whole video.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         span: Option<Span>,
-        /// Which piece of the video that part is, where it is captioned piece by piece.
+        /// Which piece of the video that part is, if the video is captioned piece by piece.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         segment: Option<Segment>,
     },
@@ -145,7 +145,7 @@ pub enum EventKind {
         stage: Stage,
         /// Units done.
         done: u64,
-        /// Units in all, 0 where unknown.
+        /// Units in total, 0 if unknown.
         total: u64,
     },
     /// The prompt as the models see it.
@@ -161,20 +161,20 @@ pub enum EventKind {
         /// Indices of the visual tokens that the drafter sees; none if it sees all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<Vec<u32>>,
-        /// The score of every visual token, where the drafter's were chosen by score.
+        /// The score of every visual token, if the drafter's were chosen by score.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scores: Option<Vec<f32>>,
-        /// True if the target's prefill was kept from an earlier run: all of it, or, of another question about the same
-        /// clip, that of the video.
+        /// True if the target's prefill comes from an earlier run: all of it, or, for another question about the same clip,
+        /// that of the video.
         #[serde(default)]
         reused: bool,
-        /// What to know about the video: that it is damaged or cut short.
+        /// Notes about the video: that it is damaged or truncated.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
     },
     /// One step was verified.
     Step(Step),
-    /// The run ended well (or was cancelled).
+    /// The run ended normally or was cancelled.
     Done {
         /// Why it ended.
         reason: StopReason,
@@ -182,10 +182,10 @@ pub enum EventKind {
         text: String,
         /// All emitted ids, without the end token.
         ids: Vec<u32>,
-        /// The account.
+        /// Its statistics.
         stats: Box<Stats>,
     },
-    /// The run failed; the engine goes on.
+    /// The run failed; the engine accepts further commands.
     Failed(Failure),
 }
 

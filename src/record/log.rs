@@ -23,10 +23,10 @@ pub enum RunState {
     CutOff,
 }
 
-/// What the `started` event says.
+/// The fields of the `started` event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Started {
-    /// The method, whole, as its TOML file would say it.
+    /// The method with all its keys, as in its TOML file.
     pub method: serde_json::Value,
     /// True if the method emits exactly what autoregressive decoding would.
     pub lossless: bool,
@@ -34,7 +34,7 @@ pub struct Started {
     pub target: String,
     /// Name of the drafter; none for methods without one.
     pub drafter: Option<String>,
-    /// Device in words.
+    /// Human-readable name of the device.
     pub device: String,
     /// Weight type of the language models.
     pub dtype: String,
@@ -44,9 +44,9 @@ pub struct Started {
     pub prompt: String,
     /// Earlier questions about the same clip, and their answers.
     pub before: Vec<Turn>,
-    /// The part of the video that the run is about; none is all of it.
+    /// The part of the video that is captioned; none for the whole video.
     pub span: Option<Span>,
-    /// Which piece of the video that part is, where it is captioned piece by piece.
+    /// Which piece of the video that part is, if the video is captioned piece by piece.
     pub segment: Option<Segment>,
 }
 
@@ -55,9 +55,20 @@ impl Started {
     pub fn is_self_drafting(&self) -> bool {
         self.method["drafter"]["kind"] == "self"
     }
+
+    /// The name of the method.
+    pub fn method_name(&self) -> &str {
+        self.method["name"].as_str().unwrap_or("?")
+    }
+
+    /// Models, device and weight type in words: `big with small on cpu, q8_0`.
+    pub fn models(&self) -> String {
+        let with = self.drafter.as_ref().map(|drafter| format!(" with {drafter}")).unwrap_or_default();
+        format!("{}{with} on {}, {}", self.target, self.device, self.dtype)
+    }
 }
 
-/// What the `prompt` event says about what the models see.
+/// What the models see of the video: the fields of the `prompt` event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptSeen {
     /// Time stamps of the sampled frames, in seconds.
@@ -83,11 +94,11 @@ pub struct Chunk {
     pub verdict: Verdict,
     /// Numbers of its first token and of the one after its last, counted over the run.
     pub tokens: Range<usize>,
-    /// Number of the token that has this verdict; none where the text came from no step (see [`RunLog::apply`]).
+    /// Number of the token that has this verdict; none if the text came without a step (see [`RunLog::apply`]).
     pub deciding: Option<usize>,
 }
 
-/// A token and its place.
+/// A token and its position.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
     /// Its step.
@@ -115,11 +126,11 @@ struct Pending {
     verdict: Verdict,
 }
 
-/// One run as its events tell it. Feed it every event; those of other runs are ignored, those of run 0 (loading models) only
-/// add notes.
+/// One run. Feed it every event: those of other runs are ignored; of run 0 (loading models) it takes notes, stages and failures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunLog {
     run: u64,
+    planned: Option<(String, bool)>,
     started: Option<Started>,
     state: RunState,
     stage: Option<(Stage, u64, u64)>,
@@ -135,17 +146,27 @@ pub struct RunLog {
 }
 
 impl RunLog {
-    /// The log of a run of which no event has arrived.
+    /// The log of a run of which no event has arrived. Run 0 stands for the next run: the log takes the number of the first
+    /// run that it gets an event of.
     pub fn new(run: u64) -> Self {
         Self { run, ..Self::default() }
     }
 
-    /// Take in an event. After the run's end nothing changes any more.
+    /// The log of a run that is still to come, under a name of the caller's (a method may be compared twice with different
+    /// parameters), and whether its method is lossless.
+    pub fn planned(run: u64, name: &str, lossless: bool) -> Self {
+        Self { run, planned: Some((name.to_owned(), lossless)), ..Self::default() }
+    }
+
+    /// Take in an event. Once the run is over, events change nothing.
     ///
     /// Bytes that never become a character appear only in the whole text of the `done` event; they become a last chunk, whose
     /// verdict is that of the tokens still waiting for text, or `plain`.
     pub fn apply(&mut self, event: &Event) -> Added {
         let (chunks, notes) = (self.chunks.len(), self.notes.len());
+        if self.run == 0 {
+            self.run = event.run;
+        }
         if (event.run == self.run || event.run == 0) && !self.is_over() {
             self.fold(event);
         }
@@ -262,7 +283,7 @@ impl RunLog {
         self.push(rest, from, deciding);
     }
 
-    /// Note that nothing more will come: a recording ended before the run did.
+    /// Mark the run as cut off: its recording ends before the run does.
     pub fn cut_off(&mut self) {
         if !self.is_over() {
             self.state = RunState::CutOff;
@@ -274,12 +295,24 @@ impl RunLog {
         self.run
     }
 
-    /// What the run is about; none until it has started.
+    /// The name given to [`RunLog::planned`], or else that of the method; `?` until it is known.
+    pub fn name(&self) -> &str {
+        let planned = self.planned.as_ref().map(|(name, _)| name.as_str());
+        planned.or_else(|| self.started.as_ref().map(Started::method_name)).unwrap_or("?")
+    }
+
+    /// True if the method emits exactly what autoregressive decoding would; also until it is known.
+    pub fn is_lossless(&self) -> bool {
+        let started = self.started.as_ref().map(|started| started.lossless);
+        started.or(self.planned.as_ref().map(|(_, lossless)| *lossless)).unwrap_or(true)
+    }
+
+    /// Models, method, video and prompt; none until the run has started.
     pub fn started(&self) -> Option<&Started> {
         self.started.as_ref()
     }
 
-    /// How far it is.
+    /// Its state.
     pub fn state(&self) -> &RunState {
         &self.state
     }
@@ -294,7 +327,7 @@ impl RunLog {
         self.prompt.as_ref()
     }
 
-    /// What to know about models and video, each once, in the order in which it was said.
+    /// Notes about models and video, each once, in the order in which they came.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -324,12 +357,12 @@ impl RunLog {
         &self.ids
     }
 
-    /// Counted from the steps while the run goes on; the engine's own figures once it is done.
+    /// Counted from the steps while the run is active; the engine's own figures once it is done.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Change the figures: a speedup against a baseline that another run gave.
+    /// Attach figures that another run provides: a speedup against its baseline.
     pub fn stats_mut(&mut self) -> &mut Stats {
         &mut self.stats
     }
@@ -344,7 +377,7 @@ impl RunLog {
         !matches!(self.state, RunState::Waiting | RunState::Running)
     }
 
-    /// True if it came to its own end: its figures and its text are complete.
+    /// True if it ended normally: its figures and its text are complete.
     pub fn is_finished(&self) -> bool {
         matches!(self.state, RunState::Done(StopReason::Eos | StopReason::Length))
     }

@@ -1,33 +1,8 @@
 use super::*;
-use crate::record::FailureClass;
-
-fn step(tokens: &[(&str, Verdict)]) -> EventKind {
-    EventKind::Step(Step {
-        index: 0,
-        drafted: vec![],
-        parents: vec![],
-        path: vec![],
-        drafted_text: vec![],
-        judged: tokens.len(),
-        accepted: tokens.iter().filter(|(_, verdict)| verdict.is_accepted_draft()).count(),
-        tokens: tokens.iter().map(|(text, verdict)| Token::new(1, *text, *verdict)).collect(),
-        root_looks: Vec::new(),
-        draft_ms: 1.0,
-        verify_ms: 1.0,
-        other_ms: 0.0,
-    })
-}
-
-fn done(reason: StopReason, text: &str) -> EventKind {
-    EventKind::Done { reason, text: text.into(), ids: vec![1], stats: Box::default() }
-}
+use crate::record::testing::{self, done, ended, failure, ready, step};
 
 fn log(kinds: impl IntoIterator<Item = EventKind>) -> RunLog {
-    let mut log = RunLog::new(1);
-    for kind in kinds {
-        log.apply(&Event::new(1, kind));
-    }
-    log
+    testing::run(1, kinds)
 }
 
 fn chunks(log: &RunLog) -> Vec<(&str, Verdict, Range<usize>)> {
@@ -49,7 +24,7 @@ fn a_character_of_several_tokens_takes_the_least_strict_verdict() {
 }
 
 #[test]
-fn what_an_event_added_is_reported() {
+fn each_event_says_what_it_added() {
     let mut log = RunLog::new(1);
     let event = Event::new(1, step(&[("A", Verdict::Exact), (" b", Verdict::Bonus)]));
     assert_eq!(log.apply(&event).chunks, 0..2);
@@ -61,22 +36,18 @@ fn what_an_event_added_is_reported() {
 #[test]
 fn bytes_without_a_character_appear_at_the_end() {
     use Verdict::*;
-    let ended = log([step(&[("A", Exact), ("", Loosened)]), done(StopReason::Length, " A\u{fffd}")]);
+    let ended = log([
+        step(&[("A", Exact), ("", Loosened)]),
+        ended(StopReason::Length, " A\u{fffd}", &[], Stats::default()),
+    ]);
     assert_eq!(chunks(&ended), [("A", Exact, 0..1), ("\u{fffd}", Loosened, 1..2)]);
-    let silent = log([done(StopReason::Eos, " A b")]);
+    let silent = log([done(" A b")]);
     assert_eq!(chunks(&silent), [("A b", Plain, 0..0)]);
     assert_eq!(silent.chunks()[0].deciding, None);
 }
 
 #[test]
 fn notes_of_models_and_video_are_kept_once() {
-    let ready = |notes: &[&str]| EventKind::Ready {
-        target: "t".into(),
-        drafter: None,
-        device: "cpu".into(),
-        dtype: "f32".into(),
-        notes: notes.iter().map(|n| (*n).into()).collect(),
-    };
     let mut log = RunLog::new(1);
     assert_eq!(log.apply(&Event::new(0, ready(&["a", "b"]))).notes, 0..2);
     assert_eq!(log.apply(&Event::new(0, ready(&["b", "c"]))).notes, 2..3);
@@ -85,14 +56,13 @@ fn notes_of_models_and_video_are_kept_once() {
 
 #[test]
 fn nothing_changes_after_the_end() {
-    let failure = Failure { class: FailureClass::Memory, error: "too large".into(), hint: None };
-    let mut ended = log([done(StopReason::Cancelled, "")]);
+    let mut ended = log([ended(StopReason::Cancelled, "", &[], Stats::default())]);
     assert!(!ended.is_finished() && ended.is_over() && ended.failure().is_none());
-    ended.apply(&Event::new(1, EventKind::Failed(failure.clone())));
+    ended.apply(&Event::new(1, EventKind::Failed(failure())));
     ended.cut_off();
     assert_eq!(ended.state(), &RunState::Done(StopReason::Cancelled));
-    let failed = log([EventKind::Failed(failure.clone())]);
-    assert_eq!((failed.failure(), failed.is_finished()), (Some(&failure), false));
+    let failed = log([EventKind::Failed(failure())]);
+    assert_eq!((failed.failure(), failed.is_finished()), (Some(&failure()), false));
     let mut torn = log([step(&[("A", Verdict::Exact)])]);
     torn.cut_off();
     assert_eq!(torn.state(), &RunState::CutOff);
@@ -110,4 +80,24 @@ fn looks_of_a_steps_last_token_come_with_the_next_step() {
     assert_eq!((log.looks(0), log.looks(1)), (&[(4, 0.5)][..], &[(7, 0.9)][..]));
     assert!(log.looks(3).is_empty() && log.looks(99).is_empty());
     assert_eq!((log.token(3).unwrap().at, log.token(4).is_none()), (1, true));
+}
+
+#[test]
+fn a_log_of_run_0_follows_the_next_run() {
+    let mut log = RunLog::new(0);
+    log.apply(&Event::new(0, ready(&["a"])));
+    log.apply(&Event::new(7, testing::started()));
+    log.apply(&Event::new(8, done("other")));
+    assert_eq!((log.run(), log.state(), log.notes().len()), (7, &RunState::Running, 1));
+}
+
+#[test]
+fn a_planned_run_keeps_its_name() {
+    let planned = testing::fed(RunLog::planned(1, "mine", true), [testing::started()]);
+    assert_eq!((planned.name(), planned.is_lossless()), ("mine", false));
+    assert_eq!(
+        (log([testing::started()]).name(), RunLog::planned(1, "mine", false).is_lossless()),
+        ("lvspec", false)
+    );
+    assert_eq!(planned.started().unwrap().models(), "big with small on cpu, q8_0");
 }

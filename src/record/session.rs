@@ -1,7 +1,6 @@
-//! Saved sessions: events, one JSON object a line, with the time at which each came.
+//! Session files: the events of runs, one JSON object per line, with the time at which each came.
 //!
-//! A file is read line by line and forgives what a killed program leaves: a last line that is not whole is dropped. Lines
-//! with events of later versions are passed over.
+//! A last line that is incomplete, as a killed program leaves it, is dropped. Events of later versions are skipped.
 
 use std::{
     io,
@@ -12,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Event, EventKind, Failure, FailureClass};
 
-/// Larger files are no sessions.
+/// Larger files are refused.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// One line of a session file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
-    /// When the event came, in milliseconds since the run began; none in files that do not say.
+pub struct RecordedEvent {
+    /// When the event came, in milliseconds since the run began; none in files without times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<f64>,
     /// The event.
@@ -26,28 +25,28 @@ pub struct Line {
     pub event: Event,
 }
 
-/// A session file as it was read.
+/// The contents of a session file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Session {
     /// Its lines in order.
-    pub lines: Vec<Line>,
-    /// The last line was not whole: the writer was ended in the middle of it.
+    pub lines: Vec<RecordedEvent>,
+    /// The last line is incomplete: the writer was killed while writing it.
     pub torn: bool,
 }
 
-/// Why a session cannot be read.
+/// Why a session file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The system does not give the file.
-    #[error("session {}: {source}", .file.display())]
+    /// The file cannot be read.
+    #[error("cannot read session file {}: {source}", .file.display())]
     Read {
         /// The file.
         file: PathBuf,
-        /// The system's word.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is no session file, or a line in its middle is spoilt.
-    #[error("session {}: line {line}: {problem}", .file.display())]
+    /// It is not a session file, or a line before the last is invalid.
+    #[error("session file {}: line {line}: {problem}", .file.display())]
     Line {
         /// The file.
         file: PathBuf,
@@ -56,8 +55,8 @@ pub enum SessionError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Nothing that is known stands in it.
-    #[error("session {}: there is no event in it", .file.display())]
+    /// It has no known event.
+    #[error("session file {} contains no events", .file.display())]
     Empty {
         /// The file.
         file: PathBuf,
@@ -68,7 +67,7 @@ impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         let hint = match &error {
             SessionError::Read { .. } => "check the path",
-            _ => "name a file that the studio, --save or --json has written",
+            _ => "use a file written by the studio, by --save or by --json",
         };
         Failure { class: FailureClass::Input, error: error.to_string(), hint: Some(hint.into()) }
     }
@@ -78,7 +77,7 @@ impl Session {
     /// Read a file.
     ///
     /// # Errors
-    /// It cannot be read, holds no event, or a line before the last is no event.
+    /// It cannot be read, contains no event, or a line before the last is not an event.
     pub fn read(file: &Path) -> Result<Self, SessionError> {
         Self::parse(&Self::bytes(file)?, file)
     }
@@ -88,20 +87,20 @@ impl Session {
     /// # Errors
     /// As [`Session::read`].
     pub fn parse(bytes: &[u8], file: &Path) -> Result<Self, SessionError> {
-        let (session, spoilt) = Self::salvage(bytes, file)?;
-        match spoilt.into_iter().next() {
+        let (session, invalid) = Self::salvage(bytes, file)?;
+        match invalid.into_iter().next() {
             Some((line, problem)) => Err(SessionError::Line { file: file.into(), line, problem }),
             None => Ok(session),
         }
     }
 
-    /// Read what can be read of these bytes: the session without the lines that are no events, and those lines with their
-    /// numbers (from 1) and what is wrong with them. `file` is for messages only.
+    /// Read what is readable: the session without the invalid lines, and the number (from 1) and the problem of each of those.
+    /// `file` is for messages only.
     ///
     /// # Errors
-    /// The first line is no event, or none is: then it is no session.
+    /// The first line is not an event, or there is no line: then it is not a session file.
     pub fn salvage(bytes: &[u8], file: &Path) -> Result<(Self, Vec<(usize, String)>), SessionError> {
-        let (mut session, mut spoilt) = (Self::default(), Vec::new());
+        let (mut session, mut invalid) = (Self::default(), Vec::new());
         let mut rest = bytes;
         let mut number = 0;
         while !rest.is_empty() {
@@ -112,44 +111,44 @@ impl Session {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            match serde_json::from_slice::<Line>(line) {
+            match serde_json::from_slice::<RecordedEvent>(line) {
                 Ok(line) => session.lines.push(line),
                 Err(_) if is_unknown_event(line) => {}
                 Err(_) if end.is_none() && !session.lines.is_empty() => session.torn = true,
                 Err(e) => {
-                    let problem = format!("no event: {e}");
+                    let problem = format!("not an event: {e}");
                     if session.lines.is_empty() {
                         return Err(SessionError::Line { file: file.into(), line: number, problem });
                     }
-                    spoilt.push((number, problem));
+                    invalid.push((number, problem));
                 }
             }
         }
         if session.lines.is_empty() {
             return Err(SessionError::Empty { file: file.into() });
         }
-        Ok((session, spoilt))
+        Ok((session, invalid))
     }
 
     /// The bytes of a session file.
     ///
     /// # Errors
-    /// They cannot be read, or are more than a session has.
+    /// They cannot be read, or are more than 1 GiB.
     pub fn bytes(file: &Path) -> Result<Vec<u8>, SessionError> {
         let fail = |source| SessionError::Read { file: file.into(), source };
         let about = std::fs::metadata(file).map_err(fail)?;
         if about.len() > MAX_BYTES {
-            return Err(fail(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 GiB")));
+            return Err(fail(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 1 GiB")));
         }
         std::fs::read(file).map_err(fail)
     }
 
-    /// When each line comes in a replay at true speed, in milliseconds from the first: by its time stamp, or, where it has
-    /// none, by the time that its step took. Never decreasing.
+    /// When each event comes in a replay at original speed, in milliseconds from the first one: by its time stamp, or, without
+    /// one, by the time that its step took. Never decreasing.
     pub fn times(&self) -> Vec<f64> {
         let mut now = 0.0;
         let mut zero: Option<(u64, f64)> = None;
-        let time = |line: &Line| {
+        let time = |line: &RecordedEvent| {
             if let Some(at) = line.at_ms.filter(|at| at.is_finite()) {
                 // Each run of a file has a clock of its own.
                 let begun = match zero {
@@ -168,7 +167,7 @@ impl Session {
         self.lines.iter().map(time).collect()
     }
 
-    /// The numbers of its runs in order; 0 is no run.
+    /// The numbers of its runs in order; run 0, the engine itself, is left out.
     pub fn runs(&self) -> Vec<u64> {
         let mut runs: Vec<u64> = Vec::new();
         for run in self.lines.iter().map(|l| l.event.run).filter(|r| *r > 0) {
@@ -180,7 +179,7 @@ impl Session {
     }
 }
 
-/// True for a line that is a JSON object with an `event` that this version does not know.
+/// True for a JSON object with an `event` that this version does not know.
 fn is_unknown_event(line: &[u8]) -> bool {
     const KNOWN: [&str; 7] = ["ready", "started", "stage", "prompt", "step", "done", "failed"];
     let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
@@ -193,35 +192,22 @@ mod tests {
     use super::*;
     use crate::record::{Stage, Step};
 
-    fn stage(at_ms: Option<f64>) -> Line {
+    fn stage(at_ms: Option<f64>) -> RecordedEvent {
         let kind = EventKind::Stage { stage: Stage::Decode, done: 1, total: 2 };
-        Line { at_ms, event: Event::new(1, kind) }
+        RecordedEvent { at_ms, event: Event::new(1, kind) }
     }
 
-    fn step(run: u64, at_ms: Option<f64>) -> Line {
-        let step = Step {
-            index: 0,
-            drafted: vec![],
-            parents: vec![],
-            path: vec![],
-            drafted_text: vec![],
-            judged: 0,
-            accepted: 0,
-            tokens: vec![],
-            root_looks: Vec::new(),
-            draft_ms: 2.0,
-            verify_ms: 8.0,
-            other_ms: 0.0,
-        };
-        Line { at_ms, event: Event::new(run, EventKind::Step(step)) }
+    fn step(run: u64, at_ms: Option<f64>) -> RecordedEvent {
+        let step = Step { draft_ms: 2.0, verify_ms: 8.0, ..Step::default() };
+        RecordedEvent { at_ms, event: Event::new(run, EventKind::Step(step)) }
     }
 
-    fn text(lines: &[Line]) -> String {
+    fn text(lines: &[RecordedEvent]) -> String {
         lines.iter().map(|l| serde_json::to_string(l).unwrap() + "\n").collect()
     }
 
     #[test]
-    fn a_torn_last_line_is_dropped_and_any_other_is_told() {
+    fn an_incomplete_last_line_is_dropped_and_any_other_is_an_error() {
         let whole = text(&[stage(Some(1.5)), step(1, None)]);
         let session = Session::parse(whole.as_bytes(), Path::new("a")).unwrap();
         assert_eq!((session.lines.len(), session.torn), (2, false));
@@ -230,7 +216,7 @@ mod tests {
             assert_eq!((session.lines.len(), session.torn), (1, true));
         }
         let error = Session::parse(format!("{whole}oops\n{whole}").as_bytes(), Path::new("a.jsonl"));
-        assert!(error.unwrap_err().to_string().starts_with("session a.jsonl: line 3: no event"));
+        assert!(error.unwrap_err().to_string().starts_with("session file a.jsonl: line 3: not an event"));
         for no in ["", "\n\n"] {
             assert!(matches!(Session::parse(no.as_bytes(), Path::new("a")), Err(SessionError::Empty { .. })));
         }
@@ -247,7 +233,7 @@ mod tests {
 
     #[test]
     fn times_are_the_stamps_or_the_steps_own() {
-        let of = |lines: Vec<Line>| Session { lines, torn: false }.times();
+        let of = |lines: Vec<RecordedEvent>| Session { lines, torn: false }.times();
         assert_eq!(of(vec![stage(None), step(1, None), step(1, None)]), [0.0, 10.0, 20.0]);
         assert_eq!(of(vec![stage(Some(5.0)), step(1, Some(30.0)), step(1, Some(25.0))]), [0.0, 25.0, 25.0]);
         // The second run's clock begins anew.

@@ -1,4 +1,4 @@
-//! What a run cost and what it gave, counted the same way for every method.
+//! Statistics of a run, counted the same way for every method.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,9 @@ use super::{Step, Verdict};
 pub enum StopReason {
     /// The target wrote an end token.
     Eos,
-    /// The asked number of tokens was reached.
+    /// The maximum number of tokens was reached.
     Length,
-    /// Somebody cancelled.
+    /// The user cancelled the run.
     Cancelled,
 }
 
@@ -48,7 +48,7 @@ impl VerdictCounts {
     }
 }
 
-/// Where the time went, in milliseconds. Stages that a kept context made unnecessary are 0.
+/// Time per stage in milliseconds; 0 for stages whose result was reused from an earlier run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timings {
@@ -62,15 +62,15 @@ pub struct Timings {
     pub prefill_target_ms: f64,
     /// Choosing the drafter's visual tokens.
     pub select_ms: f64,
-    /// The drafter's prefill, and its first window where that was drafted beside the target's prefill.
+    /// The drafter's prefill, and its first window if that was drafted during the target's prefill.
     pub prefill_drafter_ms: f64,
-    /// What overlapping saved: the drafter read while the target did.
+    /// Time saved by overlapping the drafter's prefill with the target's.
     pub overlapped_ms: f64,
-    /// All drafting after prefill.
+    /// All drafting after the prefill.
     pub draft_ms: f64,
-    /// All target passes after prefill.
+    /// All target passes after the prefill.
     pub verify_ms: f64,
-    /// Visual relevance, a part of `other_ms`.
+    /// Computing visual relevance, a part of `other_ms`.
     pub relevance_ms: f64,
     /// Everything else between the first and the last token.
     pub other_ms: f64,
@@ -88,8 +88,8 @@ impl Timings {
         self.draft_ms + self.verify_ms + self.other_ms
     }
 
-    /// What only the drafter costs before the first token. `read_ms` is the time of its prefill, and of a first window drafted beside
-    /// the target's, as measured when they were made.
+    /// The drafter's part of the time before the first token. `read_ms` is the time of its prefill, and of a first window drafted
+    /// during the target's, as measured when they were made.
     pub fn drafter_front_ms(&self, read_ms: f64) -> f64 {
         self.encode_drafter_ms + self.select_ms + read_ms - self.overlapped_ms
     }
@@ -108,7 +108,7 @@ impl Timings {
 }
 
 impl Timings {
-    /// Add the times of another run; of the medians the other's are taken.
+    /// Add the times of another run; the medians are replaced by the other's.
     fn add(&mut self, other: &Timings) {
         let Timings { t1_ms, tk1_ms, td_ms, .. } = *other;
         (self.t1_ms, self.tk1_ms, self.td_ms) = (t1_ms, tk1_ms, td_ms);
@@ -126,7 +126,7 @@ impl Timings {
     }
 }
 
-/// How a baseline came to be known.
+/// How a baseline was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BaselineKind {
@@ -154,29 +154,28 @@ pub struct Speedup {
     pub baseline: Baseline,
     /// Ratio of decode speeds, prefill not counted on either side.
     pub decode: f64,
-    /// Ratio of times from file to last token, the baseline's prefill taken as this run's own target stages.
+    /// Ratio of times from file to last token; the baseline is charged with this run's own target stages.
     pub end_to_end: f64,
 }
 
-/// The account of one run.
+/// The statistics of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {
     /// Steps (one draft and one verify each).
     pub steps: u64,
-    /// Drafted tokens. Where drafting and verifying overlap, more than are judged: what follows a rejected draft is thrown away.
+    /// Draft tokens. If drafting and verifying overlap, more than are judged: those after a rejected one are discarded.
     pub drafted: u64,
     /// Drafts that a verify pass judged.
     pub judged: u64,
     /// Drafts that passed.
     pub accepted: u64,
-    /// Drafts thrown away, the rejected ones counted, and those that no verify pass looked at; only where drafting and verifying
-    /// overlap, else 0.
+    /// Discarded draft tokens: rejected ones and those that no verify pass judged; 0 unless drafting and verifying overlap.
     pub discarded: u64,
-    /// Accepted drafts between two rejects, as PEARL and ParallelVLM count; only where drafting and verifying overlap.
+    /// Mean number of accepted drafts between two rejects, as PEARL and ParallelVLM count; only if drafting and verifying overlap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_run: Option<f64>,
-    /// Emitted tokens, the end token not counted.
+    /// Emitted tokens without the end token.
     pub emitted: u64,
     /// Emitted tokens by verdict.
     pub verdicts: VerdictCounts,
@@ -186,22 +185,22 @@ pub struct Stats {
     pub emitted_per_step: f64,
     /// Decode speed: emitted tokens over the time between first and last token.
     pub tokens_per_second: f64,
-    /// Where the time went.
+    /// Time per stage.
     pub timings: Timings,
-    /// Speed against autoregressive decoding, where a baseline is known.
+    /// Speed against autoregressive decoding, if a baseline is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speedup: Option<Speedup>,
-    /// Equality with an autoregressive run of the same context, where one is known.
+    /// Equality with an autoregressive run over the same prefill, if one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equality: Option<Equality>,
-    /// Where a lossless method parted from that autoregressive run, which only happens on an accelerator.
+    /// Where a lossless method differs from that autoregressive run, which only happens on an accelerator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tie: Option<Tie>,
     /// Visual tokens of the target.
     pub visual_tokens: usize,
     /// Visual tokens that the drafter sees.
     pub drafter_visual_tokens: usize,
-    /// Peak resident memory of the process in bytes, 0 where the system does not tell.
+    /// Peak resident memory of the process in bytes, 0 if unknown.
     pub peak_memory_bytes: u64,
 }
 
@@ -210,36 +209,24 @@ pub struct Stats {
 pub struct Equality {
     /// All ids equal.
     pub equal: bool,
-    /// Index of the first token that differs.
+    /// Index of the first token that differs, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<usize>,
 }
 
-/// The place where a lossless run wrote another token than autoregressive decoding, and how close the two tokens were.
+/// Where a lossless run emitted another token than autoregressive decoding, and how close the two tokens are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tie {
-    /// Index of the token.
+    /// Index of the token, from 0.
     pub at: usize,
-    /// What autoregressive decoding wrote.
+    /// The token of autoregressive decoding.
     pub plain: String,
-    /// What the other method wrote.
+    /// The token of the other method.
     pub other: String,
-    /// How much likelier the target finds the former, in nats, in a pass of its own over the shared text; negative if less.
+    /// Log-probability of the former minus that of the latter, in nats, in a separate target pass over the shared text.
     pub gap: f32,
     /// True if rounding on this device explains the difference.
     pub near: bool,
-}
-
-impl Tie {
-    /// In words, for people who see the texts.
-    pub fn words(&self) -> String {
-        let Self { plain, other, gap, near, .. } = self;
-        let distance = format!("{plain:?} and {other:?} are {:.3} nats apart there", gap.abs());
-        match near {
-            true => format!("a near-tie, {distance}"),
-            false => format!("no near-tie, which should not be: {distance}"),
-        }
-    }
 }
 
 impl Equality {
@@ -268,7 +255,7 @@ impl Stats {
         self.rate();
     }
 
-    /// Add the account of another run: that of both together. What is against a baseline belongs to each run alone.
+    /// Add the statistics of another run. Speedup, equality and tie are not combined: they belong to each run alone.
     pub fn add_run(&mut self, other: &Stats) {
         self.steps += other.steps;
         self.drafted += other.drafted;
@@ -286,7 +273,7 @@ impl Stats {
         self.rate();
     }
 
-    /// What follows from the counts and times.
+    /// Compute the ratios from the counts and times.
     fn rate(&mut self) {
         let steps = self.steps.max(1) as f64;
         self.tau = self.accepted as f64 / steps;
@@ -301,8 +288,8 @@ impl Stats {
         if total == 0 { 0.0 } else { self.verdicts.loosened() as f64 / total as f64 }
     }
 
-    /// Attach a baseline and compute both ratios. `front_ms` is what both sides spend before the first token (video, tower and
-    /// prefill of the target, as measured when they were made), `drafter_ms` what only this run spends there.
+    /// Attach a baseline and compute both ratios. `front_ms` is the time that both sides spend before the first token (video,
+    /// tower and prefill of the target, as measured when they were made), `drafter_ms` what only this run spends there.
     pub fn set_baseline(&mut self, baseline: Baseline, front_ms: f64, drafter_ms: f64) {
         if self.tokens_per_second <= 0.0 || baseline.tokens_per_second <= 0.0 {
             return;
@@ -329,18 +316,13 @@ mod tests {
     fn counts_add_up() {
         let mut stats = Stats::default();
         let step = Step {
-            index: 0,
             drafted: vec![1, 2, 3],
-            parents: vec![],
-            path: vec![],
-            drafted_text: vec![],
             judged: 3,
             accepted: 2,
             tokens: vec![token(Verdict::Exact), token(Verdict::Loosened), token(Verdict::Corrected)],
-            root_looks: Vec::new(),
             draft_ms: 1.0,
             verify_ms: 2.0,
-            other_ms: 0.0,
+            ..Step::default()
         };
         stats.add(&step);
         stats.add(&step);
@@ -364,13 +346,6 @@ mod tests {
         let speedup = stats.speedup.as_ref().unwrap();
         assert_eq!(speedup.decode, 2.0);
         assert_eq!(speedup.end_to_end, (6.0 + 12.0) / (6.0 + 3.0 + 6.0));
-    }
-
-    #[test]
-    fn a_tie_says_how_near_it_was() {
-        let tie = Tie { at: 3, plain: " red".into(), other: " blue".into(), gap: -0.03125, near: true };
-        assert_eq!(tie.words(), "a near-tie, \" red\" and \" blue\" are 0.031 nats apart there");
-        assert!(Tie { near: false, ..tie }.words().starts_with("no near-tie"));
     }
 
     #[test]

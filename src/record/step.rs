@@ -84,7 +84,7 @@ impl Token {
 }
 
 /// One step of a generation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Number of the step, from 0.
     pub index: usize,

@@ -5,188 +5,112 @@
 //! two choices that clash and what to pick instead; [`Method::lossless`] says whether the output is exactly that of
 //! autoregressive decoding (in distribution, where sampling).
 //!
-//! The data stands here; reading it is `parse`, the presets are `preset`, what is refused is `check`, and the words for
-//! people are `describe`. `schema` is the one list of what may be written in a file.
+//! `axes` is the one table of axes, kinds and keys with their types, defaults, ranges, steps and words; `table` derives everything
+//! else from it. `parse` reads methods, `preset` holds the embedded ones, `check` refuses combinations that cannot work.
 
+mod axes;
 mod check;
-mod describe;
 mod error;
 mod parse;
 mod preset;
-mod schema;
+mod table;
+mod values;
 
+pub use axes::{AXES, Acceptance, Drafter, Schedule, Shape, VisualContext};
 pub use error::{MethodError, Origin, Problem, suggest};
-pub use schema::{AXES, Axis, Key, Kind, Value};
+pub use table::{Axis, Key, Kind, Range, Value};
+pub use values::{AcceptedRows, Auto, EntropyOver, Length, Part, Placing};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::draft_head::Recipe;
+use super::{auto, tree};
 
-/// Who proposes tokens.
+/// A decoding method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Drafter {
-    /// Nobody: the target decodes alone.
-    None {},
-    /// A smaller checkpoint of the same family.
-    Model {},
-    /// The target itself, with a reduced visual context; weights are shared.
-    #[serde(rename = "self")]
-    Target {},
-    /// The target's first layers, then its norm and head (LayerSkip); weights are shared.
-    EarlyExit {
-        /// Share of the layers that run, above 0, below 1; at least one does.
-        depth: f64,
-    },
-    /// One layer that goes on from the target's states, with the target's embeddings and head (Sparrow).
-    Sparrow {
-        /// How it was trained: with several loaded, the one of this recipe drafts.
-        #[serde(default)]
-        recipe: Recipe,
-    },
-    /// Nobody thinks: what followed the last words where they occurred before, in the prompt or the caption.
-    Lookup {
-        /// Longest run of tokens that is looked for.
-        ngram: usize,
-    },
+#[serde(deny_unknown_fields)]
+pub struct Method {
+    /// Short name: lower case, digits, hyphens.
+    pub name: String,
+    /// One line for people.
+    #[serde(default)]
+    pub about: String,
+    /// Where it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<String>,
+    /// What proposes tokens.
+    pub drafter: Drafter,
+    /// What the drafter sees.
+    pub context: VisualContext,
+    /// In what form tokens are proposed.
+    pub shape: Shape,
+    /// Which drafts pass.
+    pub acceptance: Acceptance,
+    /// When drafting and verifying happen.
+    pub schedule: Schedule,
 }
 
-/// Which positions the kept visual tokens have for the drafter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placing {
-    /// Those that they have in the whole video.
-    #[default]
-    Original,
-    /// Numbered anew without gaps, like text (SpecVLM's code).
-    Compact,
-}
+impl Method {
+    /// The five choices in one line, for example
+    /// `small model drafts · sees 10 % evenly spaced · chain of 5 · exact matches pass · sequential`.
+    pub fn describe(&self) -> String {
+        let words = [
+            self.drafter.describe(),
+            self.context.describe(),
+            self.shape.describe(),
+            self.acceptance.describe(),
+            self.schedule.describe(),
+        ];
+        words.join(" · ")
+    }
 
-impl Placing {
-    fn is_original(&self) -> bool {
-        *self == Placing::Original
+    /// The kind of each axis, in the order of [`AXES`].
+    pub fn kinds(&self) -> [&'static str; 5] {
+        [
+            self.drafter.kind(),
+            self.context.kind(),
+            self.shape.kind(),
+            self.acceptance.kind(),
+            self.schedule.kind(),
+        ]
+    }
+
+    /// All keys of the five choices that are numbers, with their values: those that are rarely adjusted last, otherwise acceptance
+    /// first, then shape, context, drafter and schedule.
+    pub fn numbers(&self) -> Vec<(&'static Axis, &'static Key, f64)> {
+        let [drafter, context, shape, acceptance, schedule] = &AXES;
+        let all = [
+            (acceptance, self.acceptance.numbers()),
+            (shape, self.shape.numbers()),
+            (context, self.context.numbers()),
+            (drafter, self.drafter.numbers()),
+            (schedule, self.schedule.numbers()),
+        ];
+        let with_axis = |(axis, numbers): (&'static Axis, Vec<(&'static Key, f64)>)| {
+            numbers.into_iter().map(move |(key, value)| (axis, key, value))
+        };
+        let mut numbers: Vec<_> = all.into_iter().flat_map(with_axis).collect();
+        numbers.sort_by_key(|(_, key, _)| key.minor);
+        numbers
+    }
+
+    /// Drafts of a full step; none without a drafter, and where the number changes from step to step.
+    pub fn draft_length(&self) -> Option<usize> {
+        if self.drafter == (Drafter::None {}) {
+            return None;
+        }
+        match (&self.shape, &self.schedule) {
+            (_, Schedule::Parallel { window: Length::Fixed(n) }) => Some(*n),
+            (_, Schedule::Parallel { .. }) => None,
+            (shape, Schedule::Sequential {}) => shape.drafts(),
+        }
     }
 }
 
-/// A part of the flattened order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// The first tokens.
-    Front,
-    /// Those around the middle.
-    Middle,
-    /// The last.
-    End,
-}
-
-/// Whose keys and values stand in the drafter's cache for accepted tokens, where drafter and target are one model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AcceptedRows {
-    /// Those of the verify pass, which saw everything.
-    #[default]
-    Dense,
-    /// Those that the drafter wrote itself.
-    Sparse,
-}
-
-/// Which visual tokens the drafter sees. Budget of kept tokens: floor(n · keep + 1e-9).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum VisualContext {
-    /// All of them.
-    Full {},
-    /// None: text-only drafting.
-    None {
-        /// Positions of the text after the video.
-        #[serde(default, skip_serializing_if = "Placing::is_original")]
-        positions: Placing,
-    },
-    /// A seeded random subset.
-    Random {
-        /// Share kept, 0 to 1.
-        keep: f64,
-        /// Seed of the choice.
-        #[serde(default)]
-        seed: u64,
-        /// Positions of the kept tokens.
-        #[serde(default, skip_serializing_if = "Placing::is_original")]
-        positions: Placing,
-    },
-    /// Evenly spaced in the flattened order.
-    Uniform {
-        /// Share kept, 0 to 1.
-        keep: f64,
-        /// Positions of the kept tokens.
-        #[serde(default, skip_serializing_if = "Placing::is_original")]
-        positions: Placing,
-    },
-    /// Whole frames at even intervals.
-    Frames {
-        /// Share of frames kept, 0 to 1; at least one frame where any token is kept.
-        keep: f64,
-        /// Positions of the kept tokens.
-        #[serde(default, skip_serializing_if = "Placing::is_original")]
-        positions: Placing,
-    },
-    /// One run of neighbours in the flattened order.
-    Window {
-        /// Which run.
-        part: Part,
-        /// Share kept, 0 to 1.
-        keep: f64,
-        /// Positions of the kept tokens.
-        #[serde(default, skip_serializing_if = "Placing::is_original")]
-        positions: Placing,
-    },
-    /// The first and the last tokens (StreamingLLM's sinks and window).
-    Streaming {
-        /// Tokens kept at the start.
-        first: usize,
-        /// Tokens kept at the end.
-        last: usize,
-        /// Positions of the kept tokens.
-        #[serde(default, skip_serializing_if = "Placing::is_original")]
-        positions: Placing,
-    },
-    /// Those that the target's text looks at, and an even spread of the rest (SpecVLM's two stages).
-    Attention {
-        /// Share kept, 0 to 1.
-        keep: f64,
-        /// Stage one keeps the fewest tokens that hold this share of all attention, as far as the budget goes.
-        mass: f64,
-        /// Positions of the kept tokens.
-        #[serde(default, skip_serializing_if = "Placing::is_original")]
-        positions: Placing,
-    },
-    /// Those whose likeness to the text grows most through the target's layers (ParallelVLM's UV-Prune).
-    Variation {
-        /// Share kept, 0 to 1.
-        keep: f64,
-        /// Share of the target's layers after which likeness is taken, above 0, up to 1.
-        #[serde(default = "half")]
-        depth: f64,
-        /// Positions of the kept tokens.
-        #[serde(default, skip_serializing_if = "Placing::is_original")]
-        positions: Placing,
-    },
-    /// In each layer and key head the visual tokens that the text looks at most (STD); the drafter is the target itself.
-    TopKKv {
-        /// Share kept in each head, 0 to 1.
-        keep: f64,
-        /// Whose rows accepted tokens leave.
-        #[serde(default)]
-        rows: AcceptedRows,
-    },
-}
-
-fn one() -> f32 {
-    1.0
-}
-
-fn half() -> f64 {
-    0.5
+impl Drafter {
+    /// True if it is a decoder, which has to prefill the prompt.
+    pub fn reads(&self) -> bool {
+        !matches!(self, Drafter::None {} | Drafter::Lookup { .. })
+    }
 }
 
 impl VisualContext {
@@ -206,158 +130,29 @@ impl VisualContext {
     }
 }
 
-/// How many tokens a chain has at most, or a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Length {
-    /// This many.
-    Fixed(usize),
-    /// As many as pay off, by measured times and acceptance.
-    Auto(Auto),
-}
-
-/// The word `auto`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Auto {
-    /// As written.
-    Auto,
-}
-
-impl Length {
-    /// Chosen while it runs.
-    pub const AUTO: Length = Length::Auto(Auto::Auto);
-}
-
-impl std::fmt::Display for Length {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Shape {
+    /// Drafts of a full step; none where the number changes from step to step.
+    pub fn drafts(&self) -> Option<usize> {
         match self {
-            Length::Fixed(n) => write!(f, "{n}"),
-            Length::Auto(_) => f.write_str("automatic length"),
+            Shape::Chain { length: Length::Fixed(length) } => Some(*length),
+            Shape::Chain { length: Length::Auto(_) } => None,
+            Shape::StaticTree { nodes } if nodes.is_empty() => Some(tree::SPECVLM.len()),
+            Shape::StaticTree { nodes } => Some(nodes.len()),
+            Shape::TwoBranch { length } => Some(2 * length),
+            Shape::DynamicTree { total, .. } => Some(total.saturating_sub(1)),
         }
     }
-}
 
-/// What is proposed in one step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Shape {
-    /// A chain of at most `length` tokens.
-    Chain {
-        /// K, at least 1, or `auto`.
-        length: Length,
-    },
-    /// A tree of fixed form: nodes named by the rank of each choice on the way to them.
-    StaticTree {
-        /// Such as "0", "1", "00", "01"; without, SpecVLM's 25 nodes.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        nodes: Vec<String>,
-    },
-    /// Two chains that begin with the drafter's two best tokens (LVSpec, appendix E).
-    TwoBranch {
-        /// Tokens of each, at least 1.
-        length: usize,
-    },
-    /// The drafter's most likely continuations (EAGLE-2).
-    DynamicTree {
-        /// Nodes that are kept, the root counted.
-        total: usize,
-        /// Levels that are drafted.
-        depth: usize,
-        /// Nodes that are expanded on each level, and choices of each.
-        width: usize,
-    },
-}
-
-/// Which probabilities the entropy is taken over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EntropyOver {
-    /// The three largest probabilities, not renormalised (FLy's code).
-    #[default]
-    Top3,
-    /// The whole distribution.
-    Full,
-}
-
-/// Which proposals pass.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Acceptance {
-    /// Only what the target itself would write.
-    Exact {},
-    /// min(1, p/q): keeps the target's distribution at any temperature; the same as exact when greedy.
-    Sampled {},
-    /// A match, or the target's entropy is at least `threshold` nats.
-    Entropy {
-        /// In nats.
-        threshold: f32,
-        /// Over which probabilities.
-        #[serde(default)]
-        entropy: EntropyOver,
-    },
-    /// FLy: a mismatch with entropy at least `threshold`, followed by `length` - 1 exact matches.
-    Window {
-        /// W, counting the mismatch itself; at least 1.
-        length: usize,
-        /// In nats.
-        threshold: f32,
-        /// Over which probabilities.
-        #[serde(default)]
-        entropy: EntropyOver,
-    },
-    /// LVSpec: strict on visual tokens, loose on the rest.
-    Visual {
-        /// Share of the drafted tokens that is loosened, 0 to 1.
-        lambda: f64,
-        /// N of the relevance: mean of the N largest cosine similarities.
-        top_n: usize,
-        /// Also pass where the target's token occurs elsewhere among the drafts.
-        #[serde(default)]
-        shift_tolerant: bool,
-        /// Words that are never loosened (compared with the token's trimmed lower-case text).
-        #[serde(default)]
-        always_strict: Vec<String>,
-    },
-    /// A mismatch passes where p(draft) >= rho · max p.
-    Lenient {
-        /// 0 to 1.
-        rho: f32,
-    },
-    /// A mismatch passes where the Kullback-Leibler divergence of the drafter's distribution from the target's is below
-    /// `threshold` nats.
-    Divergence {
-        /// In nats.
-        threshold: f32,
-    },
-    /// A mismatch passes where what it may cost is below `limit` nats: how far the drafter's distribution is from the target's
-    /// (Kullback-Leibler), plus `ratio` times how much less likely the draft is to the target than its best token (ours).
-    Cost {
-        /// In nats.
-        limit: f32,
-        /// Weight of the second part, 0 or more.
-        #[serde(default = "one")]
-        ratio: f32,
-    },
-    /// Strict where the target stares at one visual token, loose on the rest: relevance is the largest attention weight on one
-    /// visual token in the row that predicts the draft, mean over layers and heads.
-    Glance {
-        /// Share of the drafted tokens that is loosened, 0 to 1.
-        lambda: f64,
-    },
-    /// A mismatch passes where every one of these rules passes it.
-    AllOf {
-        /// The rules, two or more.
-        rules: Vec<Acceptance>,
-    },
-    /// A mismatch passes with this probability.
-    Random {
-        /// 0 to 1.
-        probability: f64,
-        /// Seed of the choice.
-        #[serde(default)]
-        seed: u64,
-    },
+    /// Most drafts that one branch can have.
+    pub fn longest(&self) -> usize {
+        match self {
+            Shape::Chain { length: Length::Fixed(length) } | Shape::TwoBranch { length } => *length,
+            Shape::Chain { length: Length::Auto(_) } => auto::LONGEST,
+            Shape::StaticTree { nodes } if nodes.is_empty() => 5,
+            Shape::StaticTree { nodes } => nodes.iter().map(String::len).max().unwrap_or(0),
+            Shape::DynamicTree { depth, .. } => *depth,
+        }
+    }
 }
 
 impl Acceptance {
@@ -375,39 +170,11 @@ impl Acceptance {
     }
 }
 
-/// When drafting and verifying happen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Schedule {
-    /// One after the other.
-    Sequential {},
-    /// Side by side: while the target verifies one window, the drafter writes the next (ParallelVLM on PEARL).
-    Parallel {
-        /// Tokens of a window, or `auto`: as many as the drafter writes while the target makes one pass.
-        window: Length,
-    },
+/// 0.1 as `10 %`, 0.125 as `12.5 %`.
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// A decoding method.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Method {
-    /// Short name: lower case, digits, hyphens.
-    pub name: String,
-    /// One line for people.
-    #[serde(default)]
-    pub about: String,
-    /// Where it comes from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paper: Option<String>,
-    /// Who proposes.
-    pub drafter: Drafter,
-    /// What the drafter sees.
-    pub context: VisualContext,
-    /// What is proposed.
-    pub shape: Shape,
-    /// What passes.
-    pub acceptance: Acceptance,
-    /// When.
-    pub schedule: Schedule,
-}
+#[cfg(test)]
+#[path = "method/table_tests.rs"]
+mod table_tests;

@@ -71,8 +71,8 @@ impl<'a> GenerationInputs<'a> {
 
     /// What a verify pass has to tap for this rule.
     pub(super) fn taps(&self, needs: Needs) -> Taps {
-        let watch = needs.gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
-        Taps { watch, ..Taps::default() }
+        let probe = needs.gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
+        Taps { probe, ..Taps::default() }
     }
 }
 

@@ -126,7 +126,7 @@ impl<'a> Session<'a> {
             let logits = logits.chunks_exact(width).map(|row| &row[..vocab]).collect();
             let mut verified = Verified::new(&self.rules, logits, &depths, position);
             verified.relevance = relevance;
-            verified.gaze = pass.gaze.map(|gaze| gaze.peaks);
+            verified.gaze = pass.attention.map(|stats| stats.peaks);
             verified.looks = &looks;
             verified.judge(&self.rules, &proposal, position)
         })?;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    model::{checkpoint::CheckpointError, family::ModelError, plain},
+    model::{checkpoint::CheckpointError, family::ModelError, tensor_error_text},
     record::{Failure, FailureClass},
 };
 
@@ -17,7 +17,7 @@ pub enum TrainError {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// A tensor operation.
-    #[error("a tensor operation failed: {}", plain(.0))]
+    #[error("a tensor operation failed: {}", tensor_error_text(.0))]
     Tensor(#[from] candle_core::Error),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]

@@ -1,4 +1,4 @@
-//! The drafting layer as it is trained: the same arithmetic as `model::sparrow`, through candle's autograd.
+//! The drafting layer as it is trained: the same arithmetic as `model::draft_head`, through candle's autograd.
 //!
 //! With a single layer nobody reads what comes out at visual rows, so only their keys and values are computed.
 
@@ -81,8 +81,9 @@ impl TrainedLayer {
             true => table.clone(),
             false => target.f32("lm_head.weight", &[config.vocab, d])?,
         };
-        let tensor =
-            |e: candle_core::Error| CheckpointError::tensor("model.layers.0", &crate::model::plain(&e));
+        let tensor = |e: candle_core::Error| {
+            CheckpointError::tensor("model.layers.0", &crate::model::tensor_error_text(&e))
+        };
         let frozen = |values| Tensor::from_vec(values, (config.vocab, d), &Device::Cpu).map_err(tensor);
         let vars = values.into_iter().map(|(name, (values, shape))| {
             let made = Tensor::from_vec(values, shape, &Device::Cpu).and_then(|t| Var::from_tensor(&t));

@@ -1,4 +1,4 @@
-//! Training of drafters on this machine: a layer that goes on from its target's states ([`crate::model::sparrow`]).
+//! Training of drafters on this machine: a layer that goes on from its target's states ([`crate::model::draft_head`]).
 //!
 //! The target captions clips itself; its tokens and states are all that is learned from, so no data set is needed. First a text
 //! stage on the text rows alone, then a visual stage with visual rows before them (IVSB), each step with passes on own outputs

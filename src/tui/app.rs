@@ -14,8 +14,7 @@ use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    ColorDepth, Cut, Effect, EnginePort, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig,
-    StudioError, files,
+    ColorDepth, Cut, Effect, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig, StudioError, files,
     frame_loader::FrameLoader,
     frames::Frames,
     images,
@@ -28,7 +27,10 @@ use super::{
     terminal::Screen,
     worker::Workers,
 };
-use crate::record::{Event, EventKind};
+use crate::{
+    client::{Client, Remote},
+    record::{Event, EventKind},
+};
 
 /// Time between two pictures of the spinner.
 const TICK: Duration = Duration::from_millis(120);
@@ -47,11 +49,7 @@ const AT_ONCE: Duration = Duration::from_micros(200);
 ///
 /// # Errors
 /// There is no terminal, it refuses, or the key map or theme is wrong: see [`StudioError`].
-pub fn run(
-    mut config: StudioConfig,
-    engine: Box<dyn EnginePort>,
-    events: mpsc::Receiver<Event>,
-) -> anyhow::Result<()> {
+pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() {
         return Err(StudioError::NoTerminal.into());
     }
@@ -70,6 +68,7 @@ pub fn run(
     config.image_protocol = config.images(&answers, inside);
     // Mistakes in the user's files are told on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
+    let (engine, events) = client.split();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let through = Arc::new(Notify::new());
     let tell = Arc::clone(&through);
@@ -116,7 +115,7 @@ struct Driver {
     screen: Screen,
     /// Told when the terminal has read a frame.
     through: Arc<Notify>,
-    engine: Box<dyn EnginePort>,
+    engine: Remote,
     frames: Frames,
     painter: Painter,
     /// Pictures that are ready.

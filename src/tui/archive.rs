@@ -10,7 +10,7 @@ use std::{
 
 use super::{model::methods::label, text};
 use crate::{
-    record::{EventKind, Failure, Session, Span, Stats, StopReason, Turn, session::Line},
+    record::{EventKind, Failure, Session, Span, Stats, StopReason, Turn, session::RecordedEvent},
     speculate::Method,
 };
 
@@ -103,7 +103,7 @@ fn look(path: &Path) -> io::Result<Option<SessionEntry>> {
     let age = about.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     let mut first = Vec::new();
     BufReader::new(&file).take(MAX_FIRST).read_until(b'\n', &mut first)?;
-    let Ok(Line { event, .. }) = serde_json::from_slice(&first) else { return Ok(None) };
+    let Ok(RecordedEvent { event, .. }) = serde_json::from_slice(&first) else { return Ok(None) };
     let EventKind::Started { method, lossless, target, video, prompt, before, span, segment, .. } =
         event.kind
     else {
@@ -165,7 +165,7 @@ fn pieces(mut file: &File, count: usize) -> io::Result<(Ended, String, Box<Stats
         let head = String::from_utf8_lossy(&line[..line.len().min(MAX_HEAD)]);
         let worth =
             ["started", "done", "failed"].iter().any(|e| head.contains(&format!("\"event\":\"{e}\"")));
-        if worth && let Ok(Line { event, .. }) = serde_json::from_slice(&line) {
+        if worth && let Ok(RecordedEvent { event, .. }) = serde_json::from_slice(&line) {
             match event.kind {
                 EventKind::Started { span, .. } => {
                     (begun, ended) = (begun + 1, Ended::Open);
@@ -190,7 +190,7 @@ fn pieces(mut file: &File, count: usize) -> io::Result<(Ended, String, Box<Stats
 }
 
 /// The last line, where it is whole. Read from the end, a longer piece each time.
-fn last_line(file: &mut File, bytes: u64) -> io::Result<Option<Line>> {
+fn last_line(file: &mut File, bytes: u64) -> io::Result<Option<RecordedEvent>> {
     let mut size = 1 << 14;
     loop {
         let from = bytes.saturating_sub(size);

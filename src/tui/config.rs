@@ -8,7 +8,7 @@ use std::{
 
 use super::{ColorDepth, FrameRequest, ImageProtocol, question::Answers};
 use crate::{
-    engine::{RunRequest, TextSampling},
+    engine::TextSampling,
     record::Span,
     speculate::Method,
     video::{Frame, Rule, Sampling},
@@ -77,14 +77,6 @@ pub const DEFAULT_KEEP: usize = 1000;
 /// wrong with the clip comes back in words.
 pub type FrameReader =
     Arc<dyn Fn(&FrameRequest, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;
-
-/// How the studio reaches the engine. Neither call blocks; everything comes back as events.
-pub trait EnginePort {
-    /// Begin a run; its number is in the request.
-    fn run(&self, request: RunRequest);
-    /// End this run soon; the engine still answers with its `done` or `failed` event.
-    fn cancel(&self, run: u64);
-}
 
 /// What the studio is started with.
 #[derive(Clone)]

@@ -5,7 +5,7 @@
 //! the channels, and draws when something changed: at once for keys and resizes, at most 30 times a second while a caption
 //! streams, never when nothing happens.
 //!
-//! The driver refuses to know methods, models or videos: it reaches the engine through [`EnginePort`] only, so tests play
+//! The driver refuses to know methods, models or videos: it reaches the engine through [`crate::client::Client`] only, so tests play
 //! the engine's part with a script.
 
 mod action;
@@ -53,8 +53,7 @@ pub use app::run;
 pub use archive::{Ended, SessionEntry};
 pub use complete::Completion;
 pub use config::{
-    Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EnginePort, FrameReader, Probe, PromptPreset,
-    StudioConfig,
+    Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, FrameReader, Probe, PromptPreset, StudioConfig,
 };
 pub use effect::{Effect, Msg};
 pub use error::StudioError;

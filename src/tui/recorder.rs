@@ -15,7 +15,7 @@ use std::{
 use tokio::sync::mpsc::Sender;
 
 use super::Msg;
-use crate::record::{Event, EventKind, StopReason, session::Line};
+use crate::record::{Event, EventKind, StopReason, session::RecordedEvent};
 
 /// Events that may wait for the disk.
 const WAITING: usize = 4096;
@@ -132,7 +132,7 @@ impl Recording {
         }
         let ends = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_));
         let ms = at.saturating_duration_since(self.begun).as_secs_f64() * 1e3;
-        let line = Line { at_ms: Some((ms * 100.0).round() / 100.0), event };
+        let line = RecordedEvent { at_ms: Some((ms * 100.0).round() / 100.0), event };
         let mut bytes = serde_json::to_vec(&line)?;
         bytes.push(b'\n');
         self.file.write_all(&bytes)?;

@@ -1,4 +1,4 @@
-//! Decoding the frames that sampling asks for, one at a time.
+//! Decodes the sampled frames, one at a time.
 
 use std::{ops::ControlFlow, path::Path};
 
@@ -8,62 +8,62 @@ use super::{
 };
 use crate::record::{Span, clock};
 
-/// A file that holds less than it promises.
+/// A file with fewer frames than its header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncated {
-    /// Frames that the header promised, or that the plan wanted.
+    /// Frames in the header, or in the plan.
     pub promised: usize,
-    /// Frames that there were.
+    /// Frames that could be read.
     pub found: usize,
 }
 
 impl std::fmt::Display for Truncated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the file promises {} frames, but only {} could be read", self.promised, self.found)
+        write!(f, "the header promises {} frames, only {} could be read", self.promised, self.found)
     }
 }
 
-/// How a decode ended.
+/// Result of a decode.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// What was to be decoded.
+    /// The frames to decode.
     pub plan: Plan,
-    /// Frames handed over; fewer than planned where the file is damaged or somebody cancelled.
+    /// Frames passed to the callback; fewer than planned if the file is damaged or the decode was cancelled.
     pub delivered: usize,
-    /// True if a callback broke off.
+    /// True if a callback cancelled.
     pub cancelled: bool,
-    /// The header promises more frames than the file has (the plan then covers what is there).
+    /// Set if the header promises more frames than the file has; the plan then covers those that exist.
     pub truncated: Option<Truncated>,
-    /// Planned frames that could not be decoded. Each was left out, or the next good frame stood in under its own index.
+    /// Planned frames that could not be decoded. Each is skipped, or replaced by the next good frame under that frame's index.
     pub missing: Option<Truncated>,
-    /// Frames that were decoded with errors or not at all, also such as were not planned: others refer to them.
+    /// Frames with decoding errors, including reference frames that were not planned.
     pub damaged: usize,
-    /// Length in seconds that the header promises, and that of what there is, where `truncated`.
+    /// Length in seconds in the header, and of the readable part, if `truncated`.
     pub lengths_s: Option<[f64; 2]>,
 }
 
 impl Decoded {
-    /// What people should know about what was read, in sentences; empty for a sound file.
+    /// Notes for the user on what could not be read; empty for an intact file.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(short) = self.truncated {
             let lengths = self.lengths_s.map(|[promised, found]| {
                 format!(" ({} of {})", clock_or_seconds(found), clock_or_seconds(promised))
             });
-            notes.push(format!("the video is cut short: {short}{}", lengths.unwrap_or_default()));
+            notes.push(format!("the video is truncated: {short}{}", lengths.unwrap_or_default()));
         }
         match self.damaged {
             0 => {}
             1 => notes.push(
-                "the video is damaged: one frame had errors, and what it shows is in part a guess".into(),
+                "the video is damaged: one frame has decoding errors and is partly reconstructed".into(),
             ),
             n => notes.push(format!(
-                "the video is damaged: {n} frames had errors, and what they show is in part a guess"
+                "the video is damaged: {n} frames have decoding errors and are partly reconstructed"
             )),
         }
         if let Some(missing) = self.missing {
             notes.push(format!(
-                "{} of the {} frames that were to be looked at could not be decoded",
+                "{} of the {} sampled frames could not be decoded",
                 missing.promised - missing.found,
                 missing.promised
             ));
@@ -72,21 +72,21 @@ impl Decoded {
     }
 }
 
-/// A length for people: `7.9 s`, `12:07`.
+/// A length as text: `7.9 s`, `12:07`.
 fn clock_or_seconds(seconds: f64) -> String {
     if seconds < 60.0 { format!("{seconds:.1} s") } else { clock(seconds) }
 }
 
-/// Decode the frames of a video that `sampling` (under the family's `rule`) asks for.
+/// Decode the frames of a video that `sampling` selects under the family's `rule`.
 ///
 /// `on_start` is called once, with the size of the frames to come and the plan, before anything is decoded. `on_frame` is
-/// called with each frame in order; it should make the frame small at once. Either may break off, which is no error. At any
-/// time at most one converted frame is alive here.
+/// called with each frame in order; it should resize the frame at once. Either may cancel with `Break`, which is not an error.
+/// At most one converted frame is alive at a time.
 ///
-/// Frame n is the n-th in presentation order; under a variable rate the time stamps are the real ones, which are not n / fps.
+/// Frame n is the n-th in presentation order; with a variable frame rate the time stamps are the real ones, not n / fps.
 ///
 /// # Errors
-/// Those of [`probe`](fn@super::probe), a sampling that makes no sense, a file of which not one frame could be decoded.
+/// Those of [`probe`](fn@super::probe), an invalid sampling, a file of which no frame could be decoded.
 pub fn decode(
     path: &Path,
     rule: &Rule,
@@ -97,11 +97,10 @@ pub fn decode(
     run(path, None, rule, sampling, None, on_start, on_frame)
 }
 
-/// [`decode`] of a part of the video: it is sampled as a clip of its own, and only it is decoded (from the keyframe before it
-/// on). Indices and time stamps are those of the whole video.
+/// [`decode`] of a part of the video: it is sampled like a separate clip, and decoding starts at the keyframe before it. Indices and time stamps are those of the whole video.
 ///
 /// # Errors
-/// Those of [`decode`], a part that lies outside the video or holds fewer than two frames.
+/// Those of [`decode`], a part that is outside of the video or has fewer than two frames.
 pub fn decode_part(
     path: &Path,
     span: Option<Span>,
@@ -114,7 +113,7 @@ pub fn decode_part(
 }
 
 /// Decode `count` frames (or all, where there are fewer), evenly spread from the first to the last, each scaled down to fit
-/// `max` pixels (width, height) and never enlarged. `on_frame` gets them in order and may break off.
+/// `max` pixels (width, height) and never enlarged. `on_frame` gets them in order and may cancel with `Break`.
 ///
 /// # Errors
 /// As [`decode`].
@@ -142,7 +141,7 @@ fn run(
     let mut probe = probe::of(&source)?;
     let timeline = Timeline::of(&mut source)?;
     if timeline.total == 0 {
-        return Err(nothing(path, "it holds no picture data"));
+        return Err(nothing(path, "the video stream is empty"));
     }
     probe.frame_count = probe::FrameCount::Exact(timeline.total);
     probe.fps = timeline.fps;
@@ -184,7 +183,7 @@ fn run(
         exact += usize::from(indices.binary_search(&index).is_ok());
         Ok(on_frame(frame))
     })?;
-    let complaint = walk.complaint.take();
+    let last_error = walk.last_error.take();
     decoded.damaged = walk.damaged();
     decoded.delivered = delivered;
     decoded.cancelled = flow.is_break();
@@ -192,7 +191,7 @@ fn run(
         return Ok(decoded);
     }
     if delivered == 0 {
-        return Err(nothing(path, &complaint.map_or("no reason given".to_owned(), |e| e.to_string())));
+        return Err(nothing(path, &last_error.map_or("no frames".to_owned(), |e| e.to_string())));
     }
     let wanted = decoded.plan.indices.len();
     decoded.missing = (exact < wanted).then_some(Truncated { promised: wanted, found: exact });
@@ -202,13 +201,13 @@ fn run(
     Ok(decoded)
 }
 
-/// The note for a header that promises more than what is there. AVI headers count chunks that only repeat a frame; their
-/// stated rate is not the real one, and their count is as little believed.
+/// Detects a header that promises more frames than the file has. AVI headers count chunks that only repeat a frame; a
+/// header whose rate differs from the real one is not trusted for its count either.
 pub(super) fn truncation(source: &Source, timeline: &Timeline) -> Option<Truncated> {
     let (promised, found) = (source.promised_frames()?, timeline.total);
     let short = promised > found + timeline.silent + 2;
-    let believed = source.promise_is_consistent() && source.fps() == Some(timeline.fps);
-    (believed && short).then_some(Truncated { promised, found })
+    let trusted = source.promise_is_consistent() && source.fps() == Some(timeline.fps);
+    (trusted && short).then_some(Truncated { promised, found })
 }
 
 fn nothing(path: &Path, detail: &str) -> Error {

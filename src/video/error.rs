@@ -1,4 +1,4 @@
-//! What can be wrong with a video, in words.
+//! Errors of reading a video.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use crate::record::{Failure, FailureClass, Span, clock};
 /// Why a video cannot be used. Every message names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("{}: no such file", .0.display())]
     NotFound(PathBuf),
     /// A directory, a pipe or a device.
-    #[error("{}: not a file but a {what}", .path.display())]
+    #[error("{}: is a {what}, not a file", .path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -22,50 +22,50 @@ pub enum Error {
     /// A file of zero bytes.
     #[error("{}: the file is empty", .0.display())]
     Empty(PathBuf),
-    /// The system refuses to read it.
-    #[error("{}: cannot be read: {source}", .path.display())]
+    /// The operating system refuses to read it.
+    #[error("cannot read {}: {source}", .path.display())]
     Unreadable {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// The content is no video container.
+    /// The content is not a video container.
     #[error("{}: not a video file ({detail})", .path.display())]
     NotVideo {
         /// The path.
         path: PathBuf,
-        /// What it seems to be, or what the reader said.
+        /// The kind of content, or the demuxer's error.
         detail: String,
     },
-    /// It begins like a video, but the part that says where everything is does not follow.
-    #[error("{}: the video file is damaged or cut short ({detail})", .path.display())]
+    /// It begins like an mp4 file, but has no readable index.
+    #[error("{}: the file is damaged or truncated ({detail})", .path.display())]
     Damaged {
         /// The path.
         path: PathBuf,
-        /// What the reader said.
+        /// The demuxer's error.
         detail: String,
     },
-    /// A container without pictures that move.
-    #[error("{}: there is no video in this file, only {found}", .path.display())]
+    /// A container without a video stream.
+    #[error("{}: no video stream, only {found}", .path.display())]
     NoVideoStream {
         /// The path.
         path: PathBuf,
-        /// What the container holds instead.
+        /// The streams that the container has.
         found: String,
     },
-    /// A codec that this FFmpeg cannot decode.
-    #[error("{}: this FFmpeg cannot decode {codec} video ({detail})", .path.display())]
+    /// A codec that this FFmpeg build cannot decode.
+    #[error("{}: {} ({detail})", .path.display(), no_decoder(codec))]
     NoDecoder {
         /// The path.
         path: PathBuf,
-        /// FFmpeg's name of the codec.
+        /// FFmpeg's name of the codec; `none` where FFmpeg does not know it.
         codec: String,
-        /// What the decoder said.
+        /// The decoder's error.
         detail: String,
     },
-    /// A frame size that nobody can mean.
-    #[error("{}: a frame size of {width} x {height} pixels cannot be used", .path.display())]
+    /// A frame size of zero, or beyond the limits of the reader.
+    #[error("{}: unsupported frame size: {width} x {height} pixels", .path.display())]
     Dimensions {
         /// The path.
         path: PathBuf,
@@ -74,28 +74,28 @@ pub enum Error {
         /// Rows.
         height: u32,
     },
-    /// No single frame came out.
-    #[error("{}: not one frame could be decoded ({detail})", .path.display())]
+    /// No frame could be decoded.
+    #[error("{}: no frame could be decoded ({detail})", .path.display())]
     NothingDecoded {
         /// The path.
         path: PathBuf,
-        /// What the decoder said last.
+        /// The decoder's last error.
         detail: String,
     },
     /// A pixel format that cannot be converted.
-    #[error("{}: its {format} pixels cannot be converted ({detail})", .path.display())]
+    #[error("{}: cannot convert pixel format {format} to RGB ({detail})", .path.display())]
     Convert {
         /// The path.
         path: PathBuf,
         /// FFmpeg's name of the pixel format.
         format: String,
-        /// What the converter said.
+        /// The converter's error.
         detail: String,
     },
-    /// A part that ends before it begins.
-    #[error("a part of a video cannot begin at {} s and end at {} s", .0.start, .0.end)]
+    /// A part that ends before it starts.
+    #[error("invalid time range: {} s to {} s", .0.start, .0.end)]
     Span(Span),
-    /// A part that the video does not have.
+    /// A part outside of the video.
     #[error("{}", outside(path, *span, *length_s, *promised_s))]
     Outside {
         /// The path.
@@ -104,14 +104,14 @@ pub enum Error {
         span: Span,
         /// Length of the video in seconds.
         length_s: f64,
-        /// The length that its header promises, where less than that could be read.
+        /// The length in the header, where less than that could be read.
         promised_s: Option<f64>,
     },
-    /// A part in which nothing can move.
-    #[error("{}: from {} s to {} s {}; a part needs at least two", .path.display(), .span.start, .span.end, match .frames {
-        0 => "no frame begins".to_owned(),
-        n => format!("there is only {n} frame"),
-    })]
+    /// A part with fewer than two frames.
+    #[error("{}: {} between {} s and {} s; at least 2 are needed", .path.display(), match .frames {
+        0 => "no frames".to_owned(),
+        n => format!("only {n} frame"),
+    }, .span.start, .span.end)]
     TooShort {
         /// The path.
         path: PathBuf,
@@ -120,63 +120,64 @@ pub enum Error {
         /// Frames in it.
         frames: usize,
     },
-    /// So many pieces that nobody reads them.
-    #[error("{}: {seconds} s at a time are {pieces} pieces; at most {MAX_SEGMENTS} are captioned", .path.display())]
+    /// More segments than [`MAX_SEGMENTS`].
+    #[error("{}: {seconds} s per segment gives {pieces} segments; the maximum is {MAX_SEGMENTS}", .path.display())]
     Segments {
         /// The path.
         path: PathBuf,
-        /// The length of a piece.
+        /// Length of a segment.
         seconds: f64,
-        /// How many they are.
+        /// Number of segments.
         pieces: usize,
     },
-    /// The wanted frames make no sense.
+    /// The requested frames are invalid.
     #[error(transparent)]
     Sampling(#[from] SamplingError),
 }
 
 fn outside(path: &Path, span: Span, length_s: f64, promised_s: Option<f64>) -> String {
-    let (begins, ends) = (clock(span.start), clock(span.end));
-    let which = match span.start >= length_s {
-        true => format!("{begins} lies behind the end of the video"),
-        false => format!("{ends} lies behind the end of the video"),
-    };
+    let time = if span.start >= length_s { span.start } else { span.end };
     let length = match promised_s {
-        None => format!("it ends at {}", clock(length_s)),
-        Some(s) => format!("it is cut short: of {} only {} could be read", clock(s), clock(length_s)),
+        None => clock(length_s),
+        Some(promised) => format!("{} of {}: the file is truncated", clock(length_s), clock(promised)),
     };
-    format!("{}: {which}; {length}", path.display())
+    format!("{}: {} is past the end of the video ({length})", path.display(), clock(time))
+}
+
+fn no_decoder(codec: &str) -> String {
+    match codec {
+        "none" => "no decoder for this stream's codec".into(),
+        codec => format!("cannot decode {codec} video"),
+    }
 }
 
 impl Error {
-    /// The way out, where there is one to tell.
+    /// What the user can do about it.
     fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            Error::NotFound(_) => "check the spelling, or quote the path if it has spaces",
-            Error::NotAFile { .. } => "give the path of one video file",
+            Error::NotFound(_) => "check the path; quote it if it contains spaces",
+            Error::NotAFile { .. } => "pass the path of a video file",
             Error::Empty(_) | Error::Damaged { .. } | Error::NothingDecoded { .. } => {
-                "copy or download the file again; it may have been cut short on its way"
+                "copy or download the file again; the transfer may have been incomplete"
             }
             Error::Unreadable { source, .. } if source.raw_os_error() == Some(libc::ELOOP) => {
-                "a link there leads back to itself; name the file itself"
+                "the path contains a symbolic link loop; pass the path of the file itself"
             }
             Error::Unreadable { .. } => "check the file's permissions",
-            Error::NotVideo { .. } => "give a video file, such as mp4, mkv, webm, mov or avi",
-            Error::NoVideoStream { .. } => "give a file with a picture track",
+            Error::NotVideo { .. } => "pass a video file, such as mp4, mkv, webm, mov or avi",
+            Error::NoVideoStream { .. } => "pass a file with a video stream",
             Error::NoDecoder { .. } | Error::Convert { .. } => {
-                "convert it first, for example with: ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4"
+                "convert it first: ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4"
             }
-            Error::Dimensions { .. } => {
-                "scale it first, for example with: ffmpeg -i IN -vf scale=1920:-2 OUT.mp4"
-            }
-            Error::Span(_) => "begin it at 0 or later, and end it after it began",
+            Error::Dimensions { .. } => "scale it down first: ffmpeg -i IN -vf scale=1920:-2 OUT.mp4",
+            Error::Span(_) => "start at 0 or later, and end after the start",
             Error::Outside { .. } => {
-                "choose --start and --end within the video; without --end it goes to its end"
+                "choose --start and --end within the video; leave out --end for the rest of it"
             }
-            Error::TooShort { .. } => "choose a longer part; a second or more",
-            Error::Segments { .. } => "choose longer pieces, or a part with --start and --end",
+            Error::TooShort { .. } => "choose a longer part, at least a second",
+            Error::Segments { .. } => "use longer segments, or limit the part with --start and --end",
             Error::Sampling(SamplingError::Fps(_) | SamplingError::Frames(_)) => {
-                "leave out --fps and --frames to use the model's own rule"
+                "leave out --fps and --frames for the model's default"
             }
             Error::Sampling(_) => return None,
         })
@@ -201,10 +202,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_user_asked_is_usage_and_what_the_file_is_is_input() {
+    fn bad_options_are_usage_errors_and_bad_files_input_errors() {
         let failure = Failure::from(Error::from(SamplingError::Frames(0)));
         assert_eq!(failure.class, FailureClass::Usage);
-        assert!(failure.error.contains("0 frames"), "{}", failure.error);
+        assert!(failure.error.contains("number of frames: 0"), "{}", failure.error);
 
         let failure = Failure::from(Error::NotFound("clip.mp4".into()));
         assert_eq!((failure.class, failure.error.as_str()), (FailureClass::Input, "clip.mp4: no such file"));

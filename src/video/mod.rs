@@ -1,11 +1,12 @@
 //! Files to frames: probing, seeking, decoding and sampling through FFmpeg's libraries, in this process.
 //!
-//! This room turns the path of a file somebody else made into RGB frames, one at a time, and refuses with a sentence what it
-//! cannot read. It owns which frames are looked at ([`sampling`]) of which part ([`segments`](mod@segments)), what a file holds ([`probe`](fn@probe)), the walk through
-//! the file ([`decode`](fn@decode)) and the small picture for the library ([`thumbnail`](fn@thumbnail)). It knows nothing
-//! about models: whoever consumes a frame resizes it at once, so memory stays at a few frames however long the video is.
+//! The module turns the path of an untrusted file into RGB frames, one at a time, and returns an [`Error`] for what it cannot
+//! read. It owns frame sampling ([`sampling`]), parts of a video ([`segments`](mod@segments)), metadata
+//! ([`probe`](fn@probe)), decoding with seeks ([`decode`](fn@decode)) and the library's thumbnails
+//! ([`thumbnail`](fn@thumbnail)). It knows nothing about models: consumers resize each frame at once, so memory stays at a few
+//! frames however long the video is.
 //!
-//! A file is read through Rust's own file handle, never by URL: names such as `http:…` or `concat:…` mean nothing special.
+//! A file is read through a Rust file handle, never by URL: names such as `http:…` or `concat:…` have no special meaning.
 
 pub mod decode;
 pub mod error;
@@ -29,9 +30,9 @@ pub use thumbnail::thumbnail;
 
 use std::sync::Once;
 
-/// Prepare FFmpeg's libraries and silence what they would write to stderr.
+/// Initialise FFmpeg's libraries and silence their messages on stderr.
 ///
-/// Every entry point of this room calls it; calling it again costs nothing.
+/// Every entry point of this module calls it; calling it again costs nothing.
 pub fn init() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

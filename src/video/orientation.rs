@@ -1,10 +1,10 @@
-//! The eight ways a picture can lie, and turning it upright.
+//! The eight orientations of a picture, and rotating it upright.
 //!
-//! Phones store frames as the sensor sees them and add a display matrix: three rows (a b u), (c d v), (x y w) in fixed point, where a
-//! pixel (x, y) is shown at (a·x + c·y, b·x + d·y). Only quarter turns and mirror images are undone; a matrix in between is
-//! taken as the nearest one.
+//! Phones store frames in sensor orientation and add a display matrix: three rows (a b u), (c d v), (x y w) in fixed point, where a
+//! pixel (x, y) is shown at (a·x + c·y, b·x + d·y). Only quarter turns and mirror images are undone; any other
+//! matrix is rounded to the nearest one.
 
-/// How stored pixels are turned for display.
+/// Transformation from stored pixels to display.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orientation {
     /// Columns become rows: shown width is stored height. Applied before the flips.
@@ -16,7 +16,7 @@ pub struct Orientation {
 }
 
 impl Orientation {
-    /// From the nine 32-bit numbers of a display matrix; anything degenerate is upright.
+    /// From the nine 32-bit numbers of a display matrix; a degenerate matrix is upright.
     pub fn from_matrix(m: &[i32; 9]) -> Self {
         let (a, b, c, d) = (i64::from(m[0]), i64::from(m[1]), i64::from(m[3]), i64::from(m[4]));
         if a * d == b * c {
@@ -41,7 +41,7 @@ impl Orientation {
         if count == 9 { Self::from_matrix(&matrix) } else { Self::default() }
     }
 
-    /// Clockwise turn for display, in degrees: 0, 90, 180 or 270 (of the picture's horizontal axis, where it is mirrored too).
+    /// Clockwise rotation for display, in degrees: 0, 90, 180 or 270 (of the picture's horizontal axis, where it is mirrored too).
     pub fn degrees(self) -> u32 {
         match (self.transposed, self.flip_x, self.flip_y) {
             (false, false, _) => 0,
@@ -56,7 +56,7 @@ impl Orientation {
         if self.transposed { (height, width) } else { (width, height) }
     }
 
-    /// Turn packed RGB rows (`width × height × 3` bytes, as stored) upright.
+    /// Rotate packed RGB rows (`width × height × 3` bytes, as stored) upright.
     pub(super) fn apply(self, rgb: Vec<u8>, width: u32, height: u32) -> Vec<u8> {
         if self == Self::default() {
             return rgb;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_upright() {
+    fn degenerate_matrices_are_upright() {
         assert_eq!(matrix(0, 0, 0, 0), Orientation::default());
         assert_eq!(Orientation::from_side_data(&[1, 2, 3]), Orientation::default());
     }

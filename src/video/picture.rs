@@ -1,4 +1,4 @@
-//! Decoded frames to upright RGB.
+//! Converts decoded frames to upright RGB.
 
 use ffmpeg_next::{
     self as ffmpeg, color, ffi, frame,
@@ -13,7 +13,7 @@ use super::orientation::Orientation;
 pub struct Frame {
     /// Number of the frame in presentation order, from 0.
     pub index: usize,
-    /// When it is shown, in seconds from the first frame.
+    /// Presentation time in seconds from the first frame.
     pub timestamp_s: f64,
     /// Pixels per row.
     pub width: u32,
@@ -31,18 +31,18 @@ impl std::fmt::Debug for Frame {
 
 /// Converts frames of one stream to RGB24 of one size.
 ///
-/// Matrix and range are those that the frame states; a frame that states none is taken as BT.601, limited range, which is
-/// swscale's default. Transfer curves and primaries are left alone: high dynamic range is not mapped.
+/// Matrix and range come from the frame; the default is BT.601, limited range, as in swscale. Transfer curves and primaries
+/// are not converted: there is no tone mapping of HDR video.
 pub(super) struct Converter {
     orientation: Orientation,
     flags: Flags,
-    /// Stored size of what comes out; the first frame's own size if not given. A stream that changes size halfway is
-    /// scaled to it, so that consumers see one size.
+    /// Output size before rotation; by default that of the first frame. A stream that changes its size is scaled to it, so
+    /// that consumers see one size.
     size: Option<(u32, u32)>,
     scaler: Option<(Key, scaling::Context)>,
 }
 
-/// What a scaler was made for.
+/// Input of a scaler.
 type Key = (Pixel, u32, u32, color::Space, color::Range);
 
 impl Converter {
@@ -79,7 +79,7 @@ impl Converter {
     }
 }
 
-/// Tell the scaler the frame's own matrix and range.
+/// Set the scaler to the frame's matrix and range.
 fn set_colors(scaler: &mut scaling::Context, space: color::Space, full_range: bool) {
     let matrix = match space {
         color::Space::BT709 => ffi::SWS_CS_ITU709,
@@ -93,8 +93,8 @@ fn set_colors(scaler: &mut scaling::Context, space: color::Space, full_range: bo
     }
     let full = i32::from(full_range);
     const UNITY: i32 = 1 << 16;
-    // SAFETY: the scaler is initialised, the coefficient tables are static, and a pair of formats to which colours do not
-    // apply is refused with a code that may be ignored.
+    // SAFETY: the scaler is initialised, the coefficient tables are static; for formats without a colour matrix the call
+    // returns an error code, which can be ignored.
     unsafe {
         let from = ffi::sws_getCoefficients(matrix);
         let to = ffi::sws_getCoefficients(ffi::SWS_CS_DEFAULT);
@@ -102,7 +102,7 @@ fn set_colors(scaler: &mut scaling::Context, space: color::Space, full_range: bo
     }
 }
 
-/// The old pixel formats that say full range by their name.
+/// Deprecated pixel formats that imply full range.
 fn is_full_range(format: Pixel) -> bool {
     matches!(format, Pixel::YUVJ411P | Pixel::YUVJ420P | Pixel::YUVJ422P | Pixel::YUVJ440P | Pixel::YUVJ444P)
 }

@@ -1,20 +1,20 @@
-//! What a file holds, without decoding it.
+//! Metadata of a video file, without decoding it.
 
 use std::path::Path;
 
 use super::{Error, source::Source};
 
-/// A number of frames and how well it is known.
+/// A number of frames, exact or estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameCount {
-    /// Stated by the header (in agreement with length and rate) or counted.
+    /// From the header (consistent with length and rate) or counted.
     Exact(usize),
     /// Length times rate.
     Estimated(usize),
 }
 
 impl FrameCount {
-    /// The number, however well it is known.
+    /// The number.
     pub fn get(self) -> usize {
         match self {
             FrameCount::Exact(n) | FrameCount::Estimated(n) => n,
@@ -22,39 +22,39 @@ impl FrameCount {
     }
 }
 
-/// What a video file holds.
+/// Metadata of a video file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// Width in pixels as shown, after rotation. Pixels are taken as square, as the models' own loaders do.
+    /// Displayed width in pixels, after rotation. Pixels are assumed square, as in the models' own loaders.
     pub width: u32,
-    /// Height in pixels as shown, after rotation.
+    /// Displayed height in pixels, after rotation.
     pub height: u32,
-    /// Clockwise turn from stored to shown: 0, 90, 180 or 270.
+    /// Clockwise rotation from stored to displayed: 0, 90, 180 or 270.
     pub rotation_degrees: u32,
-    /// Length in seconds; 0 where the file does not tell.
+    /// Length in seconds; 0 if unknown.
     pub duration_s: f64,
-    /// Average frames per second; 25 where the file does not tell.
+    /// Average frames per second; 25 if unknown.
     pub fps: f64,
     /// Number of frames.
     pub frame_count: FrameCount,
     /// FFmpeg's name of the codec, such as `h264`.
     pub codec: String,
-    /// FFmpeg's name of the pixel format, such as `yuv420p`; `unknown` before the first frame tells.
+    /// FFmpeg's name of the pixel format, such as `yuv420p`; `unknown` if only the first frame reveals it.
     pub pixel_format: String,
     /// Whether there is a sound track.
     pub has_audio: bool,
 }
 
-/// Look at a video file. Costs a few milliseconds; decodes nothing but what detection needs.
+/// Read the metadata of a video file. Costs a few milliseconds; decodes only what format detection needs.
 ///
 /// # Errors
-/// A path that is no readable file, a file that is no video or has no moving pictures (cover art does not count), a codec that
-/// this FFmpeg lacks, a size that cannot be.
+/// An unreadable path, a file that is not a video or has no video stream (cover art does not count), a codec without decoder,
+/// an unsupported frame size.
 pub fn probe(path: &Path) -> Result<Probe, Error> {
     of(&Source::open(path)?)
 }
 
-/// The frame rate where a file states none.
+/// The frame rate of a file that states none.
 pub(super) const FALLBACK_FPS: f64 = 25.0;
 
 /// The probe of an opened file.

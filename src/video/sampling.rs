@@ -1,14 +1,14 @@
-//! Which frames of a video the models look at: pure arithmetic on counts and rates.
+//! Frame sampling: which frames of a video the models see. Pure arithmetic on counts and rates.
 //!
-//! The rule is that of `qwen_vl_utils` (fetch_video, smart_nframes): n = total / video_fps × fps, held between the family's
-//! least and most and the number of frames there are, floored to the family's multiple; indices = round(linspace(0, total − 1,
-//! n)) with halves rounded to even. The indices are computed in whole numbers, so no rate of rounding errors depends on
-//! the length of the video.
+//! The rule is that of `qwen_vl_utils` (fetch_video, smart_nframes): n = total / video_fps × fps, clamped to the family's
+//! minimum and maximum and to the number of frames, floored to the family's multiple; indices = round(linspace(0, total − 1,
+//! n)) with halves rounded to even. The indices are computed in integers, so rounding does not depend on the length of
+//! the video.
 
-/// Which frames of a video the models look at.
+/// Requested sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Sampling {
-    /// The model family's own rule.
+    /// The default of the model family.
     #[default]
     Auto,
     /// This many frames, evenly spaced.
@@ -17,7 +17,7 @@ pub enum Sampling {
     Fps(f64),
 }
 
-/// How a model family samples when nobody asks for something else.
+/// Default sampling of a model family.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
     /// Frames per second of video.
@@ -36,55 +36,55 @@ impl Rule {
     /// LLaVA-OneVision: 32 frames whatever the length.
     pub const LLAVA_ONEVISION: Rule = Rule { default_fps: 1.0, min_frames: 32, max_frames: 32, multiple: 1 };
 
-    /// As many frames as somebody asks for, whatever a model would take.
+    /// Any number of frames, independent of models.
     pub const ANY: Rule = Rule { default_fps: 1.0, min_frames: 1, max_frames: MAX_FRAMES, multiple: 1 };
 
-    /// True where the family looks at a fixed number of frames.
+    /// True where the family uses a fixed number of frames.
     fn is_fixed(&self) -> bool {
         self.min_frames == self.max_frames
     }
 }
 
-/// The most frames per second that may be asked for.
+/// Highest sampling rate, in frames per second.
 pub const MAX_FPS: f64 = 1000.0;
 
-/// The most frames that may be asked for; a fixed-number family under `Fps` stops at [`Rule::QWEN_VL`]'s limit.
+/// Largest number of frames; a fixed-number family under `Fps` stops at [`Rule::QWEN_VL`]'s limit.
 pub const MAX_FRAMES: usize = 10_000;
 
 /// Which frames to decode.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Indices of the wanted frames in presentation order, increasing, each below `total_frames`.
+    /// Indices of the sampled frames in presentation order, increasing, each below `total_frames`.
     pub indices: Vec<usize>,
-    /// When they are shown, in seconds from the first frame; same length.
+    /// Presentation times in seconds from the first frame; same length.
     pub timestamps_s: Vec<f64>,
     /// Sampled frames per second of video: n / total × video fps.
     pub sample_fps: f64,
-    /// Frames that the video has, or the part of it that is looked at.
+    /// Number of frames of the video, or of the sampled part of it.
     pub total_frames: usize,
 }
 
-/// Why no plan can be made.
+/// Error of [`plan`].
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum SamplingError {
-    /// `--fps` is not a sensible rate.
-    #[error("{0} frames per second cannot be sampled; give a number above 0 and at most {MAX_FPS}")]
+    /// `--fps` is out of range.
+    #[error("invalid frames per second: {0}; expected a number above 0, up to {MAX_FPS}")]
     Fps(f64),
-    /// `--frames` is not a sensible count.
-    #[error("{0} frames cannot be sampled; give a number from 1 to {MAX_FRAMES}")]
+    /// `--frames` is out of range.
+    #[error("invalid number of frames: {0}; expected 1 to {MAX_FRAMES}")]
     Frames(usize),
     /// The video has no frames.
     #[error("the video has no frames")]
     NoFrames,
-    /// The video's own rate is not a sensible number.
-    #[error("the video states a rate of {0} frames per second, which cannot be")]
+    /// The video's own rate is not finite and positive.
+    #[error("invalid frame rate in the video's header: {0}")]
     VideoFps(f64),
     /// A family's rule contradicts itself.
-    #[error("a sampling rule of {0:?} contradicts itself")]
+    #[error("internal error: contradictory sampling rule {0:?}")]
     Rule(Rule),
 }
 
-/// Check what somebody asked for before any file is opened.
+/// Validate a requested sampling before any file is opened.
 ///
 /// # Errors
 /// A rate that is not finite, not above 0 or above [`MAX_FPS`]; a count of 0 or above [`MAX_FRAMES`].
@@ -98,11 +98,11 @@ pub fn check(sampling: Sampling) -> Result<(), SamplingError> {
     }
 }
 
-/// Plan which of `total_frames` frames shown at `video_fps` to look at.
+/// Choose the frames to sample of `total_frames` frames at `video_fps`.
 ///
-/// The time stamps are those of a constant rate (index / video fps); decoding puts the real ones in their place. A family with
-/// a fixed number of frames keeps it only under [`Sampling::Auto`]. [`Sampling::Frames`] is floored to the multiple (but is at
-/// least one multiple) and limited by what is there; a video shorter than one multiple gives all its frames.
+/// The time stamps are those of a constant rate (index / video fps); decoding replaces them by the real ones. A family
+/// with a fixed number of frames uses it only under [`Sampling::Auto`]. [`Sampling::Frames`] is floored to the multiple (but is
+/// at least one multiple) and limited to the frames of the video; a video shorter than one multiple gives all its frames.
 ///
 /// # Errors
 /// Those of [`check`], no frames, a video rate that is not finite and positive, a rule that contradicts itself.
@@ -151,11 +151,11 @@ pub fn plan(
 fn by_rate(total: usize, video_fps: f64, fps: f64, (min, max): (usize, usize), multiple: usize) -> usize {
     let exact = total as f64 / video_fps * fps;
     let min = min.next_multiple_of(multiple);
-    // The upper bound wins over the lower one, as in the original.
+    // The upper bound takes precedence, as in the reference.
     exact.max(min as f64).min(max.min(total) as f64) as usize
 }
 
-/// `n` floored to the multiple, at least one multiple, at most what is there.
+/// `n` floored to the multiple, at least one multiple, at most `total`.
 fn fit(n: usize, total: usize, multiple: usize) -> usize {
     let floor = |n: usize| n / multiple * multiple;
     if total < multiple { total } else { floor(n.min(total)).max(multiple) }
@@ -191,8 +191,8 @@ mod tests {
     }
 
     #[test]
-    fn the_family_rule_gives_the_counts_of_the_original() {
-        // (total, video fps, frames): smart_nframes with its defaults; fewer than two frames give what is there.
+    fn the_family_rule_matches_the_reference_counts() {
+        // (total, video fps, frames): smart_nframes with its defaults; fewer than two frames give all of them.
         let table = [
             (1, 30.0, 1),
             (2, 30.0, 2),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_counts_are_floored_to_pairs_and_limited_by_what_is_there() {
+    fn requested_counts_are_floored_to_pairs_and_limited_to_the_video() {
         let table = [(1, 2), (2, 2), (3, 2), (7, 6), (8, 8), (99, 98), (100, 100), (1000, 100)];
         for (asked, want) in table {
             assert_eq!(n(100, 25.0, &QWEN, Sampling::Frames(asked)), want, "--frames {asked}");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_rates_follow_the_same_rule() {
+    fn requested_rates_follow_the_same_rule() {
         for (fps, want) in [(0.1, 4), (1.0, 10), (1.05, 10), (1.1, 10), (4.0, 40), (24.0, 240), (1000.0, 250)]
         {
             assert_eq!(n(250, 25.0, &QWEN, Sampling::Fps(fps)), want, "--fps {fps}");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_count_holds_only_until_somebody_asks() {
+    fn a_fixed_count_applies_only_to_auto() {
         let llava = Rule::LLAVA_ONEVISION;
         assert_eq!(n(1000, 25.0, &llava, Sampling::Auto), 32);
         assert_eq!(n(10, 25.0, &llava, Sampling::Auto), 10);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_are_rounded_as_torch_does() {
+    fn indices_round_as_torch_does() {
         // round(torch.linspace(0, total - 1, n)).long()
         let table: [(usize, usize, &[usize]); 8] = [
             (1, 1, &[0]),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_values_are_refused() {
         for fps in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e9] {
             assert!(matches!(plan(10, 25.0, &QWEN, Sampling::Fps(fps)), Err(SamplingError::Fps(_))), "{fps}");
         }

@@ -1,8 +1,7 @@
-//! Parts of a video: which frames a span holds, and a long video cut into pieces that are captioned one by one.
+//! Parts of a video: the frames of a span, and the split of a long video into segments that are captioned one by one.
 //!
-//! The pieces of a video follow each other without gap or overlap from where it begins to where it ends, and each holds
-//! two frames at least, also where frames come seldom. A last piece shorter than half of the others belongs to the one
-//! before it.
+//! The segments cover the part without gap or overlap, and each has at least two frames, even at low frame rates. A last
+//! segment shorter than half of the segment length is merged into the one before it.
 
 use std::{ops::Range, path::Path};
 
@@ -14,20 +13,21 @@ use super::{
 };
 use crate::record::Span;
 
-/// More pieces are not captioned.
+/// Largest number of segments.
 pub const MAX_SEGMENTS: usize = 1000;
 
-/// An end may be asked for that lies so many seconds behind the video's own: players show rounded times.
+/// An end may be this many seconds past the end of the video: players show rounded times.
 const SLACK_S: f64 = 1.0;
 
-/// A part that the models are to see holds at least so many frames.
-const LEAST_FRAMES: usize = 2;
+/// Fewest frames of a part.
+const MIN_FRAMES: usize = 2;
 
-/// A video from `start` (its beginning) to `end` (its end) in pieces of `seconds`; without a length in one piece.
+/// Split a video from `start` (default: its beginning) to `end` (default: its end) into segments of `seconds`; without a
+/// length, into one segment.
 ///
 /// # Errors
-/// Those of [`probe`](fn@super::probe), a part that is none, lies outside the video or is too short, a length that is none or
-/// makes more than [`MAX_SEGMENTS`] pieces.
+/// Those of [`probe`](fn@super::probe), an invalid part, one outside of the video or too short, an invalid length or one that gives
+/// more than [`MAX_SEGMENTS`] segments.
 pub fn segments(
     path: &Path,
     start: Option<f64>,
@@ -61,7 +61,7 @@ pub fn segments(
 /// The frames of a part.
 ///
 /// # Errors
-/// It is none, lies outside the video, or holds fewer than two frames.
+/// It is invalid, outside of the video, or has fewer than two frames.
 pub(super) fn frames_of(path: &Path, timeline: &Timeline, span: Span) -> Result<Range<usize>, Error> {
     if !span.is_sound() {
         return Err(Error::Span(span));
@@ -71,13 +71,13 @@ pub(super) fn frames_of(path: &Path, timeline: &Timeline, span: Span) -> Result<
         return Err(Error::Outside { path: path.into(), span, length_s, promised_s: None });
     }
     let frames = timeline.frames(span);
-    if frames.len() < LEAST_FRAMES {
+    if frames.len() < MIN_FRAMES {
         return Err(Error::TooShort { path: path.into(), span, frames: frames.len() });
     }
     Ok(frames)
 }
 
-/// `whole` in pieces of `seconds`, given the times of its frames in order. Pieces with too few frames grow.
+/// Split `whole` into segments of `seconds`, given the times of its frames in order. Segments with too few frames grow.
 fn cut(times: &[f64], whole: Span, seconds: f64) -> Vec<Span> {
     let before = |end: f64| times.partition_point(|t| *t < end - ROUNDING_S);
     let frames = |span: &Span| before(span.end) - before(span.start);
@@ -87,12 +87,12 @@ fn cut(times: &[f64], whole: Span, seconds: f64) -> Vec<Span> {
     for k in 1..=n {
         let end = if k == n { whole.end } else { whole.start + k as f64 * seconds };
         let piece = Span { start, end };
-        if end > start && frames(&piece) >= LEAST_FRAMES {
+        if end > start && frames(&piece) >= MIN_FRAMES {
             pieces.push(piece);
             start = end;
         }
     }
-    // What is left over, and a last piece that is too short, go to the one before.
+    // A remainder, and a last segment that is too short, are merged into the segment before.
     let short = |piece: &Span| piece.seconds() < seconds / 2.0;
     if pieces.len() > 1 && start >= whole.end && pieces.last().is_some_and(short) {
         pieces.pop();
@@ -120,24 +120,24 @@ mod tests {
     }
 
     #[test]
-    fn a_short_last_piece_belongs_to_the_one_before() {
+    fn a_short_last_segment_is_merged_into_the_one_before() {
         assert_eq!(ends(60.0, 25.0, 20.0), [20.0, 40.0, 60.0]);
-        assert_eq!(ends(50.0, 25.0, 20.0), [20.0, 40.0, 50.0], "half a piece is one");
+        assert_eq!(ends(50.0, 25.0, 20.0), [20.0, 40.0, 50.0], "half a segment is kept");
         assert_eq!(ends(49.0, 25.0, 20.0), [20.0, 49.0]);
         assert_eq!(ends(19.0, 25.0, 20.0), [19.0]);
         assert_eq!(ends(21.0, 25.0, 20.0), [21.0]);
     }
 
     #[test]
-    fn where_frames_are_seldom_pieces_are_longer() {
-        // A frame every ten seconds: pieces of five seconds hold one or none.
+    fn segments_grow_at_low_frame_rates() {
+        // A frame every ten seconds: segments of five seconds have one or none.
         assert_eq!(ends(60.0, 0.1, 5.0), [15.0, 35.0, 60.0]);
-        assert_eq!(ends(10.0, 0.1, 5.0), [10.0], "one frame is all there is");
+        assert_eq!(ends(10.0, 0.1, 5.0), [10.0], "there is only one frame");
     }
 
     proptest! {
         #[test]
-        fn pieces_cover_the_whole_without_gap_or_overlap(
+        fn segments_cover_the_whole_without_gap_or_overlap(
             gaps in prop::collection::vec(0.001f64..3.0, 1..400),
             start in 0.0f64..5.0,
             seconds in 0.05f64..40.0,
@@ -153,9 +153,9 @@ mod tests {
             }
             let held: Vec<usize> =
                 pieces.iter().map(|p| times.iter().filter(|t| p.contains(**t + ROUNDING_S)).count()).collect();
-            prop_assert_eq!(held.iter().sum::<usize>(), times.len(), "every frame is in one piece");
+            prop_assert_eq!(held.iter().sum::<usize>(), times.len(), "every frame is in one segment");
             if pieces.len() > 1 {
-                prop_assert!(held.iter().all(|n| *n >= LEAST_FRAMES), "{:?}", held);
+                prop_assert!(held.iter().all(|n| *n >= MIN_FRAMES), "{:?}", held);
                 prop_assert!(pieces.iter().all(|p| p.seconds() >= seconds / 2.0 - 1e-9));
             }
         }

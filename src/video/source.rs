@@ -16,17 +16,17 @@ use ffmpeg_next::{
 
 use super::{Error, orientation::Orientation};
 
-/// The longest side and the largest area (one RGB frame of it is 400 MB) that are decoded.
+/// Largest side and area that are decoded; one RGB frame of this area is 400 MB.
 const MAX_SIDE: u32 = 16_384;
 const MAX_AREA: u64 = 16_384 * 8_192;
 
-/// Readers that make pictures of text, or follow a text to other files: never what a person means by a video.
+/// Demuxers that render text, or follow references to other files: never meant as a video.
 const REFUSED: [&str; 8] = ["tty", "hls", "dash", "concat", "sdp", "imf", "rtsp", "lrc"];
 
-/// Read this many bytes at a time.
+/// Read buffer in bytes.
 const BUFFER: usize = 256 * 1024;
 
-/// An opened container; all streams but the video are switched off.
+/// An opened container; all streams but the video are discarded.
 pub(super) struct Source {
     pub path: PathBuf,
     pub bytes: u64,
@@ -34,7 +34,7 @@ pub(super) struct Source {
     pub stream: usize,
     pub orientation: Orientation,
     pub has_audio: bool,
-    /// Packets without content met so far.
+    /// Empty packets read so far.
     pub empty_packets: usize,
 }
 
@@ -59,12 +59,11 @@ impl Source {
             .map_err(|e| refuse(e.to_string()))?;
         let name = input.format().name().to_owned();
         if name.split(',').any(|n| REFUSED.contains(&n)) {
-            let detail =
-                if name == "tty" { "it holds text".to_owned() } else { format!("a {name} playlist") };
+            let detail = if name == "tty" { "plain text".to_owned() } else { format!("a {name} playlist") };
             return Err(Error::NotVideo { path: path.into(), detail });
         }
         let stream = choose(&input).ok_or_else(|| match describe(&input) {
-            found if found.is_empty() => refuse("it holds no streams".into()),
+            found if found.is_empty() => refuse("no streams".into()),
             found => Error::NoVideoStream { path: path.into(), found },
         })?;
         let has_audio = input.streams().any(|s| s.parameters().medium() == media::Type::Audio);
@@ -83,7 +82,7 @@ impl Source {
         Ok(Self { path: path.into(), bytes, input, stream, orientation, has_audio, empty_packets: 0 })
     }
 
-    /// The video stream. None cannot happen while the source lives, but costs less than a panic.
+    /// The video stream. Always `Some`, as the stream index is checked when the source is opened.
     pub fn video(&self) -> Option<ffmpeg::Stream<'_>> {
         self.input.stream(self.stream)
     }
@@ -94,7 +93,7 @@ impl Source {
         ratio(base).unwrap_or(1.0 / f64::from(ffi::AV_TIME_BASE))
     }
 
-    /// Frames per second: the average where it is known, else the base rate.
+    /// Frames per second: the average if known, else the base rate.
     pub fn fps(&self) -> Option<f64> {
         let stream = self.video()?;
         ratio(stream.avg_frame_rate()).or_else(|| ratio(stream.rate()))
@@ -114,12 +113,12 @@ impl Source {
         [own, whole].into_iter().find(|s| s.is_finite() && *s > 0.0)
     }
 
-    /// The number of frames that the header promises, where it states one.
+    /// The number of frames in the header, if any.
     pub fn promised_frames(&self) -> Option<usize> {
         self.video().and_then(|s| usize::try_from(s.frames()).ok()).filter(|&n| n > 0)
     }
 
-    /// True where the promised number of frames fits length and rate.
+    /// True if the header's number of frames agrees with length and rate.
     pub fn promise_is_consistent(&self) -> bool {
         match (self.promised_frames(), self.fps(), self.duration_s()) {
             (Some(n), Some(fps), Some(s)) => (n as f64 - s * fps).abs() <= 2.0 + 0.005 * n as f64,
@@ -134,11 +133,11 @@ impl Source {
             codec: codec.into(),
             detail: e.to_string(),
         };
-        let stream = self.video().ok_or_else(|| fail("this", ffmpeg::Error::StreamNotFound))?;
+        let stream = self.video().ok_or_else(|| fail("none", ffmpeg::Error::StreamNotFound))?;
         let parameters = stream.parameters();
         let name = parameters.id().name();
         let mut context = codec::Context::from_parameters(parameters).map_err(|e| fail(name, e))?;
-        // Not by frames: where one is damaged, what the frames that refer to it show would depend on which thread was faster.
+        // Not by frames: what frames that refer to a damaged one show would then depend on the timing of the threads.
         context.set_threading(codec::threading::Config {
             kind: codec::threading::Type::Slice,
             ..codec::threading::Config::count(threads)
@@ -154,7 +153,7 @@ impl Source {
         Ok(decoder)
     }
 
-    /// The next packet of the video stream; none at the end, or where the file cannot be read on.
+    /// The next packet of the video stream; none at the end or after a read error.
     pub fn next_packet(&mut self) -> Option<Packet> {
         let Self { stream, input, empty_packets, .. } = self;
         let mut packets = input.packets().filter(|(s, _)| s.index() == *stream).map(|(_, packet)| packet);
@@ -185,26 +184,26 @@ impl Source {
     }
 }
 
-/// True where a frame was decoded with errors: what it shows is in part guessed from other frames.
+/// True if a frame was decoded with errors, so that part of it is reconstructed from other frames.
 pub(super) fn is_damaged(picture: &ffmpeg::frame::Video) -> bool {
     // SAFETY: the frame is alive and both are plain fields.
     let (errors, flags) = unsafe { ((*picture.as_ptr()).decode_error_flags, (*picture.as_ptr()).flags) };
     errors != 0 || flags & ffi::AV_FRAME_FLAG_CORRUPT != 0
 }
 
-/// True where a packet is decoded but never shown (before an edit list's start).
+/// True if a packet is decoded but never shown (before an edit list's start).
 pub(super) fn is_hidden(packet: &Packet) -> bool {
     // SAFETY: the packet is alive and its flags are a plain field.
     let flags = unsafe { (*packet.as_ptr()).flags };
     flags & ffi::AV_PKT_FLAG_DISCARD != 0
 }
 
-/// A rational as a number, where it is positive.
+/// A rational as a number, if it is positive.
 fn ratio(r: Rational) -> Option<f64> {
     (r.numerator() > 0 && r.denominator() > 0).then(|| f64::from(r.numerator()) / f64::from(r.denominator()))
 }
 
-/// Open the file for reading and look at its first bytes.
+/// Open the file and inspect its first bytes.
 fn open_file(path: &Path) -> Result<(File, u64, bool), Error> {
     let unreadable = |source: std::io::Error| match source.kind() {
         std::io::ErrorKind::NotFound => Error::NotFound(path.into()),
@@ -232,7 +231,7 @@ fn open_file(path: &Path) -> Result<(File, u64, bool), Error> {
     Ok((file, meta.len(), looks_like_mp4))
 }
 
-/// The stream to decode: FFmpeg's choice unless that is cover art, else the first that is not.
+/// The stream to decode: FFmpeg's choice unless that is cover art, else the first that is not cover art.
 fn choose(input: &format::context::Input) -> Option<usize> {
     let moves = |s: &ffmpeg::Stream<'_>| {
         s.parameters().medium() == media::Type::Video && !s.disposition().contains(Disposition::ATTACHED_PIC)
@@ -241,13 +240,13 @@ fn choose(input: &format::context::Input) -> Option<usize> {
     best.or_else(|| input.streams().find(moves)).map(|s| s.index())
 }
 
-/// What a container without video holds, in words.
+/// The kinds of streams in a container without video, for a message.
 fn describe(input: &format::context::Input) -> String {
     let mut kinds: Vec<&str> = input
         .streams()
         .map(|s| match s.parameters().medium() {
-            media::Type::Audio => "sound",
-            media::Type::Video => "a still picture",
+            media::Type::Audio => "audio",
+            media::Type::Video => "a still image",
             media::Type::Subtitle => "subtitles",
             _ => "other data",
         })

@@ -1,4 +1,4 @@
-//! One small picture of a video, for the library.
+//! Thumbnails of videos, for the library.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use ffmpeg_next::frame;
 
 use super::{Error, Frame, picture::Converter, source::Source};
 
-/// Decode at most this many frames beyond the keyframe; the last of them is near enough for a thumbnail.
-const PATIENCE: usize = 120;
+/// Decode at most this many frames after the keyframe; the last of them is close enough for a thumbnail.
+const MAX_FRAMES: usize = 120;
 
-/// The frame at `share` (0 to 1, anything else is brought there) of the duration, scaled down to fit `max_width` ×
+/// The frame at `share` (clamped to 0 to 1) of the duration, scaled down to fit `max_width` ×
 /// `max_height` pixels and never enlarged. The aspect is kept. Its `index` is an estimate from the time stamp.
 ///
 /// # Errors
-/// Those of [`probe`](fn@super::probe), and a file of which not one frame could be decoded.
+/// Those of [`probe`](fn@super::probe), and a file of which no frame could be decoded.
 pub fn thumbnail(path: &Path, share: f64, max_width: u32, max_height: u32) -> Result<Frame, Error> {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let mut source = Source::open(path)?;
@@ -25,11 +25,9 @@ pub fn thumbnail(path: &Path, share: f64, max_width: u32, max_height: u32) -> Re
     }
     let picture = match near(&mut source, target)? {
         Some(picture) => picture,
-        // Nothing after the keyframe (a file cut short): take the beginning.
-        None => near(&mut Source::open(path)?, first)?.ok_or_else(|| Error::NothingDecoded {
-            path: path.into(),
-            detail: "neither there nor at the beginning".into(),
-        })?,
+        // Nothing after the keyframe (a truncated file): use the beginning.
+        None => near(&mut Source::open(path)?, first)?
+            .ok_or_else(|| Error::NothingDecoded { path: path.into(), detail: "no frames".into() })?,
     };
     let (width, height) = source.orientation.size(max_width, max_height);
     let size = fit((picture.width(), picture.height()), (width, height));
@@ -44,14 +42,14 @@ pub fn thumbnail(path: &Path, share: f64, max_width: u32, max_height: u32) -> Re
     })
 }
 
-/// The first frame at or after a time stamp, or the last that came out before patience or the file ended.
+/// The first frame at or after a time stamp, or the last one decoded before [`MAX_FRAMES`] or the end of the file.
 fn near(source: &mut Source, target: i64) -> Result<Option<frame::Video>, Error> {
     let mut decoder = source.decoder(1)?;
     let mut last = None;
     let mut decoded = 0;
     loop {
         let packet = source.next_packet();
-        // A refused packet or end mark leaves the decoder as it is: the frames it holds still come out.
+        // After an error the decoder still returns the frames that it holds.
         let _ = match &packet {
             Some(packet) => decoder.send_packet(packet),
             None => decoder.send_eof(),
@@ -61,7 +59,7 @@ fn near(source: &mut Source, target: i64) -> Result<Option<frame::Video>, Error>
             decoded += 1;
             let there = picture.timestamp().is_none_or(|t| t >= target);
             last = Some(std::mem::replace(&mut picture, frame::Video::empty()));
-            if there || decoded > PATIENCE {
+            if there || decoded > MAX_FRAMES {
                 return Ok(last);
             }
         }
@@ -71,7 +69,7 @@ fn near(source: &mut Source, target: i64) -> Result<Option<frame::Video>, Error>
     }
 }
 
-/// The largest size of the same aspect within `max`, not above the original, at least 1 × 1.
+/// The largest size of the same aspect within `max`, at most the original size, at least 1 × 1.
 pub(super) fn fit((width, height): (u32, u32), (max_width, max_height): (u32, u32)) -> (u32, u32) {
     let scale = |max: u32, side: u32| f64::from(max) / f64::from(side.max(1));
     let factor = scale(max_width, width).min(scale(max_height, height)).min(1.0);
@@ -84,7 +82,7 @@ mod tests {
     use super::fit;
 
     #[test]
-    fn the_aspect_is_kept_and_nothing_grows() {
+    fn the_aspect_is_kept_and_nothing_is_enlarged() {
         let table = [
             ((1920, 1080), (320, 320), (320, 180)),
             ((1080, 1920), (320, 320), (180, 320)),

@@ -1,12 +1,12 @@
-//! Which time stamp belongs to which frame.
+//! Maps frames to time stamps and back.
 //!
-//! Frame n is the n-th in presentation order, whatever the rate: in a video of variable rate, even spacing means evenly many
-//! frames apart, as in the models' own loaders, and the real time stamps go along. Three kinds of file need three ways to
-//! tell which frame a decoder has just given:
+//! Frame n is the n-th in presentation order, whatever the rate: at a variable frame rate, even spacing counts
+//! frames, as in the models' own loaders, and the time stamps are the real ones. How a decoded frame is identified depends on
+//! the file:
 //!
-//! * the file was read through without decoding, so every time stamp is known (exact, also for a variable rate);
-//! * the file is very large, of constant rate, and its header agrees with itself: frame n is shown at n / fps;
-//! * the packets carry no usable time stamps (raw streams): frames are counted as they come out, and nothing can be skipped.
+//! * usually, all packets are read without decoding, so every time stamp is known, also at a variable rate;
+//! * in a very large file of constant rate with a consistent header, frame n is shown at n / fps;
+//! * without usable time stamps (raw streams), frames are counted as they are decoded, and nothing can be skipped.
 
 use std::ops::Range;
 
@@ -17,21 +17,21 @@ use super::{
 };
 use crate::record::Span;
 
-/// A file up to this size is read through to know its frames exactly; it must be read anyway, unless it is long.
+/// Files up to this size, in bytes, are read through for exact time stamps.
 const READ_THROUGH_BYTES: u64 = 1 << 29;
 
-/// A frame whose time, counted in ticks, comes out so little before a moment is shown from that moment on.
+/// A frame this little before a time, in seconds, counts as shown at that time: time stamps are rounded to ticks.
 pub(super) const ROUNDING_S: f64 = 1e-6;
 
-/// Skipping fewer frames than this is not worth a seek.
-const WORTH_A_SEEK: usize = 16;
+/// Fewest frames that a seek must skip to be worthwhile.
+const MIN_SEEK: usize = 16;
 
 /// The presentation order of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Timeline {
-    /// How many frames there are.
+    /// Number of frames.
     pub total: usize,
-    /// Packets besides that are empty (repeat the frame before) or hidden by an edit list; headers count them too.
+    /// Further packets that are empty (repeat the frame before) or hidden by an edit list; headers count them too.
     pub silent: usize,
     /// Frames per second, for the sampling rule.
     pub fps: f64,
@@ -51,8 +51,8 @@ enum Kind {
 }
 
 impl Timeline {
-    /// Find out about a file. Reads it through where that is worth it; the source stands at its first packet again
-    /// afterwards (opened anew: not every container can seek to its very beginning).
+    /// Build the timeline of a file, reading its packets unless it is too large. Afterwards the source is reopened and so back
+    /// at its first packet: not every container can seek to its beginning.
     pub fn of(source: &mut Source) -> Result<Self, Error> {
         let tick = source.tick();
         let fps = source.fps();
@@ -94,7 +94,7 @@ impl Timeline {
         let mut stamps: Vec<i64> = packets.iter().filter_map(|p| p.0).collect();
         stamps.sort_unstable();
         let unique = stamps.windows(2).all(|w| w[0] < w[1]);
-        // A stated rate far from the real one is that of a container's clock, not of the frames.
+        // A stated rate far from the real one is the container's clock rate, not the frame rate.
         let real = rate(&stamps, tick);
         let near = |fps: &f64| real.is_none_or(|real| (0.5..2.0).contains(&(fps / real)));
         let fps = fps.filter(near).or(real).unwrap_or(FALLBACK_FPS);
@@ -108,17 +108,17 @@ impl Timeline {
         Self { total, silent: 0, fps, tick, kind }
     }
 
-    /// True where frames can only be counted.
+    /// True if frames can only be counted.
     pub fn is_counted(&self) -> bool {
         self.kind == Kind::Counted
     }
 
-    /// True where the time stamp of every frame is known.
+    /// True if the time stamp of every frame is known.
     pub fn is_exact(&self) -> bool {
         matches!(self.kind, Kind::Exact { .. })
     }
 
-    /// When frame `index` is shown, in ticks.
+    /// Presentation time of frame `index`, in ticks.
     pub fn stamp(&self, index: usize) -> Option<i64> {
         match &self.kind {
             Kind::Exact { stamps, .. } => stamps.get(index).copied(),
@@ -127,7 +127,7 @@ impl Timeline {
         }
     }
 
-    /// When frame `index` is shown, in seconds from the first frame.
+    /// Presentation time of frame `index`, in seconds from the first frame.
     pub fn seconds(&self, index: usize) -> f64 {
         match (self.stamp(index), self.stamp(0)) {
             (Some(stamp), Some(first)) => (stamp - first) as f64 * self.tick,
@@ -135,14 +135,14 @@ impl Timeline {
         }
     }
 
-    /// The frames that are shown in a span of seconds.
+    /// The frames that start within a span of seconds.
     pub fn frames(&self, span: Span) -> Range<usize> {
         let first_from = |seconds: f64| partition(self.total, |i| self.seconds(i) < seconds - ROUNDING_S);
         let start = first_from(span.start);
         start..first_from(span.end).max(start)
     }
 
-    /// When the last frame goes, in seconds: it is shown as long as frames are on average.
+    /// End of the last frame in seconds; its duration is assumed to be the average.
     pub fn length(&self) -> f64 {
         match self.total.checked_sub(1) {
             Some(last) => self.seconds(last) + 1.0 / self.fps,
@@ -150,7 +150,7 @@ impl Timeline {
         }
     }
 
-    /// Frames per second of a part: those of the whole, unless the part's own rate is another one.
+    /// Frames per second of a part: that of the whole, unless the part's own rate differs by a factor of two.
     pub fn fps_of(&self, part: &Range<usize>) -> f64 {
         let own = match part.len() {
             0 | 1 => return self.fps,
@@ -159,7 +159,7 @@ impl Timeline {
         if !own.is_finite() || (0.5..2.0).contains(&(self.fps / own)) { self.fps } else { own }
     }
 
-    /// The frame shown at a time stamp, or the nearest one.
+    /// The frame at a time stamp, or the nearest one.
     pub fn index(&self, stamp: i64) -> Option<usize> {
         match &self.kind {
             Kind::Exact { stamps, .. } => match stamps.binary_search(&stamp) {
@@ -175,15 +175,15 @@ impl Timeline {
         }
     }
 
-    /// The time stamp to seek to for frame `wanted` when the decoder stands before frame `position`, if that saves work.
-    /// `indexed` looks a time stamp up in the container's own index of keyframes.
+    /// The time stamp to seek to for frame `wanted` when the decoder is before frame `position`, if that saves work.
+    /// `indexed` looks up a time stamp in the container's index of keyframes.
     pub fn seek_target(
         &self,
         position: usize,
         wanted: usize,
         mut indexed: impl FnMut(i64) -> Option<i32>,
     ) -> Option<i64> {
-        if wanted < position + WORTH_A_SEEK {
+        if wanted < position + MIN_SEEK {
             return None;
         }
         match &self.kind {
@@ -191,7 +191,7 @@ impl Timeline {
                 let stamp = stamps.get(wanted)?;
                 let key = *keys.get(keys.partition_point(|k| k <= stamp).checked_sub(1)?)?;
                 let at = stamps.partition_point(|s| *s < key);
-                (at >= position + WORTH_A_SEEK).then_some(key)
+                (at >= position + MIN_SEEK).then_some(key)
             }
             Kind::Constant { .. } => {
                 let (here, there) = (self.stamp(position)?, self.stamp(wanted)?);
@@ -201,8 +201,8 @@ impl Timeline {
         }
     }
 
-    /// The time stamp to seek to where frame `wanted` did not come after a seek to the keyframe before it: a keyframe at
-    /// least `back` frames before that one. None where there is none.
+    /// The time stamp of a second seek, if frame `wanted` was missing after a seek to the keyframe before it: a keyframe at
+    /// least `back` frames before that one, if any.
     pub fn earlier_target(&self, wanted: usize, back: usize) -> Option<i64> {
         match &self.kind {
             Kind::Exact { stamps, keys } => {
@@ -211,7 +211,7 @@ impl Timeline {
                 let at = stamps.partition_point(|s| s < key).checked_sub(back)?;
                 keys.get(keys.partition_point(|k| *k <= stamps[at]).checked_sub(1)?).copied()
             }
-            // Where its keyframes are is not known.
+            // The keyframes are not known.
             Kind::Constant { .. } => self.stamp(wanted.checked_sub(2 * back)?),
             Kind::Counted => None,
         }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn presentation_order_is_that_of_the_time_stamps() {
+    fn presentation_order_follows_the_time_stamps() {
         let line = Timeline::from_packets(
             &[(Some(100), true), (Some(400), false), (Some(150), false)],
             Some(25.0),
@@ -263,12 +263,12 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_comes_from_the_time_stamps_where_the_file_has_none() {
+    fn without_a_stated_rate_the_time_stamps_give_it() {
         assert!((groups().fps - 25.0).abs() < 1e-9);
     }
 
     #[test]
-    fn a_rate_far_from_the_real_one_is_not_believed() {
+    fn a_stated_rate_far_from_the_real_one_is_ignored() {
         let packets: Vec<_> = (0..60i64).map(|i| (Some(i * 40), true)).collect();
         let fps = |stated| Timeline::from_packets(&packets, Some(stated), 0.001).fps;
         assert!((fps(1000.0) - 25.0).abs() < 1e-9);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_holds_the_frames_shown_in_it() {
+    fn a_span_has_the_frames_that_start_in_it() {
         let line = groups();
         let frames = |start, end| line.frames(Span { start, end });
         assert_eq!((frames(0.0, 1.0), frames(1.0, 2.0), frames(3.0, 99.0)), (0..25, 25..50, 75..100));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn seeks_only_where_a_later_keyframe_lies_well_ahead() {
+    fn seeks_only_to_a_keyframe_well_ahead() {
         let line = groups();
         let seek = |position, wanted| line.seek_target(position, wanted, |_| None);
         assert_eq!(seek(0, 5), None);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_seek_begins_at_a_keyframe_well_before() {
+    fn a_second_seek_starts_at_an_earlier_keyframe() {
         let line = groups();
         assert_eq!([30, 50, 99].map(|i| line.earlier_target(i, 16)), [Some(0), Some(25), Some(50)]);
         assert_eq!([0, 24].map(|i| line.earlier_target(i, 16)), [None, None]);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_asks_the_containers_index() {
+    fn at_a_constant_rate_the_containers_index_is_used() {
         let line = Timeline {
             total: 10_000,
             silent: 0,

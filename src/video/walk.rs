@@ -1,4 +1,4 @@
-//! The walk through a file that meets the wanted frames and decodes as little else as it can.
+//! Walks through a file to the wanted frames, decoding as few others as possible.
 
 use std::{collections::HashSet, ops::ControlFlow};
 
@@ -10,47 +10,47 @@ use super::{
     timeline::Timeline,
 };
 
-/// Two threads: decoding feeds a model that wants the other cores.
+/// Decoder threads; the other cores are left to the model.
 const THREADS: usize = 2;
 
-/// After this many refused packets or frames in a row nothing good will come.
-const PATIENCE: usize = 1000;
+/// Give up after this many decoding errors in a row.
+const MAX_ERRORS: usize = 1000;
 
-/// Frames before the keyframe from which a second attempt begins, and attempts at all.
+/// How many frames before the keyframe a second attempt starts, and the total number of such attempts.
 const BACK_OFF: usize = 16;
 const ATTEMPTS: usize = 6;
 
-/// What is done with a wanted frame: its index, then the picture.
-pub(super) type Meet<'m> = dyn FnMut(usize, &frame::Video) -> Result<ControlFlow<()>, Error> + 'm;
+/// Callback for a wanted frame: its index and the picture.
+pub(super) type OnFrame<'m> = dyn FnMut(usize, &frame::Video) -> Result<ControlFlow<()>, Error> + 'm;
 
-/// Walks once from the first wanted frame to the last.
+/// One walk from the first wanted frame to the last.
 pub(super) struct Walk<'a> {
     source: Source,
     decoder: decoder::Video,
     timeline: &'a Timeline,
     /// Wanted frames, increasing.
     wanted: &'a [usize],
-    /// Time stamps of the wanted frames; frames that no other frame refers to are not decoded unless they are in it.
+    /// Time stamps of the wanted frames; non-reference frames are decoded only if they are in this set.
     stamps: HashSet<i64>,
-    /// Index that the next decoded frame would have if none were lost.
+    /// Index of the next decoded frame if none is lost.
     position: usize,
     may_seek: bool,
-    /// No frame has come out since the start or the last seek.
+    /// No frame was decoded since the start or the last seek.
     fresh: bool,
-    /// How far back the next attempt begins to meet a wanted frame that was sought; none where it was met or not sought.
+    /// How far back the next attempt starts if the wanted frame is missing after a seek; none if there was no seek.
     back_off: Option<usize>,
-    /// Attempts left for all of the file: a damaged one must not be decoded over and over.
+    /// Remaining attempts for the whole file: a damaged file must not be decoded over and over.
     attempts: usize,
-    /// What the decoder said last.
-    pub complaint: Option<ffmpeg::Error>,
-    /// Frames that were decoded with errors, by index: a second attempt must not count them twice.
+    /// The last error of the decoder.
+    pub last_error: Option<ffmpeg::Error>,
+    /// Indices of frames decoded with errors: a second attempt must not count them twice.
     damaged: HashSet<usize>,
-    /// Packets and frames that the decoder refused.
+    /// Packets and frames that the decoder rejected.
     refused: usize,
 }
 
 impl<'a> Walk<'a> {
-    /// Prepare a walk. The source must stand at its first packet.
+    /// Prepare a walk. The source must be at its first packet.
     pub fn new(source: Source, timeline: &'a Timeline, wanted: &'a [usize]) -> Result<Self, Error> {
         let decoder = source.decoder(THREADS)?;
         let stamps = if timeline.is_exact() {
@@ -69,20 +69,20 @@ impl<'a> Walk<'a> {
             fresh: true,
             back_off: None,
             attempts: ATTEMPTS,
-            complaint: None,
+            last_error: None,
             damaged: HashSet::new(),
             refused: 0,
         })
     }
 
-    /// Frames that were decoded with errors, or not at all.
+    /// Number of frames decoded with errors, or not at all.
     pub fn damaged(&self) -> usize {
         self.damaged.len() + self.refused
     }
 
-    /// Meet the wanted frames in order. Where one cannot be decoded, the next good frame before the following wanted one
-    /// stands in under its own index; no frame is given twice. Breaking from `meet` ends the walk.
-    pub fn run(&mut self, meet: &mut Meet<'_>) -> Result<ControlFlow<()>, Error> {
+    /// Call `on_frame` with the wanted frames in order. A frame that cannot be decoded is replaced by the next good frame before
+    /// the following wanted one, under that frame's own index; no frame comes twice. `Break` ends the walk.
+    pub fn run(&mut self, on_frame: &mut OnFrame<'_>) -> Result<ControlFlow<()>, Error> {
         let mut next = 0;
         self.jump(next)?;
         let mut picture = frame::Video::empty();
@@ -92,20 +92,20 @@ impl<'a> Walk<'a> {
                 && self.attempts > 0
                 && (!there || self.index_of(&picture) > self.wanted[next])
             {
-                // Missed. Decoders begin badly at some keyframes: H.264's leaves out frames that follow that of an open
-                // group. It has found its feet when it comes from further back.
+                // Missed: some decoders drop frames after a seek (H.264 those that follow the keyframe of an open group).
+                // Starting from further back avoids that.
                 self.attempts -= 1;
                 self.back_off = Some(back * 8);
                 match self.timeline.earlier_target(self.wanted[next], back) {
                     Some(target) => self.seek(target)?,
-                    None => self.run_through()?,
+                    None => self.restart()?,
                 }
                 continue;
             }
             if !there {
                 if self.fresh && self.may_seek {
-                    // Some containers seek to where no keyframe follows.
-                    self.run_through()?;
+                    // Some containers seek to a position without a following keyframe.
+                    self.restart()?;
                     continue;
                 }
                 break;
@@ -113,8 +113,8 @@ impl<'a> Walk<'a> {
             let index = self.index_of(&picture);
             let fresh = std::mem::replace(&mut self.fresh, false);
             if fresh && self.may_seek && index > self.wanted[next] {
-                // The seek went past the wanted frame: go back and run through from here on.
-                self.run_through()?;
+                // The seek went past the wanted frame: restart without seeks.
+                self.restart()?;
                 continue;
             }
             self.position = index + 1;
@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
             while self.wanted.get(next + 1).is_some_and(|&following| following <= index) {
                 next += 1; // lost
             }
-            if meet(index, &picture)?.is_break() {
+            if on_frame(index, &picture)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             next += 1;
@@ -149,12 +149,12 @@ impl<'a> Walk<'a> {
                 Err(ffmpeg::Error::Eof) => return false,
                 Err(ffmpeg::Error::Other { errno: ffmpeg::error::EAGAIN }) => {}
                 Err(error) => {
-                    self.complaint = Some(error);
+                    self.last_error = Some(error);
                     refused += 1;
                     self.refused += 1;
                 }
             }
-            if refused > PATIENCE {
+            if refused > MAX_ERRORS {
                 return false;
             }
             let sent = match (ended, self.source.next_packet()) {
@@ -180,20 +180,20 @@ impl<'a> Walk<'a> {
                 }
             };
             if let Err(error) = sent {
-                self.complaint = Some(error);
+                self.last_error = Some(error);
                 refused += 1;
                 self.refused += 1;
             }
         }
     }
 
-    /// Which frame this is.
+    /// The index of a decoded frame.
     fn index_of(&self, picture: &frame::Video) -> usize {
         let stamp = picture.timestamp().or_else(|| picture.pts());
         stamp.and_then(|stamp| self.timeline.index(stamp)).unwrap_or(self.position)
     }
 
-    /// Seek towards wanted frame number `next` where that saves work.
+    /// Seek towards wanted frame number `next` if that saves work.
     fn jump(&mut self, next: usize) -> Result<(), Error> {
         let Some(&wanted) = self.wanted.get(next).filter(|_| self.may_seek) else {
             return Ok(());
@@ -210,20 +210,20 @@ impl<'a> Walk<'a> {
     fn seek(&mut self, target: i64) -> Result<(), Error> {
         match self.source.seek(target) {
             Ok(()) => {
-                // After the end of the file a decoder is empty and takes packets again once it is flushed.
+                // A decoder that has reached the end of the file takes packets again only after a flush.
                 self.decoder.flush();
                 self.fresh = true;
                 Ok(())
             }
             Err(error) => {
-                tracing::debug!(%error, path = %self.source.path.display(), "cannot seek; running through");
-                self.run_through()
+                tracing::debug!(%error, path = %self.source.path.display(), "cannot seek; decoding from the start");
+                self.restart()
             }
         }
     }
 
-    /// Back to the beginning, with a new decoder, and no seeks from now on.
-    fn run_through(&mut self) -> Result<(), Error> {
+    /// Restart at the beginning with a new decoder, without seeks.
+    fn restart(&mut self) -> Result<(), Error> {
         self.may_seek = false;
         self.back_off = None;
         self.source = Source::open(&self.source.path)?;

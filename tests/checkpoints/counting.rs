@@ -1,4 +1,4 @@
-//! An allocator that knows how much is allocated, and how much there was at most.
+//! An allocator that counts allocated bytes and their peak.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -19,28 +19,28 @@ fn add(bytes: usize) {
     PEAK.fetch_max(now, Ordering::Relaxed);
 }
 
-// SAFETY: every call is handed on to the system's allocator.
+// SAFETY: every call is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
-        // SAFETY: the caller's promises are the system's.
+        // SAFETY: the contract is that of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
-        // SAFETY: as above.
+        // SAFETY: the contract is that of the system's allocator.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: the contract is that of the system's allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// What `f` gives, and the most bytes that were allocated at once while it ran, beyond those that were before.
+/// The result of `f`, and the peak of bytes allocated while it ran, beyond those allocated before.
 pub fn peak<T>(f: impl FnOnce() -> T) -> (T, usize) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let before = NOW.load(Ordering::Relaxed);

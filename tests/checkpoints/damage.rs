@@ -1,18 +1,18 @@
-//! Directories that were damaged on purpose: always words, never a panic, never more memory than the files explain.
+//! Deliberately damaged directories: always a message, never a panic, never more memory than the files justify.
 
-use std::{fs, path::Path};
+use std::{fs, ops::ControlFlow, path::Path, sync::Arc};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use specreel::{
-    model::{WeightType, about::Inspection, family::VideoLlm},
+    model::{ComputeDevice, WeightType, about::Inspection, family::VideoLlm},
     record::{Failure, FailureClass},
 };
 use tempfile::TempDir;
 
 use crate::{counting::peak, fixture};
 
-/// Files of a checkpoint that are read as text.
+/// Text files of a checkpoint.
 const TEXTS: [&str; 7] = [
     "config.json",
     "generation_config.json",
@@ -23,10 +23,10 @@ const TEXTS: [&str; 7] = [
     "model.safetensors.index.json",
 ];
 
-/// What reading any of these small checkpoints may take. They are half a megabyte; a tokenizer becomes many small strings.
+/// Memory limit of loading these small checkpoints of half a megabyte; a tokenizer becomes many small strings.
 const MOST: usize = 96 << 20;
 
-/// What a template may build and throw away: a text repeated to 100 MB, written twice.
+/// Memory limit with a hostile template: a text repeated to 100 MB, in memory twice.
 const MOST_OF_TEMPLATES: usize = 256 << 20;
 
 fn copy(name: &str) -> TempDir {
@@ -40,7 +40,7 @@ fn copy(name: &str) -> TempDir {
     dir
 }
 
-/// Look into a directory, load it and lay out a prompt; whether that could be done.
+/// Inspect a directory, load it and build a prompt; false if inspection found problems.
 fn survives(dir: &Path) -> bool {
     let ((problems, loaded, prompted), most) = peak(|| {
         let problems = Inspection::of(dir).problems;
@@ -57,9 +57,11 @@ fn survives(dir: &Path) -> bool {
     }
     match (loaded, prompted) {
         (Err(failure), _) => {
-            assert!(!problems.is_empty(), "inspection finds nothing, but: {}", failure.error)
+            assert!(!problems.is_empty(), "inspection found nothing, but: {}", failure.error)
         }
-        (Ok(()), Some(Ok(()))) => assert!(problems.is_empty(), "it can be used, but: {problems:?}"),
+        (Ok(()), Some(Ok(()))) => {
+            assert!(problems.is_empty(), "it can be used, but inspection found: {problems:?}")
+        }
         _ => {}
     }
     problems.is_empty()
@@ -70,7 +72,7 @@ fn model_grid() -> specreel::model::processor::layout::VisualGrid {
     specreel::model::processor::layout::VisualGrid::from_patches(grid, 2).unwrap()
 }
 
-/// All places of a JSON value, as pointers.
+/// Pointers to all values of a JSON value.
 fn places(value: &Value, at: String, all: &mut Vec<String>) {
     all.push(at.clone());
     match value {
@@ -172,8 +174,8 @@ fn edit_header(path: &Path, change: impl FnOnce(&str) -> String) {
     fs::write(path, out).unwrap();
 }
 
-/// What is told of a damaged copy.
-fn told(name: &str, damage: impl FnOnce(&Path)) -> String {
+/// The problems of a damaged copy.
+fn problems_of(name: &str, damage: impl FnOnce(&Path)) -> String {
     let dir = copy(name);
     damage(dir.path());
     assert!(!survives(dir.path()), "it was loaded");
@@ -182,15 +184,15 @@ fn told(name: &str, damage: impl FnOnce(&Path)) -> String {
 }
 
 #[test]
-fn a_copy_without_damage_survives() {
+fn undamaged_copies_survive() {
     for name in ["gqa_tied", "sharded_untied", "nested_bf16", "gqa_untied_f16"] {
         assert!(survives(copy(name).path()), "{name}");
     }
 }
 
 #[test]
-fn a_claimed_terabyte_is_not_believed() {
-    let text = told("gqa_tied", |dir| {
+fn a_claimed_terabyte_is_not_allocated() {
+    let text = problems_of("gqa_tied", |dir| {
         edit_header(&dir.join("model.safetensors"), |text| {
             let mut json: Value = serde_json::from_str(text).unwrap();
             let end = json["model.norm.weight"]["data_offsets"][0].as_u64().unwrap() + (1 << 40);
@@ -200,8 +202,8 @@ fn a_claimed_terabyte_is_not_believed() {
         });
     });
     assert!(text.contains("model.safetensors"), "{text}");
-    // The same claim in the configuration.
-    let text = told("gqa_tied", |dir| {
+    // Such a claim in the configuration.
+    let text = problems_of("gqa_tied", |dir| {
         let path = dir.join("config.json");
         let mut json: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         json["intermediate_size"] = json!(1 << 20);
@@ -212,15 +214,15 @@ fn a_claimed_terabyte_is_not_believed() {
 }
 
 #[test]
-fn names_that_stand_twice_and_tensors_that_overlap() {
-    let text = told("gqa_tied", |dir| {
+fn duplicate_names_and_overlapping_tensors() {
+    let text = problems_of("gqa_tied", |dir| {
         edit_header(&dir.join("model.safetensors"), |text| {
             let json: Value = serde_json::from_str(text).unwrap();
             text.replacen('{', &format!("{{\"model.norm.weight\":{},", json["model.norm.weight"]), 1)
         });
     });
     assert!(text.contains("`model.norm.weight` twice"), "{text}");
-    let text = told("gqa_tied", |dir| {
+    let text = problems_of("gqa_tied", |dir| {
         edit_header(&dir.join("model.safetensors"), |text| {
             let mut json: Value = serde_json::from_str(text).unwrap();
             json["model.norm.weight"]["data_offsets"] =
@@ -228,25 +230,25 @@ fn names_that_stand_twice_and_tensors_that_overlap() {
             json.to_string()
         });
     });
-    assert!(text.contains("not a whole safetensors file"), "{text}");
+    assert!(text.contains("cannot be at bytes"), "{text}");
 }
 
 #[test]
 fn an_index_stays_in_its_directory() {
     for name in ["../model-00001-of-00003.safetensors", "/etc/passwd", "a/b", "..", ""] {
-        let text = told("sharded_untied", |dir| {
+        let text = problems_of("sharded_untied", |dir| {
             let path = dir.join("model.safetensors.index.json");
             let mut json: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
             json["weight_map"]["model.norm.weight"] = json!(name);
             fs::write(path, json.to_string()).unwrap();
         });
-        assert!(text.contains("not a file beside it"), "{name}: {text}");
+        assert!(text.contains("is not the name of a file in this directory"), "{name}: {text}");
     }
 }
 
 #[cfg(unix)]
 #[test]
-fn links_in_circles_devices_and_directories() {
+fn cyclic_links_devices_and_directories() {
     use std::os::unix::fs::symlink;
     for name in [
         "config.json",
@@ -260,9 +262,9 @@ fn links_in_circles_devices_and_directories() {
             fs::remove_file(&path).unwrap();
             path
         };
-        let circle = told("gqa_tied", |dir| symlink(name, path(dir)).unwrap());
-        let device = told("gqa_tied", |dir| symlink("/dev/zero", path(dir)).unwrap());
-        let directory = told("gqa_tied", |dir| fs::create_dir(path(dir)).unwrap());
+        let circle = problems_of("gqa_tied", |dir| symlink(name, path(dir)).unwrap());
+        let device = problems_of("gqa_tied", |dir| symlink("/dev/zero", path(dir)).unwrap());
+        let directory = problems_of("gqa_tied", |dir| fs::create_dir(path(dir)).unwrap());
         for text in [circle, device, directory] {
             assert!(text.contains(name), "{name}: {text}");
         }
@@ -274,7 +276,7 @@ fn links_in_circles_devices_and_directories() {
 }
 
 #[test]
-fn templates_that_run_away() {
+fn runaway_templates() {
     for template in [
         "{% for a in range(100000) %}{% for b in range(100000) %}x{% endfor %}{% endfor %}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
@@ -285,10 +287,37 @@ fn templates_that_run_away() {
         "{{ messages[0] }}",
         "",
     ] {
-        let text = told("gqa_tied", |dir| {
+        let text = problems_of("gqa_tied", |dir| {
             fs::remove_file(dir.join("chat_template.json")).unwrap();
             fs::write(dir.join("chat_template.jinja"), template).unwrap();
         });
         assert!(text.contains("template"), "{template}: {text}");
+    }
+}
+
+/// Weights are read from the file, not from a mapping, which would kill the process with SIGBUS.
+#[test]
+fn a_file_that_shrinks_while_it_is_loaded() {
+    for name in ["gqa_tied", "nested_bf16"] {
+        let dir = copy(name);
+        let path = dir.path().join("model.safetensors");
+        let truncate = {
+            let path = path.clone();
+            move |done, _| {
+                if done == 3 {
+                    fs::File::options().write(true).open(&path).unwrap().set_len(20_000).unwrap();
+                }
+                ControlFlow::Continue(())
+            }
+        };
+        let checkpoint = VideoLlm::open(dir.path()).unwrap().with_progress(Arc::new(truncate));
+        let device = ComputeDevice::cpu(WeightType::Auto);
+        let error = VideoLlm::from_checkpoint(&checkpoint, &device, &mut |_, _| {}).err().unwrap();
+        let failure = Failure::from(error);
+        assert_eq!(failure.class, FailureClass::Input, "{name}: {failure:?}");
+        let expected = format!("{}: the file changed while it was read", path.display());
+        assert!(failure.error.contains(&expected), "{name}: {failure:?}");
+        // The same directory is refused from then on.
+        assert!(VideoLlm::open(dir.path()).is_err(), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is allocated while weights are read and prompts are prefilled.
+//! Memory while weights are loaded and prompts are prefilled.
 
 use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
@@ -20,8 +20,8 @@ use specreel::{
 
 use crate::counting::peak;
 
-/// What reading may hold beside the weights: a portion as f32, and as it is put into its type.
-const PORTIONS: usize = 16 << 20;
+/// Limit of the memory for loading beside the weights: a chunk in the file's type, as f32 and in the weight type.
+const CHUNKS: usize = 16 << 20;
 
 fn config(hidden: usize, layers: usize, intermediate: usize, vocab: usize, tied: bool) -> TextConfig {
     TextConfig {
@@ -67,27 +67,27 @@ fn write(dir: &Path, config: &TextConfig) {
 }
 
 #[test]
-fn weights_are_never_held_twice() {
+fn weights_are_never_in_memory_twice() {
     let dir = tempfile::tempdir().unwrap();
     for (vocab, tied) in [(16_384, false), (32_768, true)] {
         let config = config(1024, 4, 2816, vocab, tied);
         write(dir.path(), &config);
         let checkpoint = Checkpoint::open(dir.path()).unwrap();
         for dtype in WeightType::ALL {
-            let (decoder, most) = peak(|| {
+            let (decoder, peak_bytes) = peak(|| {
                 Decoder::load(&checkpoint, &config, &ComputeDevice::cpu(dtype), &mut |_, _| {}).unwrap()
             });
             let bytes = parts::bytes(&config, dtype, 2) as usize;
             assert_eq!(decoder.bytes(), bytes, "{dtype:?}");
-            assert!(most < bytes + PORTIONS, "{dtype:?}: {most} at once for {bytes}");
-            assert!(most >= bytes, "{dtype:?}: {most} at once for {bytes}");
+            assert!(peak_bytes < bytes + CHUNKS, "{dtype:?}: peak {peak_bytes} for {bytes}");
+            assert!(peak_bytes >= bytes, "{dtype:?}: peak {peak_bytes} for {bytes}");
         }
     }
 }
 
 /// Half a minute of 720p is 21,600 visual tokens. Scores of all rows against all slots would take 2.5 GB a head.
 #[test]
-fn a_prompt_of_25000_tokens_is_read_in_bounded_memory() {
+fn a_prompt_of_25000_tokens_is_prefilled_in_bounded_memory() {
     let (rows, dir) = (25_000, tempfile::tempdir().unwrap());
     let config = config(128, 1, 256, 512, true);
     write(dir.path(), &config);
@@ -99,24 +99,24 @@ fn a_prompt_of_25000_tokens_is_read_in_bounded_memory() {
     let embeddings = Tensor::from_vec(values, (rows, config.hidden), &Device::Cpu).unwrap();
     let mut sequence = Sequence::new(decoder, rows + 64);
     let cache = sequence.bytes();
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     let (whole, most) = peak(|| {
         let positions = Positions::text(0, rows);
         sequence.prefill(&embeddings, &positions, rows as u32, &mut |_, _| {}, &mut |done, total| {
-            told.push((done, total));
+            reports.push((done, total));
             ControlFlow::Continue(())
         })
     });
     assert!(whole.unwrap() && sequence.len() == rows);
-    assert_eq!(sequence.bytes(), cache, "the cache did not have to grow");
+    assert_eq!(sequence.bytes(), cache, "the cache grew");
     assert!(most < 64 << 20, "{most} bytes beside the cache of {cache}");
-    // Told often enough to be stopped soon.
-    assert!(told.len() > 150 && told.is_sorted() && told.last() == Some(&(rows, rows)));
+    // Often enough to be cancelled soon.
+    assert!(reports.len() > 150 && reports.is_sorted() && reports.last() == Some(&(rows, rows)));
 }
 
-/// The estimate is for whole runs; here is what one takes.
+/// The memory estimate against the peak of a whole run.
 #[test]
-fn the_estimate_is_near_what_a_run_takes() {
+fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
     let at = |part: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo").join(part);
     let dir = tempfile::tempdir().unwrap();
     let clip = dir.path().join("clip.mp4");
@@ -154,7 +154,7 @@ fn the_estimate_is_near_what_a_run_takes() {
                 logprobs: 0,
             };
             handle.send(Command::Run(Box::new(request))).unwrap();
-            // Until the engine has ended and given everything back, so that the next turn counts its own only.
+            // Until the engine has ended and freed its memory, so that the next run is counted alone.
             drop(handle);
             let mut done = false;
             while let Some(event) = events.blocking_recv() {
@@ -164,7 +164,7 @@ fn the_estimate_is_near_what_a_run_takes() {
             assert!(done);
         });
         let ratio = most as f64 / need as f64;
-        println!("{dtype:?}: {most} taken, {need} estimated");
-        assert!((0.3..1.25).contains(&ratio), "{dtype:?}: {most} taken, {need} estimated");
+        println!("{dtype:?}: peak {most}, estimate {need}");
+        assert!((0.3..1.25).contains(&ratio), "{dtype:?}: peak {most}, estimate {need}");
     }
 }

@@ -1,6 +1,6 @@
-//! Checkpoints from anywhere: what loading allocates, long prompts, and directories that were damaged on purpose.
+//! Untrusted checkpoints: memory while loading, long prompts, and deliberately damaged directories.
 //!
-//! Memory is counted by an allocator of this test program, so tests take turns.
+//! This test program's allocator counts memory, so the tests run one at a time.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

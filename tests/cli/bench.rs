@@ -150,8 +150,8 @@ fn what_cannot_be_measured_is_refused_before_any_work() {
         (&["--sweep", "acceptance.lambda=1"], 2, "--sweep needs one method"),
         (&["--method", "lvspec", "--sweep", "acceptance.lamda=1"], 2, "unknown key `acceptance.lamda`"),
         (&["--method", "lvspec", "--sweep", "lambda=1"], 2, "axis.key=value"),
-        (&["--method", "lvspec", "--sweep", "acceptance.lambda="], 2, "names no values"),
-        (&["--method", "lvspec", "--sweep", "acceptance.lambda=0,x"], 2, "but takes a number"),
+        (&["--method", "lvspec", "--sweep", "acceptance.lambda="], 2, "has no values"),
+        (&["--method", "lvspec", "--sweep", "acceptance.lambda=0,x"], 2, "but must be a number"),
         (&["--method", "lvspec", "--sweep", "acceptance.lambda=0,7"], 2, "must be 0 to 1"),
         (
             &["--method", "naive", "--set", "acceptance.lambda=1"],

@@ -131,7 +131,7 @@ fn what_a_family_does_not_have_is_refused() {
     let (qwen, llava) = (model("qwen2_vl"), model("llava_ov"));
     for (args, code, words) in [
         (&["--target", &llava, "--max-pixels", "5000"][..], 2, &["76x76", "--max-pixels"][..]),
-        (&["--target", &llava, "--rope", "mrope"], 2, &["one axis", "--rope"]),
+        (&["--target", &llava, "--rope", "mrope"], 2, &["1-D positions", "--rope"]),
         (&["--target", &llava, "--drafter", &qwen], 3, &["cannot draft for", "LLaVA-OneVision", "Qwen2-VL"]),
     ] {
         let run = program.run(&[&["caption", "clip.mkv", "--method", "autoregressive"], args].concat());

@@ -99,9 +99,9 @@ fn what_cannot_be_pulled_is_told_in_words() {
     let (program, hub) = (Program::new(), Server::start(unknown, Box::new(|_, _, _| {})));
     for (id, code, part) in [
         ("me/model", 3, "llama"),
-        ("me/other", 3, "no model me/other"),
-        ("no id", 2, "`no id` is no id"),
-        ("../../x", 2, "is no id"),
+        ("me/other", 3, "model me/other not found"),
+        ("no id", 2, "invalid model id `no id`"),
+        ("../../x", 2, "invalid model id"),
     ] {
         let pulled = run(&program, &hub.address, &["models", "pull", id]);
         assert_eq!(pulled.code, code, "{}", pulled.stderr);

@@ -9,8 +9,10 @@ use specreel::{
     model::{WeightType, draft_head::Recipe},
     record::{Step, StopReason, Token, Verdict},
     speculate::{
-        Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Method, Part, Placing, Sampler, Schedule,
-        Shape, VisualContext, method::AXES,
+        Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
+        VisualContext,
+        accept::{Needs, verdict},
+        method::{AXES, Kind, Range, Value},
     },
 };
 
@@ -92,23 +94,30 @@ fn shape(rng: &mut ChaCha8Rng) -> Shape {
     }
 }
 
+/// Any loosening rule, its values at the bounds of their ranges and between.
 fn loosening(rng: &mut ChaCha8Rng) -> Acceptance {
-    let share = pick(rng, &[0.0, 0.01, 0.3, 1.0]);
-    let threshold = pick(rng, &[0.0, 0.7, 9.0]);
-    let entropy = pick(rng, &[EntropyOver::Top3, EntropyOver::Full]);
-    match rng.random_range(0..8) {
-        0 => Acceptance::Entropy { threshold, entropy },
-        1 => Acceptance::Window { length: pick(rng, &[1, 2, 4, 100]), threshold, entropy },
-        2 => {
-            let (top_n, shift_tolerant) = (pick(rng, &[1, 3, 1000]), rng.random());
-            Acceptance::Visual { lambda: share, top_n, shift_tolerant, always_strict: vec![] }
-        }
-        3 => Acceptance::Lenient { rho: share as f32 },
-        4 => Acceptance::Divergence { threshold },
-        5 => Acceptance::Glance { lambda: share },
-        6 => Acceptance::Cost { limit: threshold, ratio: pick(rng, &[0.0, 0.5, 1.0]) },
-        _ => Acceptance::Random { probability: share, seed: pick(rng, &[0, 7]) },
+    let strict = ["exact", "sampled", "all_of"];
+    let kinds: Vec<&Kind> =
+        Acceptance::AXIS.kinds.iter().filter(|kind| !strict.contains(&kind.name)).collect();
+    let kind = pick(rng, &kinds);
+    let mut rule = toml::Table::from_iter([("kind".to_owned(), kind.name.into())]);
+    for key in kind.keys {
+        let value: toml::Value = match (key.value, key.range) {
+            (Value::Number, Some(Range { low, high, .. })) => {
+                let high = if high.is_finite() { high } else { 9.0 };
+                let shares = [0.0, 0.01, 0.3, 1.0];
+                (low + pick(rng, &shares) * (high - low)).into()
+            }
+            (Value::Count, Some(range)) => pick(rng, &[range.low as i64, 2, 4, 1000]).into(),
+            (Value::Count, None) => pick(rng, &[0, 7]).into(),
+            (Value::Flag, _) => rng.random::<bool>().into(),
+            (Value::Word(words), _) => pick(rng, words).into(),
+            (Value::Words, _) => toml::Value::Array(Vec::new()),
+            (value, _) => panic!("no random value for {value:?}"),
+        };
+        rule.insert(key.name.to_owned(), value);
     }
+    rule.try_into().unwrap()
 }
 
 fn acceptance(rng: &mut ChaCha8Rng) -> Acceptance {
@@ -291,23 +300,19 @@ impl Run {
         };
         match token.verdict {
             Verdict::Exact | Verdict::Sampled => {}
-            Verdict::Loosened => {
-                assert!(matches!(first, Acceptance::Visual { .. } | Acceptance::Glance { .. }));
-            }
             Verdict::Shifted => {
                 assert!(matches!(first, Acceptance::Visual { shift_tolerant: true, .. }));
                 assert!(step.drafted.contains(&token.target_id));
             }
-            Verdict::Entropy => assert!(matches!(first, Acceptance::Entropy { .. })),
-            Verdict::Window => {
-                assert!(matches!(first, Acceptance::Window { length, .. } if *length <= deepest));
+            loosened => {
+                assert!(loosened.is_accepted_draft(), "{loosened}");
+                assert_eq!(loosened, verdict(first));
             }
-            Verdict::Lenient => assert!(matches!(first, Acceptance::Lenient { .. })),
-            Verdict::Divergence => {
-                assert!(matches!(first, Acceptance::Divergence { .. } | Acceptance::Cost { .. }));
-            }
-            Verdict::Chance => assert!(matches!(first, Acceptance::Random { .. })),
-            other => panic!("an accepted draft is never {other}"),
+        }
+        if let Acceptance::Window { length, .. } = first
+            && token.verdict == Verdict::Window
+        {
+            assert!(*length <= deepest);
         }
         if !token.verdict.is_strict() {
             assert!(!bench.protects(token.id) && !bench.protects(token.target_id), "{token:?}");
@@ -319,17 +324,11 @@ impl Run {
                 assert!(token.divergence.unwrap() < *threshold);
             }
         }
-        let has = |wanted: fn(&Acceptance) -> bool| match rule {
-            Acceptance::AllOf { rules } => rules.iter().any(wanted),
-            rule => wanted(rule),
-        };
-        assert_eq!(token.relevance.is_some(), has(|rule| matches!(rule, Acceptance::Visual { .. })));
+        let needs = Needs::of(rule);
+        assert_eq!(token.relevance.is_some(), needs.relevance.is_some());
         assert_eq!(token.relevance_rank.is_some(), token.relevance.is_some());
-        assert_eq!(token.gaze.is_some(), has(|rule| matches!(rule, Acceptance::Glance { .. })));
-        assert_eq!(
-            token.divergence.is_some(),
-            has(|rule| matches!(rule, Acceptance::Divergence { .. } | Acceptance::Cost { .. }))
-        );
+        assert_eq!(token.gaze.is_some(), needs.gaze);
+        assert_eq!(token.divergence.is_some(), needs.divergence);
         assert!(token.relevance.is_none_or(|cosine| cosine.abs() < 1.0001));
         assert!(token.gaze.is_none_or(|gaze| (0.0..=1.0001).contains(&gaze)));
         assert!(token.divergence.is_none_or(|nats| nats >= 0.0));
@@ -368,14 +367,8 @@ fn random_methods_keep_the_account_and_their_word() {
                 sampler,
                 limit: pick(&mut rng, &[0, 1, 2, 3, 9, 24, MOST]),
             };
-            for (axis, kind) in [
-                ("drafter", run.method.drafter.kind()),
-                ("context", run.method.context.kind()),
-                ("shape", run.method.shape.kind()),
-                ("acceptance", run.method.acceptance.kind()),
-                ("schedule", run.method.schedule.kind()),
-            ] {
-                *kinds.entry((axis, kind)).or_default() += 1;
+            for (axis, kind) in AXES.iter().zip(run.method.kinds()) {
+                *kinds.entry((axis.name, kind)).or_default() += 1;
             }
             let written = bench.write(&run.method, sampler, run.limit);
             run.check(&written, &bench);

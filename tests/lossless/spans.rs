@@ -109,8 +109,8 @@ fn a_probe_sees_its_spans_only() {
         let mut bench = bench(family);
         let spans = bench.prompt().visual.clone();
         let mut look = |spans: VisualSpans| -> AttentionStats {
-            let watch = Some(AttentionProbe { spans, by_head: true });
-            bench.feed(&[3, 4, 5], &Taps { watch, ..Taps::default() }).gaze.unwrap()
+            let probe = Some(AttentionProbe { spans, by_head: true });
+            bench.feed(&[3, 4, 5], &Taps { probe, ..Taps::default() }).attention.unwrap()
         };
         let slots = spans.end();
         let (some, all) = (look(spans.clone()), look(VisualSpans::from(0..slots)));

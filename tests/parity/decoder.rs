@@ -1,4 +1,4 @@
-//! The decoder, and the whole model, against what transformers computed.
+//! The decoder, and the whole model, against the results of transformers.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -74,7 +74,7 @@ fn states_and_logits_equal_those_of_transformers() {
 }
 
 #[test]
-fn the_whole_model_writes_what_transformers_writes() {
+fn greedy_tokens_are_those_of_transformers() {
     for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
         let model = load(name, WeightType::F32);
         let expected = Fixture::read(name);
@@ -104,9 +104,9 @@ fn the_whole_model_writes_what_transformers_writes() {
     }
 }
 
-/// A tree's node gets, bit for bit, what it would get at the end of a chain; and so do rows fed together or one by one.
+/// The state of a tree node is bit-identical to that of the last row of a chain, fed together or one by one.
 #[test]
-fn paths_of_a_tree_are_chains_to_the_last_bit() {
+fn paths_of_a_tree_are_bit_identical_to_chains() {
     for (name, dtype) in [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)] {
         let model = load(name, dtype);
         let (decoder, mut ws) = (model.decoder(), Workspace::default());
@@ -143,7 +143,7 @@ fn paths_of_a_tree_are_chains_to_the_last_bit() {
             let same = tree[node].iter().zip(&last).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{name}: node {node}");
         }
-        // What is kept of the tree goes on like the chain.
+        // The accepted path continues like a chain.
         cache.keep(prompt.len(), &[0, 2, 4]);
         let on_tree = feed(&[50], &[n + 3], &Mask::Causal, &mut cache, &mut ws);
         let mut chain = decoder.cache(64);
@@ -153,9 +153,9 @@ fn paths_of_a_tree_are_chains_to_the_last_bit() {
     }
 }
 
-/// A prefill in two parts leaves, bit for bit, what one in one go leaves.
+/// A prefill in two parts is bit-identical to one in a single part.
 #[test]
-fn a_prefill_in_two_parts_is_a_prefill() {
+fn a_prefill_in_two_parts_is_bit_identical_to_one_in_a_single_part() {
     for (name, dtype) in [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)] {
         let model = load(name, dtype);
         let ids: Vec<u32> = (0..150).map(|i| 3 + i % 60).collect();

@@ -36,7 +36,7 @@ from transformers import (
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 
 LLAVA_SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>", "<video>"]
-# the published checkpoints' own: the marks around what the assistant says are an addition to Jinja
+# that of the published checkpoints; `generation` marks are an addition to Jinja
 LLAVA_TEMPLATE = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + ' '}}{# Render all images first #}"
     "{% for content in message['content'] | selectattr('type', 'equalto', 'image') %}{{ '<image>' }}{% endfor %}"
@@ -49,7 +49,7 @@ LLAVA_TEMPLATE = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 PROMPT = "what moves?"
-# side of Qwen's frames in the runs from frames, and of LLaVA's pictures: five patches and six pixels that are left out
+# side in pixels of Qwen's frames in `frames.safetensors`, and of LLaVA's images: five patches and six unused pixels
 SIDE, PICTURE = 84, 76
 
 # text and tower: width, heads, …, as in make_fixtures; tower of Qwen2-VL: width, heads, depth, ratio
@@ -110,7 +110,7 @@ def write_llava_text(path, tokenizer, newer):
 
 
 def llava_config(spec, ids):
-    """As the published files have it: what equals a class default is left out; `tie_word_embeddings` is told twice."""
+    """As in the published files: class defaults are omitted; `tie_word_embeddings` occurs twice."""
     width, heads, kv_heads, layers, ffn = spec["text"]
     tower_width, tower_heads, depth, tower_ffn = spec["tower"]
     return {
@@ -219,7 +219,7 @@ def qwen_names(weights, layout):
 
 
 class Llava:
-    """What is asked of a family below, for LLaVA-OneVision."""
+    """The functions that `record` needs of a family, for LLaVA-OneVision."""
 
     model = LlavaOnevisionForConditionalGeneration
     pad = "<video>"
@@ -227,7 +227,7 @@ class Llava:
 
     @staticmethod
     def inputs(spec, generator):
-        """Byte levels of patches in the program's order, and the model's pictures; the last six pixels are noise."""
+        """Byte levels of patches in the program's order, and the model's images; the last six pixels are noise."""
         n = spec["frames"]
         levels = torch.randint(0, 256, (n * 25, 588), generator=generator, dtype=torch.uint8)
         pictures = torch.randn((n, 3, PICTURE, PICTURE), generator=generator)
@@ -302,7 +302,7 @@ def load(path, family):
 
 
 def greedy_ids(model, family, inputs, input_ids, positions, following, length=16):
-    """Greedy ids after the prompt, end tokens ignored, and the smallest lead of a first over a second."""
+    """Greedy ids after the prompt, end tokens ignored, and the smallest margin between the best and second-best logit."""
     seen = dict(inputs, **family.language(positions))
     out = model.model(input_ids=torch.tensor([input_ids]), past_key_values=None, use_cache=True, **seen)
     cache, last = out.past_key_values, model.lm_head(out.last_hidden_state[0, -1])

@@ -63,7 +63,7 @@ TEMPLATE = (
 )
 
 # text: width, heads, kv heads, layers, ffn; tower: width, heads, depth, ffn, blocks with full attention
-# grids are in patches (t, h, w); none of the two-by-two cells divide evenly into windows of 4x4 cells
+# grids are in patches (t, h, w); no grid of 2x2 cells divides evenly into windows of 4x4 cells
 CHECKPOINTS = {
     "gqa_tied": dict(
         seed=11, text=(64, 4, 2, 2, 96), tower=(24, 2, 2, 40, [1]), tied=True, vocab=320, dtype=torch.float32,
@@ -211,7 +211,7 @@ def flat_config(spec, ids):
 
 
 def nested_config(flat):
-    """The form that newer versions write: text and vision apart, `rope_parameters`, `in_channels`, `dtype`."""
+    """The configuration layout of newer versions: nested text and vision, `rope_parameters`, `in_channels`, `dtype`."""
     outer = {"architectures", "vision_start_token_id", "vision_end_token_id", "vision_token_id", "image_token_id"}
     outer |= {"video_token_id", "model_type", "tie_word_embeddings", "vision_config", "torch_dtype"}
     config = {k: v for k, v in flat.items() if k in outer}
@@ -301,7 +301,7 @@ def mrope_positions(before, grid, after, seconds_per_grid, tokens_per_second, me
 
 
 def record(path, spec, tokenizer, ids):
-    """Write what the model computes: the tensors' names and shapes are those of the dictionary at the end."""
+    """Write the model's outputs; names and shapes of the tensors are in the dictionary at the end."""
     model = Qwen2_5_VLForConditionalGeneration.from_pretrained(
         path, dtype=torch.float32, attn_implementation="eager", local_files_only=True
     ).eval()
@@ -319,7 +319,7 @@ def record(path, spec, tokenizer, ids):
     with torch.no_grad():
         tower = model.model.visual(patches, grid_thw=grid)
         merged = tower.pooler_output
-        # the tower leaves its states in window order: put the cells back, four patches each
+        # the tower's states are in window order: restore the order of the cells, four patches each
         window_index, _ = get_vision_window_index(grid, spatial_merge_size=2, window_size=112, patch_size=14)
         cells = tower.last_hidden_state.reshape(n // 4, 4, -1)
         states = cells[torch.argsort(window_index)].reshape(n, -1).contiguous()
@@ -435,7 +435,7 @@ def make_processor():
             "limits": torch.tensor([low, high]),
         }
         if name == "exact":
-            tensors["patches"] = patches.contiguous()  # [patches, 1176] f32, as the processor gives them
+            tensors["patches"] = patches.contiguous()  # [patches, 1176] f32, as the processor returns them
         save_file(tensors, OUT / "processor" / f"{name}.safetensors")
         print(f"processor {name}: {tuple(frames.shape)} -> {grid.tolist()}")
 
@@ -448,7 +448,7 @@ def size_table():
     for height, width in sizes:
         for n in (2, 16, 60, 768):
             low, high = 128 * 784, 768 * 784
-            # total budget of a video: 128000 tokens of 28x28 pixels, 90 % of it, shared by pairs of frames
+            # total budget of a video: 90 % of 128000 tokens of 28x28 pixels, shared by pairs of frames
             cap = max(min(high, 128000 * 784 * 0.9 / n * 2), int(low * 1.05))
             rows.append([height, width, n, *smart_resize(height, width, 28, low, cap)])
     return rows

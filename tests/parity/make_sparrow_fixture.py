@@ -1,4 +1,4 @@
-"""Make the fixture of the drafting layer: a random layer for the checkpoint `gqa_tied`, and what torch computes with it.
+"""Make the fixture of the trained drafter: a random layer for the checkpoint `gqa_tied`, and what torch computes with it.
 
     python tests/parity/make_sparrow_fixture.py
 
@@ -7,8 +7,8 @@ Needs torch (CPU), safetensors, numpy. Written below `tests/parity/fixtures/spar
     config.json, model.safetensors   a drafter directory, loadable like a trained one
     reference.safetensors            two samples, the states of a first pass, the loss of two passes and its gradients
 
-The layer is written down here row by row in the order of the prompt (text, video, text), visual rows going through the whole
-layer, one sample at a time: nothing of the batching in `src/train` is repeated.
+The layer is implemented here independently: row by row in the order of the prompt (text, video, text), with visual rows
+through the whole layer, one sample at a time, without the batching of `src/train`.
 """
 
 import json
@@ -119,7 +119,7 @@ def sample(front, visual, rows, answer):
 
 
 def run(s, before, shown):
-    """States at the text rows, from the states before them."""
+    """States at the text rows, computed from the states before them."""
     front, rows = int(s["shape"][0]), int(s["shape"][2])
     z = F.linear(torch.cat([embeddings[s["ids"]], before], -1), P["fc.weight"], P["fc.bias"])
     visual = s["visual"] if shown else s["visual"][:0]

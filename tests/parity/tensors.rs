@@ -1,5 +1,5 @@
-//! The decoder on tensors against the one in this crate's own kernels, which is itself compared with transformers beside this.
-//! candle's CPU stands in for an accelerator.
+//! The decoder in tensors against the one in this crate's own kernels, which [`decoder`](super::decoder) compares with
+//! transformers. Candle's CPU device replaces an accelerator.
 
 use std::ops::ControlFlow;
 
@@ -12,12 +12,12 @@ use specreel::model::{
 
 use super::{CHECKPOINTS, FAMILIES, difference, fixture};
 
-/// Largest difference of a value in f32.
+/// Maximum difference of a value in f32.
 const CLOSE: f32 = 1e-4;
 
 fn tensors(name: &str, dtype: WeightType) -> VideoLlm {
-    let place = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
-    VideoLlm::load_on(&fixture(name), &place, &mut |_, _| {}).unwrap()
+    let device = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
+    VideoLlm::load_on(&fixture(name), &device, &mut |_, _| {}).unwrap()
 }
 
 /// The same checkpoint in kernels and in tensors.
@@ -56,8 +56,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What two decoders gave for one pass.
-fn same(name: &str, [a, b]: [&(Pass, Tensor); 2]) {
+/// Check that two decoders agree on one pass.
+fn assert_same(name: &str, [a, b]: [&(Pass, Tensor); 2]) {
     let close = |what: &str, a: &Tensor, b: &Tensor| {
         let worst = difference(a, b);
         assert!(worst <= CLOSE, "{name}: {what} differ by {worst}");
@@ -74,7 +74,7 @@ fn same(name: &str, [a, b]: [&(Pass, Tensor); 2]) {
     }
     let near =
         |a: &[f32], b: &[f32]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= CLOSE);
-    match (&a.0.gaze, &b.0.gaze) {
+    match (&a.0.attention, &b.0.attention) {
         (Some(a), Some(b)) => {
             assert!(near(&a.peaks, &b.peaks), "{name}: {:?} {:?}", a.peaks, b.peaks);
             assert!(near(&a.by_head, &b.by_head), "{name}: weights by head");
@@ -90,7 +90,7 @@ fn visual(n: usize) -> Positions {
 }
 
 #[test]
-fn states_taps_and_gaze_are_those_of_the_kernels() {
+fn states_taps_and_attention_stats_are_those_of_the_kernels() {
     for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
         let models = both(name);
         let prompt = ids(40);
@@ -102,25 +102,25 @@ fn states_taps_and_gaze_are_those_of_the_kernels() {
             let taps = Taps {
                 before_norm: true,
                 after_layers: vec![layers - 1, 0],
-                watch: Some(AttentionProbe { spans: spans.clone(), by_head: true }),
+                probe: Some(AttentionProbe { spans: spans.clone(), by_head: true }),
                 layers: None,
             };
             let second = run.pass(&ids(7), &Positions::text(90, 7), &Mask::Causal, &taps);
             // A span that ends after the last slot, and one that starts there.
             let ahead = VisualSpans::new([44..60, 62..64], 64).unwrap();
             let ahead =
-                Taps { watch: Some(AttentionProbe { spans: ahead, by_head: false }), ..Taps::default() };
+                Taps { probe: Some(AttentionProbe { spans: ahead, by_head: true }), ..Taps::default() };
             let third = run.pass(&[9], &Positions::text(97, 1), &Mask::Causal, &ahead);
             [first, second, third]
         });
         for (a, b) in passes[0].iter().zip(&passes[1]) {
-            same(name, [a, b]);
+            assert_same(name, [a, b]);
         }
     }
 }
 
 #[test]
-fn a_cache_cut_compacted_gathered_and_grown_goes_on_like_the_kernels() {
+fn caches_truncated_compacted_gathered_and_grown_agree_with_the_kernels() {
     for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
         let models = both(name);
         let passes =
@@ -133,7 +133,7 @@ fn a_cache_cut_compacted_gathered_and_grown_goes_on_like_the_kernels() {
                 let at = Positions { axes: [depth.clone(), depth.clone(), depth] };
                 let tree = Mask::Paths { shared: 11, paths };
                 passes.push(run.pass(&ids(5), &at, &tree, &Taps::default()));
-                // A node fed later, under one that was fed before.
+                // A node fed later, below one that was fed before.
                 let later = Mask::Paths { shared: 11, paths: vec![vec![0, 2, 4, 5]] };
                 passes.push(run.pass(&[8], &Positions::text(14, 1), &later, &Taps::default()));
                 run.cache.keep(11, &[0, 2, 4]);
@@ -148,7 +148,7 @@ fn a_cache_cut_compacted_gathered_and_grown_goes_on_like_the_kernels() {
                 let whole = std::mem::replace(&mut run.cache, some);
                 passes.push(run.chain(&ids(4)));
                 run.cache.truncate(50);
-                run.cache.append(&whole, 590..612);
+                run.cache.append(&whole, 590..612).unwrap();
                 assert_eq!(run.cache.len(), 72);
                 passes.push(run.chain(&ids(2)));
                 let decoder = run.decoder.first_layers(1);
@@ -158,13 +158,13 @@ fn a_cache_cut_compacted_gathered_and_grown_goes_on_like_the_kernels() {
                 passes
             });
         for (a, b) in passes[0].iter().zip(&passes[1]) {
-            same(name, [a, b]);
+            assert_same(name, [a, b]);
         }
     }
 }
 
 #[test]
-fn a_prefill_in_chunks_or_parts_is_one_pass() {
+fn a_prefill_in_chunks_or_parts_equals_one_pass() {
     for name in ["gqa_tied", "mha_tied_bf16"] {
         let model = tensors(name, WeightType::F32);
         let ids = ids(300);
@@ -197,7 +197,7 @@ fn cosine(a: &Tensor, b: &Tensor) -> f32 {
 }
 
 #[test]
-fn smaller_weights_are_near_the_large_ones() {
+fn smaller_weight_types_are_close_to_f32() {
     for name in CHECKPOINTS {
         let exact = both(name);
         let (_, want) = Run::new(&exact[0]).chain(&ids(30));
@@ -216,7 +216,7 @@ fn smaller_weights_are_near_the_large_ones() {
 }
 
 #[test]
-fn towers_give_the_same_embeddings_on_a_device() {
+fn towers_agree_with_those_on_the_cpu() {
     for name in ["gqa_tied", "qwen2_vl", "llava_ov"] {
         let models = both(name);
         let processor = models[0].processor();
@@ -235,7 +235,7 @@ fn towers_give_the_same_embeddings_on_a_device() {
 }
 
 #[test]
-fn what_does_not_belong_together_is_refused() {
+fn mismatched_caches_and_positions_are_refused() {
     let models = both("gqa_tied");
     let (mut kernels, tensors) = (Run::new(&models[0]), Run::new(&models[1]));
     kernels.decoder = tensors.decoder;
@@ -246,7 +246,7 @@ fn what_does_not_belong_together_is_refused() {
     };
     assert!(pass(&Positions::text(0, 2), &mut kernels.cache), "a cache of another device");
     let mut own = tensors.decoder.cache(4);
-    assert!(pass(&Positions::text(0, 3), &mut own), "positions of other rows");
+    assert!(pass(&Positions::text(0, 3), &mut own), "positions for another number of rows");
     assert!(!pass(&Positions::text(0, 2), &mut own));
     assert!(tensors.decoder.embed(&[1 << 30]).is_err());
 }

@@ -6,10 +6,11 @@
 use std::{path::Path, sync::Arc};
 
 use specreel::{
-    cli::{self, Ports, resolve},
-    engine::RunRequest,
+    cli::{self, resolve},
+    client::{Backend, Client},
+    engine::Command,
     record::{Event, EventKind, Failure},
-    tui::{self, EnginePort, StudioConfig},
+    tui::{self, StudioConfig},
 };
 
 use super::{start::clips, terminal::Terminal};
@@ -19,8 +20,8 @@ const CLIPS: &str = "SPECREEL_TEST_CLIPS";
 
 struct Broken;
 
-impl EnginePort for Broken {
-    fn run(&self, _: RunRequest) {
+impl Backend for Broken {
+    fn send(&self, _: Command) -> Result<(), Failure> {
         panic!("the port fell off");
     }
 
@@ -44,7 +45,7 @@ fn studio(_: resolve::Studio) -> Result<i32, Failure> {
         cut: Some(Arc::new(|_: &Path, _| panic!("the scissors broke"))),
         ..StudioConfig::default()
     };
-    tui::run(config, Box::new(Broken), inbox).unwrap();
+    tui::run(config, Client::new(Broken, inbox)).unwrap();
     drop(events);
     Ok(0)
 }
@@ -52,8 +53,7 @@ fn studio(_: resolve::Studio) -> Result<i32, Failure> {
 /// Where this is the program, be it.
 fn be_the_program() {
     if std::env::var_os(CLIPS).is_some() {
-        let ports = Ports { engine: || unreachable!("nothing is captioned without the studio"), studio };
-        std::process::exit(cli::run(["specreel".into()], &ports));
+        std::process::exit(cli::run(["specreel".into()], studio));
     }
 }
 

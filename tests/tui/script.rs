@@ -6,7 +6,9 @@ use std::{
 };
 
 use specreel::{
-    record::{Event, EventKind, Session, Stage, Stats, Step, StopReason, Token, Verdict, session::Line},
+    record::{
+        Event, EventKind, Session, Stage, Stats, Step, StopReason, Token, Verdict, session::RecordedEvent,
+    },
     scenes::{Scene, render},
     speculate::Method,
     tui::{
@@ -377,7 +379,7 @@ pub fn session(steps: &[Step], torn: bool) -> Session {
     let mut lines = Vec::new();
     let mut say = |after: f64, kind| {
         at += after;
-        lines.push(Line { at_ms: Some(at), event: Event::new(1, kind) });
+        lines.push(RecordedEvent { at_ms: Some(at), event: Event::new(1, kind) });
     };
     let method = Method::presets().iter().find(|m| m.name == "lvspec").unwrap();
     say(

@@ -14,7 +14,6 @@ mod report;
 mod runs;
 mod scenes;
 mod step;
-mod stop;
 mod sweep;
 mod tables;
 
@@ -29,10 +28,10 @@ use self::{
     plan::{BASELINE, Plan},
     report::Report,
     runs::Runs,
-    stop::Stop,
 };
-use super::{End, Ports, config::Config, interrupted, progress::Progress, resolve, runtime};
+use super::{End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime};
 use crate::{
+    client::Client,
     record::{Failure, FailureClass, Trial},
     scenes::world::TRAINING_SEEDS,
 };
@@ -41,7 +40,7 @@ const CLIPS: u32 = 20;
 const FIRST_SEED: u64 = 1000;
 
 /// Measure.
-pub fn run(mut args: BenchArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     args.check()?;
     let run = &args.run;
     let models = resolve::models(run.target.as_deref(), run.drafter.as_deref(), run, config)?;
@@ -66,19 +65,16 @@ pub fn run(mut args: BenchArgs, config: &Config, ports: &Ports) -> Result<i32, E
     let methods: Vec<&crate::speculate::Method> = plan.systems.iter().map(|system| &system.method).collect();
     resolve::tell_unused(&args.run, &methods, args.json);
 
-    let (engine, events) = (ports.engine)()?;
-    if args.run.ignore_memory {
-        engine.send(crate::engine::Command::IgnoreMemory)?;
-    }
-    let stop = Stop::new(Some(engine.clone()));
-    let interrupt = stop.listen()?;
+    let client = Client::start()?;
+    let (interrupt, remote) = (Interrupt::default(), client.remote());
+    interrupt.listen(move || remote.cancel_current())?;
     let mut clips = Workshop::open()?;
-    let mut runs = Runs::new((engine, events), stop, interrupt, base);
+    let mut runs = Runs::new(client, interrupt, base);
     let mut report =
         Report { lines, svg, seeds, common: plan.common, systems: plan.systems, trials: Vec::new() };
     let mut progress = Progress::new(true);
     runtime()?.block_on(async {
-        let Some(loaded) = runs.load(models, &mut progress).await? else {
+        let Some(loaded) = runs.load(models, args.run.ignore_memory, &mut progress).await? else {
             return Err(End::Reported(interrupted()));
         };
         let Report { lines, systems, trials, seeds, .. } = &mut report;

@@ -1,5 +1,5 @@
-//! Which systems are measured: the baseline, and methods by name, file or sweep. Everything that cannot be is refused here,
-//! before any work begins.
+//! The systems to measure: the baseline, and methods by name, file or sweep. Everything invalid is refused here, before any
+//! work begins.
 
 use super::sweep::{self, Sweep};
 use crate::{
@@ -15,7 +15,7 @@ pub const BASELINE: &str = "autoregressive";
 /// A row of the tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct System {
-    /// How the row is called; no two rows share a name.
+    /// Name of the row; no two rows share one.
     pub label: String,
     /// The method.
     pub method: Method,
@@ -26,11 +26,11 @@ pub struct System {
 pub struct Plan {
     /// The systems, the baseline first.
     pub systems: Vec<System>,
-    /// What the systems beside the baseline have in common: the method of a sweep, changes of all; empty if nothing.
+    /// What all systems but the baseline have in common: the method of a sweep, changes of all; may be empty.
     pub common: String,
     /// Methods of `all` that were left out because they need a drafter.
     pub skipped: Vec<String>,
-    /// What people should know about the choice.
+    /// Notes for the user about the choice.
     pub notes: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Plan {
     /// The systems of `--methods`, `--set` and `--sweep` for these models.
     ///
     /// # Errors
-    /// A method is unknown, cannot be, or needs a drafter that is not there; a sweep has no list, or not one method.
+    /// A method is unknown, invalid, or needs a drafter that is not loaded; a sweep has no list, or not exactly one method.
     pub fn new(
         methods: Option<&str>,
         sets: &[String],
@@ -66,7 +66,7 @@ impl Plan {
             if name.is_empty() {
                 return Err(usage(
                     format!("--methods \"{methods}\" has an empty name"),
-                    "write for example --methods naive,lvspec, or --methods all",
+                    "for example: --methods naive,lvspec, or --methods all",
                 ));
             }
             if name != "all" {
@@ -99,7 +99,7 @@ impl Plan {
     ) -> Result<(), Failure> {
         let one = methods.map(str::trim).filter(|m| !m.is_empty() && *m != "all" && !m.contains(','));
         let Some(name) = one else {
-            return Err(usage("--sweep needs one method".into(), "name it, for example --methods lvspec"));
+            return Err(usage("--sweep needs one method".into(), "for example: --methods lvspec"));
         };
         let base = user_methods::find(name, Dirs::find().as_ref())?;
         self.common = name.into();
@@ -111,12 +111,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Add a system that is not there yet. A name that another method has gets a number.
+    /// Add a system unless it is there already. A name that another method has gets a number.
     fn add(&mut self, name: &str, method: Method) {
         if self.systems.iter().any(|s| s.method == method) {
-            // The baseline is always there.
+            // The baseline is always included.
             if name != BASELINE && self.systems.iter().any(|s| s.label == name) {
-                self.notes.push(format!("{name} is named twice and run once"));
+                self.notes.push(format!("{name} is listed twice and runs once"));
             }
             return;
         }
@@ -139,7 +139,7 @@ fn changed(method: Method, sets: &[String], point: &[String]) -> Result<Method, 
         };
         let class = error.class();
         let error = match error {
-            // What was typed, with the flag that it was typed after.
+            // Each value with the option that it was given to.
             MethodError::Invalid { problem, .. } => {
                 let typed = |flag: &str, texts: &[String]| -> String {
                     texts.iter().map(|text| format!("{flag} {text} ")).collect()

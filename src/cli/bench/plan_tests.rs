@@ -34,7 +34,7 @@ fn the_baseline_is_first_and_never_twice() {
     assert_eq!(plan(Some("naive"), &["shape.length=3"], &[]).unwrap().common, "with shape.length=3");
     let twice = plan(Some("naive, naive"), &[], &[]).unwrap();
     assert_eq!(labels(&twice), ["autoregressive", "naive"]);
-    assert_eq!(twice.notes, ["naive is named twice and run once"]);
+    assert_eq!(twice.notes, ["naive is listed twice and runs once"]);
     // As `compare` does, `--set` changes every method that has the key.
     let some = plan(Some("naive,naive-tree"), &["shape.length=3"], &[]).unwrap();
     assert_eq!(labels(&some), ["autoregressive", "naive*", "naive-tree"]);
@@ -80,7 +80,7 @@ fn a_file_that_shares_a_name_gets_a_number() {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_runs() {
+fn an_invalid_choice_is_refused_before_anything_runs() {
     for (methods, sets, sweeps, part) in [
         (Some(""), &[][..], &[][..], "--methods \"\" has an empty name"),
         (Some("naive,,fly"), &[], &[], "has an empty name"),

@@ -1,34 +1,17 @@
 //! Runs one after another on one engine, each to its end.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, ops::ControlFlow, path::Path};
 
-use serde::Serialize;
-use tokio::sync::mpsc;
-
-use super::stop::Stop;
 use crate::{
-    cli::{EnginePort, interrupt::Interrupt, progress::Progress},
-    engine::{Command, RunRequest},
+    cli::progress::Progress,
+    client::{Client, Ending, GRACE, Interrupt},
+    engine::RunRequest,
     model::ModelSpec,
-    record::{Event, EventKind, Failure, FailureClass, Stage, Stats, StopReason},
+    record::{Event, EventKind, Failure, RunLog, Stats, StopReason},
     speculate::Method,
 };
 
-/// How long a cancelled run may take to say that it is done.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// What the engine has loaded.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Loaded {
-    /// Name of the target.
-    pub target: String,
-    /// Name of the drafter, if there is one.
-    pub drafter: Option<String>,
-    /// Device in words.
-    pub device: String,
-    /// Weight type of the language models.
-    pub dtype: String,
-}
+pub use crate::client::Loaded;
 
 /// What a run wrote.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,15 +22,13 @@ pub struct Written {
     pub text: String,
     /// Its ids.
     pub ids: Vec<u32>,
-    /// The account.
+    /// Statistics.
     pub stats: Stats,
 }
 
 /// An engine and the request that all runs share.
 pub struct Runs {
-    engine: Arc<dyn EnginePort>,
-    events: mpsc::Receiver<Event>,
-    stop: Stop,
+    client: Client,
     interrupt: Interrupt,
     base: RunRequest,
     last: u64,
@@ -55,52 +36,39 @@ pub struct Runs {
 
 impl Runs {
     /// Runs that differ from `base` in number, video, method and length.
-    pub fn new(
-        (engine, events): (Arc<dyn EnginePort>, mpsc::Receiver<Event>),
-        stop: Stop,
-        interrupt: Interrupt,
-        base: RunRequest,
-    ) -> Self {
-        Self { engine, events, stop, interrupt, base, last: 0 }
+    pub fn new(client: Client, interrupt: Interrupt, base: RunRequest) -> Self {
+        Self { client, interrupt, base, last: 0 }
     }
 
-    /// Tokens at most.
+    /// Token limit of a run.
     pub fn limit(&self) -> usize {
         self.base.max_new_tokens
     }
 
-    /// True if nothing new is to begin.
+    /// True once interrupted.
     pub fn stopped(&self) -> bool {
-        self.stop.asked()
+        self.interrupt.asked()
     }
 
-    /// Load the models. None if that was interrupted.
+    /// Load models. None if interrupted.
     ///
     /// # Errors
     /// They cannot be loaded.
     pub async fn load(
         &mut self,
         models: ModelSpec,
+        ignore_memory: bool,
         progress: &mut Progress,
     ) -> Result<Option<Loaded>, Failure> {
-        self.engine.send(Command::Load(models))?;
-        loop {
-            // Nobody answers to a cancel while models load, and nothing is lost.
-            let Some(event) = self.event(Duration::ZERO).await? else { return Ok(None) };
-            match event.kind {
-                EventKind::Stage { stage: stage @ Stage::Load, done, total } => {
-                    progress.stage(stage, done, total)
-                }
-                EventKind::Ready { target, drafter, device, dtype, .. } => {
-                    return Ok(Some(Loaded { target, drafter, device, dtype }));
-                }
-                EventKind::Failed(failure) => return Err(failure),
-                _ => {}
+        let mut on = |kind: &EventKind| {
+            if let EventKind::Stage { stage, done, total } = kind {
+                progress.stage(*stage, *done, *total);
             }
-        }
+        };
+        self.client.load_and_wait(models, ignore_memory, &mut on, &self.interrupt).await
     }
 
-    /// Caption a video. None if that was interrupted.
+    /// Caption a video. None if interrupted.
     ///
     /// # Errors
     /// The run failed.
@@ -111,46 +79,27 @@ impl Runs {
         max_new_tokens: usize,
     ) -> Result<Option<Written>, Failure> {
         self.last += 1;
-        let run = self.last;
-        self.stop.runs(run);
-        // Asked before the number was known: nobody has cancelled this run.
-        if self.stopped() {
-            return Ok(None);
-        }
         let request = RunRequest {
             before: Vec::new(),
-            run,
+            run: self.last,
             video: video.into(),
             method: method.clone(),
             max_new_tokens,
             ..self.base.clone()
         };
-        self.engine.send(Command::Run(Box::new(request)))?;
-        loop {
-            let Some(event) = self.event(GRACE).await? else { return Ok(None) };
-            match event.kind {
-                _ if event.run != run => {}
-                EventKind::Done { reason: StopReason::Cancelled, .. } => return Ok(None),
-                EventKind::Done { reason, text, ids, stats } => {
-                    return Ok(Some(Written { reason: Some(reason), text, ids, stats: *stats }));
-                }
-                EventKind::Failed(failure) => return Err(failure),
-                _ => {}
-            }
+        let mut log = RunLog::new(self.last);
+        let mut sink =
+            |_: &Event, _: &RunLog| -> Result<ControlFlow<()>, Infallible> { Ok(ControlFlow::Continue(())) };
+        let Ok(ending) = self.client.follow(request, &mut log, &mut sink, &self.interrupt, GRACE).await;
+        match ending {
+            Ending::Done(StopReason::Cancelled) | Ending::NotSent => Ok(None),
+            Ending::Done(reason) => Ok(Some(Written {
+                reason: Some(reason),
+                text: log.text().to_owned(),
+                ids: log.ids().to_vec(),
+                stats: log.stats().clone(),
+            })),
+            Ending::Failed(failure) | Ending::NoModels(failure) | Ending::Lost(failure) => Err(failure),
         }
-    }
-
-    /// The next event; none this long after an interrupt.
-    async fn event(&mut self, grace: Duration) -> Result<Option<Event>, Failure> {
-        let event = tokio::select! {
-            biased;
-            event = self.events.recv() => event,
-            () = self.interrupt.waited(grace) => return Ok(None),
-        };
-        event.map(Some).ok_or_else(|| Failure {
-            class: FailureClass::Internal,
-            error: "the engine ended without an answer".into(),
-            hint: Some("its log file may say why: see specreel doctor".into()),
-        })
     }
 }

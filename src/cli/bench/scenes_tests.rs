@@ -1,37 +1,14 @@
-use std::sync::{Arc, Mutex};
-
-use tokio::sync::mpsc;
-
-use super::super::{plan::Plan, stop::Stop};
+use super::super::plan::Plan;
 use super::*;
 use crate::{
-    cli::{EnginePort, interrupt::Interrupt},
-    engine::{Command, RunRequest, TextSampling},
+    client::{
+        Interrupt,
+        fake::{self, FakeEngine},
+    },
+    engine::RunRequest,
     model::ModelSpec,
-    record::{Event, EventKind, FailureClass, Stats, Timings},
-    speculate::Method,
-    video::Sampling,
+    record::{EventKind, FailureClass, Stats, Timings},
 };
-
-/// An engine that answers each run from a script, and notes what it was asked.
-struct Scripted {
-    events: mpsc::Sender<Event>,
-    asked: Mutex<Vec<(String, String, usize)>>,
-    answer: fn(&RunRequest) -> EventKind,
-}
-
-impl EnginePort for Scripted {
-    fn send(&self, command: Command) -> Result<(), Failure> {
-        if let Command::Run(request) = command {
-            let clip = request.video.display().to_string();
-            self.asked.lock().unwrap().push((clip, request.method.name.clone(), request.max_new_tokens));
-            self.events.try_send(Event::new(request.run, (self.answer)(&request))).unwrap();
-        }
-        Ok(())
-    }
-
-    fn cancel(&self, _: u64) {}
-}
 
 /// Clips that are only names, all of one red circle.
 struct Named(Vec<u64>);
@@ -80,37 +57,27 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         rope: Default::default(),
     };
     let plan = Plan::new(Some(methods), &[], &[], &models).unwrap();
-    let (events, receiver) = mpsc::channel(16);
-    let engine = Arc::new(Scripted { events, asked: Mutex::default(), answer });
-    let stop = Stop::new(Some(engine.clone()));
-    let base = RunRequest {
-        span: None,
-        segment: None,
-        before: Vec::new(),
-        run: 0,
-        video: Default::default(),
-        prompt: "?".into(),
-        method: Method::preset(BASELINE).unwrap(),
-        sampling: Sampling::Auto,
-        max_pixels: None,
-        max_new_tokens: 99,
-        text: TextSampling::default(),
-        logprobs: 0,
-    };
-    let mut runs = Runs::new((engine.clone(), receiver), stop.clone(), Interrupt::default(), base);
+    let (engine, client) = FakeEngine::answering(move |request| vec![answer(request)]);
+    let interrupt = Interrupt::default();
+    let base = RunRequest { max_new_tokens: 99, ..fake::request(0, BASELINE) };
+    let mut runs = Runs::new(client, interrupt.clone(), base);
     let (mut clips, mut trials) = (Named(vec![]), Vec::new());
     let mut progress = Progress::new(false);
     let mut sink = |trial| {
         trials.push(trial);
         if stop_after == Some(trials.len()) {
-            stop.ask();
+            interrupt.ask();
         }
         Ok(())
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let measured = measure(&plan.systems, 7..9, &mut runs, &mut clips, &mut progress, &mut sink);
     let whole = runtime.block_on(measured);
-    let asked = engine.asked.lock().unwrap().clone();
+    let asked = engine
+        .requests()
+        .into_iter()
+        .map(|r| (r.video.display().to_string(), r.method.name, r.max_new_tokens))
+        .collect();
     Outcome { whole, trials, asked, left: clips.0 }
 }
 

@@ -4,9 +4,9 @@ use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
 use serde::Serialize;
 
-use super::{args::BenchArgs, output::Lines, stop::Stop};
+use super::{args::BenchArgs, output::Lines};
 use crate::{
-    cli::{End, grid::grid, interrupted, progress::Progress},
+    cli::{End, grid::grid, interrupt::Interrupt, interrupted, progress::Progress},
     model::{
         ComputeDevice, ModelSpec,
         checkpoint::Checkpoint,
@@ -98,8 +98,8 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         None => (Source::Directory(&models.target), models.drafter.as_deref().map(Source::Directory)),
     };
     let places = (models.target_place()?, drafter.as_ref().map(|_| models.drafter_place()).transpose()?);
-    let stop = Stop::new(None);
-    stop.listen()?;
+    let interrupt = Interrupt::default();
+    interrupt.listen(|| {})?;
     let mut progress = Progress::new(true);
     let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
     roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &[1][..])));
@@ -114,7 +114,9 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         let mut curves = Vec::new();
         for &slots in &slots {
             let held = model.holds(slots);
-            let Some((fill_ms, passes)) = measure(&model, held, rows, &stop, &mut progress)? else { break };
+            let Some((fill_ms, passes)) = measure(&model, held, rows, &interrupt, &mut progress)? else {
+                break;
+            };
             let curve = Curve {
                 model: model.name.clone(),
                 role,
@@ -133,7 +135,7 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         if !lines.stdout && !curves.is_empty() {
             std::io::stdout().write_all(table(&curves, &target_row).as_bytes())?;
         }
-        if stop.asked() {
+        if interrupt.asked() {
             return Ok(interrupted());
         }
         if role == "target" {
@@ -211,7 +213,7 @@ fn measure(
     model: &Loaded,
     slots: usize,
     rows: &[usize],
-    stop: &Stop,
+    interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Option<(f64, Vec<Pass>)>, Failure> {
     // Ratios are to one row, also where nobody asked for it.
@@ -223,7 +225,7 @@ fn measure(
         &timed,
         Effort::default(),
         &mut |done, total| {
-            if stop.asked() {
+            if interrupt.asked() {
                 return ControlFlow::Break(());
             }
             progress.stage(Stage::Calibrate, done as u64, total as u64);

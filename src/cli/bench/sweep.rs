@@ -1,10 +1,10 @@
-//! `--sweep axis.key=v,v,…`: the values to try, and all their combinations.
+//! `--sweep axis.key=v,v,…`: the values of a key, and all combinations of several keys.
 
 use crate::record::{Failure, FailureClass};
 
-/// Most combinations of all sweeps.
+/// Most combinations of all sweeps together.
 const MOST: usize = 256;
-const EXAMPLE: &str = "write for example --sweep acceptance.lambda=0,0.5,0.9";
+const EXAMPLE: &str = "for example: --sweep acceptance.lambda=0,0.5,0.9";
 
 /// The values of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,14 +17,14 @@ impl Sweep {
     /// Read `axis.key=v,v,…`. Commas inside brackets or quotes belong to a value.
     ///
     /// # Errors
-    /// Not of that form, or a value is empty. Whether key and values can be is for the method to say.
+    /// Not of that form, or a value is empty. Key and values are validated with the method.
     pub fn parse(text: &str) -> Result<Sweep, Failure> {
         let (key, list) = text
             .split_once('=')
             .filter(|(key, _)| !key.trim().is_empty())
-            .ok_or_else(|| usage(format!("--sweep {text} has not the form axis.key=value,value"), EXAMPLE))?;
+            .ok_or_else(|| usage(format!("expected --sweep AXIS.KEY=VALUE,VALUE, got `{text}`"), EXAMPLE))?;
         if list.trim().is_empty() {
-            return Err(usage(format!("--sweep {text} names no values"), EXAMPLE));
+            return Err(usage(format!("--sweep {text} has no values"), EXAMPLE));
         }
         let values = split(list);
         if values.iter().any(String::is_empty) {
@@ -34,20 +34,20 @@ impl Sweep {
     }
 }
 
-/// Every combination, the last sweep turning fastest; each is a list of `axis.key=value` as `--set` takes them.
+/// Every combination, the last sweep varying fastest; each is a list of `axis.key=value` as `--set` takes them.
 ///
 /// # Errors
 /// A key is swept twice, or there are too many combinations.
 pub fn grid(sweeps: &[Sweep]) -> Result<Vec<Vec<String>>, Failure> {
     for (index, sweep) in sweeps.iter().enumerate() {
         if sweeps[..index].iter().any(|s| s.key == sweep.key) {
-            let hint = format!("write all values in one: --sweep {}=V,V,…", sweep.key);
+            let hint = format!("list all values in one option: --sweep {}=V,V,…", sweep.key);
             return Err(usage(format!("{} is swept twice", sweep.key), &hint));
         }
     }
     let size = sweeps.iter().fold(1usize, |n, s| n.saturating_mul(s.values.len()));
     if size > MOST {
-        let hint = format!("{MOST} at most: name fewer values, or sweep in several calls");
+        let hint = format!("use fewer values, or several runs: the limit is {MOST}");
         return Err(usage(format!("the sweeps make {size} combinations"), &hint));
     }
     Ok(sweeps.iter().fold(vec![Vec::new()], |points, sweep| {
@@ -58,7 +58,7 @@ pub fn grid(sweeps: &[Sweep]) -> Result<Vec<Vec<String>>, Failure> {
     }))
 }
 
-/// Split at commas that stand outside of brackets and quotes.
+/// Split at commas outside of brackets and quotes.
 fn split(list: &str) -> Vec<String> {
     let (mut depth, mut quoted) = (0usize, false);
     let parts = list.split(|c: char| {
@@ -97,12 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn an_invalid_list_is_refused() {
         for (text, part) in [
-            ("acceptance.lambda", "has not the form"),
-            ("=1,2", "has not the form"),
-            ("acceptance.lambda=", "names no values"),
-            ("acceptance.lambda= ", "names no values"),
+            ("acceptance.lambda", "expected --sweep AXIS.KEY=VALUE,VALUE"),
+            ("=1,2", "expected --sweep AXIS.KEY=VALUE,VALUE"),
+            ("acceptance.lambda=", "has no values"),
+            ("acceptance.lambda= ", "has no values"),
             ("acceptance.lambda=0.1,,0.3", "has an empty value"),
             ("acceptance.lambda=0.1,", "has an empty value"),
         ] {

@@ -5,51 +5,51 @@ use super::{
     wrap::{Word, sentence, wrap},
 };
 use crate::{
-    cli::color,
-    record::{Change, Comparison, Piece, RunRecord, difference},
+    present::{formats::differs_at, statistics::tie, text::clean},
+    record::{Change, Comparison, Edit, RunLog, difference},
 };
 
-/// What only the baseline wrote.
+/// Around the words that only the baseline has, with their SGR parameter.
 const DELETED: (&str, &str, &str) = ("[-", "-]", "31");
-/// What only the other method wrote.
+/// Around the words that only the other method has.
 const INSERTED: (&str, &str, &str) = ("{+", "+}", "32");
 
-/// One paragraph for every method whose output is not the baseline's; empty if there is none.
-pub fn differences(comparison: &Comparison, runs: &[RunRecord], look: &Look) -> String {
-    let baseline = comparison.rows.iter().find(|row| row.method == comparison.baseline);
-    let Some(plain) = baseline.and_then(|row| comparison.run(row, runs)) else { return String::new() };
+/// One paragraph for every method whose output differs from the baseline's; empty if there is none.
+pub fn differences(comparison: &Comparison, runs: &[RunLog], look: &Look) -> String {
+    let Some(plain) = comparison.baseline_run(runs) else { return String::new() };
     let mut out = String::new();
     for row in &comparison.rows {
         let first = row.figures.as_ref().and_then(|f| f.equality.as_ref()?.first_difference);
         let (Some(first), Some(run)) = (first, comparison.run(row, runs)) else { continue };
         if out.is_empty() {
-            let mut legend = marked(&format!("only {}", plain.method), DELETED, true);
+            let mut legend = marked(&format!("only {}", plain.name()), DELETED, true);
             legend.extend(marked("only the other method", INSERTED, true));
             out = format!("\n{}", wrap(&legend, 0, look));
         }
-        let why = run.stats.tie.as_ref().map(|tie| format!(" ({})", color::plain(&tie.words())));
-        let why = why.unwrap_or_default();
-        let head = format!("{} from token {} on, against {}{why}:", row.method, first + 1, plain.method);
+        let why =
+            run.stats().tie.as_ref().map(|found| format!(" ({})", clean(&tie(found)))).unwrap_or_default();
+        let head = format!("{} {} from {}{why}:", row.method, differs_at(first), plain.name());
         out += &format!("\n{}", wrap(&sentence(&head), 0, look));
-        out += &wrap(&body(&plain.text, &run.text), 2, look);
+        out += &wrap(&body(plain.text(), run.text()), 2, look);
     }
     out
 }
 
 fn body(plain: &str, other: &str) -> Vec<Word> {
-    let pieces = difference(&color::plain(plain), &color::plain(other));
-    if pieces.iter().all(|piece| piece.change == Change::Same) {
+    let edits = difference(&clean(plain), &clean(other));
+    if edits.iter().all(|edit| edit.change == Change::Same) {
         return sentence("the words are the same, the tokens are not");
     }
-    pieces.iter().flat_map(words).collect()
+    edits.iter().flat_map(words).collect()
 }
 
-fn words(piece: &Piece) -> Vec<Word> {
-    match piece.change {
-        Change::Same => marked(&piece.text, ("", "", ""), piece.spaced),
-        Change::Deleted => marked(&piece.text, DELETED, piece.spaced),
-        Change::Inserted => marked(&piece.text, INSERTED, piece.spaced),
-    }
+fn words(edit: &Edit) -> Vec<Word> {
+    let marks = match edit.change {
+        Change::Same => ("", "", ""),
+        Change::Deleted => DELETED,
+        Change::Inserted => INSERTED,
+    };
+    marked(&edit.text, marks, edit.spaced)
 }
 
 /// The words of a text between marks.
@@ -65,21 +65,18 @@ fn marked(text: &str, (open, close, sgr): (&str, &str, &'static str), spaced: bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{RunState, StopReason, stats::Tie};
+    use crate::record::{
+        Stats, StopReason,
+        stats::Tie,
+        testing::{ended, fed, started},
+    };
 
-    fn run(number: u64, method: &str, ids: &[u32], text: &str) -> RunRecord {
-        RunRecord {
-            run: number,
-            method: method.into(),
-            drafter: (number > 1).then(|| "small".into()),
-            ids: ids.to_vec(),
-            text: text.into(),
-            state: RunState::Done(StopReason::Eos),
-            ..RunRecord::default()
-        }
+    fn run(number: u64, method: &str, ids: &[u32], text: &str) -> RunLog {
+        let events = [started(), ended(StopReason::Eos, text, ids, Stats::default())];
+        fed(RunLog::planned(number, method, true), events)
     }
 
-    fn shown(runs: &[RunRecord], look: &Look) -> String {
+    fn shown(runs: &[RunLog], look: &Look) -> String {
         differences(&Comparison::of(runs, "plain"), runs, look)
     }
 
@@ -95,19 +92,20 @@ mod tests {
         assert_eq!(
             shown(&runs, &WIDE),
             "\n[-only plain-] {+only the other method+}\n\n\
-             lvspec from token 2 on, against plain:\n  A [-red-] {+dark blue+} disc moves.\n"
+             lvspec differs at token 2 from plain:\n  A [-red-] {+dark blue+} disc moves.\n"
         );
         assert_eq!(shown(&runs[..2], &WIDE), "");
         assert_eq!(shown(&runs[1..], &WIDE), "", "nothing to compare with");
     }
 
     #[test]
-    fn a_lossless_method_that_differs_says_how_near_it_was() {
+    fn a_lossless_method_that_differs_says_how_close_the_tokens_are() {
         let mut runs = [run(1, "plain", &[1, 2], "A red disc."), run(2, "naive", &[1, 3], "A blue disc.")];
-        runs[1].stats.tie =
+        runs[1].stats_mut().tie =
             Some(Tie { at: 1, plain: " red".into(), other: " blue".into(), gap: 0.0625, near: true });
         let text = shown(&runs, &WIDE);
-        let head = "naive from token 2 on, against plain (a near-tie, \" red\" and \" blue\" are 0.062 nats apart there):";
+        let head =
+            "naive differs at token 2 from plain (a near-tie: \" red\" and \" blue\" are 0.062 nats apart):";
         assert!(text.contains(head), "{text}");
     }
 
@@ -119,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_words_of_other_tokens_are_said() {
+    fn the_same_words_of_other_tokens_are_reported() {
         let runs = [run(1, "plain", &[1], "a disc"), run(2, "fly", &[2], "a\ndisc")];
         assert!(shown(&runs, &WIDE).ends_with("  the words are the same, the tokens are not\n"));
     }

@@ -1,170 +1,112 @@
-use std::sync::Mutex;
-
 use super::*;
 use crate::{
     cli::progress::Progress,
-    record::{FailureClass, RunState, Stage},
-    speculate::Method,
+    client::fake::{self, FakeEngine, done, failed},
+    record::{EventKind, FailureClass, RunState},
 };
-
-/// Answers every run by a script: a kind for the run, or nothing at all.
-struct Scripted {
-    answer: fn(u64) -> Option<EventKind>,
-    events: Mutex<Option<mpsc::Sender<Event>>>,
-    sent: Mutex<Vec<u64>>,
-    cancelled: Mutex<Vec<u64>>,
-}
-
-impl EnginePort for Scripted {
-    fn send(&self, command: Command) -> Result<(), Failure> {
-        let Command::Run(request) = command else { panic!("{command:?}") };
-        self.sent.lock().unwrap().push(request.run);
-        match (self.answer)(request.run) {
-            Some(kind) => self.tell(request.run, kind),
-            // Gone.
-            None => drop(self.events.lock().unwrap().take()),
-        }
-        Ok(())
-    }
-
-    fn cancel(&self, run: u64) {
-        self.cancelled.lock().unwrap().push(run);
-    }
-}
-
-impl Scripted {
-    fn tell(&self, run: u64, kind: EventKind) {
-        let events = self.events.lock().unwrap();
-        events.as_ref().unwrap().try_send(Event::new(run, kind)).unwrap();
-    }
-}
-
-fn done(reason: StopReason) -> EventKind {
-    EventKind::Done { reason, text: "A disc".into(), ids: vec![1], stats: Box::default() }
-}
-
-fn failure() -> Failure {
-    Failure { class: FailureClass::Memory, error: "too large".into(), hint: None }
-}
 
 struct Played {
     ending: Result<Ending, End>,
-    runs: Vec<RunRecord>,
+    runs: Vec<RunLog>,
     out: String,
     sent: Vec<u64>,
-    current: u64,
 }
 
-/// Two passes over three methods.
-fn play(answer: fn(u64) -> Option<EventKind>, interrupt: &Interrupt) -> Played {
-    let (sender, events) = mpsc::channel(64);
-    let engine = Scripted {
-        answer,
-        events: Mutex::new(Some(sender)),
-        sent: Mutex::default(),
-        cancelled: Mutex::default(),
-    };
+/// Two passes over three methods; a run that is answered with nothing makes the engine stop.
+fn play(answer: fn(u64) -> Vec<EventKind>, interrupt: &Interrupt) -> Played {
+    let (engine, mut client) = FakeEngine::answering(move |request| answer(request.run));
     let requests: Vec<RunRequest> = (1..)
         .zip(["autoregressive", "naive", "lvspec"].repeat(2))
-        .map(|(run, name)| RunRequest {
-            span: None,
-            segment: None,
-            before: Vec::new(),
-            run,
-            video: "v.mp4".into(),
-            prompt: "p".into(),
-            method: Method::preset(name).unwrap(),
-            sampling: crate::video::Sampling::Auto,
-            max_pixels: None,
-            max_new_tokens: 8,
-            text: Default::default(),
-            logprobs: 0,
+        .map(|(run, name)| {
+            if answer(run).is_empty() {
+                engine.stop_at(run);
+            }
+            fake::request(run, name)
         })
         .collect();
-    let mut runs: Vec<RunRecord> =
-        requests.iter().map(|r| RunRecord::new(r.run, &r.method.name, true)).collect();
+    let mut runs: Vec<RunLog> =
+        requests.iter().map(|r| RunLog::planned(r.run, &r.method.name, true)).collect();
     let mut out = Vec::new();
-    let current = AtomicU64::new(1);
-    let reporter = Reporter {
+    let mut reporter = Reporter {
         out: Some(&mut out),
         talk: None::<std::io::Sink>,
         progress: Progress::new(false),
         session: None,
         limit: 8,
-        written: 0,
         noted: Vec::new(),
     };
-    let grace = Duration::from_millis(20);
-    let mut follower = Follower { events, engine: &engine, reporter, interrupt, current: &current, grace };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let ending = runtime.block_on(follower.all(requests, &mut runs));
-    drop(follower);
-    Played {
-        ending,
-        runs,
-        out: String::from_utf8(out).unwrap(),
-        sent: engine.sent.into_inner().unwrap(),
-        current: current.into_inner(),
-    }
+    let grace = Duration::from_millis(20);
+    let ending = runtime.block_on(all(&mut client, requests, &mut runs, &mut reporter, interrupt, grace));
+    drop(reporter);
+    let sent = engine.requests().iter().map(|request| request.run).collect();
+    Played { ending, runs, out: String::from_utf8(out).unwrap(), sent }
+}
+
+fn whole(_: u64) -> Vec<EventKind> {
+    vec![done(StopReason::Eos, "A disc")]
 }
 
 #[test]
-fn all_runs_are_sent_in_turn_and_told() {
-    let played = play(|_| Some(done(StopReason::Eos)), &Interrupt::default());
+fn all_runs_are_sent_in_turn_and_reported() {
+    let played = play(whole, &Interrupt::default());
     assert_eq!(played.ending.unwrap(), Ending::Whole);
-    assert_eq!((played.sent, played.current), (vec![1, 2, 3, 4, 5, 6], 6));
-    assert!(played.runs.iter().all(RunRecord::is_finished));
+    assert_eq!(played.sent, [1, 2, 3, 4, 5, 6]);
+    assert!(played.runs.iter().all(RunLog::is_finished));
     assert_eq!(played.out.lines().count(), 6);
 }
 
 #[test]
 fn a_failure_costs_only_its_own_method() {
-    let answer = |run| Some(if run == 2 { EventKind::Failed(failure()) } else { done(StopReason::Eos) });
+    let answer = |run| if run == 2 { vec![failed(FailureClass::Memory, "too large")] } else { whole(run) };
     let played = play(answer, &Interrupt::default());
     assert_eq!(played.ending.unwrap(), Ending::Whole);
-    assert_eq!(played.sent, [1, 2, 3, 4, 6], "what failed is not tried again");
-    let states: Vec<bool> = played.runs.iter().map(RunRecord::is_finished).collect();
+    assert_eq!(played.sent, [1, 2, 3, 4, 6], "a method that failed is not tried again");
+    let states: Vec<bool> = played.runs.iter().map(RunLog::is_finished).collect();
     assert_eq!(states, [true, false, true, true, false, true]);
-    assert_eq!(played.runs[1].failure(), Some(&failure()));
+    assert_eq!(played.runs[1].failure().map(|f| f.error.as_str()), Some("too large"));
 }
 
 #[test]
-fn a_cancelled_run_ends_the_comparison_and_keeps_what_was_before() {
-    let answer = |run| Some(done(if run == 3 { StopReason::Cancelled } else { StopReason::Eos }));
+fn a_cancelled_run_ends_the_comparison_and_keeps_the_runs_before() {
+    let answer = |run| vec![done(if run == 3 { StopReason::Cancelled } else { StopReason::Eos }, "A disc")];
     let played = play(answer, &Interrupt::default());
     assert_eq!(played.ending.unwrap(), Ending::Interrupted);
     assert_eq!(played.sent, [1, 2, 3]);
-    assert!(played.runs[1].is_finished() && played.runs[3].state == RunState::Waiting);
+    assert!(played.runs[1].is_finished() && *played.runs[3].state() == RunState::Waiting);
 }
 
 #[test]
 fn an_interrupt_between_runs_starts_no_other() {
     let interrupt = Interrupt::default();
     interrupt.ask();
-    let played = play(|_| Some(done(StopReason::Eos)), &interrupt);
+    let played = play(whole, &interrupt);
     assert_eq!(played.ending.unwrap(), Ending::Interrupted);
     assert!(played.sent.is_empty());
 }
 
 #[test]
-fn an_engine_that_does_not_answer_is_left_after_a_while() {
-    let interrupt = Interrupt::default();
-    let asking = interrupt.clone();
-    let waiting = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(60));
-        asking.ask();
-    });
-    let silent = |_| Some(EventKind::Stage { stage: Stage::Decode, done: 0, total: 1 });
-    let played = play(silent, &interrupt);
-    waiting.join().unwrap();
-    assert_eq!(played.ending.unwrap(), Ending::Interrupted);
-    assert_eq!(played.runs[0].state, RunState::Done(StopReason::Cancelled));
-    assert!(played.out.ends_with("}\n") && played.out.contains("\"cancelled\""), "{}", played.out);
+fn models_that_cannot_be_loaded_end_the_comparison() {
+    let (engine, mut client) = FakeEngine::silent();
+    engine.emit(0, failed(FailureClass::Input, "no such file"));
+    let mut runs = [RunLog::planned(1, "naive", true)];
+    let mut reporter = Reporter {
+        out: None::<std::io::Sink>,
+        talk: None::<std::io::Sink>,
+        progress: Progress::new(false),
+        session: None,
+        limit: 8,
+        noted: Vec::new(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let (requests, interrupt) = (vec![fake::request(1, "naive")], Interrupt::default());
+    let following = all(&mut client, requests, &mut runs, &mut reporter, &interrupt, client::GRACE);
+    assert!(matches!(runtime.block_on(following), Err(End::Reported(3))));
 }
 
 #[test]
-fn an_engine_that_vanishes_leaves_what_is_finished() {
-    let played = play(|run| (run < 3).then(|| done(StopReason::Eos)), &Interrupt::default());
+fn an_engine_that_stops_leaves_the_finished_runs() {
+    let played = play(|run| if run < 3 { whole(run) } else { Vec::new() }, &Interrupt::default());
     assert!(matches!(played.ending, Ok(Ending::Broken(f)) if f.class == FailureClass::Internal));
     assert!(played.runs[0].is_finished() && played.runs[1].is_finished());
 }

@@ -1,51 +1,46 @@
 //! `specreel compare`: the same clip and prompt under several methods, over one prefilled context.
 //!
 //! The runs go to one engine one after another, so that all but the first start from the kept context. Which methods run is
-//! `choose` and `sets`; watching the runs is `follow` and `reporter`; the outcome is [`Comparison`], shown by `text` (table and
-//! differences) and `page` (HTML).
+//! `choose` and `sets`; the runs are in `follow` and `reporter`; the result is [`Comparison`], shown by `text` (table and
+//! differences) and [`present::export`](crate::present::export) (HTML).
 
 mod args;
 mod choose;
-mod columns;
 mod differences;
 mod follow;
-mod page;
 mod page_file;
 mod reporter;
 pub mod sets;
 mod table;
 mod text;
-mod tokens;
 mod wrap;
 
 use std::{
     io::{self, IsTerminal, Write},
     mem,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
 };
 
 use serde::Serialize;
 
 pub use args::CompareArgs;
-use follow::{Ending, Follower};
+use follow::Ending;
 use page_file::PageFile;
 use reporter::Reporter;
 
 use super::{
-    End, Ports, caption, config::Config, interrupt::Interrupt, interrupted, progress::Progress, report,
-    resolve, runtime, session::SessionFile, terminal,
+    End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, report, resolve, runtime,
+    session::SessionFile, terminal,
 };
 use crate::{
-    engine::{Command, RunRequest},
-    record::{Comparison, Failure, RunRecord},
+    client::{Client, GRACE},
+    engine::RunRequest,
+    present::export::{Compared, comparison_page},
+    record::{Comparison, Failure, RunLog},
     speculate::{Acceptance, Method},
 };
 
 /// Compare methods on one video.
-pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     let CompareArgs { video, span, methods, repeat, mut run, output, html } = args;
     if let Some(method) = &run.method {
         let hint = format!("write --methods {method}");
@@ -78,42 +73,29 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
             ..request.clone()
         })
         .collect();
-    let mut runs: Vec<RunRecord> = requests
+    let mut runs: Vec<RunLog> = requests
         .iter()
         .zip(chosen.labels.iter().cycle())
-        .map(|(request, label)| RunRecord::new(request.run, label, request.method.lossless()))
+        .map(|(request, label)| RunLog::planned(request.run, label, request.method.lossless()))
         .collect();
 
     let interrupt = Interrupt::default();
-    let current = Arc::new(AtomicU64::new(1));
-    let (engine, events) = (ports.engine)()?;
-    let (cancelling, which) = (Arc::clone(&engine), Arc::clone(&current));
-    interrupt.listen(move || cancelling.cancel(which.load(Ordering::SeqCst)))?;
+    let mut client = Client::start()?;
+    let remote = client.remote();
+    interrupt.listen(move || remote.cancel_current())?;
     let lines_on_screen = output.json && io::stdout().is_terminal();
-    let reporter = Reporter {
+    let mut reporter = Reporter {
         out: output.json.then(|| io::stdout().lock()),
         talk: (!quiet).then(io::stderr),
         progress: Progress::new(!output.quiet && !lines_on_screen),
         session,
         limit: request.max_new_tokens,
-        written: 0,
         noted: Vec::new(),
     };
-    if run.ignore_memory {
-        engine.send(Command::IgnoreMemory)?;
-    }
-    engine.send(Command::Load(models))?;
-    let mut follower = Follower {
-        events,
-        engine: engine.as_ref(),
-        reporter,
-        interrupt: &interrupt,
-        current: &current,
-        grace: caption::GRACE,
-    };
-    let runtime = runtime()?;
-    let ending = runtime.block_on(follower.all(requests, &mut runs))?;
-    drop(follower);
+    client.load(models, run.ignore_memory)?;
+    let following = follow::all(&mut client, requests, &mut runs, &mut reporter, &interrupt, GRACE);
+    let ending = runtime()?.block_on(following)?;
+    drop(reporter);
 
     let draws = |method: &Method| method.acceptance == (Acceptance::Sampled {});
     let sampled = request.text.temperature > 0.0 && chosen.methods.iter().any(draws);
@@ -123,8 +105,8 @@ pub fn run(args: CompareArgs, config: &Config, ports: &Ports) -> Result<i32, End
         && comparison.has_figures()
     {
         let video = video.to_string_lossy();
-        let about = page::About { video: &video, span: request.span, prompt: &request.prompt, sampled };
-        page.write(&page::page(&about, &comparison, &runs))?;
+        let compared = Compared { video: &video, span: request.span, prompt: &request.prompt, sampled };
+        page.write(&comparison_page(&compared, &comparison, &runs))?;
     }
     let mut stdout = io::stdout().lock();
     if output.json {

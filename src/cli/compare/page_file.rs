@@ -1,4 +1,4 @@
-//! The file of `--html`: claimed before anything runs, written when all is known.
+//! The output file of `--html`: opened before anything runs, written at the end.
 
 use std::{
     fs::File,
@@ -6,21 +6,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{cli::new_file::Named, record::Failure};
+use crate::{
+    cli::new_file::{Named, discard_empty},
+    record::Failure,
+};
 
 const PAGE: Named = Named { flag: "--html", what: "the page to " };
 
-/// A file that will hold the page. Dropped unwritten, it leaves nothing behind that was not there before.
+/// The file for the page. If dropped unwritten, a new file is removed and an existing one unchanged.
 #[derive(Debug)]
 pub struct PageFile {
     file: File,
     path: PathBuf,
-    /// Made by us, and empty still.
+    /// It is new and still empty.
     bare: bool,
 }
 
 impl PageFile {
-    /// Claim the file. With `force` an existing one is kept until it is written.
+    /// Open the file. With `force`, an existing one is kept until it is written.
     ///
     /// # Errors
     /// It exists (class usage), or cannot be written (class input).
@@ -41,7 +44,7 @@ impl PageFile {
             }
             (&self.file).write_all(page.as_bytes())
         };
-        write().map_err(|e| PAGE.broken(&self.path, &e, "is the disk full?"))?;
+        write().map_err(|e| PAGE.broken(&self.path, &e, "check the free disk space"))?;
         self.bare = false;
         Ok(())
     }
@@ -50,8 +53,7 @@ impl PageFile {
 impl Drop for PageFile {
     fn drop(&mut self) {
         if self.bare {
-            // What cannot be removed is an empty file.
-            let _ = std::fs::remove_file(&self.path);
+            discard_empty(&self.path);
         }
     }
 }
@@ -62,7 +64,7 @@ mod tests {
     use crate::record::FailureClass;
 
     #[test]
-    fn nothing_is_overwritten_unasked_or_left_behind_empty() {
+    fn existing_pages_need_force_and_no_empty_page_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("page.html");
         drop(PageFile::claim(&path, false).unwrap());

@@ -127,8 +127,8 @@ mod tests {
             ("acceptance.lamda=1", "fits none", "lambda"),
             ("schedule.length=1", "fits none", "`schedule` has window"),
             ("acceptance.kind=exact", "alike", "a file of its own"),
-            ("lambda=1", "has not the form", "--set acceptance.lambda=0.5"),
-            ("shape.=1", "has not the form", "--set"),
+            ("lambda=1", "expected AXIS.KEY=VALUE", "--set acceptance.lambda=0.5"),
+            ("shape.=1", "expected AXIS.KEY=VALUE", "--set"),
             ("colour.red=1", "unknown key `colour`", "acceptance"),
             ("shape.length=0", "must be 1 to 64", ""),
         ] {

@@ -1,19 +1,21 @@
-//! The comparison as a table of text. Where the terminal is narrow, long names are cut and the least important columns left
-//! out, never the mark of a lossy method.
+//! The comparison as a table of text. On a narrow terminal, long names are cut and the least important columns dropped, but
+//! never the one that says lossless or lossy.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-
-use super::{
-    columns::{COLUMNS, Column},
-    text::Look,
+use super::text::Look;
+use crate::{
+    present::{
+        formats::NOTHING,
+        statistics::{COMPARISON, Column, Measures},
+        text::{fit, width},
+    },
+    record::Comparison,
 };
-use crate::record::Comparison;
 
 /// Between two columns.
 const GAP: usize = 2;
-/// A method's name keeps this much before a column goes.
+/// Names are cut to this width before a column is dropped.
 const NAME: usize = 24;
-/// And this much at the very end.
+/// And to this width when no more columns can be dropped.
 const NAME_LEAST: usize = 6;
 
 /// A column with its cells, the title first.
@@ -24,7 +26,7 @@ struct Filled {
 
 impl Filled {
     fn width(&self) -> usize {
-        self.cells.iter().map(|cell| cell.width()).max().unwrap_or(0)
+        self.cells.iter().map(|cell| width(cell)).max().unwrap_or(0)
     }
 
     fn cut(&mut self, width: usize) {
@@ -32,23 +34,24 @@ impl Filled {
     }
 }
 
-/// The table, and the titles of the columns that were left out.
+/// The table, and the titles of the columns that were dropped.
 pub fn table(comparison: &Comparison, look: &Look) -> (String, Vec<&'static str>) {
-    let mut columns: Vec<Filled> = COLUMNS
+    let rows: Vec<Measures> = comparison.rows.iter().map(|row| Measures::of_row(comparison, row)).collect();
+    let mut columns: Vec<Filled> = COMPARISON
         .iter()
         .map(|column| {
-            let cells = comparison.rows.iter().map(|row| (column.cell)(comparison, row));
+            let cells = rows.iter().map(column.cell);
             Filled { column, cells: std::iter::once(column.title.to_owned()).chain(cells).collect() }
         })
         .collect();
-    let left_out = look.width.map(|width| narrow(&mut columns, width)).unwrap_or_default();
+    let dropped = look.width.map(|width| narrow(&mut columns, width)).unwrap_or_default();
     let widths: Vec<usize> = columns.iter().map(Filled::width).collect();
     let mut out = String::new();
     for line in 0..=comparison.rows.len() {
         let mut text = String::new();
         for (at, (filled, width)) in columns.iter().zip(&widths).enumerate() {
             let cell = &filled.cells[line];
-            let room = " ".repeat(width - cell.width());
+            let room = " ".repeat(width - self::width(cell));
             let sgr = match (look.color, line, at) {
                 (false, ..) => "",
                 (true, 0, _) => "1",
@@ -62,54 +65,36 @@ pub fn table(comparison: &Comparison, look: &Look) -> (String, Vec<&'static str>
         out += text.trim_end();
         out.push('\n');
     }
-    (out, left_out)
+    (out, dropped)
 }
 
-/// Make the columns fit, as far as that goes.
+/// Make the columns fit, as far as possible; the titles of those dropped.
 fn narrow(columns: &mut Vec<Filled>, width: usize) -> Vec<&'static str> {
     let total =
         |columns: &[Filled]| columns.iter().map(|c| c.width() + GAP).sum::<usize>().saturating_sub(GAP);
-    let mut left_out = Vec::new();
+    let mut dropped = Vec::new();
     if total(columns) > width {
         columns[0].cut(NAME);
     }
     while total(columns) > width {
         let ranks = columns.iter().enumerate().map(|(at, c)| (c.column.rank, at));
         let Some((_, at)) = ranks.max().filter(|(rank, _)| *rank > 0) else { break };
-        left_out.push(columns.remove(at).column.title);
+        dropped.push(columns.remove(at).column.title);
     }
     let over = total(columns).saturating_sub(width);
     let name = columns[0].width().saturating_sub(over).max(NAME_LEAST);
     columns[0].cut(name);
-    left_out
+    dropped
 }
 
-/// The colour of a cell. Its word says the same.
+/// The colour of a cell, in addition to its word.
 fn tone(cell: &str) -> &'static str {
     match cell {
         "lossy" => "33",
         "failed" => "31",
-        "interrupted" | "not run" | "–" => "2",
+        "interrupted" | "not run" | NOTHING => "2",
         _ => "",
     }
-}
-
-/// The longest beginning that fits, with `…` where something was cut off.
-fn fit(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut out = String::new();
-    let mut used = 1;
-    for c in text.chars() {
-        used += c.width().unwrap_or(0);
-        if used > width {
-            break;
-        }
-        out.push(c);
-    }
-    out.push('…');
-    out
 }
 
 #[cfg(test)]
@@ -153,39 +138,39 @@ mod tests {
     }
 
     fn lines(width: Option<usize>) -> (Vec<String>, Vec<&'static str>) {
-        let (text, left_out) = table(&comparison(), &Look { width, color: false });
-        (text.lines().map(String::from).collect(), left_out)
+        let (text, dropped) = table(&comparison(), &Look { width, color: false });
+        (text.lines().map(String::from).collect(), dropped)
     }
 
     #[test]
     fn columns_are_aligned() {
-        let (lines, left_out) = lines(None);
+        let (lines, dropped) = lines(None);
         assert_eq!(
             lines,
             [
                 "method          kind      tokens/s  decode  end to end   tau  per step  loosened  output",
                 "autoregressive  lossless     100.0   1.00x       1.00x     –         –         –  baseline",
-                "lvspec          lossy       1234.6   1.00x       1.00x  8.50      9.50    13.2 %  differs at 1",
+                "lvspec          lossy       1234.6   1.00x       1.00x  8.50      9.50    13.2 %  differs at token 1",
                 "naive           lossless         –       –           –     –         –         –  failed",
             ]
         );
-        assert!(left_out.is_empty());
+        assert!(dropped.is_empty());
     }
 
     #[test]
-    fn the_least_important_columns_go_first() {
+    fn the_least_important_columns_are_dropped_first() {
         assert_eq!(lines(Some(94)).1, [""; 0]);
         assert_eq!(lines(Some(80)).1, ["per step", "end to end"]);
-        let (narrow, left_out) = lines(Some(40));
-        assert_eq!(left_out, ["per step", "end to end", "tau", "loosened", "tokens/s", "output"]);
+        let (narrow, dropped) = lines(Some(40));
+        assert_eq!(dropped, ["per step", "end to end", "tau", "loosened", "tokens/s", "output"]);
         assert_eq!(narrow[2], "lvspec          lossy      1.00x");
     }
 
     #[test]
-    fn no_width_breaks_the_table() {
+    fn every_width_gives_a_table() {
         for width in 0..100 {
             let (lines, _) = lines(Some(width));
-            let widest = lines.iter().map(|line| line.as_str().width()).max().unwrap();
+            let widest = lines.iter().map(|line| super::width(line)).max().unwrap();
             assert!(widest <= width.max(NAME_LEAST + GAP + 8), "{width}: {lines:#?}");
             assert!(lines[2].contains("lossy"), "{width}: {lines:#?}");
         }
@@ -194,9 +179,6 @@ mod tests {
 
     #[test]
     fn wide_characters_take_two_columns() {
-        assert_eq!(fit("日本語", 6), "日本語");
-        assert_eq!(fit("日本語", 5), "日本…");
-        assert_eq!(fit("日本語", 4), "日…");
         let mut comparison = comparison();
         comparison.rows[1].method = "日本".into();
         let (text, _) = table(&comparison, &Look { width: None, color: false });

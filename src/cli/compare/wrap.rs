@@ -11,7 +11,7 @@ pub struct Word {
     pub text: String,
     /// Its style.
     pub sgr: &'static str,
-    /// A space stands before it, or a line may end there.
+    /// A space or a line break precedes it.
     pub spaced: bool,
 }
 
@@ -20,12 +20,12 @@ pub fn sentence(text: &str) -> Vec<Word> {
     text.split_whitespace().map(|word| Word { text: word.into(), sgr: "", spaced: true }).collect()
 }
 
-/// Lines of at most the look's width, each with this indentation; a longer word stands on a line of its own.
+/// Lines of at most the look's width, indented; a longer word gets a line of its own.
 pub fn wrap(words: &[Word], indent: usize, look: &Look) -> String {
     let margin = " ".repeat(indent);
     let mut out = margin.clone();
     let mut column = indent;
-    // What is not spaced belongs together.
+    // Words without a space between them stay together.
     for unit in words.chunk_by(|_, next| !next.spaced) {
         let width: usize = unit.iter().map(|word| word.text.width()).sum();
         if column > indent && look.width.is_some_and(|most| column + 1 + width > most) {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_take_no_room() {
+    fn styles_take_no_columns() {
         let words = [Word { text: "one".into(), sgr: "31", spaced: true }, sentence("two").remove(0)];
         let look = Look { width: Some(7), color: true };
         assert_eq!(wrap(&words, 0, &look), "\x1b[31mone\x1b[0m two\n");

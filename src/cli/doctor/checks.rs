@@ -1,70 +1,56 @@
-//! What the doctor looks at.
+//! The checks of `specreel doctor`.
 
 use std::path::Path;
 
 use ffmpeg_next::codec;
 
-use super::{Config, DoctorArgs, Finding, Ports, State};
+use super::{Config, DoctorArgs, Finding, State};
 use crate::{
     cli::{args::RunArgs, dirs::Dirs, resolve, terminal as term},
-    engine::Command,
-    model::{ModelSpec, device},
-    record::{EventKind, Failure},
+    client::{Client, Loaded},
+    model::{
+        ModelSpec,
+        decoder::{kernels, thread_pool::ThreadPool},
+        device,
+    },
+    record::Failure,
 };
 
-/// Devices of this build and what the processor offers.
+/// Devices of this build, and the kernels that this processor runs.
 pub fn build() -> Vec<Finding> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut findings = vec![Finding::new("Devices", "cpu", State::Good, format!("{threads} threads"))];
-    let (features, fast) = cpu_features();
-    let state = if fast { State::Good } else { State::Warn };
-    let mut cpu = Finding::new("Devices", "instructions", state, features);
-    if !fast {
-        cpu = cpu.hint("without AVX2 or NEON quantised weights are slow on this processor");
-    }
-    findings.push(cpu);
-    findings.extend(device::found().into_iter().map(|found| {
+    let threads = match ThreadPool::global().members() {
+        1 => "1 thread".to_owned(),
+        n => format!("{n} threads"),
+    };
+    let mut findings =
+        vec![Finding::new("Devices", "cpu", State::Good, format!("{}, {threads}", std::env::consts::ARCH))];
+    findings.push(match (kernels::has_avx512(), kernels::has_avx2()) {
+        (true, _) => Finding::new("Devices", "kernels", State::Good, "AVX-512 with VNNI"),
+        (false, true) => Finding::new("Devices", "kernels", State::Good, "AVX2 with FMA"),
+        (false, false) => Finding::new("Devices", "kernels", State::Warn, "portable")
+            .hint("the fast 8-bit kernels need an x86-64 processor with AVX2 and FMA; decoding works, but is slower"),
+    });
+    findings.extend(device::accelerators().into_iter().map(|found| {
         match found.about {
             Ok(about) => Finding::new("Devices", found.name, State::Good, about),
             Err(why) if found.built => Finding::new("Devices", found.name, State::Warn, why)
-                .hint("captions are written on the CPU; see docs/devices.md"),
+                .hint("specreel uses the CPU instead; see docs/devices.md"),
             Err(why) => Finding::new("Devices", found.name, State::Good, why),
         }
     }));
     if cfg!(debug_assertions) {
-        let slow =
-            Finding::new("Devices", "build", State::Warn, "a debug build: many times slower than a release");
+        let slow = Finding::new(
+            "Devices",
+            "build",
+            State::Warn,
+            "debug build, many times slower than a release build",
+        );
         findings.push(slow.hint("make run builds a release"));
     }
     findings
 }
 
-/// Instruction sets that matter, and whether quantised weights are fast with them.
-fn cpu_features() -> (String, bool) {
-    #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
-    let list = [
-        ("avx", std::arch::is_x86_feature_detected!("avx")),
-        ("avx2", std::arch::is_x86_feature_detected!("avx2")),
-        ("fma", std::arch::is_x86_feature_detected!("fma")),
-        ("f16c", std::arch::is_x86_feature_detected!("f16c")),
-        ("avx512f", std::arch::is_x86_feature_detected!("avx512f")),
-        ("avx512vnni", std::arch::is_x86_feature_detected!("avx512vnni")),
-    ];
-    #[cfg(target_arch = "aarch64")]
-    let list = [
-        ("neon", std::arch::is_aarch64_feature_detected!("neon")),
-        ("dotprod", std::arch::is_aarch64_feature_detected!("dotprod")),
-        ("i8mm", std::arch::is_aarch64_feature_detected!("i8mm")),
-    ];
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
-    let list: [(&str, bool); 0] = [];
-    let there: Vec<&str> = list.iter().filter(|(_, there)| *there).map(|(name, _)| *name).collect();
-    let fast = there.contains(&"avx2") || there.contains(&"neon");
-    let words = if there.is_empty() { "none that we use".into() } else { there.join(" ") };
-    (format!("{} {words}", std::env::consts::ARCH), fast)
-}
-
-/// FFmpeg's version and the decoders that videos usually need.
+/// Versions of FFmpeg's libraries, and the decoders that common videos need.
 pub fn ffmpeg() -> Vec<Finding> {
     const AREA: &str = "FFmpeg";
     let version = |v: u32| format!("{}.{}.{}", v >> 16, (v >> 8) & 0xff, v & 0xff);
@@ -95,28 +81,33 @@ pub fn ffmpeg() -> Vec<Finding> {
         findings.push(match codec::decoder::find(id) {
             Some(decoder) => Finding::new(AREA, name, State::Good, format!("decoder {}", decoder.name())),
             None => Finding::new(AREA, name, without, "no decoder")
-                .hint("videos of this kind cannot be read; install a full FFmpeg"),
+                .hint("videos in this codec cannot be read; install an FFmpeg build with this decoder"),
         });
     }
     findings
 }
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 pub fn terminal() -> Vec<Finding> {
     const AREA: &str = "Terminal";
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let mut findings = Vec::new();
     findings.push(if term::can_draw() {
-        Finding::new(AREA, "studio", State::Good, "can be drawn here")
+        Finding::new(AREA, "studio", State::Good, "supported")
     } else {
-        Finding::new(AREA, "studio", State::Warn, "not here: stdin or stdout is no terminal, or TERM is dumb")
-            .hint("run specreel in a terminal; specreel caption works anywhere")
+        Finding::new(
+            AREA,
+            "studio",
+            State::Warn,
+            "not available: stdin or stdout is not a terminal, or TERM is dumb",
+        )
+        .hint("run specreel in a terminal; specreel caption works without one")
     });
     if let Ok((columns, rows)) = crossterm::terminal::size() {
         let size = Finding::new(AREA, "size", State::Good, format!("{columns} x {rows}"));
         let small = columns < 60 || rows < 16;
         findings.push(if small {
-            Finding { state: State::Warn, ..size }.hint("the studio wants 60 x 16 or more")
+            Finding { state: State::Warn, ..size }.hint("the studio needs at least 60 x 16")
         } else {
             size
         });
@@ -132,26 +123,25 @@ pub fn terminal() -> Vec<Finding> {
     let kind = format!("TERM={} TERM_PROGRAM={}", variable("TERM"), variable("TERM_PROGRAM"));
     findings.push(Finding::new(AREA, "kind", State::Good, kind));
     findings.push(match term::locale() {
-        None => Finding::new(AREA, "locale", State::Good, "none set; taken for UTF-8")
-            .hint("if frames look broken: specreel --charset ascii"),
+        None => Finding::new(AREA, "locale", State::Good, "not set; assuming UTF-8")
+            .hint("if borders look broken, run: specreel --charset ascii"),
         Some(locale) if term::is_utf8(&locale) => Finding::new(AREA, "locale", State::Good, locale),
         Some(locale) => {
-            let words = format!("{locale:?} does not say UTF-8: the studio is drawn in ASCII");
-            Finding::new(AREA, "locale", State::Warn, words)
+            let found = format!("{locale} is not UTF-8: the studio draws in ASCII");
+            Finding::new(AREA, "locale", State::Warn, found)
                 .hint("export LANG=C.UTF-8, or run specreel --charset utf-8")
         }
     });
     findings
 }
 
-/// Whether our directories can be written.
+/// Whether specreel's directories are writable.
 pub fn directories() -> Vec<Finding> {
     const AREA: &str = "Directories";
     let Some(dirs) = Dirs::find() else {
-        return vec![
-            Finding::new(AREA, "home", State::Warn, "there is no home directory")
-                .hint("set HOME; the demo goes to the temporary directory, nothing else is kept"),
-        ];
+        return vec![Finding::new(AREA, "home", State::Warn, "no home directory").hint(
+            "set HOME; without it the demo is unpacked to the temporary directory and nothing is saved",
+        )];
     };
     let all =
         [("config", &dirs.config), ("data", &dirs.data), ("state", &dirs.state), ("cache", &dirs.cache)];
@@ -161,24 +151,24 @@ pub fn directories() -> Vec<Finding> {
             if writable(dir) {
                 Finding::new(AREA, name, State::Good, found)
             } else {
-                Finding::new(AREA, name, State::Warn, format!("{found} cannot be written"))
+                Finding::new(AREA, name, State::Warn, format!("{found} is not writable"))
                     .hint(format!("make it writable, or set XDG_{}_HOME", name.to_uppercase()))
             }
         })
         .collect()
 }
 
-/// True if a file can be made there, or in the nearest folder above that exists. Leaves nothing behind.
+/// True if a file can be created in the directory or, where it does not exist yet, in its nearest existing ancestor.
 fn writable(dir: &Path) -> bool {
     let Some(there) = dir.ancestors().find(|d| d.exists()) else { return false };
     let probe = there.join(format!(".specreel-doctor-{}", std::process::id()));
-    let made = std::fs::File::create(&probe).is_ok();
-    made && std::fs::remove_file(&probe).is_ok()
+    let created = std::fs::File::create(&probe).is_ok();
+    created && std::fs::remove_file(&probe).is_ok()
 }
 
-/// What is wrong with the user's `config.toml`; nothing if nothing is.
+/// Errors in the user's `config.toml`.
 pub fn configuration(config: &Result<Config, Failure>) -> Vec<Finding> {
-    // A file that cannot be read stops every command that takes something from it, a value only those that need it.
+    // An unreadable file stops every command that uses it; a bad value stops only the commands that need that value.
     let (state, failures) = match config {
         Ok(config) => (State::Warn, config.mistakes()),
         Err(failure) => (State::Bad, vec![failure.clone()]),
@@ -190,8 +180,8 @@ pub fn configuration(config: &Result<Config, Failure>) -> Vec<Finding> {
     failures.into_iter().map(finding).collect()
 }
 
-/// Which models there are, and whether they load.
-pub fn models(args: &DoctorArgs, config: &Config, ports: &Ports) -> Vec<Finding> {
+/// Whether the models are found and load.
+pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
     const AREA: &str = "Models";
     let bad = |name: &str, failure: Failure| {
         let finding = Finding::new(AREA, name, State::Bad, failure.error);
@@ -209,37 +199,23 @@ pub fn models(args: &DoctorArgs, config: &Config, ports: &Ports) -> Vec<Finding>
     findings.push(match &spec.drafter {
         Some(drafter) => Finding::new(AREA, "drafter", State::Good, drafter.display().to_string()),
         None => Finding::new(AREA, "drafter", State::Warn, "none")
-            .hint("methods with a small model need --drafter DIR"),
+            .hint("methods that draft with a small model need --drafter DIR"),
     });
     findings.extend(spec.heads.iter().map(|head| {
-        let recipe = resolve::recipe(head)
-            .map_or("trained layer".into(), |recipe| format!("{recipe:?}").to_lowercase());
+        let recipe =
+            resolve::recipe(head).map_or("draft head".into(), |recipe| format!("{recipe:?}").to_lowercase());
         Finding::new(AREA, recipe, State::Good, head.display().to_string())
     }));
-    findings.push(match load(spec, ports) {
-        Ok(words) => Finding::new(AREA, "loading", State::Good, words),
+    findings.push(match load(spec) {
+        Ok(loaded) => Finding::new(AREA, "loading", State::Good, loaded),
         Err(failure) => bad("loading", failure),
     });
     findings
 }
 
-fn load(spec: ModelSpec, ports: &Ports) -> Result<String, Failure> {
-    let (engine, mut events) = (ports.engine)()?;
-    engine.send(Command::Load(spec))?;
-    while let Some(event) = events.blocking_recv() {
-        match event.kind {
-            EventKind::Ready { target, drafter, device, dtype, notes } => {
-                let pair = drafter.map_or(target.clone(), |d| format!("{target} with {d}"));
-                let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
-                return Ok(format!("{pair} on {device}, {dtype}{notes}"));
-            }
-            EventKind::Failed(failure) => return Err(failure),
-            _ => {}
-        }
-    }
-    Err(Failure {
-        class: crate::record::FailureClass::Internal,
-        error: "the engine ended without an answer".into(),
-        hint: None,
-    })
+fn load(spec: ModelSpec) -> Result<String, Failure> {
+    let Loaded { target, drafter, device, dtype, notes } = Client::start()?.load_blocking(spec)?;
+    let pair = drafter.map_or(target.clone(), |d| format!("{target} with {d}"));
+    let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
+    Ok(format!("{pair} on {device}, {dtype}{notes}"))
 }

@@ -1,4 +1,4 @@
-//! `specreel doctor`: what this build, this machine and this terminal can do, and what is wrong with each.
+//! `specreel doctor`: checks the build, the machine, the terminal and the models, and reports problems.
 
 mod checks;
 
@@ -6,28 +6,28 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
-use super::{End, Ports, args::DoctorArgs, color, config::Config, terminal};
+use super::{End, args::DoctorArgs, color, config::Config, terminal};
 
-/// How a finding stands.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// As it should be.
+    /// Works.
     Good,
-    /// Works, but less well than it could.
+    /// Works with limits.
     Warn,
     /// Does not work.
     Bad,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Part of the report.
+    /// Section of the report.
     pub area: &'static str,
-    /// What was looked at.
+    /// What was checked.
     pub name: String,
-    /// How it stands.
+    /// Severity.
     pub state: State,
     /// What was found.
     pub found: String,
@@ -47,15 +47,15 @@ impl Finding {
     }
 }
 
-/// Look at everything. Exit code 0 if captions can be written, 3 if something that they need does not work.
-pub fn run(args: &DoctorArgs, ports: &Ports) -> Result<i32, End> {
+/// Run all checks. Exit code 0 if captioning works, 3 if something that it needs does not.
+pub fn run(args: &DoctorArgs) -> Result<i32, End> {
     let config = Config::load();
     let mut findings = checks::build();
     findings.extend(checks::ffmpeg());
     findings.extend(checks::terminal());
     findings.extend(checks::directories());
     findings.extend(checks::configuration(&config));
-    findings.extend(checks::models(args, &config.unwrap_or_default(), ports));
+    findings.extend(checks::models(args, &config.unwrap_or_default()));
     let text = if args.json {
         let line = serde_json::to_string(
             &serde_json::json!({ "version": super::args::VERSION, "findings": findings }),
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_stands_out_without_colour() {
+    fn problems_are_visible_without_colour() {
         let findings = [
             Finding::new("Build", "cpu", State::Good, "yes"),
             Finding::new("FFmpeg", "h264", State::Bad, "no decoder").hint("install it"),

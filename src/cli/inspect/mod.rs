@@ -21,7 +21,6 @@ mod watch;
 use std::{
     io::{self, IsTerminal, Write},
     path::Path,
-    sync::Arc,
 };
 
 pub use args::InspectArgs;
@@ -31,11 +30,12 @@ use sight::Sight;
 use summary::{Drawn, Summary};
 
 use super::{
-    End, Ports, color, config::Config, interrupt::Interrupt, interrupted as code, progress::Progress,
-    resolve, runtime, terminal,
+    End, color, config::Config, interrupt::Interrupt, interrupted as code, progress::Progress, resolve,
+    runtime, terminal,
 };
 use crate::{
-    engine::{Command, RunRequest},
+    client::{Client, GRACE},
+    engine::RunRequest,
     record::{EventKind, Failure, FailureClass},
 };
 
@@ -43,7 +43,7 @@ use crate::{
 const COLUMNS: usize = 100;
 
 /// Show what the drafter sees.
-pub fn run(args: &InspectArgs, config: &Config, ports: &Ports) -> Result<i32, End> {
+pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     let resolve::Caption { models, mut request } =
         resolve::caption(&args.video, args.span, &args.run, config)?;
     sight::has_eyes(&request.method, &models)?;
@@ -52,20 +52,15 @@ pub fn run(args: &InspectArgs, config: &Config, ports: &Ports) -> Result<i32, En
     let file = args.png.as_deref().map(|path| PngFile::claim(path, args.force)).transpose()?;
 
     let interrupt = Interrupt::default();
-    let (engine, mut events) = (ports.engine)()?;
+    let mut client = Client::start()?;
+    let remote = client.remote();
     let id = request.run;
-    let cancelling = Arc::clone(&engine);
-    interrupt.listen(move || cancelling.cancel(id))?;
+    interrupt.listen(move || remote.cancel_current())?;
     let lines_on_screen = args.json && io::stdout().is_terminal();
     let mut progress = Progress::new(!lines_on_screen && !args.quiet);
-    if args.run.ignore_memory {
-        engine.send(Command::IgnoreMemory)?;
-    }
-    engine.send(Command::Load(models))?;
-    engine.send(Command::Run(Box::new(request.clone())))?;
-    let runtime = runtime()?;
-    let watching = watch::watch(&mut events, engine.as_ref(), id, &mut progress, &interrupt);
-    let watched = runtime.block_on(watching);
+    client.load(models, args.run.ignore_memory)?;
+    let watching = watch::watch(&mut client, request.clone(), &mut progress, &interrupt, GRACE);
+    let watched = runtime()?.block_on(watching);
     progress.clear();
     let Some(watched) = watched?.filter(|_| !interrupt.asked()) else { return Ok(interrupted(args)) };
     if let (EventKind::Prompt { notes, .. }, false) = (&watched.prompt.kind, args.quiet || args.json) {

@@ -1,15 +1,15 @@
-//! The engine's run, watched until it says what the drafter sees; then it is cancelled, for no caption is wanted.
+//! Follows a run until its `prompt` event says what the drafter sees; then the run is cancelled, as no caption is wanted.
 
-use std::time::Duration;
-
-use tokio::sync::mpsc;
+use std::{convert::Infallible, ops::ControlFlow, time::Duration};
 
 use crate::{
-    cli::{EnginePort, caption, interrupt::Interrupt, progress::Progress},
-    record::{Event, EventKind, Failure},
+    cli::progress::Progress,
+    client::{Client, Ending, Interrupt},
+    engine::RunRequest,
+    record::{Event, EventKind, Failure, RunLog},
 };
 
-/// What the run said.
+/// What the run reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watched {
     /// Its `prompt` event.
@@ -18,122 +18,79 @@ pub struct Watched {
     pub drafter: String,
 }
 
-/// Watch a run that was sent to the engine. None if it was interrupted before it said anything.
+/// Run a request until its `prompt` event. None if interrupted before that.
 ///
 /// # Errors
-/// The run failed, the models cannot be loaded, or the engine is gone.
+/// The run failed, the models cannot be loaded, or the engine has stopped.
 pub async fn watch(
-    events: &mut mpsc::Receiver<Event>,
-    engine: &dyn EnginePort,
-    run: u64,
+    client: &mut Client,
+    request: RunRequest,
     progress: &mut Progress,
     interrupt: &Interrupt,
+    grace: Duration,
 ) -> Result<Option<Watched>, Failure> {
-    let (mut started, mut drafter, mut found) = (false, String::new(), None);
-    loop {
-        let event = tokio::select! {
-            biased;
-            event = events.recv() => event,
-            // Before the run has started (models are loading) nobody answers to a cancel, and nothing is lost.
-            () = interrupt.waited(if started { caption::GRACE } else { Duration::ZERO }) => return Ok(found),
-            // All is known; that the engine comes to rest is only good manners.
-            () = tokio::time::sleep(caption::GRACE), if found.is_some() => return Ok(found),
-        };
-        let Some(event) = event else {
-            return if found.is_some() { Ok(found) } else { Err(caption::silence()) };
-        };
-        if event.run != run && event.run != 0 {
-            continue;
-        }
-        started |= event.run == run;
-        match &event.kind {
-            EventKind::Stage { stage, done, total } if found.is_none() => {
+    let (mut prompt, mut log) = (None, RunLog::new(request.run));
+    let mut sink = |event: &Event, _: &RunLog| -> Result<ControlFlow<()>, Infallible> {
+        Ok(match &event.kind {
+            EventKind::Stage { stage, done, total } if prompt.is_none() => {
                 progress.stage(*stage, *done, *total);
+                ControlFlow::Continue(())
             }
-            EventKind::Started { drafter: Some(name), .. } => drafter.clone_from(name),
             EventKind::Prompt { .. } => {
-                found = Some(Watched { prompt: event, drafter: std::mem::take(&mut drafter) });
                 progress.clear();
-                engine.cancel(run);
+                prompt = Some(event.clone());
+                ControlFlow::Break(())
             }
-            EventKind::Failed(failure) if found.is_none() => return Err(failure.clone()),
-            EventKind::Done { .. } | EventKind::Failed(_) => return Ok(found),
-            _ => {}
-        }
+            _ => ControlFlow::Continue(()),
+        })
+    };
+    let Ok(ending) = client.follow(request, &mut log, &mut sink, interrupt, grace).await;
+    let drafter = log.started().and_then(|started| started.drafter.clone()).unwrap_or_default();
+    match (prompt, ending) {
+        // The run has said all that is wanted, however it ended.
+        (Some(prompt), _) => Ok(Some(Watched { prompt, drafter })),
+        (None, Ending::Failed(failure) | Ending::NoModels(failure) | Ending::Lost(failure)) => Err(failure),
+        (None, Ending::Done(_) | Ending::NotSent) => Ok(None),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
-    use crate::{engine::Command, record::FailureClass};
+    use crate::{
+        client::{
+            cancelled,
+            fake::{self, FakeEngine, failed, prompt, started},
+        },
+        record::FailureClass,
+    };
 
-    /// Notes what is cancelled.
-    #[derive(Default)]
-    struct Scripted(Mutex<Vec<u64>>);
-
-    impl EnginePort for Scripted {
-        fn send(&self, _: Command) -> Result<(), Failure> {
-            Ok(())
-        }
-
-        fn cancel(&self, run: u64) {
-            self.0.lock().unwrap().push(run);
-        }
-    }
-
-    fn prompt() -> EventKind {
-        EventKind::Prompt {
-            frames: vec![0.0],
-            grid: [1, 1, 1],
-            visual_tokens: 1,
-            prompt_ids: vec![],
-            kept: None,
-            scores: None,
-            reused: false,
-            notes: vec![],
-        }
-    }
-
-    fn failed() -> EventKind {
-        EventKind::Failed(Failure { class: FailureClass::Input, error: "no".into(), hint: None })
-    }
-
-    /// The events of run 1, then silence or an interrupt.
-    async fn watched(
-        kinds: Vec<EventKind>,
-        interrupted: bool,
-    ) -> (Result<Option<Watched>, Failure>, Vec<u64>) {
-        let (sender, mut events) = mpsc::channel(16);
-        for kind in kinds {
-            sender.try_send(Event::new(1, kind)).unwrap();
-        }
-        let (engine, interrupt) = (Scripted::default(), Interrupt::default());
-        if interrupted {
-            interrupt.ask();
-        } else {
-            drop(sender);
-        }
-        let seen = watch(&mut events, &engine, 1, &mut Progress::new(false), &interrupt).await;
-        (seen, engine.0.into_inner().unwrap())
+    /// Watch run 1, which is answered with these events; after them the engine stops.
+    async fn watched(kinds: Vec<EventKind>) -> (Result<Option<Watched>, Failure>, Vec<u64>) {
+        let (engine, mut client) = FakeEngine::silent();
+        kinds.into_iter().for_each(|kind| engine.emit(1, kind));
+        engine.stop();
+        let (mut progress, interrupt) = (Progress::new(false), Interrupt::default());
+        let grace = Duration::from_millis(20);
+        let request = fake::request(1, "naive");
+        let seen = watch(&mut client, request, &mut progress, &interrupt, grace).await;
+        (seen, engine.cancelled())
     }
 
     #[tokio::test]
     async fn the_prompt_is_enough_and_the_rest_is_cancelled() {
-        for end in [vec![caption::cancelled(1).kind], vec![failed()], vec![]] {
-            let (seen, cancelled) = watched([vec![prompt()], end].concat(), false).await;
-            assert_eq!(seen.unwrap().unwrap().prompt, Event::new(1, prompt()));
+        for end in [vec![cancelled(1).kind], vec![failed(FailureClass::Input, "no")], vec![]] {
+            let (seen, cancelled) = watched([vec![started("naive"), prompt()], end].concat()).await;
+            let seen = seen.unwrap().unwrap();
+            assert_eq!((seen.prompt, seen.drafter.as_str()), (Event::new(1, prompt()), "small"));
             assert_eq!(cancelled, [1]);
         }
     }
 
     #[tokio::test]
-    async fn what_comes_instead_of_the_prompt_is_told() {
-        assert_eq!(watched(vec![failed()], false).await.0.unwrap_err().error, "no");
-        assert_eq!(watched(vec![], false).await.0.unwrap_err(), caption::silence());
-        assert_eq!(watched(vec![], true).await.0, Ok(None));
-        assert_eq!(watched(vec![caption::cancelled(1).kind], false).await.0, Ok(None));
+    async fn a_run_without_a_prompt_is_a_failure_or_an_interrupt() {
+        assert_eq!(watched(vec![failed(FailureClass::Input, "no")]).await.0.unwrap_err().error, "no");
+        assert_eq!(watched(vec![]).await.0.unwrap_err().class, FailureClass::Internal);
+        assert_eq!(watched(vec![cancelled(1).kind]).await.0, Ok(None));
     }
 }

@@ -126,7 +126,7 @@ impl Inspection {
             problems.note(CheckpointError::file(&dir.join("config.json"), &problem).into());
         }
         if let (Some(config), Some(checkpoint)) = (&config, Checkpoint::open(dir).ok()) {
-            check_weights(&mut problems, config, tower.as_ref(), checkpoint.rehearsing());
+            check_weights(&mut problems, config, tower.as_ref(), checkpoint.dry_run());
         }
         let mut notes = Vec::new();
         if let Some(penalty) =
@@ -235,7 +235,7 @@ fn check_weights(
     if let Some(tower) = tower {
         problems.take(Tower::load(&checkpoint, tower, &ComputeDevice::cpu(WeightType::F32)));
     }
-    for problem in checkpoint.noted() {
+    for problem in checkpoint.take_problems() {
         problems.note(problem.into());
     }
 }

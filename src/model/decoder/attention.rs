@@ -8,9 +8,9 @@ use super::{
 use crate::model::VisualSpans;
 
 /// Multiply-adds below which one thread is faster than several.
-const ALONE: usize = 60_000;
+const SINGLE_THREADED: usize = 60_000;
 
-/// Which slots a new row sees.
+/// The slots that each new row sees.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mask {
     /// Each row sees every slot before it and itself.
@@ -19,14 +19,14 @@ pub enum Mask {
     Paths {
         /// Every row sees the slots before this one.
         shared: usize,
-        /// What row `r` sees beyond: slots counted from `shared`, ascending, its own last. That is the path from the tree's
-        /// root to its node; nodes fed earlier may be on it.
+        /// The other slots that row `r` sees, counted from `shared`, ascending, its own last: the path from the tree's root to
+        /// its node. Nodes fed in earlier passes may be on it.
         paths: Vec<Vec<usize>>,
     },
 }
 
 impl Mask {
-    /// Rows that this mask is for; none for a causal mask, which fits any number.
+    /// Number of rows of this mask; none for a causal mask, which fits any number.
     pub fn rows(&self) -> Option<usize> {
         match self {
             Mask::Causal => None,
@@ -35,53 +35,53 @@ impl Mask {
     }
 }
 
-/// What is asked about where rows look.
+/// A measurement of attention weights during a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionProbe {
-    /// The slots that are watched: the visual tokens.
+    /// The measured slots: those of the visual tokens.
     pub spans: VisualSpans,
     /// Also sum the weights by layer and key head.
     pub by_head: bool,
 }
 
-/// Where rows look: attention weights on the watched slots, each a share of all that a row's head sees.
+/// Attention weights on the measured slots; the weights of one row and head over all slots sum to 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AttentionStats {
-    /// For each row the largest weight on one watched slot, mean over layers and heads.
+    /// For each row, the largest weight on one measured slot, averaged over layers and heads.
     pub peaks: Vec<f32>,
-    /// For each layer, key head and watched slot the weights, summed over the rows and the heads of the group.
+    /// `layers × kv_heads × slots`: weights summed over the rows and the heads of the group.
     pub by_head: Vec<f32>,
 }
 
-/// One layer's weights on the watched slots while it runs.
+/// The weights of one layer on the measured slots.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct ProbedLayer {
     /// `rows × heads`.
     peaks: Vec<f32>,
-    /// `rows × heads × slots`, where asked.
+    /// `rows × heads × slots`, if requested.
     weights: Vec<f32>,
 }
 
-impl Seen {
-    fn prepare(&mut self, watch: &AttentionProbe, rows: usize, heads: usize) {
+impl ProbedLayer {
+    fn resize(&mut self, probe: &AttentionProbe, rows: usize, heads: usize) {
         self.peaks.resize(rows * heads, 0.0);
-        self.weights.resize(if watch.by_head { rows * heads * watch.spans.len() } else { 0 }, 0.0);
+        self.weights.resize(if probe.by_head { rows * heads * probe.spans.len() } else { 0 }, 0.0);
     }
 
-    /// Add one layer to the whole; `layers` in all.
-    pub fn add_to(&self, gaze: &mut AttentionStats, watch: &AttentionProbe, shape: Shape, layers: usize) {
-        let (heads, n) = (shape.heads, watch.spans.len());
-        gaze.peaks.resize(self.peaks.len() / heads, 0.0);
-        for (sum, peaks) in gaze.peaks.iter_mut().zip(self.peaks.chunks_exact(heads)) {
+    /// Add this layer to the statistics of a model of `layers` layers.
+    pub fn add_to(&self, stats: &mut AttentionStats, probe: &AttentionProbe, shape: Shape, layers: usize) {
+        let (heads, n) = (shape.heads, probe.spans.len());
+        stats.peaks.resize(self.peaks.len() / heads, 0.0);
+        for (sum, peaks) in stats.peaks.iter_mut().zip(self.peaks.chunks_exact(heads)) {
             *sum += peaks.iter().sum::<f32>() / (heads * layers) as f32;
         }
-        if watch.by_head {
-            let start = gaze.by_head.len();
-            gaze.by_head.resize(start + shape.kv_heads * n, 0.0);
+        if probe.by_head {
+            let start = stats.by_head.len();
+            stats.by_head.resize(start + shape.kv_heads * n, 0.0);
             let group = heads / shape.kv_heads;
             for (index, weights) in self.weights.chunks_exact(n.max(1)).enumerate() {
                 let at = start + (index % heads / group) * n;
-                gaze.by_head[at..at + n].iter_mut().zip(weights).for_each(|(sum, w)| *sum += w);
+                stats.by_head[at..at + n].iter_mut().zip(weights).for_each(|(sum, w)| *sum += w);
             }
         }
     }
@@ -92,23 +92,23 @@ impl Seen {
 pub struct Shape {
     /// Query heads.
     pub heads: usize,
-    /// Key and value heads; divides `heads`.
+    /// Key and value heads; they divide `heads`.
     pub kv_heads: usize,
     /// Width of a head.
     pub head_dim: usize,
 }
 
-/// Queries of one unit of work.
+/// Maximum queries of one unit of work.
 const QUERIES: usize = 8;
 
 /// `out[r]` (`heads × head_dim`) = attention of the queries `q(r)` over the slots in use before the pass and the visible new
-/// ones, which are already written.
+/// ones, whose keys and values are already written.
 ///
-/// With `quantized`, what goes to `out` is quantised too; the width of a head is whole blocks then.
+/// With `quantized`, `out` is quantised too; a head must then be whole blocks.
 ///
-/// A row's sums run over its visible slots in ascending order, and its softmax over them side by side. A node of a tree
-/// therefore gets, bit for bit, what it would have got as the last row of a chain.
-#[expect(clippy::too_many_arguments, reason = "one layer: where, what, who sees what, and what is watched")]
+/// A row's sums run over its visible slots in ascending order, and its softmax over them without gaps. So the result of a tree
+/// node is bit-identical to that of the last row of a chain.
+#[expect(clippy::too_many_arguments, reason = "the operands of one layer's attention")]
 pub(super) fn attend<'a>(
     cache: &Cache,
     layer: usize,
@@ -118,7 +118,7 @@ pub(super) fn attend<'a>(
     q: &(dyn Fn(usize) -> &'a [f32] + Sync),
     out: &mut [f32],
     quantized: Option<DisjointBlocksMut<'_>>,
-    watch: Option<(&AttentionProbe, &mut Seen)>,
+    probe: Option<(&AttentionProbe, &mut ProbedLayer)>,
 ) {
     let Shape { heads, kv_heads, head_dim: d } = shape;
     let group = heads / kv_heads;
@@ -127,23 +127,26 @@ pub(super) fn attend<'a>(
         Mask::Paths { shared, .. } => *shared,
     };
     let scale = 1.0 / (d as f32).sqrt();
-    let shards = DisjointSliceMut::new(out);
-    let watch = watch.map(|(watch, seen)| {
-        seen.prepare(watch, rows, heads);
-        (watch, DisjointSliceMut::new(&mut seen.peaks), DisjointSliceMut::new(&mut seen.weights))
+    let out = DisjointSliceMut::new(out);
+    let probe = probe.map(|(probe, probed)| {
+        probed.resize(probe, rows, heads);
+        (probe, DisjointSliceMut::new(&mut probed.peaks), DisjointSliceMut::new(&mut probed.weights))
     });
-    // The queries of a key head are its rows times the heads of its group; a unit takes some of them.
+    // A key head has the queries of all rows and of the heads of its group; a unit computes some of them.
     let queries = rows * group;
     let pool = ThreadPool::global();
-    let alone = rows * heads * d * (cache.len() + rows) < ALONE;
-    let taken =
-        if alone { QUERIES } else { (queries * kv_heads).div_ceil(2 * pool.members()).clamp(1, QUERIES) };
+    let single_threaded = rows * heads * d * (cache.len() + rows) < SINGLE_THREADED;
+    let taken = if single_threaded {
+        QUERIES
+    } else {
+        (queries * kv_heads).div_ceil(2 * pool.members()).clamp(1, QUERIES)
+    };
     let units = queries.div_ceil(taken);
     let unit = |unit: usize| {
         let (kv, first) = (unit / units, unit % units * taken);
         let queries = first..(first + taken).min(queries);
-        let place = |n: usize| (n / group, kv * group + n % group);
-        let last_row = place(queries.end - 1).0;
+        let row_and_head = |n: usize| (n / group, kv * group + n % group);
+        let last_row = row_and_head(queries.end - 1).0;
         let slots = match mask {
             Mask::Causal => prefix + last_row + 1,
             Mask::Paths { .. } => cache.len() + rows,
@@ -151,10 +154,10 @@ pub(super) fn attend<'a>(
         let head = cache.head(layer, kv);
         let stride = slots.next_multiple_of(SLOTS);
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { scaled, weights, factors, path: aside, sums } = scratch;
+            let Scratch { scaled, weights, factors, path: path_weights, sums } = scratch;
             scaled.clear();
             for n in queries.clone() {
-                let (r, h) = place(n);
+                let (r, h) = row_and_head(n);
                 scaled.extend(q(r)[h * d..(h + 1) * d].iter().map(|v| v * scale));
             }
             weights.resize(queries.len() * stride, 0.0);
@@ -162,57 +165,56 @@ pub(super) fn attend<'a>(
             factors.clear();
             for (n, weights) in queries.clone().zip(weights.chunks_exact_mut(stride)) {
                 let weights = &mut weights[..slots];
-                let r = place(n).0;
+                let r = row_and_head(n).0;
                 let sum = match mask {
                     Mask::Causal => {
-                        let (seen, unseen) = weights.split_at_mut(prefix + r + 1);
-                        unseen.fill(0.0);
-                        kernels::softmax_unnormalized(seen)
+                        let (visible, hidden) = weights.split_at_mut(prefix + r + 1);
+                        hidden.fill(0.0);
+                        kernels::softmax_unnormalized(visible)
                     }
                     Mask::Paths { paths, .. } => {
                         let path = &paths[r];
-                        // Scores of a path move next to the prefix for the softmax, as a chain's would lie.
+                        // For the softmax the scores of the path move next to the prefix, as in a chain.
                         for (to, row) in path.iter().enumerate() {
                             weights[prefix + to] = weights[prefix + row];
                         }
                         let sum = kernels::softmax_unnormalized(&mut weights[..prefix + path.len()]);
-                        aside.clear();
-                        aside.extend_from_slice(&weights[prefix..prefix + path.len()]);
+                        path_weights.clear();
+                        path_weights.extend_from_slice(&weights[prefix..prefix + path.len()]);
                         weights[prefix..].fill(0.0);
-                        for (weight, row) in aside.iter().zip(path) {
+                        for (weight, row) in path_weights.iter().zip(path) {
                             weights[prefix + row] = *weight;
                         }
                         sum
                     }
                 };
                 factors.push(1.0 / sum);
-                if let Some((watch, peaks, shares)) = &watch {
-                    let at = r * heads + place(n).1;
-                    let spans = watch.spans.ranges_below(slots);
+                if let Some((probe, peaks, shares)) = &probe {
+                    let at = r * heads + row_and_head(n).1;
+                    let spans = probe.spans.ranges_below(slots);
                     let peak =
                         spans.fold(0f32, |peak, span| weights[span].iter().copied().fold(peak, f32::max));
                     // SAFETY: each row's head belongs to one unit.
                     unsafe { peaks.set(at, peak / sum) };
-                    if watch.by_head {
-                        let width = watch.spans.len();
-                        // SAFETY: as above.
+                    if probe.by_head {
+                        let width = probe.spans.len();
+                        // SAFETY: each row's head belongs to one unit.
                         let shares = unsafe { shares.slice(at * width, width) };
-                        let watched = watch.spans.ranges_below(slots).flat_map(|span| &weights[span]);
-                        shares
-                            .iter_mut()
-                            .zip(watched.chain(std::iter::repeat(&0.0)))
-                            .for_each(|(share, w)| *share = w / sum);
+                        let probed = probe.spans.ranges_below(slots).flat_map(|span| &weights[span]);
+                        // Slots beyond the row's own have no weight; the buffer holds another layer's.
+                        let probed = probed.chain(std::iter::repeat(&0.0));
+                        shares.iter_mut().zip(probed).for_each(|(share, w)| *share = w / sum);
                     }
                 }
             }
             sums.resize(queries.len() * d, 0.0);
             kernels::weighted_sum(weights, stride, head.values, slots, factors, d, sums);
             for (n, sum) in queries.zip(sums.chunks_exact(d)) {
-                let (r, h) = place(n);
+                let (r, h) = row_and_head(n);
                 let at = (r * heads + h) * d;
                 // SAFETY: each row's head belongs to one unit.
                 unsafe {
-                    shards.slice(at, d).copy_from_slice(sum);
+                    out.slice(at, d).copy_from_slice(sum);
                     if let Some(quantized) = &quantized {
                         quantized.quantize(at, sum);
                     }
@@ -220,20 +222,25 @@ pub(super) fn attend<'a>(
             }
         });
     };
-    if alone {
+    if single_threaded {
         (0..kv_heads * units).for_each(unit);
     } else {
         pool.run(kv_heads * units, &unit);
     }
 }
 
-/// A thread's buffers: scaled queries, their scores or weights, their factors, a path's weights, their sums.
+/// Buffers of a thread.
 #[derive(Default)]
 struct Scratch {
+    /// Queries, scaled by `1 / sqrt(head_dim)`.
     scaled: Vec<f32>,
+    /// Their scores, then their unnormalised weights.
     weights: Vec<f32>,
+    /// One over the sum of each query's weights.
     factors: Vec<f32>,
+    /// Weights of a tree path.
     path: Vec<f32>,
+    /// Weighted sums of the values.
     sums: Vec<f32>,
 }
 

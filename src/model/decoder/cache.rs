@@ -1,14 +1,14 @@
-//! Keys and values of one sequence: allocated in blocks ahead of need, rolled back in O(1), compacted in place.
+//! The CPU's cache of one sequence: allocated in blocks ahead of need, rolled back in O(1), compacted in place.
 
 use super::kernels::SLOTS;
 
-/// Slots by which a full cache grows.
+/// A full cache grows by a multiple of this number of slots.
 const GROW: usize = 256;
 
 /// The keys and values of one sequence in all layers, f32.
 ///
 /// Keys of one head are interleaved in blocks of [`SLOTS`] slots (slot `j`, dimension `i` at `(j / 16, i, j % 16)`), so that
-/// scores of sixteen slots are computed at once; values of one head are rows of `head_dim`.
+/// the scores of sixteen slots are computed at once; values of one head are rows of `head_dim`.
 #[derive(Clone, Debug)]
 pub struct Cache {
     layers: Vec<LayerCache>,
@@ -25,14 +25,14 @@ struct LayerCache {
     values: Vec<f32>,
 }
 
-/// What attention reads: one head's keys and values.
-pub(super) struct Head<'a> {
+/// Keys and values of one head, in all slots.
+pub(super) struct HeadCache<'a> {
     pub keys: &'a [f32],
     pub values: &'a [f32],
 }
 
 impl Cache {
-    /// An empty cache with room for `capacity` slots (it grows where that does not suffice).
+    /// An empty cache with `capacity` slots; it grows when they are full.
     pub fn new(layers: usize, heads: usize, head_dim: usize, capacity: usize) -> Self {
         let capacity = capacity.next_multiple_of(SLOTS);
         let size = heads * capacity * head_dim;
@@ -50,20 +50,23 @@ impl Cache {
         self.len == 0
     }
 
-    /// Bytes allocated.
+    /// Number of layers, key heads and values of a head.
+    pub fn layout(&self) -> [usize; 3] {
+        [self.layers.len(), self.heads, self.head_dim]
+    }
+
+    /// Allocated bytes.
     pub fn bytes(&self) -> usize {
         self.layers.len() * 2 * self.heads * self.capacity * self.head_dim * 4
     }
 
-    /// Forget all slots from `len` on. O(1). Growing this way is not possible: a larger `len` changes nothing.
+    /// Drop all slots from `len` on. O(1). A `len` larger than the current one has no effect.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Of the slots from `base` on keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: what is
-    /// left of a verified tree is its accepted path.
+    /// See [`super::Cache::keep`].
     pub fn keep(&mut self, base: usize, rows: &[usize]) {
-        debug_assert!(rows.is_sorted() && rows.last().is_none_or(|r| base + r < self.len));
         for (to, &row) in rows.iter().enumerate() {
             if to != row {
                 self.copy_slot(base + row, base + to);
@@ -72,12 +75,12 @@ impl Cache {
         self.len = base + rows.len();
     }
 
-    /// The cache of the first `layers` layers: what a model that ends there would hold.
+    /// See [`super::Cache::first_layers`].
     pub fn first_layers(&self, layers: usize) -> Cache {
         Cache { layers: self.layers[..layers.min(self.layers.len())].to_vec(), ..*self }
     }
 
-    /// A cache that holds some of this one's slots, in each layer and head its own: `kept(layer, head)`, each of `len` slots.
+    /// See [`super::Cache::gather`].
     pub fn gather<'a>(
         &self,
         len: usize,
@@ -97,9 +100,8 @@ impl Cache {
         cache
     }
 
-    /// Append the slots `range` of a cache of the same shape.
+    /// See [`super::Cache::append`].
     pub fn append(&mut self, other: &Cache, range: std::ops::Range<usize>) {
-        debug_assert!(range.end <= other.len && other.layers.len() == self.layers.len());
         self.reserve(range.len());
         for index in 0..self.layers.len() {
             for head in 0..self.heads {
@@ -135,7 +137,7 @@ impl Cache {
         }
     }
 
-    /// Make room for `more` slots beyond those in use.
+    /// Grow so that `more` slots fit after those in use.
     pub(super) fn reserve(&mut self, more: usize) {
         let need = self.len + more;
         if need <= self.capacity {
@@ -157,8 +159,11 @@ impl Cache {
         self.capacity = new;
     }
 
-    /// Write one layer's keys and values of new rows at the slots after those in use. `row(r)` gives the row's keys and its
-    /// values, `heads × head_dim` each. The length changes only with [`Cache::advance`], after the last layer.
+    /// Write one layer's keys and values of new rows to the reserved slots after those in use. `row(r)` returns the row's keys
+    /// and its values, `heads × head_dim` each. The length changes only with [`Cache::advance`], after the last layer.
+    ///
+    /// # Panics
+    /// If the slots are not reserved.
     pub(super) fn write<'a>(
         &mut self,
         layer: usize,
@@ -166,6 +171,7 @@ impl Cache {
         row: impl Fn(usize) -> (&'a [f32], &'a [f32]),
     ) {
         let (d, capacity, len) = (self.head_dim, self.capacity, self.len);
+        assert!(len + rows <= capacity, "the slots are not reserved");
         let layer = &mut self.layers[layer];
         for r in 0..rows {
             let slot = len + r;
@@ -180,19 +186,23 @@ impl Cache {
         }
     }
 
-    /// Count `rows` written rows as used.
+    /// Count `rows` written rows as in use.
+    ///
+    /// # Panics
+    /// If the slots are not reserved.
     pub(super) fn advance(&mut self, rows: usize) {
+        assert!(self.len + rows <= self.capacity, "the slots are not reserved");
         self.len += rows;
     }
 
-    pub(super) fn head(&self, layer: usize, head: usize) -> Head<'_> {
+    pub(super) fn head(&self, layer: usize, head: usize) -> HeadCache<'_> {
         let size = self.capacity * self.head_dim;
         let layer = &self.layers[layer];
-        Head { keys: &layer.keys[head * size..][..size], values: &layer.values[head * size..][..size] }
+        HeadCache { keys: &layer.keys[head * size..][..size], values: &layer.values[head * size..][..size] }
     }
 }
 
-/// ComputeDevice of dimension `i` of slot `slot` in one head's interleaved keys.
+/// Index of dimension `i` of slot `slot` in one head's interleaved keys.
 fn key_at(slot: usize, i: usize, d: usize) -> usize {
     (slot / SLOTS) * d * SLOTS + i * SLOTS + slot % SLOTS
 }
@@ -252,5 +262,12 @@ mod tests {
         assert_eq!(slot(&cache, 12)[0], 1704.0);
         cache.truncate(99);
         assert_eq!(cache.len(), 13);
+    }
+
+    #[test]
+    #[should_panic(expected = "not reserved")]
+    fn a_write_beyond_the_capacity_panics() {
+        let mut cache = filled(16, 16);
+        cache.write(0, 1, |_| (&[0.0; 8], &[0.0; 8]));
     }
 }

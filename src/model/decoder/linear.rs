@@ -1,4 +1,4 @@
-//! The decoder's matrices on the CPU: `y = x Wᵀ + b` for a few rows at a time.
+//! The decoder's matrices on the CPU: `y = x Wᵀ + b` for a few rows.
 
 use candle_core::Result;
 
@@ -8,9 +8,9 @@ use super::{
 };
 use crate::model::WeightType;
 
-/// Multiplications below which one thread is faster than several.
-const ALONE: usize = 200_000;
-/// Outputs per unit of work.
+/// Multiply-adds below which one thread is faster than several.
+const SINGLE_THREADED: usize = 200_000;
+/// Outputs of one unit of work.
 const UNIT: usize = 32;
 
 /// A matrix of `outputs × inputs` with an optional bias.
@@ -28,15 +28,15 @@ enum Weight {
     Blocks(Blocks),
 }
 
-/// A matrix that is being read, row by row, each put into its type at once: the whole matrix never exists in another type.
+/// A matrix that is read row by row; each row is converted at once, so that the whole matrix never exists in another type.
 pub struct Builder {
     linear: Linear,
-    /// Rows that are there.
+    /// Rows pushed so far.
     rows: usize,
 }
 
 impl Builder {
-    /// Room for `outputs × inputs` weights of a type, or the one that [`WeightType::fitting`] puts in its place.
+    /// An empty matrix of `outputs × inputs` weights of a type, or of its fallback (see [`WeightType::fitting`]).
     pub fn new(outputs: usize, inputs: usize, dtype: WeightType) -> Self {
         let values = outputs * inputs;
         let blocks = |mut blocks: Blocks| {
@@ -56,12 +56,16 @@ impl Builder {
         Self { linear: Linear { weight, bias: None, inputs, outputs }, rows: 0 }
     }
 
-    /// Put more rows, row-major and whole, into their type.
+    /// Convert and append rows, row-major.
     ///
     /// # Errors
-    /// In words, if a value is too large for the type.
+    /// A message, if a value is too large for the type, the rows are not whole, or there are too many.
     pub fn push(&mut self, rows: &[f32]) -> std::result::Result<(), String> {
-        let inputs = self.linear.inputs;
+        let (inputs, outputs) = (self.linear.inputs, self.linear.outputs);
+        let count = rows.len() / inputs.max(1);
+        if !rows.len().is_multiple_of(inputs.max(1)) || self.rows + count > outputs {
+            return Err(format!("{} values are not whole rows of a {outputs} × {inputs} matrix", rows.len()));
+        }
         match &mut self.linear.weight {
             Weight::F32(weight) => weight.extend_from_slice(rows),
             Weight::Half(kind, weight) => {
@@ -71,22 +75,27 @@ impl Builder {
                     return Err(format!("{} is too large for a 16-bit float", rows[value]));
                 }
             }
-            Weight::Q8(weight) => weight.put(self.rows, rows, inputs),
+            Weight::Q8(weight) => weight.store(self.rows, rows, inputs),
             Weight::Blocks(blocks) => blocks.push(rows),
         }
-        self.rows += rows.len() / inputs.max(1);
+        self.rows += count;
         Ok(())
     }
 
     /// The matrix, with a bias.
+    ///
+    /// # Panics
+    /// If rows are missing, or the bias has another length.
     pub fn finish(self, bias: Option<Vec<f32>>) -> Linear {
-        debug_assert_eq!(self.rows, self.linear.outputs);
+        let outputs = self.linear.outputs;
+        assert!(self.rows == outputs, "{} of {outputs} rows were read", self.rows);
+        assert!(bias.as_ref().is_none_or(|bias| bias.len() == outputs), "the bias has another length");
         Linear { bias, ..self.linear }
     }
 }
 
 impl Linear {
-    /// Bytes that such a matrix takes.
+    /// Bytes of a matrix of `outputs × inputs`.
     pub fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
         let blocks = |blocks: Blocks| {
             let (bytes, values) = blocks.shape();
@@ -108,7 +117,7 @@ impl Linear {
         self.outputs
     }
 
-    /// Bytes that the weights take.
+    /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
         match &self.weight {
             Weight::F32(w) => w.len() * 4,
@@ -118,23 +127,24 @@ impl Linear {
         }
     }
 
-    /// True if it multiplies 8-bit rows.
+    /// True if its input rows must be quantised to 8 bits.
     pub fn takes_q8(&self) -> bool {
         matches!(self.weight, Weight::Q8(_))
     }
 
-    /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is for use in between.
+    /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is a buffer.
     ///
     /// # Errors
-    /// None of its own; the type is that of the passes it is part of.
+    /// If `x` or `y` has another length.
     pub fn forward(&self, x: &[f32], rows: usize, y: &mut [f32], quantized: &mut Rows8) -> Result<()> {
+        self.check(x, rows, y)?;
         if self.takes_q8() {
             quantized.quantize(x);
         }
         self.forward_prepared(x, quantized, rows, y)
     }
 
-    /// As [`Linear::forward`], of rows that were quantised already where [`Linear::takes_q8`] says that they have to be.
+    /// As [`Linear::forward`], for rows that are quantised already if [`Linear::takes_q8`].
     ///
     /// # Errors
     /// As [`Linear::forward`].
@@ -142,8 +152,8 @@ impl Linear {
         self.columns(x, rows, self.outputs, y, quantized, &|_, _| {})
     }
 
-    /// A matrix whose outputs are gates and then as many values: `out[r] = silu(gate[r]) * value[r]`, computed in `y`. With
-    /// `next`, `out` is quantised too.
+    /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) * value[r]`; `y` is a buffer as in
+    /// [`Linear::forward`]. With `next`, `out` is quantised too.
     ///
     /// # Errors
     /// As [`Linear::forward`].
@@ -157,14 +167,16 @@ impl Linear {
         next: Option<DisjointBlocksMut<'_>>,
     ) -> Result<()> {
         let width = self.outputs / 2;
-        debug_assert!(out.len() == rows * width);
+        if out.len() != rows * width {
+            candle_core::bail!("{} gated values for {rows} rows of {width}", out.len());
+        }
         let out = DisjointSliceMut::new(out);
         self.columns(x, rows, width, y, quantized, &|columns, y| {
             for r in 0..rows {
                 let part = |start: usize| (r * self.outputs + start + columns.start, columns.len());
                 let ((gate, n), (up, _)) = (part(0), part(width));
                 let at = r * width + columns.start;
-                // SAFETY: these columns are this unit's. Units are whole blocks where the width is.
+                // SAFETY: these columns are this unit's. Units are whole blocks if the width is.
                 unsafe {
                     let out = out.slice(at, n);
                     kernels::swiglu(y.slice(gate, n), y.slice(up, n), out);
@@ -176,7 +188,19 @@ impl Linear {
         })
     }
 
-    /// Compute all columns of `y`, in units of `0..period` that hold every `period`-th column too; `then` follows each unit.
+    fn check(&self, x: &[f32], rows: usize, y: &[f32]) -> Result<()> {
+        let (inputs, outputs) = (self.inputs, self.outputs);
+        if x.len() != rows * inputs || y.len() != rows * outputs {
+            candle_core::bail!(
+                "{rows} rows of a {outputs} × {inputs} matrix got {} inputs and {} outputs",
+                x.len(),
+                y.len()
+            );
+        }
+        Ok(())
+    }
+
+    /// Compute all columns of `y`, in units of `0..period` that include every `period`-th column; `then` follows each unit.
     fn columns(
         &self,
         x: &[f32],
@@ -186,44 +210,44 @@ impl Linear {
         quantized: &Rows8,
         then: &(dyn Fn(std::ops::Range<usize>, &DisjointSliceMut<'_>) + Sync),
     ) -> Result<()> {
-        debug_assert!(x.len() == rows * self.inputs && y.len() == rows * self.outputs);
+        self.check(x, rows, y)?;
         let (inputs, outputs) = (self.inputs, self.outputs);
         let whole = Product { inputs, outputs, rows, columns: 0..outputs };
-        let blocks_of = match &self.weight {
+        let block_rows = match &self.weight {
             Weight::Blocks(blocks) => Some(BlockRows::of(blocks, x)),
             _ => None,
         };
-        let part: &(dyn Fn(&Product, &DisjointSliceMut<'_>) + Sync) = match (&self.weight, &blocks_of) {
+        let part: &(dyn Fn(&Product, &DisjointSliceMut<'_>) + Sync) = match (&self.weight, &block_rows) {
             // SAFETY: each unit has columns of its own.
             (Weight::F32(w), _) => &|product, y| unsafe { kernels::product_f32(product, w, x, y) },
-            // SAFETY: as above.
             (Weight::Half(kind, w), _) => {
+                // SAFETY: each unit has columns of its own.
                 &|product, y| unsafe { kernels::product_half(product, *kind, w, x, y) }
             }
-            // SAFETY: as above.
+            // SAFETY: each unit has columns of its own.
             (Weight::Q8(w), _) => &|product, y| unsafe { kernels::product_q8(product, w, quantized, y) },
-            // SAFETY: as above.
             (Weight::Blocks(w), Some(x)) => {
+                // SAFETY: each unit has columns of its own.
                 &|product, y| unsafe { kernels::product_blocks(product, w, x, y) }
             }
-            (Weight::Blocks(_), None) => &|_, _| {},
+            (Weight::Blocks(_), None) => unreachable!("the rows were quantised above"),
         };
-        let shards = DisjointSliceMut::new(y);
+        let y = DisjointSliceMut::new(y);
         let unit = |columns: std::ops::Range<usize>| {
             for start in (0..outputs).step_by(period) {
                 let columns = start + columns.start..start + columns.end;
-                part(&Product { columns: columns.clone(), ..whole.clone() }, &shards);
+                part(&Product { columns: columns.clone(), ..whole.clone() }, &y);
                 if let Some(bias) = &self.bias {
                     for r in 0..rows {
                         // SAFETY: these columns are this unit's.
-                        let y = unsafe { shards.slice(r * outputs + columns.start, columns.len()) };
+                        let y = unsafe { y.slice(r * outputs + columns.start, columns.len()) };
                         y.iter_mut().zip(&bias[columns.clone()]).for_each(|(y, b)| *y += b);
                     }
                 }
             }
-            then(columns, &shards);
+            then(columns, &y);
         };
-        if rows * inputs * outputs < ALONE {
+        if rows * inputs * outputs < SINGLE_THREADED {
             unit(0..period);
         } else {
             ThreadPool::global()
@@ -243,7 +267,7 @@ mod tests {
 
     fn matrix(dtype: WeightType, outputs: usize, inputs: usize) -> Linear {
         let mut builder = Builder::new(outputs, inputs, dtype);
-        // In uneven pieces, as files are read.
+        // In uneven chunks, as files are read.
         let weight = ramp(outputs * inputs, 0.37);
         for rows in weight.chunks(3 * inputs) {
             builder.push(rows).unwrap();
@@ -252,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_bit_identical_whatever_their_number() {
+    fn rows_are_bit_identical_for_any_number_of_rows() {
         use WeightType as W;
         for (dtype, inputs) in [
             (W::F32, 96),
@@ -287,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_known_beforehand() {
+    fn bytes_of_predicts_the_size() {
         for dtype in WeightType::ALL {
             for inputs in [100, 96, 512] {
                 let linear = matrix(dtype, 21, inputs);
@@ -297,8 +321,42 @@ mod tests {
     }
 
     #[test]
-    fn what_a_type_cannot_hold_is_refused() {
+    fn values_too_large_for_the_type_are_refused() {
         assert!(Builder::new(1, 2, WeightType::F16).push(&[1.0, 7e4]).unwrap_err().contains("70000"));
         assert!(Builder::new(1, 2, WeightType::Bf16).push(&[1.0, 7e4]).is_ok());
+    }
+
+    #[test]
+    fn rows_of_another_width_are_refused() {
+        for (dtype, inputs) in [(WeightType::F32, 64), (WeightType::Q8_0, 64), (WeightType::Q4K, 256)] {
+            let (linear, mut quantized) = (matrix(dtype, 6, inputs), Rows8::default());
+            let mut forward = |x: usize, rows: usize, y: usize| {
+                linear.forward(&vec![1.0; x], rows, &mut vec![0.0; y], &mut quantized)
+            };
+            assert!(forward(2 * inputs, 2, 12).is_ok());
+            for (x, rows, y) in
+                [(2 * inputs + 1, 2, 12), (inputs, 2, 12), (2 * inputs, 2, 11), (2 * inputs, 1, 12)]
+            {
+                assert!(forward(x, rows, y).is_err(), "{dtype:?}: {x} inputs, {rows} rows, {y} outputs");
+            }
+            let (x, mut rows8) = (vec![1.0; inputs], Rows8::default());
+            if linear.takes_q8() {
+                rows8.quantize(&x);
+            }
+            let gated = linear.forward_gated(&x, &rows8, 1, &mut [0.0; 6], &mut [0.0; 2], None);
+            assert!(gated.is_err(), "{dtype:?}");
+        }
+    }
+
+    #[test]
+    fn incomplete_matrices_are_refused() {
+        for dtype in [WeightType::F32, WeightType::Q8_0] {
+            let mut builder = Builder::new(2, 32, dtype);
+            assert!(builder.push(&[1.0; 33]).is_err() && builder.push(&[1.0; 96]).is_err());
+            builder.push(&[1.0; 32]).unwrap();
+            let finish = || builder.finish(None);
+            let finished = std::panic::catch_unwind(std::panic::AssertUnwindSafe(finish));
+            assert!(finished.is_err(), "{dtype:?}: a row is missing");
+        }
     }
 }

@@ -1,401 +1,97 @@
-//! The one Qwen2 decoder: grouped-query attention with rotary positions, SwiGLU, RMS norms.
+//! The Qwen2 decoder: grouped-query attention with rotary positions, SwiGLU, RMS norms.
 //!
 //! Weight layout (`model.layers.N.…`): `self_attn.{q,k,v}_proj.{weight,bias}`, `self_attn.o_proj.weight`,
 //! `mlp.{gate,up,down}_proj.weight`, `input_layernorm.weight`, `post_attention_layernorm.weight`; `model.norm.weight`,
-//! `model.embed_tokens.weight`, `lm_head.weight` (absent where tied). q, k, v are fused into one matrix, and gate and up.
+//! `model.embed_tokens.weight`, `lm_head.weight` (absent if tied). q, k, v are fused into one matrix, and gate and up.
 //!
 //! A forward pass takes rows of embeddings, their positions (which are not cache slots), a mask among the new rows, and the
-//! cache. It returns the final states after the norm; logits are asked for by row. Rows are computed by the same
-//! operations whatever their number (see [`kernels`]).
+//! cache. It returns the final states after the norm; logits are computed for chosen rows. On the CPU a row's result does not
+//! depend on the number of rows (see [`kernels`]).
 
 pub mod attention;
-pub mod cache;
+mod cache;
+mod cpu;
+mod dispatch;
 pub mod kernels;
 pub mod linear;
 pub mod parts;
-mod placed;
 pub mod rope;
 pub mod sequence;
 pub mod table;
 mod tensors;
 pub mod thread_pool;
 
-use std::sync::Arc;
-
 use candle_core::{Device, Result, Tensor};
 
 pub use attention::{AttentionProbe, AttentionStats, Mask};
+pub use cpu::{CpuDecoder, Workspace};
+pub use dispatch::{Cache, Decoder};
 pub use kernels::HalfKind;
-pub use placed::{Cache, Decoder};
 pub use rope::Positions;
 pub use sequence::Sequence;
 pub use table::Values;
 
-use self::{
-    attention::{Seen, Shape},
-    kernels::{BLOCK, Rows8},
-    linear::Linear,
-    rope::Rope,
-    table::Table,
-    thread_pool::{DisjointSliceMut, ThreadPool},
-};
-use super::{
-    WeightType,
-    checkpoint::{Checkpoint, CheckpointError},
-    config::TextConfig,
-};
+use super::config::TextConfig;
 
-/// Values in a stream of rows below which one thread is faster than several.
-const ALONE: usize = 1536;
-
-/// The decoder's weights on the CPU.
-pub struct CpuDecoder {
-    config: TextConfig,
-    /// `vocab × hidden`: rows are looked up, not multiplied.
-    embeddings: Arc<Table>,
-    layers: Vec<Arc<Layer>>,
-    norm: Vec<f32>,
-    head: Arc<Linear>,
-    rope: Rope,
-}
-
-struct Layer {
-    input_norm: Vec<f32>,
-    qkv: Linear,
-    output: Linear,
-    post_norm: Vec<f32>,
-    gate_up: Linear,
-    down: Linear,
-}
-
-impl Layer {
-    fn load(
-        checkpoint: &Checkpoint,
-        config: &TextConfig,
-        index: usize,
-        dtype: WeightType,
-    ) -> std::result::Result<Self, CheckpointError> {
-        let [qkv, output, gate_up, down] = parts::layer(config, index);
-        let norm = |name: &str| {
-            checkpoint.f32(&format!("model.layers.{index}.{name}_layernorm.weight"), &[config.hidden])
-        };
-        Ok(Self {
-            input_norm: norm("input")?,
-            qkv: qkv.load(checkpoint, dtype)?,
-            output: output.load(checkpoint, dtype)?,
-            post_norm: norm("post_attention")?,
-            gate_up: gate_up.load(checkpoint, dtype)?,
-            down: down.load(checkpoint, dtype)?,
-        })
-    }
-}
-
-/// What a pass leaves behind beside the final states, where asked.
+/// What a pass returns beside the final states.
 #[derive(Clone, Debug, Default)]
 pub struct Taps {
-    /// Also give the last layer's output before the final norm.
+    /// Also return the last layer's output before the final norm.
     pub before_norm: bool,
-    /// Layers after which the states are wanted (0 = after the first).
+    /// Layers whose output states are returned (0 = the first).
     pub after_layers: Vec<usize>,
-    /// Where the rows look, where asked.
-    pub watch: Option<AttentionProbe>,
-    /// Run these layers only, none = all: a prefill in two parts. The input are the states before them.
+    /// Measure the attention weights of the rows.
+    pub probe: Option<AttentionProbe>,
+    /// Run these layers only (none = all); the input is the states before them. For a prefill in two parts.
     pub layers: Option<std::ops::Range<usize>>,
 }
 
 /// The result of a pass: rows in the order of the input.
 pub struct Pass {
-    /// Final states after the norm, `rows × width`: what the head sees.
+    /// Final states after the norm, `rows × width`: the head's input.
     pub states: Tensor,
-    /// Final states before the norm, where asked.
+    /// Final states before the norm, if requested.
     pub before_norm: Option<Tensor>,
-    /// States after the asked layers, in the asked order.
+    /// States after the requested layers, in the requested order.
     pub after_layers: Vec<Tensor>,
-    /// Where the rows looked, where asked.
-    pub gaze: Option<AttentionStats>,
+    /// Attention weights of the rows, if requested.
+    pub attention: Option<AttentionStats>,
 }
 
-/// Buffers of a pass, kept by the caller between passes so that nothing is allocated in the loop.
-#[derive(Default)]
-pub struct Workspace {
-    x: Vec<f32>,
-    normed: Vec<f32>,
-    qkv: Vec<f32>,
-    attended: Vec<f32>,
-    projected: Vec<f32>,
-    gate_up: Vec<f32>,
-    gated: Vec<f32>,
-    normed8: Rows8,
-    attended8: Rows8,
-    gated8: Rows8,
-    seen: Seen,
-}
-
-impl Workspace {
-    /// For every row: add what the last matrix gave to the stream, if anything is `pending`, and norm the stream; quantise the
-    /// outcome if asked. Rows are shared among the threads where there is enough to do.
-    fn norm(&mut self, rows: usize, width: usize, pending: bool, weight: &[f32], eps: f32, quantize: bool) {
-        let (x, normed) = (DisjointSliceMut::new(&mut self.x), DisjointSliceMut::new(&mut self.normed));
-        let (projected, normed8) = (&self.projected, quantize.then(|| self.normed8.room(rows * width)));
-        let unit = |r: usize| {
-            let at = r * width;
-            // SAFETY: each row belongs to one unit.
-            unsafe {
-                let (x, normed) = (x.slice(at, width), normed.slice(at, width));
-                if pending {
-                    kernels::add(x, &projected[at..at + width]);
-                }
-                kernels::rms_norm(x, weight, eps, normed);
-                if let Some(normed8) = &normed8 {
-                    normed8.quantize(at, normed);
-                }
-            }
-        };
-        if rows * width < ALONE {
-            (0..rows).for_each(unit);
-        } else {
-            ThreadPool::global().run(rows, &unit);
-        }
-    }
-}
-
-impl CpuDecoder {
-    /// Load from a checkpoint, quantising matrix by matrix.
-    ///
-    /// # Errors
-    /// If a tensor is missing, of a wrong shape, or not finite in a way that makes it unusable.
-    pub fn load(
-        checkpoint: &Checkpoint,
-        config: &TextConfig,
-        dtype: WeightType,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> std::result::Result<Self, CheckpointError> {
-        let c = config;
-        let total = c.layers + 1;
-        progress(0, total);
-        let mut layers = Vec::with_capacity(c.layers);
-        for i in 0..c.layers {
-            layers.push(Arc::new(Layer::load(checkpoint, config, i, dtype)?));
-            progress(i + 1, total);
-        }
-        let table = checkpoint.native("model.embed_tokens.weight", &[c.vocab, c.hidden])?;
-        let head = parts::head(c).load(checkpoint, dtype)?;
-        progress(total, total);
-        Ok(Self {
-            embeddings: Arc::new(Table::new(table, c.hidden)),
-            layers,
-            norm: checkpoint.f32("model.norm.weight", &[c.hidden])?,
-            head: Arc::new(head),
-            rope: Rope::new(c.head_dim, c.rope_theta, c.mrope_section),
-            config: c.clone(),
-        })
-    }
-
-    /// The same model ending after its first `layers` layers (LayerSkip): norm and head follow at once. All weights are shared.
-    pub fn first_layers(&self, layers: usize) -> Self {
-        let layers = layers.clamp(1, self.layers.len());
-        Self {
-            config: TextConfig { layers, ..self.config.clone() },
-            embeddings: self.embeddings.clone(),
-            layers: self.layers[..layers].to_vec(),
-            norm: self.norm.clone(),
-            head: self.head.clone(),
-            rope: self.rope.clone(),
-        }
-    }
-
-    /// See [`Decoder::with_layer`].
-    ///
-    /// # Errors
-    /// As [`CpuDecoder::load`].
-    pub fn with_layer(
-        &self,
-        checkpoint: &Checkpoint,
-        config: &TextConfig,
-        dtype: WeightType,
-    ) -> std::result::Result<Self, CheckpointError> {
-        Ok(Self {
-            embeddings: self.embeddings.clone(),
-            layers: vec![Arc::new(Layer::load(checkpoint, config, 0, dtype)?)],
-            norm: checkpoint.f32("model.norm.weight", &[config.hidden])?,
-            head: self.head.clone(),
-            rope: Rope::new(config.head_dim, config.rope_theta, config.mrope_section),
-            config: config.clone(),
-        })
-    }
-
-    /// The resolved configuration.
-    pub fn config(&self) -> &TextConfig {
-        &self.config
-    }
-
-    /// Bytes of the weights in memory.
-    pub fn bytes(&self) -> usize {
-        let layers = self.layers.iter();
-        let matrices: usize =
-            layers.map(|l| l.qkv.bytes() + l.output.bytes() + l.gate_up.bytes() + l.down.bytes()).sum();
-        matrices + self.table_bytes() + self.head.bytes()
-    }
-
-    /// Bytes of the embedding table, of which a pass reads a few rows.
-    pub fn table_bytes(&self) -> usize {
-        self.embeddings.bytes()
-    }
-
-    /// An empty cache with room for `capacity` slots.
-    pub fn cache(&self, capacity: usize) -> cache::Cache {
-        cache::Cache::new(self.config.layers, self.config.kv_heads, self.config.head_dim, capacity)
-    }
-
-    /// Embeddings of ids, `ids × width`.
-    ///
-    /// # Errors
-    /// If an id is outside of the table.
-    pub fn embed(&self, ids: &[u32]) -> Result<Tensor> {
-        let width = self.config.hidden;
-        let mut rows = Vec::with_capacity(ids.len() * width);
-        for &id in ids {
-            if !self.embeddings.row(id, &mut rows) {
-                candle_core::bail!("token id {id} is outside of the {} embeddings", self.config.vocab);
-            }
-        }
-        Tensor::from_vec(rows, (ids.len(), width), &Device::Cpu)
-    }
-
-    /// Run rows through all layers. `input` is `rows × width`; the cache grows by `rows` slots.
-    ///
-    /// # Errors
-    /// If the shapes of input, positions and mask do not agree.
-    pub fn forward(
-        &self,
-        input: &Tensor,
-        positions: &Positions,
-        mask: &Mask,
-        cache: &mut cache::Cache,
-        taps: &Taps,
-        ws: &mut Workspace,
-    ) -> Result<Pass> {
-        let c = &self.config;
-        let (rows, width) = (agreed(input, positions, mask, c)?, c.hidden);
-        let (q, kv, d) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.head_dim);
-        let shape = Shape { heads: c.heads, kv_heads: c.kv_heads, head_dim: d };
-        let (cos, sin) = self.rope.tables(positions);
-        let half = d / 2;
-        let line = q + 2 * kv;
-
-        ws.x.clear();
-        with_slice(input, |x| ws.x.extend_from_slice(x))?;
-        ws.normed.resize(rows * width, 0.0);
-        ws.qkv.resize(rows * line, 0.0);
-        ws.attended.resize(rows * q, 0.0);
-        ws.projected.resize(rows * width, 0.0);
-        ws.gate_up.resize(rows * 2 * c.intermediate, 0.0);
-        ws.gated.resize(rows * c.intermediate, 0.0);
-        cache.reserve(rows);
-        let mut tapped = vec![None; taps.after_layers.len()];
-        let mut gaze = taps.watch.as_ref().map(|_| AttentionStats::default());
-
-        let part = taps.layers.clone().unwrap_or(0..self.layers.len());
-        let heads_in_blocks = d.is_multiple_of(BLOCK);
-        // What the layer before left to be added to the stream.
-        let mut pending = false;
-        for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
-            ws.norm(rows, width, pending, &layer.input_norm, c.norm_eps, layer.qkv.takes_q8());
-            layer.qkv.forward_prepared(&ws.normed, &ws.normed8, rows, &mut ws.qkv)?;
-            for (r, line) in ws.qkv.chunks_exact_mut(line).enumerate() {
-                let (cos, sin) = (&cos[r * half..(r + 1) * half], &sin[r * half..(r + 1) * half]);
-                line[..q + kv].chunks_exact_mut(d).for_each(|head| kernels::rotate(head, cos, sin));
-            }
-            let qkv = &ws.qkv;
-            cache.write(index, rows, |r| {
-                let line = &qkv[r * line..(r + 1) * line];
-                (&line[q..q + kv], &line[q + kv..])
-            });
-            let in_place = heads_in_blocks && layer.output.takes_q8();
-            attention::attend(
-                cache,
-                index,
-                shape,
-                rows,
-                mask,
-                &|r| &qkv[r * line..r * line + q],
-                &mut ws.attended,
-                in_place.then(|| ws.attended8.room(rows * q)),
-                taps.watch.as_ref().map(|watch| (watch, &mut ws.seen)),
-            );
-            if let (Some(gaze), Some(watch)) = (&mut gaze, &taps.watch) {
-                ws.seen.add_to(gaze, watch, shape, c.layers);
-            }
-            if layer.output.takes_q8() && !in_place {
-                ws.attended8.quantize(&ws.attended);
-            }
-            layer.output.forward_prepared(&ws.attended, &ws.attended8, rows, &mut ws.projected)?;
-
-            ws.norm(rows, width, true, &layer.post_norm, c.norm_eps, layer.gate_up.takes_q8());
-            let next = layer.down.takes_q8().then(|| ws.gated8.room(rows * c.intermediate));
-            layer.gate_up.forward_gated(
-                &ws.normed,
-                &ws.normed8,
-                rows,
-                &mut ws.gate_up,
-                &mut ws.gated,
-                next,
-            )?;
-            layer.down.forward_prepared(&ws.gated, &ws.gated8, rows, &mut ws.projected)?;
-            pending = true;
-
-            if taps.after_layers.contains(&index) {
-                kernels::add(&mut ws.x, &ws.projected);
-                pending = false;
-                for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
-                    if wanted == index {
-                        *slot = Some(Tensor::from_slice(&ws.x, (rows, width), &Device::Cpu)?);
-                    }
-                }
-            }
-        }
-        cache.advance(rows);
-        ws.norm(rows, width, pending, &self.norm, c.norm_eps, false);
-        let tensor = |rows_of: &[f32]| Tensor::from_slice(rows_of, (rows, width), &Device::Cpu);
-        let after_layers: Option<Vec<Tensor>> = tapped.into_iter().collect();
-        Ok(Pass {
-            states: tensor(&ws.normed)?,
-            gaze,
-            before_norm: taps.before_norm.then(|| tensor(&ws.x)).transpose()?,
-            after_layers: after_layers.ok_or_else(|| {
-                candle_core::Error::Msg(format!("the model has {} layers", self.layers.len()))
-            })?,
-        })
-    }
-
-    /// Logits of some final states, `rows × vocab`.
-    ///
-    /// # Errors
-    /// If the states are not `rows × width`.
-    pub fn logits(&self, states: &Tensor, ws: &mut Workspace) -> Result<Tensor> {
-        let (rows, _) = states.dims2()?;
-        let head = &self.head;
-        let mut out = vec![0f32; rows * head.outputs()];
-        with_slice(states, |x| head.forward(x, rows, &mut out, &mut ws.normed8))??;
-        Tensor::from_vec(out, (rows, head.outputs()), &Device::Cpu)
-    }
-}
-
-/// The number of rows of a pass, if input, positions and mask agree on it and on the model's width.
-fn agreed(input: &Tensor, positions: &Positions, mask: &Mask, config: &TextConfig) -> Result<usize> {
+/// The number of rows of a pass.
+///
+/// # Errors
+/// If input, positions and mask do not agree with each other, the model's width, and the `before` slots in use.
+fn check_pass(
+    input: &Tensor,
+    positions: &Positions,
+    mask: &Mask,
+    before: usize,
+    config: &TextConfig,
+) -> Result<usize> {
     let (rows, width) = input.dims2()?;
-    if width != config.hidden || positions.len() != rows || mask.rows().is_some_and(|m| m != rows) {
+    let axes = positions.axes.each_ref().map(Vec::len);
+    if width != config.hidden || axes != [rows; 3] || mask.rows().is_some_and(|n| n != rows) {
         candle_core::bail!(
-            "a pass of {rows} rows of {width} got {} positions, a mask for {:?} rows, and a model {} wide",
-            positions.len(),
+            "a pass of {rows} rows of {width} values got {axes:?} positions, a mask for {:?} rows, and a model of width {}",
             mask.rows(),
             config.hidden
         );
     }
+    if let Mask::Paths { shared, paths } = mask {
+        for (row, path) in paths.iter().enumerate() {
+            let own = path.last().map(|last| shared + last) == Some(before + row);
+            if *shared > before || !own || !path.is_sorted_by(|a, b| a < b) {
+                candle_core::bail!(
+                    "row {row} of a tree after {before} slots has the path {path:?} from slot {shared} on"
+                );
+            }
+        }
+    }
     Ok(rows)
 }
 
-/// Call `f` with the values of an f32 tensor: without a copy if it lies contiguous on the CPU; a device's are brought down.
+/// Call `f` with the values of an f32 tensor: without a copy if it is contiguous on the CPU, else of a copy there.
 pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
     let tensor = tensor.to_device(&Device::Cpu)?.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();
@@ -404,5 +100,42 @@ pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Res
             Ok(f(&values.as_slice::<f32>()?[start..end]))
         }
         _ => candle_core::bail!("expected contiguous f32 values"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> TextConfig {
+        crate::model::shapes::find("tiny").unwrap()
+    }
+
+    fn check(width: usize, positions: &Positions, mask: &Mask, before: usize) -> Option<usize> {
+        let rows = mask.rows().unwrap_or(2);
+        let input = Tensor::zeros((rows, width), candle_core::DType::F32, &Device::Cpu).unwrap();
+        check_pass(&input, positions, mask, before, &config()).ok()
+    }
+
+    #[test]
+    fn inputs_of_a_pass_must_agree() {
+        let (width, two) = (config().hidden, Positions::text(0, 2));
+        assert_eq!(check(width, &two, &Mask::Causal, 5), Some(2));
+        assert_eq!(check(width + 1, &two, &Mask::Causal, 5), None);
+        assert_eq!(check(width, &Positions::text(0, 3), &Mask::Causal, 5), None);
+        let mut ragged = two.clone();
+        ragged.axes[2].pop();
+        assert_eq!(check(width, &ragged, &Mask::Causal, 5), None);
+        let paths = |shared, paths: [&[usize]; 2]| {
+            let mask = Mask::Paths { shared, paths: paths.map(<[usize]>::to_vec).to_vec() };
+            check(width, &two, &mask, 5)
+        };
+        assert_eq!(paths(5, [&[0], &[0, 1]]), Some(2));
+        assert_eq!(paths(3, [&[0, 2], &[1, 3]]), Some(2));
+        assert_eq!(paths(6, [&[0], &[1]]), None, "slots that are not in use are shared");
+        assert_eq!(paths(5, [&[0], &[0]]), None, "a path that ends before its row");
+        assert_eq!(paths(5, [&[0], &[0, 2]]), None, "a path that ends after its row");
+        assert_eq!(paths(3, [&[2], &[2, 1, 3]]), None, "a path out of order");
+        assert_eq!(paths(5, [&[0], &[]]), None, "an empty path");
     }
 }

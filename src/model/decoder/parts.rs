@@ -1,4 +1,4 @@
-//! What a decoder is made of: its tensors by name and shape, and the bytes they take in each weight type.
+//! The tensors of a decoder: names, shapes, and their size in each weight type.
 
 use super::linear::{Builder, Linear};
 use crate::model::{
@@ -7,9 +7,9 @@ use crate::model::{
     config::TextConfig,
 };
 
-/// A matrix as it is multiplied: the rows of some tensors, stacked.
+/// A fused matrix: the rows of some tensors, stacked.
 pub(super) struct Matrix {
-    /// Names without `.weight`, and their rows.
+    /// Names without `.weight`, with their number of rows.
     tensors: Vec<(String, usize)>,
     inputs: usize,
     bias: bool,
@@ -20,9 +20,9 @@ impl Matrix {
         self.tensors.iter().map(|t| t.1).sum()
     }
 
-    /// Read it, row by row, into a weight type.
+    /// Load the matrix row by row into a weight type.
     pub fn load(&self, checkpoint: &Checkpoint, dtype: WeightType) -> Result<Linear, CheckpointError> {
-        // Before room is made for what a configuration only claims.
+        // Before memory is allocated for sizes that a configuration only claims.
         for (name, rows) in &self.tensors {
             checkpoint.verify(&format!("{name}.weight"), &[*rows, self.inputs])?;
         }
@@ -59,13 +59,13 @@ pub(super) fn layer(c: &TextConfig, index: usize) -> [Matrix; 4] {
     ]
 }
 
-/// The head: the embedding table where they are tied.
+/// The head; the embedding table if they are tied.
 pub(super) fn head(c: &TextConfig) -> Matrix {
     let name = if c.tied { "model.embed_tokens" } else { "lm_head" };
     Matrix { tensors: vec![(name.to_owned(), c.vocab)], inputs: c.hidden, bias: false }
 }
 
-/// Every tensor that [`super::Decoder::load`] asks for, by its original name.
+/// All tensors that [`super::Decoder::load`] reads, by their original names.
 pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
     let mut all = vec![("model.embed_tokens.weight".to_owned(), vec![c.vocab, c.hidden])];
     for index in 0..c.layers {
@@ -88,14 +88,14 @@ pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
     all
 }
 
-/// Bytes of the loaded weights in a type, the embedding table at `table` bytes a value (as the checkpoint has it).
+/// Bytes of the loaded weights in a type; the embedding table has `table` bytes a value, as in the checkpoint.
 pub fn bytes(c: &TextConfig, dtype: WeightType, table: usize) -> u64 {
     let of = |matrix: &Matrix| Linear::bytes_of(matrix.outputs(), matrix.inputs, dtype) as u64;
     let layers: u64 = c.layers as u64 * layer(c, 0).iter().map(of).sum::<u64>();
     layers + of(&head(c)) + (c.vocab * c.hidden * table) as u64
 }
 
-/// What takes the place of a type in which some matrices do not fit: the type, and the width that does not divide.
+/// The fallback of a type whose blocks do not divide some row: the type, and the row's width.
 pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(WeightType, usize)> {
     let widths = [c.hidden, c.heads * c.head_dim, c.intermediate];
     let odd =
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listed_tensors_are_all_that_is_beside_the_tower() {
+    fn all_tensors_but_those_of_the_tower_are_listed() {
         for name in ["gqa_tied", "gqa_untied_f16", "nested_bf16", "sharded_untied"] {
             let (checkpoint, config) = fixture(name);
             let listed = tensors(&config);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_the_loaded_weights() {
+    fn bytes_predicts_the_size_of_the_loaded_weights() {
         for (name, table) in [("gqa_tied", 4), ("gqa_untied_f16", 2), ("mha_tied_bf16", 2)] {
             let (checkpoint, config) = fixture(name);
             for dtype in WeightType::ALL {

@@ -1,6 +1,6 @@
-//! Rotary position embedding with one or three position axes (M-RoPE). Angles are computed in f32 whatever the weights.
+//! Rotary position embedding with one or three position axes (M-RoPE). Angles are computed in f32 for any weight type.
 
-/// Positions of some rows: as many axes as the model has (time, row, column), each with one position per row.
+/// Positions of rows on three axes (time, row, column); models without M-RoPE use the first.
 ///
 /// Positions are not cache slots: a visual token's slot counts tokens, its positions count seconds and cells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,13 +26,13 @@ impl Positions {
         self.axes[0].is_empty()
     }
 
-    /// Some of the rows, in the given order. Rows that do not exist are left out.
+    /// The positions of some rows, in the given order. Rows that do not exist are skipped.
     pub fn select(&self, rows: &[usize]) -> Self {
         let pick = |axis: &Vec<u32>| rows.iter().filter_map(|&r| axis.get(r).copied()).collect();
         Self { axes: [pick(&self.axes[0]), pick(&self.axes[1]), pick(&self.axes[2])] }
     }
 
-    /// A range of the rows.
+    /// The positions of a range of rows.
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         let pick = |axis: &Vec<u32>| axis[range.clone()].to_vec();
         Self { axes: [pick(&self.axes[0]), pick(&self.axes[1]), pick(&self.axes[2])] }
@@ -53,7 +53,7 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// `head_dim / 2` frequencies `theta^(-2 i / head_dim)`; `sections` (M-RoPE) hands the first s0 to time, the next s1 to
+    /// `head_dim / 2` frequencies `theta^(-2 i / head_dim)`; `sections` (M-RoPE) assigns the first s0 to time, the next s1 to
     /// rows, the next s2 to columns. Without sections all follow the first axis.
     pub fn new(head_dim: usize, theta: f64, sections: Option<[usize; 3]>) -> Self {
         let half = head_dim / 2;
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn rotation_keeps_the_length_and_position_zero_is_identity() {
+    fn rotation_preserves_the_norm_and_position_zero_is_the_identity() {
         let rope = Rope::new(8, 1e4, None);
         let (cos, sin) = rope.tables(&Positions::text(0, 2));
         let mut head = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];

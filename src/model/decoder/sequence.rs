@@ -1,4 +1,4 @@
-//! One sequence being written by one decoder: its cache, its positions, its buffers.
+//! A sequence: a decoder with the cache, positions and buffers of one text.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -11,13 +11,13 @@ pub struct Sequence {
     decoder: Arc<Decoder>,
     cache: Cache,
     workspace: Workspace,
-    /// Position of a text row minus its cache slot: visual tokens take fewer positions than slots, and a sequence that was
-    /// given a part of them has positions ahead of its slots.
+    /// Position of a text row minus its cache slot: visual tokens take fewer positions than slots, and a sequence with some of
+    /// them has positions ahead of its slots.
     offset: i64,
 }
 
 impl Sequence {
-    /// An empty sequence with room for `capacity` slots.
+    /// An empty sequence with `capacity` slots.
     pub fn new(decoder: Arc<Decoder>, capacity: usize) -> Self {
         let cache = decoder.cache(capacity);
         Self { decoder, cache, workspace: Workspace::default(), offset: 0 }
@@ -33,7 +33,7 @@ impl Sequence {
         self.cache.len()
     }
 
-    /// True if nothing was fed yet.
+    /// True if no slot is in use.
     pub fn is_empty(&self) -> bool {
         self.cache.is_empty()
     }
@@ -43,11 +43,12 @@ impl Sequence {
         self.cache.bytes()
     }
 
-    /// Feed a prompt's embeddings (`rows × width`) at the given positions; text goes on at position `next`. `states` receives
-    /// each chunk's first row number and final states (`rows × width`), `progress` (done, total) may stop the work.
+    /// Feed a prompt's embeddings (`rows × width`) at the given positions; text continues at position `next`. `states` receives
+    /// each chunk's first row number and final states (`rows × width`); `progress` (done, total) may stop the prefill, which
+    /// then leaves the sequence empty and returns false.
     ///
     /// # Errors
-    /// If shapes do not agree. A stopped prefill leaves the sequence empty and returns false.
+    /// If shapes do not agree.
     pub fn prefill(
         &mut self,
         embeddings: &Tensor,
@@ -108,8 +109,8 @@ impl Sequence {
         Ok(true)
     }
 
-    /// The first of two parts of a prefill: feed a prompt's embeddings through the first `layers` layers. Gives the states
-    /// there, `rows × width`; none if `progress` stopped the work. The sequence is of no use before the second part.
+    /// The first of two parts of a prefill: feed a prompt's embeddings through the first `layers` layers. Returns the states
+    /// after them, `rows × width`; none if `progress` stopped it. The sequence cannot be used before the second part.
     ///
     /// # Errors
     /// As [`Sequence::prefill`].
@@ -130,8 +131,8 @@ impl Sequence {
         whole.then(|| Tensor::cat(&states, 0)).transpose()
     }
 
-    /// The second part: the layers from `layers` on, from the states that [`Sequence::prefill_below`] gave. What is in the
-    /// cache afterwards is what [`Sequence::prefill`] would have left, to the last bit.
+    /// The second part: the layers from `layers` on, from the states that [`Sequence::prefill_below`] returned. On the CPU the
+    /// cache is afterwards bit-identical to that of [`Sequence::prefill`].
     ///
     /// # Errors
     /// As [`Sequence::prefill`].
@@ -148,16 +149,16 @@ impl Sequence {
         self.read(below, positions, &taps, next, states, progress)
     }
 
-    /// Feed text ids as a chain after what is there.
+    /// Append text ids as a chain.
     ///
     /// # Errors
-    /// If an id is outside of the embeddings.
+    /// If an id is outside of the vocabulary.
     pub fn feed(&mut self, ids: &[u32], taps: &Taps) -> Result<Pass> {
         let input = self.decoder.embed(ids)?;
         self.feed_input(&input, taps)
     }
 
-    /// As [`Sequence::feed`], of input rows in place of ids: `rows × width`.
+    /// As [`Sequence::feed`], with input rows (`rows × width`) in place of ids.
     ///
     /// # Errors
     /// If the input has another width.
@@ -166,8 +167,8 @@ impl Sequence {
         self.feed_at(input, &positions, &Mask::Causal, taps)
     }
 
-    /// Feed text ids as nodes of a tree whose root stands after the first `base` slots: node `r` at `depths[r]` below it (the
-    /// root's own is 0), seeing those slots and `paths[r]`, counted from `base`.
+    /// Append text ids as nodes of a tree whose root is at slot `base`: node `r` has depth `depths[r]` (the root's is 0) and sees
+    /// the slots before `base` and those of `paths[r]`, counted from `base`.
     ///
     /// # Errors
     /// As [`Sequence::feed`].
@@ -183,7 +184,7 @@ impl Sequence {
         self.feed_tree_input(&input, base, depths, paths, taps)
     }
 
-    /// As [`Sequence::feed_tree`], of input rows in place of ids: `rows × width`.
+    /// As [`Sequence::feed_tree`], with input rows (`rows × width`) in place of ids.
     ///
     /// # Errors
     /// As [`Sequence::feed_input`].
@@ -196,8 +197,8 @@ impl Sequence {
         taps: &Taps,
     ) -> Result<Pass> {
         let root = self.position(base);
-        let line: Vec<u32> = depths.iter().map(|&depth| root + depth as u32).collect();
-        let positions = Positions { axes: [line.clone(), line.clone(), line] };
+        let axis: Vec<u32> = depths.iter().map(|&depth| root + depth as u32).collect();
+        let positions = Positions { axes: [axis.clone(), axis.clone(), axis] };
         self.feed_at(input, &positions, &Mask::Paths { shared: base, paths }, taps)
     }
 
@@ -205,20 +206,23 @@ impl Sequence {
         self.decoder.forward(input, positions, mask, &mut self.cache, taps, &mut self.workspace)
     }
 
-    /// Position of a text row in this slot.
+    /// Position of a text row at this slot.
     fn position(&self, slot: usize) -> u32 {
         (slot as i64 + self.offset).max(0) as u32
     }
 
-    /// A sequence of the same model's first layers, holding what this one holds; the weights are shared.
+    /// This sequence in the same model's first layers; the weights are shared.
     pub fn first_layers(&self, layers: usize) -> Self {
         let decoder = Arc::new(self.decoder.first_layers(layers));
         let cache = self.cache.first_layers(decoder.config().layers);
         Self { decoder, cache, workspace: Workspace::default(), offset: self.offset }
     }
 
-    /// A sequence of the same model that holds a part of this one's slots, in each layer and key head its own: see
-    /// [`Cache::gather`]. Text goes on at the same position.
+    /// A sequence of the same model with some of this one's slots, chosen for each layer and key head: see [`Cache::gather`].
+    /// Text continues at the same position.
+    ///
+    /// # Panics
+    /// As [`Cache::gather`].
     pub fn gather<'a>(
         &self,
         len: usize,
@@ -230,21 +234,30 @@ impl Sequence {
         Self { decoder: self.decoder.clone(), cache, workspace: Workspace::default(), offset }
     }
 
-    /// A sequence of the same model that begins as this one does: with its first `len` slots, and room for `capacity`. Text
-    /// goes on as it did here.
-    pub fn fork(&self, len: usize, capacity: usize) -> Self {
+    /// A sequence of the same model with the first `len` slots of this one, and `capacity` slots in total. Text continues as
+    /// here.
+    ///
+    /// # Errors
+    /// If there are fewer slots, or the device's memory does not suffice.
+    pub fn fork(&self, len: usize, capacity: usize) -> Result<Self> {
         let mut fork = Self::new(self.decoder.clone(), capacity.max(len));
-        fork.cache.append(&self.cache, 0..len);
+        fork.cache.append(&self.cache, 0..len)?;
         fork.offset = self.offset;
-        fork
+        Ok(fork)
     }
 
-    /// Take over the slots `range` of another sequence of the same model, keys, values and all.
-    pub fn append(&mut self, other: &Sequence, range: std::ops::Range<usize>) {
-        self.cache.append(&other.cache, range);
+    /// Append copies of the slots `range` of another sequence of the same model.
+    ///
+    /// # Errors
+    /// As [`Cache::append`].
+    pub fn append(&mut self, other: &Sequence, range: std::ops::Range<usize>) -> Result<()> {
+        self.cache.append(&other.cache, range)
     }
 
-    /// Of the slots from `base` on keep `rows`: see [`Cache::keep`].
+    /// Of the slots from `base` on, keep `rows`: see [`Cache::keep`].
+    ///
+    /// # Panics
+    /// As [`Cache::keep`].
     pub fn keep(&mut self, base: usize, rows: &[usize]) {
         self.cache.keep(base, rows);
     }
@@ -257,7 +270,7 @@ impl Sequence {
         self.decoder.logits(states, &mut self.workspace)
     }
 
-    /// Forget all slots from `len` on.
+    /// Drop all slots from `len` on.
     pub fn truncate(&mut self, len: usize) {
         self.cache.truncate(len);
     }

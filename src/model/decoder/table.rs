@@ -1,24 +1,24 @@
-//! The embedding table, in the type in which the checkpoint has it: rows are looked up and widened, never multiplied.
+//! The embedding table, in the checkpoint's type: rows are looked up and widened, never multiplied.
 
 use super::kernels::HalfKind;
 
-/// `ids × width` values.
+/// A table of `vocab × width` values.
 pub struct Table {
     values: Values,
     width: usize,
 }
 
-/// Values as a checkpoint holds them.
+/// Values in the type of a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// 32 bits each.
+    /// 32-bit floats.
     F32(Vec<f32>),
-    /// 16 bits each.
+    /// 16-bit floats.
     Half(HalfKind, Vec<u16>),
 }
 
 impl Values {
-    /// Bytes that they take.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Values::F32(values) => values.len() * 4,
@@ -28,12 +28,12 @@ impl Values {
 }
 
 impl Table {
-    /// A table of rows `width` wide.
+    /// A table with rows of `width` values.
     pub fn new(values: Values, width: usize) -> Self {
         Self { values, width }
     }
 
-    /// Append the row of an id to `out`; false if there is no such row.
+    /// Append the row of an id to `out`. Returns false if there is no such row.
     pub fn row(&self, id: u32, out: &mut Vec<f32>) -> bool {
         let at = id as usize * self.width;
         let range = at..at + self.width;
@@ -45,7 +45,7 @@ impl Table {
         }
     }
 
-    /// Bytes that it takes.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.values.bytes()
     }

@@ -1,9 +1,9 @@
-//! A pool of threads that stay awake during a forward pass.
+//! A thread pool whose workers stay awake during a forward pass.
 //!
-//! A layer of a small model is some tens of microseconds of work; waking a sleeping thread costs as much. The pool's workers
-//! watch for work for a moment after each job and only then go to sleep, so that the many short jobs of one pass start
-//! at once, and an idle program costs nothing. Jobs are cut into units that whoever is free takes; a worker that comes late
-//! finds the job closed and is not waited for.
+//! A layer of a small model is some tens of microseconds of work; waking a sleeping thread costs as much. The workers spin for
+//! about a millisecond after each job before they sleep, so that the many short jobs of one pass start at once, and an idle
+//! program uses no CPU. A job is split into units that idle threads take; a worker that wakes up too late finds the job closed,
+//! and the caller does not wait for it.
 
 use std::sync::{
     Arc, Mutex, OnceLock,
@@ -13,16 +13,16 @@ use std::sync::{
 /// Set in the state word while a job is open; the bits below count the workers inside, the bits above number the jobs.
 const OPEN: u64 = 1 << 31;
 const JOB: u64 = 1 << 32;
-/// Looks for work (a pause each) before a worker goes to sleep: about a millisecond, longer than a drafter takes for its chain.
-const PATIENCE: u32 = 40_000;
+/// Spins before a worker sleeps: about a millisecond, longer than a drafter takes for its chain.
+const MAX_SPINS: u32 = 40_000;
 
-type Work = *const (dyn Fn(usize) + Sync);
+type Job = *const (dyn Fn(usize) + Sync);
 
 struct Shared {
     state: AtomicU64,
     next: AtomicUsize,
     units: AtomicUsize,
-    work: std::cell::UnsafeCell<Option<Work>>,
+    work: std::cell::UnsafeCell<Option<Job>>,
     panicked: AtomicBool,
     asleep: Vec<AtomicBool>,
 }
@@ -32,26 +32,26 @@ unsafe impl Sync for Shared {}
 // SAFETY: the raw pointer is only followed while `run` keeps its referent alive.
 unsafe impl Send for Shared {}
 
-/// See the module's text.
+/// A thread pool; see the [module docs](self).
 pub struct ThreadPool {
     shared: Arc<Shared>,
     threads: Vec<std::thread::Thread>,
-    /// One job at a time, whoever calls.
-    turn: Mutex<()>,
+    /// Held by the thread whose job is running.
+    busy: Mutex<()>,
 }
 
 impl ThreadPool {
-    /// The process's pool: as many members as the machine has processors (or `SPECREEL_THREADS`), the caller counted.
+    /// The process's pool: one member per processor, or `SPECREEL_THREADS`, including the caller.
     pub fn global() -> &'static ThreadPool {
-        static TEAM: OnceLock<ThreadPool> = OnceLock::new();
-        TEAM.get_or_init(|| {
-            let asked = std::env::var("SPECREEL_THREADS").ok().and_then(|s| s.parse::<usize>().ok());
-            let here = std::thread::available_parallelism().map_or(1, usize::from);
-            ThreadPool::new(asked.unwrap_or(here).clamp(1, 64))
+        static POOL: OnceLock<ThreadPool> = OnceLock::new();
+        POOL.get_or_init(|| {
+            let requested = std::env::var("SPECREEL_THREADS").ok().and_then(|s| s.parse::<usize>().ok());
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            ThreadPool::new(requested.unwrap_or(processors).clamp(1, 64))
         })
     }
 
-    /// A pool of `members`, the caller counted. Threads that cannot be started are done without.
+    /// A pool of `members`, including the caller. It has fewer if threads cannot be started.
     pub fn new(members: usize) -> ThreadPool {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
@@ -68,10 +68,10 @@ impl ThreadPool {
                 thread.spawn(move || worker(&shared, i - 1)).ok().map(|handle| handle.thread().clone())
             })
             .collect();
-        ThreadPool { shared, threads, turn: Mutex::new(()) }
+        ThreadPool { shared, threads, busy: Mutex::new(()) }
     }
 
-    /// Members, the caller counted.
+    /// Number of members, including the caller.
     pub fn members(&self) -> usize {
         self.threads.len() + 1
     }
@@ -85,16 +85,16 @@ impl ThreadPool {
             (0..units).for_each(work);
             return;
         }
-        let Ok(_turn) = self.turn.try_lock() else {
-            // Another thread's job is under way: no harm in doing this one alone.
+        let Ok(_busy) = self.busy.try_lock() else {
+            // Another thread's job is running: do this one alone.
             (0..units).for_each(work);
             return;
         };
         let shared = &*self.shared;
-        // SAFETY: no job is open and nobody is inside (the last job waited for that). The lifetime is erased, but this
-        // function does not return, nor unwind, before every worker has left.
+        // SAFETY: no job is open and no worker is inside (the last job waited for that). The lifetime is erased, but this
+        // function neither returns nor unwinds before every worker has left.
         unsafe {
-            *shared.work.get() = Some(std::mem::transmute::<&(dyn Fn(usize) + Sync), Work>(work));
+            *shared.work.get() = Some(std::mem::transmute::<&(dyn Fn(usize) + Sync), Job>(work));
         }
         shared.units.store(units, Ordering::Relaxed);
         shared.next.store(0, Ordering::Relaxed);
@@ -105,16 +105,16 @@ impl ThreadPool {
                 thread.unpark();
             }
         }
-        let mine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take_units(shared, work)));
+        let own = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take_units(shared, work)));
         shared.state.fetch_and(!OPEN, Ordering::AcqRel);
         while shared.state.load(Ordering::Acquire) & (OPEN - 1) != 0 {
             std::hint::spin_loop();
         }
-        let theirs = shared.panicked.swap(false, Ordering::Relaxed);
-        if let Err(panic) = mine {
+        let worker_panicked = shared.panicked.swap(false, Ordering::Relaxed);
+        if let Err(panic) = own {
             std::panic::resume_unwind(panic);
         }
-        assert!(!theirs, "a compute thread panicked");
+        assert!(!worker_panicked, "a compute thread panicked");
     }
 }
 
@@ -129,9 +129,9 @@ fn take_units(shared: &Shared, work: &(dyn Fn(usize) + Sync)) {
     }
 }
 
-fn worker(shared: &Shared, me: usize) {
+fn worker(shared: &Shared, index: usize) {
     let mut last = 0;
-    let mut looks = 0;
+    let mut spins = 0;
     loop {
         let state = shared.state.load(Ordering::SeqCst);
         let job = state & !(JOB - 1);
@@ -142,12 +142,12 @@ fn worker(shared: &Shared, me: usize) {
                 .is_ok()
             {
                 last = job;
-                looks = 0;
-                // SAFETY: this worker is counted inside an open job, so the pointer was set for it and stays valid until
-                // the count below goes down.
+                spins = 0;
+                // SAFETY: this worker is counted inside an open job, so the pointer was set before and is not written until the
+                // count below goes down.
                 let work = unsafe { *shared.work.get() };
                 if let Some(work) = work {
-                    // SAFETY: as above.
+                    // SAFETY: `run` keeps the closure alive until the count below goes down.
                     let work = unsafe { &*work };
                     let run = std::panic::AssertUnwindSafe(|| take_units(shared, work));
                     if std::panic::catch_unwind(run).is_err() {
@@ -158,22 +158,22 @@ fn worker(shared: &Shared, me: usize) {
             }
             continue;
         }
-        looks += 1;
-        if looks < PATIENCE {
+        spins += 1;
+        if spins < MAX_SPINS {
             std::hint::spin_loop();
             continue;
         }
-        shared.asleep[me].store(true, Ordering::SeqCst);
+        shared.asleep[index].store(true, Ordering::SeqCst);
         let state = shared.state.load(Ordering::SeqCst);
         if state & OPEN == 0 || state & !(JOB - 1) == last {
             std::thread::park();
         }
-        shared.asleep[me].store(false, Ordering::SeqCst);
-        looks = 0;
+        shared.asleep[index].store(false, Ordering::SeqCst);
+        spins = 0;
     }
 }
 
-/// A pointer to output that the units of one job fill at disjoint places.
+/// A mutable slice that the units of one job write at disjoint places.
 #[derive(Clone, Copy)]
 pub struct DisjointSliceMut<'a> {
     start: *mut f32,
@@ -181,36 +181,41 @@ pub struct DisjointSliceMut<'a> {
     _borrow: std::marker::PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: all access goes through `slice`, whose contract makes it disjoint.
+// SAFETY: all access goes through `set` and `slice`, whose contracts make it disjoint.
 unsafe impl Sync for DisjointSliceMut<'_> {}
 // SAFETY: as above.
 unsafe impl Send for DisjointSliceMut<'_> {}
 
 impl<'a> DisjointSliceMut<'a> {
-    /// Borrow a slice for the time of a job.
+    /// Borrow a slice for the duration of a job.
     pub fn new(slice: &'a mut [f32]) -> Self {
         Self { start: slice.as_mut_ptr(), len: slice.len(), _borrow: std::marker::PhantomData }
     }
 
     /// Write one value.
     ///
+    /// # Panics
+    /// If `at` is outside of the slice.
+    ///
     /// # Safety
     /// No other unit may use the same place at the same time.
     #[inline]
     pub unsafe fn set(&self, at: usize, value: f32) {
-        debug_assert!(at < self.len);
-        if at < self.len {
-            // SAFETY: within the borrow, and nobody else's by contract.
-            unsafe { *self.start.add(at) = value };
-        }
+        assert!(at < self.len, "index outside of the borrowed slice");
+        // SAFETY: within the borrow by the assertion, disjoint by contract.
+        unsafe { *self.start.add(at) = value };
     }
 
     /// The part `at..at + len`.
     ///
+    /// # Panics
+    /// If the part is not within the slice.
+    ///
     /// # Safety
     /// No two units may hold overlapping parts at the same time.
     pub unsafe fn slice(&self, at: usize, len: usize) -> &'a mut [f32] {
-        assert!(at + len <= self.len, "part outside of the borrowed slice");
+        let inside = at.checked_add(len).is_some_and(|end| end <= self.len);
+        assert!(inside, "range outside of the borrowed slice");
         // SAFETY: within the borrow by the assertion, disjoint by contract.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(at), len) }
     }
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_the_caller_and_the_team_lives_on() {
+    fn a_panic_reaches_the_caller_and_the_pool_stays_usable() {
         let pool = ThreadPool::new(2);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             pool.run(8, &|u| assert!(u != 5, "on purpose"));
@@ -248,5 +253,21 @@ mod tests {
             sum.fetch_add(u, Ordering::Relaxed);
         });
         assert_eq!(sum.load(Ordering::Relaxed), 45);
+    }
+
+    #[test]
+    #[should_panic(expected = "index outside of the borrowed slice")]
+    fn a_write_outside_of_the_slice_panics() {
+        let mut values = [0.0; 4];
+        // SAFETY: one call at a time.
+        unsafe { DisjointSliceMut::new(&mut values[..3]).set(3, 1.0) };
+    }
+
+    #[test]
+    #[should_panic(expected = "range outside of the borrowed slice")]
+    fn a_range_that_overflows_panics() {
+        let mut values = [0.0; 4];
+        // SAFETY: one call at a time.
+        let _ = unsafe { DisjointSliceMut::new(&mut values).slice(2, usize::MAX) };
     }
 }

@@ -1,45 +1,45 @@
-//! Where models compute: the processor with this crate's own kernels, or an accelerator through candle's tensors.
+//! Compute devices: the CPU with this crate's own kernels, or an accelerator with candle's tensors.
 //!
-//! CUDA and Metal are Cargo features; a build without them knows their names, to say what is missing. Every opened CUDA device
-//! has a queue (stream) of its own, so a target and a drafter on one card can work side by side.
+//! CUDA and Metal are Cargo features; a build without them recognises their names and explains what is missing. Every opened
+//! CUDA device has its own stream, so that a target and a drafter on one card can run concurrently.
 
-mod find;
+mod accelerators;
 
 use candle_core::{DType, Device, Tensor};
 
-pub use self::find::{Found, found};
+pub use self::accelerators::{Accelerator, accelerators};
 use super::WeightType;
 use crate::record::{Failure, FailureClass};
 
 /// Where to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// The best device that this build and machine have.
+    /// The best device of this build and machine.
     #[default]
     Auto,
-    /// The processor.
+    /// The CPU.
     Cpu,
     /// A CUDA device by number.
     Cuda(usize),
     /// Apple's GPU.
     Metal,
-    /// For developers: what an accelerator would compute, on the processor, slowly. See docs/devices.md.
+    /// For developers: the tensor decoder of accelerators on the CPU, slowly. See docs/devices.md.
     CpuTensors,
 }
 
-/// A device that was found, and the weights that a language model has there.
+/// An opened device, and the weight type of language models on it.
 #[derive(Clone, Debug)]
 pub struct ComputeDevice {
     device: Device,
-    exact: bool,
+    batch_invariant: bool,
     name: String,
     dtype: WeightType,
-    /// What matrices that are not quantised, and everything between matrices, are computed in.
+    /// Type of matrices that are not quantised, and of everything between matrices.
     float: DType,
 }
 
 impl ComputeDevice {
-    /// Find the device and settle on the weights.
+    /// Open a device and resolve the weight type.
     ///
     /// # Errors
     /// If this build has no such device (class usage), or the machine has none (class input).
@@ -47,23 +47,25 @@ impl ComputeDevice {
         match choice {
             DeviceChoice::Cpu => Ok(Self::cpu(dtype)),
             DeviceChoice::CpuTensors => Ok(Self::tensors(Device::Cpu, "cpu tensors", dtype)),
-            DeviceChoice::Cuda(number) => find::cuda(number, dtype),
-            DeviceChoice::Metal => find::metal(dtype),
+            DeviceChoice::Cuda(number) => accelerators::cuda(number, dtype),
+            DeviceChoice::Metal => accelerators::metal(dtype),
             DeviceChoice::Auto => {
-                // A device that this build lacks or that does not answer is no failure where nobody asked for it.
-                let best = [find::cuda(0, dtype), find::metal(dtype)].into_iter().find_map(Result::ok);
+                // A device that was not requested by name may be missing.
+                let best = [accelerators::cuda(0, dtype), accelerators::metal(dtype)]
+                    .into_iter()
+                    .find_map(Result::ok);
                 Ok(best.unwrap_or_else(|| Self::cpu(dtype)))
             }
         }
     }
 
-    /// The processor, with any weights.
+    /// The CPU, with any weights.
     pub fn cpu(dtype: WeightType) -> Self {
         let dtype = if dtype == WeightType::Auto { WeightType::Q8_0 } else { dtype };
-        Self { device: Device::Cpu, exact: true, name: "cpu".into(), dtype, float: DType::F32 }
+        Self { device: Device::Cpu, batch_invariant: true, name: "cpu".into(), dtype, float: DType::F32 }
     }
 
-    /// A device of candle's. Weights are bf16 unless asked for otherwise, and what is quantised is computed in f32.
+    /// A candle device. Weights are bf16 by default; quantised weights are computed in f32.
     pub fn tensors(device: Device, name: &str, dtype: WeightType) -> Self {
         let dtype = if dtype == WeightType::Auto { WeightType::Bf16 } else { dtype };
         let float = match dtype {
@@ -71,22 +73,22 @@ impl ComputeDevice {
             WeightType::Bf16 => DType::BF16,
             _ => DType::F32,
         };
-        Self { device, exact: false, name: name.into(), dtype, float }
+        Self { device, batch_invariant: false, name: name.into(), dtype, float }
     }
 
-    /// The device.
+    /// The candle device.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Its name for people.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// True if rows are computed alike whatever their number: lossless methods write the same text to the last bit.
+    /// True if a row's result does not depend on the number of rows in a pass: lossless methods are bit-exact.
     pub fn is_batch_invariant(&self) -> bool {
-        self.exact
+        self.batch_invariant
     }
 
     /// The weight type of the language model; never `Auto`.
@@ -99,14 +101,14 @@ impl ComputeDevice {
         self.dtype.block() > 1
     }
 
-    /// What is computed in between matrices, in the tower, and kept as keys and values.
+    /// The float type of the tower, of keys and values, and of everything between matrices.
     pub fn compute_type(&self) -> DType {
         self.float
     }
 
-    /// Values as a tensor there, in the type that is computed in.
+    /// Values as a tensor on the device, in its compute type.
     pub(crate) fn tensor(&self, values: Vec<f32>, shape: &[usize]) -> candle_core::Result<Tensor> {
-        // Rounded first: half as much to send.
+        // Rounded on the CPU: half as much to transfer.
         Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.float)?.to_device(&self.device)
     }
 }
@@ -120,12 +122,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_device_has_its_weights() {
-        let place = |choice, dtype| ComputeDevice::open(choice, dtype);
-        let cpu = place(DeviceChoice::Cpu, WeightType::Auto).unwrap();
+    fn every_device_has_a_default_weight_type() {
+        let device = |choice, dtype| ComputeDevice::open(choice, dtype);
+        let cpu = device(DeviceChoice::Cpu, WeightType::Auto).unwrap();
         assert_eq!((cpu.dtype(), cpu.is_batch_invariant(), cpu.name()), (WeightType::Q8_0, true, "cpu"));
-        assert_eq!(place(DeviceChoice::Cpu, WeightType::Bf16).unwrap().compute_type(), DType::F32);
-        let tensors = |dtype| place(DeviceChoice::CpuTensors, dtype).unwrap();
+        assert_eq!(device(DeviceChoice::Cpu, WeightType::Bf16).unwrap().compute_type(), DType::F32);
+        let tensors = |dtype| device(DeviceChoice::CpuTensors, dtype).unwrap();
         assert_eq!(tensors(WeightType::Auto).dtype(), WeightType::Bf16);
         assert_eq!(tensors(WeightType::Auto).compute_type(), DType::BF16);
         assert_eq!(tensors(WeightType::Q4K).compute_type(), DType::F32);
@@ -134,7 +136,7 @@ mod tests {
 
     #[cfg(not(any(feature = "cuda", feature = "metal")))]
     #[test]
-    fn what_was_not_built_in_is_named_with_the_way_to_build_it() {
+    fn a_device_that_is_not_built_in_is_refused_with_the_build_command() {
         assert!(ComputeDevice::open(DeviceChoice::Auto, WeightType::Auto).unwrap().is_batch_invariant());
         for (choice, name) in [(DeviceChoice::Cuda(1), "cuda"), (DeviceChoice::Metal, "metal")] {
             let failure = ComputeDevice::open(choice, WeightType::Auto).unwrap_err();

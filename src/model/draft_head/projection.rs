@@ -42,8 +42,9 @@ impl Projection {
             let weight = place.tensor(weight, &[width, 2 * width])?.t()?.contiguous()?;
             Ok(Self::Tensors { weight, bias: place.tensor(bias, &[width])? })
         };
-        tensors()
-            .map_err(|e: candle_core::Error| CheckpointError::tensor("fc.weight", &crate::model::plain(&e)))
+        tensors().map_err(|e: candle_core::Error| {
+            CheckpointError::tensor("fc.weight", &crate::model::tensor_error_text(&e))
+        })
     }
 
     pub fn bytes(&self) -> usize {

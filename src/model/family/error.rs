@@ -2,7 +2,7 @@
 
 use crate::{
     model::{
-        checkpoint::CheckpointError, plain, processor::ProcessorError, template::TemplateError,
+        checkpoint::CheckpointError, processor::ProcessorError, template::TemplateError, tensor_error_text,
         text::TextError, vision::VisionError,
     },
     record::{Failure, FailureClass},
@@ -52,14 +52,14 @@ impl From<ModelError> for Failure {
                 error: error.to_string(),
                 hint: Some("omit --rope, or use --rope sequential".into()),
             },
-            ModelError::Tensor(e) if is_out_of_memory(&plain(&e)) => Failure {
+            ModelError::Tensor(e) if is_out_of_memory(&tensor_error_text(&e)) => Failure {
                 class: FailureClass::Memory,
-                error: format!("out of device memory: {}", plain(&e)),
+                error: format!("out of device memory: {}", tensor_error_text(&e)),
                 hint: Some("use fewer frames (--frames), smaller frames (--max-pixels) or smaller weights (--dtype q4_k)".into()),
             },
             ModelError::Tensor(e) => Failure {
                 class: FailureClass::Internal,
-                error: format!("internal error: tensor operation failed: {}", plain(&e)),
+                error: format!("internal error: tensor operation failed: {}", tensor_error_text(&e)),
                 hint: None,
             },
         }

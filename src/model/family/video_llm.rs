@@ -17,7 +17,7 @@ use crate::model::{
     },
     template::{ChatTemplate, Turn},
     text::TextTokenizer,
-    vision::{Progress, Tower, TowerConfig},
+    vision::{EncodeProgress, Tower, TowerConfig},
 };
 
 /// A loaded checkpoint.
@@ -77,10 +77,10 @@ impl VideoLlm {
         Ok(Checkpoint::open(dir)?)
     }
 
-    /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a watch.
+    /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a progress callback.
     ///
     /// # Errors
-    /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the watch stopped the reading.
+    /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the progress callback stopped the loading.
     pub fn from_checkpoint(
         checkpoint: &Checkpoint,
         place: &ComputeDevice,
@@ -171,7 +171,7 @@ impl VideoLlm {
     ///
     /// # Errors
     /// The patches do not fit the tower, or `progress` breaks.
-    pub fn encode(&self, patches: &Patches, progress: &mut Progress<'_>) -> Result<Tensor, ModelError> {
+    pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<Tensor, ModelError> {
         let rows = patches.data.len() / patches.row.max(1);
         let tensor = Tensor::from_slice(&patches.data, (rows, patches.row), &Device::Cpu)?;
         let embeddings = self.tower.encode(&tensor, patches.grid, progress)?.to_dtype(DType::F32)?;
@@ -218,7 +218,7 @@ impl VideoLlm {
     /// newline from the tower.
     ///
     /// # Errors
-    /// An id is outside of the embedding table, or a row outside of the prompt.
+    /// An id is outside of the embedding table, a row outside of the prompt, or `visual` has another number of tokens.
     pub fn embed(
         &self,
         prompt: &Prompt,
@@ -230,6 +230,14 @@ impl VideoLlm {
             () if prompt.visual.contains(row) => RowKind::Visual,
             () => RowKind::Newline,
         };
+        let fail = |problem: String| Err(candle_core::Error::Msg(problem).into());
+        let (length, tokens) = (prompt.ids.len(), prompt.visual.len());
+        if let Some(row) = rows.iter().find(|row| **row >= length) {
+            return fail(format!("row {row} is outside of a prompt of {length} rows"));
+        }
+        if let Some(count) = visual.map(|visual| visual.dim(0)).transpose()?.filter(|n| *n != tokens) {
+            return fail(format!("{count} visual embeddings for {tokens} visual tokens"));
+        }
         let mut parts: Vec<Tensor> = Vec::new();
         for run in rows.chunk_by(|&a, &b| kind(a) == kind(b)) {
             parts.push(match (kind(run[0]), visual, self.tower.newline()) {

@@ -1,10 +1,10 @@
-//! A Qwen tower's part of `config.json`: a raw mirror of the file, and the resolved form without options.
+//! `vision_config` of the Qwen towers: a raw mirror of the file, and the resolved form without options.
 
 use serde::Deserialize;
 
 use super::VisionError;
 
-/// Which of the two kinds of Qwen towers.
+/// The two Qwen towers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// Qwen2-VL: full attention, layer norms, quick GELU.
@@ -21,11 +21,11 @@ pub struct RawVisionConfig {
     hidden_size: Option<usize>,
     hidden_act: Option<String>,
     intermediate_size: Option<usize>,
-    // Qwen2-VL's names: there `hidden_size` is the width of what leaves the tower
+    // Names of Qwen2-VL, where `hidden_size` is the output width.
     embed_dim: Option<usize>,
     mlp_ratio: Option<usize>,
     num_heads: Option<usize>,
-    // both names occur, and both at once
+    // Either name occurs, or both.
     in_channels: Option<usize>,
     in_chans: Option<usize>,
     patch_size: Option<usize>,
@@ -40,7 +40,7 @@ pub struct RawVisionConfig {
 /// A Qwen tower's dimensions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VisionConfig {
-    /// Which kind of tower.
+    /// The kind of tower.
     pub generation: Generation,
     /// Number of blocks.
     pub depth: usize,
@@ -48,7 +48,7 @@ pub struct VisionConfig {
     pub hidden: usize,
     /// Width of the feed-forward layers.
     pub ffn: usize,
-    /// Attention heads; they divide `hidden` into a multiple of 4 each.
+    /// Attention heads; `hidden / heads` is a multiple of 4.
     pub heads: usize,
     /// Colour channels.
     pub channels: usize,
@@ -60,13 +60,13 @@ pub struct VisionConfig {
     pub merge: usize,
     /// Side of an attention window in merged cells.
     pub window: usize,
-    /// Whether a block attends to its whole temporal grid (else to its window); one entry a block.
+    /// For each block, whether it attends to its whole temporal grid, else to its window.
     pub full_attention: Vec<bool>,
     /// Width of the visual embeddings, which is the decoder's.
     pub out: usize,
-    /// Positions per second of video on M-RoPE's time axis; none where that axis counts temporal grids.
+    /// Positions per second of video on M-RoPE's time axis; none if that axis counts temporal grids.
     pub tokens_per_second: Option<f32>,
-    /// Added to the mean square or variance in norms.
+    /// Epsilon of the norms.
     pub eps: f64,
 }
 
@@ -84,56 +84,60 @@ impl VisionConfig {
     /// Read and resolve a `vision_config` object.
     ///
     /// # Errors
-    /// [`VisionError::Parse`] for values of the wrong type, else as of [`RawVisionConfig::resolve`].
+    /// [`VisionError::Parse`] for values of the wrong type, else as [`RawVisionConfig::resolve`].
     pub fn from_json(value: &serde_json::Value, generation: Generation) -> Result<Self, VisionError> {
         RawVisionConfig::deserialize(value)?.resolve(generation)
     }
 }
 
-/// Upper bound of every dimension, far above any tower: keeps products of four of them in range.
-pub(super) const MOST: usize = 1 << 20;
+/// Upper bound of every dimension, far above any tower, so that products of them do not overflow.
+pub(super) const LARGEST: usize = 1 << 20;
 
-pub(super) fn within(name: &'static str, value: usize, most: usize) -> Result<usize, VisionError> {
-    if (1..=most).contains(&value) {
+pub(super) fn within(name: &'static str, value: usize, largest: usize) -> Result<usize, VisionError> {
+    if (1..=largest).contains(&value) {
         Ok(value)
     } else {
-        Err(VisionError::Config { name, problem: format!("is {value}; it must be from 1 to {most}") })
+        Err(VisionError::Config { name, problem: format!("is {value}; expected 1 to {largest}") })
     }
 }
 
-pub(super) fn needed(name: &'static str, value: Option<usize>, most: usize) -> Result<usize, VisionError> {
+pub(super) fn required(
+    name: &'static str,
+    value: Option<usize>,
+    largest: usize,
+) -> Result<usize, VisionError> {
     let missing = || VisionError::Config { name, problem: "is missing".into() };
-    within(name, value.ok_or_else(missing)?, most)
+    within(name, value.ok_or_else(missing)?, largest)
 }
 
 impl RawVisionConfig {
-    /// The resolved configuration; what the file leaves out takes the reference implementation's defaults.
+    /// The resolved configuration, with the reference implementation's defaults for missing values.
     ///
     /// # Errors
-    /// [`VisionError::Config`] with the first value that is missing, zero, absurdly large, or does not fit the others.
+    /// [`VisionError::Config`] for the first value that is missing, out of range, or inconsistent with the others.
     pub fn resolve(self, generation: Generation) -> Result<VisionConfig, VisionError> {
         let refuse = |name, problem| Err(VisionError::Config { name, problem });
-        let known = match generation {
+        let supported = match generation {
             Generation::Qwen2 => "quick_gelu",
             Generation::Qwen25 => "silu",
         };
-        if let Some(act) = self.hidden_act.as_ref().filter(|act| *act != known) {
-            return refuse("hidden_act", format!("is {act:?}; only {known:?} is known"));
+        if let Some(act) = self.hidden_act.as_ref().filter(|act| *act != supported) {
+            return refuse("hidden_act", format!("is {act:?}; only {supported:?} is supported"));
         }
-        let depth = needed("depth", self.depth, 4096)?;
+        let depth = required("depth", self.depth, 4096)?;
         let (hidden, ffn, out) = match generation {
             Generation::Qwen2 => {
-                let hidden = needed("embed_dim", self.embed_dim, MOST)?;
+                let hidden = required("embed_dim", self.embed_dim, LARGEST)?;
                 let ffn = hidden * within("mlp_ratio", self.mlp_ratio.unwrap_or(4), 256)?;
-                (hidden, ffn, needed("hidden_size", self.hidden_size, MOST)?)
+                (hidden, ffn, required("hidden_size", self.hidden_size, LARGEST)?)
             }
             Generation::Qwen25 => (
-                needed("hidden_size", self.hidden_size, MOST)?,
-                needed("intermediate_size", self.intermediate_size, MOST)?,
-                needed("out_hidden_size", self.out_hidden_size, MOST)?,
+                required("hidden_size", self.hidden_size, LARGEST)?,
+                required("intermediate_size", self.intermediate_size, LARGEST)?,
+                required("out_hidden_size", self.out_hidden_size, LARGEST)?,
             ),
         };
-        let heads = needed("num_heads", self.num_heads, MOST)?;
+        let heads = required("num_heads", self.num_heads, LARGEST)?;
         if !hidden.is_multiple_of(heads) || !(hidden / heads).is_multiple_of(4) {
             let problem = format!("is {heads}; it must divide the width {hidden} into multiples of 4");
             return refuse("num_heads", problem);
@@ -141,7 +145,7 @@ impl RawVisionConfig {
         let patch = within("patch_size", self.patch_size.unwrap_or(14), 256)?;
         let merge = within("spatial_merge_size", self.spatial_merge_size.unwrap_or(2), 256)?;
         let (window, full_attention) = match generation {
-            Generation::Qwen2 => (MOST, vec![true; depth]),
+            Generation::Qwen2 => (LARGEST, vec![true; depth]),
             Generation::Qwen25 => self.windows(depth, patch * merge)?,
         };
         let tokens_per_second = match generation {
@@ -149,7 +153,7 @@ impl RawVisionConfig {
             Generation::Qwen25 => Some(self.tokens_per_second.unwrap_or(4.0)),
         };
         if let Some(rate) = tokens_per_second.filter(|rate| !rate.is_finite() || *rate <= 0.0) {
-            return refuse("tokens_per_second", format!("is {rate}; it must be above 0"));
+            return refuse("tokens_per_second", format!("is {rate}; it must be positive"));
         }
         Ok(VisionConfig {
             generation,
@@ -169,7 +173,7 @@ impl RawVisionConfig {
         })
     }
 
-    /// Side of a window in cells of `cell` pixels, and which of `depth` blocks have none.
+    /// Side of a window in cells of `cell` pixels, and which of `depth` blocks have full attention.
     fn windows(&self, depth: usize, cell: usize) -> Result<(usize, Vec<bool>), VisionError> {
         let refuse = |name, problem| Err(VisionError::Config { name, problem });
         let mut full_attention = vec![false; depth];
@@ -177,13 +181,19 @@ impl RawVisionConfig {
             match full_attention.get_mut(index) {
                 Some(full) => *full = true,
                 None => {
-                    return refuse("fullatt_block_indexes", format!("names block {index} of {depth}"));
+                    return refuse(
+                        "fullatt_block_indexes",
+                        format!("has block {index}, but there are {depth} blocks"),
+                    );
                 }
             }
         }
-        let window_size = within("window_size", self.window_size.unwrap_or(112), MOST)?;
+        let window_size = within("window_size", self.window_size.unwrap_or(112), LARGEST)?;
         match window_size / cell {
-            0 => refuse("window_size", format!("is {window_size}; it must hold one cell of {cell} pixels")),
+            0 => refuse(
+                "window_size",
+                format!("is {window_size}; it must be at least one cell of {cell} pixels"),
+            ),
             window => Ok((window, full_attention)),
         }
     }
@@ -203,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_original_form_resolves() {
+    fn qwen25_as_published_resolves() {
         let config = VisionConfig::from_json(&raw(), Generation::Qwen25).unwrap();
         assert_eq!((config.window, config.row(), config.head_dim()), (4, 1176, 80));
         assert_eq!(config.full_attention.iter().filter(|full| **full).count(), 4);
@@ -211,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_tower_s_form_resolves() {
+    fn qwen2_as_published_resolves() {
         let raw = serde_json::json!({
             "depth": 32, "embed_dim": 1280, "mlp_ratio": 4, "num_heads": 16, "in_chans": 3, "hidden_size": 3584,
             "patch_size": 14, "spatial_merge_size": 2, "spatial_patch_size": 14, "temporal_patch_size": 2,
@@ -228,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_values_are_refused_by_name() {
+    fn invalid_values_are_refused_by_name() {
         for (name, value) in [
             ("depth", serde_json::json!(0)),
             ("depth", serde_json::json!(1u64 << 40)),

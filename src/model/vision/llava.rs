@@ -1,7 +1,7 @@
 //! From frames to visual embeddings in LLaVA-OneVision (arXiv:2408.03326): SigLIP, a projector, pooling.
 //!
-//! Every frame is a picture of its own. Its 27 × 27 states are projected to the language model's width and pooled to
-//! 14 × 14 visual tokens. One learned vector, the newline, ends the video; it is no cell of any frame.
+//! Every frame is encoded on its own. Its 27 × 27 states are projected to the language model's width and pooled to 14 × 14
+//! visual tokens. A learned vector, the newline, ends the video; it belongs to no frame.
 //!
 //! Weights: `vision_tower.…` (see [`super::siglip`]), `multi_modal_projector.{linear_1,linear_2}.{weight,bias}`,
 //! `image_newline` `[width]`.
@@ -11,19 +11,18 @@ use candle_nn::{Linear, Module, VarBuilder, linear_b};
 use serde::Deserialize;
 
 use super::{
-    Progress, VisionError,
-    parts::{portion, send},
+    EncodeProgress, VisionError, chunks,
     siglip::{Siglip, SiglipConfig},
 };
 use crate::model::{ComputeDevice, checkpoint::Checkpoint, processor::Grid};
 
-/// Side of the squares of states that become one visual token. (The reference knows no other.)
+/// Side of the square of states that is pooled to one visual token; fixed in the reference implementation.
 pub const POOL: usize = 2;
 
-/// What of `config.json` is about the way from pictures to the language model.
+/// The values of `config.json` about the projector.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Raw {
+struct RawProjectorConfig {
     projector_hidden_act: Option<String>,
     vision_feature_layer: Option<serde_json::Value>,
     vision_feature_select_strategy: Option<String>,
@@ -42,18 +41,20 @@ pub struct LlavaConfig {
 }
 
 impl LlavaConfig {
-    /// Read what a whole `config.json` says about vision, for a language model `out` wide.
+    /// Read the vision settings of a whole `config.json`, for a language model of width `out`.
     ///
     /// # Errors
-    /// [`VisionError`] for values that are missing, absurd, or ask for something else than the family's own way.
+    /// [`VisionError`] for values that are missing, out of range, or not supported.
     pub fn from_json(config: &serde_json::Value, out: usize) -> Result<Self, VisionError> {
-        let raw = Raw::deserialize(config)?;
-        let only = |name, value: Option<String>, known: &str| match value.filter(|value| value != known) {
-            None => Ok(()),
-            Some(other) => {
-                Err(VisionError::Setting { name, problem: format!("is {other:?}; only {known:?} is known") })
-            }
-        };
+        let raw = RawProjectorConfig::deserialize(config)?;
+        let only =
+            |name, value: Option<String>, supported: &str| match value.filter(|value| value != supported) {
+                None => Ok(()),
+                Some(other) => {
+                    let problem = format!("is {other:?}; only {supported:?} is supported");
+                    Err(VisionError::Setting { name, problem })
+                }
+            };
         only("projector_hidden_act", raw.projector_hidden_act, "gelu")?;
         only("vision_feature_select_strategy", raw.vision_feature_select_strategy, "full")?;
         only("vision_feature_layer", raw.vision_feature_layer.map(|v| v.to_string()), "-1")?;
@@ -65,21 +66,21 @@ impl LlavaConfig {
     }
 }
 
-/// Bilinear pooling of a square of states, each output the mean of up to four inputs by distance: torch's `interpolate` with
-/// `align_corners` off.
+/// Bilinear pooling of a square of states, each output the weighted mean of up to four inputs: torch's `interpolate` with
+/// `align_corners=False`.
 struct Pooling {
     /// For each of the four neighbours, its index for every output, and its weight `[outputs, 1]`.
     taps: Vec<(Tensor, Tensor)>,
 }
 
-/// For each of `to` outputs along one axis: the input before it, the input after it, the share of the latter.
+/// For each of `to` outputs along one axis: the input before it, the input after it, the weight of the latter.
 fn neighbours(from: usize, to: usize) -> Vec<(usize, usize, f32)> {
     let scale = from as f32 / to as f32;
-    let place = |i: usize| ((i as f32 + 0.5) * scale - 0.5).max(0.0);
+    let position = |i: usize| ((i as f32 + 0.5) * scale - 0.5).max(0.0);
     (0..to)
         .map(|i| {
-            let before = (place(i) as usize).min(from - 1);
-            (before, (before + 1).min(from - 1), place(i) - before as f32)
+            let before = (position(i) as usize).min(from - 1);
+            (before, (before + 1).min(from - 1), position(i) - before as f32)
         })
         .collect()
 }
@@ -116,7 +117,7 @@ impl Pooling {
                 Some(sum) => (sum + part)?,
             });
         }
-        sum.ok_or_else(|| candle_core::Error::Msg("nothing to pool".into()))
+        sum.ok_or_else(|| candle_core::Error::Msg("no states to pool".into()))
     }
 }
 
@@ -133,20 +134,20 @@ pub struct LlavaVision {
 }
 
 impl LlavaVision {
-    /// Load all of it from a checkpoint.
+    /// Load tower, projector and newline from a checkpoint.
     ///
     /// # Errors
     /// [`VisionError::Weights`] if a tensor is missing or has another shape than the configuration says.
     pub fn load(
         checkpoint: &Checkpoint,
         config: &LlavaConfig,
-        place: &ComputeDevice,
+        device: &ComputeDevice,
     ) -> Result<Self, VisionError> {
         let missing = |e: crate::model::checkpoint::CheckpointError| {
             VisionError::Weights(candle_core::Error::Msg(e.to_string()))
         };
-        let tower = checkpoint.var_builder("vision_tower", place).map_err(missing)?;
-        let projector = checkpoint.var_builder("multi_modal_projector", place).map_err(missing)?;
+        let tower = checkpoint.var_builder("vision_tower", device).map_err(missing)?;
+        let projector = checkpoint.var_builder("multi_modal_projector", device).map_err(missing)?;
         let newline = checkpoint.f32("image_newline", &[config.out]).map_err(missing)?;
         Self::read(&tower, &projector, newline, config).map_err(VisionError::Weights)
     }
@@ -184,13 +185,13 @@ impl LlavaVision {
     /// Visual embeddings `[frames · ceil(side / 2)², out]` of `patches` `[frames · side², row]`, without the newline.
     ///
     /// # Errors
-    /// [`VisionError::Patches`] if the patches do not fit the grid or the tower, [`VisionError::Cancelled`] if `progress`
+    /// [`VisionError::Patches`] if the patches do not match the grid or the tower, [`VisionError::Cancelled`] if `progress`
     /// breaks, [`VisionError::Compute`] if the computation fails.
     pub fn forward(
         &self,
         patches: &Tensor,
         grid: Grid,
-        progress: &mut Progress<'_>,
+        progress: &mut EncodeProgress<'_>,
     ) -> Result<Tensor, VisionError> {
         self.run(patches, grid, progress, &|states| {
             let projected = self.second.forward(&self.first.forward(states)?.gelu_erf()?)?;
@@ -198,61 +199,37 @@ impl LlavaVision {
         })
     }
 
-    /// The tower's states `[frames · side², hidden]`; arguments and errors as of [`Self::forward`].
+    /// The tower's states `[frames · side², hidden]`.
     ///
     /// # Errors
-    /// As of [`Self::forward`].
+    /// As [`Self::forward`].
     pub fn states(
         &self,
         patches: &Tensor,
         grid: Grid,
-        progress: &mut Progress<'_>,
+        progress: &mut EncodeProgress<'_>,
     ) -> Result<Tensor, VisionError> {
         self.run(patches, grid, progress, &|states| Ok(states.clone()))
     }
 
-    fn check(&self, patches: &Tensor, grid: Grid) -> Result<(), VisionError> {
-        let Grid { t, h, w } = grid;
-        let (rows, values) = patches.dims2()?;
-        let (row, side) = (self.config.tower.row(), self.config.tower.side());
-        let reason = if values != row {
-            format!("a patch has {row} values")
-        } else if (h, w) != (side, side) {
-            format!("a frame has {side}x{side} patches")
-        } else if grid.checked_len() != Some(rows) {
-            "the numbers differ".to_owned()
-        } else if rows == 0 {
-            "there is none".to_owned()
-        } else {
-            return Ok(());
-        };
-        Err(VisionError::Patches { rows, values, t, h, w, reason })
-    }
-
-    /// Pass all portions through the tower and `finish` (`[frames, side², hidden]` to `[frames, n, width]`).
+    /// Run the tower and `finish` (`[frames, side², hidden]` to `[frames, n, width]`) chunk by chunk.
     fn run(
         &self,
         patches: &Tensor,
         grid: Grid,
-        progress: &mut Progress<'_>,
+        progress: &mut EncodeProgress<'_>,
         finish: &dyn Fn(&Tensor) -> CandleResult<Tensor>,
     ) -> Result<Tensor, VisionError> {
-        self.check(patches, grid)?;
-        let (frames, cells) = (grid.t, grid.h * grid.w);
-        let portion = (portion(&self.device) / cells).clamp(1, frames);
-        let steps = frames.div_ceil(portion) * self.tower.layers();
-        let (mut done, mut parts) = (0, Vec::with_capacity(frames.div_ceil(portion)));
-        for start in (0..frames).step_by(portion) {
-            let n = portion.min(frames - start);
-            let input = send(&patches.narrow(0, start * cells, n * cells)?, self.dtype, &self.device)?;
-            let input = input.reshape((n, cells, self.config.tower.row()))?;
-            let states = self.tower.forward(&input, &mut || {
-                done += 1;
-                if progress(done, steps).is_break() { Err(VisionError::Cancelled) } else { Ok(()) }
-            })?;
-            parts.push(finish(&states)?.flatten(0, 1)?);
-        }
-        if parts.len() == 1 { Ok(parts.remove(0)) } else { Ok(Tensor::cat(&parts, 0)?) }
+        let (row, side) = (self.config.tower.row(), self.config.tower.side());
+        let mismatch =
+            ((grid.h, grid.w) != (side, side)).then(|| format!("expected {side}x{side} patches a frame"));
+        chunks::check(patches, grid, row, mismatch)?;
+        chunks::encode(grid, self.tower.layers(), &self.device, progress, |frames, after_layer| {
+            let shape = (frames.len(), grid.h * grid.w, row);
+            let input = chunks::select(patches, grid, frames, self.dtype, &self.device)?.reshape(shape)?;
+            let states = self.tower.forward(&input, after_layer)?;
+            Ok(finish(&states)?.flatten(0, 1)?)
+        })
     }
 }
 
@@ -261,8 +238,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_are_those_of_the_reference() {
-        // 27 to 14: places 13/28 + i · 27/14
+    fn neighbours_match_the_reference() {
+        // 27 to 14: positions 13/28 + i · 27/14
         let axis = neighbours(27, 14);
         assert_eq!((axis[0].0, axis[0].1), (0, 1));
         assert!((axis[0].2 - 13.0 / 28.0).abs() < 1e-6);
@@ -273,19 +250,19 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_picture_stays_flat_and_a_ramp_stays_a_ramp() {
+    fn pooling_keeps_constants_and_ramps() {
         let pooling = Pooling::new(5, &Device::Cpu, DType::F32).unwrap();
         let ramp: Vec<f32> = (0..25).map(|i| (i % 5) as f32).collect();
         let x = Tensor::from_vec([vec![7.0; 25], ramp].concat(), (2, 25, 1), &Device::Cpu).unwrap();
         let y = pooling.forward(&x).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
         assert!(y[..9].iter().all(|v| *v == 7.0));
-        for (got, place) in y[9..].iter().zip([1.0 / 3.0, 2.0, 11.0 / 3.0].iter().cycle()) {
-            assert!((got - place).abs() < 1e-6, "{y:?}");
+        for (got, want) in y[9..].iter().zip([1.0 / 3.0, 2.0, 11.0 / 3.0].iter().cycle()) {
+            assert!((got - want).abs() < 1e-6, "{y:?}");
         }
     }
 
     #[test]
-    fn other_ways_are_refused_by_name() {
+    fn unsupported_settings_are_refused_by_name() {
         let whole = serde_json::json!({"vision_config": {
             "hidden_size": 32, "image_size": 76, "intermediate_size": 40, "num_attention_heads": 2, "patch_size": 14,
         }});

@@ -1,11 +1,12 @@
 //! Vision towers: patches to visual embeddings.
 //!
-//! One file per tower. A tower is given the patches of a whole video and works through them in bounded portions; it knows
-//! nothing of prompts or positions in the text.
+//! One file per tower. A tower encodes the patches of a whole video in chunks of bounded size; it does not depend on prompts or
+//! text positions.
 
+mod chunks;
 pub mod config;
+mod layers;
 pub mod llava;
-mod parts;
 pub mod qwen_vit;
 pub mod siglip;
 mod tower;
@@ -19,16 +20,16 @@ pub use qwen_vit::QwenVit;
 pub use siglip::SiglipConfig;
 pub use tower::{Tower, TowerConfig};
 
-use super::{family::Family, plain};
+use super::{family::Family, tensor_error_text};
 use crate::record::{Failure, FailureClass};
 
-/// Who is told after each block of each portion: steps done and steps in all; `Break` cancels.
-pub type Progress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
+/// Called after each layer of each chunk with (steps done, steps in total). `Break` cancels the encoding.
+pub type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
-/// What can go wrong in a vision tower.
+/// An error of a vision tower.
 #[derive(Debug, thiserror::Error)]
 pub enum VisionError {
-    /// A value of `vision_config` is missing or makes no sense.
+    /// A value of `vision_config` is missing or invalid.
     #[error("config.json: vision_config.{name} {problem}")]
     Config {
         /// The value's name.
@@ -36,7 +37,7 @@ pub enum VisionError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A value beside `vision_config` asks for something that is not known.
+    /// A value beside `vision_config` is missing or not supported.
     #[error("config.json: {name} {problem}")]
     Setting {
         /// The value's name.
@@ -44,34 +45,34 @@ pub enum VisionError {
         /// What is wrong with it.
         problem: String,
     },
-    /// `vision_config` has another form than expected.
-    #[error("config.json: vision_config cannot be read: {0}")]
+    /// `vision_config` cannot be parsed.
+    #[error("config.json: invalid vision_config: {0}")]
     Parse(#[from] serde_json::Error),
-    /// Weights are missing, have the wrong shape, or are no numbers.
-    #[error("the vision tower's weights cannot be used: {}", plain(.0))]
+    /// Weights are missing, have the wrong shape, or are not finite.
+    #[error("cannot load the vision tower: {}", tensor_error_text(.0))]
     Weights(candle_core::Error),
-    /// Patches that do not fit the tower or their own grid.
+    /// Patches that do not match the tower or their grid.
     #[error(
-        "the vision tower cannot take {rows} patches of {values} values as a grid of {t}x{h}x{w}: {reason}"
+        "the vision tower cannot encode {rows} patches of {values} values as a grid of {t}x{h}x{w}: {reason}"
     )]
     Patches {
-        /// Rows given.
+        /// Number of patches.
         rows: usize,
-        /// Values in a row.
+        /// Values of a patch.
         values: usize,
-        /// Temporal grids announced.
+        /// Temporal grids.
         t: usize,
-        /// Rows of patches announced.
+        /// Rows of patches.
         h: usize,
-        /// Columns of patches announced.
+        /// Columns of patches.
         w: usize,
-        /// What does not fit.
+        /// The mismatch.
         reason: String,
     },
     /// The computation failed.
-    #[error("the vision tower failed: {}", plain(.0))]
+    #[error("the vision tower failed: {}", tensor_error_text(.0))]
     Compute(#[from] candle_core::Error),
-    /// Somebody cancelled.
+    /// The progress callback cancelled.
     #[error("cancelled while encoding frames")]
     Cancelled,
 }
@@ -81,21 +82,18 @@ impl From<VisionError> for Failure {
         use VisionError as E;
         let (class, hint) = match &error {
             E::Config { .. } | E::Setting { .. } | E::Parse(_) => {
-                let known = Family::ALL.map(Family::name).join(", ");
-                (
-                    FailureClass::Input,
-                    Some(format!("choose a checkpoint with the tower of its family: {known}")),
-                )
+                let families = Family::ALL.map(Family::name).join(", ");
+                let hint =
+                    format!("use a checkpoint with its family's own vision tower; supported: {families}");
+                (FailureClass::Input, Some(hint))
             }
             E::Weights(_) => (
                 FailureClass::Input,
-                Some(
-                    "fetch the checkpoint again; its files are damaged or do not belong together".to_owned(),
-                ),
+                Some("download the checkpoint again: its files are damaged or do not match".to_owned()),
             ),
             E::Patches { .. } | E::Cancelled => (FailureClass::Internal, None),
             E::Compute(_) => {
-                (FailureClass::Internal, Some("try fewer frames or smaller --max-pixels".to_owned()))
+                (FailureClass::Internal, Some("use fewer frames or a smaller --max-pixels".to_owned()))
             }
         };
         Failure { class, error: error.to_string(), hint }

@@ -1,8 +1,7 @@
 //! The vision towers of Qwen2-VL (arXiv:2409.12191) and Qwen2.5-VL (arXiv:2502.13923).
 //!
 //! Patches are embedded by a matrix, pass blocks of attention and feed-forward layers, and are merged in squares to visual
-//! embeddings. Temporal grids never see each other, so the tower takes a few at a time and its memory does not grow with the
-//! length of the video. Qwen2-VL attends to the whole temporal grid in all blocks, with layer norms and two linear layers;
+//! embeddings. Temporal grids do not attend to each other, so the tower encodes a few at a time. Qwen2-VL attends to the whole temporal grid in all blocks, with layer norms and two linear layers;
 //! Qwen2.5-VL attends within windows of merged cells in most blocks, with RMS norms and SwiGLU.
 //!
 //! Weights below the tower's root: `patch_embed.proj.weight` `[hidden, 3, 2, patch, patch]`, `blocks.N.{norm1,norm2}`,
@@ -13,9 +12,9 @@ use candle_core::{D, DType, Device, IndexOp, Result as CandleResult, Tensor};
 use candle_nn::{Linear, Module, VarBuilder, linear, rotary_emb::rope};
 
 use super::{
-    Progress, VisionConfig, VisionError,
+    EncodeProgress, VisionConfig, VisionError, chunks,
     config::Generation,
-    parts::{Bend, Mlp, Norm, attend, portion, send},
+    layers::{Activation, Mlp, Norm, attend, concatenate},
     windows::{Batch, Windows},
 };
 use crate::model::processor::Grid;
@@ -28,7 +27,7 @@ struct Angles {
 
 /// Angles of rows and columns (theta 10000), each a quarter of the head, computed in f32.
 ///
-/// Patch order is that of the states: cells as `windows` has them, rows then columns within a cell.
+/// Patches are in the order of the states: cells in the order of `windows`, row by row within a cell.
 fn angles(config: &VisionConfig, windows: &Windows, columns: usize, device: &Device) -> CandleResult<Angles> {
     let quarter = config.head_dim() / 4;
     let inverse: Vec<f32> =
@@ -75,7 +74,7 @@ impl Block {
             qkv: linear(d, 3 * d, attn.pp("qkv"))?,
             proj: linear(d, d, attn.pp("proj"))?,
             mlp: match config.generation {
-                Generation::Qwen2 => Mlp::plain(d, ffn, Bend::QuickGelu, &mlp)?,
+                Generation::Qwen2 => Mlp::plain(d, ffn, Activation::QuickGelu, &mlp)?,
                 Generation::Qwen25 => Mlp::gated(d, ffn, &mlp)?,
             },
             heads: config.heads,
@@ -95,7 +94,7 @@ impl Block {
         // [3, grids, heads, n, head]
         let qkv = self.qkv.forward(x)?.reshape((grids, n, 3, heads, head))?.permute((2, 0, 3, 1, 4))?;
         let part = |i: usize| qkv.i(i)?.contiguous();
-        // rotation in f32 whatever the weights are
+        // The rotation is computed in f32 for any weight type.
         let rotate =
             |t: Tensor| rope(&t.to_dtype(DType::F32)?, &angles.cos, &angles.sin)?.to_dtype(x.dtype());
         let q = (rotate(part(0)?)? * (head as f64).powf(-0.5))?;
@@ -116,7 +115,7 @@ impl Block {
                 parts.push(y.reshape((grids, heads, length, head))?);
                 start += length;
             }
-            Tensor::cat(&parts, 2)?
+            concatenate(parts, 2)?
         };
         self.proj.forward(&y.transpose(1, 2)?.contiguous()?.reshape((grids, n, d))?)
     }
@@ -159,8 +158,8 @@ pub struct QwenVit {
 }
 
 impl QwenVit {
-    /// Load the tower; `vb` stands at its root (`visual` or `model.visual`) and has the type and device to compute in
-    /// (f32 on a CPU).
+    /// Load the tower; `vb` is at its root (`visual` or `model.visual`) and has the type and device to compute with (f32 on the
+    /// CPU).
     ///
     /// # Errors
     /// [`VisionError::Weights`] if a tensor is missing or has another shape than the configuration says.
@@ -192,62 +191,45 @@ impl QwenVit {
     /// Visual embeddings `[n / merge², out]` of `patches` `[n, row]` over `grid`, in the order of the cells.
     ///
     /// # Errors
-    /// [`VisionError::Patches`] if the patches do not fit the grid or the tower, [`VisionError::Cancelled`] if `progress`
+    /// [`VisionError::Patches`] if the patches do not match the grid or the tower, [`VisionError::Cancelled`] if `progress`
     /// breaks, [`VisionError::Compute`] if the computation fails.
     pub fn forward(
         &self,
         patches: &Tensor,
         grid: Grid,
-        progress: &mut Progress<'_>,
+        progress: &mut EncodeProgress<'_>,
     ) -> Result<Tensor, VisionError> {
         self.run(patches, grid, progress, &|states| self.merger.forward(states))
     }
 
-    /// The states `[n, hidden]` before merging, in the order of the patches; arguments and errors as of
-    /// [`Self::forward`].
+    /// The states `[n, hidden]` before merging, in the order of the patches.
     ///
     /// # Errors
-    /// As of [`Self::forward`].
+    /// As [`Self::forward`].
     pub fn states(
         &self,
         patches: &Tensor,
         grid: Grid,
-        progress: &mut Progress<'_>,
+        progress: &mut EncodeProgress<'_>,
     ) -> Result<Tensor, VisionError> {
         let (cell, hidden) = (self.config.merge * self.config.merge, self.config.hidden);
         let states = self.run(patches, grid, progress, &|states| states.reshape(((), cell * hidden)))?;
         Ok(states.reshape(((), hidden))?)
     }
 
-    fn check(&self, patches: &Tensor, grid: Grid) -> Result<(), VisionError> {
-        let Grid { t, h, w } = grid;
-        let (rows, values) = patches.dims2()?;
-        let merge = self.config.merge;
-        let reason = if values != self.config.row() {
-            format!("a patch has {} values", self.config.row())
-        } else if grid.checked_len() != Some(rows) {
-            "the numbers differ".to_owned()
-        } else if rows == 0 {
-            "there is none".to_owned()
-        } else if !h.is_multiple_of(merge) || !w.is_multiple_of(merge) {
-            format!("rows and columns must be multiples of {merge}")
-        } else {
-            return Ok(());
-        };
-        Err(VisionError::Patches { rows, values, t, h, w, reason })
-    }
-
-    /// Pass all portions through the blocks and `finish` (`[cells · merge², hidden]` to `[cells, …]`), and undo the order.
+    /// Run the blocks and `finish` (`[cells · merge², hidden]` to `[cells, …]`) chunk by chunk, and restore the order of cells.
     fn run(
         &self,
         patches: &Tensor,
         grid: Grid,
-        progress: &mut Progress<'_>,
+        progress: &mut EncodeProgress<'_>,
         finish: &dyn Fn(&Tensor) -> CandleResult<Tensor>,
     ) -> Result<Tensor, VisionError> {
-        self.check(patches, grid)?;
-        let Grid { t, h, w } = grid;
+        let Grid { h, w, .. } = grid;
         let (merge, hidden) = (self.config.merge, self.config.hidden);
+        let mismatch = (!h.is_multiple_of(merge) || !w.is_multiple_of(merge))
+            .then(|| format!("rows and columns must be multiples of {merge}"));
+        chunks::check(patches, grid, self.config.row(), mismatch)?;
         let (cell, columns) = (merge * merge, w / merge);
         let cells = h / merge * columns;
         let windows = Windows::new(h / merge, columns, self.config.window);
@@ -256,30 +238,23 @@ impl QwenVit {
         let restore = Tensor::new(windows.restore.as_slice(), &self.device)?;
         let batches = windows.in_patches(cell);
 
-        let portion = (portion(&self.device) / (h * w)).clamp(1, t);
-        let steps = t.div_ceil(portion) * self.blocks.len();
-        let (mut done, mut parts) = (0, Vec::with_capacity(t.div_ceil(portion)));
-        for start in (0..t).step_by(portion) {
-            let grids = portion.min(t - start);
-            let input = patches.narrow(0, start * h * w, grids * h * w)?;
+        chunks::encode(grid, self.blocks.len(), &self.device, progress, |grids, after_block| {
+            let n = grids.len();
+            let input = chunks::select(patches, grid, grids, self.dtype, &self.device)?;
             let mut x = self
                 .embed
-                .forward(&send(&input, self.dtype, &self.device)?)?
-                .reshape((grids, cells, cell * hidden))?
+                .forward(&input)?
+                .reshape((n, cells, cell * hidden))?
                 .index_select(&order, 1)?
-                .reshape((grids, cells * cell, hidden))?;
+                .reshape((n, cells * cell, hidden))?;
             for block in &self.blocks {
                 x = block.forward(&x, &angles, &batches)?;
-                done += 1;
-                if progress(done, steps).is_break() {
-                    return Err(VisionError::Cancelled);
-                }
+                after_block()?;
             }
-            let out = finish(&x.reshape((grids * cells * cell, hidden))?)?;
+            let out = finish(&x.reshape((n * cells * cell, hidden))?)?;
             let width = out.dim(D::Minus1)?;
-            let out = out.reshape((grids, cells, width))?.index_select(&restore, 1)?;
-            parts.push(out.reshape((grids * cells, width))?);
-        }
-        if parts.len() == 1 { Ok(parts.remove(0)) } else { Ok(Tensor::cat(&parts, 0)?) }
+            let out = out.reshape((n, cells, width))?.index_select(&restore, 1)?;
+            Ok(out.reshape((n * cells, width))?)
+        })
     }
 }

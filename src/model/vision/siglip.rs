@@ -1,12 +1,12 @@
 //! The vision tower of LLaVA-OneVision: SigLIP (Zhai et al., arXiv:2303.15343) without its last norm.
 //!
-//! A picture of fixed size becomes a square grid of patches; what does not fill a patch at the right and the bottom is left
-//! out. Each patch gets a learned embedding of its place, and all patches of one picture attend to each other.
+//! A picture of fixed size is a square grid of patches; pixels at the right and the bottom that do not fill a patch are ignored.
+//! Each patch gets a learned position embedding, and all patches of one picture attend to each other.
 //!
 //! Weights below the tower's root: `embeddings.patch_embedding.{weight,bias}` `[hidden, 3, patch, patch]`,
 //! `embeddings.position_embedding.weight` `[patches, hidden]`, `encoder.layers.N.{layer_norm1,layer_norm2}`,
 //! `encoder.layers.N.self_attn.{q,k,v,out}_proj`, `encoder.layers.N.mlp.{fc1,fc2}`; all with bias. `post_layernorm` and a
-//! head may be there and are not read: the projector takes the last layer's states as they are.
+//! head may exist and are not read: the projector's input is the last layer's states.
 
 use candle_core::{Result as CandleResult, Tensor};
 use candle_nn::{Linear, Module, VarBuilder, linear};
@@ -14,14 +14,14 @@ use serde::Deserialize;
 
 use super::{
     VisionError,
-    config::{MOST, needed, within},
-    parts::{Bend, Mlp, Norm, attend},
+    config::{LARGEST, required, within},
+    layers::{Activation, Mlp, Norm, attend},
 };
 
-/// `vision_config` as written in LLaVA-OneVision's files; what they leave out are the class's defaults.
+/// `vision_config` of LLaVA-OneVision's files; missing values are the reference class's defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Raw {
+struct RawSiglipConfig {
     model_type: Option<String>,
     hidden_act: Option<String>,
     hidden_size: Option<usize>,
@@ -49,7 +49,7 @@ pub struct SiglipConfig {
     pub image: usize,
     /// Side of a patch in pixels.
     pub patch: usize,
-    /// Added to the variance in norms.
+    /// Epsilon of the norms.
     pub eps: f64,
 }
 
@@ -57,38 +57,41 @@ impl SiglipConfig {
     /// Read and resolve a `vision_config` object.
     ///
     /// # Errors
-    /// [`VisionError::Parse`] for values of the wrong type, [`VisionError::Config`] with the first value that is missing,
-    /// absurd or not known.
+    /// [`VisionError::Parse`] for values of the wrong type, [`VisionError::Config`] for the first value that is missing, out of
+    /// range or not supported.
     pub fn from_json(value: &serde_json::Value) -> Result<Self, VisionError> {
-        let raw = Raw::deserialize(value)?;
+        let raw = RawSiglipConfig::deserialize(value)?;
         let refuse = |name, problem| Err(VisionError::Config { name, problem });
         if let Some(other) = raw.model_type.filter(|kind| kind != "siglip_vision_model") {
-            return refuse("model_type", format!("is {other:?}; only \"siglip_vision_model\" is known"));
+            return refuse("model_type", format!("is {other:?}; only \"siglip_vision_model\" is supported"));
         }
         if let Some(act) = raw.hidden_act.filter(|act| act != "gelu_pytorch_tanh") {
-            return refuse("hidden_act", format!("is {act:?}; only \"gelu_pytorch_tanh\" is known"));
+            return refuse("hidden_act", format!("is {act:?}; only \"gelu_pytorch_tanh\" is supported"));
         }
         let channels = raw.num_channels.unwrap_or(3);
         if channels != 3 {
-            return refuse("num_channels", format!("is {channels}; frames have 3"));
+            return refuse("num_channels", format!("is {channels}; only 3 is supported"));
         }
-        let hidden = needed("hidden_size", raw.hidden_size, MOST)?;
-        let heads = needed("num_attention_heads", raw.num_attention_heads, MOST)?;
+        let hidden = required("hidden_size", raw.hidden_size, LARGEST)?;
+        let heads = required("num_attention_heads", raw.num_attention_heads, LARGEST)?;
         if !hidden.is_multiple_of(heads) {
             return refuse("num_attention_heads", format!("is {heads}; it must divide hidden_size {hidden}"));
         }
-        let patch = needed("patch_size", raw.patch_size, 256)?;
-        let image = needed("image_size", raw.image_size, 1 << 13)?;
+        let patch = required("patch_size", raw.patch_size, 256)?;
+        let image = required("image_size", raw.image_size, 1 << 13)?;
         if image < patch {
-            return refuse("image_size", format!("is {image}; it must hold one patch of {patch} pixels"));
+            return refuse(
+                "image_size",
+                format!("is {image}; it must be at least one patch of {patch} pixels"),
+            );
         }
         let eps = raw.layer_norm_eps.unwrap_or(1e-6);
         if !(eps.is_finite() && eps > 0.0) {
-            return refuse("layer_norm_eps", format!("is {eps}; it must be above 0"));
+            return refuse("layer_norm_eps", format!("is {eps}; it must be positive"));
         }
         Ok(Self {
             hidden,
-            ffn: needed("intermediate_size", raw.intermediate_size, MOST)?,
+            ffn: required("intermediate_size", raw.intermediate_size, LARGEST)?,
             layers: within("num_hidden_layers", raw.num_hidden_layers.unwrap_or(12), 4096)?,
             heads,
             image,
@@ -97,7 +100,7 @@ impl SiglipConfig {
         })
     }
 
-    /// Patches on one side of a picture.
+    /// Patches along one side of a picture.
     pub fn side(&self) -> usize {
         self.image / self.patch
     }
@@ -130,7 +133,7 @@ impl Layer {
             k: linear(d, d, attn.pp("k_proj"))?,
             v: linear(d, d, attn.pp("v_proj"))?,
             out: linear(d, d, attn.pp("out_proj"))?,
-            mlp: Mlp::plain(d, config.ffn, Bend::GeluTanh, &vb.pp("mlp"))?,
+            mlp: Mlp::plain(d, config.ffn, Activation::GeluTanh, &vb.pp("mlp"))?,
             heads: config.heads,
         })
     }
@@ -162,12 +165,12 @@ impl Layer {
 pub(super) struct Siglip {
     embed: Linear,
     /// `[patches, hidden]`.
-    places: Tensor,
+    position_embeddings: Tensor,
     layers: Vec<Layer>,
 }
 
 impl Siglip {
-    /// Load the tower; `vb` stands at its root.
+    /// Load the tower; `vb` is at its root.
     pub(super) fn load(vb: &VarBuilder, config: &SiglipConfig) -> CandleResult<Self> {
         let (d, patch) = (config.hidden, config.patch);
         let embeddings = vb.pp("embeddings");
@@ -176,24 +179,25 @@ impl Siglip {
         let layers = vb.pp("encoder").pp("layers");
         Ok(Self {
             embed: Linear::new(kernel, Some(first.get(d, "bias")?)),
-            places: embeddings.pp("position_embedding").get((config.side() * config.side(), d), "weight")?,
+            position_embeddings: embeddings
+                .pp("position_embedding")
+                .get((config.side() * config.side(), d), "weight")?,
             layers: (0..config.layers)
                 .map(|i| Layer::load(&layers.pp(i), config))
                 .collect::<CandleResult<_>>()?,
         })
     }
 
-    /// States `[pictures, patches, hidden]` of `[pictures, patches, row]`; `after` is called after each layer and may stop
-    /// the work with an error.
+    /// States `[pictures, patches, hidden]` of `[pictures, patches, row]`; `after_layer` may stop the computation with an error.
     pub(super) fn forward(
         &self,
         patches: &Tensor,
-        after: &mut dyn FnMut() -> Result<(), VisionError>,
+        after_layer: &mut dyn FnMut() -> Result<(), VisionError>,
     ) -> Result<Tensor, VisionError> {
-        let mut x = self.embed.forward(patches)?.broadcast_add(&self.places)?;
+        let mut x = self.embed.forward(patches)?.broadcast_add(&self.position_embeddings)?;
         for layer in &self.layers {
             x = layer.forward(&x)?;
-            after()?;
+            after_layer()?;
         }
         Ok(x)
     }
@@ -218,13 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn the_published_form_resolves() {
+    fn the_published_config_resolves() {
         let config = SiglipConfig::from_json(&raw()).unwrap();
         assert_eq!((config.side(), config.row(), config.layers, config.eps), (27, 588, 26, 1e-6));
     }
 
     #[test]
-    fn absurd_values_are_refused_by_name() {
+    fn invalid_values_are_refused_by_name() {
         for (name, value) in [
             ("model_type", json!("clip_vision_model")),
             ("hidden_act", json!("quick_gelu")),

@@ -1,8 +1,8 @@
-//! The tower that a checkpoint has: one type for all of them.
+//! The tower of a checkpoint: one type for all towers.
 
 use candle_core::Tensor;
 
-use super::{Generation, LlavaConfig, LlavaVision, Progress, QwenVit, VisionConfig, VisionError};
+use super::{EncodeProgress, Generation, LlavaConfig, LlavaVision, QwenVit, VisionConfig, VisionError};
 use crate::model::{
     ComputeDevice,
     checkpoint::Checkpoint,
@@ -21,10 +21,10 @@ pub enum TowerConfig {
 }
 
 impl TowerConfig {
-    /// What `config.json` says about the tower.
+    /// Read the tower's dimensions from `config.json`.
     ///
     /// # Errors
-    /// [`VisionError`] for what is missing, absurd or not known.
+    /// [`VisionError`] for values that are missing, out of range or not supported.
     pub fn of(config: &VlConfig) -> Result<Self, VisionError> {
         let Some(vision) = config.raw.get("vision_config") else {
             return Err(VisionError::Setting { name: "vision_config", problem: "is missing".into() });
@@ -38,7 +38,7 @@ impl TowerConfig {
         }
     }
 
-    /// What the frame processor does where no file of the checkpoint says otherwise.
+    /// Default settings of the frame processor.
     pub fn processor(&self) -> ProcessorConfig {
         match self {
             Self::Qwen(_) => ProcessorConfig::default(),
@@ -46,10 +46,10 @@ impl TowerConfig {
         }
     }
 
-    /// Whether tower, frame processor and a language model `width` wide belong together.
+    /// Check that the tower matches the frame processor and a language model of this width.
     ///
     /// # Errors
-    /// In words, what differs.
+    /// A message about what differs.
     pub fn fits(&self, frames: &ProcessorConfig, width: usize) -> Result<(), String> {
         let pairs = match self {
             Self::Qwen(tower) => vec![
@@ -62,20 +62,20 @@ impl TowerConfig {
                 let (height, width) = frames.fixed.unwrap_or_default();
                 vec![
                     ("patch size", tower.patch, frames.patch),
-                    ("picture's height", tower.image, height),
-                    ("picture's width", tower.image, width),
+                    ("picture height", tower.image, height),
+                    ("picture width", tower.image, width),
                 ]
             }
         };
         match pairs.into_iter().find(|(_, tower, other)| tower != other) {
             None => Ok(()),
             Some((what, tower, other)) => {
-                Err(format!("the vision tower's {what} is {tower}, but {other} is expected beside it"))
+                Err(format!("the vision tower has {what} {tower}, expected {other}"))
             }
         }
     }
 
-    /// Positions per second of video, where M-RoPE's time axis counts seconds.
+    /// Positions per second of video, if M-RoPE's time axis counts seconds.
     pub fn tokens_per_second(&self) -> Option<f32> {
         match self {
             Self::Qwen(config) => config.tokens_per_second,
@@ -84,7 +84,7 @@ impl TowerConfig {
     }
 }
 
-/// A loaded tower with all that stands between it and the language model.
+/// A loaded tower, including its projector.
 pub enum Tower {
     /// Qwen2-VL or Qwen2.5-VL.
     Qwen(QwenVit),
@@ -96,29 +96,29 @@ impl Tower {
     /// Load a checkpoint's tower to a device.
     ///
     /// # Errors
-    /// If a tensor is missing or does not fit the configuration.
+    /// If a tensor is missing or does not match the configuration.
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TowerConfig,
-        place: &ComputeDevice,
+        device: &ComputeDevice,
     ) -> Result<Self, ModelError> {
         Ok(match config {
             TowerConfig::Qwen(config) => {
-                Self::Qwen(QwenVit::load(checkpoint.var_builder("visual", place)?, config)?)
+                Self::Qwen(QwenVit::load(checkpoint.var_builder("visual", device)?, config)?)
             }
-            TowerConfig::Llava(config) => Self::Llava(LlavaVision::load(checkpoint, config, place)?),
+            TowerConfig::Llava(config) => Self::Llava(LlavaVision::load(checkpoint, config, device)?),
         })
     }
 
     /// Visual embeddings of `patches` `[n, row]` over `grid`, one row for each visual token in the order of the cells.
     ///
     /// # Errors
-    /// As of [`QwenVit::forward`] and [`LlavaVision::forward`].
+    /// As [`QwenVit::forward`] and [`LlavaVision::forward`].
     pub fn encode(
         &self,
         patches: &Tensor,
         grid: Grid,
-        progress: &mut Progress<'_>,
+        progress: &mut EncodeProgress<'_>,
     ) -> Result<Tensor, VisionError> {
         match self {
             Self::Qwen(tower) => tower.forward(patches, grid, progress),

@@ -1,10 +1,10 @@
-//! How one temporal grid is cut into attention windows.
+//! Attention windows of one temporal grid.
 //!
 //! Windows are squares of merged cells from the top left; those at the right and bottom edge may be smaller, so there are at
-//! most four sizes. The cells are ordered so that windows of one size are neighbours and can be computed as one batch;
-//! attention does not care in which order windows come, and [`Windows::restore`] undoes the order.
+//! most four sizes. Cells are ordered so that windows of one size are adjacent and can be computed as one batch;
+//! [`Windows::restore`] restores the reading order.
 
-/// Windows of equal size, neighbours in the windowed order.
+/// Windows of equal size, adjacent in the windowed order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
     /// Number of windows.
@@ -16,11 +16,11 @@ pub(super) struct Batch {
 /// The windowed order of one temporal grid.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
-    /// For each place in the windowed order, the cell in reading order.
+    /// For each index in the windowed order, the cell in reading order.
     pub order: Vec<u32>,
-    /// For each cell in reading order, its place in the windowed order.
+    /// For each cell in reading order, its index in the windowed order.
     pub restore: Vec<u32>,
-    /// The batches in order, in cells; together they cover all of them.
+    /// The batches in order, in cells; together they cover all cells.
     pub batches: Vec<Batch>,
 }
 
@@ -28,7 +28,7 @@ impl Windows {
     /// Windows of `side` × `side` cells (at least 1) over `rows` × `columns` cells.
     pub(super) fn new(rows: usize, columns: usize, side: usize) -> Self {
         let (mut order, mut batches) = (Vec::with_capacity(rows * columns), Vec::new());
-        // whole windows, then the part that is left at the edge, on each axis
+        // Whole windows, then the remainder at the edge, on each axis.
         let cuts = |length: usize| {
             let whole = length / side;
             [(0, whole, side), (whole * side, usize::from(!length.is_multiple_of(side)), length % side)]
@@ -49,13 +49,13 @@ impl Windows {
             }
         }
         let mut restore = vec![0; order.len()];
-        for (place, cell) in order.iter().enumerate() {
-            restore[*cell as usize] = place as u32;
+        for (index, cell) in order.iter().enumerate() {
+            restore[*cell as usize] = index as u32;
         }
         Self { order, restore, batches }
     }
 
-    /// The batches counted in patches, of which each cell has `per_cell`.
+    /// The batches in patches, of which each cell has `per_cell`.
     pub(super) fn in_patches(&self, per_cell: usize) -> Vec<Batch> {
         self.batches.iter().map(|b| Batch { count: b.count, size: b.size * per_cell }).collect()
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cell_stands_in_one_window() {
+    fn every_cell_is_in_one_window() {
         for (rows, columns) in [(1, 1), (4, 4), (5, 7), (3, 9), (8, 2), (13, 13)] {
             let windows = Windows::new(rows, columns, 4);
             let mut seen = windows.order.clone();
@@ -82,8 +82,8 @@ mod tests {
                 }
             }
             assert_eq!(at, rows * columns);
-            for (cell, place) in windows.restore.iter().enumerate() {
-                assert_eq!(windows.order[*place as usize] as usize, cell);
+            for (cell, index) in windows.restore.iter().enumerate() {
+                assert_eq!(windows.order[*index as usize] as usize, cell);
             }
         }
     }

@@ -1,32 +1,32 @@
-//! Methods side by side: one row a method, from the records of its runs.
+//! Methods side by side: one row per method, from the logs of its runs.
 //!
-//! Everything is against an autoregressive run of the same comparison: the same clip, prompt, models and kept context. Where a
-//! method ran several times, the run of median speed stands for it.
+//! All ratios are against an autoregressive run of the same comparison: same clip, prompt, models and prefill. If a method
+//! ran several times, its row has the figures of the run of median speed.
 
-mod front;
+mod ttft;
 
 use serde::Serialize;
 
-use super::{Baseline, BaselineKind, Failure, RunRecord, RunState, StopReason, stats::Equality};
+use super::{Baseline, BaselineKind, Failure, RunLog, RunState, StopReason, stats::Equality};
 
 /// The rows of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Name of the method that all others are compared with: the target decoding alone.
+    /// Name of the method that all others are compared with: autoregressive decoding.
     pub baseline: String,
-    /// One row a method, in the order of the first runs.
+    /// One row per method, in the order of their first runs.
     pub rows: Vec<Row>,
 }
 
-/// How a method's runs went, taken together.
+/// The outcome of all runs of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowState {
-    /// Nothing of it ran.
+    /// No run has started.
     Waiting,
-    /// At least one run came to its end.
+    /// At least one run finished.
     Done,
-    /// It was cancelled before its first run's end.
+    /// It was cancelled before its first run finished.
     Cancelled,
     /// A run failed.
     Failed,
@@ -39,11 +39,11 @@ pub struct Row {
     pub method: String,
     /// True if it emits exactly what autoregressive decoding would.
     pub lossless: bool,
-    /// How its runs went.
+    /// The outcome of its runs.
     pub state: RowState,
-    /// The runs that came to their end.
+    /// The runs that finished.
     pub runs: Vec<u64>,
-    /// What was measured; none where no run came to its end.
+    /// What was measured; none if no run finished.
     #[serde(flatten)]
     pub figures: Option<Figures>,
     /// Why a run failed.
@@ -54,16 +54,17 @@ pub struct Row {
 /// What was measured of a method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// The run that the figures are of: the one of median speed, of an even number the slower of the middle two.
+    /// The run that these are the figures of: the one of median speed; of an even number, the slower of the middle two.
     pub run: u64,
     /// Emitted tokens, the end token not counted.
     pub emitted: u64,
     /// Emitted tokens over the time between first and last token.
     pub tokens_per_second: f64,
-    /// Ratio of decode speeds, nothing before the first token counted.
+    /// Ratio of decode speeds, from the first token on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode_speedup: Option<f64>,
-    /// Ratio of times from file to last token for as many tokens, everything before the first one counted on both sides.
+    /// Ratio of times from file to last token for the same number of tokens; what precedes the first token counts on both
+    /// sides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_to_end_speedup: Option<f64>,
     /// Accepted drafts per step; none without speculation.
@@ -75,19 +76,19 @@ pub struct Figures {
     /// Share of the tokens that the target would not have written itself, 0 to 1; none without speculation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loosened_share: Option<f64>,
-    /// How the ids compare with the baseline's; none for the baseline itself, and where it did not finish.
+    /// How the ids compare with the baseline's; none for the baseline itself, and if it did not finish.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equality: Option<Equality>,
 }
 
 impl Comparison {
-    /// Compare the runs. `baseline` names the autoregressive method among them; without a finished run of it there are
-    /// neither speedups nor equality.
-    pub fn of(runs: &[RunRecord], baseline: &str) -> Self {
+    /// Compare the runs; those of one [name](RunLog::name) share a row. `baseline` names the autoregressive method among
+    /// them; without a finished run of it there are neither speedups nor equality.
+    pub fn of(runs: &[RunLog], baseline: &str) -> Self {
         let mut names: Vec<&str> = Vec::new();
         for run in runs {
-            if !names.contains(&run.method.as_str()) {
-                names.push(&run.method);
+            if !names.contains(&run.name()) {
+                names.push(run.name());
             }
         }
         let plain = middle(runs, baseline);
@@ -100,18 +101,23 @@ impl Comparison {
         self.rows.iter().any(|row| row.figures.is_some())
     }
 
-    /// The run that stands for a row.
-    pub fn run<'a>(&self, row: &Row, runs: &'a [RunRecord]) -> Option<&'a RunRecord> {
+    /// The run whose figures a row has.
+    pub fn run<'a>(&self, row: &Row, runs: &'a [RunLog]) -> Option<&'a RunLog> {
         let figures = row.figures.as_ref()?;
-        runs.iter().find(|run| run.run == figures.run)
+        runs.iter().find(|run| run.run() == figures.run)
+    }
+
+    /// The run that the others are compared with.
+    pub fn baseline_run<'a>(&self, runs: &'a [RunLog]) -> Option<&'a RunLog> {
+        self.run(self.rows.iter().find(|row| row.method == self.baseline)?, runs)
     }
 }
 
-fn row(runs: &[RunRecord], name: &str, plain: Option<&RunRecord>) -> Row {
-    let own = || runs.iter().filter(|run| run.method == name);
-    let finished: Vec<u64> = own().filter(|run| run.is_finished()).map(|run| run.run).collect();
-    let failure = own().find_map(RunRecord::failure).cloned();
-    let cancelled = own().any(|run| run.state == RunState::Done(StopReason::Cancelled));
+fn row(runs: &[RunLog], name: &str, plain: Option<&RunLog>) -> Row {
+    let own = || runs.iter().filter(|run| run.name() == name);
+    let finished: Vec<u64> = own().filter(|run| run.is_finished()).map(RunLog::run).collect();
+    let failure = own().find_map(RunLog::failure).cloned();
+    let cancelled = own().any(|run| *run.state() == RunState::Done(StopReason::Cancelled));
     let state = match (&failure, finished.is_empty(), cancelled) {
         (Some(_), _, _) => RowState::Failed,
         (None, false, _) => RowState::Done,
@@ -120,7 +126,7 @@ fn row(runs: &[RunRecord], name: &str, plain: Option<&RunRecord>) -> Row {
     };
     Row {
         method: name.to_owned(),
-        lossless: own().all(|run| run.lossless),
+        lossless: own().all(RunLog::is_lossless),
         state,
         runs: finished,
         figures: middle(runs, name).map(|run| figures(runs, run, plain)),
@@ -128,21 +134,21 @@ fn row(runs: &[RunRecord], name: &str, plain: Option<&RunRecord>) -> Row {
     }
 }
 
-fn figures(runs: &[RunRecord], run: &RunRecord, plain: Option<&RunRecord>) -> Figures {
-    let mut stats = run.stats.clone();
-    // What the engine knew while it ran may have been a calibration.
+fn figures(runs: &[RunLog], run: &RunLog, plain: Option<&RunLog>) -> Figures {
+    let mut stats = run.stats().clone();
+    // While it ran, the engine may only have known a calibrated baseline.
     stats.speedup = None;
     if let Some(plain) = plain {
         let baseline = Baseline {
-            name: plain.method.clone(),
+            name: plain.name().to_owned(),
             kind: BaselineKind::Measured,
-            tokens_per_second: plain.stats.tokens_per_second,
+            tokens_per_second: plain.stats().tokens_per_second,
         };
-        stats.set_baseline(baseline, front::shared_ms(runs), front::drafter_ms(runs, run));
+        stats.set_baseline(baseline, ttft::shared_ms(runs), ttft::drafter_ms(runs, run));
     }
-    let speculates = run.drafter.is_some();
+    let speculates = run.started().is_some_and(|started| started.drafter.is_some());
     Figures {
-        run: run.run,
+        run: run.run(),
         emitted: stats.emitted,
         tokens_per_second: stats.tokens_per_second,
         decode_speedup: stats.speedup.as_ref().map(|s| s.decode),
@@ -150,14 +156,14 @@ fn figures(runs: &[RunRecord], run: &RunRecord, plain: Option<&RunRecord>) -> Fi
         tau: speculates.then_some(stats.tau),
         emitted_per_step: speculates.then_some(stats.emitted_per_step),
         loosened_share: speculates.then(|| stats.loosened_share()),
-        equality: plain.filter(|p| p.method != run.method).map(|p| Equality::of(&run.ids, &p.ids)),
+        equality: plain.filter(|p| p.name() != run.name()).map(|p| Equality::of(run.ids(), p.ids())),
     }
 }
 
 /// The finished run of median speed.
-fn middle<'a>(runs: &'a [RunRecord], method: &str) -> Option<&'a RunRecord> {
-    let mut own: Vec<&RunRecord> = runs.iter().filter(|r| r.method == method && r.is_finished()).collect();
-    own.sort_by(|a, b| a.stats.tokens_per_second.total_cmp(&b.stats.tokens_per_second));
+fn middle<'a>(runs: &'a [RunLog], method: &str) -> Option<&'a RunLog> {
+    let mut own: Vec<&RunLog> = runs.iter().filter(|r| r.name() == method && r.is_finished()).collect();
+    own.sort_by(|a, b| a.stats().tokens_per_second.total_cmp(&b.stats().tokens_per_second));
     own.get(own.len().saturating_sub(1) / 2).copied()
 }
 

@@ -1,39 +1,41 @@
 use super::*;
-use crate::record::{FailureClass, Stats, Timings};
+use crate::record::{
+    EventKind, Stats, Timings,
+    testing::{ended, failure, fed, started, started_plain},
+};
 
-/// A finished run: so many tokens in so many milliseconds.
-fn finished(run: u64, method: &str, ids: &[u32], ms: f64) -> RunRecord {
+/// A run that ends with these tokens after so many milliseconds.
+fn run(run: u64, method: &str, ids: &[u32], ms: f64, reason: StopReason) -> RunLog {
     let emitted = ids.len() as u64;
-    RunRecord {
-        run,
-        method: method.into(),
-        lossless: method != "lvspec",
-        drafter: (method != "plain").then(|| "small".into()),
-        ids: ids.to_vec(),
-        stats: Stats {
-            emitted,
-            tau: 2.0,
-            emitted_per_step: 3.0,
-            tokens_per_second: emitted as f64 * 1000.0 / ms,
-            timings: Timings { verify_ms: ms, ..Timings::default() },
-            ..Stats::default()
-        },
-        state: RunState::Done(StopReason::Eos),
-        ..RunRecord::default()
+    let stats = Stats {
+        emitted,
+        tau: 2.0,
+        emitted_per_step: 3.0,
+        tokens_per_second: emitted as f64 * 1000.0 / ms,
+        timings: Timings { verify_ms: ms, ..Timings::default() },
+        ..Stats::default()
+    };
+    let mut begin = if method == "plain" { started_plain() } else { started() };
+    if let EventKind::Started { lossless, .. } = &mut begin {
+        *lossless = method != "lvspec";
     }
+    fed(RunLog::planned(run, method, true), [begin, ended(reason, "", ids, stats)])
 }
 
-fn failed(run: u64, method: &str) -> RunRecord {
-    let failure = Failure { class: FailureClass::Memory, error: "too large".into(), hint: None };
-    RunRecord { state: RunState::Failed(failure), ..RunRecord::new(run, method, true) }
+fn finished(number: u64, method: &str, ids: &[u32], ms: f64) -> RunLog {
+    run(number, method, ids, ms, StopReason::Eos)
+}
+
+fn failed(run: u64, method: &str) -> RunLog {
+    fed(RunLog::planned(run, method, true), [EventKind::Failed(failure())])
 }
 
 #[test]
 fn a_row_has_its_figures_against_the_measured_baseline() {
     let mut plain = finished(1, "plain", &[1, 2, 3, 4], 40.0);
-    plain.stats.timings.prefill_target_ms = 60.0;
+    plain.stats_mut().timings.prefill_target_ms = 60.0;
     let mut loose = finished(2, "lvspec", &[1, 2, 9, 4], 20.0);
-    loose.stats.timings.prefill_drafter_ms = 20.0;
+    loose.stats_mut().timings.prefill_drafter_ms = 20.0;
     let comparison = Comparison::of(&[plain, loose], "plain");
     assert_eq!(comparison.baseline, "plain");
     let [plain, loose] = &comparison.rows[..] else { panic!("{comparison:?}") };
@@ -50,21 +52,20 @@ fn a_row_has_its_figures_against_the_measured_baseline() {
 }
 
 #[test]
-fn the_run_of_median_speed_stands_for_its_method() {
+fn a_row_has_the_figures_of_the_run_of_median_speed() {
     let speeds = [30.0, 10.0, 20.0];
-    let runs: Vec<RunRecord> =
-        (1..).zip(speeds).map(|(run, ms)| finished(run, "plain", &[1, 2], ms)).collect();
+    let runs: Vec<RunLog> = (1..).zip(speeds).map(|(run, ms)| finished(run, "plain", &[1, 2], ms)).collect();
     let comparison = Comparison::of(&runs, "plain");
     assert_eq!(comparison.rows.len(), 1);
     assert_eq!(comparison.rows[0].runs, [1, 2, 3]);
     assert_eq!(comparison.rows[0].figures.as_ref().unwrap().run, 3);
-    assert_eq!(comparison.run(&comparison.rows[0], &runs).unwrap().run, 3);
+    assert_eq!(comparison.run(&comparison.rows[0], &runs).unwrap().run(), 3);
     let comparison = Comparison::of(&runs[..2], "plain");
     assert_eq!(comparison.rows[0].figures.as_ref().unwrap().run, 1, "the slower of two");
 }
 
 #[test]
-fn what_failed_keeps_its_place_and_its_reason() {
+fn a_failed_method_keeps_its_place_and_its_reason() {
     let runs = [finished(1, "plain", &[1], 10.0), failed(2, "naive"), finished(3, "lvspec", &[1], 5.0)];
     let comparison = Comparison::of(&runs, "plain");
     let names: Vec<&str> = comparison.rows.iter().map(|row| row.method.as_str()).collect();
@@ -75,17 +76,15 @@ fn what_failed_keeps_its_place_and_its_reason() {
 }
 
 #[test]
-fn what_was_cancelled_or_never_ran_has_no_figures() {
-    let mut cancelled = finished(2, "naive", &[1], 10.0);
-    cancelled.state = RunState::Done(StopReason::Cancelled);
-    let runs = [finished(1, "plain", &[1], 10.0), cancelled, RunRecord::new(3, "lvspec", false)];
+fn a_cancelled_or_waiting_method_has_no_figures() {
+    let cancelled = run(2, "naive", &[1], 10.0, StopReason::Cancelled);
+    let runs = [finished(1, "plain", &[1], 10.0), cancelled, RunLog::planned(3, "lvspec", false)];
     let comparison = Comparison::of(&runs, "plain");
     let states: Vec<RowState> = comparison.rows.iter().map(|row| row.state).collect();
     assert_eq!(states, [RowState::Done, RowState::Cancelled, RowState::Waiting]);
     assert!(comparison.rows[1].figures.is_none());
     // Cancelled in its second run, a method has the figures of its first.
-    let mut later = runs[1].clone();
-    (later.run, later.method) = (4, "plain".into());
+    let later = run(4, "plain", &[1], 10.0, StopReason::Cancelled);
     let comparison = Comparison::of(&[runs[0].clone(), later], "plain");
     assert_eq!((comparison.rows[0].state, &comparison.rows[0].runs[..]), (RowState::Done, &[1][..]));
 }

@@ -1,7 +1,10 @@
 //! Which proposals pass: pure functions on a step's rows, one verdict or a rejection per draft.
 //!
-//! Row i (from 0) judges draft i: the target's row before it said what it wanted there. The longest prefix of passed drafts
+//! Row i (from 0) judges draft i against the target's prediction of the row before it. The longest prefix of passed drafts
 //! is accepted; the caller appends the target's own token after it.
+//!
+//! A new rule needs a row of the table (`method::axes`) and a line in each of [`Needs::of`], [`verdict`], [`is_strict`] and
+//! `mismatches`.
 
 pub mod relevance;
 
@@ -11,28 +14,28 @@ use rand_chacha::ChaCha8Rng;
 use super::method::{Acceptance, EntropyOver};
 use crate::record::Verdict;
 
-/// What is known about one draft when it is judged.
+/// One draft with everything that a rule may judge it by.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
     /// The drafted id.
     pub draft: u32,
     /// The target's own token at this position.
     pub wanted: u32,
-    /// Natural-log probability of the draft under the target; this and the next two only where a rule asks for
+    /// Natural-log probability of the draft under the target; this and the next two only where a rule needs
     /// probabilities.
     pub log_p_draft: f32,
     /// Natural-log probability of the target's most likely token.
     pub log_p_max: f32,
     /// Entropy of the target's distribution over its top three, in nats.
     pub entropy_top3: f32,
-    /// Entropy of the whole distribution, in nats; computed only where a rule asks for it.
+    /// Entropy of the whole distribution, in nats; only where a rule needs it.
     pub entropy_full: f32,
-    /// Visual relevance of the draft (LVSpec); none where no rule asked.
+    /// Visual relevance of the draft (LVSpec); none where no rule needs it.
     pub relevance: Option<f32>,
     /// The largest attention weight on one visual token in the row before, mean over layers and heads; none where no rule
-    /// asked.
+    /// needs it.
     pub gaze: Option<f32>,
-    /// KL(target, drafter) at this position, in nats; none where no rule asked, or the drafter has no distribution.
+    /// KL(target, drafter) at this position, in nats; none where no rule needs it, or the drafter has no distribution.
     pub divergence: Option<f32>,
     /// Draft or wanted token is an end or special token, or a word that must stay strict: never loosened.
     pub protected: bool,
@@ -51,14 +54,14 @@ impl Row {
     }
 }
 
-/// What a rule asks to know about rows beside the target's logits.
+/// The signals that a rule needs beside the target's logits. Only these are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// N of the visual relevance.
     pub relevance: Option<usize>,
-    /// Where the rows look.
+    /// Attention peaks on the visual tokens.
     pub gaze: bool,
-    /// Probabilities under the target, and the entropy of its three likeliest.
+    /// Probabilities under the target, and the entropy of the three most likely.
     pub probabilities: bool,
     /// The drafter's distributions.
     pub divergence: bool,
@@ -69,7 +72,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What this rule asks for.
+    /// The needs of a rule.
     pub fn of(rule: &Acceptance) -> Self {
         match rule {
             Acceptance::Visual { top_n, .. } => Self { relevance: Some(*top_n), ..Self::default() },
@@ -77,6 +80,7 @@ impl Needs {
             Acceptance::Divergence { .. } => Self { divergence: true, ..Self::default() },
             Acceptance::Cost { .. } => Self { divergence: true, probabilities: true, ..Self::default() },
             Acceptance::Lenient { .. } => Self { probabilities: true, ..Self::default() },
+            Acceptance::Typical { .. } => Self { probabilities: true, entropy_full: true, ..Self::default() },
             Acceptance::Entropy { entropy, .. } | Acceptance::Window { entropy, .. } => match entropy {
                 EntropyOver::Top3 => Self { probabilities: true, ..Self::default() },
                 EntropyOver::Full => Self { entropy_full: true, ..Self::default() },
@@ -114,52 +118,84 @@ pub fn judge(rule: &Acceptance, rows: &[Row], rng: &mut ChaCha8Rng) -> Vec<Optio
         .collect()
 }
 
+/// The verdict with which a rule passes a mismatch; strict for rules that pass none. Of several rules the first names the reason.
+/// (`visual` has a second one, [`Verdict::Shifted`], for tolerated shifts.)
+pub fn verdict(rule: &Acceptance) -> Verdict {
+    match rule {
+        Acceptance::Exact {} => Verdict::Exact,
+        Acceptance::Sampled {} => Verdict::Sampled,
+        Acceptance::Entropy { .. } => Verdict::Entropy,
+        Acceptance::Window { .. } => Verdict::Window,
+        Acceptance::Visual { .. } | Acceptance::Glance { .. } => Verdict::Loosened,
+        Acceptance::Lenient { .. } | Acceptance::Typical { .. } => Verdict::Lenient,
+        Acceptance::Divergence { .. } | Acceptance::Cost { .. } => Verdict::Divergence,
+        Acceptance::Random { .. } => Verdict::Chance,
+        Acceptance::AllOf { rules } => rules.first().map_or(Verdict::Exact, verdict),
+    }
+}
+
 /// For each row the verdict with which the rule would pass it as a mismatch.
 fn mismatches(rule: &Acceptance, rows: &[Row], chances: &[f64]) -> Vec<Option<Verdict>> {
-    let each = |passes: &dyn Fn(usize, &Row) -> Option<Verdict>| {
-        rows.iter().enumerate().map(|(i, row)| passes(i, row)).collect()
+    let each = |passes: &dyn Fn(usize, &Row) -> bool| -> Vec<Option<Verdict>> {
+        rows.iter().enumerate().map(|(i, row)| passes(i, row).then(|| verdict(rule))).collect()
     };
     match rule {
         Acceptance::Exact {} | Acceptance::Sampled {} => vec![None; rows.len()],
-        Acceptance::Entropy { threshold, entropy } => {
-            each(&|_, row| (row.entropy(*entropy) >= *threshold).then_some(Verdict::Entropy))
-        }
+        Acceptance::Entropy { threshold, entropy } => each(&|_, row| row.entropy(*entropy) >= *threshold),
         Acceptance::Window { length, threshold, entropy } => each(&|i, row| {
             let followed = rows.get(i + 1..i + length).is_some_and(|w| w.iter().all(Row::matches));
-            (followed && row.entropy(*entropy) >= *threshold).then_some(Verdict::Window)
+            followed && row.entropy(*entropy) >= *threshold
         }),
         Acceptance::Visual { lambda, shift_tolerant, .. } => {
             let loosened = relevance::lowest(rows, *lambda, |row| row.relevance);
-            each(&|i, row| {
-                if loosened[i] {
-                    return Some(Verdict::Loosened);
-                }
-                let elsewhere = *shift_tolerant && rows.iter().any(|other| other.draft == row.wanted);
-                elsewhere.then_some(Verdict::Shifted)
-            })
+            let shifted = |row: &Row| *shift_tolerant && rows.iter().any(|other| other.draft == row.wanted);
+            let verdict = |(row, loosened): (&Row, bool)| match loosened {
+                true => Some(Verdict::Loosened),
+                false => shifted(row).then_some(Verdict::Shifted),
+            };
+            rows.iter().zip(loosened).map(verdict).collect()
         }
         Acceptance::Glance { lambda } => {
             let loosened = relevance::lowest(rows, *lambda, |row| row.gaze);
-            each(&|i, _| loosened[i].then_some(Verdict::Loosened))
+            each(&|i, _| loosened[i])
         }
-        Acceptance::Lenient { rho } => {
-            each(&|_, row| (row.log_p_draft >= rho.ln() + row.log_p_max).then_some(Verdict::Lenient))
+        Acceptance::Lenient { rho } => each(&|_, row| row.log_p_draft >= rho.ln() + row.log_p_max),
+        Acceptance::Typical { epsilon, delta } => {
+            each(&|_, row| row.log_p_draft.exp() > epsilon.min(delta * (-row.entropy_full).exp()))
         }
         Acceptance::Divergence { threshold } => {
-            each(&|_, row| row.divergence.is_some_and(|kl| kl < *threshold).then_some(Verdict::Divergence))
+            each(&|_, row| row.divergence.is_some_and(|kl| kl < *threshold))
         }
         Acceptance::Cost { limit, ratio } => each(&|_, row| {
-            let cost = row.divergence? + ratio * (row.log_p_max - row.log_p_draft);
-            (cost < *limit).then_some(Verdict::Divergence)
+            row.divergence.is_some_and(|kl| kl + ratio * (row.log_p_max - row.log_p_draft) < *limit)
         }),
-        Acceptance::Random { probability, .. } => {
-            each(&|i, _| (chances[i] < *probability).then_some(Verdict::Chance))
-        }
+        Acceptance::Random { probability, .. } => each(&|i, _| chances[i] < *probability),
         Acceptance::AllOf { rules } => {
             let all: Vec<_> = rules.iter().map(|rule| mismatches(rule, rows, chances)).collect();
-            // The first rule names the reason.
-            each(&|i, _| all.iter().all(|verdicts| verdicts[i].is_some()).then(|| all.first()?[i]).flatten())
+            let verdict = |i: usize| all.iter().map(|verdicts| verdicts[i]).collect::<Option<Vec<_>>>();
+            (0..rows.len()).map(|i| verdict(i)?.first().copied()).collect()
         }
+    }
+}
+
+/// True if the rule passes nothing but matches among at most `k` drafts.
+///
+/// Lenient never is, not even at rho = 1: two tokens may tie.
+pub fn is_strict(rule: &Acceptance, k: usize) -> bool {
+    // Fewer may be drafted than K, never more, so the share rounded down stays 0.
+    let none_of = |lambda: f64| (lambda * k as f64 + 1e-9).floor() == 0.0;
+    match rule {
+        Acceptance::Exact {} | Acceptance::Sampled {} => true,
+        Acceptance::Visual { lambda, shift_tolerant, .. } => !shift_tolerant && none_of(*lambda),
+        Acceptance::Glance { lambda } => none_of(*lambda),
+        Acceptance::Window { length, .. } => *length > k,
+        Acceptance::Random { probability, .. } => *probability == 0.0,
+        Acceptance::AllOf { rules } => rules.iter().any(|rule| is_strict(rule, k)),
+        Acceptance::Entropy { .. }
+        | Acceptance::Lenient { .. }
+        | Acceptance::Typical { .. }
+        | Acceptance::Divergence { .. }
+        | Acceptance::Cost { .. } => false,
     }
 }
 

@@ -42,6 +42,34 @@ fn divergence_passes_strictly_below_its_threshold() {
 }
 
 #[test]
+fn typical_asks_for_less_probability_where_the_target_is_undecided() {
+    // With epsilon 0.09 and delta 0.3 the entropy matters from ln(0.3 / 0.09) = 1.204 nats on.
+    for (epsilon, delta, probability, entropy_full, passes) in [
+        (0.09f32, 0.3f32, 0.1f32, 0.0f32, true),
+        (0.09, 0.3, 0.09, 0.0, false),
+        (0.09, 0.3, 0.08, 1.2, false),
+        (0.09, 0.3, 0.08, 1.4, true),
+        (0.09, 0.3, 0.01, 3.0, false),
+        (0.09, 0.3, 0.02, 3.0, true),
+        (0.0, 0.3, 1e-9, 0.0, true),
+        (0.09, 0.0, 1e-9, 0.0, true),
+        (0.09, 0.3, 0.0, 9.0, false),
+        (0.0, 0.0, 0.0, 9.0, false),
+        (1.0, 1.0, 0.5, 0.0, false),
+        (1.0, 1.0, 0.5, 0.7, true),
+    ] {
+        let rule = Acceptance::Typical { epsilon, delta };
+        let row = Row { log_p_draft: probability.ln(), entropy_full, ..wrong() };
+        let got = verdicts(&rule, std::slice::from_ref(&row));
+        assert_eq!(got, [passes.then_some(Verdict::Lenient)], "{rule:?} {probability} {entropy_full}");
+        assert_eq!(verdicts(&rule, &[Row { protected: true, ..row.clone() }]), [None]);
+        assert_eq!(verdicts(&rule, &[Row { wanted: 1, ..row }]), [Some(Verdict::Exact)]);
+    }
+    let needs = Needs { probabilities: true, entropy_full: true, ..Needs::default() };
+    assert_eq!(Needs::of(&Acceptance::Typical { epsilon: 0.09, delta: 0.3 }), needs);
+}
+
+#[test]
 fn cost_adds_what_the_models_and_the_draft_differ_by() {
     let row = |divergence, gap: f32| Row { divergence, log_p_draft: -1.0 - gap, log_p_max: -1.0, ..wrong() };
     for (limit, ratio, divergence, gap, passes) in [
@@ -170,6 +198,7 @@ fn loosening() -> impl Strategy<Value = Acceptance> {
         (0.0f64..=1.0).prop_map(|lambda| Acceptance::Glance { lambda }),
         (0.0f32..3.0).prop_map(|threshold| Acceptance::Divergence { threshold }),
         (0.0f32..=1.0).prop_map(|rho| Acceptance::Lenient { rho }),
+        (0.0f32..=1.0, 0.0f32..=1.0).prop_map(|(epsilon, delta)| Acceptance::Typical { epsilon, delta }),
         (0.0f32..2.0, over()).prop_map(|(threshold, entropy)| Acceptance::Entropy { threshold, entropy }),
         (1usize..5, 0.0f32..2.0, over()).prop_map(|(length, threshold, entropy)| Acceptance::Window {
             length,

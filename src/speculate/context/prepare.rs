@@ -60,10 +60,10 @@ impl Preparation<'_> {
         let mut by_head = vec![0f32; config.layers * config.kv_heads * spans.len()];
         sequence.truncate(end);
         let taps =
-            Taps { watch: Some(AttentionProbe { spans: spans.clone(), by_head: true }), ..Taps::default() };
+            Taps { probe: Some(AttentionProbe { spans: spans.clone(), by_head: true }), ..Taps::default() };
         for rows in ids[end..].chunks(CHUNK) {
-            if let Some(gaze) = sequence.feed(rows, &taps)?.gaze {
-                by_head.iter_mut().zip(gaze.by_head).for_each(|(sum, w)| *sum += w);
+            if let Some(stats) = sequence.feed(rows, &taps)?.attention {
+                by_head.iter_mut().zip(stats.by_head).for_each(|(sum, w)| *sum += w);
             }
         }
         sequence.truncate(ids.len() - 1);

@@ -324,7 +324,7 @@ impl Draft for ModelDrafter<'_> {
         if self.dense {
             // The step's root is the last slot before `base` here, and slot `base` of the target.
             self.sequence.truncate(self.base - 1);
-            self.sequence.append(target, base..base + 1 + path.len());
+            self.sequence.append(target, base..base + 1 + path.len())?;
             self.unseen = vec![root];
             return Ok(());
         }

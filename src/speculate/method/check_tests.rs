@@ -36,6 +36,7 @@ fn lossless_truth_table() {
         (Acceptance::Lenient { rho: 1.0 }, false),
         (Acceptance::Lenient { rho: 0.0 }, false),
         (Acceptance::Entropy { threshold: 9.0, entropy: EntropyOver::Top3 }, false),
+        (Acceptance::Typical { epsilon: 1.0, delta: 1.0 }, false),
         (Acceptance::Divergence { threshold: 0.0 }, false),
         (Acceptance::Cost { limit: 0.0, ratio: 1.0 }, false),
         (Acceptance::Glance { lambda: 0.19 }, true),
@@ -98,7 +99,7 @@ fn values_out_of_range_are_refused() {
         ),
         (
             &["acceptance.kind=entropy", "acceptance.threshold=nan"],
-            "`acceptance.threshold` is NaN, but must be a finite number of nats from 0",
+            "`acceptance.threshold` is NaN, but must be finite and at least 0",
         ),
         (&["acceptance.kind=lenient", "acceptance.rho=1.1"], "`acceptance.rho` is"),
         (
@@ -180,12 +181,12 @@ fn clashes_name_both_choices_and_the_way_out() {
     let table: &[(&[&str], &str, &str)] = &[
         (
             &["drafter.kind=none"],
-            "`drafter = none` and `acceptance = visual` clash: without a drafter there is nothing to pass",
+            "`drafter = none` and `acceptance = visual` clash: without a drafter there are no drafts to accept",
             "pick acceptance = exact, or drafter = model or self",
         ),
         (
             &["drafter.kind=none", "acceptance.kind=exact"],
-            "`drafter = none` and `context = uniform` clash: without a drafter nobody sees the kept visual tokens",
+            "`drafter = none` and `context = uniform` clash: without a drafter the kept visual tokens are not used",
             "pick context = none, or drafter = model or self",
         ),
     ];

@@ -1,4 +1,4 @@
-//! What can be wrong with a method, in sentences.
+//! Errors of methods: what is wrong, and the way out.
 
 use std::path::PathBuf;
 
@@ -31,25 +31,25 @@ pub enum Problem {
     /// Not TOML.
     #[error("not valid TOML: {message}")]
     Syntax {
-        /// The parser's words, with line and column.
+        /// The parser's message, with line and column.
         message: String,
     },
-    /// A key nobody knows.
+    /// An unknown key.
     #[error("unknown key `{key}`")]
     UnknownKey {
         /// The key with its axis.
         key: String,
-        /// What may stand there.
+        /// The keys that are allowed there.
         allowed: Vec<String>,
     },
-    /// A kind nobody knows.
+    /// An unknown kind.
     #[error("unknown kind \"{kind}\" of `{axis}`")]
     UnknownKind {
         /// The axis.
         axis: String,
         /// What was written.
         kind: String,
-        /// The kinds there are.
+        /// The kinds of the axis.
         allowed: Vec<String>,
     },
     /// A key is missing.
@@ -57,17 +57,17 @@ pub enum Problem {
     Missing {
         /// The key with its axis.
         key: String,
-        /// A line that would do.
+        /// A valid line.
         example: String,
     },
     /// A value of the wrong type.
-    #[error("`{key}` is {found}, but takes {wanted}")]
+    #[error("`{key}` is {found}, but must be {wanted}")]
     Type {
         /// The key with its axis.
         key: String,
         /// What was written.
         found: String,
-        /// What it takes.
+        /// The type that it takes, in words.
         wanted: String,
     },
     /// A value out of range.
@@ -78,11 +78,11 @@ pub enum Problem {
         /// What was written.
         found: String,
         /// What is allowed.
-        range: &'static str,
-        /// Why, or what to pick.
-        hint: &'static str,
+        range: Box<str>,
+        /// What the key means, or what to write.
+        hint: Box<str>,
     },
-    /// Two choices that cannot go together.
+    /// Two choices that cannot be combined.
     #[error("`{first}` and `{second}` clash: {why}")]
     Clash {
         /// One choice, as `axis = kind`.
@@ -94,8 +94,8 @@ pub enum Problem {
         /// What to pick instead.
         instead: &'static str,
     },
-    /// A `--set` without the form axis.key=value.
-    #[error("`{text}` has not the form axis.key=value")]
+    /// A `--set` that is not of the form axis.key=value.
+    #[error("expected AXIS.KEY=VALUE, got `{text}`")]
     Form {
         /// As typed.
         text: String,
@@ -108,18 +108,18 @@ impl Problem {
         match self {
             Problem::Syntax { .. } => "`specreel methods show lvspec` prints a file to start from".into(),
             Problem::UnknownKey { key, allowed } if allowed.is_empty() => {
-                format!("`{}` takes no keys beside `kind`", key.split('.').next().unwrap_or(key))
+                format!("`{}` takes no keys other than `kind`", key.split('.').next().unwrap_or(key))
             }
             Problem::UnknownKey { key, allowed } => {
                 let last = key.rsplit('.').next().unwrap_or(key);
-                suggest(last, allowed, "allowed here")
+                suggest(last, allowed, "expected one of")
             }
-            Problem::UnknownKind { kind, allowed, .. } => suggest(kind, allowed, "there are"),
-            Problem::Missing { example, .. } => format!("write for example {example}"),
+            Problem::UnknownKind { kind, allowed, .. } => suggest(kind, allowed, "expected one of"),
+            Problem::Missing { example, .. } => format!("for example: {example}"),
             Problem::Type { wanted, .. } => format!("write {wanted}"),
-            Problem::Range { hint, .. } => (*hint).into(),
+            Problem::Range { hint, .. } => hint.as_ref().into(),
             Problem::Clash { instead, .. } => (*instead).into(),
-            Problem::Form { .. } => "write for example --set acceptance.lambda=0.5".into(),
+            Problem::Form { .. } => "for example: --set acceptance.lambda=0.5".into(),
         }
     }
 }
@@ -132,7 +132,7 @@ pub enum MethodError {
     Unknown {
         /// What was asked for.
         name: String,
-        /// The presets there are.
+        /// The names of the presets.
         known: Vec<String>,
     },
     /// The file cannot be read.
@@ -143,10 +143,10 @@ pub enum MethodError {
         /// Why.
         source: std::io::Error,
     },
-    /// The method says something that cannot be.
+    /// The method is invalid.
     #[error("{origin}: {problem}")]
     Invalid {
-        /// Where it stands.
+        /// Where it comes from.
         origin: Origin,
         /// What is wrong.
         problem: Problem,
@@ -167,8 +167,10 @@ impl MethodError {
     /// The way out.
     pub fn hint(&self) -> String {
         match self {
-            MethodError::Unknown { name, known } => suggest(name, known, "there are"),
-            MethodError::Read { .. } => "name a readable TOML file, or a method of `specreel methods`".into(),
+            MethodError::Unknown { name, known } => suggest(name, known, "expected one of"),
+            MethodError::Read { .. } => {
+                "pass a readable TOML file, or a name that `specreel methods` lists".into()
+            }
             MethodError::Invalid { problem, .. } => problem.hint(),
         }
     }
@@ -184,7 +186,7 @@ impl From<MethodError> for Failure {
     }
 }
 
-/// "did you mean `x`? there are a, b, c".
+/// "did you mean `x`? expected one of: a, b, c", with `lead` before the colon.
 pub fn suggest(word: &str, known: &[String], lead: &str) -> String {
     let all = known.join(", ");
     match closest(word, known) {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::{Table, Value as Toml};
 
-use super::{Method, MethodError, Origin, Problem, schema};
+use super::{AXES, Axis, Key, Method, MethodError, Origin, Problem, Value};
 
 /// Keys of a method file beside the five axes.
 const HEADER: [&str; 3] = ["name", "about", "paper"];
@@ -13,12 +13,12 @@ impl Method {
     /// Read a method from a TOML file and check it.
     ///
     /// # Errors
-    /// The file cannot be read, or says something that cannot be ([`MethodError::class`] is input for both).
+    /// The file cannot be read, or the method is invalid ([`MethodError::class`] is input for both).
     pub fn from_file(path: &Path) -> Result<Method, MethodError> {
         let read = |source| MethodError::Read { path: path.into(), source };
         let length = std::fs::metadata(path).map_err(read)?.len();
         if length > 1 << 20 {
-            return Err(read(std::io::Error::other("larger than 1 MiB, this is no method file")));
+            return Err(read(std::io::Error::other("larger than 1 MiB: not a method file")));
         }
         Self::from_toml(&std::fs::read_to_string(path).map_err(read)?, path)
     }
@@ -26,7 +26,7 @@ impl Method {
     /// Read a method from TOML text and check it; `path` names it in errors.
     ///
     /// # Errors
-    /// The text says something that cannot be.
+    /// The method is invalid.
     pub fn from_toml(text: &str, path: &Path) -> Result<Method, MethodError> {
         let origin = || Origin::File(path.into());
         let table: Table = text.parse().map_err(|e: toml::de::Error| {
@@ -38,13 +38,21 @@ impl Method {
     /// This method with one value changed, `axis.key=value`, for example `acceptance.lambda=0.5`.
     ///
     /// # Errors
-    /// Not of that form, no such axis or key, or the method that comes out cannot be.
+    /// Not of that form, no such axis or key, or the changed method is invalid.
     pub fn with_set(&self, set: &str) -> Result<Method, MethodError> {
         self.with_sets([set])
     }
 
-    /// This method with several values changed; only the outcome is checked, so an axis may change its kind and the keys
-    /// of the new kind in one go. A new `kind` clears the keys of the old one.
+    /// This method with one number changed.
+    ///
+    /// # Errors
+    /// As [`Method::with_set`].
+    pub fn with_number(&self, axis: &Axis, key: &Key, value: f64) -> Result<Method, MethodError> {
+        self.with_set(&format!("{}.{}={value}", axis.name, key.name))
+    }
+
+    /// This method with several values changed; only the result is checked, so an axis may change its kind and the keys
+    /// of the new kind at once. A new `kind` clears the keys of the old one.
     ///
     /// # Errors
     /// As [`Method::with_set`].
@@ -61,11 +69,11 @@ impl Method {
         from_table(table).map_err(|p| MethodError::invalid(Origin::Set(typed.join(" --set ")), p))
     }
 
-    /// This method with one key left to its default, `axis.key`, for example `acceptance.always_strict`. A key that is not
-    /// there changes nothing.
+    /// This method with one key at its default, `axis.key`, for example `acceptance.always_strict`. A key that is not set
+    /// changes nothing.
     ///
     /// # Errors
-    /// The method cannot be without it.
+    /// The key is required.
     pub fn without(&self, place: &str) -> Result<Method, MethodError> {
         let mut table = self.table();
         if let Some((axis, key)) = place.split_once('.')
@@ -84,14 +92,13 @@ impl Method {
             out += &format!("paper = {}\n", quoted(paper));
         }
         let table = self.table();
-        for axis in &schema::AXES {
+        for axis in &AXES {
             let Some(Toml::Table(choice)) = table.get(axis.name) else { continue };
             let kind = choice.get("kind").and_then(Toml::as_str).unwrap_or_default();
             let keys = axis.kind(kind).map(|k| k.keys).unwrap_or_default();
             let mut parts = vec![format!("kind = \"{kind}\"")];
-            let written = |key: &&schema::Key| {
-                choice.get(key.name).is_some_and(|v| v.as_array().is_none_or(|a| !a.is_empty()))
-            };
+            let written =
+                |key: &&Key| choice.get(key.name).is_some_and(|v| v.as_array().is_none_or(|a| !a.is_empty()));
             parts.extend(
                 keys.iter()
                     .filter(written)
@@ -102,12 +109,12 @@ impl Method {
         out
     }
 
-    /// The value of a key of an axis, as TOML on one line; none where it is left to its default.
+    /// The value of a key of an axis, as TOML on one line; none for a default that is not written.
     pub fn toml_value(&self, axis: &str, key: &str) -> Option<String> {
         Some(self.table().get(axis)?.get(key)?.to_string())
     }
 
-    /// The method as a TOML table. Floats of 32 bits are written with the digits that tell them apart.
+    /// The method as a TOML table.
     fn table(&self) -> Table {
         let mut table = Table::try_from(self).unwrap_or_default();
         table.iter_mut().filter_map(|(_, v)| v.as_table_mut()).for_each(shorten);
@@ -115,24 +122,23 @@ impl Method {
     }
 }
 
-/// Write floats of 32 bits with the digits that tell them apart, in lists of choices too.
+/// Write floats that came from 32 bits with the shortest digits that tell them apart, in lists of choices too.
 fn shorten(choice: &mut Table) {
-    for key in ["threshold", "rho", "limit", "ratio"] {
-        if let Some(Toml::Float(x)) = choice.get_mut(key) {
-            *x = (*x as f32).to_string().parse().unwrap_or(*x);
+    for (_, value) in choice.iter_mut() {
+        match value {
+            Toml::Float(x) if f64::from(*x as f32) == *x => {
+                *x = (*x as f32).to_string().parse().unwrap_or(*x);
+            }
+            Toml::Array(rules) => rules.iter_mut().filter_map(Toml::as_table_mut).for_each(shorten),
+            _ => {}
         }
-    }
-    if let Some(Toml::Array(rules)) = choice.get_mut("rules") {
-        rules.iter_mut().filter_map(Toml::as_table_mut).for_each(shorten);
     }
 }
 
-/// Check names and types with our own sentences, then let serde build the value, then check ranges and clashes.
+/// Check names and types against the table, build the value with serde, then check ranges and clashes.
 fn from_table(table: Table) -> Result<Method, Problem> {
-    let allowed =
-        || HEADER.iter().copied().chain(schema::AXES.iter().map(|a| a.name)).map(String::from).collect();
-    if let Some(key) = table.keys().find(|k| !HEADER.contains(&k.as_str()) && schema::Axis::find(k).is_none())
-    {
+    let allowed = || HEADER.iter().copied().chain(AXES.iter().map(|a| a.name)).map(String::from).collect();
+    if let Some(key) = table.keys().find(|k| !HEADER.contains(&k.as_str()) && Axis::find(k).is_none()) {
         return Err(Problem::UnknownKey { key: key.clone(), allowed: allowed() });
     }
     for key in HEADER {
@@ -144,7 +150,7 @@ fn from_table(table: Table) -> Result<Method, Problem> {
             Some(other) => return Err(wrong_type(key, other, "a string".into())),
         }
     }
-    for axis in &schema::AXES {
+    for axis in &AXES {
         check_axis(axis, table.get(axis.name))?;
     }
     let method: Method =
@@ -152,8 +158,8 @@ fn from_table(table: Table) -> Result<Method, Problem> {
     method.problem().map_or(Ok(method), Err)
 }
 
-fn check_axis(axis: &schema::Axis, value: Option<&Toml>) -> Result<(), Problem> {
-    let example = || format!("{} = {}", axis.name, example(&axis.kinds[0]));
+fn check_axis(axis: &Axis, value: Option<&Toml>) -> Result<(), Problem> {
+    let example = || format!("{} = {}", axis.name, axis.kinds[0].example());
     let Some(value) = value else {
         return Err(Problem::Missing { key: axis.name.into(), example: example() });
     };
@@ -183,23 +189,17 @@ fn check_axis(axis: &schema::Axis, value: Option<&Toml>) -> Result<(), Problem> 
         if !key.value.admits(value) {
             return Err(wrong_type(&place, value, key.value.words()));
         }
-        if let (schema::Value::Choices, Toml::Array(inner)) = (key.value, value) {
+        if let (Value::Choices, Toml::Array(inner)) = (key.value, value) {
             inner.iter().try_for_each(|choice| check_axis(axis, Some(choice)))?;
         }
     }
     match known.keys.iter().find(|k| k.required && !choice.contains_key(k.name)) {
         Some(key) => Err(Problem::Missing {
             key: format!("{}.{}", axis.name, key.name),
-            example: format!("{} = {}", axis.name, self::example(known)),
+            example: format!("{} = {}", axis.name, known.example()),
         }),
         None => Ok(()),
     }
-}
-
-/// A whole choice of this kind, as TOML.
-fn example(kind: &schema::Kind) -> String {
-    let keys = kind.keys.iter().filter(|k| k.required).map(|k| format!(", {} = {}", k.name, k.example));
-    format!("{{ kind = \"{}\"{} }}", kind.name, keys.collect::<String>())
 }
 
 fn wrong_type(key: &str, found: &Toml, wanted: String) -> Problem {
@@ -219,8 +219,8 @@ fn apply(table: &mut Table, set: &str) -> Result<(), Problem> {
     if key.is_empty() || text.is_empty() {
         return Err(form());
     }
-    let Some(known) = schema::Axis::find(axis) else {
-        let allowed = schema::AXES.iter().map(|a| a.name.into()).collect();
+    let Some(known) = Axis::find(axis) else {
+        let allowed = AXES.iter().map(|a| a.name.into()).collect();
         return Err(Problem::UnknownKey { key: axis.into(), allowed });
     };
     let value = parse_value(text);

@@ -15,12 +15,12 @@ fn read(text: &str) -> Result<Method, MethodError> {
 }
 
 #[test]
-fn the_schema_and_the_types_agree() {
-    for axis in &schema::AXES {
+fn the_table_and_the_types_agree() {
+    for axis in &AXES {
         for kind in axis.kinds {
             let all = kind.keys.iter().map(|k| format!(", {} = {}", k.name, k.example));
             let all = format!("{{ kind = \"{}\"{} }}", kind.name, all.collect::<String>());
-            for choice in [all, example(kind)] {
+            for choice in [all, kind.example()] {
                 let mut table: Table = GOOD.parse().unwrap();
                 // Some choices clash with the rest of GOOD; serde alone must still understand them.
                 table[axis.name] = parse_value(&choice);
@@ -40,65 +40,65 @@ fn the_schema_and_the_types_agree() {
 }
 
 #[test]
-fn mistakes_are_answered_with_what_is_allowed() {
+fn a_mistake_is_answered_with_the_allowed_values() {
     let table = [
         (
             "lambda = 0.7",
             "lamda = 0.7",
             "unknown key `acceptance.lamda`",
-            "did you mean `lambda`? allowed here: lambda, top_n, shift_tolerant, always_strict",
+            "did you mean `lambda`? expected one of: lambda, top_n, shift_tolerant, always_strict",
         ),
         (
             "\"visual\"",
             "\"visula\"",
             "unknown kind \"visula\" of `acceptance`",
-            "did you mean `visual`? there are: exact, sampled, entropy, window, visual, lenient, divergence, cost, glance, all_of, random",
+            "did you mean `visual`? expected one of: exact, sampled, entropy, window, visual, lenient, typical, divergence, cost, glance, all_of, random",
         ),
         (
             "lambda = 0.7, ",
             "",
             "`acceptance.lambda` is missing",
-            "write for example acceptance = { kind = \"visual\", lambda = 0.7, top_n = 10 }",
+            "for example: acceptance = { kind = \"visual\", lambda = 0.7, top_n = 10 }",
         ),
         (
             "lambda = 0.7",
             "lambda = \"much\"",
-            "`acceptance.lambda` is \"much\", but takes a number",
+            "`acceptance.lambda` is \"much\", but must be a number",
             "write a number",
         ),
         (
             "length = 10",
             "length = -1",
-            "`shape.length` is -1, but takes a whole number from 0, or one of \"auto\"",
+            "`shape.length` is -1, but must be a whole number from 0, or one of \"auto\"",
             "write a whole number from 0, or one of \"auto\"",
         ),
         (
             "kind = \"model\"",
             "kind = \"model\", size = 3",
             "unknown key `drafter.size`",
-            "`drafter` takes no keys beside `kind`",
+            "`drafter` takes no keys other than `kind`",
         ),
         (
             "schedule =",
             "shedule =",
             "unknown key `shedule`",
-            "did you mean `schedule`? allowed here: name, about, paper, drafter, context, shape, acceptance, schedule",
+            "did you mean `schedule`? expected one of: name, about, paper, drafter, context, shape, acceptance, schedule",
         ),
         (
             "schedule = { kind = \"sequential\" }",
             "",
             "`schedule` is missing",
-            "write for example schedule = { kind = \"sequential\" }",
+            "for example: schedule = { kind = \"sequential\" }",
         ),
-        ("name = \"mine\"", "", "`name` is missing", "write for example name = \"mine\""),
+        ("name = \"mine\"", "", "`name` is missing", "for example: name = \"mine\""),
         (
             "{ kind = \"sequential\" }",
             "\"sequential\"",
-            "`schedule` is \"sequential\", but takes a table such as",
+            "`schedule` is \"sequential\", but must be a table such as",
             "write a table",
         ),
-        ("kind = \"sequential\"", "", "`schedule.kind` is missing", "write for example schedule"),
-        ("name = \"mine\"", "name = 3", "`name` is 3, but takes a string", "write a string"),
+        ("kind = \"sequential\"", "", "`schedule.kind` is missing", "for example: schedule"),
+        ("name = \"mine\"", "name = 3", "`name` is 3, but must be a string", "write a string"),
     ];
     for (from, to, sentence, hint) in table {
         let text = GOOD.replacen(from, to, 1);
@@ -115,7 +115,7 @@ fn mistakes_are_answered_with_what_is_allowed() {
 }
 
 #[test]
-fn what_is_no_toml_names_the_line() {
+fn invalid_toml_names_the_line() {
     let error = read("name = \"a\"\nshape = {").unwrap_err().to_string();
     assert!(
         error.starts_with("method file mine.toml: not valid TOML:") && error.contains("line 2"),
@@ -153,20 +153,20 @@ fn sets_change_one_value() {
 }
 
 #[test]
-fn sets_that_make_no_sense_say_why() {
+fn an_invalid_set_says_why() {
     let table = [
-        ("lambda", "--set lambda: `lambda` has not the form axis.key=value"),
-        ("lambda=1", "--set lambda=1: `lambda=1` has not the form axis.key=value"),
-        ("acceptance.=1", "--set acceptance.=1: `acceptance.=1` has not the form axis.key=value"),
+        ("lambda", "--set lambda: expected AXIS.KEY=VALUE, got `lambda`"),
+        ("lambda=1", "--set lambda=1: expected AXIS.KEY=VALUE, got `lambda=1`"),
+        ("acceptance.=1", "--set acceptance.=1: expected AXIS.KEY=VALUE, got `acceptance.=1`"),
         ("accept.lambda=1", "--set accept.lambda=1: unknown key `accept`"),
         ("acceptance.lamda=1", "--set acceptance.lamda=1: unknown key `acceptance.lamda`"),
         (
             "acceptance.lambda=x",
-            "--set acceptance.lambda=x: `acceptance.lambda` is \"x\", but takes a number",
+            "--set acceptance.lambda=x: `acceptance.lambda` is \"x\", but must be a number",
         ),
         (
             "shape.length=1.5",
-            "--set shape.length=1.5: `shape.length` is 1.5, but takes a whole number from 0, or one of \"auto\"",
+            "--set shape.length=1.5: `shape.length` is 1.5, but must be a whole number from 0, or one of \"auto\"",
         ),
         ("acceptance.kind=window", "--set acceptance.kind=window: `acceptance.length` is missing"),
     ];
@@ -178,7 +178,7 @@ fn sets_that_make_no_sense_say_why() {
 }
 
 #[test]
-fn what_is_written_reads_back_the_same() {
+fn a_written_method_reads_back_the_same() {
     for method in Method::presets() {
         assert_eq!(read(&method.to_toml()).unwrap(), *method, "{}", method.to_toml());
     }

@@ -1,48 +1,29 @@
-//! The methods that come with the program.
+//! The built-in methods.
 
 use std::{path::Path, sync::OnceLock};
 
 use super::{Method, MethodError};
 
-/// Embedded files in the order in which people see them: baselines, lossless, loosened.
-const FILES: [(&str, &str); 30] = [
-    ("autoregressive", include_str!("../../../assets/methods/autoregressive.toml")),
-    ("naive", include_str!("../../../assets/methods/naive.toml")),
-    ("naive-auto", include_str!("../../../assets/methods/naive-auto.toml")),
-    ("naive-tree", include_str!("../../../assets/methods/naive-tree.toml")),
-    ("sd-random", include_str!("../../../assets/methods/sd-random.toml")),
-    ("sd-uniform", include_str!("../../../assets/methods/sd-uniform.toml")),
-    ("sd-frames", include_str!("../../../assets/methods/sd-frames.toml")),
-    ("sd-random-tree", include_str!("../../../assets/methods/sd-random-tree.toml")),
-    ("sd-uniform-tree", include_str!("../../../assets/methods/sd-uniform-tree.toml")),
-    ("text-only", include_str!("../../../assets/methods/text-only.toml")),
-    ("lookup", include_str!("../../../assets/methods/lookup.toml")),
-    ("streaming", include_str!("../../../assets/methods/streaming.toml")),
-    ("layerskip", include_str!("../../../assets/methods/layerskip.toml")),
-    ("specvlm", include_str!("../../../assets/methods/specvlm.toml")),
-    ("specvlm-self", include_str!("../../../assets/methods/specvlm-self.toml")),
-    ("sparrow", include_str!("../../../assets/methods/sparrow.toml")),
-    ("sparrow-chain", include_str!("../../../assets/methods/sparrow-chain.toml")),
-    ("msd", include_str!("../../../assets/methods/msd.toml")),
-    ("parallelvlm", include_str!("../../../assets/methods/parallelvlm.toml")),
-    ("parallelvlm-self", include_str!("../../../assets/methods/parallelvlm-self.toml")),
-    ("std", include_str!("../../../assets/methods/std.toml")),
-    ("lvspec", include_str!("../../../assets/methods/lvspec.toml")),
-    ("lvspec-tree", include_str!("../../../assets/methods/lvspec-tree.toml")),
-    ("lvspec-self", include_str!("../../../assets/methods/lvspec-self.toml")),
-    ("fly", include_str!("../../../assets/methods/fly.toml")),
-    ("fly-entropy", include_str!("../../../assets/methods/fly-entropy.toml")),
-    ("lenient", include_str!("../../../assets/methods/lenient.toml")),
-    ("divergence", include_str!("../../../assets/methods/divergence.toml")),
-    ("glance", include_str!("../../../assets/methods/glance.toml")),
-    ("random-loose", include_str!("../../../assets/methods/random-loose.toml")),
-];
+macro_rules! presets {
+    ($($name:literal)+) => {
+        /// Names and embedded files in the order in which people see them: baselines, lossless, lossy.
+        const FILES: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../assets/methods/", $name, ".toml"))),)+];
+    };
+}
+
+presets! {
+    "autoregressive" "naive" "naive-auto" "naive-tree" "sd-random" "sd-uniform" "sd-frames" "sd-random-tree"
+    "sd-uniform-tree" "text-only" "lookup" "streaming" "layerskip" "specvlm" "specvlm-self" "sparrow"
+    "sparrow-chain" "msd" "parallelvlm" "parallelvlm-self" "std" "lvspec" "lvspec-tree" "lvspec-self" "fly"
+    "fly-entropy" "lenient" "typical" "divergence" "glance" "random-loose"
+}
 
 impl Method {
     /// All presets, baselines first.
     pub fn presets() -> &'static [Method] {
         static PRESETS: OnceLock<Vec<Method>> = OnceLock::new();
-        // A preset that did not parse would be missing here; a test sees to it that none is.
+        // A preset that does not parse is missing here; a test checks that all parse.
         PRESETS.get_or_init(|| {
             FILES.iter().filter_map(|(name, text)| Method::from_toml(text, Path::new(name)).ok()).collect()
         })
@@ -51,7 +32,7 @@ impl Method {
     /// The preset of this name.
     ///
     /// # Errors
-    /// [`MethodError::Unknown`] with the names there are.
+    /// [`MethodError::Unknown`] with the known names.
     pub fn preset(name: &str) -> Result<Method, MethodError> {
         Self::presets().iter().find(|m| m.name == name).cloned().ok_or_else(|| MethodError::Unknown {
             name: name.into(),
@@ -59,7 +40,7 @@ impl Method {
         })
     }
 
-    /// A preset by name, or a file: whatever ends in `.toml` or contains a path separator is a file.
+    /// A preset by name, or a file: anything that ends in `.toml` or contains a path separator is a file.
     ///
     /// # Errors
     /// As [`Method::preset`] and [`Method::from_file`].
@@ -80,17 +61,19 @@ mod tests {
     fn every_preset_parses_and_is_named_after_its_file() {
         for (name, text) in FILES {
             let method = Method::from_toml(text, Path::new(name)).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(method.name, name);
+            assert_eq!(method.name, *name);
             assert!(!method.about.is_empty());
         }
         assert_eq!(Method::presets().len(), FILES.len());
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/methods");
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), FILES.len(), "files and presets");
     }
 
     #[test]
     fn an_unknown_name_suggests_the_nearest() {
         let error = Method::preset("lvspce").unwrap_err();
         assert!(
-            error.hint().starts_with("did you mean `lvspec`? there are: autoregressive, naive"),
+            error.hint().starts_with("did you mean `lvspec`? expected one of: autoregressive, naive"),
             "{}",
             error.hint()
         );

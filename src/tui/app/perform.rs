@@ -2,6 +2,10 @@
 
 use super::Driver;
 use crate::tui::{Effect, Msg, StudioError, archive, complete::complete, files, recent, scan::scan};
+use crate::{
+    engine::Command,
+    record::{Event, EventKind},
+};
 
 impl Driver {
     pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Result<(), StudioError> {
@@ -9,7 +13,10 @@ impl Driver {
             match effect {
                 Effect::Run(request) => {
                     self.keeper.remember(&request.prompt);
-                    self.engine.run(*request);
+                    let run = request.run;
+                    if let Err(failure) = self.engine.send(Command::Run(request)) {
+                        self.take_in(Msg::Engine(Event::new(run, EventKind::Failed(failure))))?;
+                    }
                 }
                 Effect::Cancel(run) => self.engine.cancel(run),
                 Effect::Scan(folder) => {

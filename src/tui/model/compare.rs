@@ -83,7 +83,7 @@ pub(crate) fn first_difference(run: &Run, other: &Run) -> Option<usize> {
 }
 
 /// The words in which a caption differs from the target's own.
-pub(crate) fn words(own: &Run, run: &Run) -> Vec<difference::Piece> {
+pub(crate) fn words(own: &Run, run: &Run) -> Vec<difference::Edit> {
     difference::difference(own.text().trim(), run.text().trim())
 }
 

@@ -1,8 +1,7 @@
-//! A method taken apart: its five choices and their keys as rows that can be changed one by one.
+//! The method editor: the five choices of a method and their keys as rows that can be changed one by one.
 
 use serde_json::Value;
 
-use super::methods::step_of;
 use crate::speculate::{
     Method, MethodError,
     method::{AXES, Axis, Key, Kind, Value as Takes},
@@ -33,7 +32,7 @@ fn kind_of(data: &Value, axis: &'static Axis) -> Option<&'static Kind> {
     axis.kind(data.get(axis.name)?.get("kind")?.as_str()?)
 }
 
-/// The value of a row in words; none for a key that is left at its default.
+/// The value of a row in words; none for a default that is not written.
 pub(crate) fn value(method: &Method, row: Row) -> Option<String> {
     let data = serde_json::to_value(method).ok()?;
     match row {
@@ -41,7 +40,7 @@ pub(crate) fn value(method: &Method, row: Row) -> Option<String> {
         Row::Key(axis, key) => match data.get(axis.name)?.get(key.name)? {
             Value::String(word) => Some(word.clone()),
             Value::Bool(flag) => Some(if *flag { "yes" } else { "no" }.into()),
-            // 32-bit numbers come back with digits that nobody wrote.
+            // 32-bit numbers come back with more digits than were written.
             Value::Number(n) => n.as_f64().map(|n| ((n * 1e6).round() / 1e6).to_string()),
             Value::Array(list) if list.is_empty() => None,
             Value::Array(list) => Some(list.iter().map(item).collect::<Vec<_>>().join(", ")),
@@ -55,7 +54,7 @@ fn item(item: &Value) -> &str {
     item.as_str().or_else(|| item.get("kind")?.as_str()).unwrap_or("?")
 }
 
-/// The value of a key as it is typed: that of a list of choices as TOML, all others as they are shown.
+/// The text with which a key's input starts: a list of choices as TOML, anything else as it is shown.
 pub(crate) fn typeable(method: &Method, row: Row) -> Option<String> {
     match row {
         Row::Key(axis, key) if key.value == Takes::Choices => method.toml_value(axis.name, key.name),
@@ -64,12 +63,12 @@ pub(crate) fn typeable(method: &Method, row: Row) -> Option<String> {
     }
 }
 
-/// The method with what was typed as the value of a key; nothing typed is its default.
+/// The method with the typed value of a key; empty for its default.
 ///
 /// # Errors
 /// In words, why it cannot be.
 pub(crate) fn with_typed(method: &Method, row: Row, typed: &str) -> Result<Method, String> {
-    let Row::Key(axis, key) = row else { return Err("a choice is turned, not typed".into()) };
+    let Row::Key(axis, key) = row else { return Err("press ← → to change a choice".into()) };
     let place = format!("{}.{}", axis.name, key.name);
     let typed = typed.trim();
     let changed = match (key.value, typed) {
@@ -85,7 +84,7 @@ pub(crate) fn with_typed(method: &Method, row: Row, typed: &str) -> Result<Metho
     changed.map_err(|error| said(&error))
 }
 
-/// What is wrong and the way out, without the words of the command line.
+/// The problem and its hint, without the command line's options.
 fn said(error: &MethodError) -> String {
     match error {
         MethodError::Invalid { problem, .. } => format!("{problem}: {}", problem.hint()),
@@ -93,41 +92,38 @@ fn said(error: &MethodError) -> String {
     }
 }
 
-/// The method with a row turned up or down.
+/// The method with a row adjusted up or down.
 ///
 /// # Errors
-/// In words, what keeps it from being turned.
+/// In words, why it cannot be.
 pub(crate) fn turned(method: &Method, row: Row, up: bool) -> Result<Method, String> {
-    match row {
-        Row::Choice(axis) => turn_kind(method, axis, up),
-        Row::Key(axis, key) => {
-            let set = |value: String| {
-                method.with_set(&format!("{}.{}={value}", axis.name, key.name)).map_err(|error| said(&error))
-            };
-            let now = value(method, row);
-            let number = now.as_deref().and_then(|n| n.parse::<f64>().ok());
-            let by = if up { 1.0 } else { -1.0 };
-            match (key.value, number) {
-                (Takes::Words | Takes::Choices, _) => Err("a list is typed, not turned".into()),
-                (_, None) if now.is_none() => set(key.example.into()),
-                (Takes::Flag, _) => set((now.as_deref() != Some("yes")).to_string()),
-                (Takes::Word(words), _) => {
-                    let at = words.iter().position(|w| Some(*w) == now.as_deref()).unwrap_or(0);
-                    let next = (at as isize + by as isize).rem_euclid(words.len() as isize) as usize;
-                    set(format!("\"{}\"", words[next]))
-                }
-                (Takes::Number, Some(n)) => {
-                    let step = step_of(axis.name, key.name);
-                    set(format!("{:?}", (((n + by * step) / step).round() * step * 1e6).round() / 1e6))
-                }
-                // Below the least number stands the word.
-                (Takes::CountOr(words), Some(n)) if n <= 1.0 && !up => set(format!("\"{}\"", words[0])),
-                (Takes::CountOr(_), None) if up => set("1".into()),
-                (Takes::CountOr(_) | Takes::Number, None) => Err("that is the least".into()),
-                (Takes::Count | Takes::CountOr(_), Some(n)) if n + by >= 0.0 => set((n + by).to_string()),
-                (Takes::Count | Takes::CountOr(_), _) => Err("that is the least".into()),
-            }
+    let (axis, key) = match row {
+        Row::Choice(axis) => return turn_kind(method, axis, up),
+        Row::Key(axis, key) => (axis, key),
+    };
+    let set = |value: String| {
+        method.with_set(&format!("{}.{}={value}", axis.name, key.name)).map_err(|error| said(&error))
+    };
+    let now = value(method, row);
+    let now = now.as_deref().unwrap_or(key.example.trim_matches('"'));
+    match (key.value, now.parse::<f64>()) {
+        (Takes::Words | Takes::Choices, _) => Err("press e to edit a list".into()),
+        (Takes::Flag, _) => set((now != "yes").to_string()),
+        (Takes::Word(words), _) => {
+            let at = words.iter().position(|word| *word == now).unwrap_or(0);
+            let next = if up { at + 1 } else { at + words.len() - 1 };
+            set(format!("\"{}\"", words[next % words.len()]))
         }
+        // The word comes below the lowest number.
+        (Takes::CountOr(_), Err(_)) if up => set(key.range.map_or(0.0, |range| range.low).to_string()),
+        (_, Err(_)) => Err("already at the minimum".into()),
+        (takes, Ok(n)) => match (key.adjusted(n, up), takes) {
+            (next, Takes::CountOr(words)) if next == n && !up => set(format!("\"{}\"", words[0])),
+            (next, _) if next == n => {
+                Err(format!("already at the {}", if up { "maximum" } else { "minimum" }))
+            }
+            (next, _) => set(next.to_string()),
+        },
     }
 }
 
@@ -147,16 +143,16 @@ fn turn_kind(method: &Method, axis: &'static Axis, up: bool) -> Result<Method, S
             Err(error) => problem = problem.or(Some(error)),
         }
     }
-    Err(problem.map_or_else(|| "there is nothing else".into(), |error| said(&error)))
+    Err(problem.map_or_else(|| "no other choice".into(), |error| said(&error)))
 }
 
-/// Why a name is none for a method file; none where it is fine.
+/// Why this cannot be the name of a method file; none if it can.
 pub(crate) fn name_problem(name: &str) -> Option<&'static str> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if name.is_empty() || !name.chars().all(fine) {
-        return Some("a name has letters, digits, - and _");
+        return Some("a name consists of letters, digits, - and _");
     }
-    Method::preset(name).is_ok().then_some("a method that comes with the program has this name")
+    Method::preset(name).is_ok().then_some("this is the name of a built-in method")
 }
 
 #[cfg(test)]
@@ -176,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn every_preset_is_taken_apart_and_every_row_can_be_tried() {
+    fn every_row_of_every_preset_can_be_adjusted() {
         for preset in Method::presets() {
             for row in rows(preset) {
                 for up in [true, false] {
@@ -189,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_words_flags_and_kinds_are_turned() {
+    fn numbers_words_flags_and_kinds_are_adjusted() {
         let lvspec = Method::preset("lvspec").unwrap();
         let said = |m: &Method, name: &str| value(m, find(m, name)).unwrap();
         assert_eq!(said(&turn(&lvspec, "lambda", true), "lambda"), "0.8");
@@ -231,8 +227,8 @@ mod tests {
         for (name, text, problem) in [
             ("lambda", "7", "must be"),
             ("lambda", "", "is missing"),
-            ("lambda", "much", "takes a number"),
-            ("top_n", "-1", "takes a whole number"),
+            ("lambda", "much", "must be a number"),
+            ("top_n", "-1", "must be a whole number"),
         ] {
             let error = typed(&lvspec, name, text).unwrap_err();
             assert!(error.contains(problem) && !error.contains("--set"), "{name} {text}: {error}");
@@ -256,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_says_so() {
+    fn an_invalid_change_says_why() {
         let lvspec = Method::preset("lvspec").unwrap();
         let zero = (0..7).fold(lvspec, |m, _| turn(&m, "lambda", false));
         assert!(turned(&zero, find(&zero, "lambda"), false).is_err());

@@ -5,7 +5,8 @@ use std::{path::PathBuf, sync::Arc};
 use crate::{
     engine::Turn,
     record::{
-        Baseline, BaselineKind, EventKind, Failure, Segment, Span, Stage, Stats, Step, StopReason, Verdict,
+        Baseline, BaselineKind, Event, EventKind, Failure, RunLog, Segment, Span, Stage, Stats, Step,
+        StopReason, Verdict,
     },
     speculate::Method,
     tui::text,
@@ -102,6 +103,7 @@ pub(crate) struct Seen {
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub id: u64,
+    pub log: RunLog,
     pub about: About,
     pub state: RunState,
     pub seen: Option<Seen>,
@@ -119,6 +121,7 @@ impl Run {
     pub fn new(id: u64, about: About) -> Self {
         Self {
             id,
+            log: RunLog::new(id),
             about,
             state: RunState::Sent,
             seen: None,
@@ -135,6 +138,7 @@ impl Run {
         if self.is_over() {
             return;
         }
+        self.log.apply(&Event::new(self.id, kind.clone()));
         match kind {
             EventKind::Started { lossless, target, drafter, device, dtype, .. } => {
                 self.about.lossless = lossless;

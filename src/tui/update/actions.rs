@@ -3,7 +3,7 @@
 use super::{back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions};
 use crate::tui::{
     Action, Effect, KeyContext,
-    export::Format,
+    export::{self as export_run, Format},
     model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
     view,
 };
@@ -173,7 +173,7 @@ fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
 
 fn copy(model: &mut Model) -> Vec<Effect> {
     let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
-    let text = Format::Text.write(&runs).trim().to_owned();
+    let text = export_run::write(Format::Text, &runs).trim().to_owned();
     if text.is_empty() {
         model.note(Tone::Info, "there is no caption to copy yet");
         return Vec::new();

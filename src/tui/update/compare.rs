@@ -53,9 +53,9 @@ pub(super) fn start(model: &mut Model) -> Vec<Effect> {
 
 /// Run the chosen method with its number at all values of its range.
 pub(super) fn sweep(model: &mut Model) -> Vec<Effect> {
-    let swept = model.methods.active_knob().and_then(|knob| {
-        let (range, counts) = model.methods.knob_range(&knob)?;
-        Some(sweep_values(range, counts).into_iter().filter_map(|v| model.methods.with(&knob, v)).collect())
+    let swept = model.methods.active_knob().map(|knob| {
+        let (span, counts) = model.methods.knob_range(&knob);
+        sweep_values(span, counts).into_iter().filter_map(|v| model.methods.with(&knob, v)).collect()
     });
     let Some(swept) = swept.filter(|methods: &Vec<Method>| !methods.is_empty()) else {
         model.note(Tone::Info, "this method has no number to turn");

@@ -2,13 +2,13 @@
 
 use crate::tui::{
     Effect,
-    export::{Format, file_name},
+    export::{self, Format},
     model::{Model, Overlay, Tone},
 };
 
 /// The kinds of file that the shown run can be.
 pub(super) fn formats(model: &Model) -> &'static [Format] {
-    model.runs.shown().map_or(&[], Format::of)
+    model.runs.shown().map_or(&[], export::formats)
 }
 
 /// Ask for the kind of file.
@@ -25,6 +25,6 @@ pub(super) fn choose(model: &mut Model, cursor: usize) -> Vec<Effect> {
     let (Some(run), Some(format)) = (model.runs.shown(), formats(model).get(cursor)) else {
         return Vec::new();
     };
-    let name = format!("{}.{}", file_name(run), format.ending());
-    vec![Effect::Write(name, format.write(&model.runs.together(run)))]
+    let name = format!("{}.{}", export::file_name(run), format.ending());
+    vec![Effect::Write(name, export::write(*format, &model.runs.together(run)))]
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::tui::StudioConfig;
 use crate::{
-    record::{Event, EventKind, Segment, Session, Span, StopReason, Turn, Verdict, session::Line},
+    record::{Event, EventKind, Segment, Session, Span, StopReason, Turn, Verdict, session::RecordedEvent},
     tui::{
         Ended, SessionEntry, Studio,
         model::{Overlay, Pane},
@@ -133,10 +133,10 @@ fn session() -> Session {
         let Msg::Engine(one) = step(run, &[("Some words.", Verdict::Exact)], 1) else { panic!("no event") };
         let Msg::Engine(end) = done(run, StopReason::Eos, "Some words.") else { panic!("no event") };
         let at = (run - 7) as f64 * 1000.0;
-        lines.push(Line { at_ms: Some(at), event: Event::new(run, kind) });
-        lines.push(Line { at_ms: Some(at + 500.0), event: one });
+        lines.push(RecordedEvent { at_ms: Some(at), event: Event::new(run, kind) });
+        lines.push(RecordedEvent { at_ms: Some(at + 500.0), event: one });
         if run == 7 {
-            lines.push(Line { at_ms: Some(at + 600.0), event: end });
+            lines.push(RecordedEvent { at_ms: Some(at + 600.0), event: end });
         }
     }
     Session { lines, torn: false }
@@ -182,7 +182,7 @@ fn a_saved_conversation_is_replayed_with_its_questions() {
     if let EventKind::Started { before, .. } = &mut kind {
         before.push(Turn { prompt: "Who is\u{1b}[31m it?".into(), answer: "A ball.".into() });
     }
-    let lines = vec![Line { at_ms: Some(0.0), event: Event::new(1, kind) }];
+    let lines = vec![RecordedEvent { at_ms: Some(0.0), event: Event::new(1, kind) }];
     studio.handle(Msg::Loaded(Ok(Session { lines, torn: false })));
     let said = screen(&studio);
     assert!(said.contains("› Who is it?") && said.contains("› Describe the video."), "{said}");

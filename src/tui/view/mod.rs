@@ -34,8 +34,7 @@ use ratatui::{
 };
 
 use super::{
-    Theme,
-    export::Format,
+    Theme, export,
     model::{Model, Overlay, Pane, line::Caret},
     text,
     theme::Role,
@@ -87,7 +86,7 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         Some(Overlay::SaveMethod(name)) => picker::line(model, "Save the method as", name, theme, frame),
         Some(Overlay::Value { row, line }) => picker::value(model, *row, line, theme, frame),
         Some(Overlay::Export(cursor)) => {
-            let formats = model.runs.shown().map_or(&[][..], Format::of);
+            let formats = model.runs.shown().map_or(&[][..], export::formats);
             picker::export(formats, *cursor, theme, frame);
         }
         Some(Overlay::Segments(length)) => {

@@ -133,7 +133,7 @@ fn knobs(model: &Model, theme: &Theme) -> Line<'static> {
         line.push_span(Span::styled("nothing", theme.style(Role::Dim)));
     }
     for knob in knobs {
-        let here = active.as_ref().is_some_and(|a| (a.axis, a.field) == (knob.axis, knob.field));
+        let here = active.as_ref().is_some_and(|a| a.is_same(&knob));
         let style = theme.style(if here { Role::Accent } else { Role::Dim });
         let edge = if here { ("‹", "›") } else { (" ", " ") };
         line.push_span(Span::styled(format!("{}{knob}{} ", edge.0, edge.1), style));

@@ -1,4 +1,4 @@
-//! The arithmetic in AVX2 and FMA.
+//! The AVX2 and FMA implementation.
 
 use std::arch::x86_64::*;
 
@@ -12,9 +12,10 @@ attention_tiles!(
     scores [1 x 8, 2 x 4, 3 x 2, 4 x 2], sums [1, 2]
 );
 
+/// The sum of eight lanes.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn sum8(v: __m256) -> f32 {
+pub fn sum8(v: __m256) -> f32 {
     let s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     let s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)))
@@ -28,9 +29,10 @@ pub unsafe fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [
     let mut acc = [_mm256_setzero_ps(); R];
     let mut i = 0;
     while i < whole {
-        // SAFETY: i + 8 <= n, and the caller vouches for the rows.
+        // SAFETY: i + 8 <= n, the length of `w`.
         let wv = unsafe { _mm256_loadu_ps(w.as_ptr().add(i)) };
         for (r, acc) in acc.iter_mut().enumerate() {
+            // SAFETY: row r holds n values, as the caller guarantees.
             let xv = unsafe { _mm256_loadu_ps(x0.as_ptr().add(r * stride + i)) };
             *acc = _mm256_fmadd_ps(wv, xv, *acc);
         }
@@ -53,7 +55,7 @@ pub unsafe fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
     let magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fff_ffff));
     let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     for (b, scale) in scales.iter_mut().enumerate() {
-        // SAFETY: block b lies within the values.
+        // SAFETY: block b is within the values.
         let v: [__m256; 4] =
             std::array::from_fn(|i| unsafe { _mm256_loadu_ps(x.as_ptr().add(b * BLOCK + i * LANES)) });
         let m = v.map(|v| _mm256_and_ps(v, magnitude));
@@ -65,9 +67,9 @@ pub unsafe fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
         let inverse = _mm256_set1_ps(if peak > 0.0 { 127.0 / peak } else { 0.0 });
         let i = v.map(|v| _mm256_cvtps_epi32(_mm256_mul_ps(v, inverse)));
         let bytes = _mm256_packs_epi16(_mm256_packs_epi32(i[0], i[1]), _mm256_packs_epi32(i[2], i[3]));
-        // The packs work within halves; this puts their quarters in order.
+        // The packs work within 128-bit halves; this restores the order.
         let bytes = _mm256_permutevar8x32_epi32(bytes, order);
-        // SAFETY: block b lies within the quants.
+        // SAFETY: block b is within the quants.
         unsafe { _mm256_storeu_si256(quants.as_mut_ptr().add(b * BLOCK).cast(), bytes) };
     }
 }
@@ -79,7 +81,7 @@ fn sums(v: [__m256; 4]) -> [f32; 4] {
     let s = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
     let s = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
     let mut out = [0f32; 4];
-    // SAFETY: room for four.
+    // SAFETY: `out` holds four values.
     unsafe { _mm_storeu_ps(out.as_mut_ptr(), s) };
     out
 }
@@ -93,7 +95,7 @@ macro_rules! tiles {
             let mut o = p.columns.start;
             if p.rows - r >= 4 {
                 while o < p.columns.end {
-                    // SAFETY: rows r to r + 4 and column o lie within the product.
+                    // SAFETY: rows r to r + 4 and column o are within the product.
                     let v = unsafe { $tile::<1, 4>($($operand),+, o, r) };
                     for (i, sum) in sums(v[0]).into_iter().enumerate() {
                         // SAFETY: the column is this call's.
@@ -106,7 +108,7 @@ macro_rules! tiles {
                 while o < p.columns.end {
                     let zero = _mm256_setzero_ps();
                     let n = (p.columns.end - o).min(4);
-                    // SAFETY: row r and columns o to o + n lie within the product.
+                    // SAFETY: row r and columns o to o + n are within the product.
                     let v = unsafe {
                         if n == 4 {
                             let v = $tile::<4, 1>($($operand),+, o, r);
@@ -128,14 +130,14 @@ macro_rules! tiles {
     }};
 }
 
-/// SAFETY: the operands are as long as the product says; the columns are the caller's.
+/// SAFETY: the operands passed [`Product::check`]; the columns are the caller's.
 #[target_feature(enable = "avx2,fma")]
 pub unsafe fn product_q8(product: &Product, w: Q8<'_>, x: Q8<'_>, y: &DisjointSliceMut<'_>) {
     let blocks = product.inputs / BLOCK;
     tiles!(product, y, tile_q8, w, x, blocks);
 }
 
-/// SAFETY: as of [`product_q8`].
+/// SAFETY: as for [`product_q8`].
 #[target_feature(enable = "avx2,fma")]
 pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointSliceMut<'_>) {
     tiles!(product, y, tile_f32, w, x, product.inputs);
@@ -155,7 +157,7 @@ unsafe fn tile_q8<const O: usize, const R: usize>(
 ) -> [[__m256; R]; O] {
     let ones = _mm256_set1_epi16(1);
     let mut acc = [[_mm256_setzero_ps(); R]; O];
-    // SAFETY: every block below lies within rows that the caller vouches for.
+    // SAFETY: every access is within rows that the caller guarantees.
     unsafe {
         let (wq, ws) = (w.quants.as_ptr().add(o * blocks * BLOCK), w.scales.as_ptr().add(o * blocks));
         let (xq, xs) = (x.quants.as_ptr().add(r * blocks * BLOCK), x.scales.as_ptr().add(r * blocks));
@@ -180,7 +182,7 @@ unsafe fn tile_q8<const O: usize, const R: usize>(
     acc
 }
 
-/// As [`tile_q8`], in f32; what is left over of a width not divisible by 8 is added to the first lane.
+/// As [`tile_q8`], in f32; the remainder of a width that 8 does not divide is added to the first lane.
 ///
 /// SAFETY: those rows exist in both operands.
 #[inline]
@@ -194,7 +196,7 @@ unsafe fn tile_f32<const O: usize, const R: usize>(
 ) -> [[__m256; R]; O] {
     let mut acc = [[_mm256_setzero_ps(); R]; O];
     let whole = n / LANES * LANES;
-    // SAFETY: every value below lies within rows that the caller vouches for.
+    // SAFETY: every access is within rows that the caller guarantees.
     unsafe {
         let (w, x) = (w.as_ptr().add(o * n), x.as_ptr().add(r * n));
         for at in (0..whole).step_by(LANES) {
@@ -218,31 +220,31 @@ unsafe fn tile_f32<const O: usize, const R: usize>(
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     portable::softmax_unnormalized(scores)
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     portable::rms_norm(x, weight, eps, out);
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn add(x: &mut [f32], y: &[f32]) {
+pub fn add(x: &mut [f32], y: &[f32]) {
     portable::add(x, y);
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
+pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
     portable::rotate(head, cos, sin);
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn sum_exp(x: &[f32], max: f32) -> f64 {
+pub fn sum_exp(x: &[f32], max: f32) -> f64 {
     portable::sum_exp(x, max)
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
+pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
     portable::swiglu(gate, up, out);
 }

@@ -1,8 +1,8 @@
-//! The arithmetic in AVX-512 with its 8-bit dot products (VNNI).
+//! The AVX-512 implementation, with VNNI's 8-bit dot products.
 //!
-//! Weights lie in panels of 16 outputs: for each block of 32 inputs eight vectors of 16 outputs × 4 inputs, offset by 128 to be
-//! unsigned. One vector times four broadcast inputs gives 16 outputs at once; whole numbers add up to the same sum in any
-//! order, and the blocks' scaled sums are added in one order in every tile.
+//! Weights are in panels of 16 outputs: for each block of 32 inputs eight vectors of 16 outputs × 4 inputs, offset by 128 to be
+//! unsigned. One vector times four broadcast inputs gives 16 outputs at once. Integer sums do not depend on their order, and
+//! the scaled sums of blocks are added in the same order in every tile.
 
 use std::arch::x86_64::*;
 
@@ -12,7 +12,7 @@ use super::{
     tiles::attention_tiles,
 };
 
-/// Most rows of a tile.
+/// Maximum rows of a tile.
 const ROWS: usize = 12;
 
 attention_tiles!(
@@ -21,15 +21,15 @@ attention_tiles!(
     scores [1 x 8, 2 x 8, 3 x 4, 4 x 4, 5 x 2, 6 x 2, 7 x 2, 8 x 2], sums [1, 2, 3, 4, 5]
 );
 
-/// SAFETY: the operands are as long as the product says; the columns are the caller's.
+/// SAFETY: the operands passed [`Product::check`]; the columns are the caller's.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub unsafe fn product_q8(product: &Product, w: &Panels, x: &Rows8, y: &DisjointSliceMut<'_>) {
     let mut r = 0;
     while r < product.rows {
         let left = product.rows - r;
-        // Even shares: 13 rows go as 7 and 6, not as 12 and 1.
+        // Tiles of equal size: 13 rows are 7 and 6, not 12 and 1.
         let taken = left.div_ceil(left.div_ceil(ROWS));
-        // SAFETY: rows r..r + taken lie within the product.
+        // SAFETY: rows r..r + taken are within the product.
         unsafe {
             match taken {
                 1 => sweep::<4, 1>(product, w, x, r, y),
@@ -52,7 +52,7 @@ pub unsafe fn product_q8(product: &Product, w: &Panels, x: &Rows8, y: &DisjointS
 
 /// `R` rows from `r` on, all of the product's columns, `P` panels at a time.
 ///
-/// SAFETY: as of [`product_q8`].
+/// SAFETY: as for [`product_q8`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn sweep<const P: usize, const R: usize>(
@@ -117,7 +117,7 @@ unsafe fn tile<const P: usize, const R: usize>(
 ) -> [[__m512; R]; P] {
     let blocks = w.blocks;
     let mut acc = [[_mm512_setzero_ps(); R]; P];
-    // SAFETY: every block below lies within panels and rows that the caller vouches for.
+    // SAFETY: every access is within panels and rows that the caller guarantees.
     unsafe {
         let weights = w.quants.as_ptr().add(panel * blocks * PANEL * BLOCK);
         let scales = w.scales.as_ptr().add(panel * blocks * PANEL);
@@ -150,23 +150,23 @@ unsafe fn tile<const P: usize, const R: usize>(
     acc
 }
 
-/// As [`super::quantize_q8`], with each block's sum times -128.
+/// As [`super::quantize_q8`]; `offsets` are the sums of the blocks times -128.
 ///
 /// SAFETY: the four slices hold the same number of blocks.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub unsafe fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32], offsets: &mut [i32]) {
     for (b, (scale, offset)) in scales.iter_mut().zip(offsets).enumerate() {
-        // SAFETY: block b lies within the values.
+        // SAFETY: block b is within the values.
         let v: [__m512; 2] =
             std::array::from_fn(|i| unsafe { _mm512_loadu_ps(x.as_ptr().add(b * BLOCK + i * 16)) });
         let peak = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(v[0]), _mm512_abs_ps(v[1])));
         *scale = peak / 127.0;
         let inverse = _mm512_set1_ps(if peak > 0.0 { 127.0 / peak } else { 0.0 });
         let q = v.map(|v| _mm512_cvtps_epi32(_mm512_mul_ps(v, inverse)));
-        // Values that are not finite give any sum.
+        // Wraps for values that are not finite.
         *offset = _mm512_reduce_add_epi32(_mm512_add_epi32(q[0], q[1])).wrapping_mul(-128);
         for (i, q) in q.into_iter().enumerate() {
-            // SAFETY: block b lies within the quants.
+            // SAFETY: block b is within the quants.
             unsafe {
                 _mm_storeu_si128(quants.as_mut_ptr().add(b * BLOCK + i * 16).cast(), _mm512_cvtepi32_epi8(q))
             };
@@ -213,9 +213,9 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
         let mask = mask(chunk.len());
         // SAFETY: the mask covers the chunk.
         let x = unsafe { _mm512_mask_loadu_ps(lowest, mask, chunk.as_ptr()) };
-        // What is -inf has no weight, not the polynomial's smallest value.
-        let there = _mm512_cmp_ps_mask::<_CMP_NEQ_OQ>(x, lowest);
-        let y = _mm512_maskz_mov_ps(there, exp(_mm512_sub_ps(x, peak)));
+        // A masked score is -inf: its weight is 0, not the smallest value of the polynomial.
+        let visible = _mm512_cmp_ps_mask::<_CMP_NEQ_OQ>(x, lowest);
+        let y = _mm512_maskz_mov_ps(visible, exp(_mm512_sub_ps(x, peak)));
         sum = _mm512_add_ps(sum, y);
         // SAFETY: as above.
         unsafe { _mm512_mask_storeu_ps(chunk.as_mut_ptr(), mask, y) };
@@ -223,7 +223,7 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     _mm512_reduce_add_ps(sum)
 }
 
-/// `sum_j exp(x[j] - max)`; runs of a bounded length in f32, their sums in f64.
+/// `sum_j exp(x[j] - max)`: short runs in f32, their sums in f64.
 #[target_feature(enable = "avx512f")]
 pub fn sum_exp(x: &[f32], max: f32) -> f64 {
     let peak = _mm512_set1_ps(max);
@@ -247,7 +247,7 @@ pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
     let one = _mm512_set1_ps(1.0);
     for ((gate, up), out) in gate.chunks(16).zip(up.chunks(16)).zip(out.chunks_mut(16)) {
         let mask = ((1u32 << gate.len()) - 1) as __mmask16;
-        // SAFETY: the mask covers the chunks, which are of one length.
+        // SAFETY: the mask covers the chunks, which have the same length.
         unsafe {
             let g = _mm512_maskz_loadu_ps(mask, gate.as_ptr());
             let u = _mm512_maskz_loadu_ps(mask, up.as_ptr());

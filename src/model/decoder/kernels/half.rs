@@ -1,11 +1,11 @@
 //! Matrices of 16-bit floats, widened as they are read: half the memory of f32 and the same arithmetic.
 //!
-//! Every f16 and bf16 is an f32, so a product is exactly that of the widened matrix. Each dot product has one accumulator of
-//! eight lanes that takes the inputs in their order, whatever the number of rows in the call.
+//! Every f16 and bf16 value is an f32 value, so the product is that of the widened matrix. Each dot product has one accumulator
+//! of eight lanes that takes the inputs in order, for any number of rows in the call.
 
 use super::{DisjointSliceMut, LANES, Product};
 
-/// Which 16-bit float.
+/// A 16-bit float type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HalfKind {
     /// IEEE half precision.
@@ -15,7 +15,7 @@ pub enum HalfKind {
 }
 
 impl HalfKind {
-    /// The value of some bits.
+    /// The value of a bit pattern.
     #[inline]
     pub fn widen(self, bits: u16) -> f32 {
         match self {
@@ -24,7 +24,7 @@ impl HalfKind {
         }
     }
 
-    /// The nearest value's bits; infinite where it is too large.
+    /// The bit pattern of the nearest value; infinity if the value is too large.
     #[inline]
     pub fn narrow(self, value: f32) -> u16 {
         match self {
@@ -34,7 +34,7 @@ impl HalfKind {
     }
 }
 
-/// True if the path with vectors is used for this kind.
+/// True if the AVX2 implementation is used for this type.
 #[cfg(target_arch = "x86_64")]
 fn has_vectors(kind: HalfKind) -> bool {
     super::has_avx2() && (kind == HalfKind::Bf16 || std::arch::is_x86_feature_detected!("f16c"))
@@ -51,10 +51,10 @@ pub unsafe fn product_half(
     x: &[f32],
     y: &DisjointSliceMut<'_>,
 ) {
-    product.check(w.len(), x.len(), 1);
+    product.check(w.len(), x.len());
     #[cfg(target_arch = "x86_64")]
     if has_vectors(kind) {
-        // SAFETY: the features were detected, the operands are as long as the product says, the columns are the caller's.
+        // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
         unsafe {
             match kind {
                 HalfKind::F16 => avx2::product_f16(product, w, x, y),
@@ -64,13 +64,8 @@ pub unsafe fn product_half(
         return;
     }
     let n = product.inputs;
-    for r in 0..product.rows {
-        for o in product.columns.clone() {
-            let dot = portable(kind, &w[o * n..(o + 1) * n], &x[r * n..(r + 1) * n]);
-            // SAFETY: the columns are the caller's.
-            unsafe { y.slice(r * product.outputs + o, 1)[0] = dot };
-        }
-    }
+    // SAFETY: the columns are the caller's.
+    unsafe { product.each(y, |o, r| portable(kind, &w[o * n..(o + 1) * n], &x[r * n..(r + 1) * n])) };
 }
 
 fn portable(kind: HalfKind, w: &[u16], x: &[f32]) -> f32 {
@@ -89,15 +84,7 @@ fn portable(kind: HalfKind, w: &[u16], x: &[f32]) -> f32 {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{DisjointSliceMut, HalfKind, LANES, Product};
-
-    #[inline]
-    #[target_feature(enable = "avx2,fma")]
-    fn sum8(v: __m256) -> f32 {
-        let s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-        let s = _mm_add_ps(s, _mm_movehl_ps(s, s));
-        _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)))
-    }
+    use super::{super::avx2::sum8, DisjointSliceMut, HalfKind, LANES, Product};
 
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
@@ -111,10 +98,10 @@ mod avx2 {
         _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))
     }
 
-    /// Defines a product for one kind: `$product` walks the tiles, `$tile` sums `O` columns by `R` rows.
+    /// Defines a product for one type: `$product` walks the tiles, `$tile` sums `O` columns by `R` rows.
     macro_rules! product {
         ($product:ident, $tile:ident, $features:literal, $kind:expr, $widen:ident) => {
-            /// SAFETY: the operands are as long as the product says; the columns are the caller's.
+            /// SAFETY: the operands passed [`Product::check`]; the columns are the caller's.
             #[target_feature(enable = $features)]
             pub unsafe fn $product(product: &Product, w: &[u16], x: &[f32], y: &DisjointSliceMut<'_>) {
                 let mut r = 0;
@@ -153,7 +140,7 @@ mod avx2 {
                 let n = product.inputs;
                 let whole = n / LANES * LANES;
                 let mut acc = [[_mm256_setzero_ps(); R]; O];
-                // SAFETY: every value below lies within rows that the caller vouches for.
+                // SAFETY: every access is within rows that the caller guarantees.
                 unsafe {
                     let (wp, xp) = (w.as_ptr().add(o * n), x.as_ptr().add(r * n));
                     for at in (0..whole).step_by(LANES) {
@@ -190,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_those_of_the_widened_matrix_and_rows_stand_alone() {
+    fn products_are_those_of_the_widened_matrix_and_rows_are_independent() {
         for kind in [HalfKind::F16, HalfKind::Bf16] {
             for (inputs, outputs) in [(96, 7), (8, 4), (101, 13), (3, 2)] {
                 let w: Vec<u16> = wave(outputs * inputs, 0.37).into_iter().map(|v| kind.narrow(v)).collect();
@@ -221,7 +208,7 @@ mod tests {
                         }
                     }
                 }
-                // A part of the columns leaves the others alone.
+                // A product of some columns does not write the others.
                 let part = run(&x, 1..outputs);
                 assert!(part[0] == 0.0 && part[1] == run(&x, 0..outputs)[1]);
             }
@@ -229,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_without_vectors_agrees() {
+    fn the_portable_implementation_agrees() {
         for kind in [HalfKind::F16, HalfKind::Bf16] {
             let w: Vec<u16> = wave(101, 0.3).into_iter().map(|v| kind.narrow(v)).collect();
             let x = wave(101, 0.7);

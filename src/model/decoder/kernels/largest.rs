@@ -1,13 +1,13 @@
-//! The largest values of rows, and where they stand.
+//! The largest values of rows and their indices.
 //!
 //! Loops over whole lanes, compiled once for any processor and once for AVX2.
 
 #[cfg(target_arch = "x86_64")]
 use super::has_avx2;
 
-/// Values that are compared together.
+/// Values compared at a time.
 const LANES: usize = 16;
-/// Up to here a few largest values are kept sorted lane by lane; beyond, each row is partitioned.
+/// Up to this number, the largest values are kept sorted lane by lane; above, each row is partitioned.
 const FEW: usize = 32;
 
 /// Defines a function that runs `lanes::$name`, with AVX2 where the processor has it.
@@ -30,12 +30,12 @@ macro_rules! on_lanes {
 }
 
 on_lanes! {
-    /// The three largest values, descending; minus infinity where there are fewer. What is not a number is passed over.
+    /// The three largest values, descending; minus infinity if there are fewer. NaN is skipped.
     largest3(x: &[f32]) -> [f32; 3]
 }
 
 on_lanes! {
-    /// The first place of a value.
+    /// The first index of a value.
     position(x: &[f32], value: f32) -> Option<usize>
 }
 
@@ -48,9 +48,9 @@ on_lanes! {
 mod lanes {
     use super::{FEW, LANES};
 
-    /// Sort `falling` into descending lanes; what falls out at the end is lost.
+    /// Insert `falling` into lanes sorted in descending order; the smallest values drop out.
     #[inline(always)]
-    fn enter(sorted: &mut [[f32; LANES]], mut falling: [f32; LANES]) {
+    fn insert(sorted: &mut [[f32; LANES]], mut falling: [f32; LANES]) {
         for best in sorted {
             for (best, v) in best.iter_mut().zip(&mut falling) {
                 let higher = *v > *best;
@@ -64,7 +64,7 @@ mod lanes {
         let mut sorted = [[f32::NEG_INFINITY; LANES]; 3];
         let (whole, rest) = x.as_chunks::<LANES>();
         for chunk in whole {
-            enter(&mut sorted, *chunk);
+            insert(&mut sorted, *chunk);
         }
         let mut most = [f32::NEG_INFINITY; 3];
         for &v in sorted.as_flattened().iter().chain(rest) {
@@ -112,7 +112,7 @@ mod lanes {
                 for (value, row) in values.iter_mut().zip(rows.chunks(stride)) {
                     *value = row[at];
                 }
-                enter(&mut sorted[..n], values);
+                insert(&mut sorted[..n], values);
             }
             for (lane, sum) in sums.iter_mut().enumerate() {
                 *sum = sorted[..n].iter().map(|best| best[lane]).sum();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn three_and_their_places_are_found_with_and_without_vectors() {
+    fn largest3_and_position_agree_with_sorting_with_and_without_vectors() {
         for n in [0, 1, 2, 7, 8, 16, 31, 64, 65, 768, 1003] {
             let mut x = values(n, n as u64);
             if n > 20 {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_of_the_largest_of_each_row() {
+    fn largest_sums_agree_with_sorting_each_row() {
         for (rows, count, n) in
             [(1, 1, 1), (3, 40, 10), (10, 64, 10), (16, 17, 17), (17, 50, 32), (33, 90, 40)]
         {

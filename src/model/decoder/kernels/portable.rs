@@ -1,4 +1,4 @@
-//! The arithmetic in plain Rust: for processors without AVX2, and the pieces that compilers vectorise well.
+//! The portable implementation: for processors without AVX2, and for functions that the compiler vectorises well.
 
 use super::{BLOCK, LANES, SLOTS, exp, quantized::Q8};
 
@@ -76,7 +76,7 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     let mut sums = [0f32; LANES];
     for chunk in scores.chunks_mut(LANES) {
         for (sum, v) in sums.iter_mut().zip(chunk) {
-            // A masked score is -inf: its weight is 0, not the polynomial's smallest value.
+            // A masked score is -inf: its weight is 0, not the smallest value of the polynomial.
             *v = if *v == f32::NEG_INFINITY { 0.0 } else { exp(*v - peak) };
             *sum += *v;
         }
@@ -107,8 +107,8 @@ pub fn weighted_sum(
 
 #[inline(always)]
 pub fn sum_exp(x: &[f32], max: f32) -> f64 {
-    // Runs of a bounded length in f32, their sums in f64: a vocabulary of 150,000 loses no digits. Loops instead of closures,
-    // which would not be compiled for the caller's instruction set.
+    // Short runs in f32, their sums in f64: no precision is lost over a vocabulary of 150,000. Loops and no closures, which
+    // would not be compiled for the caller's instruction set.
     let mut total = 0f64;
     for run in x.chunks(64 * LANES) {
         let mut sums = [0f32; LANES];

@@ -1,10 +1,10 @@
-//! Matrices and rows of 8-bit blocks (q8_0: 32 whole numbers and one scale), and their product.
+//! Matrices and rows of 8-bit blocks (q8_0: 32 integers and one scale), and their product.
 
 use super::{BLOCK, DisjointSliceMut, Product, has_avx512, portable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512, has_avx2};
 
-/// Outputs that lie together where weights are in panels.
+/// Outputs of a panel.
 pub(super) const PANEL: usize = 16;
 
 /// Rows of 8-bit blocks: `quants` in blocks of [`BLOCK`], one scale per block.
@@ -16,7 +16,7 @@ pub(super) struct Q8<'a> {
     pub scales: &'a [f32],
 }
 
-/// Weights for the AVX-512 path, see [`avx512`].
+/// Weights in the layout of the AVX-512 implementation, see [`avx512`].
 pub(super) struct Panels {
     /// Panel, block, group of four inputs, output, input: values offset by 128.
     pub quants: Vec<u8>,
@@ -35,8 +35,8 @@ impl Panels {
         Self { quants, scales, blocks }
     }
 
-    /// Put the rows of the outputs from `first` on in their places.
-    fn put(&mut self, first: usize, rows: Q8<'_>) {
+    /// Store the rows of the outputs from `first` on.
+    fn store(&mut self, first: usize, rows: Q8<'_>) {
         let blocks = self.blocks;
         for row in 0..rows.scales.len() / blocks.max(1) {
             let (panel, lane) = ((first + row) / PANEL, (first + row) % PANEL);
@@ -50,16 +50,16 @@ impl Panels {
         }
     }
 
-    /// Re-arrange rows; outputs that fill up the last panel are zero.
+    /// Rearrange rows; padding outputs of the last panel are zero.
     #[cfg(test)]
     fn new(rows: Q8<'_>, outputs: usize, inputs: usize) -> Self {
         let mut panels = Self::empty(outputs, inputs);
-        panels.put(0, rows);
+        panels.store(0, rows);
         panels
     }
 }
 
-/// A matrix of 8-bit blocks in the order in which this processor reads it best.
+/// A matrix of 8-bit blocks in the layout of the implementation in use.
 pub struct Weights8(Layout);
 
 enum Layout {
@@ -68,9 +68,12 @@ enum Layout {
 }
 
 impl Weights8 {
-    /// Room for a matrix of `outputs × inputs`; `inputs` is a multiple of [`BLOCK`].
+    /// A zero matrix of `outputs × inputs`.
+    ///
+    /// # Panics
+    /// If `inputs` is not a multiple of [`BLOCK`].
     pub fn empty(outputs: usize, inputs: usize) -> Self {
-        assert!(inputs.is_multiple_of(BLOCK));
+        assert!(inputs.is_multiple_of(BLOCK), "rows are not whole blocks");
         if has_avx512() {
             return Self(Layout::Panels(Panels::empty(outputs, inputs)));
         }
@@ -78,8 +81,12 @@ impl Weights8 {
         Self(Layout::Rows { quants, scales })
     }
 
-    /// Quantise the rows of the outputs from `first` on, row-major, `inputs` values each.
-    pub fn put(&mut self, first: usize, weight: &[f32], inputs: usize) {
+    /// Quantise and store the rows of the outputs from `first` on, row-major, `inputs` values each.
+    ///
+    /// # Panics
+    /// If they are not whole rows of the matrix.
+    pub fn store(&mut self, first: usize, weight: &[f32], inputs: usize) {
+        assert!(weight.len().is_multiple_of(inputs.max(1)), "the values are not whole rows");
         let (at, block) = (first * inputs, first * inputs / BLOCK);
         let blocks = weight.len() / BLOCK;
         match &mut self.0 {
@@ -87,20 +94,21 @@ impl Weights8 {
                 quantize_q8(weight, &mut quants[at..at + weight.len()], &mut scales[block..block + blocks]);
             }
             Layout::Panels(panels) => {
+                assert!(inputs == panels.blocks * BLOCK, "the rows have another width than the matrix");
                 let (mut quants, mut scales) = (vec![0i8; weight.len()], vec![0f32; blocks]);
                 quantize_q8(weight, &mut quants, &mut scales);
-                panels.put(first, Q8 { quants: &quants, scales: &scales });
+                panels.store(first, Q8 { quants: &quants, scales: &scales });
             }
         }
     }
 
-    /// Bytes that such a matrix takes.
+    /// Bytes of a matrix of `outputs × inputs`.
     pub fn bytes_of(outputs: usize, inputs: usize) -> usize {
         let outputs = if has_avx512() { outputs.next_multiple_of(PANEL) } else { outputs };
         outputs * inputs / BLOCK * (BLOCK + size_of::<f32>())
     }
 
-    /// Bytes that it takes.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match &self.0 {
             Layout::Rows { quants, scales } => quants.len() + scales.len() * 4,
@@ -121,21 +129,27 @@ impl Weights8 {
 pub struct Rows8 {
     pub(super) quants: Vec<i8>,
     pub(super) scales: Vec<f32>,
-    /// -128 times the sum of each block: what the offset of the panels' weights adds, taken back.
+    /// -128 times the sum of each block, which cancels the offset of the panels' weights.
     pub(super) offsets: Vec<i32>,
 }
 
 impl Rows8 {
-    /// Take these values, whole blocks of finite numbers.
+    /// Quantise rows of finite values.
+    ///
+    /// # Panics
+    /// If they are not whole blocks.
     pub fn quantize(&mut self, x: &[f32]) {
-        let shards = self.room(x.len());
+        let blocks = self.resize(x.len());
         // SAFETY: one call at a time.
-        unsafe { shards.quantize(0, x) };
+        unsafe { blocks.quantize(0, x) };
     }
 
-    /// Make room for `values` values, whole blocks, that will be put there in pieces.
-    pub fn room(&mut self, values: usize) -> DisjointBlocksMut<'_> {
-        assert!(values.is_multiple_of(BLOCK));
+    /// Resize to `values` values, to be quantised part by part.
+    ///
+    /// # Panics
+    /// If they are not whole blocks.
+    pub fn resize(&mut self, values: usize) -> DisjointBlocksMut<'_> {
+        assert!(values.is_multiple_of(BLOCK), "rows are not whole blocks");
         self.quants.resize(values, 0);
         self.scales.resize(values / BLOCK, 0.0);
         self.offsets.resize(values / BLOCK, 0);
@@ -149,7 +163,7 @@ impl Rows8 {
     }
 }
 
-/// Rows that several units of one job fill at disjoint places.
+/// Rows that the units of one job quantise at disjoint places.
 #[derive(Clone, Copy)]
 pub struct DisjointBlocksMut<'a> {
     quants: *mut i8,
@@ -165,12 +179,19 @@ unsafe impl Sync for DisjointBlocksMut<'_> {}
 unsafe impl Send for DisjointBlocksMut<'_> {}
 
 impl DisjointBlocksMut<'_> {
-    /// Quantise `x` to the place of value `at`; both are whole blocks.
+    /// Quantise `x` to the values from `at` on.
+    ///
+    /// # Panics
+    /// If `at` and `x` are not whole blocks within the rows.
     ///
     /// # Safety
     /// No two units may use overlapping places at the same time.
     pub unsafe fn quantize(&self, at: usize, x: &[f32]) {
-        assert!(at.is_multiple_of(BLOCK) && x.len().is_multiple_of(BLOCK) && at + x.len() <= self.values);
+        let inside = at.checked_add(x.len()).is_some_and(|end| end <= self.values);
+        assert!(
+            inside && at.is_multiple_of(BLOCK) && x.len().is_multiple_of(BLOCK),
+            "not whole blocks of the rows"
+        );
         let (block, blocks) = (at / BLOCK, x.len() / BLOCK);
         // SAFETY: within the borrow by the assertion, disjoint by contract.
         let (quants, scales, offsets) = unsafe {
@@ -185,7 +206,7 @@ impl DisjointBlocksMut<'_> {
             // SAFETY: the features were detected, and the slices hold the same number of blocks.
             return unsafe { avx512::quantize_q8(x, quants, scales, offsets) };
         }
-        let _ = offsets;
+        let _ = offsets; // Only the AVX-512 layout needs them.
         quantize_q8(x, quants, scales);
     }
 }
@@ -195,41 +216,39 @@ impl DisjointBlocksMut<'_> {
 /// # Safety
 /// No other call may write the same columns of `y` at the same time.
 pub unsafe fn product_q8(product: &Product, w: &Weights8, x: &Rows8, y: &DisjointSliceMut<'_>) {
-    product.check(w.values(), x.quants.len(), 1);
+    product.check(w.values(), x.quants.len());
     let (quants, scales) = match &w.0 {
         #[cfg(target_arch = "x86_64")]
         Layout::Panels(panels) => {
-            assert!(x.offsets.len() == x.scales.len() && panels.blocks == product.inputs / BLOCK);
-            // SAFETY: panels are only made where the features are there; the operands are as long as the product says.
+            assert!(panels.blocks == product.inputs / BLOCK, "the matrix has another width than the product");
+            // SAFETY: panels are made only if the features were detected; the operands were checked.
             unsafe { avx512::product_q8(product, panels, x, y) };
             return;
         }
         #[cfg(not(target_arch = "x86_64"))]
-        Layout::Panels(_) => return,
+        Layout::Panels(_) => unreachable!("panels are made for AVX-512 only"),
         Layout::Rows { quants, scales } => (quants, scales),
     };
     let (w, x) = (Q8 { quants, scales }, Q8 { quants: &x.quants, scales: &x.scales });
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
-        // SAFETY: the features were detected, the operands are as long as the product says, the columns are the caller's.
+        // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
         unsafe { avx2::product_q8(product, w, x, y) };
         return;
     }
-    for r in 0..product.rows {
-        for o in product.columns.clone() {
-            let dot = portable::dot_q8(w, o, x, r, product.inputs / BLOCK);
-            // SAFETY: the columns are the caller's.
-            unsafe { y.slice(r * product.outputs + o, 1)[0] = dot };
-        }
-    }
+    // SAFETY: the columns are the caller's.
+    unsafe { product.each(y, |o, r| portable::dot_q8(w, o, x, r, product.inputs / BLOCK)) };
 }
 
 /// Quantise to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest (ties to even).
 ///
-/// `x` holds whole blocks of finite values, `quants` as many values, `scales` as many scales as there are blocks.
+/// `x` holds whole blocks of finite values, `quants` as many values, `scales` one value per block.
+///
+/// # Panics
+/// If the lengths do not agree.
 #[inline]
 pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
-    assert!(x.len() == quants.len() && x.len() == scales.len() * BLOCK);
+    assert!(x.len() == quants.len() && x.len() == scales.len() * BLOCK, "values and blocks differ in length");
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
         // SAFETY: the features were detected, and the assertion above bounds every access.
@@ -247,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn quantising_is_the_same_on_all_paths() {
+    fn all_implementations_quantise_alike() {
         let x = [wave(64, 0.7), vec![0.0; 32], vec![-3.5; 32]].concat();
         let mut got = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
         let mut want = got.clone();
@@ -258,21 +277,21 @@ mod tests {
     }
 
     #[test]
-    fn rows_in_pieces_are_rows_and_know_their_sums() {
+    fn rows_quantised_in_parts_equal_rows_quantised_at_once() {
         let x = [wave(96, 0.3), vec![0.0; 32], vec![2.5; 32]].concat();
-        let (mut whole, mut pieces) = (Rows8::default(), Rows8::default());
+        let (mut whole, mut parts) = (Rows8::default(), Rows8::default());
         whole.quantize(&x);
-        let shards = pieces.room(x.len());
+        let blocks = parts.resize(x.len());
         for at in [64, 0, 128] {
             // SAFETY: one call at a time.
-            unsafe { shards.quantize(at, &x[at..(at + 64).min(x.len())]) };
+            unsafe { blocks.quantize(at, &x[at..(at + 64).min(x.len())]) };
         }
         let mut plain = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
         portable::quantize_q8(&x, &mut plain.0, &mut plain.1);
         assert_eq!((&whole.quants, &whole.scales), (&plain.0, &plain.1));
         assert_eq!(
             (&whole.quants, &whole.scales, &whole.offsets),
-            (&pieces.quants, &pieces.scales, &pieces.offsets)
+            (&parts.quants, &parts.scales, &parts.offsets)
         );
         if has_avx512() {
             let sums =
@@ -282,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_those_of_the_blocks_in_any_layout_and_range_of_columns() {
+    fn products_agree_with_the_dot_products_of_blocks_in_any_layout_and_range_of_columns() {
         for (inputs, outputs) in [(96, 7), (32, 16), (64, 50), (320, 130)] {
             let (w, largest) = (wave(outputs * inputs, 0.37), 27);
             let x = wave(largest * inputs, 0.91);
@@ -311,5 +330,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn rows_of_another_width_panic() {
+        let panics = |f: &mut dyn FnMut()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err();
+        let (mut weights, mut x8) = (Weights8::empty(4, 64), Rows8::default());
+        assert!(panics(&mut || weights.store(0, &[1.0; 96], 64)), "one row and a half");
+        assert!(panics(&mut || weights.store(4, &[1.0; 20 * 64], 64)), "rows after the last output");
+        x8.quantize(&[1.0; 64]);
+        let mut y = [0.0; 8];
+        let mut product = |inputs, rows| {
+            let product = Product { inputs, outputs: 4, rows, columns: 0..4 };
+            // SAFETY: one call at a time.
+            panics(&mut || unsafe { product_q8(&product, &weights, &x8, &DisjointSliceMut::new(&mut y)) })
+        };
+        assert!(product(64, 2), "fewer rows than the product");
+        assert!(product(96, 1), "a narrower matrix");
+        assert!(!product(64, 1));
+        // SAFETY: one call at a time.
+        assert!(panics(&mut || unsafe { x8.resize(64).quantize(32, &[1.0; 64]) }), "beyond the last row");
     }
 }

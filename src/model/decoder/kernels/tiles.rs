@@ -1,7 +1,7 @@
-//! Attention for several queries at once, written once for any width of vector.
+//! Attention for several queries at once, generic over the vector width.
 //!
-//! A key block or value row that was loaded serves all queries of a tile. Each query's own sums run in the order in which a
-//! tile of one query would run them.
+//! A loaded key block or value row serves all queries of a tile. The sums of each query are added in the order of a tile of one
+//! query.
 
 /// Defines `scores` and `weighted_sum` for vectors of `$width` lanes; a tile holds up to `$queries` queries.
 macro_rules! attention_tiles {
@@ -23,7 +23,7 @@ macro_rules! attention_tiles {
                 let taken = (count - n).min($queries);
                 let (q, o) = (&queries[n * d..], &mut out[n * stride..]);
                 let mut v = 0;
-                // SAFETY: the tile's queries and vectors lie within what the caller vouches for.
+                // SAFETY: the tile's queries and vectors are within the slices, as the caller guarantees.
                 unsafe {
                     match taken {
                         $($sn => {
@@ -43,7 +43,7 @@ macro_rules! attention_tiles {
             }
         }
 
-        /// SAFETY: as of [`scores`], for `N` queries and the vectors `v..v + V`.
+        /// SAFETY: as for [`scores`], for `N` queries and the vectors `v..v + V`.
         #[inline]
         #[target_feature(enable = $features)]
         unsafe fn score_tile<const N: usize, const V: usize>(
@@ -71,7 +71,7 @@ macro_rules! attention_tiles {
             }
             for (n, acc) in acc.into_iter().enumerate() {
                 for (k, acc) in acc.into_iter().enumerate() {
-                    // SAFETY: slot (v + k) * width lies within the query's row.
+                    // SAFETY: slots from (v + k) * width on are within the query's row.
                     unsafe { $store(out.as_mut_ptr().add(n * stride + (v + k) * $width), acc) };
                 }
             }
@@ -98,7 +98,7 @@ macro_rules! attention_tiles {
                 let (w, f, o) = (&weights[n * stride..], &factors[n..], &mut out[n * d..]);
                 let mut at = 0;
                 while at < d {
-                    // SAFETY: the tile's queries and columns lie within what the caller vouches for.
+                    // SAFETY: the tile's queries and columns are within the slices, as the caller guarantees.
                     at += unsafe {
                         match (taken, (d - at) / $width) {
                             $(
@@ -116,7 +116,7 @@ macro_rules! attention_tiles {
 
         /// Columns `at..at + C * width` of `N` sums; returns their number.
         ///
-        /// SAFETY: as of [`weighted_sum`].
+        /// SAFETY: as for [`weighted_sum`].
         #[inline]
         #[target_feature(enable = $features)]
         #[expect(clippy::too_many_arguments, reason = "the operands of one product")]
@@ -147,7 +147,7 @@ macro_rules! attention_tiles {
             for (n, acc) in acc.into_iter().enumerate() {
                 let factor = $splat(factors[n]);
                 for (c, acc) in acc.into_iter().enumerate() {
-                    // SAFETY: as above.
+                    // SAFETY: these columns of sum n are within `out`.
                     unsafe { $store(out.as_mut_ptr().add(n * d + at + c * $width), $mul(acc, factor)) };
                 }
             }

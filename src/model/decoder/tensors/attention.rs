@@ -5,27 +5,26 @@ use candle_nn::ops;
 
 use crate::model::decoder::attention::{AttentionProbe, AttentionStats, Shape};
 
-/// Attention scores that are held at a time, in values (256 MiB as bf16): a prefill never holds rows × slots of all heads.
+/// Attention scores in memory at a time, in values (256 MiB as bf16): a prefill never has those of all rows and slots.
 const SCORES: usize = 1 << 27;
 
-/// Values up to which a mask is repeated for all heads; less than [`SCORES`], so that rows are not taken in portions then.
+/// Values up to which a mask is repeated for all heads; less than [`SCORES`], so that all rows are computed at once.
 const REPEATED: usize = 1 << 25;
 
-/// What the layers of one pass have in common.
-pub(super) struct Attended {
-    /// Heads.
+/// Attention of one pass: what its layers have in common.
+pub(super) struct PassAttention {
     shape: Shape,
-    /// Slots that are read, the new rows' included.
+    /// Slots of the cache, including the new rows.
     pub slots: usize,
-    /// True if each row sees what stands before it.
-    #[cfg_attr(not(feature = "flash-attn"), expect(dead_code, reason = "fused kernels know no trees"))]
+    /// True if each row sees all slots before it.
+    #[cfg_attr(not(feature = "flash-attn"), expect(dead_code, reason = "only fused kernels need it"))]
     causal: bool,
-    /// `rows × slots`, see [`super::mask::hidden`]; `heads × rows × slots` where that is little.
+    /// `rows × slots`, see [`super::mask::hidden`]; `heads × rows × slots` if that is small.
     mask: Option<Tensor>,
 }
 
-impl Attended {
-    /// Prepare a pass over `slots` slots. A small mask is repeated for all heads once, so that no layer has to.
+impl PassAttention {
+    /// For a pass over `slots` slots. A small mask is repeated for all heads here, once for all layers.
     ///
     /// # Errors
     /// If a tensor operation fails.
@@ -49,12 +48,12 @@ impl Attended {
         q: &Tensor,
         keys: &Tensor,
         values: &Tensor,
-        mut sight: Option<&mut Sight<'_>>,
+        mut probe: Option<&mut ProbeSums<'_>>,
     ) -> Result<Tensor> {
         let Shape { heads, kv_heads, head_dim } = self.shape;
         let scale = 1.0 / (head_dim as f64).sqrt();
         #[cfg(feature = "flash-attn")]
-        if sight.is_none() && self.causal && fused::fits(q, head_dim) {
+        if probe.is_none() && self.causal && fused::fits(q, head_dim) {
             return fused::run(q, keys, values, scale as f32);
         }
         let rows = q.dim(1)?;
@@ -64,7 +63,7 @@ impl Attended {
         let mut parts = Vec::with_capacity(rows.div_ceil(at_once));
         for start in (0..rows).step_by(at_once) {
             let n = at_once.min(rows - start);
-            // Heads of a group are neighbours: their rows are the rows of one product with the group's keys, which are not copied.
+            // The heads of a group are adjacent: their rows multiply the group's keys in one product, without copies.
             let q =
                 q.narrow(1, start, n)?.contiguous()?.reshape((kv_heads, heads / kv_heads * n, head_dim))?;
             let mut scores = q.matmul(&keys)?.reshape((heads, n, self.slots))?;
@@ -76,57 +75,66 @@ impl Attended {
                 };
             }
             let weights = ops::softmax_last_dim(&scores)?;
-            if let Some(sight) = &mut sight {
-                sight.look(&weights, self.shape)?;
+            if let Some(probe) = &mut probe {
+                probe.add(&weights, self.shape)?;
             }
             let mixed = weights.reshape((kv_heads, heads / kv_heads * n, self.slots))?.matmul(values)?;
             parts.push(mixed.reshape((heads, n, head_dim))?.transpose(0, 1)?.reshape((n, heads * head_dim))?);
         }
-        if let Some(sight) = sight {
-            sight.end_layer()?;
+        if let Some(probe) = probe {
+            probe.end_layer()?;
         }
         if parts.len() == 1 { Ok(parts.remove(0)) } else { Tensor::cat(&parts, 0) }
     }
 }
 
-/// Gathers where rows look, on the device, until all layers have run.
-pub(super) struct Sight<'a> {
-    watch: &'a AttentionProbe,
+/// Sums of an attention probe, on the device until all layers have run.
+pub(super) struct ProbeSums<'a> {
+    probe: &'a AttentionProbe,
     layers: usize,
-    /// Of the running layer: `rows` peaks summed over heads, by portion.
+    /// Of the current layer: the peaks of `rows` rows, summed over heads; one tensor per chunk of rows.
     peaks: Vec<Tensor>,
-    /// Of the running layer: `kv_heads × slots`, summed over rows and the heads of a group.
+    /// Of the current layer: `kv_heads × slots`, summed over rows and the heads of a group.
     by_head: Option<Tensor>,
-    /// Peaks of all layers so far.
-    sum: Option<Tensor>,
-    all: Vec<Tensor>,
+    /// Peaks, summed over the layers so far.
+    peak_sum: Option<Tensor>,
+    /// `by_head` of the layers so far.
+    layers_by_head: Vec<Tensor>,
     heads: usize,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> ProbeSums<'a> {
     /// For a model of `layers` layers.
-    pub fn new(watch: &'a AttentionProbe, layers: usize) -> Self {
-        Self { watch, layers, peaks: Vec::new(), by_head: None, sum: None, all: Vec::new(), heads: 1 }
+    pub fn new(probe: &'a AttentionProbe, layers: usize) -> Self {
+        Self {
+            probe,
+            layers,
+            peaks: Vec::new(),
+            by_head: None,
+            peak_sum: None,
+            layers_by_head: Vec::new(),
+            heads: 1,
+        }
     }
 
-    /// Look at weights `heads × rows × slots`.
-    fn look(&mut self, weights: &Tensor, shape: Shape) -> Result<()> {
+    /// Add weights `heads × rows × slots` of the current layer.
+    fn add(&mut self, weights: &Tensor, shape: Shape) -> Result<()> {
         let (heads, rows, slots) = weights.dims3()?;
-        let spans = self.watch.spans.ranges_below(slots);
-        let watched: Vec<Tensor> =
+        let spans = self.probe.spans.ranges_below(slots);
+        let parts: Vec<Tensor> =
             spans.map(|span| weights.narrow(2, span.start, span.len())).collect::<Result<_>>()?;
         self.heads = heads;
-        let seen = if watched.is_empty() { weights.narrow(2, 0, 0)? } else { Tensor::cat(&watched, 2)? };
-        self.peaks.push(match watched.is_empty() {
+        let probed = if parts.is_empty() { weights.narrow(2, 0, 0)? } else { Tensor::cat(&parts, 2)? };
+        self.peaks.push(match parts.is_empty() {
             true => Tensor::zeros(rows, DType::F32, weights.device())?,
-            false => seen.max(D::Minus1)?.to_dtype(DType::F32)?.sum(0)?,
+            false => probed.max(D::Minus1)?.to_dtype(DType::F32)?.sum(0)?,
         });
-        if self.watch.by_head {
-            let (group, n) = (heads / shape.kv_heads, seen.dim(2)?);
-            let seen = seen.to_dtype(DType::F32)?.contiguous()?;
-            let sum = seen.reshape((shape.kv_heads, group * rows, n))?.sum(1)?;
-            // Slots that are not there yet weigh nothing.
-            let sum = sum.pad_with_zeros(1, 0, self.watch.spans.len() - n)?;
+        if self.probe.by_head {
+            let (group, n) = (heads / shape.kv_heads, probed.dim(2)?);
+            let probed = probed.to_dtype(DType::F32)?.contiguous()?;
+            let sum = probed.reshape((shape.kv_heads, group * rows, n))?.sum(1)?;
+            // Slots that are not in use yet have no weight.
+            let sum = sum.pad_with_zeros(1, 0, self.probe.spans.len() - n)?;
             self.by_head = Some(match self.by_head.take() {
                 Some(before) => (before + sum)?,
                 None => sum,
@@ -137,37 +145,37 @@ impl<'a> Sight<'a> {
 
     fn end_layer(&mut self) -> Result<()> {
         let peaks = Tensor::cat(&std::mem::take(&mut self.peaks), 0)?;
-        self.sum = Some(match self.sum.take() {
+        self.peak_sum = Some(match self.peak_sum.take() {
             Some(sum) => (sum + peaks)?,
             None => peaks,
         });
-        self.all.extend(self.by_head.take());
+        self.layers_by_head.extend(self.by_head.take());
         Ok(())
     }
 
-    /// Bring down what was gathered.
-    pub fn told(self) -> Result<AttentionStats> {
-        let by = 1.0 / (self.heads * self.layers) as f64;
-        let peaks = self.sum.map(|sum| (sum * by)?.to_vec1::<f32>()).transpose()?;
-        let by_head = match self.all.is_empty() {
+    /// Transfer the statistics to the CPU.
+    pub fn finish(self) -> Result<AttentionStats> {
+        let scale = 1.0 / (self.heads * self.layers) as f64;
+        let peaks = self.peak_sum.map(|sum| (sum * scale)?.to_vec1::<f32>()).transpose()?;
+        let by_head = match self.layers_by_head.is_empty() {
             true => Vec::new(),
-            false => Tensor::cat(&self.all, 0)?.flatten_all()?.to_vec1::<f32>()?,
+            false => Tensor::cat(&self.layers_by_head, 0)?.flatten_all()?.to_vec1::<f32>()?,
         };
         Ok(AttentionStats { peaks: peaks.unwrap_or_default(), by_head })
     }
 }
 
-/// candle's FlashAttention-2: no trees and no weights to look at, but nothing of the size rows × slots either.
+/// candle's FlashAttention-2: without trees and attention weights, in memory that does not grow with rows × slots.
 #[cfg(feature = "flash-attn")]
 mod fused {
     use super::{DType, Result, Tensor};
 
-    /// Rows below which its kernels, which share out queries and not slots, leave most of the device idle over a long cache.
+    /// Minimum rows: the kernels are parallel over queries and not over slots, so few rows leave the device idle.
     const ROWS: usize = 64;
     /// Widest head.
     const HEAD: usize = 256;
 
-    /// True if the queries are of a kind that it takes, and enough of them.
+    /// True if the queries have a supported type and width, and there are enough of them.
     pub fn fits(q: &Tensor, head_dim: usize) -> bool {
         q.device().is_cuda()
             && matches!(q.dtype(), DType::F16 | DType::BF16)
@@ -176,7 +184,7 @@ mod fused {
             && q.dim(1).is_ok_and(|rows| rows >= ROWS)
     }
 
-    /// As `Attended::run`; row r sees all but the last `rows - 1 - r` slots.
+    /// As `PassAttention::run`; row r sees all but the last `rows - 1 - r` slots.
     pub fn run(q: &Tensor, keys: &Tensor, values: &Tensor, scale: f32) -> Result<Tensor> {
         let (heads, rows, head_dim) = q.dims3()?;
         let placed = |t: &Tensor| t.transpose(0, 1)?.unsqueeze(0);

@@ -1,33 +1,34 @@
-//! Keys and values of one sequence on a device: allocated ahead of need, written in place, never concatenated.
+//! The cache of one sequence in tensors: allocated ahead of need, written in place, never concatenated.
 
 use std::ops::Range;
 
 use candle_core::{DType, Device, Result, Tensor};
 
-/// Slots by which a full cache grows.
+/// A full cache grows by a multiple of this number of slots.
 const GROW: usize = 256;
 
 /// The keys and values of one sequence in all layers, each `kv_heads × capacity × head_dim`.
 ///
-/// Memory is taken by the first pass. The calls that move slots around return nothing, as those of the CPU's cache do; what goes
-/// wrong in them is told by the next pass.
+/// Memory is allocated by the first pass. The methods that move slots return nothing, as on the CPU; their errors are reported by
+/// the next pass.
 pub struct TensorCache {
     layers: Vec<[Tensor; 2]>,
     count: usize,
     len: usize,
-    /// Slots that there is memory for.
+    /// Allocated slots.
     capacity: usize,
-    /// Slots that were asked for.
-    wanted: usize,
+    /// Slots to allocate at first.
+    requested: usize,
     heads: usize,
     head_dim: usize,
     dtype: DType,
     device: Device,
+    /// The first error since the cache was made: its contents are incomplete.
     failed: Option<String>,
 }
 
 impl TensorCache {
-    /// An empty cache for `layers` layers that will have room for `capacity` slots.
+    /// An empty cache for `layers` layers, to be allocated with `capacity` slots.
     pub fn new(
         layers: usize,
         heads: usize,
@@ -41,7 +42,7 @@ impl TensorCache {
             count: layers,
             len: 0,
             capacity: 0,
-            wanted: capacity,
+            requested: capacity,
             heads,
             head_dim,
             dtype,
@@ -59,24 +60,34 @@ impl TensorCache {
         self.len
     }
 
-    /// Bytes allocated, or about to be.
+    /// Number of layers, key heads and values of a head.
+    pub fn layout(&self) -> [usize; 3] {
+        [self.count, self.heads, self.head_dim]
+    }
+
+    /// The device that it is allocated on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Bytes, allocated or to be allocated.
     pub fn bytes(&self) -> usize {
-        let slots = if self.layers.is_empty() { self.wanted } else { self.capacity };
+        let slots = if self.layers.is_empty() { self.requested } else { self.capacity };
         self.count * 2 * self.heads * slots * self.head_dim * self.dtype.size_in_bytes()
     }
 
-    /// Forget all slots from `len` on.
+    /// See [`super::super::Cache::truncate`].
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Of the slots from `base` on keep those at `base + rows[0], base + rows[1], …` (ascending), moved together.
+    /// See [`super::super::Cache::keep`].
     pub fn keep(&mut self, base: usize, rows: &[usize]) {
-        let stays = rows.iter().enumerate().take_while(|(to, row)| to == *row).count();
-        let moved: Vec<u32> = rows[stays..].iter().map(|row| (base + row) as u32).collect();
-        let done = self.shift(&moved, base + stays);
+        let unmoved = rows.iter().enumerate().take_while(|(to, row)| to == *row).count();
+        let moved: Vec<u32> = rows[unmoved..].iter().map(|row| (base + row) as u32).collect();
+        let result = self.shift(&moved, base + unmoved);
         self.len = base + rows.len();
-        self.note(done);
+        self.record(result);
     }
 
     fn shift(&mut self, slots: &[u32], to: usize) -> Result<()> {
@@ -90,21 +101,21 @@ impl TensorCache {
         Ok(())
     }
 
-    /// The cache of the first `layers` layers.
+    /// See [`super::super::Cache::first_layers`].
     pub fn first_layers(&self, layers: usize) -> Self {
         let layers = layers.min(self.count);
-        let mut cache = self.like(layers, self.wanted);
+        let mut cache = self.like(layers, self.requested);
         let copies = self.layers.iter().take(layers).map(|[k, v]| Ok([k.copy()?, v.copy()?]));
         match copies.collect() {
             Ok(copies) => {
                 (cache.layers, cache.len, cache.capacity) = (copies, self.len, self.capacity);
             }
-            Err(error) => cache.note(Err(error)),
+            Err(error) => cache.record(Err(error)),
         }
         cache
     }
 
-    /// A cache that holds some of this one's slots, in each layer and head its own: `kept(layer, head)`, each of `len` slots.
+    /// See [`super::super::Cache::gather`].
     pub fn gather<'a>(
         &self,
         len: usize,
@@ -112,8 +123,8 @@ impl TensorCache {
         kept: impl Fn(usize, usize) -> &'a [usize],
     ) -> Self {
         let mut cache = self.like(self.count, capacity.max(len));
-        let done = self.gather_into(&mut cache, len, &kept);
-        cache.note(done);
+        let result = self.gather_into(&mut cache, len, &kept);
+        cache.record(result);
         cache
     }
 
@@ -130,9 +141,10 @@ impl TensorCache {
                 let index = Tensor::from_vec(slots, len, &self.device)?;
                 for (from, to) in ours.iter().zip(theirs) {
                     let rows = from.narrow(0, head, 1)?.squeeze(0)?.index_select(&index, 0)?;
-                    // One head of the other tensor: its rows lie together.
-                    let place = head * cache.capacity;
-                    to.reshape((self.heads * cache.capacity, self.head_dim))?.slice_set(&rows, 0, place)?;
+                    // The rows of one head are contiguous.
+                    let first_row = head * cache.capacity;
+                    to.reshape((self.heads * cache.capacity, self.head_dim))?
+                        .slice_set(&rows, 0, first_row)?;
                 }
             }
         }
@@ -140,13 +152,15 @@ impl TensorCache {
         Ok(())
     }
 
-    /// Append the slots `range` of a cache of the same shape.
-    pub fn append(&mut self, other: &Self, range: Range<usize>) {
-        let done = self.append_from(other, range);
-        self.note(done);
-    }
-
-    fn append_from(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
+    /// See [`super::super::Cache::append`].
+    ///
+    /// # Errors
+    /// If the caches are on different devices, the other cache has failed, or memory does not suffice.
+    pub fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
+        if !self.device.same_device(&other.device) {
+            candle_core::bail!("the caches are on different devices");
+        }
+        other.usable()?;
         self.reserve(range.len())?;
         for (ours, theirs) in self.layers.iter().zip(&other.layers) {
             for (to, from) in ours.iter().zip(theirs) {
@@ -158,71 +172,76 @@ impl TensorCache {
         Ok(())
     }
 
-    fn note(&mut self, done: Result<()>) {
-        if let Err(error) = done {
-            self.failed = Some(error.to_string());
+    fn record(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert(error.to_string());
         }
     }
 
-    /// Make room for `more` slots beyond those in use.
+    fn usable(&self) -> Result<()> {
+        match &self.failed {
+            Some(error) => candle_core::bail!("the cache cannot be used after an error: {error}"),
+            None => Ok(()),
+        }
+    }
+
+    /// Grow so that `more` slots fit after those in use.
     ///
     /// # Errors
-    /// If there is no memory, or an earlier call failed.
+    /// If memory does not suffice, or an earlier call failed.
     pub fn reserve(&mut self, more: usize) -> Result<()> {
-        if let Some(error) = &self.failed {
-            candle_core::bail!("the cache is of no use any more: {error}");
-        }
+        self.usable()?;
         let need = self.len + more;
         if need <= self.capacity {
             return Ok(());
         }
-        let capacity = need.max(self.wanted).max(self.capacity + self.capacity / 2).next_multiple_of(GROW);
+        let capacity = need.max(self.requested).max(self.capacity + self.capacity / 2).next_multiple_of(GROW);
         let grown = self.grow(capacity);
         if let Err(error) = &grown {
-            // Layers of different room are of no use.
+            // The layers differ in capacity.
             self.failed = Some(error.to_string());
         }
         grown
     }
 
-    /// Layer by layer, so that two copies of one layer are there at a time and not of all.
+    /// Layer by layer, so that only one layer has two copies at a time.
     fn grow(&mut self, capacity: usize) -> Result<()> {
         let (shape, len) = ((self.heads, capacity, self.head_dim), self.len);
         for _ in self.layers.len()..self.count {
-            let room = || Tensor::zeros(shape, self.dtype, &self.device);
-            self.layers.push([room()?, room()?]);
+            let zeros = || Tensor::zeros(shape, self.dtype, &self.device);
+            self.layers.push([zeros()?, zeros()?]);
         }
         for part in self.layers.iter_mut().flatten().filter(|part| part.dims()[1] < capacity) {
-            let room = Tensor::zeros(shape, self.dtype, &self.device)?;
+            let larger = Tensor::zeros(shape, self.dtype, &self.device)?;
             if len > 0 {
-                room.slice_set(&part.narrow(1, 0, len)?.contiguous()?, 1, 0)?;
+                larger.slice_set(&part.narrow(1, 0, len)?.contiguous()?, 1, 0)?;
             }
-            *part = room;
+            *part = larger;
         }
         self.capacity = capacity;
         Ok(())
     }
 
-    /// Write one layer's keys and values of new rows, `kv_heads × rows × head_dim`, after the slots in use. The length changes
-    /// only with [`TensorCache::advance`].
+    /// Write one layer's keys and values of new rows, `kv_heads × rows × head_dim`, to the reserved slots after those in use. The
+    /// length changes only with [`TensorCache::advance`].
     ///
     /// # Errors
-    /// If the shapes do not agree.
+    /// If the shapes do not agree, or the slots are not reserved.
     pub fn write(&mut self, layer: usize, keys: &Tensor, values: &Tensor) -> Result<()> {
         let [k, v] = &self.layers[layer];
         k.slice_set(&keys.contiguous()?, 1, self.len)?;
         v.slice_set(&values.contiguous()?, 1, self.len)
     }
 
-    /// Count `rows` written rows as used.
+    /// Count `rows` written rows as in use.
     pub fn advance(&mut self, rows: usize) {
         self.len += rows;
     }
 
-    /// One layer's keys and values in the first `slots` slots, `kv_heads × slots × head_dim`; not copied.
+    /// Views of one layer's keys and values in the first `slots` slots, `kv_heads × slots × head_dim`.
     ///
     /// # Errors
-    /// If there are not so many.
+    /// If there are fewer slots.
     pub fn layer(&self, layer: usize, slots: usize) -> Result<(Tensor, Tensor)> {
         let [k, v] = &self.layers[layer];
         Ok((k.narrow(1, 0, slots)?, v.narrow(1, 0, slots)?))
@@ -274,12 +293,12 @@ mod tests {
         let (even, odd): (Vec<usize>, Vec<usize>) = (0..40).partition(|s| s % 2 == 0);
         let mut some = cache.gather(20, 24, |_, head| if head == 1 { &odd } else { &even });
         assert_eq!((some.len(), slot(&some, 3)[0]), (20, 704.0));
-        some.append(&cache, 30..40);
+        some.append(&cache, 30..40).unwrap();
         assert_eq!((some.len(), slot(&some, 29)), (30, slot(&cache, 39)));
         assert_eq!(slot(&some, 0), slot(&cache, 1));
         let mut half = cache.first_layers(1);
         assert_eq!(half.bytes() * 2, cache.bytes());
-        // What is written into the copy does not show in the original.
+        // Writing to the copy does not change the original.
         let row = Tensor::zeros((2, 1, 4), DType::F32, &Device::Cpu).unwrap();
         half.truncate(0);
         half.write(0, &row, &row).unwrap();
@@ -298,9 +317,8 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_is_told_by_the_next_pass() {
-        let mut cache = filled(4, 8);
-        cache.append(&filled(2, 8), 1..600);
-        assert!(cache.reserve(1).is_err());
+    fn an_error_is_reported_by_the_next_pass() {
+        let mut cache = filled(4, 8).gather(2, 8, |_, _| &[0, 999]);
+        assert!(cache.reserve(1).is_err() && filled(4, 8).append(&cache, 0..0).is_err());
     }
 }

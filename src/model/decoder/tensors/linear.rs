@@ -1,4 +1,4 @@
-//! The decoder's matrices on a device: `y = x Wᵀ + b`.
+//! The decoder's matrices in tensors: `y = x Wᵀ + b`.
 
 use candle_core::{
     Device, Module, Result, Tensor,
@@ -7,8 +7,7 @@ use candle_core::{
 
 use crate::model::{ComputeDevice, WeightType};
 
-/// Rows up to which a bias is kept repeated. Kernels that add tensors of two shapes want their strides sent to the device first,
-/// in each layer of each pass.
+/// Rows for which a bias is stored repeated: a broadcast would send its strides to the device in each layer of each pass.
 const REPEATED: usize = 32;
 
 /// A matrix of `outputs × inputs` with an optional bias.
@@ -26,18 +25,18 @@ pub(super) struct Gated {
 }
 
 enum Weight {
-    /// `outputs × inputs`, in the type that is computed in.
+    /// `outputs × inputs`, in the compute type.
     Float(Tensor),
     /// candle's blocks.
     Blocks(QMatMul),
 }
 
 impl Weight {
-    /// Take `weight` (row-major `outputs × inputs`) to the place in its type, with its size in bytes. Widths that do not divide
-    /// into the type's blocks fall back to q8_0, or else to floats.
-    fn new(weight: Vec<f32>, outputs: usize, inputs: usize, place: &ComputeDevice) -> Result<(Self, usize)> {
-        let blocks = match place.dtype().fitting(inputs) {
-            _ if !place.quantizes() => None,
+    /// Convert `weight` (row-major `outputs × inputs`) to the device's weight type and move it there; also returns its size in
+    /// bytes. If the type's blocks do not divide the rows, the type is q8_0, or else the compute type.
+    fn new(weight: Vec<f32>, outputs: usize, inputs: usize, device: &ComputeDevice) -> Result<(Self, usize)> {
+        let blocks = match device.dtype().fitting(inputs) {
+            _ if !device.quantizes() => None,
             WeightType::Q8_0 | WeightType::Auto => Some(GgmlDType::Q8_0),
             WeightType::Q6K => Some(GgmlDType::Q6K),
             WeightType::Q5K => Some(GgmlDType::Q5K),
@@ -46,10 +45,10 @@ impl Weight {
             WeightType::F32 | WeightType::F16 | WeightType::Bf16 => None,
         };
         let Some(blocks) = blocks else {
-            return Ok(Self::floats(place.tensor(weight, &[outputs, inputs])?));
+            return Ok(Self::floats(device.tensor(weight, &[outputs, inputs])?));
         };
         let weight = Tensor::from_vec(weight, (outputs, inputs), &Device::Cpu)?;
-        let weight = QTensor::quantize_onto(&weight, blocks, place.device())?;
+        let weight = QTensor::quantize_onto(&weight, blocks, device.device())?;
         let bytes = weight.storage_size_in_bytes();
         Ok((Self::Blocks(QMatMul::from_qtensor(weight)?), bytes))
     }
@@ -61,7 +60,7 @@ impl Weight {
 }
 
 impl Matrix {
-    /// Take `weight` (row-major `outputs × inputs`) and a bias to the place.
+    /// Move `weight` (row-major `outputs × inputs`) and a bias to the device.
     ///
     /// # Errors
     /// If the device's memory does not suffice.
@@ -70,21 +69,21 @@ impl Matrix {
         bias: Option<Vec<f32>>,
         outputs: usize,
         inputs: usize,
-        place: &ComputeDevice,
+        device: &ComputeDevice,
     ) -> Result<Self> {
         let bias = bias
-            .map(|bias| place.tensor(bias, &[1, outputs])?.broadcast_as((REPEATED, outputs))?.contiguous());
-        let (weight, bytes) = Weight::new(weight, outputs, inputs, place)?;
+            .map(|bias| device.tensor(bias, &[1, outputs])?.broadcast_as((REPEATED, outputs))?.contiguous());
+        let (weight, bytes) = Weight::new(weight, outputs, inputs, device)?;
         Ok(Self { weight, bias: bias.transpose()?, bytes })
     }
 
-    /// A matrix that is there already, without bias.
+    /// A matrix that is on the device already, without bias.
     pub fn of(weight: Tensor) -> Self {
         let (weight, bytes) = Weight::floats(weight);
         Self { weight, bias: None, bytes }
     }
 
-    /// Bytes that the weights take.
+    /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -107,12 +106,12 @@ impl Matrix {
 }
 
 impl Gated {
-    /// Take `weight`, the rows of the gates and then those of the values, `2 · width × inputs`, to the place.
+    /// Move `weight`, the rows of the gates and then those of the values, `2 · width × inputs`, to the device.
     ///
     /// # Errors
     /// If the device's memory does not suffice.
-    pub fn new(weight: Vec<f32>, width: usize, inputs: usize, place: &ComputeDevice) -> Result<Self> {
-        let (weight, bytes) = Weight::new(weight, 2 * width, inputs, place)?;
+    pub fn new(weight: Vec<f32>, width: usize, inputs: usize, device: &ComputeDevice) -> Result<Self> {
+        let (weight, bytes) = Weight::new(weight, 2 * width, inputs, device)?;
         let weight = match weight {
             Weight::Float(weight) => Weight::Float(weight.reshape((2, width, inputs))?),
             blocks => blocks,
@@ -120,7 +119,7 @@ impl Gated {
         Ok(Self { weight, bytes })
     }
 
-    /// Bytes that the weights take.
+    /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -131,7 +130,7 @@ impl Gated {
     /// If the rows have another width.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         match &self.weight {
-            // One product of two parts, so that gates and values each lie together.
+            // One batched product of two, so that gates and values are contiguous.
             Weight::Float(weight) => {
                 let (rows, inputs) = x.dims2()?;
                 let both =
@@ -152,12 +151,12 @@ mod tests {
     }
 
     #[test]
-    fn products_are_those_by_hand_for_any_number_of_rows() {
+    fn products_match_a_loop_for_any_number_of_rows() {
         let (inputs, outputs) = (8, 6);
         let (w, b) = (ramp(outputs * inputs, 0.37), ramp(outputs, 0.9));
-        let place = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
-        let matrix = Matrix::new(w.clone(), Some(b.clone()), outputs, inputs, &place).unwrap();
-        let gated = Gated::new(w.clone(), outputs / 2, inputs, &place).unwrap();
+        let device = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
+        let matrix = Matrix::new(w.clone(), Some(b.clone()), outputs, inputs, &device).unwrap();
+        let gated = Gated::new(w.clone(), outputs / 2, inputs, &device).unwrap();
         assert_eq!((matrix.bytes(), gated.bytes()), (outputs * inputs * 4, outputs * inputs * 4));
         for rows in [1, 2, REPEATED, REPEATED + 1] {
             let x = ramp(rows * inputs, 0.21);
@@ -181,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn odd_widths_fall_back() {
+    fn widths_that_do_not_divide_fall_back() {
         for (dtype, inputs, bytes) in [
             (WeightType::Q4K, 256, 144),
             (WeightType::Q4K, 64, 68),
             (WeightType::Q8_0, 64, 68),
             (WeightType::Q8_0, 40, 160),
         ] {
-            let place = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
-            let matrix = Matrix::new(ramp(inputs, 0.3), None, 1, inputs, &place).unwrap();
+            let device = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
+            let matrix = Matrix::new(ramp(inputs, 0.3), None, 1, inputs, &device).unwrap();
             assert_eq!(matrix.bytes(), bytes, "{dtype:?} {inputs} wide");
         }
     }

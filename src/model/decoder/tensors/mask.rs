@@ -1,12 +1,12 @@
-//! Which slots a new row does not see, as something to add to scores.
+//! The mask of new rows, as a tensor to add to scores.
 
 use candle_core::{DType, Device, Result, Tensor};
 
 use crate::model::decoder::Mask;
 
-/// `rows × slots`: 0 where a row sees a slot, minus infinity where it does not. None where every row sees everything.
+/// `rows × slots`: 0 where a row sees a slot, else minus infinity. None if every row sees every slot.
 ///
-/// All rows see the slots up to some point; only what lies after it is made here and sent up.
+/// All rows see the slots up to some point; only the part after it is sent to the device.
 ///
 /// # Errors
 /// If a tensor operation fails, or a path leads beyond the new rows.
@@ -30,7 +30,7 @@ pub(super) fn hidden(
                 for &slot in &paths[row] {
                     match tail.get_mut(slot) {
                         Some(value) => *value = 0.0,
-                        None => candle_core::bail!("a path holds slot {slot} of {width}"),
+                        None => candle_core::bail!("a tree path has slot {slot} of {width}"),
                     }
                 }
             }
@@ -58,14 +58,14 @@ mod tests {
     }
 
     #[test]
-    fn chains_and_trees() {
+    fn masks_of_chains_and_trees() {
         assert_eq!(rows(&Mask::Causal, 2, 3).unwrap(), [[1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1; 5]]);
         let paths = vec![vec![0], vec![0, 1], vec![0, 2]];
         assert_eq!(
             rows(&Mask::Paths { shared: 1, paths: paths.clone() }, 1, 3).unwrap(),
             [[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
         );
-        // The first node was fed before: slots are counted from the end of what all see.
+        // The first node was fed earlier: slots are counted from the end of those that all rows see.
         assert_eq!(
             rows(&Mask::Paths { shared: 1, paths: paths[1..].to_vec() }, 2, 2).unwrap(),
             [[1, 1, 1, 0], [1, 1, 0, 1]]
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn where_everything_is_seen_nothing_is_added() {
+    fn without_hidden_slots_there_is_no_mask() {
         assert_eq!(rows(&Mask::Causal, 9, 1), None);
         assert_eq!(rows(&Mask::Paths { shared: 3, paths: vec![vec![0, 1]] }, 4, 1), None);
         let beyond = Mask::Paths { shared: 3, paths: vec![vec![0, 7]] };

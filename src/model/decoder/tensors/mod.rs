@@ -1,11 +1,12 @@
-//! The decoder on candle tensors: CUDA and Metal, and candle's own CPU kernels in tests.
+//! The decoder in candle tensors: for CUDA and Metal, and on candle's CPU kernels in tests.
 //!
-//! It keeps the contracts of the CPU decoder beside it: positions apart from slots, angles in f32, trees as paths, a cache that is
-//! written in place, logits by row. What it does not keep is the order of sums: a library picks its kernels by the number of
-//! rows, so a row computed among others can differ from the same row computed alone in its last bits.
+//! It keeps the contracts of the CPU decoder: positions are not slots, angles are f32, trees are paths, the cache is written in
+//! place, logits are computed by row. It does not keep the order of sums: the library chooses kernels by the number of rows, so
+//! a row computed among others can differ in its last bits from the same row computed alone.
 //!
-//! Everything of a pass is put on the device's queue without waiting; positions, a mask and ids go up, and nothing comes down
-//! but what [`AttentionProbe`] asks for. States cross the border as f32 on the device; inside, the type of the weights is kept.
+//! A pass is queued on the device without waiting. Positions, a mask and ids are sent to the device; only the results of an
+//! [`AttentionProbe`](super::AttentionProbe) are read back. Input and output states are f32 on the device; in between, values
+//! have the compute type.
 
 mod attention;
 mod cache;
@@ -19,20 +20,21 @@ use candle_nn::ops;
 
 pub(super) use self::cache::TensorCache;
 use self::{
-    attention::{Attended, Sight},
+    attention::{PassAttention, ProbeSums},
     linear::{Gated, Matrix},
 };
-use super::{Mask, Pass, Positions, Taps, attention::Shape, rope::Rope};
+use super::{Mask, Pass, Positions, Taps, attention::Shape, check_pass, rope::Rope};
 use crate::model::{
     ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
+    tensor_error_text,
 };
 
 /// The decoder's weights on a device.
 pub struct TensorDecoder {
     config: TextConfig,
-    place: ComputeDevice,
+    device: ComputeDevice,
     /// `vocab × hidden`.
     embeddings: Tensor,
     layers: Vec<Arc<Layer>>,
@@ -50,21 +52,21 @@ struct Layer {
     down: Matrix,
 }
 
-/// Reads tensors of a checkpoint to a device, one at a time.
+/// Reads tensors of a checkpoint and moves them to a device, one at a time.
 struct Reader<'a> {
     checkpoint: &'a Checkpoint,
-    place: &'a ComputeDevice,
+    device: &'a ComputeDevice,
 }
 
 impl Reader<'_> {
     fn vector(&self, name: &str, width: usize) -> std::result::Result<Tensor, CheckpointError> {
         let values = self.checkpoint.f32(name, &[width])?;
-        self.place
+        self.device
             .tensor(values, &[width])
-            .map_err(|e| CheckpointError::tensor(name, &crate::model::plain(&e)))
+            .map_err(|e| CheckpointError::tensor(name, &tensor_error_text(&e)))
     }
 
-    /// The rows of matrices of the same inputs, one after the other.
+    /// The rows of matrices with the same inputs, one after the other.
     fn rows(
         &self,
         parts: &[(String, usize)],
@@ -77,7 +79,7 @@ impl Reader<'_> {
         Ok(rows)
     }
 
-    /// Matrices of the same inputs, fused into one.
+    /// Matrices with the same inputs, fused into one.
     fn matrix(
         &self,
         parts: &[(String, usize)],
@@ -89,8 +91,8 @@ impl Reader<'_> {
             biases.extend(self.checkpoint.f32(&format!("{name}.bias"), &[*outputs])?);
         }
         let outputs = parts.iter().map(|(_, outputs)| outputs).sum();
-        Matrix::new(self.rows(parts, inputs)?, bias.then_some(biases), outputs, inputs, self.place)
-            .map_err(|e| CheckpointError::tensor(&parts[0].0, &e.to_string()))
+        Matrix::new(self.rows(parts, inputs)?, bias.then_some(biases), outputs, inputs, self.device)
+            .map_err(|e| CheckpointError::tensor(&parts[0].0, &tensor_error_text(&e)))
     }
 
     fn layer(&self, c: &TextConfig, index: usize) -> std::result::Result<Layer, CheckpointError> {
@@ -109,9 +111,9 @@ impl Reader<'_> {
                 self.rows(&[(p("mlp.gate_proj"), c.intermediate), (p("mlp.up_proj"), c.intermediate)], d)?,
                 c.intermediate,
                 d,
-                self.place,
+                self.device,
             )
-            .map_err(|e| CheckpointError::tensor(&p("mlp"), &e.to_string()))?,
+            .map_err(|e| CheckpointError::tensor(&p("mlp"), &tensor_error_text(&e)))?,
             down: self.matrix(&[(p("mlp.down_proj"), d)], c.intermediate, false)?,
         })
     }
@@ -121,14 +123,14 @@ impl TensorDecoder {
     /// Load from a checkpoint, matrix by matrix.
     ///
     /// # Errors
-    /// If a tensor is missing, of a wrong shape, or does not fit into the device's memory.
+    /// If a tensor is missing, has the wrong shape, or does not fit into the device's memory.
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TextConfig,
-        place: &ComputeDevice,
+        device: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
-        let (c, reader) = (config, Reader { checkpoint, place });
+        let (c, reader) = (config, Reader { checkpoint, device });
         let total = c.layers + 1;
         progress(0, total);
         let mut layers = Vec::with_capacity(c.layers);
@@ -136,36 +138,37 @@ impl TensorDecoder {
             layers.push(Arc::new(reader.layer(c, index)?));
             progress(index + 1, total);
         }
-        let told =
-            |name: &'static str| move |e: candle_core::Error| CheckpointError::tensor(name, &e.to_string());
+        let failed = |name: &'static str| {
+            move |e: candle_core::Error| CheckpointError::tensor(name, &tensor_error_text(&e))
+        };
         let table = checkpoint.f32("model.embed_tokens.weight", &[c.vocab, c.hidden])?;
         let embeddings =
-            place.tensor(table, &[c.vocab, c.hidden]).map_err(told("model.embed_tokens.weight"))?;
-        let head = if c.tied && !place.quantizes() {
-            // The table is the head: nothing is stored twice.
+            device.tensor(table, &[c.vocab, c.hidden]).map_err(failed("model.embed_tokens.weight"))?;
+        let head = if c.tied && !device.quantizes() {
+            // The embedding table is the head: it is stored once.
             Ok(Matrix::of(embeddings.clone()))
         } else {
             let name = if c.tied { "model.embed_tokens.weight" } else { "lm_head.weight" };
-            Matrix::new(checkpoint.f32(name, &[c.vocab, c.hidden])?, None, c.vocab, c.hidden, place)
+            Matrix::new(checkpoint.f32(name, &[c.vocab, c.hidden])?, None, c.vocab, c.hidden, device)
         };
         progress(total, total);
         Ok(Self {
-            head: Arc::new(head.map_err(told("lm_head.weight"))?),
+            head: Arc::new(head.map_err(failed("lm_head.weight"))?),
             embeddings,
             layers,
             norm: reader.vector("model.norm.weight", c.hidden)?,
             rope: Rope::new(c.head_dim, c.rope_theta, c.mrope_section),
-            place: place.clone(),
+            device: device.clone(),
             config: c.clone(),
         })
     }
 
-    /// The same model ending after its first `layers` layers; all weights are shared.
+    /// See [`super::Decoder::first_layers`].
     pub fn first_layers(&self, layers: usize) -> Self {
         let layers = layers.clamp(1, self.layers.len());
         Self {
             config: TextConfig { layers, ..self.config.clone() },
-            place: self.place.clone(),
+            device: self.device.clone(),
             embeddings: self.embeddings.clone(),
             layers: self.layers[..layers].to_vec(),
             norm: self.norm.clone(),
@@ -183,10 +186,10 @@ impl TensorDecoder {
         checkpoint: &Checkpoint,
         config: &TextConfig,
     ) -> std::result::Result<Self, CheckpointError> {
-        let reader = Reader { checkpoint, place: &self.place };
+        let reader = Reader { checkpoint, device: &self.device };
         Ok(Self {
             config: config.clone(),
-            place: self.place.clone(),
+            device: self.device.clone(),
             embeddings: self.embeddings.clone(),
             layers: vec![Arc::new(reader.layer(config, 0)?)],
             norm: reader.vector("model.norm.weight", config.hidden)?,
@@ -200,20 +203,20 @@ impl TensorDecoder {
         &self.config
     }
 
-    /// Where it computes.
-    pub fn place(&self) -> &ComputeDevice {
-        &self.place
+    /// The device that it computes on.
+    pub fn compute_device(&self) -> &ComputeDevice {
+        &self.device
     }
 
     fn device(&self) -> &Device {
-        self.place.device()
+        self.device.device()
     }
 
     fn dtype(&self) -> DType {
-        self.place.compute_type()
+        self.device.compute_type()
     }
 
-    /// Bytes of the matrices that a pass of one row and its logits reads.
+    /// Bytes of the matrices that a pass of one row and its logits read.
     pub fn matrix_bytes(&self) -> usize {
         let layers = self.layers.iter();
         let layers: usize =
@@ -221,14 +224,14 @@ impl TensorDecoder {
         layers + self.head.bytes()
     }
 
-    /// Bytes of all weights.
+    /// Size of all weights in bytes.
     pub fn bytes(&self) -> usize {
         let table = self.embeddings.elem_count() * self.dtype().size_in_bytes();
-        let shared = self.config.tied && !self.place.quantizes();
+        let shared = self.config.tied && !self.device.quantizes();
         self.matrix_bytes() + if shared { 0 } else { table }
     }
 
-    /// An empty cache that will have room for `capacity` slots.
+    /// An empty cache, to be allocated with `capacity` slots.
     pub fn cache(&self, capacity: usize) -> TensorCache {
         let c = &self.config;
         TensorCache::new(c.layers, c.kv_heads, c.head_dim, capacity, self.dtype(), self.device())
@@ -237,19 +240,19 @@ impl TensorDecoder {
     /// Embeddings of ids, `ids × width`.
     ///
     /// # Errors
-    /// If an id is outside of the table.
+    /// If an id is outside of the vocabulary.
     pub fn embed(&self, ids: &[u32]) -> Result<Tensor> {
         if let Some(id) = ids.iter().find(|&&id| id as usize >= self.config.vocab) {
-            candle_core::bail!("token id {id} is outside of the {} embeddings", self.config.vocab);
+            candle_core::bail!("token id {id} is outside of the vocabulary of {}", self.config.vocab);
         }
         let ids = Tensor::from_slice(ids, ids.len(), self.device())?;
         self.embeddings.index_select(&ids, 0)?.to_dtype(DType::F32)
     }
 
-    /// Run rows through all layers: as the CPU decoder's.
+    /// See [`super::Decoder::forward`].
     ///
     /// # Errors
-    /// If the shapes of input, positions and mask do not agree, or the device's memory does not suffice.
+    /// As [`super::Decoder::forward`], or if the device's memory does not suffice.
     pub fn forward(
         &self,
         input: &Tensor,
@@ -259,19 +262,22 @@ impl TensorDecoder {
         taps: &Taps,
     ) -> Result<Pass> {
         let c = &self.config;
-        let rows = super::agreed(input, positions, mask, c)?;
+        let rows = check_pass(input, positions, mask, cache.len(), c)?;
+        if !cache.device().same_device(self.device()) {
+            candle_core::bail!("the decoder and the cache are on different devices");
+        }
         let shape = Shape { heads: c.heads, kv_heads: c.kv_heads, head_dim: c.head_dim };
         cache.reserve(rows)?;
         let before = cache.len();
         let (mut angles, sin) = self.rope.tables(positions);
         angles.extend(sin);
-        // One parcel: small ones cost as much to send as large ones.
+        // One transfer: small ones cost as much as large ones.
         let angles =
             Tensor::from_vec(angles, (2, rows, c.head_dim / 2), self.device())?.to_dtype(self.dtype())?;
         let (cos, sin) = (angles.get(0)?, angles.get(1)?);
         let hidden = mask::hidden(mask, before, rows, self.dtype(), self.device())?;
-        let attended = Attended::new(shape, before + rows, *mask == Mask::Causal, hidden)?;
-        let mut sight = taps.watch.as_ref().map(|watch| Sight::new(watch, c.layers));
+        let attention = PassAttention::new(shape, before + rows, *mask == Mask::Causal, hidden)?;
+        let mut probe = taps.probe.as_ref().map(|probe| ProbeSums::new(probe, c.layers));
         let mut tapped = vec![None; taps.after_layers.len()];
         let part = taps.layers.clone().unwrap_or(0..self.layers.len());
         let mut x = input.to_device(self.device())?.to_dtype(self.dtype())?.contiguous()?;
@@ -279,8 +285,8 @@ impl TensorDecoder {
             let normed = ops::rms_norm(&x, &layer.input_norm, c.norm_eps)?;
             let (q, k, v) = rotated(&layer.qkv.forward(&normed)?, shape, &cos, &sin)?;
             cache.write(index, &k, &v)?;
-            let (keys, values) = cache.layer(index, attended.slots)?;
-            let mixed = attended.run(&q, &keys, &values, sight.as_mut())?;
+            let (keys, values) = cache.layer(index, attention.slots)?;
+            let mixed = attention.run(&q, &keys, &values, probe.as_mut())?;
             x = (x + layer.output.forward(&mixed)?)?;
             let normed = ops::rms_norm(&x, &layer.post_norm, c.norm_eps)?;
             x = (x + layer.down.forward(&layer.gate_up.forward(&normed)?)?)?;
@@ -295,15 +301,15 @@ impl TensorDecoder {
         let after_layers: Option<Vec<Tensor>> = tapped.into_iter().collect();
         Ok(Pass {
             states,
-            gaze: sight.map(Sight::told).transpose()?,
+            attention: probe.map(ProbeSums::finish).transpose()?,
             before_norm: taps.before_norm.then(|| x.to_dtype(DType::F32)).transpose()?,
             after_layers: after_layers.ok_or_else(|| {
-                candle_core::Error::Msg(format!("the model has {} layers", self.layers.len()))
+                candle_core::Error::Msg(format!("the model has only {} layers", self.layers.len()))
             })?,
         })
     }
 
-    /// Logits of some final states, `rows × vocab`, as f32 on the device.
+    /// Logits of final states, `rows × vocab`, as f32 on the device.
     ///
     /// # Errors
     /// If the states are not `rows × width`.
@@ -313,7 +319,7 @@ impl TensorDecoder {
     }
 }
 
-/// From fused rows `rows × (heads + 2 · kv_heads) · head_dim` to rotated queries (`heads × rows × head_dim`), rotated keys and
+/// Split fused rows `rows × (heads + 2 · kv_heads) · head_dim` into rotated queries (`heads × rows × head_dim`), rotated keys and
 /// values (`kv_heads × rows × head_dim`), all contiguous.
 fn rotated(qkv: &Tensor, shape: Shape, cos: &Tensor, sin: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     let Shape { heads, kv_heads, head_dim } = shape;

@@ -1,30 +1,30 @@
-//! Which accelerators this build and this machine have.
+//! The accelerators of this build and this machine.
 
 use super::{ComputeDevice, WeightType, usage};
 use crate::record::Failure;
 
-/// An accelerator of this machine, or why there is none to be used.
+/// An accelerator, or why it cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// As `--device` takes it.
+pub struct Accelerator {
+    /// Its name, as in `--device`.
     pub name: String,
-    /// This build can use it.
+    /// True if this build supports it.
     pub built: bool,
-    /// What it is, in words; or why it cannot be used.
+    /// A description, or why it cannot be used.
     pub about: Result<String, String>,
 }
 
-/// All accelerators, and what stands in the way of others.
-pub fn found() -> Vec<Found> {
-    let mut found = cuda_devices();
-    found.push(Found { name: "metal".into(), built: cfg!(feature = "metal"), about: metal_about() });
-    found
+/// All accelerators, usable or not.
+pub fn accelerators() -> Vec<Accelerator> {
+    let mut all = cuda_devices();
+    all.push(Accelerator { name: "metal".into(), built: cfg!(feature = "metal"), about: metal_about() });
+    all
 }
 
 fn not_built(name: &str, feature: &str) -> Failure {
     usage(
         &format!("this build has no {name}"),
-        &format!("cargo build --release --features {feature}, see docs/devices.md; or use --device cpu"),
+        &format!("cargo build --release --features {feature} (see docs/devices.md), or use --device cpu"),
     )
 }
 
@@ -32,38 +32,38 @@ fn not_built(name: &str, feature: &str) -> Failure {
 mod with_cuda {
     use candle_core::{DType, Device, cuda_backend::cudarc::driver::CudaContext};
 
-    use super::{ComputeDevice, Found, WeightType};
+    use super::{Accelerator, ComputeDevice, WeightType};
     use crate::record::{Failure, FailureClass};
 
     /// The first generation with bf16 in its matrix units.
     const BF16_SINCE: i32 = 8;
 
     fn absent(error: String) -> Failure {
-        let hint = "specreel doctor lists what there is; --device cpu always works";
+        let hint = "specreel doctor lists the devices; --device cpu always works";
         Failure { class: FailureClass::Input, error, hint: Some(hint.into()) }
     }
 
     fn count() -> Result<usize, String> {
         let count = CudaContext::device_count();
-        count.map(|n| n.max(0) as usize).map_err(|e| format!("the NVIDIA driver does not answer: {e}"))
+        count.map(|n| n.max(0) as usize).map_err(|e| format!("the NVIDIA driver is not available: {e}"))
     }
 
-    /// A device with a queue of its own.
+    /// Open a device with its own stream.
     pub fn open(number: usize, dtype: WeightType) -> Result<ComputeDevice, Failure> {
         let there = count().map_err(absent)?;
         if number >= there {
             let devices = match there {
                 0 => "this machine has none".to_owned(),
-                1 => "this machine has one, cuda:0".to_owned(),
+                1 => "this machine has cuda:0 only".to_owned(),
                 n => format!("this machine has cuda:0 to cuda:{}", n - 1),
             };
-            return Err(absent(format!("there is no CUDA device {number}: {devices}")));
+            return Err(absent(format!("no CUDA device {number}: {devices}")));
         }
         let fail = |e: String| absent(format!("CUDA device {number} cannot be used: {e}"));
         let device = Device::new_cuda_with_stream(number).map_err(|e| fail(e.to_string()))?;
         let cuda = device.as_cuda_device().map_err(|e| fail(e.to_string()))?;
-        // SAFETY: what one `Device` allocates is used on its one stream only; nothing is handed from one device to another
-        // but through host memory. Two events for every tensor would be spent on nothing.
+        // SAFETY: memory that one `Device` allocates is used on its one stream only, and data passes from one device to another
+        // through host memory only; so two events per tensor are not needed.
         unsafe { cuda.disable_event_tracking() };
         let stream = cuda.cuda_stream();
         let context = stream.context();
@@ -73,25 +73,25 @@ mod with_cuda {
             WeightType::Auto if major < BF16_SINCE => WeightType::F16,
             dtype => dtype,
         };
-        let mut place = ComputeDevice::tensors(device, &format!("cuda:{number} ({model})"), dtype);
-        if place.quantizes() {
-            // Its kernels for blocks take rows in half precision, too.
-            place.float = if major < BF16_SINCE { DType::F16 } else { DType::BF16 };
+        let mut opened = ComputeDevice::tensors(device, &format!("cuda:{number} ({model})"), dtype);
+        if opened.quantizes() {
+            // candle's CUDA kernels for blocks take rows in half precision too.
+            opened.float = if major < BF16_SINCE { DType::F16 } else { DType::BF16 };
         }
-        Ok(place)
+        Ok(opened)
     }
 
-    /// One line for each device.
-    pub fn list() -> Vec<Found> {
+    /// All CUDA devices.
+    pub fn list() -> Vec<Accelerator> {
         let there = match count() {
             Ok(0) => Err("no device".to_owned()),
             other => other,
         };
         match there {
-            Ok(n) => {
-                (0..n).map(|i| Found { name: format!("cuda:{i}"), built: true, about: about(i) }).collect()
-            }
-            Err(why) => vec![Found { name: "cuda".into(), built: true, about: Err(why) }],
+            Ok(n) => (0..n)
+                .map(|i| Accelerator { name: format!("cuda:{i}"), built: true, about: about(i) })
+                .collect(),
+            Err(why) => vec![Accelerator { name: "cuda".into(), built: true, about: Err(why) }],
         }
     }
 
@@ -111,7 +111,7 @@ pub(super) fn cuda(number: usize, dtype: WeightType) -> Result<ComputeDevice, Fa
 }
 
 #[cfg(feature = "cuda")]
-fn cuda_devices() -> Vec<Found> {
+fn cuda_devices() -> Vec<Accelerator> {
     with_cuda::list()
 }
 
@@ -121,8 +121,8 @@ pub(super) fn cuda(_: usize, _: WeightType) -> Result<ComputeDevice, Failure> {
 }
 
 #[cfg(not(feature = "cuda"))]
-fn cuda_devices() -> Vec<Found> {
-    vec![Found { name: "cuda".into(), built: false, about: Err("not in this build".into()) }]
+fn cuda_devices() -> Vec<Accelerator> {
+    vec![Accelerator { name: "cuda".into(), built: false, about: Err("not in this build".into()) }]
 }
 
 #[cfg(feature = "metal")]
@@ -155,11 +155,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_accelerator_is_told_of() {
-        let found = found();
-        assert!(found.iter().any(|f| f.name.starts_with("cuda")));
-        assert!(found.iter().any(|f| f.name == "metal"));
+    fn every_kind_of_accelerator_is_listed() {
+        let all = accelerators();
+        assert!(all.iter().any(|f| f.name.starts_with("cuda")));
+        assert!(all.iter().any(|f| f.name == "metal"));
         #[cfg(not(any(feature = "cuda", feature = "metal")))]
-        assert!(found.iter().all(|f| f.about == Err("not in this build".into())));
+        assert!(all.iter().all(|f| f.about == Err("not in this build".into())));
     }
 }

@@ -1,6 +1,7 @@
-//! A decoder and its cache wherever they compute: this crate's kernels on the CPU, candle's tensors elsewhere.
+//! A decoder and its cache on any device: this crate's kernels on the CPU, candle's tensors elsewhere.
 //!
-//! Both sides keep the same contracts; what calls them does not ask which one it has.
+//! Both implementations keep the same contracts. What they have in common is checked here, once: a cache of another device or
+//! model is never computed with.
 
 use std::ops::Range;
 
@@ -17,14 +18,14 @@ use crate::model::{
     config::TextConfig,
 };
 
-/// Rows of a prefill that are computed at once on the CPU.
+/// Rows of a prefill pass on the CPU.
 const CHUNK: usize = 128;
-/// The same on an accelerator, which is busy only with many.
+/// Rows of a prefill pass on an accelerator, which few rows do not fill.
 const WIDE_CHUNK: usize = 1024;
 
 /// A decoder's weights.
 pub enum Decoder {
-    /// In this crate's kernels, whose rows do not depend on their number.
+    /// On the CPU, in this crate's kernels.
     Cpu(CpuDecoder),
     /// In candle's tensors.
     Tensors(TensorDecoder),
@@ -34,7 +35,7 @@ pub enum Decoder {
 pub enum Cache {
     /// For a decoder on the CPU.
     Cpu(CpuCache),
-    /// For one in tensors.
+    /// For a decoder in tensors.
     Tensors(TensorCache),
 }
 
@@ -42,22 +43,22 @@ impl Decoder {
     /// Load from a checkpoint, matrix by matrix.
     ///
     /// # Errors
-    /// If a tensor is missing, of a wrong shape, or does not fit into memory.
+    /// If a tensor is missing, has the wrong shape, or does not fit into memory.
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TextConfig,
-        place: &ComputeDevice,
+        device: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
-        if place.is_batch_invariant() {
-            CpuDecoder::load(checkpoint, config, place.dtype(), progress).map(Self::Cpu)
+        if device.is_batch_invariant() {
+            CpuDecoder::load(checkpoint, config, device.dtype(), progress).map(Self::Cpu)
         } else {
-            let decoder = TensorDecoder::load(checkpoint, config, place, progress)?;
+            let decoder = TensorDecoder::load(checkpoint, config, device, progress)?;
             Ok(Self::Tensors(decoder))
         }
     }
 
-    /// The same model ending after its first `layers` layers (LayerSkip): norm and head follow at once. All weights are shared.
+    /// The same model ending after its first `layers` layers (LayerSkip), followed by norm and head. All weights are shared.
     pub fn first_layers(&self, layers: usize) -> Self {
         match self {
             Self::Cpu(decoder) => Self::Cpu(decoder.first_layers(layers)),
@@ -65,8 +66,8 @@ impl Decoder {
         }
     }
 
-    /// A model of one layer of its own between this one's embeddings and head, which are shared: what drafts from this model's
-    /// states. `config` describes that layer; its weights and those of the norm after it are called as in a whole model.
+    /// A model of one layer of its own between this model's embeddings and head, which are shared: a draft head. `config`
+    /// describes the layer; the names of its weights and of its norm are those of a whole model.
     ///
     /// # Errors
     /// As [`Decoder::load`].
@@ -74,10 +75,10 @@ impl Decoder {
         &self,
         checkpoint: &Checkpoint,
         config: &TextConfig,
-        place: &ComputeDevice,
+        device: &ComputeDevice,
     ) -> std::result::Result<Self, CheckpointError> {
         Ok(match self {
-            Self::Cpu(decoder) => Self::Cpu(decoder.with_layer(checkpoint, config, place.dtype())?),
+            Self::Cpu(decoder) => Self::Cpu(decoder.with_layer(checkpoint, config, device.dtype())?),
             Self::Tensors(decoder) => Self::Tensors(decoder.with_layer(checkpoint, config)?),
         })
     }
@@ -90,12 +91,12 @@ impl Decoder {
         }
     }
 
-    /// True if a row's result does not depend on the rows that are computed with it, to the last bit.
+    /// True if a row's result is bit-identical for any other rows in the pass.
     pub fn is_batch_invariant(&self) -> bool {
         matches!(self, Self::Cpu(_))
     }
 
-    /// Bytes of the weights in memory.
+    /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Cpu(decoder) => decoder.bytes(),
@@ -103,34 +104,34 @@ impl Decoder {
         }
     }
 
-    /// Bytes of the matrices that a pass of one row and its logits reads.
+    /// Bytes of the matrices that a pass of one row and its logits read.
     pub fn matrix_bytes(&self) -> usize {
         match self {
-            // The embedding table is looked up, not read; a tied head has its own copy.
+            // A pass reads single rows of the embedding table; a tied head is a copy of its own.
             Self::Cpu(decoder) => decoder.bytes().saturating_sub(decoder.table_bytes()),
             Self::Tensors(decoder) => decoder.matrix_bytes(),
         }
     }
 
-    /// Bytes of the keys and values of `slots` slots in all layers.
+    /// Bytes of keys and values of `slots` slots in all layers.
     pub fn cache_bytes(&self, slots: usize) -> usize {
         let c = self.config();
         let value = match self {
             Self::Cpu(_) => size_of::<f32>(),
-            Self::Tensors(decoder) => decoder.place().compute_type().size_in_bytes(),
+            Self::Tensors(decoder) => decoder.compute_device().compute_type().size_in_bytes(),
         };
         c.layers * 2 * c.kv_heads * c.head_dim * slots * value
     }
 
-    /// Rows of a prefill that are best computed at once.
+    /// Rows of a prefill pass.
     pub fn chunk(&self) -> usize {
         match self {
-            Self::Tensors(decoder) if !decoder.place().device().is_cpu() => WIDE_CHUNK,
+            Self::Tensors(decoder) if !decoder.compute_device().device().is_cpu() => WIDE_CHUNK,
             _ => CHUNK,
         }
     }
 
-    /// An empty cache with room for `capacity` slots.
+    /// An empty cache with `capacity` slots.
     pub fn cache(&self, capacity: usize) -> Cache {
         match self {
             Self::Cpu(decoder) => Cache::Cpu(decoder.cache(capacity)),
@@ -138,10 +139,10 @@ impl Decoder {
         }
     }
 
-    /// Embeddings of ids, `ids × width`, f32, where the decoder computes.
+    /// Embeddings of ids, `ids × width`, f32, on the decoder's device.
     ///
     /// # Errors
-    /// If an id is outside of the table.
+    /// If an id is outside of the vocabulary.
     pub fn embed(&self, ids: &[u32]) -> Result<Tensor> {
         match self {
             Self::Cpu(decoder) => decoder.embed(ids),
@@ -152,7 +153,7 @@ impl Decoder {
     /// Run rows through all layers. `input` is `rows × width`; the cache grows by `rows` slots.
     ///
     /// # Errors
-    /// If the shapes of input, positions and mask do not agree, or the cache is not of this decoder.
+    /// If the shapes of input, positions and mask do not agree, or the cache is of another device or model.
     pub fn forward(
         &self,
         input: &Tensor,
@@ -162,6 +163,13 @@ impl Decoder {
         taps: &Taps,
         workspace: &mut Workspace,
     ) -> Result<Pass> {
+        let c = self.config();
+        let (layout, got) = ([c.layers, c.kv_heads, c.head_dim], cache.layout());
+        if layout != got {
+            candle_core::bail!(
+                "the decoder has the layout {layout:?} (layers, key heads, head width), the cache {got:?}"
+            );
+        }
         match (self, cache) {
             (Self::Cpu(decoder), Cache::Cpu(cache)) => {
                 decoder.forward(input, positions, mask, cache, taps, workspace)
@@ -169,22 +177,22 @@ impl Decoder {
             (Self::Tensors(decoder), Cache::Tensors(cache)) => {
                 decoder.forward(input, positions, mask, cache, taps)
             }
-            _ => candle_core::bail!("decoder and cache live on different devices"),
+            _ => candle_core::bail!("the decoder and the cache are on different devices"),
         }
     }
 
-    /// Wait until everything that was asked of an accelerator is done; the CPU has always done it.
+    /// Wait until an accelerator has completed all queued work.
     ///
     /// # Errors
-    /// If something of it failed.
+    /// If some of it failed.
     pub fn synchronize(&self) -> Result<()> {
         match self {
             Self::Cpu(_) => Ok(()),
-            Self::Tensors(decoder) => decoder.place().device().synchronize(),
+            Self::Tensors(decoder) => decoder.compute_device().device().synchronize(),
         }
     }
 
-    /// Logits of some final states, `rows × vocab`, f32. They are there when this returns: an accelerator is waited for.
+    /// Logits of final states, `rows × vocab`, f32. Waits for an accelerator to complete them.
     ///
     /// # Errors
     /// If the states are not `rows × width`.
@@ -214,7 +222,15 @@ impl Cache {
         self.len() == 0
     }
 
-    /// Bytes allocated.
+    /// Number of layers, key heads and values of a head.
+    fn layout(&self) -> [usize; 3] {
+        match self {
+            Self::Cpu(cache) => cache.layout(),
+            Self::Tensors(cache) => cache.layout(),
+        }
+    }
+
+    /// Allocated bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Cpu(cache) => cache.bytes(),
@@ -222,7 +238,7 @@ impl Cache {
         }
     }
 
-    /// Forget all slots from `len` on. O(1). Growing this way is not possible: a larger `len` changes nothing.
+    /// Drop all slots from `len` on. O(1). A `len` larger than the current one has no effect.
     pub fn truncate(&mut self, len: usize) {
         match self {
             Self::Cpu(cache) => cache.truncate(len),
@@ -230,16 +246,22 @@ impl Cache {
         }
     }
 
-    /// Of the slots from `base` on keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: what is
-    /// left of a verified tree is its accepted path.
+    /// Of the slots from `base` on, keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: of a
+    /// verified tree, its accepted path.
+    ///
+    /// # Panics
+    /// If the rows are not ascending or not in use.
     pub fn keep(&mut self, base: usize, rows: &[usize]) {
+        let end = rows.last().map_or(base, |row| base + row + 1);
+        let valid = end <= self.len() && rows.is_sorted_by(|a, b| a < b);
+        assert!(valid, "cannot keep the slots {rows:?} after {base} of {}", self.len());
         match self {
             Self::Cpu(cache) => cache.keep(base, rows),
             Self::Tensors(cache) => cache.keep(base, rows),
         }
     }
 
-    /// The cache of the first `layers` layers: what a model that ends there would hold.
+    /// The cache of the first `layers` layers, for a model that ends after them.
     pub fn first_layers(&self, layers: usize) -> Self {
         match self {
             Self::Cpu(cache) => Self::Cpu(cache.first_layers(layers)),
@@ -247,25 +269,54 @@ impl Cache {
         }
     }
 
-    /// A cache that holds some of this one's slots, in each layer and head its own: `kept(layer, head)`, each of `len` slots.
+    /// A cache of some of this cache's slots, chosen for each layer and head: `kept(layer, head)`, `len` slots each.
+    ///
+    /// # Panics
+    /// If a list has another length, or a slot is not in use.
     pub fn gather<'a>(
         &self,
         len: usize,
         capacity: usize,
         kept: impl Fn(usize, usize) -> &'a [usize],
     ) -> Self {
+        let kept = |layer, head| {
+            let slots = kept(layer, head);
+            let valid = slots.len() == len && slots.iter().all(|&slot| slot < self.len());
+            assert!(valid, "cannot gather the slots of layer {layer}, head {head}");
+            slots
+        };
         match self {
             Self::Cpu(cache) => Self::Cpu(cache.gather(len, capacity, kept)),
             Self::Tensors(cache) => Self::Tensors(cache.gather(len, capacity, kept)),
         }
     }
 
-    /// Append the slots `range` of a cache of the same model. Of a cache on another device nothing can be taken.
-    pub fn append(&mut self, other: &Self, range: Range<usize>) {
+    /// Append the slots `range` of a cache of the same model.
+    ///
+    /// # Errors
+    /// If the other cache is of another device or model, or the slots are not in use.
+    pub fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
+        if self.layout() != other.layout() {
+            candle_core::bail!(
+                "the caches are of different models: {:?}, {:?}",
+                self.layout(),
+                other.layout()
+            );
+        }
+        if range.start > range.end || range.end > other.len() {
+            candle_core::bail!("cannot append the slots {range:?} of a cache of {} slots", other.len());
+        }
         match (self, other) {
-            (Self::Cpu(cache), Self::Cpu(other)) => cache.append(other, range),
+            (Self::Cpu(cache), Self::Cpu(other)) => {
+                cache.append(other, range);
+                Ok(())
+            }
             (Self::Tensors(cache), Self::Tensors(other)) => cache.append(other, range),
-            _ => debug_assert!(false, "caches of one model live on one device"),
+            _ => candle_core::bail!("the caches are on different devices"),
         }
     }
 }
+
+#[cfg(test)]
+#[path = "dispatch_tests.rs"]
+mod tests;

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use super::Span;
+use crate::record::Span;
 
 /// Columns of a line.
 pub const COLUMNS: usize = 42;

@@ -1,0 +1,138 @@
+use super::*;
+
+fn noise(n: usize, seed: u32) -> Vec<f32> {
+    let mut s = seed.wrapping_mul(2_654_435_761).max(1);
+    (0..n)
+        .map(|_| {
+            s ^= s << 13;
+            s ^= s >> 17;
+            s ^= s << 5;
+            (s as f32 / u32::MAX as f32) * 2.0 - 1.0
+        })
+        .collect()
+}
+
+#[test]
+fn f32_rows_do_not_depend_on_their_number() {
+    for n in [8, 24, 96, 100, 257] {
+        let (w, x) = (noise(n, 1), noise(4 * n, 2));
+        let four = dot_f32::<4>(&w, &x, n);
+        for r in 0..4 {
+            let [one] = dot_f32::<1>(&w, &x[r * n..], n);
+            assert_eq!(one.to_bits(), four[r].to_bits());
+            let exact: f64 = (0..n).map(|k| f64::from(w[k]) * f64::from(x[r * n + k])).sum();
+            assert!((f64::from(one) - exact).abs() < 1e-4);
+        }
+    }
+}
+
+#[test]
+fn f32_products_match_a_loop_in_any_range_of_columns() {
+    let (inputs, outputs, rows) = (96, 7, 6);
+    let (w, x) = (noise(outputs * inputs, 3), noise(rows * inputs, 4));
+    let mut y = vec![0f32; rows * outputs];
+    for columns in [0..1, 1..6, 6..7] {
+        // SAFETY: one call at a time.
+        unsafe {
+            product_f32(&Product { inputs, outputs, rows, columns }, &w, &x, &DisjointSliceMut::new(&mut y))
+        };
+    }
+    for (at, y) in y.iter().enumerate() {
+        let (r, o) = (at / outputs, at % outputs);
+        let exact: f32 = (0..inputs).map(|k| w[o * inputs + k] * x[r * inputs + k]).sum();
+        assert!((y - exact).abs() < 1e-4);
+    }
+}
+
+#[test]
+fn exp_is_accurate() {
+    for i in 0..8000 {
+        let x = -80.0 + i as f32 * 0.0125;
+        let (got, want) = (f64::from(exp(x)), f64::from(x).exp());
+        assert!((got - want).abs() <= want * 4e-7, "{x} {got} {want}");
+    }
+}
+
+#[test]
+fn attention_matches_f64_arithmetic_and_does_not_depend_on_the_number_of_queries() {
+    for (d, slots, count) in [(24, 41, 1), (64, 200, 5), (16, 16, 8), (32, 33, 13), (20, 70, 4)] {
+        let (q, k, v) = (noise(count * d, 5), noise(slots * d, 6), noise(slots * d, 7));
+        let blocks = slots.div_ceil(SLOTS);
+        let mut keys = vec![0f32; blocks * SLOTS * d];
+        for j in 0..slots {
+            for i in 0..d {
+                keys[(j / SLOTS) * d * SLOTS + i * SLOTS + j % SLOTS] = k[j * d + i];
+            }
+        }
+        let attend = |q: &[f32]| {
+            let (count, stride) = (q.len() / d, blocks * SLOTS);
+            let mut s = vec![0f32; count * stride];
+            scores(q, d, &keys, slots, &mut s, stride);
+            let factors: Vec<f32> =
+                s.chunks_mut(stride).map(|s| 1.0 / softmax_unnormalized(&mut s[..slots])).collect();
+            let mut out = vec![0f32; count * d];
+            weighted_sum(&s, stride, &v, slots, &factors, d, &mut out);
+            out
+        };
+        let together = attend(&q);
+        for n in 0..count {
+            let query = &q[n * d..(n + 1) * d];
+            assert_eq!(attend(query), together[n * d..(n + 1) * d]);
+            let dot = |j: usize| (0..d).map(|i| f64::from(query[i] * k[j * d + i])).sum::<f64>().exp();
+            let z: f64 = (0..slots).map(dot).sum();
+            for i in 0..d {
+                let want: f64 = (0..slots).map(|j| dot(j) / z * f64::from(v[j * d + i])).sum();
+                assert!((f64::from(together[n * d + i]) - want).abs() < 1e-5);
+            }
+        }
+    }
+}
+
+#[test]
+fn swiglu_matches_its_formula() {
+    for n in [1, 16, 37] {
+        let (gate, up, mut out) = (noise(n, 8), noise(n, 9), vec![0f32; n]);
+        swiglu(&gate, &up, &mut out);
+        for i in 0..n {
+            let want = gate[i] / (1.0 + (-gate[i]).exp()) * up[i];
+            assert!((out[i] - want).abs() < 1e-6);
+        }
+    }
+}
+
+#[test]
+fn sums_of_exponentials_are_accurate() {
+    for n in [1, 7, 800, 5000] {
+        let x: Vec<f32> = noise(n, 9).into_iter().map(|v| v * 20.0).collect();
+        let max = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let want: f64 = x.iter().map(|v| f64::from(v - max).exp()).sum();
+        assert!((sum_exp(&x, max) / want - 1.0).abs() < 1e-5, "{n}");
+    }
+}
+
+#[test]
+fn masked_scores_get_weight_zero() {
+    let mut s = vec![f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY];
+    assert_eq!(softmax_unnormalized(&mut s), 1.0);
+    assert_eq!(s, [0.0, 1.0, 0.0]);
+    assert_eq!(softmax_unnormalized(&mut [f32::NEG_INFINITY; 3]), 0.0);
+}
+
+#[test]
+#[should_panic(expected = "operands are shorter")]
+fn operands_that_are_too_short_panic() {
+    let (w, x, mut y) = ([0.0; 15], [0.0; 8], [0.0; 4]);
+    let product = Product { inputs: 4, outputs: 4, rows: 1, columns: 0..4 };
+    // SAFETY: one call at a time.
+    unsafe { product_f32(&product, &w, &x, &DisjointSliceMut::new(&mut y)) };
+}
+
+#[test]
+fn rows_of_different_widths_panic() {
+    let panics = |f: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err();
+    assert!(panics(&|| rms_norm(&[1.0; 8], &[1.0; 4], 1e-6, &mut [0.0; 8])));
+    assert!(panics(&|| add(&mut [1.0; 8], &[1.0; 7])));
+    assert!(panics(&|| rotate(&mut [1.0; 8], &[1.0; 4], &[0.0; 3])));
+    assert!(panics(&|| swiglu(&[1.0; 8], &[1.0; 8], &mut [0.0; 9])));
+    assert!(!panics(&|| add(&mut [1.0; 8], &[1.0; 8])));
+}

@@ -1,0 +1,309 @@
+//! The table of methods: every axis, kind and key, with its meaning, default, range and words.
+//!
+//! A row of a kind is `"name in a file" Variant { keys } => words for people`; a row of a key is its type and
+//! [`required`]`(example)` or [`optional`]`(default)` with its range. The documentation of a key is what a user reads beside
+//! it; everything else that is said about methods is derived ([`choices!`]).
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    percent,
+    table::{Axis, Field, Key, Kind, choices, optional, required},
+    values::{AcceptedRows, EntropyOver, Length, Part, Placing},
+};
+use crate::{model::draft_head::Recipe, speculate::tree};
+
+const KEEP: Key = required("0.1").share();
+const POSITIONS: Key = optional("\"original\"");
+const SEED: Key = optional("0");
+const THRESHOLD: Key = required("0.2").at_least(0.0, 12.0).step(0.1);
+const ENTROPY: Key = optional("\"top3\"");
+
+/// The five choices in the order of the files.
+pub static AXES: [Axis; 5] =
+    [Drafter::AXIS, VisualContext::AXIS, Shape::AXIS, Acceptance::AXIS, Schedule::AXIS];
+
+choices! {
+    /// What proposes tokens.
+    Drafter: "drafter", "what drafts?" {
+        /// No drafter: the target decodes alone.
+        "none" None {} => "no drafter",
+        /// A smaller checkpoint of the same family.
+        "model" Model {} => "small model drafts",
+        /// The target itself, with a reduced visual context; weights are shared.
+        "self" Target {} => "target drafts for itself",
+        /// The target's first layers, then its norm and head (LayerSkip); weights are shared.
+        "early_exit" EarlyExit {
+            /// Share of the target's layers that draft; at least one layer does.
+            depth: f64 = required("0.5").above_zero(0.9),
+        } => format!("target's first {} of layers draft", percent(*depth)),
+        /// A trained draft head: one layer on the target's states, with the target's embeddings and head (Sparrow, MSD).
+        "sparrow" Sparrow {
+            /// How the head was trained; with several loaded, the one of this recipe drafts.
+            #[serde(default)]
+            recipe: Recipe = optional("\"sparrow\""),
+        } => match recipe {
+            Recipe::Sparrow => "draft head on the target's states",
+            Recipe::Msd => "draft head on the target's states (MSD)",
+        },
+        /// Prompt lookup: repeats what followed the same n-gram earlier, in the prompt or the caption.
+        "lookup" Lookup {
+            /// Longest n-gram that is searched for, in tokens.
+            ngram: usize = required("3").range(1.0, 16.0),
+        } => format!("repeats what followed the last {ngram} tokens earlier"),
+    }
+}
+
+choices! {
+    /// The visual tokens that the drafter sees. Budget of kept tokens: floor(n · keep + 1e-9).
+    VisualContext: "context", "which visual tokens does the drafter see?" {
+        /// All of them.
+        "full" Full {} => "sees all visual tokens",
+        /// None: text-only drafting.
+        "none" None {
+            /// Positions of the text after the video.
+            #[serde(default, skip_serializing_if = "Placing::is_original")]
+            positions: Placing = POSITIONS,
+        } => format!("sees no visual tokens{}", positions.words()),
+        /// A seeded random subset.
+        "random" Random {
+            /// Share of the visual tokens that is kept.
+            keep: f64 = KEEP,
+            /// Seed of the choice.
+            #[serde(default)]
+            seed: u64 = SEED,
+            /// Positions of the kept tokens.
+            #[serde(default, skip_serializing_if = "Placing::is_original")]
+            positions: Placing = POSITIONS,
+        } => format!("sees {} at random{}", percent(*keep), positions.words()),
+        /// Evenly spaced in the flattened order.
+        "uniform" Uniform {
+            /// Share of the visual tokens that is kept.
+            keep: f64 = KEEP,
+            /// Positions of the kept tokens.
+            #[serde(default, skip_serializing_if = "Placing::is_original")]
+            positions: Placing = POSITIONS,
+        } => format!("sees {} evenly spaced{}", percent(*keep), positions.words()),
+        /// Whole frames at even intervals.
+        "frames" Frames {
+            /// Share of the frames that is kept; at least one frame unless it is 0.
+            keep: f64 = KEEP,
+            /// Positions of the kept tokens.
+            #[serde(default, skip_serializing_if = "Placing::is_original")]
+            positions: Placing = POSITIONS,
+        } => format!("sees {} of the frames{}", percent(*keep), positions.words()),
+        /// One contiguous run in the flattened order.
+        "window" Window {
+            /// Which run.
+            part: Part = required("\"middle\""),
+            /// Share of the visual tokens that is kept.
+            keep: f64 = KEEP,
+            /// Positions of the kept tokens.
+            #[serde(default, skip_serializing_if = "Placing::is_original")]
+            positions: Placing = POSITIONS,
+        } => format!("sees {} {}{}", percent(*keep), part.words(), positions.words()),
+        /// The first and the last tokens (StreamingLLM's sinks and window).
+        "streaming" Streaming {
+            /// Visual tokens kept at the start.
+            first: usize = required("4").at_least(0.0, 64.0).step(4.0),
+            /// Visual tokens kept at the end.
+            last: usize = required("32").at_least(0.0, 64.0).step(4.0),
+            /// Positions of the kept tokens.
+            #[serde(default, skip_serializing_if = "Placing::is_original")]
+            positions: Placing = POSITIONS,
+        } => format!("sees the first {first} and last {last}{}", positions.words()),
+        /// Those with the most attention from the target's text, and an even spread of the rest (SpecVLM's two stages).
+        "attention" Attention {
+            /// Share of the visual tokens that is kept.
+            keep: f64 = KEEP,
+            /// Share of the total attention that stage one keeps, with as few tokens as possible, within the budget.
+            mass: f64 = required("0.5").share().minor(),
+            /// Positions of the kept tokens.
+            #[serde(default, skip_serializing_if = "Placing::is_original")]
+            positions: Placing = POSITIONS,
+        } => format!("sees {} by attention (mass {mass}){}", percent(*keep), positions.words()),
+        /// Those whose similarity to the text grows most through the target's layers (ParallelVLM's UV-Prune).
+        "variation" Variation {
+            /// Share of the visual tokens that is kept.
+            keep: f64 = KEEP,
+            /// Share of the target's layers after which the similarity is taken.
+            #[serde(default = "half")]
+            depth: f64 = optional("0.5").above_zero(1.0).minor(),
+            /// Positions of the kept tokens.
+            #[serde(default, skip_serializing_if = "Placing::is_original")]
+            positions: Placing = POSITIONS,
+        } => format!("sees {} by variation{}", percent(*keep), positions.words()),
+        /// In each layer and key head the visual tokens with the most attention from the text (STD); the drafter is the target
+        /// itself.
+        "top_k_kv" TopKKv {
+            /// Share of the visual tokens that each head keeps.
+            keep: f64 = KEEP,
+            /// Whose keys and values accepted tokens leave in the drafter's cache.
+            #[serde(default)]
+            rows: AcceptedRows = optional("\"dense\""),
+        } => {
+            let rows = if *rows == AcceptedRows::Sparse { ", own rows" } else { "" };
+            format!("sees {} in each head{rows}", percent(*keep))
+        },
+    }
+}
+
+choices! {
+    /// The form of the proposal of one step.
+    Shape: "shape", "in what form?" {
+        /// A chain of at most `length` tokens.
+        "chain" Chain {
+            /// Most draft tokens per step (K). To decode without drafts, use the method `autoregressive`.
+            length: Length = required("5").range(1.0, 64.0),
+        } => format!("chain of {length}"),
+        /// A tree of fixed form: each node is named by the rank of every choice on the way to it.
+        "static_tree" StaticTree {
+            /// Nodes such as "0", "1", "00", "01"; without any, SpecVLM's 25.
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            nodes: Vec<String> = optional("[]"),
+        } => format!("tree of {}", if nodes.is_empty() { tree::SPECVLM.len() } else { nodes.len() }),
+        /// Two chains that begin with the drafter's two best tokens (LVSpec, appendix E).
+        "two_branch" TwoBranch {
+            /// Draft tokens of each branch.
+            length: usize = required("10").range(1.0, 32.0),
+        } => format!("two branches of {length}"),
+        /// The drafter's most likely continuations (EAGLE-2).
+        "dynamic_tree" DynamicTree {
+            /// Nodes that are verified together, the root counted.
+            total: usize = required("25").range(2.0, 64.0).step(4.0),
+            /// Levels that are drafted.
+            depth: usize = required("5").range(1.0, 16.0),
+            /// Nodes that are expanded on each level, and choices of each.
+            width: usize = required("8").range(1.0, 16.0),
+        } => format!("dynamic tree {total}-{depth}-{width}"),
+    }
+}
+
+choices! {
+    /// The rule by which a draft token passes.
+    Acceptance: "acceptance", "which drafts pass?" {
+        /// Only what the target itself would emit.
+        "exact" Exact {} => "exact matches pass",
+        /// min(1, p/q): keeps the target's distribution at any temperature; the same as exact when greedy.
+        "sampled" Sampled {} => "passes by min(1, p/q)",
+        /// A mismatch passes where the target's entropy is at least `threshold`.
+        "entropy" Entropy {
+            /// Least entropy of the target's distribution at which a mismatch passes, in nats.
+            threshold: f32 = THRESHOLD,
+            /// Probabilities that the entropy is taken over.
+            #[serde(default)]
+            entropy: EntropyOver = ENTROPY,
+        } => format!("entropy ≥ {threshold}{}", entropy.words()),
+        /// FLy: a mismatch with entropy at least `threshold`, followed by `length` - 1 exact matches.
+        "window" Window {
+            /// Length of the window (W), the mismatch itself counted.
+            length: usize = required("4").at_least(1.0, 32.0).minor(),
+            /// Least entropy of the target's distribution at which a mismatch passes, in nats.
+            threshold: f32 = THRESHOLD,
+            /// Probabilities that the entropy is taken over.
+            #[serde(default)]
+            entropy: EntropyOver = ENTROPY,
+        } => format!("entropy ≥ {threshold}{}, window of {length}", entropy.words()),
+        /// LVSpec: strict on visual tokens, loose on the rest.
+        "visual" Visual {
+            /// Share of the draft tokens that is loosened, those of least visual relevance.
+            lambda: f64 = required("0.7").share().step(0.1),
+            /// N of the relevance: the mean of the N largest cosine similarities.
+            top_n: usize = required("10").at_least(1.0, 64.0).minor(),
+            /// Also pass where the target's token occurs elsewhere among the drafts.
+            #[serde(default)]
+            shift_tolerant: bool = optional("false"),
+            /// Words that are never loosened, compared with a token's trimmed lower-case text.
+            #[serde(default)]
+            always_strict: Vec<String> = optional("[]"),
+        } => {
+            let shifts = if *shift_tolerant { ", shifts" } else { "" };
+            let strict = match always_strict.len() {
+                0 => String::new(),
+                1 => ", 1 word always strict".into(),
+                n => format!(", {n} words always strict"),
+            };
+            format!("visual λ {lambda}, N {top_n}{shifts}{strict}")
+        },
+        /// A mismatch passes where p(draft) ≥ rho · max p.
+        "lenient" Lenient {
+            /// Least probability of a draft under the target, as a share of its best token's.
+            rho: f32 = required("0.2").share(),
+        } => format!("lenient ρ {rho}"),
+        /// A mismatch passes where p(draft) > min(epsilon, delta · exp(-H)), H being the target's entropy in nats (Medusa's typical
+        /// acceptance).
+        "typical" Typical {
+            /// Probability under the target above which a draft always passes.
+            epsilon: f32 = required("0.09").share().step(0.01),
+            /// Factor of exp(-H): the smaller, the less likely drafts pass where the target is undecided.
+            #[serde(default = "three_tenths")]
+            delta: f32 = optional("0.3").share(),
+        } => format!("typical ε {epsilon}, δ {delta}"),
+        /// A mismatch passes where the Kullback-Leibler divergence of the drafter's distribution from the target's is below
+        /// `threshold`.
+        "divergence" Divergence {
+            /// Divergence of drafter and target below which a mismatch passes, in nats.
+            threshold: f32 = required("0.3").at_least(0.0, 12.0).step(0.1),
+        } => format!("divergence < {threshold}"),
+        /// A mismatch passes where its cost is below `limit`: the divergence of the drafter's distribution from the target's, plus
+        /// `ratio` · ln(max p / p(draft)) (ours).
+        "cost" Cost {
+            /// Cost below which a mismatch passes, in nats.
+            limit: f32 = required("0.8").at_least(0.0, 12.0).step(0.1),
+            /// Weight of the log-likelihood gap beside the divergence.
+            #[serde(default = "one")]
+            ratio: f32 = optional("1.0").at_least(0.0, 4.0).step(0.1).minor(),
+        } => match *ratio {
+            1.0 => format!("cost < {limit}"),
+            ratio => format!("cost < {limit}, ratio {ratio}"),
+        },
+        /// Strict where the target's attention peaks on one visual token, loose on the rest: relevance is the largest attention
+        /// weight on one visual token in the row that predicts the draft, mean over layers and heads.
+        "glance" Glance {
+            /// Share of the draft tokens that is loosened, those with the lowest attention peak.
+            lambda: f64 = required("0.7").share().step(0.1),
+        } => format!("glance λ {lambda}"),
+        /// A mismatch passes where every one of these rules passes it.
+        "all_of" AllOf {
+            /// Two to four loosening rules of different kinds.
+            rules: Vec<Acceptance> =
+                required("[{ kind = \"lenient\", rho = 0.2 }, { kind = \"divergence\", threshold = 0.3 }]"),
+        } => rules.iter().map(Acceptance::describe).collect::<Vec<_>>().join(" and "),
+        /// A mismatch passes with this probability.
+        "random" Random {
+            /// Probability that a mismatch passes.
+            probability: f64 = required("0.5").share(),
+            /// Seed of the choice.
+            #[serde(default)]
+            seed: u64 = SEED,
+        } => format!("mismatch passes {}", percent(*probability)),
+    }
+}
+
+choices! {
+    /// When drafting and verifying happen.
+    Schedule: "schedule", "when?" {
+        /// One after the other.
+        "sequential" Sequential {} => "sequential",
+        /// Overlapped: while the target verifies one window, the drafter writes the next (ParallelVLM on PEARL).
+        "parallel" Parallel {
+            /// Tokens of a window, or `auto`: as many as the drafter writes during one pass of the target.
+            window: Length = required("\"auto\"").range(1.0, 64.0),
+        } => match window {
+            Length::Fixed(n) => format!("parallel, window of {n}"),
+            Length::Auto(_) => "parallel, window by measured times".into(),
+        },
+    }
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+fn one() -> f32 {
+    1.0
+}
+
+fn three_tenths() -> f32 {
+    0.3
+}

@@ -1,0 +1,152 @@
+//! The types of the keys that are neither numbers nor flags, and what each type takes in a file.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Acceptance,
+    table::{Field, Value},
+};
+use crate::model::draft_head::Recipe;
+
+/// Positions of the kept visual tokens for the drafter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placing {
+    /// Their positions in the whole video.
+    #[default]
+    Original,
+    /// Renumbered without gaps, like text (SpecVLM's code).
+    Compact,
+}
+
+impl Placing {
+    pub(super) fn is_original(&self) -> bool {
+        *self == Placing::Original
+    }
+
+    /// What to add to a context's words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Placing::Original => "",
+            Placing::Compact => ", renumbered",
+        }
+    }
+}
+
+/// A part of the flattened order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The first tokens.
+    Front,
+    /// Those around the middle.
+    Middle,
+    /// The last.
+    End,
+}
+
+impl Part {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Part::Front => "at the front",
+            Part::Middle => "in the middle",
+            Part::End => "at the end",
+        }
+    }
+}
+
+/// Whose keys and values the drafter's cache keeps for accepted tokens, where drafter and target are one model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AcceptedRows {
+    /// Those of the verify pass, which saw everything.
+    #[default]
+    Dense,
+    /// Those that the drafter wrote itself.
+    Sparse,
+}
+
+/// The probabilities that an entropy is taken over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntropyOver {
+    /// The three largest probabilities, not renormalised (FLy's code).
+    #[default]
+    Top3,
+    /// The whole distribution.
+    Full,
+}
+
+impl EntropyOver {
+    /// What to add to a rule's words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            EntropyOver::Top3 => "",
+            EntropyOver::Full => " (full)",
+        }
+    }
+}
+
+/// Most tokens of a chain, or of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Length {
+    /// This many.
+    Fixed(usize),
+    /// As many as pay off, by measured times and acceptance.
+    Auto(Auto),
+}
+
+/// The word `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Auto {
+    /// As written.
+    Auto,
+}
+
+impl Length {
+    /// Chosen while it runs.
+    pub const AUTO: Length = Length::Auto(Auto::Auto);
+}
+
+impl std::fmt::Display for Length {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Length::Fixed(n) => write!(f, "{n}"),
+            Length::Auto(_) => f.write_str("automatic length"),
+        }
+    }
+}
+
+macro_rules! fields {
+    ($($type:ty = $value:expr $(, $number:expr)?;)+) => {
+        $(impl Field for $type {
+            const VALUE: Value = $value;
+            $(fn number(&self) -> Option<f64> {
+                let number: fn(&Self) -> Option<f64> = $number;
+                number(self)
+            })?
+        })+
+    };
+}
+
+fields! {
+    f64 = Value::Number, |n| Some(*n);
+    // With the digits that tell it from other numbers of 32 bits, as it was written.
+    f32 = Value::Number, |n| n.to_string().parse().ok();
+    usize = Value::Count, |n| Some(*n as f64);
+    u64 = Value::Count;
+    bool = Value::Flag;
+    Vec<String> = Value::Words;
+    Vec<Acceptance> = Value::Choices;
+    Length = Value::CountOr(&["auto"]), |length| match length {
+        Length::Fixed(n) => Some(*n as f64),
+        Length::Auto(_) => None,
+    };
+    Placing = Value::Word(&["original", "compact"]);
+    Part = Value::Word(&["front", "middle", "end"]);
+    AcceptedRows = Value::Word(&["dense", "sparse"]);
+    EntropyOver = Value::Word(&["top3", "full"]);
+    Recipe = Value::Word(&["sparrow", "msd"]);
+}
