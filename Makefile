@@ -1,8 +1,8 @@
-# make run     builds and starts the studio        make run ARGS="caption demo"
-#              PROFILE=dev builds sooner and runs slower
-# make test    formatting, lints, docs, all tests
+# make run     build and start the studio; make run ARGS="caption demo" runs a command
+#              PROFILE=dev builds faster and runs slower
+# make test    check formatting, lints and docs, and run all tests
 #
-# Both install what is missing first (scripts/setup.sh); when nothing is missing that takes no time.
+# Both first install missing dependencies (scripts/setup.sh).
 
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
@@ -12,7 +12,7 @@ PROFILE ?= release
 .PHONY: run test setup
 
 run: setup
-	@# The first build takes minutes, so it shows how far it is; later ones say nothing.
+	@# The first build takes minutes, so it shows progress; later builds are quiet.
 	@quiet=; [ ! -x "$${CARGO_TARGET_DIR:-target}/$(PROFILE)/specreel" ] || quiet=--quiet; \
 	cargo run --profile $(PROFILE) --locked $$quiet -- $(ARGS)
 

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs what specreel needs to build: FFmpeg's headers, libclang, pkg-config, a C compiler, Rust.
-# With `test` also tmux and cargo-nextest. Does nothing, quickly, when all is there.
-# Knows apt, dnf, pacman and brew; elsewhere it says what is missing.
+# Installs the build dependencies of specreel: FFmpeg headers, libclang, pkg-config, a C compiler, Rust.
+# With `test` also tmux and cargo-nextest. Does nothing if everything is installed.
+# Supports apt, dnf, pacman and brew; elsewhere it lists what is missing.
 set -eu
 
 purpose=${1:-build}
-rust_minor=90    # the oldest Rust that builds this, 1.90
+rust_minor=90    # minimum supported Rust version, 1.90
 log() { printf 'setup: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
@@ -22,7 +22,7 @@ has_libclang() {
         /Library/Developer/CommandLineTools/usr/lib/libclang.dylib \
         /Applications/Xcode.app/Contents/Developer/Toolchains/XcodeDefault.xctoolchain/usr/lib/libclang.dylib \
         /opt/homebrew/opt/llvm/lib/libclang.dylib /usr/local/opt/llvm/lib/libclang.dylib; do
-        # libclang-cpp is another library.
+        # libclang-cpp is a different library.
         case $file in *libclang-cpp*) continue ;; esac
         [ -e "$file" ] && return 0
     done
@@ -40,21 +40,21 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"
     elif have sudo; then sudo "$@"
     else
-        log "these need root, and there is no sudo. Run as root: $*"
+        log "error: root privileges required, but sudo is not installed; run as root: $*"
         exit 1
     fi
 }
 
-# System packages, all in one go.
+# System packages.
 if ! { has_ffmpeg && has_compiler && has_libclang && { has_rust || have curl; } }; then
-    log "installing FFmpeg's headers, libclang, pkg-config and a C compiler"
+    log "installing FFmpeg headers, libclang, pkg-config and a C compiler"
     if have apt-get; then
         as_root apt-get update -q
         as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
             build-essential pkg-config libclang-dev libavcodec-dev libavformat-dev libavutil-dev libswscale-dev \
             curl ca-certificates
     elif have dnf; then
-        # Full FFmpeg where it is enabled (RPM Fusion), Fedora's own otherwise.
+        # The full FFmpeg if RPM Fusion is enabled, else Fedora's ffmpeg-free.
         as_root dnf install -y gcc gcc-c++ make pkgconf-pkg-config clang-devel curl
         as_root dnf install -y ffmpeg-devel || as_root dnf install -y ffmpeg-free-devel
     elif have pacman; then
@@ -63,31 +63,31 @@ if ! { has_ffmpeg && has_compiler && has_libclang && { has_rust || have curl; } 
         brew install ffmpeg pkgconf
         has_libclang || brew install llvm
     else
-        log "no apt, dnf, pacman or brew here. Please install what is missing:"
-        has_ffmpeg || log "  FFmpeg's libraries with headers and pkg-config: libavcodec libavformat libavutil libswscale"
+        log "error: no supported package manager (apt, dnf, pacman, brew); install manually:"
+        has_ffmpeg || log "  pkg-config and FFmpeg libraries with headers: libavcodec libavformat libavutil libswscale"
         has_compiler || log "  a C compiler"
         has_libclang || log "  libclang"
         exit 1
     fi
-    has_ffmpeg || { log "FFmpeg's headers are still missing (pkg-config libavcodec libavformat libavutil libswscale)"; exit 1; }
-    has_compiler || { log "a C compiler is still missing"; exit 1; }
-    has_libclang || { log "libclang is still missing; set LIBCLANG_PATH if it is somewhere unusual"; exit 1; }
+    has_ffmpeg || { log "error: FFmpeg headers not found (pkg-config libavcodec libavformat libavutil libswscale)"; exit 1; }
+    has_compiler || { log "error: no C compiler found"; exit 1; }
+    has_libclang || { log "error: libclang not found; set LIBCLANG_PATH to its directory"; exit 1; }
 fi
 
 # Rust.
 if ! has_rust; then
     if have rustup; then
-        log "updating Rust: 1.$rust_minor or later is needed"
+        log "updating Rust to 1.$rust_minor or later"
         rustup toolchain install stable --profile minimal --component rustfmt,clippy && rustup default stable
     elif have curl; then
-        log "installing Rust with rustup (into your home directory)"
+        log "installing Rust with rustup into your home directory"
         installer=$(mktemp)
         curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs -o "$installer" ||
-            { log "cannot fetch rustup. Please install Rust 1.$rust_minor or later: https://rustup.rs"; exit 1; }
+            { log "error: cannot download rustup; install Rust 1.$rust_minor or later: https://rustup.rs"; exit 1; }
         sh "$installer" -y --profile minimal --component rustfmt,clippy --no-modify-path
         rm -f "$installer"
     fi
-    has_rust || { log "Rust 1.$rust_minor or later is needed: https://rustup.rs"; exit 1; }
+    has_rust || { log "error: Rust 1.$rust_minor or later is required: https://rustup.rs"; exit 1; }
 fi
 
 [ "$purpose" = test ] || exit 0
@@ -95,19 +95,19 @@ fi
 if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
     have rustup && rustup component add rustfmt clippy
     cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 ||
-        { log "rustfmt and clippy are missing"; exit 1; }
+        { log "error: rustfmt and clippy are missing"; exit 1; }
 fi
 
-# Some tests run the studio inside tmux; without it they say so and test nothing.
+# Some tests run the studio in tmux; without it they are skipped.
 if ! have tmux; then
     if have apt-get; then as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends tmux
     elif have dnf; then as_root dnf install -y tmux
     elif have pacman; then as_root pacman -S --needed --noconfirm tmux
     elif have brew; then brew install tmux
-    fi || log "could not install tmux"
+    fi || log "warning: cannot install tmux"
 fi
 
 if ! cargo nextest --version >/dev/null 2>&1; then
     log "installing cargo-nextest"
-    cargo install --locked --quiet cargo-nextest || log "could not install cargo-nextest; using cargo test"
+    cargo install --locked --quiet cargo-nextest || log "warning: cannot install cargo-nextest; using cargo test"
 fi

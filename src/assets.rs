@@ -1,9 +1,8 @@
 //! The embedded demo: a model pair and a few clips, unpacked once so that they can be opened like any other file.
 //!
-//! Models are mapped into memory and FFmpeg wants paths, hence real files. They go to `demo-<hash>` in the cache directory,
-//! or in the temporary directory where that is not writable. Every file is compared with the embedded bytes each time, and
-//! one that is missing or differs is written anew: first beside its place, then moved there, so that no other process ever
-//! sees half a file.
+//! Models and FFmpeg need real files. They go to `demo-<hash>` in the cache directory,
+//! or in the temporary directory if that is not writable. Every file is compared with the embedded bytes each time, and
+//! a missing or different one is replaced atomically, so that no other process ever sees an incomplete file.
 
 use std::{
     fs, io,
@@ -22,10 +21,10 @@ struct Embedded {
 
 const FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/demo_files.rs"));
 
-/// Folders of layers that draft from the target's states.
+/// Folders of draft heads.
 const HEADS: [&str; 2] = ["sparrow", "msd"];
 
-/// Changes with every change of the embedded files.
+/// Hash of the embedded files.
 const HASH: &str = env!("SPECREEL_DEMO_HASH");
 
 /// An embedded clip.
@@ -44,32 +43,32 @@ pub struct Demo {
     pub target: PathBuf,
     /// Directory of the drafter model.
     pub drafter: PathBuf,
-    /// Directories of the layers that draft from the target's states.
+    /// Directories of the draft heads.
     pub heads: Vec<PathBuf>,
     /// The clips in the order of their file names; `demo` is the first.
     pub clips: Vec<Clip>,
 }
 
-/// Why there is no demo.
+/// Error of [`demo`] and [`clip_index`].
 #[derive(Debug, thiserror::Error)]
 pub enum AssetError {
-    /// This build has none.
+    /// This build has no demo.
     #[error("this build of specreel has no embedded models and clips")]
     Absent,
-    /// No such clip.
-    #[error("there is no embedded clip `{asked}`")]
+    /// The clip does not exist.
+    #[error("no embedded clip `{asked}`")]
     NoClip {
-        /// What was asked for.
+        /// The requested name.
         asked: String,
-        /// How many there are.
+        /// The number of clips.
         count: usize,
     },
-    /// Neither the cache nor the temporary directory takes the files.
+    /// Neither the cache nor the temporary directory is writable.
     #[error("cannot unpack the embedded demo to {path}: {source}")]
     Unpack {
         /// The last folder tried.
         path: PathBuf,
-        /// Why not.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -78,27 +77,27 @@ impl From<AssetError> for Failure {
     fn from(error: AssetError) -> Self {
         let (class, hint) = match &error {
             AssetError::Absent => {
-                (FailureClass::Input, "name a video and a model: --target DIR [--drafter DIR]".to_owned())
+                (FailureClass::Input, "pass a video and a model: --target DIR [--drafter DIR]".to_owned())
             }
-            AssetError::NoClip { count: 1, .. } => (FailureClass::Usage, "there is one: demo".into()),
+            AssetError::NoClip { count: 1, .. } => (FailureClass::Usage, "the only one is demo".into()),
             AssetError::NoClip { count, .. } => {
-                (FailureClass::Usage, format!("there are demo:1 to demo:{count}"))
+                (FailureClass::Usage, format!("expected demo:1 to demo:{count}"))
             }
             AssetError::Unpack { .. } => (
                 FailureClass::Input,
-                "free some space there, or point XDG_CACHE_HOME to a writable folder".into(),
+                "free some space there, or set XDG_CACHE_HOME to a writable directory".into(),
             ),
         };
         Failure { class, error: error.to_string(), hint: Some(hint) }
     }
 }
 
-/// How many clips are embedded. Unpacks nothing.
+/// The number of embedded clips. Unpacks nothing.
 pub fn clip_count() -> usize {
     FILES.iter().filter_map(clip_name).count()
 }
 
-/// A clip's file name; none for other files. The true facts of a clip lie beside it as JSON.
+/// A clip's file name; none for other files, such as the JSON file with a clip's facts.
 fn clip_name(file: &Embedded) -> Option<&'static Path> {
     let name = Path::new(file.path.strip_prefix("clips/")?);
     name.extension().is_some_and(|e| e == "mp4").then_some(name)
@@ -107,7 +106,7 @@ fn clip_name(file: &Embedded) -> Option<&'static Path> {
 /// The number of an embedded clip if `name` has the form `demo` or `demo:N`, from 0; none for any other name.
 ///
 /// # Errors
-/// It has that form, but there is no such clip.
+/// The name has that form, but the clip does not exist.
 pub fn clip_index(name: &str) -> Option<Result<usize, AssetError>> {
     let number = match name.strip_prefix("demo")? {
         "" => Some(1),
@@ -123,10 +122,10 @@ pub fn clip_index(name: &str) -> Option<Result<usize, AssetError>> {
     })
 }
 
-/// Unpack the demo (or find it unpacked) below `cache`, or below the temporary directory.
+/// Unpack the demo below `cache`, or below the temporary directory, unless it is there already.
 ///
 /// # Errors
-/// This build has no demo, or neither place is writable.
+/// This build has no demo, or neither directory is writable.
 pub fn demo(cache: Option<&Path>) -> Result<Demo, AssetError> {
     if !FILES.iter().any(|f| f.path == "target/config.json") {
         return Err(AssetError::Absent);
@@ -165,7 +164,7 @@ fn open(place: &Path) -> Demo {
     }
 }
 
-/// Where an embedded file goes. A model is called by its directory's name, hence the longer ones.
+/// Destination of an embedded file. Models are named after their directory, hence the `demo-` prefix.
 fn placed(path: &str) -> String {
     let model = path.split_once('/').map_or("", |(folder, _)| folder);
     if ["target", "drafter"].contains(&model) || HEADS.contains(&model) {
@@ -186,7 +185,7 @@ fn unpack(files: &[Embedded], place: &Path) -> io::Result<()> {
         let half = folder.join(format!(".half-{}", std::process::id()));
         let written = fs::write(&half, file.bytes).and_then(|()| fs::rename(&half, &path));
         if written.is_err() {
-            // A full disk must not be left fuller.
+            // No partial file is left on a full disk.
             let _ = fs::remove_file(&half);
         }
         written?;
@@ -215,7 +214,7 @@ mod tests {
         &[Embedded { path: "target/a", bytes: b"one" }, Embedded { path: "clips/b.mp4", bytes: b"two" }];
 
     #[test]
-    fn files_are_written_once_and_healed() {
+    fn files_are_written_once_and_repaired() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("demo-x");
         unpack(SMALL, &place).unwrap();
@@ -230,11 +229,11 @@ mod tests {
         unpack(SMALL, &place).unwrap();
         assert_eq!(fs::read(&a).unwrap(), b"one");
         assert_eq!(fs::read(place.join("clips/b.mp4")).unwrap(), b"two");
-        assert_eq!(fs::read_dir(place.join("demo-target")).unwrap().count(), 1, "no half file is left");
+        assert_eq!(fs::read_dir(place.join("demo-target")).unwrap().count(), 1, "no partial file is left");
     }
 
     #[test]
-    fn an_unwritable_place_is_an_error() {
+    fn an_unwritable_directory_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, b"").unwrap();

@@ -1,4 +1,4 @@
-//! Connects the faces with the engine.
+//! Connects the studio with the engine.
 
 use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
@@ -29,10 +29,11 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         Some(preset) => *preset = first.clone(),
         None => methods.insert(0, first.clone()),
     }
+    let settings = start.settings;
     let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir: PathBuf| vec![dir]);
     let usual = StudioConfig::default();
     let config = StudioConfig {
-        recent: usual.recent.clone().filter(|_| start.recent),
+        recent: usual.recent.clone().filter(|_| settings.recent.or(true)),
         video: start.video,
         clips: start.clips.into_iter().map(|c| tui::Clip { title: c.title, path: c.path }).collect(),
         folders: if start.library.is_empty() { here() } else { start.library },
@@ -40,21 +41,21 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         method: first.name,
         lossless: Method::lossless,
         prompt: start.request.prompt,
-        theme: start.theme.unwrap_or_else(|| "auto".into()),
+        theme: settings.theme.or("auto".into()),
         sampling: start.request.sampling,
         max_pixels: start.request.max_pixels,
         max_new_tokens: start.request.max_new_tokens,
         text: start.request.text,
-        record: start.sessions,
-        keep: start.sessions_keep.unwrap_or(tui::DEFAULT_KEEP),
-        prompts: usual.prompts.clone().filter(|_| start.prompt_history),
+        record: settings.sessions.or(true),
+        keep: settings.sessions_keep.or(tui::DEFAULT_KEEP),
+        prompts: usual.prompts.clone().filter(|_| settings.prompt_history.or(true)),
         cut: Some(Arc::new(|path, seconds| {
             video::segments(path, None, None, Some(seconds)).map_err(|e| e.to_string())
         })),
         notice: start.notice,
         colors: tui::ColorDepth::detect(),
-        mouse: start.mouse,
-        ascii: !cli::terminal::draws_unicode(start.charset),
+        mouse: settings.mouse.or(false),
+        ascii: !cli::terminal::draws_unicode(settings.charset.or_default()),
         probe: Some(Arc::new(|path| {
             let facts = video::probe(path).map_err(|error| error.to_string())?;
             Ok(ClipFacts {
@@ -67,7 +68,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
             })
         })),
         frames: Some(Arc::new(frames)),
-        image_protocol: start.image_protocol,
+        image_protocol: settings.image_protocol.or_default(),
         rule,
         ..usual
     };
@@ -77,17 +78,20 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         Err(error) => Failure {
             class: FailureClass::Internal,
             error: format!("{error:#}"),
-            hint: Some("`specreel doctor` tells what this terminal can do; `caption` needs none".into()),
+            hint: Some("`specreel doctor` checks this terminal; `specreel caption` needs none".into()),
         },
     })
 }
 
-/// The frames of a clip as small pictures. A single one is not of the very beginning, which is often black.
-fn frames(wish: &FrameRequest, each: &mut dyn FnMut(video::Frame) -> ControlFlow<()>) -> Result<(), String> {
-    let (width, height) = wish.max;
-    let read = match wish.count {
-        1 => video::thumbnail(&wish.path, 0.1, width, height).map(each).map(|_| ()),
-        count => video::stills(&wish.path, count, wish.max, each).map(|_| ()),
+/// Read frames of a clip, scaled down. A single frame is taken at a tenth of the clip, as the very beginning is often black.
+fn frames(
+    request: &FrameRequest,
+    each: &mut dyn FnMut(video::Frame) -> ControlFlow<()>,
+) -> Result<(), String> {
+    let (width, height) = request.max;
+    let read = match request.count {
+        1 => video::thumbnail(&request.path, 0.1, width, height).map(each).map(|_| ()),
+        count => video::stills(&request.path, count, request.max, each).map(|_| ()),
     };
     read.map_err(|error| error.to_string())
 }

@@ -5,7 +5,7 @@ use specreel::{
     record::bootstrap::ratio_interval,
     scenes::{
         facts::{self, Facts},
-        words::telling,
+        words::meaningful,
     },
 };
 
@@ -52,7 +52,7 @@ impl OnClip {
             wrong: score.wrong,
             missing: score.missing,
             extra: score.extra,
-            telling: telling(text).count(),
+            telling: meaningful(text).count(),
             changed: loosened.iter().copied().filter(changes).count(),
             loosened: loosened.len(),
         }

@@ -10,7 +10,7 @@ use specreel::{
     },
     record::Verdict,
     speculate::{
-        GenerationConfig, GenerationInputs, Method, OwnRule, Sampler, VisualContext, VisualStates,
+        CustomRule, GenerationConfig, GenerationInputs, Method, Sampler, VisualContext, VisualStates,
         accept::Row,
         context::{self, Preparation, Signals},
         generate,
@@ -135,7 +135,7 @@ impl Kept<'_> {
         let (target_len, drafter_len) = (self.target.len(), self.drafter.len());
         let text = RefCell::new(Vec::new());
         let own = |rows: &[Row]| rule.map_or_else(Vec::new, |rule| rule(&text.borrow(), rows));
-        let own: &OwnRule<'_> = &own;
+        let own: &CustomRule<'_> = &own;
         let rules = GenerationConfig {
             method,
             sampler: Sampler { temperature: 0.0, top_p: 1.0, seed: 0 },
@@ -155,7 +155,7 @@ impl Kept<'_> {
             visual: &self.visual,
             spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
-            opening: None,
+            prefetched: None,
         };
         let mut written = Written::default();
         let finished = generate(rules, parts, &mut |step| {

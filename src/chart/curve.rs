@@ -1,15 +1,15 @@
-//! Lines over a common axis: how values went, as terminal text and as SVG.
+//! Lines over a common axis, as terminal text and as SVG.
 
 use super::{Scale, svg::escaped};
 
 /// Area of the lines: left, top, width, height.
 const AREA: [f64; 4] = [64.0, 68.0, 560.0, 280.0];
-/// Colours of the lines, told apart without colour by their dashes.
+/// Colours of the lines; their dashes differ, too.
 const STROKES: [(&str, &str); 4] = [("#06c", "none"), ("#c50", "6 3"), ("#084", "2 3"), ("#80a", "8 3 2 3")];
 /// Symbols of the lines in text.
 const SYMBOLS: [char; 4] = ['*', 'o', '+', 'x'];
 
-/// Some lines.
+/// A chart of lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
     /// What it shows.
@@ -18,7 +18,7 @@ pub struct Curve {
     pub x: String,
     /// What y is.
     pub y: String,
-    /// Name and points of each line, x ascending. More than four share their looks.
+    /// Name and points of each line, x ascending. Line styles repeat after four.
     pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
@@ -61,7 +61,7 @@ impl Curve {
         out + &format!("{:1$}{2}{3:>space$}\n", "", margin + 2, ends[0], format!("{} {}", ends[1], self.x))
     }
 
-    /// As a whole SVG file that needs nothing else.
+    /// As a self-contained SVG file.
     pub fn svg(&self) -> String {
         let [left, top, width, height] = AREA;
         let (across, up) = self.scales();

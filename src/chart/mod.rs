@@ -1,8 +1,7 @@
-//! Pictures of numbers: points on two axes, with the front of the best compromises, as terminal text ([`text`]) and as SVG
-//! ([`svg`]).
+//! Charts: points on two axes with their Pareto front, as terminal text ([`text`]) and as SVG ([`svg`]).
 //!
-//! The room knows no screen: it turns a [`Plot`] into strings. Every point has a [`symbol`], so that a picture can be read
-//! without colour: front points are capital letters and solid, the others small letters and hollow.
+//! It turns a [`Plot`] into strings, independent of any screen. Every point has a [`symbol`], so that the plot is readable
+//! without colour: points on the front are capital letters and solid, the others lower-case letters and hollow.
 
 mod curve;
 pub mod scale;
@@ -36,9 +35,9 @@ pub struct Point {
     pub x: f64,
     /// Upwards.
     pub y: f64,
-    /// What it stands for.
+    /// Its label.
     pub label: String,
-    /// Whether no other point beats it.
+    /// Whether it is on the Pareto front.
     pub front: bool,
 }
 
@@ -56,7 +55,7 @@ impl Plot {
         Self { title: title.into(), x: x.into(), y: y.into(), points, most: f64::INFINITY }
     }
 
-    /// The same with a y that cannot be larger than this round number, as a share cannot.
+    /// The same with a maximum of y, a round number, such as 100 for percentages.
     pub fn y_at_most(self, most: f64) -> Self {
         Self { most, ..self }
     }
@@ -77,7 +76,7 @@ impl Plot {
         (across, Scale::covering_up_to(self.most, self.points.iter().map(|p| p.y)))
     }
 
-    /// The front as a stair from its upper left to its lower right: all corners, in order.
+    /// The front as steps from its upper left to its lower right: all corners, in order.
     pub fn stairs(&self) -> Vec<(f64, f64)> {
         let mut front: Vec<(f64, f64)> = self.points.iter().filter(|p| p.front).map(|p| (p.x, p.y)).collect();
         front.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -109,7 +108,7 @@ mod tests {
 
     pub(super) fn plot() -> Plot {
         let points = [(1.0, 100.0, "plain"), (2.0, 90.0, "fast"), (1.5, 80.0, "bad"), (3.0, 60.0, "<loose>")];
-        Plot::new("Facts", "speed-up", "kept", points.map(|(x, y, label)| (x, y, label.into())))
+        Plot::new("Facts", "speedup", "kept", points.map(|(x, y, label)| (x, y, label.into())))
     }
 
     #[test]
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_left_out() {
+    fn points_that_are_not_finite_are_left_out() {
         let plot = Plot::new("", "", "", [(f64::NAN, 1.0, "a".into()), (1.0, f64::INFINITY, "b".into())]);
         assert!(plot.points().is_empty() && plot.stairs().is_empty());
     }

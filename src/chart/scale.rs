@@ -1,6 +1,6 @@
 //! Axes: round ticks that cover the values.
 
-/// About so many steps on an axis.
+/// Approximate number of steps on an axis.
 const STEPS: f64 = 5.0;
 
 /// One axis, from one round number to another in round steps.
@@ -12,12 +12,12 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale that covers all finite values; 0 to 1 where there are none.
+    /// The scale that covers all finite values; 0 to 1 if there are none.
     pub fn covering(values: impl IntoIterator<Item = f64>) -> Scale {
         Self::covering_up_to(f64::INFINITY, values)
     }
 
-    /// The same for values none of which can be larger than `most`, a round number.
+    /// The same for values that cannot exceed `most`, a round number.
     pub fn covering_up_to(most: f64, values: impl IntoIterator<Item = f64>) -> Scale {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.into_iter().filter(|v| v.is_finite()) {
@@ -27,7 +27,7 @@ impl Scale {
         if low > high {
             (low, high) = (0.0, 1.0);
         }
-        // Values that are all but equal still need an axis.
+        // Nearly equal values need an axis, too.
         let largest = low.abs().max(high.abs());
         let least = if largest > 0.0 { largest * 0.02 } else { 1.0 };
         if high - low < least {
@@ -37,7 +37,7 @@ impl Scale {
         let rough = (high - low) / STEPS;
         let power = 10f64.powf(rough.log10().floor());
         let step = power * [1.0, 2.0, 5.0].into_iter().find(|m| m * power >= rough * 0.999).unwrap_or(10.0);
-        // A value that stands on a tick by all but rounding stands on it.
+        // A value that is on a tick but for rounding is on the tick.
         let low = (low / step + 1e-9).floor() * step;
         let high = (high / step - 1e-9).ceil() * step;
         Scale { low, high, step }
@@ -49,12 +49,12 @@ impl Scale {
         (0..=count).map(|i| self.low + i as f64 * self.step).collect()
     }
 
-    /// Where a value stands, from 0 at the low end to 1 at the high one.
+    /// Position of a value, from 0 at the low end to 1 at the high end.
     pub fn place(&self, value: f64) -> f64 {
         ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
-    /// A tick in as few digits as tell the ticks apart.
+    /// A tick with as few digits as keep the ticks distinct.
     pub fn words(&self, tick: f64) -> String {
         let decimals = (-self.step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
         // No negative zero.
@@ -65,7 +65,7 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn no_axis_goes_beyond_what_can_be() {
+    fn no_axis_exceeds_the_possible_maximum() {
         let top = |most, values: &[f64]| {
             let scale = super::Scale::covering_up_to(most, values.iter().copied());
             let ticks = scale.ticks();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_and_none_have_an_axis_too() {
+    fn one_value_and_none_have_an_axis() {
         for values in [&[100.0][..], &[0.0], &[], &[f64::NAN], &[5.0, 5.0 + 1e-12]] {
             let scale = Scale::covering(values.iter().copied());
             let ticks = scale.ticks();

@@ -1,4 +1,4 @@
-//! A plot as an SVG file that needs nothing else: no fonts, no style sheets, no scripts.
+//! A plot as a self-contained SVG file: no fonts, style sheets or scripts.
 
 use super::Plot;
 
@@ -8,10 +8,10 @@ const AREA: [f64; 4] = [64.0, 68.0, 440.0, 360.0];
 const LINE: f64 = 18.0;
 /// Left edge of the legend.
 const LEGEND: f64 = 544.0;
-/// Width of a letter, generously; there is no font to ask.
+/// Upper estimate of the width of a letter; the font is unknown.
 const LETTER: f64 = 8.0;
 
-/// The plot with its legend as a whole SVG file. Front points are solid and joined by a stair, the others hollow.
+/// The plot with its legend as an SVG file. Points on the front are solid and joined by steps, the others hollow.
 pub fn svg(plot: &Plot) -> String {
     let [left, top, width, height] = AREA;
     let (across, up) = plot.scales();
@@ -73,7 +73,7 @@ pub fn svg(plot: &Plot) -> String {
     out + "</svg>\n"
 }
 
-/// Text that is no markup. Control characters may not stand in XML at all.
+/// Text without markup. XML allows no control characters at all.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

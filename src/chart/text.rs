@@ -2,8 +2,8 @@
 
 use super::{Plot, Scale};
 
-/// The plot in `columns × lines` cells, axes and names not counted. The front's stair is dotted; where points share a cell,
-/// a front point is shown before another, and an earlier one before a later one.
+/// The plot in `columns × lines` cells, axes and names not counted. The front's steps are dotted. Of points that share a cell,
+/// one on the front is shown before others, and an earlier one before a later one.
 pub fn text(plot: &Plot, columns: usize, lines: usize) -> String {
     let (columns, lines) = (columns.max(20), lines.max(5));
     let (across, up) = plot.scales();
@@ -69,7 +69,7 @@ kept
  60 ┤            ············D
     └┬─────┬─────┬─────┬─────┬
     1.0   1.5   2.0   2.5   3.0
-                      speed-up
+                       speedup
 ";
         assert_eq!(text(&plot(), 25, 9), wanted);
     }

@@ -28,7 +28,7 @@ use crate::{
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let CaptionArgs { video, part, run, output } = args;
     part.span.check()?;
-    let mut caption = resolve::wanted(video, run, config)?;
+    let mut caption = resolve::whole_video(video, run, config)?;
     resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
     resolve::tell_unused(run, &[&caption.request.method], output.quiet || output.json);
     caption.request.logprobs = output.logprobs as usize;

@@ -15,36 +15,36 @@ pub fn completions(shell: Shell) -> Result<i32, End> {
     Ok(0)
 }
 
-/// What the main page says of the world around the program, as roff.
-const PLACES: &str = r#".SH ENVIRONMENT
+/// Sections of the main page on environment and files, as roff.
+const ENVIRONMENT: &str = r#".SH ENVIRONMENT
 .TP
 SPECREEL_THREADS
-threads that compute; all processors unless told
+number of compute threads (default: all processors)
 .TP
 SPECREEL_LOG
-what goes to the log: error, warn, info or debug; info unless told
+log level: error, warn, info or debug (default: info)
 .TP
 XDG_CONFIG_HOME, XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME
-in place of ~/.config, ~/.local/share, ~/.local/state and ~/.cache
+replace ~/.config, ~/.local/share, ~/.local/state and ~/.cache
 .TP
 HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN
-as the tools of the Hugging Face hub take them
+as in the Hugging Face tools
 .TP
 NO_COLOR
-no colour
+disables colour
 .SH FILES
 .TP
 ~/.config/specreel/config.toml
-defaults; `specreel config example` prints one
+defaults; `specreel config example` prints an example
 .TP
 ~/.config/specreel/keymap.toml, themes/*.toml, methods/*.toml
-keys and themes of the studio, methods of your own
+key bindings and themes of the studio, your own methods
 .TP
 ~/.local/share/specreel/sessions
-runs that the studio keeps
+runs saved by the studio
 .TP
 ~/.local/state/specreel/specreel.log
-the log
+log file
 "#;
 
 /// Print the manual: the main page, then one page for each subcommand.
@@ -53,7 +53,7 @@ pub fn man() -> Result<i32, End> {
     command.build();
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
-    page.extend_from_slice(PLACES.as_bytes());
+    page.extend_from_slice(ENVIRONMENT.as_bytes());
     for sub in command.get_subcommands().filter(|s| s.get_name() != "help") {
         clap_mangen::Man::new(sub.clone()).render(&mut page)?;
     }

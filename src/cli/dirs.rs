@@ -1,13 +1,13 @@
-//! Where files of ours live, after the XDG base directories.
+//! The program's directories, by the XDG base directory specification.
 
 use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 
-/// Our directories. Nothing is created by asking.
+/// The program's directories. None is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dirs {
-    /// `config.toml`, themes, key map.
+    /// `config.toml`, themes, key map, methods.
     pub config: PathBuf,
     /// Saved sessions.
     pub data: PathBuf,
@@ -18,7 +18,7 @@ pub struct Dirs {
 }
 
 impl Dirs {
-    /// The user's directories; none where there is no home.
+    /// The user's directories; none without a home directory.
     pub fn find() -> Option<Dirs> {
         let base = etcetera::choose_base_strategy().ok()?;
         let ours = |dir: PathBuf| dir.join("specreel");

@@ -2,12 +2,12 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// Rows with their cells in columns, each row ending its line: the first column to the left, numbers to the right.
+/// Rows as lines: the first column is aligned to the left, the others, numbers, to the right.
 pub fn grid(rows: &[Vec<String>]) -> String {
     lay_out(rows, |column| column > 0)
 }
 
-/// The same with every column to the left.
+/// The same with every column aligned to the left.
 pub fn columns(rows: &[Vec<String>]) -> String {
     lay_out(rows, |_| false)
 }
@@ -43,7 +43,7 @@ mod tests {
         assert_eq!(grid(&[]), "");
     }
     #[test]
-    fn columns_stand_below_each_other() {
+    fn columns_are_aligned() {
         let rows = [vec!["a".into(), "b".into()], vec!["日本".into(), String::new()], vec!["x".into()]];
         assert_eq!(columns(&rows), "a     b\n日本\nx\n");
     }

@@ -1,12 +1,12 @@
-//! The log file. Never stderr: that belongs to people.
+//! The log file. Logs never go to stderr, which is for messages to the user.
 
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 
 use super::dirs::Dirs;
 
-/// Log to `specreel.log` in the state directory, filtered by `SPECREEL_LOG` (default `info`). Where that cannot be
-/// written there is no log. Keep the guard: dropping it writes what is left.
+/// Log to `specreel.log` in the state directory, filtered by `SPECREEL_LOG` (default `info`). If it is not
+/// writable there is no log. Keep the guard: dropping it flushes the log.
 pub fn start() -> Option<WorkerGuard> {
     let dir = Dirs::find()?.state;
     std::fs::create_dir_all(&dir).ok()?;

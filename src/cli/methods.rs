@@ -26,7 +26,7 @@ pub fn run(args: &MethodsArgs) -> Result<i32, End> {
     let text = match args.command.as_ref().unwrap_or(&MethodsCommand::List) {
         MethodsCommand::List => {
             let (own, problems) = user_methods::all(dirs.as_ref());
-            // Those that come along go first, also where a file has the same name.
+            // Built-in methods take precedence over files of the same name.
             let own = own.into_iter().filter(|method| Method::preset(&method.name).is_err());
             let methods: Vec<Method> = Method::presets().iter().cloned().chain(own).collect();
             problems.iter().for_each(|problem| tell!("warning: {}", color::plain(&problem.error)));
@@ -43,7 +43,7 @@ pub fn run(args: &MethodsArgs) -> Result<i32, End> {
             let (file, method) = check(file, dirs.as_ref())?;
             if Method::preset(&method.name).is_ok_and(|preset| preset != method) {
                 tell!(
-                    "note: `{}` is the name of a method that comes with the program; give this one another `name`",
+                    "note: `{}` is the name of a built-in method; give this one another `name`",
                     method.name
                 );
             }
@@ -58,7 +58,7 @@ pub fn run(args: &MethodsArgs) -> Result<i32, End> {
     Ok(0)
 }
 
-/// The method of a file, or of the name of one of the user's own.
+/// The method of a file path, or of the name of a user method.
 fn check(named: &Path, dirs: Option<&Dirs>) -> Result<(PathBuf, Method), End> {
     let name = named.to_str().filter(|_| !named.exists());
     if let Some(file) = name.and_then(|name| user_methods::file(name, dirs)) {
@@ -68,8 +68,8 @@ fn check(named: &Path, dirs: Option<&Dirs>) -> Result<(PathBuf, Method), End> {
     if let Some(name) = name.filter(|name| Method::preset(name).is_ok()) {
         return Err(End::Failed(Failure {
             class: FailureClass::Usage,
-            error: format!("`{name}` is a method that comes with the program, not a file"),
-            hint: Some(format!("see it with: specreel methods show {name}")),
+            error: format!("`{name}` is a built-in method, not a file"),
+            hint: Some(format!("`specreel methods show {name}` prints it")),
         }));
     }
     Ok((named.to_owned(), Method::from_file(named)?))

@@ -41,6 +41,7 @@ mod suggest;
 pub mod terminal;
 mod train;
 mod user_methods;
+mod values;
 
 use std::ffi::OsString;
 
@@ -64,7 +65,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
     };
     let json = cli.json();
     let log = log::start();
-    panic::watch(log.is_some());
+    panic::install_hook(log.is_some());
     let outcome = panic::caught(|| dispatch(cli, run_studio)).unwrap_or_else(|failure| Err(failure.into()));
     outcome.unwrap_or_else(|end| match end {
         End::Failed(failure) => report::failure(&failure, json),
@@ -88,11 +89,11 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
             | Command::Doctor(_),
         ) => config::Config::default(),
         // This takes only folders from it, and works without.
-        Some(Command::Models(_)) => config::Config::load().unwrap_or_else(|failure| {
+        Some(Command::Models(_)) => config::load().unwrap_or_else(|failure| {
             tell!("warning: {}", color::plain(&failure.error));
             config::Config::default()
         }),
-        _ => config::Config::load()?,
+        _ => config::load()?,
     };
     if !matches!(cli.command, Some(Command::Completions { .. } | Command::Man)) {
         interrupt::descriptors()?;

@@ -1,100 +1,69 @@
-//! Which models run together: arguments, configuration, the embedded pair; and whether a method has the drafter it needs.
+//! The models of a run, and whether a method has the drafter that it needs.
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    args::{self, RunArgs},
-    color,
-    config::Config,
-    dirs::Dirs,
-    models as found,
-};
+use super::{args::RunArgs, color, dirs::Dirs, models as found};
 use crate::{
     assets,
+    client::{Config, Setting, Settings},
     model::{
-        DeviceChoice, ModelSpec,
+        ModelSpec,
         draft_head::{DraftHeadConfig, Recipe},
+        family::Rope,
     },
     record::{Failure, FailureClass},
     speculate::{Drafter, Method},
 };
 
-/// The recipe of the trained layer in a directory; none where there is no such layer.
+/// The recipe of the draft head in a directory; none if there is no draft head.
 pub fn recipe(dir: &Path) -> Option<Recipe> {
     let dir = found::directory(dir).ok()?;
     DraftHeadConfig::read(&dir).ok().map(|config| config.recipe)
 }
 
-/// The models: arguments, then configuration, then the embedded pair.
+/// The models of the settings, or the embedded pair.
 ///
 /// # Errors
 /// A directory is missing, or nothing is named and nothing is embedded.
-pub fn models(
-    target: Option<&Path>,
-    drafter: Option<&Path>,
-    args: &RunArgs,
-    config: &Config,
-) -> Result<ModelSpec, Failure> {
-    let device = |asked: Option<DeviceChoice>, configured: &Option<String>| {
-        asked.or_else(|| configured.as_deref().and_then(|text| args::device(text).ok()))
+pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Failure> {
+    let directory = |role: &str, named: &Setting<PathBuf>| {
+        let found = named.value.as_deref().map(|dir| model_directory(role, dir)).transpose();
+        found.map_err(|failure| named.blame(failure))
     };
-    let drafter_device = device(args.drafter_device, &config.drafter_device);
-    let device = device(args.device, &config.device).unwrap_or_default();
-    let dtype = match (args.dtype, &config.dtype) {
-        (None, Some(text)) => args::dtype(text).unwrap_or_default(),
-        (dtype, _) => dtype.unwrap_or_default(),
-    };
-    let rope = args.rope.unwrap_or_default();
-    // A configured drafter belongs to the configured target, not to one that was typed.
-    let (target, drafter) = match (target, &config.target) {
-        (Some(target), _) => (Some(target), drafter),
-        (None, Some(target)) => (Some(target.as_path()), drafter.or(config.drafter.as_deref())),
-        (None, None) => (None, drafter),
-    };
-    let directory = |role: &str, named: Option<&Path>, configured: &Option<PathBuf>| {
-        named
-            .map(|named| {
-                model_directory(role, named).map_err(|failure| match configured {
-                    Some(dir) if std::ptr::eq(dir.as_path(), named) => {
-                        Config::blame(role, &dir.display(), failure)
-                    }
-                    _ => failure,
-                })
-            })
-            .transpose()
-    };
-    let target = directory("target", target, &config.target)?;
-    let drafter = directory("drafter", drafter, &config.drafter)?;
+    let target = directory("target", &settings.target)?;
+    let drafter = directory("drafter", &settings.drafter)?;
     let recipe_of = |dir: &PathBuf| DraftHeadConfig::read(dir).ok().map(|config| config.recipe);
     let head = drafter.clone().filter(|dir| DraftHeadConfig::is_in(dir));
     let small = drafter.filter(|_| head.is_none());
-    if let Some(target) = target {
-        return Ok(ModelSpec {
-            target,
-            drafter: small,
-            heads: head.into_iter().collect(),
-            device,
-            drafter_device,
-            dtype,
-            rope,
-        });
-    }
-    // The embedded target has a small model and trained layers; what is named takes the place of its own kind: a layer that of
-    // its own recipe.
-    let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
-    let mut heads = demo.heads;
-    if let Some(head) = head {
-        heads.retain(|embedded| recipe_of(embedded) != recipe_of(&head));
-        heads.push(head);
-    }
-    let drafter = Some(small.unwrap_or(demo.drafter));
-    Ok(ModelSpec { target: demo.target, drafter, heads, device, drafter_device, dtype, rope })
+    let (target, drafter, heads) = match target {
+        Some(target) => (target, small, head.into_iter().collect()),
+        // The embedded target has a small model and draft heads; what is named replaces the one of its kind: a head that of its
+        // recipe.
+        None => {
+            let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
+            let mut heads = demo.heads;
+            if let Some(head) = head {
+                heads.retain(|embedded| recipe_of(embedded) != recipe_of(&head));
+                heads.push(head);
+            }
+            (demo.target, Some(small.unwrap_or(demo.drafter)), heads)
+        }
+    };
+    Ok(ModelSpec {
+        target,
+        drafter,
+        heads,
+        device: settings.device.or_default(),
+        drafter_device: settings.drafter_device.value,
+        dtype: settings.dtype.or_default(),
+        rope: rope.unwrap_or_default(),
+    })
 }
 
-/// The directory behind a name that was given: itself, or a model of the cache.
+/// The directory of a model: as named, or from the cache.
 ///
 /// # Errors
-/// There is none, with what there is.
+/// There is none.
 pub fn model_directory(role: &str, named: &Path) -> Result<PathBuf, Failure> {
     found::directory(named).map_err(|(what, hint)| Failure {
         class: FailureClass::Input,
@@ -103,7 +72,7 @@ pub fn model_directory(role: &str, named: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Say on stderr which model could draft for a target that came without one.
+/// Suggest a drafter on stderr if the target has none.
 pub fn suggest_drafter(models: &ModelSpec, config: &Config, quiet: bool) {
     if models.drafter.is_none()
         && models.heads.is_empty()
@@ -114,27 +83,27 @@ pub fn suggest_drafter(models: &ModelSpec, config: &Config, quiet: bool) {
     }
 }
 
-/// Refuse a method whose drafter is a model where there is none.
+/// Check that the models have the drafter that a method needs.
 ///
 /// # Errors
-/// That (class usage).
+/// They do not (class usage).
 pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
     let (what, hint) = match method.drafter {
         Drafter::Model {} if models.drafter.is_none() => (
             "drafts with a small model",
-            "add --drafter DIR (specreel models inspect names what fits), or use the method lvspec-self or autoregressive",
+            "add --drafter DIR (specreel models inspect lists models that fit), or use the method lvspec-self or autoregressive",
         ),
-        // A layer that cannot be read is told when it is loaded.
+        // A head that cannot be read is reported when it is loaded.
         Drafter::Sparrow { recipe }
             if models.heads.iter().all(|head| self::recipe(head).is_some_and(|own| own != recipe)) =>
         {
             match recipe {
                 Recipe::Sparrow => (
-                    "drafts with a layer trained on the target's states (recipe sparrow)",
+                    "drafts with a draft head (recipe sparrow)",
                     "train one for this target with `specreel train sparrow`, and add --drafter DIR",
                 ),
                 Recipe::Msd => (
-                    "drafts with a layer trained on the target's states (recipe msd)",
+                    "drafts with a draft head (recipe msd)",
                     "train one for this target with `specreel train msd`, and add --drafter DIR",
                 ),
             }
@@ -147,16 +116,16 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
             "method `{}` {what}, but {}",
             method.name,
             if models.drafter.is_some() || !models.heads.is_empty() {
-                "--drafter names another kind of drafter"
+                "--drafter is of another kind"
             } else {
-                "--target came without --drafter"
+                "--drafter is missing"
             }
         ),
         hint: Some(hint.into()),
     })
 }
 
-/// Say on stderr that a drafter that was asked for has no part in any of these methods.
+/// Say on stderr that a named drafter is not used by any of these methods.
 pub fn tell_unused(args: &RunArgs, methods: &[&Method], quiet: bool) {
     if !quiet {
         unused(args, methods).iter().for_each(|note| tell!("note: {}", color::plain(note)));
@@ -179,7 +148,7 @@ fn unused(args: &RunArgs, methods: &[&Method]) -> Vec<String> {
         if !methods.iter().any(uses) {
             let what = match kind {
                 None => "a small model".to_owned(),
-                Some(recipe) => format!("a layer of the recipe {}", name(recipe)),
+                Some(recipe) => format!("a draft head of the recipe {}", name(recipe)),
             };
             let not = if methods.len() == 1 { " does not draft" } else { " drafts" };
             notes.push(format!("--drafter {} is not used: {which}{not} with {what}", drafter.display()));
@@ -202,23 +171,32 @@ fn name(recipe: Recipe) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::DeviceChoice;
 
-    #[test]
-    fn model_directories_that_are_none_are_named() {
-        let args = RunArgs::default();
-        let failure = models(Some(Path::new("no/such")), None, &args, &Config::default()).unwrap_err();
-        assert_eq!(failure.error, "target model no/such: no such directory, and no such model in the cache");
-        let dir = tempfile::tempdir().unwrap();
-        let models = models(Some(dir.path()), None, &args, &Config::default()).unwrap();
-        assert_eq!(models.drafter, None);
+    fn of(target: Option<&Path>, drafter: Option<&Path>) -> Result<ModelSpec, Failure> {
+        let [target, drafter] = [target, drafter].map(|dir| dir.map(Path::to_owned));
+        let args = RunArgs { target, drafter, ..RunArgs::default() };
+        models(&Settings::merge(args.layer(), &Config::default()), None)
     }
 
     #[test]
-    fn a_layer_takes_the_place_of_its_own_recipe_and_what_is_not_used_is_told() {
+    fn missing_model_directories_are_named() {
+        let failure = of(Some(Path::new("no/such")), None).unwrap_err();
+        let part = "target model no/such: no such directory, and no such model in the cache";
+        assert_eq!(failure.error, format!("--target: {part}"));
+        let config = Config::parse("\ntarget = \"no/such\"", "c.toml".as_ref()).unwrap();
+        let failure = models(&Settings::merge(Default::default(), &config), None).unwrap_err();
+        assert_eq!(failure.error, format!("configuration file c.toml:2: target: {part}"));
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(of(Some(dir.path()), None).unwrap().drafter, None);
+    }
+
+    #[test]
+    fn a_draft_head_replaces_the_one_of_its_recipe_and_unused_drafters_are_reported() {
         let demo = assets::demo(None).unwrap();
         let layer = demo.heads.iter().find(|head| recipe(head) == Some(Recipe::Sparrow)).unwrap();
         let args = RunArgs { drafter: Some(layer.clone()), ..RunArgs::default() };
-        let spec = models(None, args.drafter.as_deref(), &args, &Config::default()).unwrap();
+        let spec = of(None, args.drafter.as_deref()).unwrap();
         assert_eq!((spec.heads.len(), spec.drafter.is_some()), (demo.heads.len(), true));
         let method = |name: &str| Method::preset(name).unwrap();
         assert!(has_drafter(&method("msd"), &spec).is_ok());

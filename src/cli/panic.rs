@@ -1,5 +1,4 @@
-//! Mistakes of our own. A panic on any thread goes to the log with its place; where it ends the command it is told as a failure
-//! like any other.
+//! Panics. One on any thread goes to the log with its location; one that ends the command is reported as a failure.
 
 use std::{
     backtrace::Backtrace,
@@ -8,8 +7,8 @@ use std::{
 
 use crate::record::{Failure, FailureClass, panic_words};
 
-/// Send what panics say to the log. Without one it goes to stderr, as usual.
-pub fn watch(has_log: bool) {
+/// Send panic messages to the log, if there is one, instead of stderr.
+pub fn install_hook(has_log: bool) {
     if has_log {
         panic::set_hook(Box::new(log));
     }
@@ -17,25 +16,25 @@ pub fn watch(has_log: bool) {
 
 fn log(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
-    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
     // Empty unless RUST_BACKTRACE asks for it.
     let trace = Backtrace::capture();
-    tracing::error!(thread = thread.name(), place, %trace, "panicked: {}", words(panic.payload()));
+    tracing::error!(thread = thread.name(), location, %trace, "panicked: {}", message(panic.payload()));
 }
 
-/// Do it; a panic becomes a failure.
+/// Call `work`; a panic becomes a failure.
 ///
 /// # Errors
-/// It panicked.
+/// It panicked (class internal).
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Failure {
         class: FailureClass::Internal,
-        error: format!("specreel broke off: {}", words(&*panic)),
+        error: format!("internal error: {}", message(&*panic)),
         hint: Some("this is a bug in specreel; please report it with the command and the log".into()),
     })
 }
 
-fn words(panic: &dyn std::any::Any) -> &str {
+fn message(panic: &dyn std::any::Any) -> &str {
     panic_words(panic).unwrap_or("no message")
 }
 
@@ -51,7 +50,7 @@ mod tests {
             caught(|| panic!("out of {}", "wits")).map(|(): ()| ()).unwrap_err(),
         ] {
             assert_eq!(failure.class.exit_code(), 1);
-            assert_eq!(failure.error, "specreel broke off: out of wits");
+            assert_eq!(failure.error, "internal error: out of wits");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which part of a video is captioned, in how many pieces, and how they are printed.
+//! The part of a video to caption, its pieces, and the output format.
 
 use std::path::Path;
 
@@ -17,42 +17,49 @@ use crate::{
 /// A part of a video.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct SpanArgs {
-    /// Begin here: seconds, mm:ss or hh:mm:ss
-    #[arg(long, allow_hyphen_values = true, value_name = "T", value_parser = time)]
+    /// Start time: seconds, mm:ss or hh:mm:ss
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "T", value_parser = time)]
     pub start: Option<f64>,
-    /// End here, likewise
-    #[arg(long, allow_hyphen_values = true, value_name = "T", value_parser = time)]
+    /// End time, likewise
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "T", value_parser = time)]
     pub end: Option<f64>,
 }
 
-/// A part of a video, its pieces, and how their captions are printed.
+/// A part of a video, its pieces, and the output format.
 #[derive(Debug, Default, Args)]
 pub struct PartArgs {
-    /// Which part.
+    /// The part.
     #[command(flatten)]
     pub span: SpanArgs,
-    /// Caption piece by piece, each so long, with time stamps; a short last piece is added to the one before
-    #[arg(long, allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
+    /// Caption the video in pieces of this length, with time stamps; a short last piece is merged into the previous one
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
     pub segments: Option<f64>,
-    /// What to print: text, or subtitles (SubRip, WebVTT)
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "json")]
+    /// Output format
+    #[arg(
+        long,
+        help_heading = "Output",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        conflicts_with = "json"
+    )]
     pub format: Format,
 }
 
-/// How captions are printed.
+/// Output format of captions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Text as it is written
+    /// Plain text, streamed
     #[default]
     Text,
-    /// SubRip
+    /// SubRip subtitles
     Srt,
-    /// WebVTT
+    /// WebVTT subtitles
     Vtt,
 }
 
 impl Format {
-    /// The kind of subtitles, where it is one.
+    /// The subtitle format, if it is one.
     pub fn subtitles(self) -> Option<Subtitles> {
         match self {
             Format::Text => None,
@@ -63,22 +70,22 @@ impl Format {
 }
 
 impl SpanArgs {
-    /// What can be said without a look at the video.
+    /// Check the times without the video.
     ///
     /// # Errors
-    /// The part ends before it begins (class usage).
+    /// The part ends before it starts (class usage).
     pub fn check(self) -> Result<(), Failure> {
         match (self.start, self.end) {
             (start, Some(end)) if start.unwrap_or(0.0) >= end => Err(Failure {
                 class: FailureClass::Usage,
                 error: format!("--end {end} is not after --start {}", start.unwrap_or(0.0)),
-                hint: Some("give times of the video, such as --start 0:30 --end 1:10".into()),
+                hint: Some("for example: --start 0:30 --end 1:10".into()),
             }),
             _ => Ok(()),
         }
     }
 
-    /// The part of this video; none where all of it is meant.
+    /// The part of this video; none if it is the whole video.
     ///
     /// # Errors
     /// The video cannot be read, or the part is not in it, or too short.
@@ -95,7 +102,7 @@ impl SpanArgs {
 }
 
 impl PartArgs {
-    /// The runs that a request becomes: itself for a whole video as text, else one for each piece.
+    /// The runs of a request: itself for a whole video as text, else one for each piece.
     ///
     /// # Errors
     /// The part is not in the video, or too short.
@@ -116,16 +123,16 @@ impl PartArgs {
     }
 }
 
-/// Read a time of a video.
+/// Parse a time.
 fn time(text: &str) -> Result<f64, String> {
-    let example = "a time is written in seconds, as mm:ss or as hh:mm:ss, for example 90, 1:30 or 0:01:30.5";
+    let example = "expected seconds, mm:ss or hh:mm:ss, for example 90, 1:30 or 0:01:30.5";
     seconds(text).ok_or_else(|| example.to_owned())
 }
 
-/// Read the length of a piece.
+/// Parse the length of a piece.
 fn length(text: &str) -> Result<f64, String> {
     let long = time(text)?;
-    if long < LEAST_SEGMENT_S { Err("a piece is at least one second long".into()) } else { Ok(long) }
+    if long < LEAST_SEGMENT_S { Err("expected at least one second".into()) } else { Ok(long) }
 }
 
 #[cfg(test)]
@@ -141,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_ends_after_it_begins() {
+    fn a_part_ends_after_it_starts() {
         let part = |start, end| SpanArgs { start, end };
         for (start, end) in [(Some(2.0), Some(2.0)), (Some(3.0), Some(2.0)), (None, Some(0.0))] {
             assert_eq!(part(start, end).check().unwrap_err().class, FailureClass::Usage);

@@ -1,4 +1,4 @@
-//! `specreel replay`: a saved session once more, as it was written, or as fast as wanted.
+//! `specreel replay`: play a session file at its original speed or another.
 
 use std::{
     io::{IsTerminal, Read, Write},
@@ -25,65 +25,61 @@ use crate::record::{
     session::{RecordedEvent, SessionError},
 };
 
-/// A session on stdin is read up to here, in bytes.
+/// Maximum bytes of a session that are read from stdin.
 const MAX_STDIN: u64 = 1 << 30;
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// The session: a file that the studio, --save or --json has written; `-` reads stdin
+    /// Session file, as written by the studio, --save or --json; `-` reads stdin
     pub file: PathBuf,
-    /// So many times as fast as it was; 0 is all at once [default: 1; with --json 0]
+    /// Playback speed: 2 is twice as fast, 0 prints everything at once [default: 1; with --json 0]
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = speed)]
     pub speed: Option<f64>,
-    /// Only the run of this number, where the file has several
+    /// Play only this run of a file with several runs
     #[arg(long, value_name = "N")]
     pub run: Option<u64>,
-    /// What to print: text, or subtitles of what says which part of the video it is about
+    /// Output format; subtitles need runs made with --segments, --start or --end
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "json")]
     pub format: Format,
-    /// Print the events instead, one JSON object a line
+    /// Print the events as JSON, one object per line
     #[arg(long)]
     pub json: bool,
     /// Colour tokens by verdict
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub color: ColorChoice,
-    /// No progress, legend or statistics on stderr
+    /// Print no progress, legend or statistics on stderr
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse().ok().filter(|s| (0.0..=1e6).contains(s));
-    speed.ok_or_else(|| "it must be a number from 0 to 1000000".into())
+    speed.ok_or_else(|| "expected a number from 0 to 1000000".into())
 }
 
-/// Replay a session.
+/// Replay a session file.
 pub fn run(args: &ReplayArgs) -> Result<i32, End> {
-    let (session, spoilt) = read(&args.file)?;
+    let (session, invalid) = read(&args.file)?;
     if !args.quiet {
-        if let Some((line, problem)) = spoilt.first() {
-            let more = if spoilt.len() > 1 {
-                format!(", and so are {} more", spoilt.len() - 1)
-            } else {
-                String::new()
+        if let Some((line, problem)) = invalid.first() {
+            let more = match invalid.len() {
+                1 => String::new(),
+                n => format!("; {} more lines are skipped", n - 1),
             };
-            tell!(
-                "warning: {}: line {line} is left out ({}){more}",
-                args.file.display(),
-                color::plain(problem)
-            );
+            let file = args.file.display();
+            tell!("warning: {file}: line {line} is skipped ({}){more}", color::plain(problem));
         }
         if session.torn {
-            tell!("note: the file ends in the middle of a line: its writer was ended there");
+            tell!("note: the last line of the file is incomplete and is skipped");
         }
     }
     let mut runs = session.runs();
     if runs.is_empty() {
         return Err(End::Failed(Failure {
             class: FailureClass::Input,
-            error: format!("session {}: there is no run in it", args.file.display()),
-            hint: Some("its writer was ended before the run began".into()),
+            error: format!("session file {} contains no runs", args.file.display()),
+            hint: Some("the program that wrote it was stopped before its first run".into()),
         }));
     }
     if let Some(run) = args.run {
@@ -91,8 +87,8 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
             let known = runs.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
             return Err(End::Failed(Failure {
                 class: FailureClass::Usage,
-                error: format!("session {} has no run {run}", args.file.display()),
-                hint: Some(format!("its runs are {known}")),
+                error: format!("session file {} has no run {run}", args.file.display()),
+                hint: Some(format!("expected one of: {known}")),
             }));
         }
         runs = vec![run];
@@ -102,10 +98,10 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         return Err(End::Failed(Failure {
             class: FailureClass::Usage,
             error: format!(
-                "session {} does not say which part of its video it is about",
+                "session file {} does not say which part of its video was captioned",
                 args.file.display()
             ),
-            hint: Some("subtitles are made of runs with --segments, --start or --end".into()),
+            hint: Some("subtitles need runs made with --segments, --start or --end".into()),
         }));
     }
     let speed = args.speed.unwrap_or(if args.json { 0.0 } else { 1.0 });
@@ -128,7 +124,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     let mut code = 0;
     for (i, run) in runs.iter().enumerate() {
         let lines = session.lines.iter().zip(&times);
-        // What was loaded stands before the first run.
+        // Events of loading models precede the first run.
         let own: Vec<_> =
             lines.filter(|(l, _)| l.event.run == *run || (i == 0 && l.event.run == 0)).collect();
         if i > 0 && !args.json && !args.quiet && !own.iter().any(|(line, _)| is_piece(&line.event)) {
@@ -142,7 +138,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     Ok(code)
 }
 
-/// What can be read of a session file, or of stdin (`-`), and the lines that cannot.
+/// The readable events of a session file, or of stdin (`-`), and its invalid lines.
 fn read(file: &Path) -> Result<(Session, Vec<(usize, String)>), Failure> {
     let bytes = match file == Path::new("-") {
         true => {
@@ -156,12 +152,12 @@ fn read(file: &Path) -> Result<(Session, Vec<(usize, String)>), Failure> {
     Ok(Session::salvage(&bytes, file)?)
 }
 
-/// True for the beginning of a run on a piece of a video.
+/// True for the start of a run on a piece of a video.
 fn is_piece(event: &Event) -> bool {
     matches!(event.kind, EventKind::Started { segment: Some(_), .. })
 }
 
-/// Print one run at this speed; its exit code is that of the run itself, a cancelled one is a success here.
+/// Print one run at this speed; the exit code is the run's own, but a cancelled run is a success here.
 async fn play<O: Write, E: Write>(
     printer: &mut Printer<O, E>,
     lines: impl Iterator<Item = (&RecordedEvent, &f64)>,

@@ -13,16 +13,16 @@ pub fn failure(failure: &Failure, json: bool) -> i32 {
     if json {
         let event = Event::new(0, EventKind::Failed(failure.clone()));
         if let Ok(line) = serde_json::to_string(&event) {
-            // stderr says it as well; a closed stdout changes nothing.
+            // stderr gets it as well, so a closed stdout is ignored.
             let _ = writeln!(std::io::stdout(), "{line}");
         }
     }
-    let _ = std::io::stderr().write_all(words(failure).as_bytes());
+    let _ = std::io::stderr().write_all(lines(failure).as_bytes());
     failure.class.exit_code()
 }
 
 /// The lines for people.
-pub fn words(failure: &Failure) -> String {
+pub fn lines(failure: &Failure) -> String {
     let mut out = format!("error: {}\n", super::color::plain(failure.error.trim_end()));
     if let Some(hint) = &failure.hint {
         out += &format!("hint: {}\n", super::color::plain(hint.trim_end()));
@@ -30,7 +30,7 @@ pub fn words(failure: &Failure) -> String {
     out
 }
 
-/// Report what clap has to say: help and version on stdout, mistakes on stderr.
+/// Print clap's output: help and version on stdout, errors on stderr.
 pub fn usage(error: &clap::Error, arguments: &[OsString]) -> i32 {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -47,14 +47,14 @@ pub fn usage(error: &clap::Error, arguments: &[OsString]) -> i32 {
     }
 }
 
-/// clap's text as what is wrong and the way out.
+/// clap's text as error and hint.
 fn split(text: &str, help: &str) -> (String, String) {
     let mut what = Vec::new();
     let mut hints = Vec::new();
     for line in text.lines().map(str::trim_end) {
         let bare = line.trim_start();
         if let Some(tip) = bare.strip_prefix("tip: ") {
-            // What looks like a flag was hardly meant as a value.
+            // Something that looks like a flag is rarely meant as a value.
             if !tip.starts_with("to pass ") {
                 hints.push(tip.to_owned());
             }
@@ -72,7 +72,7 @@ fn split(text: &str, help: &str) -> (String, String) {
     (what.join("\n"), hints.join("; "))
 }
 
-/// A group of one flag as that flag: `--save <FILE>` for `<--save <FILE>>`.
+/// Unwrap a group of one flag: `--save <FILE>` for `<--save <FILE>>`.
 fn bare_groups(text: &str) -> String {
     let mut out = text.to_owned();
     while let Some(start) = out.find("<--") {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claps_words_become_ours() {
+    fn clap_errors_are_split_into_error_and_hint() {
         let text = "error: unexpected argument '--metod' found\n\n  tip: a similar argument exists: '--method'\n\n\
                     Usage: specreel caption <VIDEO>\n\nFor more information, try '--help'.\n";
         let (what, hint) = split(text, "specreel caption --help");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_astray_tips_are_left_out() {
+    fn groups_are_unwrapped_and_misleading_tips_dropped() {
         let text = "error: the following required arguments were not provided:\n  <--save <FILE>>\n\n\
                     Usage: specreel caption --force <--save <FILE>> <VIDEO>\n       specreel <COMMAND>\n";
         let (what, hint) = split(text, "specreel caption --help");
@@ -110,6 +110,6 @@ mod tests {
     #[test]
     fn no_escape_sequence_reaches_the_terminal() {
         let failure = Failure { class: FailureClass::Input, error: "a\x1b[31mb".into(), hint: None };
-        assert_eq!(words(&failure), "error: a\u{fffd}[31mb\n");
+        assert_eq!(lines(&failure), "error: a\u{fffd}[31mb\n");
     }
 }

@@ -1,4 +1,4 @@
-//! `specreel scenes`: synthetic clips with known facts, and how true a text about one is.
+//! `specreel scenes`: synthetic clips with known facts, and scores of texts about them.
 
 use std::{
     io::{self, BufWriter, Read, Write},
@@ -17,13 +17,14 @@ use crate::{
     },
 };
 
-/// Longest text that is scored, in bytes.
+/// Longest scored text, in bytes.
 const MAX_TEXT: u64 = 16 << 20;
 
 /// Arguments of `scenes`.
 #[derive(Debug, Args)]
+#[command(arg_required_else_help = false)]
 pub struct ScenesArgs {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: ScenesCommand,
 }
@@ -31,54 +32,54 @@ pub struct ScenesArgs {
 /// Subcommands of `scenes`.
 #[derive(Debug, Subcommand)]
 pub enum ScenesCommand {
-    /// Render the scene of a seed to an mp4 file, and print its facts as JSON
+    /// Render a scene to an mp4 file and print its facts as JSON
     Render {
-        /// Which scene
+        /// Seed of the scene
         #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
         seed: u64,
-        /// The file to write
+        /// Output file
         out: PathBuf,
-        /// Width and height in pixels, both even
+        /// Width and height in pixels, even numbers from 16 to 4096
         #[arg(long, value_name = "WxH", default_value = "320x320", value_parser = size)]
         size: (u32, u32),
         /// Overwrite an existing file
         #[arg(long)]
         force: bool,
     },
-    /// Count how many facts of a scene a text states
+    /// Score how many facts of a scene a text states
     Score {
-        /// The text; `-` reads stdin
+        /// Text file; `-` reads stdin
         file: PathBuf,
-        /// The scene by its seed
+        /// Seed of the scene
         #[arg(long, value_name = "N", conflicts_with = "facts", allow_negative_numbers = true, value_parser = whole)]
         seed: Option<u64>,
-        /// The facts as JSON, as `scenes render` prints them
+        /// Facts of the scene as JSON, as printed by `scenes render`
         #[arg(long, value_name = "FILE")]
         facts: Option<PathBuf>,
-        /// The file holds a JSON object a line, {"seed": N, "text": "…"}; print a score for each, as JSON
+        /// Read JSON lines {"seed": N, "text": "…"} from the file and print a JSON score for each
         #[arg(long, conflicts_with_all = ["seed", "facts"])]
         lines: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Write training samples to stdout without end (the format stands in the source of scenes::stream)
+    /// Write an endless stream of training samples to stdout (format: module docs of specreel::scenes::stream)
     Stream(StreamArgs),
 }
 
-/// What to stream.
+/// Arguments of `scenes stream`.
 #[derive(Debug, Args)]
 pub struct StreamArgs {
-    /// Seed of the first scene; the following ones count up
+    /// Seed of the first scene; seeds count up from it
     #[arg(long, value_name = "N", default_value_t = stream::Options::default().first_seed, allow_negative_numbers = true, value_parser = whole)]
     seed: u64,
-    /// Number of samples [default: until the reader hangs up]
+    /// Number of samples [default: until the reader closes the pipe]
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Frames, height and width, with a weight: 8x112x112:3 (repeatable)
+    /// Frames, height and width with a weight, such as 8x112x112:3 (repeatable)
     #[arg(long, value_name = "FxHxW[:WEIGHT]", value_parser = format)]
     format: Vec<(stream::Format, f64)>,
-    /// Samples in a row that share a format
+    /// Number of consecutive samples with the same format
     #[arg(long, value_name = "N", default_value_t = stream::Options::default().group, value_parser = clap::value_parser!(u64).range(1..))]
     group: u64,
     /// Share of short captions
@@ -87,13 +88,13 @@ pub struct StreamArgs {
     /// Share of questions
     #[arg(long, value_name = "SHARE", default_value_t = stream::Options::default().question, value_parser = share)]
     question: f64,
-    /// Leave out scenes of more shots
+    /// Leave out scenes with more shots
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     shots: Option<u64>,
-    /// Leave out scenes of more figures
+    /// Leave out scenes with more figures
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     figures: Option<u64>,
-    /// Leave the pixels as drawn
+    /// Do not degrade the rendered pixels
     #[arg(long)]
     clean: bool,
 }
@@ -120,30 +121,32 @@ pub fn run(args: &ScenesArgs) -> Result<i32, End> {
 
 fn render(seed: u64, out: &Path, (width, height): (u32, u32), force: bool) -> Result<i32, End> {
     if out.is_dir() {
-        let error = format!("cannot write {}: it is a directory", out.display());
-        return Err(fail(FailureClass::Input, error, "name a file in it"));
+        let error = format!("cannot write {}: is a directory", out.display());
+        return Err(fail(FailureClass::Input, error, "pass the path of a file in it"));
     }
     if out.exists() && !force {
         return Err(fail(
             FailureClass::Usage,
-            format!("{} exists", out.display()),
-            "choose another name, or add --force to overwrite it",
+            format!("{} already exists", out.display()),
+            "choose another path, or add --force to overwrite it",
         ));
     }
-    // The encoder's own talk is not for people.
+    // Encoders log to stderr.
     ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
     let scene = Scene::from_seed(seed);
     let new = !out.exists();
     encode::mp4(&scene, out, width, height).map_err(|e| {
         if new {
-            // Half a video is none.
+            // No incomplete video is left behind.
             let _ = std::fs::remove_file(out);
         }
         let (class, hint) = match &e {
-            encode::EncodeError::Size { .. } => (FailureClass::Usage, "choose an even --size"),
-            full if full.is_full() => (FailureClass::Internal, "the disk is full: make room there"),
-            encode::EncodeError::NoEncoder => (FailureClass::Input, "see specreel doctor"),
-            encode::EncodeError::Ffmpeg { .. } => (FailureClass::Input, "choose a place that can be written"),
+            encode::EncodeError::Size { .. } => (FailureClass::Usage, "pass an even --size"),
+            full if full.is_full() => (FailureClass::Internal, "the disk is full: free some space"),
+            encode::EncodeError::NoEncoder => {
+                (FailureClass::Input, "install an FFmpeg build with libx264; see specreel doctor")
+            }
+            encode::EncodeError::Ffmpeg { .. } => (FailureClass::Input, "choose a writable path"),
         };
         fail(class, e.to_string(), hint)
     })?;
@@ -155,13 +158,13 @@ fn render(seed: u64, out: &Path, (width, height): (u32, u32), force: bool) -> Re
 fn score(file: &Path, seed: Option<u64>, truth: Option<&Path>, json: bool) -> Result<i32, End> {
     let truth: Facts = match (seed, truth) {
         (_, Some(path)) => serde_json::from_str(&read(path)?).map_err(|e| {
-            let hint = "write them with: specreel scenes render --seed N OUT.mp4 > facts.json";
+            let hint = "create it with: specreel scenes render --seed N OUT.mp4 > facts.json";
             fail(FailureClass::Input, format!("facts file {}: {e}", path.display()), hint)
         })?,
         (Some(seed), None) => facts::of(&Scene::from_seed(seed)),
         (None, None) => {
-            let error = "which scene the text is about is not told".to_owned();
-            let hint = "add --seed N or --facts FILE; or --lines, where each line of the file tells it";
+            let error = "no scene given to score the text against".to_owned();
+            let hint = "add --seed N or --facts FILE, or use --lines for a file with a seed on each line";
             return Err(fail(FailureClass::Usage, error, hint));
         }
     };
@@ -174,7 +177,7 @@ fn score(file: &Path, seed: Option<u64>, truth: Option<&Path>, json: bool) -> Re
 
 /// One line of `scenes score --lines`.
 #[derive(serde::Deserialize)]
-struct Line {
+struct ScoredLine {
     seed: u64,
     text: String,
 }
@@ -183,9 +186,9 @@ fn score_lines(file: &Path) -> Result<i32, End> {
     let text = read(file)?;
     let mut out = io::stdout().lock();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let line: Line = serde_json::from_str(line).map_err(|e| {
-            let hint = "every line is an object such as {\"seed\": 7, \"text\": \"A red circle…\"}";
-            fail(FailureClass::Input, format!("{} line {}: {e}", file.display(), number + 1), hint)
+        let line: ScoredLine = serde_json::from_str(line).map_err(|e| {
+            let hint = "expected on each line: {\"seed\": 7, \"text\": \"A red circle…\"}";
+            fail(FailureClass::Input, format!("{}:{}: {e}", file.display(), number + 1), hint)
         })?;
         let score = facts::score(&facts::of(&Scene::from_seed(line.seed)), &line.text);
         writeln!(out, "{}", serde_json::to_string(&score).map_err(io::Error::from)?)?;
@@ -195,7 +198,7 @@ fn score_lines(file: &Path) -> Result<i32, End> {
 
 fn table(score: &Score) -> String {
     let mut out = format!(
-        "{:.0} % of {} facts: {} right, {} wrong, {} missing; {} figures that are not there\n",
+        "{:.0} % of {} facts: {} right, {} wrong, {} missing; {} extra figures\n",
         score.share() * 100.0,
         score.total,
         score.right,
@@ -206,8 +209,8 @@ fn table(score: &Score) -> String {
     for detail in &score.details {
         out += &match detail.said.as_deref() {
             Some(said) if said == detail.truth => continue,
-            Some(said) => format!("  {}: {}, but the text says {said}\n", detail.what, detail.truth),
-            None => format!("  {}: {}, not said\n", detail.what, detail.truth),
+            Some(said) => format!("  {}: {}, text says {said}\n", detail.what, detail.truth),
+            None => format!("  {}: {}, missing\n", detail.what, detail.truth),
         };
     }
     out
@@ -220,9 +223,9 @@ fn samples(args: &StreamArgs) -> Result<i32, End> {
         group: args.group,
         short: args.short,
         question: args.question,
-        roughen: !args.clean,
-        shots: most(args.shots),
-        figures: most(args.figures),
+        degrade: !args.clean,
+        shots: limit(args.shots),
+        figures: limit(args.figures),
         ..stream::Options::default()
     };
     if !args.format.is_empty() {
@@ -231,8 +234,8 @@ fn samples(args: &StreamArgs) -> Result<i32, End> {
     if args.short + args.question > 1.0 {
         return Err(fail(
             FailureClass::Usage,
-            format!("--short {} and --question {} are more than everything", args.short, args.question),
-            "their sum may be 1 at most; the rest are long captions",
+            format!("--short {} and --question {} add up to more than 1", args.short, args.question),
+            "lower one of them; the remaining share is long captions",
         ));
     }
     let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
@@ -241,8 +244,8 @@ fn samples(args: &StreamArgs) -> Result<i32, End> {
     Ok(0)
 }
 
-fn most(limit: Option<u64>) -> usize {
-    limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX))
+fn limit(given: Option<u64>) -> usize {
+    given.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
 fn read(path: &Path) -> Result<String, End> {
@@ -252,7 +255,7 @@ fn read(path: &Path) -> Result<String, End> {
     let mut text = String::new();
     let read = open().and_then(|file| file.take(MAX_TEXT).read_to_string(&mut text));
     read.map_err(|e| {
-        fail(FailureClass::Input, format!("{}: {e}", path.display()), "name a readable text file")
+        fail(FailureClass::Input, format!("cannot read {}: {e}", path.display()), "pass a readable text file")
     })?;
     Ok(text)
 }
@@ -265,20 +268,20 @@ fn size(text: &str) -> Result<(u32, u32), String> {
     let side = |s: &str| s.parse().ok().filter(|n| (16..=4096).contains(n) && n % 2 == 0);
     text.split_once('x')
         .and_then(|(w, h)| Some((side(w)?, side(h)?)))
-        .ok_or_else(|| "write WIDTHxHEIGHT, even numbers from 16 to 4096, for example 320x240".into())
+        .ok_or_else(|| "expected WIDTHxHEIGHT, even numbers from 16 to 4096, such as 320x240".into())
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|s| (0.0..=1.0).contains(s)).ok_or_else(|| "it must be from 0 to 1".into())
+    text.parse()
+        .ok()
+        .filter(|s| (0.0..=1.0).contains(s))
+        .ok_or_else(|| "expected a number from 0 to 1".into())
 }
 
 fn format(text: &str) -> Result<(stream::Format, f64), String> {
     let (format, weight) = text.split_once(':').unwrap_or((text, "1"));
-    let weight = weight
-        .parse()
-        .ok()
-        .filter(|w: &f64| w.is_finite() && *w > 0.0)
-        .ok_or("the weight must be above 0")?;
+    let weight =
+        weight.parse().ok().filter(|w: &f64| w.is_finite() && *w > 0.0).ok_or("expected a weight above 0")?;
     Ok((format.parse()?, weight))
 }
 

@@ -1,23 +1,28 @@
-//! The user's own files: where they are, whether they can be used, what they may say.
+//! `specreel config`: the user's files, whether they are valid, examples and schemas.
 
 use std::{io::Write, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{End, color, config::Config, dirs::Dirs, user_methods};
+use super::{
+    End, color,
+    config::{self, Config},
+    dirs::Dirs,
+    user_methods,
+};
 use crate::{
     record::{Failure, FailureClass},
     tui::{DEFAULT_KEYMAP, Keymap, Theme},
 };
 
-/// A configuration with every key, commented out.
+/// A configuration file with every key, commented out.
 const EXAMPLE: &str = include_str!("../../assets/config.toml");
 
 /// Arguments of `config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
-    /// What to print; without it, where the files are and whether they can be used
+    /// What to print; by default where the files are, and whether they are valid
     #[command(subcommand)]
     pub what: Option<What>,
     /// Print JSON
@@ -32,38 +37,38 @@ impl ConfigArgs {
     }
 }
 
-/// What can be printed.
+/// What to print.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub enum What {
-    /// A file to begin with, all in it explained
+    /// Print an annotated example
     Example {
-        /// Which file
+        /// File
         #[arg(value_enum, default_value = "config")]
         file: File,
     },
-    /// What the file may say, as a JSON schema for editors
+    /// Print the JSON schema, for editors
     Schema {
-        /// Which file
+        /// File
         #[arg(value_enum, default_value = "config")]
         file: File,
     },
 }
 
-/// A file of the user's.
+/// A user's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum File {
-    /// config.toml: defaults
+    /// config.toml: default settings
     Config,
-    /// keymap.toml: keys of the studio
+    /// keymap.toml: key bindings of the studio
     Keymap,
-    /// themes/NAME.toml: colours of the studio
+    /// themes/NAME.toml: colors of the studio
     Theme,
 }
 
-/// Do it.
+/// Print.
 ///
 /// # Errors
-/// A file of the user's cannot be used (class input; all of them have been told), or stdout cannot be written.
+/// A user's file is not valid (class input; all have been reported), or stdout cannot be written.
 pub fn run(args: &ConfigArgs) -> Result<i32, End> {
     let mut out = std::io::stdout().lock();
     match args.what {
@@ -88,73 +93,74 @@ pub fn run(args: &ConfigArgs) -> Result<i32, End> {
     Ok(0)
 }
 
-/// One of the user's files, and what is wrong with it.
-struct Found {
+/// A user's file or folder, and what is wrong with it.
+struct UserFile {
     name: &'static str,
     path: PathBuf,
-    there: bool,
-    wrong: Vec<String>,
+    exists: bool,
+    problems: Vec<String>,
 }
 
 fn list(out: &mut impl Write, json: bool) -> Result<i32, End> {
     let Some(dirs) = Dirs::find() else {
         return Err(End::Failed(Failure {
             class: FailureClass::Input,
-            error: "there is no home directory, so there are no files of yours".into(),
+            error: "no home directory".into(),
             hint: Some("set HOME or XDG_CONFIG_HOME".into()),
         }));
     };
-    let files = look(&dirs);
+    let files = check(&dirs);
     if json {
-        let file = |f: &Found| {
-            // One text, or null: as it was when only one mistake was told.
-            let wrong = (!f.wrong.is_empty()).then(|| f.wrong.join("\n"));
-            json!({"name": f.name, "path": f.path, "there": f.there, "wrong": wrong})
+        let file = |f: &UserFile| {
+            // One text or null: kept from the time when one problem was reported.
+            let wrong = (!f.problems.is_empty()).then(|| f.problems.join("\n"));
+            json!({"name": f.name, "path": f.path, "there": f.exists, "wrong": wrong})
         };
         writeln!(out, "{}", Value::from(files.iter().map(file).collect::<Vec<_>>()))?;
     } else {
         for f in &files {
-            let state = match (f.wrong.is_empty(), f.there) {
+            let state = match (f.problems.is_empty(), f.exists) {
                 (false, _) => "wrong",
                 (true, true) => "there",
                 (true, false) => "none",
             };
             writeln!(out, "{:<8} {state:<6} {}", f.name, f.path.display())?;
         }
-        writeln!(out, "\nspecreel config example [config|keymap|theme] prints one to begin with.")?;
+        writeln!(out, "\nTo print an example: specreel config example [config|keymap|theme]")?;
     }
-    for wrong in files.iter().flat_map(|f| &f.wrong) {
+    for wrong in files.iter().flat_map(|f| &f.problems) {
         tell!("error: {}", color::plain(wrong));
     }
-    Ok(if files.iter().any(|f| !f.wrong.is_empty()) { FailureClass::Input.exit_code() } else { 0 })
+    Ok(if files.iter().any(|f| !f.problems.is_empty()) { FailureClass::Input.exit_code() } else { 0 })
 }
 
-fn look(dirs: &Dirs) -> [Found; 4] {
+fn check(dirs: &Dirs) -> [UserFile; 4] {
     let config = dirs.config.join("config.toml");
     let keymap = dirs.config.join("keymap.toml");
     let themes = dirs.config.join("themes");
-    let said = match Config::read(&config) {
-        Ok(config) => config.mistakes(),
+    let mistakes = match Config::read(&config) {
+        Ok(config) => config::mistakes(&config),
         Err(failure) => vec![failure],
     };
-    let told = |failures: Vec<Failure>| failures.into_iter().map(|failure| failure.error).collect();
+    let texts = |failures: Vec<Failure>| failures.into_iter().map(|failure| failure.error).collect();
     let keys = Keymap::with_file(Some(&keymap)).err().map(|e| e.to_string());
     let looks = Theme::problems(&themes).iter().map(ToString::to_string).collect();
-    let found = |name, path: PathBuf, wrong| Found { name, there: path.exists(), path, wrong };
+    let file = |name, path: PathBuf, problems| UserFile { name, exists: path.exists(), path, problems };
     [
-        found("config", config, told(said)),
-        found("keymap", keymap, keys.into_iter().collect()),
-        found("themes", themes, looks),
-        found("methods", user_methods::folder(dirs), told(user_methods::all(Some(dirs)).1)),
+        file("config", config, texts(mistakes)),
+        file("keymap", keymap, keys.into_iter().collect()),
+        file("themes", themes, looks),
+        file("methods", user_methods::folder(dirs), texts(user_methods::all(Some(dirs)).1)),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Layer;
 
     #[test]
-    fn the_example_says_every_key_and_all_of_it_can_be_used() {
+    fn the_example_has_every_key_and_is_valid() {
         let schema = Value::from(Config::schema());
         let keys: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
         // Explanations are sentences; a commented-out key is `#key = value`.
@@ -167,13 +173,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.toml");
         std::fs::write(&path, lines.join("\n")).unwrap();
-        assert_ne!(Config::read(&path).unwrap(), Config::default());
+        assert_ne!(Config::read(&path).unwrap().values, Layer::default());
         std::fs::write(&path, EXAMPLE).unwrap();
-        assert_eq!(Config::read(&path).unwrap(), Config::default());
+        assert_eq!(Config::read(&path).unwrap().values, Layer::default());
     }
 
     #[test]
-    fn schemas_know_what_the_built_in_files_say() {
+    fn schemas_have_every_key_of_the_built_in_files() {
         let themes = Theme::schema();
         let theme: toml::Table = toml::from_str(Theme::example()).unwrap();
         assert!(theme.keys().all(|role| themes["properties"].get(role).is_some()));
@@ -186,11 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_for_every_file() {
+    fn problems_are_reported_for_every_file() {
         let dir = tempfile::tempdir().unwrap();
         let of = |name: &str| dir.path().join(name);
         let dirs = Dirs { config: dir.path().into(), data: of("d"), state: of("s"), cache: of("c") };
-        assert!(look(&dirs).iter().all(|f| f.wrong.is_empty()));
+        assert!(check(&dirs).iter().all(|f| f.problems.is_empty()));
         std::fs::write(of("config.toml"), "them = \"dark\"").unwrap();
         std::fs::write(of("keymap.toml"), "[library]\nfly = [\"f\"]").unwrap();
         std::fs::create_dir(of("themes")).unwrap();
@@ -199,7 +205,7 @@ mod tests {
         std::fs::create_dir(of("methods")).unwrap();
         std::fs::write(of("methods/mine.toml"), "name = 3").unwrap();
         std::fs::write(of("methods/other.toml"), "= =").unwrap();
-        let found = look(&dirs);
+        let found = check(&dirs);
         let parts = [
             &["them"][..],
             &["fly"],
@@ -207,11 +213,11 @@ mod tests {
             &["mine.toml", "other.toml"],
         ];
         for (file, parts) in found.iter().zip(parts) {
-            assert!(file.there && file.wrong.len() == parts.len(), "{:?}", file.wrong);
+            assert!(file.exists && file.problems.len() == parts.len(), "{:?}", file.problems);
             assert!(
-                file.wrong.iter().zip(parts).all(|(wrong, part)| wrong.contains(part)),
+                file.problems.iter().zip(parts).all(|(wrong, part)| wrong.contains(part)),
                 "{:?}",
-                file.wrong
+                file.problems
             );
         }
     }

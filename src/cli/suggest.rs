@@ -1,6 +1,7 @@
-//! Command lines that are nearly right: what was meant.
+//! Suggestions for mistyped command lines.
 //!
-//! Whatever is no subcommand is a video to the studio, so the parser's own words about a mistyped subcommand are of no help.
+//! The studio takes any word that is not a subcommand as a video, so clap's own message about a mistyped subcommand does not
+//! help.
 
 use std::{
     ffi::OsString,
@@ -15,7 +16,7 @@ use crate::{
     speculate::suggest,
 };
 
-/// The subcommands' names.
+/// Names of the subcommands.
 fn names() -> Vec<String> {
     Cli::command().get_subcommands().map(|sub| sub.get_name().to_owned()).collect()
 }
@@ -24,22 +25,28 @@ fn usage(error: String, hint: String) -> Failure {
     Failure { class: FailureClass::Usage, error, hint: Some(hint) }
 }
 
-/// What is wrong where the studio was given a video that is not there: it may be a subcommand that stands too late, or that
-/// is nearly one.
+/// The failure for a subcommand after options of the studio.
+fn misplaced(name: &str, order: &str) -> Failure {
+    usage(
+        format!("subcommand `{name}` after options of the studio"),
+        format!("put the subcommand before the studio's options: {order}"),
+    )
+}
+
+/// The failure for a missing video of the studio that is a subcommand after options, or a mistyped one.
 pub fn video(video: &Path) -> Option<Failure> {
     let word = video.to_str()?;
     let names = names();
     if names.iter().any(|name| name == word) {
-        let hint = format!("write the subcommand first: specreel {word} …");
-        return Some(usage(format!("`{word}` stands behind arguments of the studio"), hint));
+        return Some(misplaced(word, &format!("specreel {word} …")));
     }
     let hint = suggest(word, &names, "the subcommands are");
-    // A word that is like no subcommand is a file that is not there.
+    // A word unlike any subcommand is a missing file.
     (hint.starts_with("did you mean") && video.extension().is_none())
-        .then(|| usage(format!("there is no subcommand and no video `{word}`"), hint))
+        .then(|| usage(format!("no subcommand or video `{word}`"), hint))
 }
 
-/// What is wrong with arguments that the parser refused, where it is the subcommand; none leaves the parser's own words.
+/// The failure for arguments that clap refused, if the subcommand is the problem; none to keep clap's message.
 pub fn arguments(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
     let words: Vec<&str> = arguments.iter().skip(1).map(|word| word.to_str().unwrap_or_default()).collect();
     let names = names();
@@ -53,17 +60,14 @@ pub fn arguments(arguments: &[OsString], error: &clap::Error) -> Option<Failure>
         let (flags, rest) = words.split_at(at);
         let (name, rest) = rest.split_first()?;
         let order = [&["specreel", name][..], rest, flags].concat().join(" ");
-        return Some(usage(
-            format!("`{name}` stands behind arguments of the studio"),
-            format!("write the subcommand first: {order}"),
-        ));
+        return Some(misplaced(name, &order));
     }
     if !PathBuf::from(first).exists()
         && let Some(failure) = video(Path::new(first))
     {
         return Some(failure);
     }
-    // What caption knows, and the studio does not.
+    // Options that caption has and the studio does not.
     let unknown = error.get(clap::error::ContextKind::InvalidArg)?.to_string();
     let caption = Cli::command();
     let caption = caption.find_subcommand("caption")?;
@@ -71,13 +75,13 @@ pub fn arguments(arguments: &[OsString], error: &clap::Error) -> Option<Failure>
         caption.get_arguments().any(|arg| arg.get_long().is_some_and(|long| unknown == format!("--{long}")));
     known.then(|| {
         usage(
-            format!("{unknown} has no meaning for the studio"),
-            format!("without the studio: specreel caption {}", words.join(" ")),
+            format!("{unknown} cannot be used with the studio"),
+            format!("to caption without the studio, run: specreel caption {}", words.join(" ")),
         )
     })
 }
 
-/// The command whose help tells most about these arguments, as `specreel caption --help`.
+/// The most specific help command for these arguments, such as `specreel caption --help`.
 pub fn help(arguments: &[OsString]) -> String {
     let root = Cli::command();
     let (mut command, mut path): (&Command, String) = (&root, "specreel".into());
@@ -108,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_like_a_subcommand_is_taken_for_one() {
+    fn only_words_like_a_subcommand_are_taken_for_one() {
         assert!(video(Path::new("captoin")).is_some() && video(Path::new("methods")).is_some());
         assert!(video(Path::new("holiday")).is_none() && video(Path::new("train.mp4")).is_none());
     }

@@ -1,25 +1,26 @@
-//! What the terminal can do.
+//! Capabilities of the terminal.
 
 use std::io::IsTerminal;
 
-use super::args::{CharsetChoice, ColorChoice};
+use super::args::ColorChoice;
+use crate::client::Charset;
 
-/// True if the studio can be drawn: keys come in, pictures go out.
+/// True if the studio can run: stdin and stdout are a capable terminal.
 pub fn can_draw() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !is_dumb()
 }
 
-/// True if the terminal says that it can only be written to line by line.
+/// True if the terminal cannot position the cursor (`TERM=dumb`).
 pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|t| t == "dumb")
 }
 
-/// True if text on stdout is to be coloured.
+/// True if stdout gets colour.
 pub fn color_stdout(choice: ColorChoice) -> bool {
     color(choice, supports_color::Stream::Stdout)
 }
 
-/// True if text on stderr is to be coloured.
+/// True if stderr gets colour.
 pub fn color_stderr(choice: ColorChoice) -> bool {
     color(choice, supports_color::Stream::Stderr)
 }
@@ -32,27 +33,27 @@ fn color(choice: ColorChoice, stream: supports_color::Stream) -> bool {
     }
 }
 
-/// What the locale says of characters: the first of `LC_ALL`, `LC_CTYPE` and `LANG` that says anything; none where none does.
+/// The locale for characters: the first non-empty one of `LC_ALL`, `LC_CTYPE` and `LANG`.
 pub fn locale() -> Option<String> {
     ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(|name| std::env::var(name).ok()).find(|v| !v.is_empty())
 }
 
-/// True if characters beyond ASCII are to be drawn. A locale that says nothing is taken for one that can: containers and
-/// remote shells often have none.
-pub fn draws_unicode(choice: CharsetChoice) -> bool {
+/// True if the studio may draw characters beyond ASCII. Without a locale UTF-8 is assumed: containers and remote shells often
+/// have none.
+pub fn draws_unicode(choice: Charset) -> bool {
     match choice {
-        CharsetChoice::Utf8 => true,
-        CharsetChoice::Ascii => false,
-        CharsetChoice::Auto => locale().is_none_or(|locale| is_utf8(&locale)),
+        Charset::Utf8 => true,
+        Charset::Ascii => false,
+        Charset::Auto => locale().is_none_or(|locale| is_utf8(&locale)),
     }
 }
 
-/// True if a locale of this name writes UTF-8.
+/// True if the name of a locale says UTF-8.
 pub fn is_utf8(locale: &str) -> bool {
     locale.to_lowercase().replace('-', "").contains("utf8")
 }
 
-/// Columns of the terminal that stdout goes to; none where it goes elsewhere.
+/// Width of the terminal in columns; none if stdout is not a terminal.
 pub fn columns() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
@@ -65,9 +66,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locales_tell_their_characters() {
+    fn locales_name_their_character_set() {
         assert!(["C.UTF-8", "de_DE.utf8", "en_US.UTF-8@euro"].into_iter().all(is_utf8));
         assert!(!["C", "POSIX", "de_DE@euro", "ru_RU.KOI8-R"].into_iter().any(is_utf8));
-        assert!(draws_unicode(CharsetChoice::Utf8) && !draws_unicode(CharsetChoice::Ascii));
+        assert!(draws_unicode(Charset::Utf8) && !draws_unicode(Charset::Ascii));
     }
 }

@@ -1,4 +1,4 @@
-//! Methods of one's own: TOML files in the folder `methods` beside `config.toml`, found by the name of the file.
+//! User-defined methods: TOML files in the folder `methods` beside `config.toml`, found by file name.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use crate::{
     speculate::{Method, MethodError, suggest},
 };
 
-/// The folder; it need not be there.
+/// The folder; it need not exist.
 pub fn folder(dirs: &Dirs) -> PathBuf {
     dirs.config.join("methods")
 }
 
-/// The files in the order of their names.
+/// The files, sorted by name.
 fn files(dirs: Option<&Dirs>) -> Vec<PathBuf> {
     let entries = dirs.and_then(|dirs| std::fs::read_dir(folder(dirs)).ok());
     let mut files: Vec<PathBuf> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
@@ -29,10 +29,10 @@ pub fn file(name: &str, dirs: Option<&Dirs>) -> Option<PathBuf> {
     files(dirs).into_iter().find(|file| file.file_stem().is_some_and(|stem| stem == name))
 }
 
-/// A method by name or file; a name may be that of a preset, or that of a file in the folder. What comes along goes first.
+/// A method by name or file; the name of a preset, or else of a file in the folder.
 ///
 /// # Errors
-/// There is none of that name, or its file cannot be.
+/// There is none of that name, or its file is not valid.
 pub fn find(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
     match Method::find(name) {
         Err(MethodError::Unknown { name, known }) => match file(&name, dirs) {
@@ -41,7 +41,7 @@ pub fn find(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
                 let own = files(dirs).into_iter();
                 let own = own.filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned()));
                 let all: Vec<String> = known.iter().cloned().chain(own).collect();
-                let hint = suggest(&name, &all, "there are");
+                let hint = suggest(&name, &all, "expected one of");
                 Err(Failure { hint: Some(hint), ..MethodError::Unknown { name, known }.into() })
             }
         },
@@ -49,7 +49,7 @@ pub fn find(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
     }
 }
 
-/// All of them, each under the name of its file, and what is wrong with those that cannot be.
+/// All of them, and what is wrong with those that are not valid.
 pub fn all(dirs: Option<&Dirs>) -> (Vec<Method>, Vec<Failure>) {
     let (mut methods, mut problems) = (Vec::new(), Vec::new());
     for file in files(dirs) {
@@ -61,18 +61,19 @@ pub fn all(dirs: Option<&Dirs>) -> (Vec<Method>, Vec<Failure>) {
     (methods, problems)
 }
 
-/// How a method is called where people read it: its name, with a `*` where it is no longer what that name stands for.
+/// A method's name for people, with a `*` if its values differ from those of the named method.
 pub fn label(method: &Method) -> String {
     serde_json::to_value(method).map_or_else(|_| method.name.clone(), |value| label_of(&value))
 }
 
-/// The same of a method as an event tells it.
+/// [`label`] of a method as an event contains it.
 pub fn label_of(method: &Value) -> String {
     let name = method["name"].as_str().unwrap_or("?");
-    // Events of other programs may tell less.
+    // Events of other programs may contain less.
     let whole = method.get("schedule").is_some();
-    let meant = find(name, Dirs::find().as_ref()).ok().and_then(|method| serde_json::to_value(method).ok());
-    let changed = whole && meant.is_some_and(|meant| meant != *method);
+    let original =
+        find(name, Dirs::find().as_ref()).ok().and_then(|method| serde_json::to_value(method).ok());
+    let changed = whole && original.is_some_and(|original| original != *method);
     if changed { format!("{name}*") } else { name.to_owned() }
 }
 
@@ -85,13 +86,13 @@ mod tests {
         let naive = Method::preset("naive").unwrap();
         assert_eq!(label(&naive), "naive");
         assert_eq!(label(&naive.with_set("shape.length=3").unwrap()), "naive*");
-        assert_eq!(label(&naive.with_set("shape.length=5").unwrap()), "naive", "what it was");
+        assert_eq!(label(&naive.with_set("shape.length=5").unwrap()), "naive", "its original value");
         assert_eq!(label(&Method { name: "of-a-file".into(), ..naive }), "of-a-file");
         assert_eq!(label_of(&serde_json::json!({"name": "naive", "drafter": {"kind": "model"}})), "naive");
     }
 
     #[test]
-    fn methods_of_ones_own_are_found_by_name() {
+    fn user_methods_are_found_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let dirs = Dirs { config: at("config"), data: at("data"), state: at("state"), cache: at("cache") };

@@ -83,6 +83,7 @@ impl Loaded {
 }
 
 /// What [`Client::receive`] found.
+#[expect(clippy::large_enum_variant, reason = "a short-lived return value; most are events")]
 enum Received {
     Event(Event),
     Interrupted,

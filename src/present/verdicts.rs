@@ -1,6 +1,6 @@
 //! The one legend of verdicts: which look each verdict has, on terminals, in themes and on pages.
 //!
-//! Verdicts share six roles. Roles differ by modifiers alone, so that they can be told apart without colour:
+//! Verdicts share six roles. Roles differ in their attributes, so that they are distinct without colour:
 //!
 //! | role | verdicts | colour | without colour |
 //! |---|---|---|---|
@@ -13,7 +13,7 @@
 
 use crate::record::Verdict;
 
-/// What a verdict looks like; the keys of themes and the classes of pages.
+/// How a verdict looks; also the keys of themes and the classes of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// A draft that is what the target would write.
@@ -140,7 +140,7 @@ impl Look {
     }
 }
 
-/// The sign of a method beside its name, on every face.
+/// How a method is marked beside its name.
 pub fn lossless_mark(lossless: bool) -> &'static str {
     if lossless { "lossless" } else { "lossy" }
 }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_stand_in_the_order_of_roles_and_differ_without_colour() {
+    fn looks_are_in_the_order_of_roles_and_differ_without_colour() {
         for (i, look) in LOOKS.iter().enumerate() {
             assert_eq!(look.role as usize, i);
             assert_eq!(look.role.look(), look);

@@ -1,11 +1,11 @@
-//! How far a figure over some clips would move with other clips.
+//! Confidence intervals by bootstrap: how much a figure over some clips varies with other clips.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The percentile bootstrap interval of a ratio of sums: as many parts as there are are drawn with replacement, `rounds`
-/// times, and the middle `confidence` (0 to 1) of the ratios is spanned. Parts are (numerator, denominator), one a clip, so
-/// that what belongs together stays together. None where there are no parts, or no round has a denominator.
+/// The percentile bootstrap interval of a ratio of sums: the parts are resampled with replacement `rounds` times, and the
+/// interval covers the middle `confidence` (0 to 1) of the ratios. Parts are (numerator, denominator), one per clip, so that
+/// clips are resampled as a whole. None without parts, or if no round has a denominator above 0.
 pub fn ratio_interval(parts: &[(f64, f64)], confidence: f64, rounds: usize, seed: u64) -> Option<(f64, f64)> {
     if parts.is_empty() {
         return None;
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_one_ratio_leave_no_doubt() {
+    fn parts_of_one_ratio_have_an_interval_of_no_width() {
         let parts = [(3.0, 4.0), (6.0, 8.0), (0.75, 1.0)];
         assert_eq!(ratio_interval(&parts, 0.95, 500, 1), Some((0.75, 0.75)));
     }

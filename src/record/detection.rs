@@ -1,10 +1,10 @@
-//! How well a number, or a yes and no, tells the cases that matter from the others.
+//! How well a value, or a yes/no decision, separates positive cases from negative ones.
 
 use serde::{Deserialize, Serialize};
 
-/// The area under the receiver operating curve: how often a case that matters has a larger value than one that does not,
-/// equal values counting half. Half is chance, one is perfect, zero is perfect the other way round. Cases are (value,
-/// matters); values that are no numbers are left out. None where one of the two kinds is missing.
+/// The area under the receiver operating characteristic curve: how often a positive case has a larger value than a negative
+/// one, ties counting half. 0.5 is chance, 1 is perfect, 0 is perfectly inverted. Cases are (value, is positive); NaN values
+/// are left out. None if there are no positive or no negative cases.
 pub fn area_under_curve(cases: &[(f64, bool)]) -> Option<f64> {
     let mut cases: Vec<(f64, bool)> = cases.iter().copied().filter(|(value, _)| !value.is_nan()).collect();
     cases.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -23,31 +23,31 @@ pub fn area_under_curve(cases: &[(f64, bool)]) -> Option<f64> {
     Some((ranks - positives * (positives + 1.0) / 2.0) / (positives * negatives))
 }
 
-/// A yes or no against what matters.
+/// Counts of a yes/no decision against the truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detection {
-    /// Cases that matter.
+    /// Positive cases.
     pub matter: usize,
-    /// Cases with a yes.
+    /// Cases decided yes.
     pub flagged: usize,
-    /// Cases with a yes that matter.
+    /// Positive cases decided yes.
     pub hits: usize,
 }
 
 impl Detection {
-    /// Count one more case.
+    /// Count one case.
     pub fn add(&mut self, flagged: bool, matters: bool) {
         self.matter += usize::from(matters);
         self.flagged += usize::from(flagged);
         self.hits += usize::from(flagged && matters);
     }
 
-    /// Share of the yeses that matter, 0 to 1; none where there is no yes.
+    /// Share of the yes decisions that are positive, 0 to 1; none without a yes.
     pub fn precision(&self) -> Option<f64> {
         (self.flagged > 0).then(|| self.hits as f64 / self.flagged as f64)
     }
 
-    /// Share of what matters that got a yes, 0 to 1; none where nothing matters.
+    /// Share of the positive cases decided yes, 0 to 1; none without a positive case.
     pub fn recall(&self) -> Option<f64> {
         (self.matter > 0).then(|| self.hits as f64 / self.matter as f64)
     }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn infinite_values_have_a_place_and_what_is_no_number_has_none() {
+    fn infinite_values_count_and_nan_does_not() {
         assert_eq!(area_under_curve(&[(f64::INFINITY, true), (1.0, false)]), Some(1.0));
         assert_eq!(area_under_curve(&[(f64::NAN, true), (1.0, false)]), None);
         assert_eq!(area_under_curve(&[(1.0, true)]), None);

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use super::*;
 use crate::record::testing::{self, done, ended, failure, ready, step};
 

@@ -1,4 +1,4 @@
-//! Parts of a video in time, and questions that stand in a conversation: what a run says of itself beside its method.
+//! Parts of a video in time, and the turns of a conversation about it.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ impl std::fmt::Display for Span {
     }
 }
 
-/// Seconds as people write them, to a tenth where there is one: `0:07`, `12:03.5`, `1:02:03`.
+/// Seconds as a clock, with tenths unless 0: `0:07`, `12:03.5`, `1:02:03`.
 pub fn clock(seconds: f64) -> String {
     let tenths = if seconds.is_finite() { (seconds.max(0.0) * 10.0).round() as u64 } else { 0 };
     let (s, tenth) = (tenths / 10, tenths % 10);
@@ -46,8 +46,7 @@ pub fn clock(seconds: f64) -> String {
     if tenth == 0 { whole } else { format!("{whole}.{tenth}") }
 }
 
-/// Read a time as people write it: seconds, `mm:ss` or `hh:mm:ss`, the seconds with a fraction if they like. None for anything
-/// else.
+/// Parse a time: seconds, `mm:ss` or `hh:mm:ss`, the seconds with an optional fraction. None for anything else.
 pub fn seconds(text: &str) -> Option<f64> {
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let parts: Vec<&str> = text.trim().split(':').collect();
@@ -61,26 +60,26 @@ pub fn seconds(text: &str) -> Option<f64> {
     (before.is_empty() || seconds < 60.0).then_some(f64::from(minutes) * 60.0 + seconds)
 }
 
-/// Shorter pieces are not captioned.
+/// Minimum length of a piece in seconds.
 pub const LEAST_SEGMENT_S: f64 = 1.0;
 
-/// Which of the pieces of a video a run is about, where a video is captioned piece by piece.
+/// Which piece of a video a run is about, if the video is captioned piece by piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Number of the first piece's run: what all pieces of one video have in common.
+    /// Number of the first piece's run; the same for all pieces of one video.
     pub first: u64,
-    /// Its place among the pieces, from 0.
+    /// Index of the piece, from 0.
     pub index: usize,
-    /// How many pieces there are.
+    /// Number of pieces.
     pub count: usize,
 }
 
 /// A question and its answer, earlier in a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
-    /// What was asked.
+    /// The question.
     pub prompt: String,
-    /// What was answered.
+    /// The answer.
     pub answer: String,
 }
 

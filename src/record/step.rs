@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Verdict;
 
-/// One emitted token with everything that is known about its verification.
+/// One emitted token and how it was verified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Token {
     /// The token's id in the target's vocabulary.
@@ -53,13 +53,13 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_text: Option<String>,
     /// The visual tokens whose final states resemble this token's most, with the cosine similarities, best first
-    /// (`--logprobs K`). Known of accepted drafts: of a step's last token the next step tells ([`Step::root_looks`]).
+    /// (`--logprobs K`). For accepted drafts; those of a step's last token come with the next step ([`Step::root_looks`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<(u32, f32)>,
 }
 
 impl Token {
-    /// A token of which nothing is known but this; the target wanted it too.
+    /// A token that the target chose itself, without further data.
     pub fn new(id: u32, text: impl Into<String>, verdict: Verdict) -> Self {
         Self {
             id,

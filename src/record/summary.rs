@@ -1,7 +1,7 @@
-//! What many trials of one method come to: a row of the tables in the papers.
+//! A method over many clips: one row of the papers' tables.
 //!
-//! Counts (drafts, tokens, facts) are added up over the clips; times and ratios of times are medians over the clips, so that
-//! one disturbed run does not move a row.
+//! Counts (drafts, tokens, facts) are summed over the clips; times and ratios of times are medians over the clips, so that one
+//! disturbed run does not change a row.
 
 use std::collections::BTreeMap;
 
@@ -14,44 +14,44 @@ use super::{FactCount, Stats, Trial, Verdict};
 pub struct Summary {
     /// The method's name in this comparison.
     pub system: String,
-    /// Clips it was tried on.
+    /// Number of clips.
     pub clips: usize,
-    /// Accepted drafts a step, bonus not counted.
+    /// Accepted drafts per step, bonus not counted.
     pub tau: f64,
-    /// Emitted tokens a step.
+    /// Emitted tokens per step.
     pub emitted_per_step: f64,
     /// Decode speed, median.
     pub tokens_per_second: f64,
-    /// Ratio of decode speeds, median; none where no clip has one.
+    /// Ratio of decode speeds, median; none if no clip has one.
     pub decode: Option<f64>,
-    /// Ratio of times from file to last token, median; none where no clip has one.
+    /// Ratio of times from file to last token, median; none if no clip has one.
     pub end_to_end: Option<f64>,
     /// Facts of all texts.
     pub facts: FactCount,
     /// Share of the true facts stated, 0 to 1.
     pub facts_share: f64,
-    /// Right facts over those of the baseline on the same clips; none where the baseline has none right.
+    /// Right facts over those of the baseline on the same clips; none if the baseline has none right.
     pub retention: Option<f64>,
     /// Share of the emitted tokens that the target would not have written itself, 0 to 1.
     pub loosened_share: f64,
     /// The same by verdict.
     pub loosened: BTreeMap<Verdict, f64>,
-    /// Texts that equal the baseline's, of those that could be compared.
+    /// Texts equal to the baseline's, of those that could be compared.
     pub equal: usize,
     /// Texts that could be compared.
     pub compared: usize,
-    /// Earliest index of a token that differs from the baseline's, over all clips.
+    /// Smallest index, from 0, of a token that differs from the baseline's, over all clips.
     pub first_difference: Option<usize>,
-    /// Lossless texts that differ from the baseline's because of rounding; none where there are none, as on a CPU.
+    /// Lossless texts that differ from the baseline's through rounding; none if there are none, as on a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ties: Option<Ties>,
-    /// Where the time goes, medians.
+    /// Time per stage, medians.
     pub times: Times,
     /// Peak resident memory of the process up to the end of this method's last run, in bytes.
     pub peak_memory_bytes: u64,
 }
 
-/// Lossless texts that parted from the baseline's, and how near the two tokens were where they did.
+/// Lossless texts that differ from the baseline's, and how close the two tokens are where they do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ties {
     /// Those that rounding explains.

@@ -1,4 +1,4 @@
-//! One method on one clip whose true facts are known: what it wrote, how true that is, what it cost.
+//! One method on one clip with known facts: its text, how true it is, and its statistics.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use super::{Stats, StopReason};
 pub struct FactCount {
     /// True facts that the text states.
     pub right: usize,
-    /// True facts in whose place the text states something else.
+    /// True facts that the text contradicts.
     pub wrong: usize,
-    /// True facts on which the text is silent.
+    /// True facts that the text does not mention.
     pub missing: usize,
     /// All true facts.
     pub total: usize,
-    /// Things that the text states and that are not there.
+    /// Objects in the text that are not in the clip.
     pub extra: usize,
 }
 
@@ -25,7 +25,7 @@ impl FactCount {
         if self.total == 0 { 0.0 } else { self.right as f64 / self.total as f64 }
     }
 
-    /// Count another text as well.
+    /// Add the counts of another text.
     pub fn add(&mut self, other: &FactCount) {
         self.right += other.right;
         self.wrong += other.wrong;
@@ -37,26 +37,25 @@ impl FactCount {
 
 /// One method on one clip.
 ///
-/// The account's speedup is against the autoregressive run on the same clip in the same process, and its equality is with
-/// the ids of that run.
+/// Speedup and equality are against the autoregressive run on the same clip in the same process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// The clip's seed.
     pub clip: u64,
     /// The method's name in this comparison.
     pub system: String,
-    /// Why the text ends.
+    /// Why the run ended.
     pub reason: StopReason,
     /// The text.
     pub text: String,
     /// The text against the truth.
     pub facts: FactCount,
-    /// What every method spends before the first token: reading the video, the target's tower and prefill, in milliseconds.
+    /// Time that every method spends before the first token, in milliseconds: the video, the target's tower and prefill.
     pub front_ms: f64,
-    /// What this method alone spends there: the drafter's tower, selection and prefill, in milliseconds. Work that was
-    /// re-used from an earlier run on the clip is charged as it was measured then.
+    /// Time that only this method spends there: the drafter's tower, selection and prefill, in milliseconds. Work reused from an
+    /// earlier run on the clip is charged as it was measured then.
     pub drafter_front_ms: f64,
-    /// The account.
+    /// Its statistics.
     pub stats: Stats,
 }
 
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_add_up_and_nothing_is_no_share() {
+    fn counts_add_up_and_no_facts_have_no_share() {
         assert_eq!(FactCount::default().share(), 0.0);
         let mut sum = FactCount { right: 3, wrong: 1, missing: 0, total: 4, extra: 2 };
         sum.add(&FactCount { right: 1, wrong: 1, missing: 2, total: 4, extra: 0 });

@@ -1,6 +1,6 @@
-//! Numbers for people.
+//! Bytes in words, for messages of every floor.
 
-/// Bytes for people, in powers of a thousand: `812 B`, `3.4 MB`.
+/// Bytes in powers of a thousand: `812 B`, `3.4 MB`.
 pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     if n < 1000 {

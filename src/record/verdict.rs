@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The reason for which one emitted token stands in the caption.
+/// The reason for which an emitted token is in the caption.
 ///
 /// `Exact`, `Sampled`, `Corrected`, `Bonus` and `Plain` are strict: the target itself chose the token (or the sampling rule
 /// preserves its distribution). All others are loosened: the target would have written something else there.
@@ -76,7 +76,7 @@ impl Verdict {
         if first.is_strict() && !second.is_strict() { second } else { first }
     }
 
-    /// True where the target itself stands behind the token.
+    /// True if the target itself chose the token.
     pub fn is_strict(self) -> bool {
         matches!(
             self,
@@ -84,26 +84,26 @@ impl Verdict {
         )
     }
 
-    /// True where the token was proposed by the drafter and passed.
+    /// True if the drafter proposed the token and it was accepted.
     pub fn is_accepted_draft(self) -> bool {
         !matches!(self, Verdict::Plain | Verdict::Corrected | Verdict::Bonus)
     }
 
-    /// The reason in one sentence, for people.
+    /// The reason in words.
     pub fn why(self) -> &'static str {
         match self {
-            Verdict::Plain => "written by the target, no speculation",
-            Verdict::Exact => "drafted, and exactly what the target would write",
-            Verdict::Sampled => "drafted, and passed the test that keeps the target's distribution",
-            Verdict::Corrected => "the target's own token in place of a rejected draft",
-            Verdict::Bonus => "the target's own token after every draft passed",
-            Verdict::Loosened => "differs from the target; passed as one of the least visual positions",
-            Verdict::Shifted => "differs from the target, whose token stands elsewhere in the draft",
-            Verdict::Entropy => "differs from the target, which was undecided here",
-            Verdict::Window => "differs from the target; the drafts after it all matched",
-            Verdict::Lenient => "differs from the target, but nearly as likely to it",
-            Verdict::Divergence => "differs from the target; both models see the same choices here",
-            Verdict::Chance => "differs from the target; passed by chance",
+            Verdict::Plain => "emitted by the target without speculation",
+            Verdict::Exact => "draft token equal to the target's choice",
+            Verdict::Sampled => "draft token that passed the test that preserves the target's distribution",
+            Verdict::Corrected => "the target's own token after a rejected draft",
+            Verdict::Bonus => "the target's own token after all drafts were accepted",
+            Verdict::Loosened => "differs from the target; accepted at one of the least visual positions",
+            Verdict::Shifted => "differs from the target, whose token is elsewhere in the draft",
+            Verdict::Entropy => "differs from the target, whose distribution has high entropy here",
+            Verdict::Window => "differs from the target; all following drafts in the window match",
+            Verdict::Lenient => "differs from the target, which finds it nearly as likely as its own choice",
+            Verdict::Divergence => "differs from the target; the distributions of both models are close here",
+            Verdict::Chance => "differs from the target; accepted by chance",
         }
     }
 }

@@ -1,8 +1,8 @@
-//! From a scene to words: long captions, short captions, questions and answers.
+//! Texts about a scene: long captions, short captions, questions and answers.
 //!
 //! Facts follow the video shot by shot and each is carried by one word from [`super::world`]; everything around them is
 //! chosen at random from `phrases`. A language model trained on such texts is certain about facts only if it
-//! looks at the video, and uncertain about fillers whatever it sees: the situation that loosened verification is about.
+//! attends to the video, and always uncertain about fillers: the situation that loosened verification exploits.
 
 use std::ops::Range;
 
@@ -66,7 +66,7 @@ pub fn short(scene: &Scene, rng_seed: u64) -> String {
     short_with_facts(scene, rng_seed).text
 }
 
-/// Every question the world can answer about a scene, with its answer.
+/// All questions about a scene, with their answers.
 pub fn questions(scene: &Scene) -> Vec<(String, String)> {
     questions_with_facts(scene).into_iter().map(|(question, answer)| (question, answer.text)).collect()
 }
@@ -249,7 +249,7 @@ pub(super) fn questions_with_facts(scene: &Scene) -> Vec<(String, Caption)> {
     all
 }
 
-/// "red circle": enough to tell a figure from all others of the clip.
+/// "red circle": unique among the figures of the clip.
 fn name(figure: &Figure) -> String {
     format!("{} {}", figure.colour.word(), figure.shape.word())
 }
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_true_short_caption_says_nothing_wrong() {
+    fn a_true_short_caption_has_no_wrong_facts() {
         for seed in 0..500 {
             let scene = Scene::from_seed(seed);
             let text = short(&scene, seed);

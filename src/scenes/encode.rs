@@ -1,43 +1,44 @@
-//! From a scene to an mp4 file: H.264 where FFmpeg has libx264, else MPEG-4 part 2; yuv420p, ready to stream.
+//! Encodes a scene to an mp4 file: H.264 if FFmpeg has libx264, else MPEG-4 part 2; yuv420p, fast start.
 
 use std::path::{Path, PathBuf};
 
 use ffmpeg_next::software::scaling;
 use ffmpeg_next::{Dictionary, Packet, Rational, codec, encoder, format, frame};
+use rustix::io::Errno;
 
 use super::render;
 use super::world::Scene;
 
-/// Why a scene could not be written.
+/// Error of [`mp4`].
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// 4:2:0 colour needs even sizes.
+    /// 4:2:0 chroma subsampling needs even sizes.
     #[error("cannot encode {width}x{height}: width and height must be even and at least 16; try {}x{}", even(*width), even(*height))]
     Size {
-        /// Asked width in pixels.
+        /// Requested width in pixels.
         width: u32,
-        /// Asked height in pixels.
+        /// Requested height in pixels.
         height: u32,
     },
-    /// This FFmpeg has none of the encoders we can use.
-    #[error("this FFmpeg has no H.264 (libx264) and no MPEG-4 video encoder; install a full FFmpeg")]
+    /// This FFmpeg build has neither of the encoders.
+    #[error("no video encoder: this FFmpeg build has neither libx264 nor MPEG-4")]
     NoEncoder,
-    /// The FFmpeg libraries refused.
-    #[error("{path}: FFmpeg could not {action}: {source}", path = .path.display())]
+    /// An error of FFmpeg's libraries.
+    #[error("{path}: cannot {action}: {source}", path = .path.display())]
     Ffmpeg {
         /// The file.
         path: PathBuf,
-        /// What failed.
+        /// The failed action.
         action: &'static str,
-        /// FFmpeg's reason.
+        /// FFmpeg's error.
         source: ffmpeg_next::Error,
     },
 }
 
 impl EncodeError {
-    /// True if there was no room for the file.
+    /// True if the disk is full.
     pub fn is_full(&self) -> bool {
-        let full = |errno: i32| errno == libc::ENOSPC || errno == libc::EDQUOT;
+        let full = |errno: i32| [Errno::NOSPC, Errno::DQUOT].iter().any(|full| full.raw_os_error() == errno);
         matches!(self, Self::Ffmpeg { source: ffmpeg_next::Error::Other { errno }, .. } if full(*errno))
     }
 }
@@ -50,14 +51,14 @@ fn even(size: u32) -> u32 {
 ///
 /// # Errors
 ///
-/// Odd or tiny sizes, a missing encoder, and whatever FFmpeg reports while writing.
+/// Odd or tiny sizes, a missing encoder, an error of FFmpeg while writing.
 pub fn mp4(scene: &Scene, path: &Path, width: u32, height: u32) -> Result<(), EncodeError> {
     if width % 2 + height % 2 > 0 || width < 16 || height < 16 {
         return Err(EncodeError::Size { width, height });
     }
     let failed = |action| move |source| EncodeError::Ffmpeg { path: path.to_owned(), action, source };
     ffmpeg_next::init().map_err(failed("start"))?;
-    // Encoders chat about every file on standard error.
+    // Encoders log to stderr.
     ffmpeg_next::util::log::set_level(ffmpeg_next::util::log::Level::Quiet);
     let mut file = Writer::create(scene, path, width, height)?;
     let mut scaler = scaling::Context::get(
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_every_frame_and_the_asked_size() {
+    fn a_file_has_every_frame_and_the_requested_size() {
         let scene = Scene::from_seed(4);
         let path = std::env::temp_dir().join(format!("specreel-scene-{}.mp4", std::process::id()));
         mp4(&scene, &path, 160, 96).unwrap();
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_sizes_are_refused_with_a_way_out() {
+    fn odd_sizes_are_refused_with_a_suggestion() {
         let error = mp4(&Scene::from_seed(4), Path::new("never.mp4"), 161, 96).unwrap_err();
         assert!(error.to_string().ends_with("try 162x96"), "{error}");
     }

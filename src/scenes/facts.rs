@@ -1,14 +1,14 @@
 //! The facts of a scene, the facts a text states, and how the two compare.
 //!
 //! [`extract`] reads any text word by word: "a large striped red circle" introduces a figure, "the red circle" points at
-//! one, a motion word belongs to the figure last mentioned, "the second shot" moves on. It never guesses: what is not
-//! stated in the words of [`super::world`] (or a few close relatives) counts as missing.
+//! one, a motion word belongs to the figure last mentioned, "the second shot" moves on. It never guesses: a fact
+//! that is not stated in the words of [`super::world`] (or a few synonyms) counts as missing.
 
 use serde::{Deserialize, Serialize};
 
 use super::world::{Background, Colour, Motion, Relation, Scene, Shape, Size, Texture};
 
-/// What is true of a video, or what a text claims; `None` where a text is silent.
+/// The facts of a video, or those that a text states; `None` where a text does not state a fact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// Number of shots.
@@ -26,7 +26,7 @@ pub struct ShotFacts {
     pub shape_count: Option<usize>,
     /// Figure by figure.
     pub figures: Vec<FigureFacts>,
-    /// Of the first listed figure to the second.
+    /// Relation of the first listed figure to the second.
     pub relation: Option<Relation>,
 }
 
@@ -50,9 +50,9 @@ pub struct FigureFacts {
 pub struct Score {
     /// True facts that the text states.
     pub right: usize,
-    /// True facts in whose place the text states something else.
+    /// True facts that the text contradicts.
     pub wrong: usize,
-    /// True facts on which the text is silent.
+    /// True facts that the text does not state.
     pub missing: usize,
     /// All true facts.
     pub total: usize,
@@ -62,14 +62,14 @@ pub struct Score {
     pub details: Vec<Detail>,
 }
 
-/// One true fact and what became of it.
+/// One true fact and the text's statement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Detail {
     /// For example `shot 1, shape 2, colour`.
     pub what: String,
-    /// What is true.
+    /// The true value.
     pub truth: String,
-    /// What the text states there.
+    /// The value that the text states.
     pub said: Option<String>,
 }
 
@@ -112,9 +112,9 @@ pub fn of(scene: &Scene) -> Facts {
     Facts { shot_count: Some(scene.shots.len()), shots: shots.collect() }
 }
 
-/// Compares what `text` states with the truth.
+/// Compares the statements of `text` with the truth.
 ///
-/// Shots are compared in order. Within a shot, the text's figures are paired with the true ones so that most facts agree.
+/// Shots are compared in order. Within a shot, the text's figures are paired with the true ones so that the most facts agree.
 pub fn score(truth: &Facts, text: &str) -> Score {
     let said = extract(text);
     let mut score = Score::default();
@@ -167,8 +167,8 @@ impl FigureFacts {
     }
 }
 
-/// For every true figure the index of the text's figure that stands for it: the pairing with most agreement, and among
-/// equals the one in order.
+/// For every true figure the index of the matching figure of the text: the pairing with the most agreement, and on ties the
+/// one in order.
 fn pairing(truth: &[FigureFacts], said: &[FigureFacts]) -> Vec<Option<usize>> {
     fn best(
         truth: &[FigureFacts],
@@ -209,7 +209,7 @@ pub fn extract(text: &str) -> Facts {
     Facts { shot_count: reader.shot_count, shots: reader.shots }
 }
 
-/// Where the reader of a text is.
+/// State of the reader of a text.
 #[derive(Default)]
 struct Reader {
     shot_count: Option<usize>,
@@ -217,7 +217,7 @@ struct Reader {
     shot: usize,
     /// Attributes of the noun phrase being read.
     phrase: FigureFacts,
-    /// The noun phrase began with "the": it points at a figure.
+    /// The noun phrase began with "the": it refers to a known figure.
     definite: bool,
     /// The figure last mentioned, in the current shot.
     figure: Option<usize>,
@@ -281,7 +281,7 @@ impl Reader {
         self.relation = None;
     }
 
-    /// A noun phrase has come to its noun.
+    /// The noun of a noun phrase was read.
     fn mention(&mut self, shape: Shape) {
         let phrase = FigureFacts { shape: Some(shape), ..std::mem::take(&mut self.phrase) };
         let shot = &mut self.shots[self.shot];
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_wrong_from_missing_and_extra() {
+    fn distinguishes_wrong_missing_and_extra() {
         let truth = extract(TEXT);
         let all = score(&truth, TEXT);
         assert_eq!((all.right, all.wrong, all.missing, all.extra), (all.total, 0, 0, 0));
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_missing_and_never_panics() {
+    fn unstated_facts_are_missing_and_nothing_panics() {
         let truth = extract(TEXT);
         for text in ["", "the the the", "third shot", "left of the circle", "ümläut — 42 shots"] {
             let silent = score(&truth, text);

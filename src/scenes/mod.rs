@@ -1,12 +1,12 @@
-//! The synthetic world: seeded videos whose true facts are known.
+//! Synthetic scenes: seeded videos with known facts.
 //!
 //! A [`Scene`] is plain data made from one seed: shots, backgrounds, moving figures. From it come pixels
-//! ([`render`]), words ([`caption`]) and the list of what is true ([`facts`]), so a text that a model wrote about
-//! a rendered scene can be scored without a judge. [`stream`] feeds training.
+//! ([`render`]), captions ([`caption`]) and the list of true facts ([`facts`]), so a model's text about a rendered scene can
+//! be scored automatically. [`stream`] feeds training.
 //!
-//! The room knows nothing of models or methods. It refuses to guess: everything is a pure function of seeds.
+//! The module knows nothing about models or methods; everything in it is a pure function of seeds.
 //!
-//! Seeds below [`world::TRAINING_SEEDS`]`.start` are held out: training never sees them.
+//! Seeds below [`world::TRAINING_SEEDS`]`.start` are held out from training.
 
 pub mod caption;
 pub mod encode;

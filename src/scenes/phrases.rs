@@ -1,7 +1,9 @@
 //! The wording of captions: fillers, sentence frames and prompts.
 //!
-//! Each bank holds interchangeable phrases; which one is taken is a matter of chance, never of the video. `{}` marks a
-//! fact, filled in order. No filler may hold a word that states a fact (see the test in `caption.rs`).
+//! Each list has interchangeable phrases, chosen at random and independently of the video. `{}` marks a fact, filled in order.
+//! No filler may contain a word that states a fact (see the test in `caption.rs`).
+//!
+//! The embedded models are trained on these texts: a changed phrase needs new training.
 
 pub(super) const LONG_PROMPTS: &[&str] = &[
     "Describe the video in detail.",

@@ -1,6 +1,6 @@
-//! From a scene and a moment to pixels, at any size and aspect, anti-aliased.
+//! Renders a scene at a given time to pixels, at any size and aspect, anti-aliased.
 //!
-//! Positions are shares of the frame and sizes are shares of its shorter side, so one scene looks alike at 112 pixels
+//! Positions are shares of the frame and sizes are shares of its shorter side, so one scene looks the same at 112 pixels
 //! for a model and at 1080 for a person.
 
 use tiny_skia::{Color, FillRule, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Transform};
@@ -23,7 +23,7 @@ pub fn frame(scene: &Scene, t_seconds: f64, width: u32, height: u32) -> Vec<u8> 
 }
 
 /// Which figure covers each cell of a `rows` x `columns` grid over the frame at `t_seconds`, row by row: its place among
-/// [`Scene::figures`], or `None`. Near misses count, since a figure's edge tells about it too.
+/// [`Scene::figures`], or `None`. Near misses count, since a figure's edge also shows it.
 pub(super) fn cover(scene: &Scene, t_seconds: f64, columns: u32, rows: u32) -> Vec<Option<usize>> {
     const NEAR: f64 = 0.35;
     let shot = scene.shot_at(t_seconds.clamp(0.0, scene.duration_s));
@@ -52,7 +52,7 @@ pub(super) fn cover(scene: &Scene, t_seconds: f64, columns: u32, rows: u32) -> V
         .collect()
 }
 
-/// Where a figure is at a moment: centre and radius in pixels, angle in degrees.
+/// Where a figure is at a given time: centre and radius in pixels, angle in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pose {
     x: f64,
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_have_the_asked_size() {
+    fn frames_have_the_requested_size() {
         let scene = Scene::from_seed(1);
         for (width, height) in [(112, 112), (84, 140), (320, 180), (1, 1)] {
             assert_eq!(frame(&scene, 1.0, width, height).len(), (width * height * 3) as usize);

@@ -1,6 +1,6 @@
-//! Endless training samples as raw bytes.
+//! Training samples as an endless stream of raw bytes.
 //!
-//! Layout, repeated until the reader hangs up or `count` samples are written:
+//! Layout, repeated until the reader closes the pipe or `count` samples are written:
 //!
 //! | bytes | meaning |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `n` | header, JSON (see [`Header`]) |
 //! | `frames * height * width * 3` | pixels, RGB, frame by frame, row by row |
 //!
-//! Frames are drawn directly at the size a model sees, then roughened so that they resemble frames that were encoded at a
+//! Frames are drawn directly at the size a model sees, then degraded so that they resemble frames that were encoded at a
 //! larger size, decoded and scaled down: softened edges, softer colour edges, small shifts of brightness and tint, noise.
 
 use std::io::{self, Write};
@@ -41,32 +41,32 @@ impl std::str::FromStr for Format {
             text.split('x').map(|part| part.parse().ok().filter(|n| *n > 0)).collect();
         match numbers.as_deref() {
             Some(&[frames, height, width]) => Ok(Self { frames: frames as usize, height, width }),
-            _ => Err(format!("`{text}` is not FRAMESxHEIGHTxWIDTH; for example 8x112x112")),
+            _ => Err(format!("expected FRAMESxHEIGHTxWIDTH, such as 8x112x112, got `{text}`")),
         }
     }
 }
 
-/// What to write.
+/// Options of [`stream`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seed of the first scene; the following ones count up.
     pub first_seed: u64,
-    /// Number of samples; `None` writes until the reader hangs up.
+    /// Number of samples; `None` writes until the reader closes the pipe.
     pub count: Option<u64>,
     /// Formats with their weights; every run of `group` samples shares one.
     pub formats: Vec<(Format, f64)>,
     /// Samples that share a format.
     pub group: u64,
-    /// Share of short captions; what is neither short nor a question is a long caption.
+    /// Share of short captions; samples that are neither short captions nor questions are long captions.
     pub short: f64,
     /// Share of questions.
     pub question: f64,
-    /// Scenes with more figures are left out: easy ones first is how the pair learns to look.
+    /// Scenes with more figures are left out, for a curriculum that starts with easy scenes.
     pub figures: usize,
     /// Scenes with more shots are left out.
     pub shots: usize,
-    /// Roughen the pixels and shift the sampling times a little.
-    pub roughen: bool,
+    /// Degrade the pixels and shift the sampling times a little.
+    pub degrade: bool,
 }
 
 impl Default for Options {
@@ -81,21 +81,21 @@ impl Default for Options {
             question: 0.10,
             figures: usize::MAX,
             shots: usize::MAX,
-            roughen: true,
+            degrade: true,
         }
     }
 }
 
-/// What stands before the pixels of a sample.
+/// The header of a sample, before its pixels.
 #[derive(Debug, Serialize)]
 pub struct Header {
     /// The scene's seed.
     pub seed: u64,
     /// `long`, `short` or `question`.
     pub kind: &'static str,
-    /// What is asked.
+    /// The prompt.
     pub prompt: String,
-    /// What is to be written.
+    /// The expected text.
     pub answer: String,
     /// Byte ranges in `answer` of the words that carry facts.
     pub fact_ranges: Vec<(usize, usize)>,
@@ -105,11 +105,11 @@ pub struct Header {
     pub height: u32,
     /// Width in pixels.
     pub width: u32,
-    /// Of the nominal video, for the time scale of positions.
+    /// Number of frames of the nominal video, for the time scale of positions.
     pub total_frames: usize,
     /// Frames per second of the nominal video.
     pub fps: f64,
-    /// What is true of the clip.
+    /// The true facts of the clip.
     pub facts: facts::Facts,
     /// For every pair of frames, row and column of cells of 28 pixels: the figure there (its place in the clip), or -1.
     pub cells: Vec<i8>,
@@ -117,11 +117,11 @@ pub struct Header {
     pub shots: Vec<usize>,
 }
 
-/// Writes samples to `out`. A reader that hangs up ends the stream without an error.
+/// Writes samples to `out`. The stream ends without an error when the reader closes the pipe.
 ///
 /// # Errors
 ///
-/// Whatever writing to `out` gives, other than a broken pipe.
+/// A write error of `out` other than a broken pipe.
 pub fn stream(out: &mut dyn Write, options: &Options) -> io::Result<()> {
     let scenes = (options.first_seed..=u64::MAX)
         .map(Scene::from_seed)
@@ -145,11 +145,11 @@ pub fn stream(out: &mut dyn Write, options: &Options) -> io::Result<()> {
 /// Appends sample number `index` to `bytes`.
 fn sample(bytes: &mut Vec<u8>, options: &Options, scene: &Scene, index: u64) -> io::Result<()> {
     let format = format_of(options, index)?;
-    // Not the scene's own generator: words and roughness are independent of what is shown.
+    // Not the scene's own generator: words and degradation are independent of the scene.
     let mut rng = ChaCha8Rng::seed_from_u64(scene.seed ^ 0x5eed_0ff1_11e5);
     let (kind, prompt, answer) = words(&mut rng, options, scene);
     let look = Look::random(&mut rng);
-    let phase = if options.roughen { rng.random_range(-0.5..0.5) } else { 0.0 };
+    let phase = if options.degrade { rng.random_range(-0.5..0.5) } else { 0.0 };
     let moments: Vec<f64> = uniform(scene.total_frames(), format.frames)
         .map(|index| (index as f64 + phase) / scene.fps)
         .collect();
@@ -173,7 +173,7 @@ fn sample(bytes: &mut Vec<u8>, options: &Options, scene: &Scene, index: u64) -> 
     bytes.extend_from_slice(&header);
     for t in moments {
         let mut frame = render::frame(scene, t, format.width, format.height);
-        if options.roughen {
+        if options.degrade {
             look.apply(&mut frame, format.width as usize, &mut rng);
         }
         bytes.extend_from_slice(&frame);
@@ -208,10 +208,7 @@ fn format_of(options: &Options, index: u64) -> io::Result<Format> {
             return Ok(*format);
         }
     }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidInput,
-        "no format to write; give at least one, such as 8x112x112",
-    ))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "no format; expected at least one, such as 8x112x112"))
 }
 
 fn words(rng: &mut impl Rng, options: &Options, scene: &Scene) -> (&'static str, String, Caption) {
@@ -227,14 +224,14 @@ fn words(rng: &mut impl Rng, options: &Options, scene: &Scene) -> (&'static str,
     }
 }
 
-/// How the pixels of one clip are roughened.
+/// How the pixels of one clip are degraded.
 struct Look {
     /// Weight of a pixel's neighbours in brightness and in colour, 0 to 1.
     soft: f32,
     soft_colour: f32,
     gain: f32,
     shift: [f32; 3],
-    /// Most that noise adds or takes away.
+    /// Largest amount that noise adds or subtracts.
     noise: u8,
 }
 

@@ -1,8 +1,8 @@
-//! What single words say about a scene.
+//! The meaning of single words of a caption.
 //!
-//! [`super::facts`] reads whole texts; here a word is taken by itself, as a rule has to take it that judges one token. The
-//! words are those of [`super::world`], their close relatives that the reader knows, and the verbs that announce a slide
-//! ("glides to the left"): they state no fact, but whoever writes one has decided on the motion.
+//! [`super::facts`] reads whole texts; this module classifies a word on its own, as a rule that judges one token must. The
+//! words are those of [`super::world`], their synonyms, and the verbs that announce a slide ("glides to the left"): they
+//! state no fact themselves, but imply a motion.
 
 use super::{
     facts::{motion, number, ordinal, relation},
@@ -10,32 +10,32 @@ use super::{
     world::{Background, Colour, Motion, Relation, Shape, Size, Texture},
 };
 
-/// What a word says.
+/// The meaning of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Says {
-    /// How many.
+    /// A number.
     Count(usize),
-    /// Which shot, from 0.
+    /// A shot, from 0.
     Shot(usize),
-    /// What is behind the figures.
+    /// A background.
     Background(Background),
-    /// How large.
+    /// A size.
     Size(Size),
-    /// What covers a figure.
+    /// A texture.
     Texture(Texture),
-    /// Which colour.
+    /// A colour.
     Colour(Colour),
-    /// Which outline.
+    /// A shape.
     Shape(Shape),
-    /// What a figure does. `left` and `right` are also where it stands.
+    /// A motion. `left` and `right` are also positions.
     Motion(Motion),
-    /// That it slides; where to, another word says.
+    /// A slide, whose direction is another word.
     Slide,
-    /// Where one stands, seen from another: above or below.
+    /// A position relative to another figure: above or below.
     Relation(Relation),
 }
 
-/// What `word` says, whatever its case; none for a word that says nothing about a scene.
+/// The meaning of `word`, ignoring case; none for a word without one.
 pub fn says(word: &str) -> Option<Says> {
     let word = word.to_lowercase();
     let word = word.as_str();
@@ -52,8 +52,8 @@ pub fn says(word: &str) -> Option<Says> {
         .or_else(|| SLIDES.contains(&word).then_some(Says::Slide))
 }
 
-/// The words of a text that say something.
-pub fn telling(text: &str) -> impl Iterator<Item = (&str, Says)> {
+/// The words of a text that have a meaning.
+pub fn meaningful(text: &str) -> impl Iterator<Item = (&str, Says)> {
     text.split(|c: char| !c.is_alphanumeric()).filter_map(|word| Some((word, says(word)?)))
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use crate::scenes::{Scene, caption};
 
     #[test]
-    fn relatives_say_the_same() {
+    fn synonyms_have_the_same_meaning() {
         for (a, b) in [("rises", "rising"), ("under", "below"), ("one", "single"), ("glides", "moves")] {
             assert!(says(a).is_some() && says(a) == says(b), "{a} {b}");
         }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn fillers_say_nothing() {
+    fn fillers_have_no_meaning() {
         for word in ["", "the", "slowly", "background", "shapes", "overall", "toward", "that", "still", "re"]
         {
             assert_eq!(says(word), None, "{word}");
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn every_word_that_carries_a_fact_says_something_and_nothing_else_but_slides_shots_and_names() {
+    fn only_fact_words_slides_shots_and_names_have_a_meaning() {
         for seed in 0..300 {
             let said = caption::long_with_facts(&Scene::from_seed(seed), seed);
             for range in &said.facts {
                 assert!(says(&said.text[range.clone()]).is_some(), "{}", &said.text[range.clone()]);
             }
-            let all = telling(&said.text).count();
-            let beside = telling(&said.text)
+            let all = meaningful(&said.text).count();
+            let beside = meaningful(&said.text)
                 .filter(|(_, says)| {
                     matches!(says, Says::Slide | Says::Shot(_) | Says::Colour(_) | Says::Shape(_))
                 })

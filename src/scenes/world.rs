@@ -1,8 +1,8 @@
-//! What a scene is: shots, figures and what each of them does, as data made from a seed.
+//! A scene as data made from a seed: shots, figures and their motions.
 //!
 //! The inventory is small on purpose (six backgrounds, eight colours, four shapes, three sizes, three textures, eight
-//! motions) and every item looks clearly different at 112 pixels, so that a small model can learn it and a wrong word
-//! is a wrong word. Figures of a shot stand in lanes, side by side or stacked, and are listed from left to right or
+//! motions) and every item looks clearly different at 112 pixels, so that a small model can learn it and wrong
+//! words are unambiguous. Figures of a shot are in lanes, side by side or stacked, and are listed from left to right or
 //! from top to bottom; their motion never leaves the lane, so the spatial relation holds for the whole shot.
 
 use std::ops::Range;
@@ -72,7 +72,7 @@ attribute!(
     }
 );
 attribute!(
-    /// Where the first of two figures stands, seen from the second.
+    /// Position of the first of two figures relative to the second.
     Relation { LeftOf = "left", RightOf = "right", Above = "above", Below = "below" }
 );
 
@@ -112,10 +112,10 @@ pub struct Figure {
     pub shape: Shape,
     /// What it does.
     pub motion: Motion,
-    /// Centre half-way through the shot, as shares of the room that the figure leaves free (0 = touching the left or
+    /// Centre half-way through the shot, as shares of the free space of its lane (0 = touching the left or
     /// upper edge of its lane, 1 = touching the other edge).
     pub home: (f64, f64),
-    /// Share of the free room that a slide, rise or fall covers.
+    /// Share of the free space that a slide, rise or fall covers.
     pub travel: f64,
     /// Degrees per second when it spins; negative is counter-clockwise.
     pub spin: f64,
@@ -128,12 +128,10 @@ pub struct Shot {
     pub start: f64,
     /// End, in seconds (exclusive, except for the last shot).
     pub end: f64,
-    /// What is behind the figures.
     /// Colour behind the figures.
     pub background: Background,
     /// Lanes lie side by side (figures listed from left to right) or are stacked (from top to bottom).
     pub side_by_side: bool,
-    /// One to three figures.
     /// One to three figures, in the order of their lanes.
     pub figures: Vec<Figure>,
 }
@@ -152,7 +150,7 @@ impl Shot {
 /// A video as data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scene {
-    /// What it was made from.
+    /// Its seed.
     pub seed: u64,
     /// Length in seconds, 4 to 8.
     pub duration_s: f64,
@@ -163,7 +161,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The scene of a seed; the same seed gives the same scene for ever.
+    /// The scene of a seed; the same seed always gives the same scene.
     pub fn from_seed(seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let counts = figure_counts(&mut rng);
@@ -289,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn scenes_keep_their_promises() {
+    fn scenes_have_the_documented_ranges() {
         for scene in (0..2000).map(Scene::from_seed) {
             assert!((4.0..=8.0).contains(&scene.duration_s), "{scene:?}");
             assert!((1..=3).contains(&scene.shots.len()));
@@ -305,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_round_spins_and_nothing_leaves_its_lane() {
+    fn round_figures_do_not_spin_and_figures_stay_in_their_lanes() {
         for scene in (0..2000).map(Scene::from_seed) {
             for shot in &scene.shots {
                 for figure in &shot.figures {

@@ -1,32 +1,32 @@
-//! How long a chain pays off, from measured times and acceptance.
+//! The length of a chain that pays off, from measured times and acceptance.
 //!
 //! A step with K drafts costs `K · Td + T(K + 1)` and gives `1 + a + a² + … + a^K` tokens on average, where `a` is the chance
 //! that a draft passes once those before it have. T(rows) is fitted as a line to the passes of this run; the chance is counted
-//! over its latest drafts. K = 0, plain decoding, is among the choices: where drafting does not pay, it stops, and tries again
-//! now and then.
+//! over its latest drafts. K = 0, plain decoding, is among the choices: where drafting does not pay, it stops and is tried again
+//! occasionally.
 
 /// Longest chain that is considered.
 pub const LONGEST: usize = 24;
 /// Share by which older observations count less at each new one.
 const MEMORY: f64 = 0.96;
-/// Plain steps before a try; after a try that did not pay, twice as many as before.
+/// Plain steps before a trial; doubled after each trial that did not pay.
 const REST: usize = 16;
-/// Most plain steps between two tries.
+/// Most plain steps between two trials.
 const LONG_REST: usize = 256;
-/// Chain of a try.
+/// Chain length of a trial.
 const TRY: usize = 2;
-/// Chain of the first step.
+/// Chain length of the first step.
 const FIRST: usize = 4;
 
 /// Chooses the length of the next chain.
 #[derive(Clone, Debug)]
 pub struct AutoLength {
-    line: Line,
-    drafter_ms: Mean,
-    /// Drafts that passed, and drafts whose turn to be judged came.
+    passes: LinearFit,
+    drafter_ms: FadingMean,
+    /// Accepted drafts, and drafts that were judged after an accepted prefix.
     passed: f64,
     judged: f64,
-    /// Plain steps since the last try, and those to be taken before the next.
+    /// Plain steps since the last trial, and those before the next.
     plain: usize,
     rest: usize,
 }
@@ -34,13 +34,13 @@ pub struct AutoLength {
 impl AutoLength {
     /// Begin; `row_ms` is the time of one target row, where known.
     pub fn new(row_ms: Option<f64>) -> Self {
-        let mut line = Line::default();
+        let mut passes = LinearFit::default();
         if let Some(ms) = row_ms.filter(|ms| *ms > 0.0) {
-            // A first guess that one real pass outweighs: each further row a quarter of the first.
-            line.add(1.0, ms, 0.2);
-            line.add(5.0, 2.0 * ms, 0.2);
+            // A first guess that one measured pass outweighs: each further row a quarter of the first.
+            passes.add(1.0, ms, 0.2);
+            passes.add(5.0, 2.0 * ms, 0.2);
         }
-        Self { line, drafter_ms: Mean::default(), passed: 1.5, judged: 2.0, plain: 0, rest: REST }
+        Self { passes, drafter_ms: FadingMean::default(), passed: 1.5, judged: 2.0, plain: 0, rest: REST }
     }
 
     /// The length for the next step.
@@ -59,7 +59,7 @@ impl AutoLength {
     }
 
     fn best(&self) -> usize {
-        let (Some((first, more)), Some(drafter)) = (self.line.fit(), self.drafter_ms.value()) else {
+        let (Some((first, more)), Some(drafter)) = (self.passes.fit(), self.drafter_ms.value()) else {
             return FIRST;
         };
         let chance = (self.passed / self.judged).clamp(0.0, 0.995);
@@ -78,10 +78,10 @@ impl AutoLength {
 
     /// Note a step: how many drafts were judged and passed, the times of the verify pass and of drafting.
     pub fn note(&mut self, drafts: usize, accepted: usize, verify_ms: f64, draft_ms: f64) {
-        self.line.add((drafts + 1) as f64, verify_ms, 1.0);
+        self.passes.add((drafts + 1) as f64, verify_ms, 1.0);
         if drafts > 0 {
             self.drafter_ms.add(draft_ms / drafts as f64);
-            // The draft after the accepted ones was judged and failed; those behind it never had their turn.
+            // The draft after the accepted ones was rejected; those after it were not judged.
             let turns = (accepted + 1).min(drafts) as f64;
             self.passed = self.passed * MEMORY + accepted as f64;
             self.judged = self.judged * MEMORY + turns;
@@ -89,14 +89,14 @@ impl AutoLength {
     }
 }
 
-/// A fading mean.
+/// A mean in which older values count less.
 #[derive(Clone, Debug, Default)]
-struct Mean {
+struct FadingMean {
     sum: f64,
     weight: f64,
 }
 
-impl Mean {
+impl FadingMean {
     fn add(&mut self, value: f64) {
         self.sum = self.sum * MEMORY + value;
         self.weight = self.weight * MEMORY + 1.0;
@@ -107,9 +107,9 @@ impl Mean {
     }
 }
 
-/// Least squares of time over rows, older points fading.
+/// Least squares of time over rows, in which older points count less.
 #[derive(Clone, Debug, Default)]
-struct Line {
+struct LinearFit {
     n: f64,
     x: f64,
     y: f64,
@@ -117,7 +117,7 @@ struct Line {
     xy: f64,
 }
 
-impl Line {
+impl LinearFit {
     fn add(&mut self, x: f64, y: f64, weight: f64) {
         for sum in [&mut self.n, &mut self.x, &mut self.y, &mut self.xx, &mut self.xy] {
             *sum *= MEMORY;
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_near_the_best_fixed_length() {
+    fn it_approaches_the_best_fixed_length() {
         for (chance, first, more, drafter) in
             [(0.8, 1.0, 0.1, 0.1), (0.6, 1.0, 0.4, 0.15), (0.9, 5.0, 0.1, 0.5), (0.3, 1.0, 0.9, 0.5)]
         {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn where_drafting_never_pays_it_rests() {
+    fn drafting_stops_where_it_never_pays() {
         let mut auto = AutoLength::new(Some(1.0));
         let lengths: Vec<usize> = (0..200)
             .map(|_| {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_times_do_no_harm() {
+    fn extreme_times_are_harmless() {
         let mut auto = AutoLength::new(None);
         for ms in [0.0, f64::MAX / 1e10, 1e-300] {
             let k = auto.choose();

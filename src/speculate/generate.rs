@@ -5,41 +5,41 @@ use std::ops::ControlFlow;
 use candle_core::Result;
 
 use super::{
+    generation::{GenerationConfig, GenerationInputs},
     method::Schedule,
     overlap,
-    rules::{GenerationConfig, GenerationInputs},
     schedule::Tally,
     session::Session,
 };
 use crate::record::{Step, StopReason};
 
-/// How a generation ended, and what it measured of itself.
+/// How a generation ended, and its measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Finished {
-    /// Why it ended; none where it was stopped.
+    /// Why it ended; none if `on` stopped it.
     pub reason: Option<StopReason>,
     /// Time spent on visual relevance, in milliseconds.
     pub relevance_ms: f64,
     /// Times of single drafter rows, in milliseconds.
     pub drafter_row_ms: Vec<f64>,
-    /// What the parallel schedule counted.
+    /// Counts of the parallel schedule.
     pub tally: Option<Tally>,
 }
 
-/// Generate to an end token or the asked length, under the method's schedule. `on` gets every step as it is done, and may stop.
-/// Afterwards the sequences hold more than they did: who keeps them truncates them.
+/// Generate to an end token or the length limit, under the method's schedule. `on` receives every finished step and may stop the
+/// generation. The sequences hold the new tokens afterwards: truncate them to reuse them.
 ///
 /// # Errors
-/// If a forward pass fails. What was given to `on` before stands.
+/// If a forward pass fails. Steps that `on` received before remain valid.
 pub fn generate(
-    rules: GenerationConfig<'_>,
-    parts: GenerationInputs<'_>,
+    config: GenerationConfig<'_>,
+    inputs: GenerationInputs<'_>,
     on: &mut dyn FnMut(Step) -> ControlFlow<()>,
 ) -> Result<Finished> {
-    if let Schedule::Parallel { .. } = rules.method.schedule {
-        return overlap::generate(rules, parts, on);
+    if let Schedule::Parallel { .. } = config.method.schedule {
+        return overlap::generate(config, inputs, on);
     }
-    let mut session = Session::new(rules, parts);
+    let mut session = Session::new(config, inputs);
     while let Some(step) = session.step()? {
         if on(step).is_break() {
             break;

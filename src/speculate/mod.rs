@@ -11,18 +11,18 @@ pub mod schedule;
 pub mod session;
 pub mod tree;
 
+mod generation;
 mod overlap;
-mod rules;
 mod verify;
 
 pub use accept::relevance::VisualStates;
 pub use generate::{Finished, generate};
+pub use generation::{CustomRule, GenerationConfig, GenerationInputs};
 pub use method::suggest;
 pub use method::{
     Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Method, MethodError, Part, Placing, Schedule,
     Shape, VisualContext,
 };
 pub use overlap::PrefetchedDraft;
-pub use rules::{GenerationConfig, GenerationInputs, OwnRule};
 pub use sampling::Sampler;
 pub use session::Session;

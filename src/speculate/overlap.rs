@@ -6,14 +6,14 @@ use candle_core::{Error, Result};
 
 use super::{
     generate::Finished,
-    method::{Acceptance, Length, Method, Schedule, Shape},
-    rules::{GenerationConfig, GenerationInputs},
+    generation::{GenerationConfig, GenerationInputs},
+    method::{Length, Method, Schedule, Shape},
     sampling::{Purpose, RowFacts, Sampler, draw},
     schedule::{
-        Case, Draft, DrafterOrder, Exact, Judge, Limits, Parallel, Sampled, TargetOrder, Window,
-        workers::{DrafterThread, DrafterWorker, Failure, TargetWorker, Ticked},
+        Case, DraftToken, DrafterTask, Exact, Judge, Limits, Parallel, Sampled, TargetTask, WindowLength,
+        workers::{DrafterThread, DrafterWorker, TargetWorker, Ticked, WorkerError},
     },
-    verify::told,
+    verify::emitted_token,
 };
 use crate::{
     model::decoder::{Sequence, Taps, with_slice},
@@ -25,11 +25,11 @@ const LONGEST: usize = 32;
 /// Window of the first ticks, before times are known.
 const START: usize = 4;
 
-/// What the drafter knows of a token it drafted.
+/// The drafter's side of a draft token.
 #[derive(Debug)]
 struct Evidence {
     probability: f32,
-    /// Its distribution, where sampling asks for it.
+    /// The distribution that it was drawn from; empty for greedy drafts.
     distribution: Vec<f32>,
 }
 
@@ -44,37 +44,37 @@ impl AsRef<[f32]> for Evidence {
 #[derive(Debug)]
 pub struct PrefetchedDraft {
     sampler: Sampler,
-    /// Its drafts were drawn, and have distributions.
+    /// True if its drafts were drawn and have distributions.
     drawn: bool,
     base: usize,
-    window: Vec<Draft<Evidence>>,
+    window: Vec<DraftToken<Evidence>>,
     ms: f64,
 }
 
 impl PrefetchedDraft {
-    /// Draft the first window under the rules of the generation that follows. `sequence` holds the prompt without its last
+    /// Draft the first window under the configuration of the generation that follows. `sequence` holds the prompt without its last
     /// token, `root`.
     ///
     /// # Errors
     /// If a pass fails.
-    pub fn draft(rules: &GenerationConfig<'_>, sequence: &mut Sequence, root: u32) -> Result<Self> {
+    pub fn draft(config: &GenerationConfig<'_>, sequence: &mut Sequence, root: u32) -> Result<Self> {
         let started = Instant::now();
         let base = sequence.len();
-        let draft = window(rules.method).length().min(rules.max_new_tokens);
-        let order = DrafterOrder { truncate_to: 0, feed: vec![root], draft, position: 0 };
-        let window = DrafterSide::new(rules, sequence, base).draft(&order)?;
+        let draft = window(config.method).length().min(config.max_new_tokens);
+        let task = DrafterTask { truncate_to: 0, feed: vec![root], draft, position: 0 };
+        let window = DrafterSide::new(config, sequence, base).draft(&task)?;
         let ms = started.elapsed().as_secs_f64() * 1e3;
-        Ok(Self { sampler: rules.sampler, drawn: samples(rules), base, window, ms })
+        Ok(Self { sampler: config.sampler, drawn: config.draws_drafts(), base, window, ms })
     }
 
-    /// True if a generation under these rules may begin with it: they would draft the same.
-    pub fn fits(&self, rules: &GenerationConfig<'_>) -> bool {
-        matches!(rules.method.schedule, Schedule::Parallel { .. })
-            && self.sampler == rules.sampler
-            && self.drawn == samples(rules)
+    /// True if a generation with this configuration may begin with it, as it would draft the same.
+    pub fn fits(&self, config: &GenerationConfig<'_>) -> bool {
+        matches!(config.method.schedule, Schedule::Parallel { .. })
+            && self.sampler == config.sampler
+            && self.drawn == config.draws_drafts()
     }
 
-    /// Time that it took, in milliseconds.
+    /// Drafting time, in milliseconds.
     pub fn ms(&self) -> f64 {
         self.ms
     }
@@ -94,22 +94,22 @@ struct DrafterSide<'a> {
 }
 
 impl<'a> DrafterSide<'a> {
-    fn new(rules: &GenerationConfig<'a>, sequence: &'a mut Sequence, base: usize) -> Self {
-        let samples = samples(rules).then_some(rules.sampler);
-        Self { sequence, base, ends: rules.ends, vocab: rules.vocab, sampler: samples }
+    fn new(config: &GenerationConfig<'a>, sequence: &'a mut Sequence, base: usize) -> Self {
+        let samples = config.draws_drafts().then_some(config.sampler);
+        Self { sequence, base, ends: config.ends, vocab: config.vocab, sampler: samples }
     }
 }
 
 impl DrafterWorker<Evidence> for DrafterSide<'_> {
     type Error = Error;
 
-    fn draft(&mut self, order: &DrafterOrder) -> Result<Vec<Draft<Evidence>>> {
+    fn draft(&mut self, task: &DrafterTask) -> Result<Vec<DraftToken<Evidence>>> {
         let embeddable = self.sequence.decoder().config().vocab;
         let exists = |id: &u32| (*id as usize) < embeddable;
-        self.sequence.truncate(self.base + order.truncate_to);
-        let mut feed = order.feed.clone();
-        let mut window: Vec<Draft<Evidence>> = Vec::new();
-        while window.len() < order.draft && feed.iter().all(exists) {
+        self.sequence.truncate(self.base + task.truncate_to);
+        let mut feed = task.feed.clone();
+        let mut window: Vec<DraftToken<Evidence>> = Vec::new();
+        while window.len() < task.draft && feed.iter().all(exists) {
             let pass = self.sequence.feed(&feed, &Taps::default())?;
             let logits = self.sequence.logits(&pass.states.narrow(0, feed.len() - 1, 1)?)?;
             let draft = with_slice(&logits, |row| {
@@ -117,16 +117,16 @@ impl DrafterWorker<Evidence> for DrafterSide<'_> {
                 let Some(sampler) = &self.sampler else {
                     let facts = RowFacts::of(row);
                     let probability = facts.log_probability(facts.max).exp();
-                    return Draft {
+                    return DraftToken {
                         id: facts.argmax,
                         evidence: Evidence { probability, distribution: Vec::new() },
                     };
                 };
                 let distribution = sampler.distribution(row);
-                let mut rng = sampler.rng(order.position + window.len(), Purpose::Draft);
+                let mut rng = sampler.rng(task.position + window.len(), Purpose::Draft);
                 let id = draw(&distribution, rand::RngExt::random(&mut rng));
                 let probability = distribution.get(id as usize).copied().unwrap_or(0.0);
-                Draft { id, evidence: Evidence { probability, distribution } }
+                DraftToken { id, evidence: Evidence { probability, distribution } }
             })?;
             let id = draft.id;
             window.push(draft);
@@ -140,12 +140,12 @@ impl DrafterWorker<Evidence> for DrafterSide<'_> {
 }
 
 struct TargetSide<'a> {
-    rules: GenerationConfig<'a>,
+    config: GenerationConfig<'a>,
     sequence: &'a mut Sequence,
     base: usize,
     /// Logits and facts of the last pass's rows.
     rows: Vec<(Vec<f32>, RowFacts)>,
-    /// The distributions that they stand for, where the text is sampled.
+    /// Their distributions, if the text is sampled.
     distributions: Vec<Vec<f32>>,
     /// The drafter's probabilities of the drafts that were judged last.
     probabilities: Vec<f32>,
@@ -154,19 +154,19 @@ struct TargetSide<'a> {
 impl TargetWorker<Evidence> for TargetSide<'_> {
     type Error = Error;
 
-    fn verify(&mut self, order: &TargetOrder) -> Result<()> {
-        self.sequence.truncate(self.base + order.truncate_to);
-        let pass = self.sequence.feed(&order.rows, &Taps::default())?;
+    fn verify(&mut self, task: &TargetTask) -> Result<()> {
+        self.sequence.truncate(self.base + task.truncate_to);
+        let pass = self.sequence.feed(&task.rows, &Taps::default())?;
         let logits = self.sequence.logits(&pass.states)?;
         let width = logits.dim(1)?;
-        let vocab = self.rules.vocab.min(width);
+        let vocab = self.config.vocab.min(width);
         self.rows = with_slice(&logits, |logits| {
             logits
                 .chunks_exact(width)
                 .map(|row| (row[..vocab].to_vec(), RowFacts::of(&row[..vocab])))
                 .collect()
         })?;
-        let sampler = self.rules.sampler;
+        let sampler = self.config.sampler;
         if !sampler.is_greedy() {
             self.distributions = self.rows.iter().map(|(logits, _)| sampler.distribution(logits)).collect();
         }
@@ -177,7 +177,7 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
 impl TargetSide<'_> {
     /// The target's own token of each row.
     fn wanted(&self, position: usize) -> Vec<u32> {
-        let sampler = self.rules.sampler;
+        let sampler = self.config.sampler;
         if sampler.is_greedy() {
             return self.rows.iter().map(|(_, facts)| facts.argmax).collect();
         }
@@ -191,7 +191,7 @@ impl TargetSide<'_> {
         Token {
             target_id: wanted,
             drafter_probability: self.probabilities.get(row).copied().filter(|_| drafted),
-            ..told(&self.rules, id, verdict, logits, facts)
+            ..emitted_token(&self.config, id, verdict, logits, facts)
         }
     }
 
@@ -200,7 +200,7 @@ impl TargetSide<'_> {
         let wanted = self.wanted(outcome.position);
         let tokens = outcome.tokens.iter().enumerate();
         let tokens = tokens.map(|(i, t)| self.token(i, t.id, t.verdict, wanted[i])).collect();
-        // Of drafting, what the verify pass did not hide.
+        // The part of drafting that the verify pass did not hide.
         let draft_ms = (ticked.drafter_ms - ticked.target_ms).max(0.0);
         Step {
             index,
@@ -222,43 +222,45 @@ impl TargetSide<'_> {
 impl Judge<Evidence> for TargetSide<'_> {
     fn accept(&mut self, case: &Case<'_, Evidence>) -> Vec<Verdict> {
         self.probabilities = case.drafts.iter().map(|draft| draft.evidence.probability).collect();
-        match samples(&self.rules) {
-            true => Sampled { rows: &self.distributions, sampler: self.rules.sampler }.accept(case),
+        match self.config.draws_drafts() {
+            true => Sampled { rows: &self.distributions, sampler: self.config.sampler }.accept(case),
             false => Exact { wanted: &self.wanted(case.position) }.accept(case),
         }
     }
 
     fn replacement(&mut self, case: &Case<'_, Evidence>, row: usize) -> u32 {
-        match samples(&self.rules) {
-            true => Sampled { rows: &self.distributions, sampler: self.rules.sampler }.replacement(case, row),
+        match self.config.draws_drafts() {
+            true => {
+                Sampled { rows: &self.distributions, sampler: self.config.sampler }.replacement(case, row)
+            }
             false => Exact { wanted: &self.wanted(case.position) }.replacement(case, row),
         }
     }
 }
 
-/// Generate side by side. `on` gets every step, and may stop.
+/// Generate with overlapped drafting. `on` receives every step and may stop the generation.
 pub(super) fn generate(
-    rules: GenerationConfig<'_>,
-    parts: GenerationInputs<'_>,
+    config: GenerationConfig<'_>,
+    inputs: GenerationInputs<'_>,
     on: &mut dyn FnMut(Step) -> ControlFlow<()>,
 ) -> Result<Finished> {
-    let root = parts.root();
-    let Some(sequence) = parts.drafter else {
+    let root = inputs.root();
+    let Some(sequence) = inputs.drafter else {
         return Err(Error::Msg("the parallel schedule needs a drafter that is a model".into()));
     };
-    let mut window = window(rules.method);
-    let base = parts.opening.as_ref().map_or(sequence.len(), |opening| opening.base);
-    let mut drafter = DrafterSide::new(&rules, sequence, base);
-    let mut opening = parts.opening.map(|opening| (opening.window, opening.ms));
+    let mut window = window(config.method);
+    let base = inputs.prefetched.as_ref().map_or(sequence.len(), |prefetched| prefetched.base);
+    let mut drafter = DrafterSide::new(&config, sequence, base);
+    let mut prefetched = inputs.prefetched.map(|prefetched| (prefetched.window, prefetched.ms));
     let mut target = TargetSide {
-        rules,
-        base: parts.target.len(),
-        sequence: parts.target,
+        config,
+        base: inputs.target.len(),
+        sequence: inputs.target,
         rows: Vec::new(),
         distributions: Vec::new(),
         probabilities: Vec::new(),
     };
-    let limits = Limits { max_new_tokens: rules.max_new_tokens, ends: rules.ends.to_vec() };
+    let limits = Limits { max_new_tokens: config.max_new_tokens, ends: config.ends.to_vec() };
     let mut machine = Parallel::new(root, limits);
     let mut drafter_row_ms = Vec::new();
     std::thread::scope(|scope| -> Result<()> {
@@ -266,7 +268,7 @@ pub(super) fn generate(
         for index in 0.. {
             let started = Instant::now();
             let Some(ticked) = drafter_thread
-                .tick(&mut machine, &mut window, &mut target, opening.take())
+                .tick(&mut machine, &mut window, &mut target, prefetched.take())
                 .map_err(failed)?
             else {
                 break;
@@ -289,24 +291,20 @@ pub(super) fn generate(
     })
 }
 
-fn samples(rules: &GenerationConfig<'_>) -> bool {
-    rules.method.acceptance == (Acceptance::Sampled {}) && !rules.sampler.is_greedy()
-}
-
-fn window(method: &Method) -> Window {
+fn window(method: &Method) -> WindowLength {
     let most = match method.shape {
         Shape::Chain { length: Length::Fixed(length) } => length.min(LONGEST),
         _ => LONGEST,
     };
     match method.schedule {
-        Schedule::Parallel { window: Length::Fixed(length) } => Window::fixed(length),
-        _ => Window::auto(START, most),
+        Schedule::Parallel { window: Length::Fixed(length) } => WindowLength::fixed(length),
+        _ => WindowLength::auto(START, most),
     }
 }
 
-fn failed(failure: Failure<Error>) -> Error {
+fn failed(failure: WorkerError<Error>) -> Error {
     match failure {
-        Failure::Worker(_, error) => error,
+        WorkerError::Worker(_, error) => error,
         other => Error::Msg(other.to_string()),
     }
 }
@@ -314,12 +312,18 @@ fn failed(failure: Failure<Error>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::speculate::method::Acceptance;
 
-    /// GenerationConfig of parallelvlm with another acceptance and schedule.
-    fn fits(opening: &PrefetchedDraft, acceptance: Acceptance, schedule: Schedule, temperature: f32) -> bool {
+    /// Parallelvlm with another acceptance and schedule.
+    fn fits(
+        prefetched: &PrefetchedDraft,
+        acceptance: Acceptance,
+        schedule: Schedule,
+        temperature: f32,
+    ) -> bool {
         let mut method = Method::preset("parallelvlm").unwrap();
         (method.acceptance, method.schedule) = (acceptance, schedule);
-        opening.fits(&GenerationConfig {
+        prefetched.fits(&GenerationConfig {
             method: &method,
             sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
             max_new_tokens: 8,
@@ -334,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opening_fits_where_the_same_would_be_drafted() {
+    fn a_prefetched_draft_fits_where_the_same_would_be_drafted() {
         let parallel = || Schedule::Parallel { window: Length::AUTO };
         let of = |temperature, drawn| PrefetchedDraft {
             sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
@@ -346,12 +350,12 @@ mod tests {
         let (best, drawn) = (of(0.8, false), of(0.8, true));
         assert!(fits(&best, Acceptance::Exact {}, parallel(), 0.8));
         assert!(fits(&drawn, Acceptance::Sampled {}, parallel(), 0.8));
-        // Drafts that were not drawn have no distribution to be held against, and the other way round.
+        // Greedy drafts have no distribution to be judged by, and drawn ones are not the best tokens.
         assert!(!fits(&best, Acceptance::Sampled {}, parallel(), 0.8));
         assert!(!fits(&drawn, Acceptance::Exact {}, parallel(), 0.8));
         assert!(!fits(&drawn, Acceptance::Sampled {}, parallel(), 0.9));
         assert!(!fits(&best, Acceptance::Exact {}, Schedule::Sequential {}, 0.8));
-        // Greedily nothing is drawn, and both acceptances are one.
+        // When greedy nothing is drawn, and both acceptances are the same.
         assert!(fits(&of(0.0, false), Acceptance::Sampled {}, parallel(), 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! Distributions from logits: greedy, temperature, nucleus; and the facts about a row that acceptance rules ask for.
+//! Distributions from logits: greedy, temperature, nucleus; and the facts about a row that acceptance rules use.
 //!
 //! Only the first `vocab` logits count: a checkpoint's table is padded beyond its tokenizer's ids. Ties go to the lowest id.
 
@@ -105,7 +105,7 @@ impl Sampler {
         self.temperature <= 0.0
     }
 
-    /// The distribution that a row of logits stands for: softmax(logits / temperature), cut to the smallest set of most
+    /// The distribution of a row of logits: softmax(logits / temperature), cut to the smallest set of most
     /// likely tokens whose mass reaches `top_p`, renormalised. Greedy: all mass on the argmax.
     pub fn distribution(&self, logits: &[f32]) -> Vec<f32> {
         let facts = RowFacts::of(logits);
@@ -131,7 +131,7 @@ impl Sampler {
         p
     }
 
-    /// The target's token at output position `position`: the same for the same logits, seed and position, whoever asks.
+    /// The target's token at output position `position`: the same for the same logits, seed and position, in every method.
     /// Autoregressive decoding and exact acceptance therefore write the same text at any temperature.
     pub fn token(&self, logits: &[f32], position: usize) -> u32 {
         if self.is_greedy() {
@@ -145,6 +145,22 @@ impl Sampler {
         draw(distribution, self.rng(position, Purpose::Token).random::<f64>())
     }
 
+    /// True if a draft that was drawn from `q` passes at this output position: with probability min(1, p/q).
+    pub fn accepts(&self, draft: u32, p: &[f32], q: &[f32], position: usize) -> bool {
+        let at = |distribution: &[f32]| distribution.get(draft as usize).copied().unwrap_or(0.0);
+        let u: f32 = self.rng(position, Purpose::Accept).random();
+        at(q) > 0.0 && u * at(q) < at(p)
+    }
+
+    /// The token in place of a draft that [`Sampler::accepts`] rejected, from norm(max(p - q, 0)). Accepted drafts and
+    /// replacements together have the distribution `p`.
+    pub fn replacement(&self, p: &[f32], q: &[f32], position: usize) -> u32 {
+        let mut rng = self.rng(position, Purpose::Accept);
+        // The first number of this stream rejected the draft.
+        let _: f32 = rng.random();
+        draw(&residual(p, q), rng.random())
+    }
+
     /// The randomness of one output position for one purpose.
     pub fn rng(&self, position: usize, purpose: Purpose) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
@@ -153,11 +169,11 @@ impl Sampler {
     }
 }
 
-/// Likeliest tokens that are sorted at first; more are where their mass does not reach the nucleus.
+/// Number of most likely tokens that are sorted first; more are sorted if their mass does not reach the nucleus.
 const LIKELIEST: usize = 64;
 
-/// The smallest set of most likely ids whose mass reaches `top_p`, likeliest first (lowest id first where tied), and that
-/// mass. A vocabulary is not sorted beyond what the nucleus takes of it.
+/// The smallest set of most likely ids whose mass reaches `top_p`, most likely first (lowest id first where tied), and that
+/// mass. The vocabulary is sorted only as far as the nucleus reaches.
 fn nucleus(p: &[f32], top_p: f32) -> (Vec<usize>, f64) {
     let by = |a: &usize, b: &usize| p[*b].total_cmp(&p[*a]).then(a.cmp(b));
     let mut order: Vec<usize> = (0..p.len()).collect();
@@ -182,7 +198,7 @@ fn nucleus(p: &[f32], top_p: f32) -> (Vec<usize>, f64) {
     (order, mass)
 }
 
-/// What a random number is for; each purpose has its own stream.
+/// The purpose of a random number; each has its own stream.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
     /// The target's token.
@@ -224,7 +240,7 @@ pub fn residual(p: &[f32], q: &[f32]) -> Vec<f32> {
     rest.into_iter().map(|r| (f64::from(r) / sum) as f32).collect()
 }
 
-/// A distribution over as many ids as anybody asks for: a drafter's table may be narrower than the target's.
+/// A distribution continued with zeros: a drafter's table may be narrower than the target's.
 fn endless(q: &[f32]) -> impl Iterator<Item = f32> + '_ {
     q.iter().copied().chain(std::iter::repeat(0.0))
 }
@@ -256,7 +272,7 @@ mod tests {
         let exact = 0.5 * (0.5f64 / 0.25).ln() + 0.25 * (0.25f64 / 0.25).ln() + 0.25 * (0.25f64 / 0.5).ln();
         assert!((f64::from(divergence(&row, &facts, &[0.25, 0.25, 0.5])) - exact).abs() < 1e-6);
         assert!(divergence(&row, &facts, &[1.0, 0.0, 0.0]).is_infinite());
-        // What a narrower table has no place for, it rules out.
+        // A narrower table rules out the ids beyond its end.
         assert!(divergence(&row, &facts, &[0.5, 0.5]).is_infinite());
         let narrow = logits(&[0.5, 0.5, 0.0]);
         assert!(divergence(&narrow, &RowFacts::of(&narrow), &[0.5, 0.5]) < 1e-6);

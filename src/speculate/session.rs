@@ -1,44 +1,44 @@
-//! One generation, one thing after the other: a target, perhaps a drafter, and a method; step by step until an end token or the
-//! asked length.
+//! One generation under the sequential schedule: a target, possibly a drafter, and a method; step by step until an end token or
+//! the length limit.
 //!
 //! The root is the last token of the text that is not in the target's cache: before the first step the prompt's last token,
 //! later the last emitted one. A step drafts a tree after the root (a chain is one), feeds the target [root, nodes…] as rows
 //! in one pass, and judges every branch: row i says what the target wants after it, the state of a draft is the state at its
-//! own row. The longest accepted branch stands, the target's token after it follows, and both caches roll back to what stands.
+//! own row. The longest accepted branch is kept, the target's token follows it, and both caches roll back to the kept tokens.
 
 use std::time::{Duration, Instant};
 
 use candle_core::{Result, Tensor};
 
 use super::{
-    accept::{Needs, relevance::VisualStates},
+    accept::{RuleNeeds, relevance::VisualStates},
     auto::AutoLength,
-    draft::{Draft, DraftRequest, Form, Proposal},
+    draft::{DraftRequest, Form, Proposal, Proposer},
+    generation::{GenerationConfig, GenerationInputs, drafter},
     method::{Acceptance, Length, Shape},
-    rules::{GenerationConfig, GenerationInputs, drafter},
     tree::Template,
-    verify::Verified,
+    verify::VerifiedRows,
 };
 use crate::{
     model::decoder::{Sequence, Taps, with_slice},
     record::{Step, StopReason, Token},
 };
 
-/// Visual tokens told of with each token that is looked at.
+/// Visual tokens reported with each inspected token.
 const LOOKS: usize = 24;
 
 /// A running generation.
 pub struct Session<'a> {
-    rules: GenerationConfig<'a>,
+    config: GenerationConfig<'a>,
     target: &'a mut Sequence,
-    drafter: Option<Box<dyn Draft + 'a>>,
+    drafter: Option<Box<dyn Proposer + 'a>>,
     visual: &'a VisualStates,
-    needs: Needs,
+    needs: RuleNeeds,
     taps: Taps,
     template: Option<Template>,
     auto: Option<AutoLength>,
     root: u32,
-    text: Written,
+    text: Output,
     steps: usize,
     /// Time spent on relevance so far, in milliseconds.
     pub relevance_ms: f64,
@@ -47,28 +47,28 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Begin.
-    pub fn new(rules: GenerationConfig<'a>, parts: GenerationInputs<'a>) -> Self {
-        let method = rules.method;
-        let needs = Needs::of(&method.acceptance);
+    /// Begin a generation.
+    pub fn new(config: GenerationConfig<'a>, inputs: GenerationInputs<'a>) -> Self {
+        let method = config.method;
+        let needs = RuleNeeds::of(&method.acceptance);
         let template = match &method.shape {
-            // Methods are checked before they run; one that was not drafts nothing.
+            // Methods are validated before they run; an invalid one drafts nothing.
             Shape::StaticTree { nodes } => Template::read(nodes).ok(),
             _ => None,
         };
         let auto =
-            (method.shape == Shape::Chain { length: Length::AUTO }).then(|| AutoLength::new(rules.row_ms));
+            (method.shape == Shape::Chain { length: Length::AUTO }).then(|| AutoLength::new(config.row_ms));
         Self {
-            taps: parts.taps(needs),
-            root: parts.root(),
-            drafter: drafter(method, parts.drafter, parts.head, parts.prompt),
-            target: parts.target,
-            visual: parts.visual,
+            taps: inputs.taps(needs),
+            root: inputs.root(),
+            drafter: drafter(method, inputs.drafter, inputs.head, inputs.prompt),
+            target: inputs.target,
+            visual: inputs.visual,
             needs,
             template,
             auto,
-            text: Written::new(rules.max_new_tokens),
-            rules,
+            text: Output::new(config.max_new_tokens),
+            config,
             steps: 0,
             relevance_ms: 0.0,
             drafter_row_ms: Vec::new(),
@@ -80,7 +80,7 @@ impl<'a> Session<'a> {
         self.text.finished
     }
 
-    /// Run one step; none once the generation has ended. The tokens' texts are left empty: who owns a tokenizer fills them.
+    /// Run one step; none once the generation has ended. The tokens' texts are left empty for the owner of the tokenizer.
     ///
     /// # Errors
     /// If a forward pass fails.
@@ -116,22 +116,22 @@ impl<'a> Session<'a> {
             }
             _ => None,
         };
-        // Who looks at tokens one by one also wants to know what they resemble.
-        let looks = match self.rules.logprobs {
+        // Log-probabilities are requested by inspectors, which also show the most similar visual tokens.
+        let looks = match self.config.logprobs {
             0 => Vec::new(),
             _ => with_slice(&pass.states, |states| self.visual.nearest(states, LOOKS))?,
         };
         let (tokens, path) = with_slice(&logits, |logits| {
-            let vocab = self.rules.vocab.min(width);
+            let vocab = self.config.vocab.min(width);
             let logits = logits.chunks_exact(width).map(|row| &row[..vocab]).collect();
-            let mut verified = Verified::new(&self.rules, logits, &depths, position);
+            let mut verified = VerifiedRows::new(&self.config, logits, &depths, position);
             verified.relevance = relevance;
             verified.gaze = pass.attention.map(|stats| stats.peaks);
             verified.looks = &looks;
-            verified.judge(&self.rules, &proposal, position)
+            verified.judge(&self.config, &proposal, position)
         })?;
         self.commit(base, &proposal, &path, &tokens, &pass.states)?;
-        let tokens = self.text.emit(tokens, self.rules.ends);
+        let tokens = self.text.emit(tokens, self.config.ends);
         let (draft_ms, verify_ms) = (ms(drafted_at), ms(verified_at - drafted_at));
         if let Some(auto) = &mut self.auto {
             auto.note(tree.len(), path.len(), verify_ms, draft_ms);
@@ -157,10 +157,10 @@ impl<'a> Session<'a> {
     }
 
     fn draft(&mut self) -> Result<Proposal> {
-        let (Some(drafter), method) = (&mut self.drafter, self.rules.method) else {
+        let (Some(drafter), method) = (&mut self.drafter, self.config.method) else {
             return Ok(Proposal::default());
         };
-        let room = self.rules.max_new_tokens - self.text.emitted;
+        let room = self.config.max_new_tokens - self.text.emitted;
         let (form, depth) = match (&method.shape, &self.template) {
             (Shape::Chain { length: Length::Fixed(length) }, _) => (Form::Chain, *length),
             (Shape::Chain { .. }, _) => (Form::Chain, self.auto.as_mut().map_or(0, AutoLength::choose)),
@@ -174,16 +174,16 @@ impl<'a> Session<'a> {
         if depth.min(room) == 0 {
             return Ok(Proposal::default());
         }
-        let samples = method.acceptance == (Acceptance::Sampled {}) && !self.rules.sampler.is_greedy();
         let proposal = drafter.draft(&DraftRequest {
             depth: depth.min(room),
-            ends: self.rules.ends,
-            special: self.rules.special,
-            vocab: self.rules.vocab,
-            sampler: (samples && matches!(form, Form::Chain)).then_some(self.rules.sampler),
-            // Of drafts that are drawn, the distributions are kept anyway.
+            ends: self.config.ends,
+            special: self.config.special,
+            vocab: self.config.vocab,
+            sampler: (self.config.draws_drafts() && matches!(form, Form::Chain))
+                .then_some(self.config.sampler),
+            // Drawn drafts keep their distributions anyway.
             distributions: self.needs.divergence
-                || (self.rules.logprobs > 0 && method.acceptance != Acceptance::Sampled {}),
+                || (self.config.logprobs > 0 && method.acceptance != Acceptance::Sampled {}),
             position: self.text.emitted,
             form,
         })?;
@@ -191,7 +191,7 @@ impl<'a> Session<'a> {
         Ok(proposal)
     }
 
-    /// Roll both sequences back to what stands: the root and all new tokens but the last, which becomes the root.
+    /// Roll both sequences back to the kept tokens: the root and all new tokens but the last, which becomes the root.
     fn commit(
         &mut self,
         base: usize,
@@ -215,21 +215,21 @@ impl<'a> Session<'a> {
     }
 }
 
-/// How far the text has come.
-pub(super) struct Written {
+/// Counts the emitted tokens and finds the end of the text.
+pub(super) struct Output {
     most: usize,
     pub emitted: usize,
     pub finished: Option<StopReason>,
 }
 
-impl Written {
-    /// Nothing yet, of at most `most` tokens.
+impl Output {
+    /// An empty text that may grow to `most` tokens.
     pub fn new(most: usize) -> Self {
         Self { most, emitted: 0, finished: (most == 0).then_some(StopReason::Length) }
     }
 
-    /// Cut at an end token and at the asked length, and note the end. What stands beyond the asked length is not looked at: plain
-    /// decoding would not have come there.
+    /// Cut at an end token and at the length limit, and note the end. An end token beyond the limit does not count: plain
+    /// decoding would not have reached it.
     pub fn emit(&mut self, mut tokens: Vec<Token>, ends: &[u32]) -> Vec<Token> {
         tokens.truncate(self.most - self.emitted);
         if let Some(end) = tokens.iter().position(|t| ends.contains(&t.id)) {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_text_ends_where_plain_decoding_would_end_it() {
-        // The end token is 9, three tokens are asked for.
+        // The end token is 9, the limit is three tokens.
         for (steps, written, finished) in [
             (&[&[1u32, 2][..]][..], 2, None),
             (&[&[1, 2], &[3]], 3, Some(StopReason::Length)),
@@ -270,10 +270,10 @@ mod tests {
             (&[&[1, 2], &[9]], 2, Some(StopReason::Eos)),
             (&[&[9]], 0, Some(StopReason::Eos)),
         ] {
-            let mut text = Written::new(3);
+            let mut text = Output::new(3);
             let count: usize = steps.iter().map(|ids| text.emit(tokens(ids), &[9]).len()).sum();
             assert_eq!((count, text.emitted, text.finished), (written, written, finished), "{steps:?}");
         }
-        assert_eq!(Written::new(0).finished, Some(StopReason::Length));
+        assert_eq!(Output::new(0).finished, Some(StopReason::Length));
     }
 }

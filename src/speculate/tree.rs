@@ -1,6 +1,6 @@
 //! Token trees: what a step proposes after its root. A chain is a tree in which every node has one child.
 //!
-//! The root (the last emitted token) is row 0 of the verify pass and not a node; node `i` is row `i + 1`. A node's parent stands
+//! The root (the last emitted token) is row 0 of the verify pass and not a node; node `i` is row `i + 1`. A node's parent comes
 //! before it.
 
 /// One drafted token.
@@ -113,7 +113,7 @@ impl Template {
     /// Read names such as "0", "1", "00": digits are the ranks of the choices on the way; without names, [`SPECVLM`]'s.
     ///
     /// # Errors
-    /// The name that cannot be: no digits, twice there, or before its parent.
+    /// The invalid name: not digits, a duplicate, or listed before its parent.
     pub fn read<S: AsRef<str>>(names: &[S]) -> Result<Template, String> {
         if names.is_empty() {
             return Self::read(&SPECVLM);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_make_no_tree_are_named() {
+    fn invalid_names_are_reported() {
         for (names, bad) in [
             (&["0", "0"][..], "\"0\""),
             (&["00", "0"], "\"00\""),

@@ -1,55 +1,50 @@
-//! From a proposal and the target's rows to the tokens that come out of a step.
+//! From a proposal and the target's rows to the tokens of a step.
 
 use std::cell::OnceCell;
 
-use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
-
 use super::{
-    accept::{self, Needs, Row, relevance},
+    accept::{self, Row, RuleNeeds, relevance},
     draft::Proposal,
+    generation::GenerationConfig,
     method::{Acceptance, Method},
-    rules::GenerationConfig,
-    sampling::{
-        Purpose, RowFacts, Sampler, argmax, divergence, draw, entropy_full, residual, top_log_probabilities,
-    },
+    sampling::{Purpose, RowFacts, Sampler, argmax, divergence, entropy_full, top_log_probabilities},
 };
 use crate::record::{Token, Verdict};
 
 /// The rows of one verify pass: row 0 is the root's, row `i + 1` node `i`'s.
-pub(super) struct Verified<'a> {
+pub(super) struct VerifiedRows<'a> {
     /// Logits without padding.
     pub logits: Vec<&'a [f32]>,
-    /// What is known of each row, once somebody asked.
+    /// Facts about each row, computed on first use.
     facts: Vec<OnceCell<RowFacts>>,
-    /// The distribution that each row stands for, where drafts that were drawn are held against it.
+    /// The distribution of each row, where drafts were drawn and are judged by it.
     distributions: Vec<Vec<f32>>,
     /// The target's own token after each row.
     pub wanted: Vec<u32>,
-    /// Relevance of each node, where asked.
+    /// Relevance of each node, if a rule needs it.
     pub relevance: Option<Vec<f32>>,
-    /// Where each row looks, where asked.
+    /// Attention peak of each row, if a rule needs it.
     pub gaze: Option<Vec<f32>>,
-    /// The visual tokens that each row's state resembles most, where asked.
+    /// The visual tokens most similar to each row's state, if requested.
     pub looks: &'a [Vec<(u32, f32)>],
 }
 
-impl<'a> Verified<'a> {
+impl<'a> VerifiedRows<'a> {
     /// Take the logits of a pass; `depths` are the rows' distances from the root, `position` is the output position after it.
     pub fn new(
-        rules: &GenerationConfig<'_>,
+        config: &GenerationConfig<'_>,
         logits: Vec<&'a [f32]>,
         depths: &[usize],
         position: usize,
     ) -> Self {
-        let sampler = rules.sampler;
-        let draws = rules.method.acceptance == (Acceptance::Sampled {}) && !sampler.is_greedy();
+        let sampler = config.sampler;
+        let draws = config.draws_drafts();
         let distributions: Vec<Vec<f32>> = match draws {
             true => logits.iter().map(|row| sampler.distribution(row)).collect(),
             false => Vec::new(),
         };
-        // A tree's siblings, judged in order with what is left of the distribution (EAGLE), come to the same as drawing the
-        // target's token and looking whether it was drafted. Drawn by position, it is also that of plain decoding.
+        // Judging a tree's siblings in order with the rest of the distribution (EAGLE) is equivalent to drawing the target's
+        // token and checking whether it was drafted. Drawn by position, it is also the token of plain decoding.
         let positions = depths.iter().map(|depth| position + depth);
         let wanted = match (sampler.is_greedy(), draws) {
             (true, _) => logits.iter().map(|row| argmax(row)).collect(),
@@ -64,19 +59,19 @@ impl<'a> Verified<'a> {
         self.facts[row].get_or_init(|| RowFacts::of(self.logits[row]))
     }
 
-    /// The tokens that a step emits and the accepted nodes: the longest accepted branch, with the fewest loosened among those
-    /// of one length, and the target's own token after it.
+    /// The tokens that a step emits, and the accepted nodes: the longest accepted branch (of equally long ones the one with
+    /// the fewest loosened tokens), and the target's own token after it.
     pub fn judge(
         &self,
-        rules: &GenerationConfig<'_>,
+        config: &GenerationConfig<'_>,
         proposal: &Proposal,
         position: usize,
     ) -> (Vec<Token>, Vec<usize>) {
-        let (tree, method) = (&proposal.tree, rules.method);
-        let rows = self.rows(rules, proposal);
+        let (tree, method) = (&proposal.tree, config.method);
+        let rows = self.rows(config, proposal);
         let mut best: Option<(usize, usize, Judged)> = None;
         for leaf in tree.leaves() {
-            let judged = self.branch(rules, proposal, &rows, tree.path(leaf), position);
+            let judged = self.branch(config, proposal, &rows, tree.path(leaf), position);
             let accepted = accept::accepted(&judged.verdicts);
             let loosened =
                 judged.verdicts[..accepted].iter().flatten().filter(|verdict| !verdict.is_strict()).count();
@@ -88,7 +83,7 @@ impl<'a> Verified<'a> {
             }
         }
         let (accepted, judged) = best.map(|(n, _, judged)| (n, judged)).unwrap_or_default();
-        let full = Needs::of(&method.acceptance).entropy_full;
+        let full = RuleNeeds::of(&method.acceptance).entropy_full;
         let ranks = relevance::ascending(&judged.rows, |row| row.relevance);
         let mut tokens = Vec::with_capacity(accepted + 1);
         for i in 0..=accepted {
@@ -110,7 +105,7 @@ impl<'a> Verified<'a> {
             let (logits, facts) = (self.logits[row], self.facts(row));
             let q = judged.path.get(i).and_then(|&node| proposal.distributions.get(node));
             tokens.push(Token {
-                drafter_logprobs: q.map_or_else(Vec::new, |q| top_of_distribution(q, rules.logprobs)),
+                drafter_logprobs: q.map_or_else(Vec::new, |q| top_of_distribution(q, config.logprobs)),
                 looks: node.and_then(|node| self.looks.get(node + 1)).cloned().unwrap_or_default(),
                 target_id: self.wanted[row],
                 relevance,
@@ -119,7 +114,7 @@ impl<'a> Verified<'a> {
                 divergence: known.and_then(|row| row.divergence),
                 entropy: Some(if full { entropy_full(logits, facts) } else { facts.entropy_top3() }),
                 drafter_probability: node.and_then(|node| tree.nodes()[node].probability),
-                ..told(rules, id, verdict, logits, facts)
+                ..emitted_token(config, id, verdict, logits, facts)
             });
         }
         let path = judged.path[..accepted].to_vec();
@@ -128,32 +123,32 @@ impl<'a> Verified<'a> {
 
     fn branch(
         &self,
-        rules: &GenerationConfig<'_>,
+        config: &GenerationConfig<'_>,
         proposal: &Proposal,
         rows: &[Row],
         path: Vec<usize>,
         position: usize,
     ) -> Judged {
         let rows: Vec<Row> = path.iter().map(|&node| rows[node].clone()).collect();
-        let method = rules.method;
+        let method = config.method;
         if method.acceptance == (Acceptance::Sampled {}) && !proposal.distributions.is_empty() {
-            let (verdicts, replacement) = self.sampled(rules.sampler, proposal, &path, position);
+            let (verdicts, replacement) = self.sampled(config.sampler, proposal, &path, position);
             return Judged { path, rows, verdicts, replacement };
         }
-        if let Some(rule) = rules.rule {
+        if let Some(rule) = config.rule {
             let verdicts = rule(&rows);
             return Judged { path, rows, verdicts, replacement: None };
         }
-        let mut rng = chance(method, rules.sampler).rng(position, Purpose::Accept);
+        let mut rng = chance(method, config.sampler).rng(position, Purpose::Accept);
         let verdicts = accept::judge(&method.acceptance, &rows, &mut rng);
         Judged { path, rows, verdicts, replacement: None }
     }
 
-    /// What is known of every node; a node's row does not depend on the branch that it is judged in.
-    fn rows(&self, rules: &GenerationConfig<'_>, proposal: &Proposal) -> Vec<Row> {
-        let needs = Needs::of(&rules.method.acceptance);
-        let probabilities = needs.probabilities || rules.rule.is_some();
-        let protected = |id: u32| rules.ends.contains(&id) || (rules.protected)(id);
+    /// The row of every node; it does not depend on the branch in which the node is judged.
+    fn rows(&self, config: &GenerationConfig<'_>, proposal: &Proposal) -> Vec<Row> {
+        let needs = RuleNeeds::of(&config.method.acceptance);
+        let probabilities = needs.probabilities || config.rule.is_some();
+        let protected = |id: u32| config.ends.contains(&id) || (config.protected)(id);
         let nodes = proposal.tree.nodes().iter().enumerate();
         nodes
             .map(|(node, drafted)| {
@@ -186,8 +181,8 @@ impl<'a> Verified<'a> {
             .collect()
     }
 
-    /// Accept draft i with min(1, p/q); in place of the first rejected one a token from norm(max(p - q, 0)). What comes out
-    /// has the target's distribution. The bonus is the target's own token.
+    /// Accept draft i with min(1, p/q); the first rejected one is replaced by a token from norm(max(p - q, 0)). The result has
+    /// the target's distribution. The bonus is the target's own token.
     fn sampled(
         &self,
         sampler: Sampler,
@@ -197,25 +192,22 @@ impl<'a> Verified<'a> {
     ) -> (Vec<Option<Verdict>>, Option<u32>) {
         let mut verdicts = Vec::with_capacity(path.len());
         for (i, &node) in path.iter().enumerate() {
-            let (id, q) = (proposal.tree.nodes()[node].id as usize, &proposal.distributions[node]);
+            let (id, q) = (proposal.tree.nodes()[node].id, &proposal.distributions[node]);
             let row = i.checked_sub(1).map_or(0, |before| path[before] + 1);
-            let p = &self.distributions[row];
-            let at = |d: &[f32]| d.get(id).copied().unwrap_or(0.0);
-            let mut rng: ChaCha8Rng = sampler.rng(position + i, Purpose::Accept);
-            if at(q) > 0.0 && rng.random::<f32>() * at(q) < at(p) {
-                verdicts.push(Some(Verdict::Sampled));
-            } else {
+            let (p, at) = (&self.distributions[row], position + i);
+            if !sampler.accepts(id, p, q, at) {
                 verdicts.resize(path.len(), None);
-                return (verdicts, Some(draw(&residual(p, q), rng.random::<f64>())));
+                return (verdicts, Some(sampler.replacement(p, q, at)));
             }
+            verdicts.push(Some(Verdict::Sampled));
         }
         (verdicts, None)
     }
 }
 
-/// A token with what the target's row before it says of it.
-pub(super) fn told(
-    rules: &GenerationConfig<'_>,
+/// An emitted token with its probability, entropy and alternatives in the target's row before it.
+pub(super) fn emitted_token(
+    config: &GenerationConfig<'_>,
     id: u32,
     verdict: Verdict,
     logits: &[f32],
@@ -225,14 +217,14 @@ pub(super) fn told(
     Token {
         entropy: Some(facts.entropy_top3()),
         probability: Some(facts.log_probability(logit).exp()),
-        logprobs: top_log_probabilities(logits, facts, rules.logprobs),
+        logprobs: top_log_probabilities(logits, facts, config.logprobs),
         ..Token::new(id, "", verdict)
     }
 }
 
 /// The `count` most likely ids of a distribution with natural-log probabilities, best first.
 fn top_of_distribution(q: &[f32], count: usize) -> Vec<(u32, f32)> {
-    // As logits of which nothing is to be taken off.
+    // Treated as logits that are already normalised.
     let facts = RowFacts { argmax: 0, max: 0.0, log_sum: 0.0, top3: [0.0; 3] };
     let top = top_log_probabilities(q, &facts, count).into_iter();
     top.filter(|(_, q)| *q > 0.0).map(|(id, q)| (id, q.ln())).collect()
@@ -247,7 +239,7 @@ struct Judged {
     replacement: Option<u32>,
 }
 
-/// The random baseline has a seed of its own on top of the text's.
+/// The random baseline combines its own seed with that of the text.
 fn chance(method: &Method, sampler: Sampler) -> Sampler {
     Sampler { seed: sampler.seed ^ own_seed(&method.acceptance), ..sampler }
 }

@@ -1,4 +1,4 @@
-//! AdamW whose state can be saved: what candle's own keeps to itself.
+//! AdamW whose state can be saved; candle's own keeps it private.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +10,30 @@ const EPSILON: f32 = 1e-8;
 /// Moments of every trained tensor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AdamW {
-    /// Updates made.
+    /// Number of updates.
     pub steps: usize,
     /// First and second moments by name.
     pub moments: BTreeMap<String, (Vec<f32>, Vec<f32>)>,
 }
 
-/// Numbers of one update.
+/// Hyperparameters of one update.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Learning rate.
     pub rate: f64,
     /// Decay of the moments.
     pub betas: [f64; 2],
-    /// Share of the weights taken away, times the rate.
+    /// Weight decay, times the rate.
     pub decay: f64,
-    /// Gradients are cut at plus and minus this.
+    /// Gradients are clipped to ± this value.
     pub clip: f64,
 }
 
 impl AdamW {
-    /// Move the weights against their gradients (Loshchilov and Hutter, in torch's order of operations).
+    /// Update the weights (Loshchilov and Hutter, in torch's order of operations).
     ///
     /// # Errors
-    /// If a gradient is not finite; the weights are as before then.
+    /// A gradient is not finite; the weights are unchanged.
     pub fn update(&mut self, vars: &BTreeMap<String, Var>, grads: &GradStore, rule: Rule) -> Result<()> {
         let mut gradients = Vec::with_capacity(vars.len());
         for (name, var) in vars {

@@ -21,24 +21,24 @@ use crate::{
     video::{self, Rule, Sampling, sampling},
 };
 
-/// Sizes in which scenes are drawn, in turn.
+/// Sizes of rendered scenes, in turn.
 const SIZES: [(u32, u32); 4] = [(224, 224), (224, 224), (288, 176), (176, 288)];
-/// Files that are taken for videos.
+/// File extensions of videos.
 const VIDEOS: [&str; 10] = ["mp4", "mkv", "mov", "webm", "avi", "m4v", "gif", "mpg", "mpeg", "ts"];
 
-/// Where clips come from.
+/// Source of the clips.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Clips {
     /// Synthetic scenes of the training seeds, from the first on.
     Scenes {
-        /// How many.
+        /// Number of scenes.
         count: usize,
     },
-    /// Videos of a folder.
+    /// Videos of a directory.
     Folder {
-        /// In the order in which they are used.
+        /// In the order of use.
         files: Vec<PathBuf>,
-        /// The folder.
+        /// The directory.
         dir: PathBuf,
     },
 }
@@ -52,7 +52,7 @@ pub struct Pixels {
 }
 
 impl Clips {
-    /// The videos of a folder (not of folders inside it), shuffled.
+    /// The videos of a directory (not of its subdirectories), shuffled.
     ///
     /// # Errors
     /// It cannot be listed, or holds none.
@@ -74,7 +74,7 @@ impl Clips {
         Ok(Self::Folder { files, dir: dir.to_owned() })
     }
 
-    /// How many there are.
+    /// Number of clips.
     pub fn len(&self) -> usize {
         match self {
             Self::Scenes { count } => *count,
@@ -82,12 +82,12 @@ impl Clips {
         }
     }
 
-    /// True if there are none.
+    /// True if there are no clips.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where they come from, as typed.
+    /// The source, as typed.
     pub fn describe(&self) -> String {
         match self {
             Self::Scenes { count } => format!("scenes:{count}"),
@@ -95,7 +95,7 @@ impl Clips {
         }
     }
 
-    /// What a clip is called.
+    /// Name of a clip.
     pub fn name(&self, index: usize) -> String {
         match self {
             Self::Scenes { .. } => format!("the scene of seed {}", TRAINING_SEEDS.start + index as u64),
@@ -105,7 +105,7 @@ impl Clips {
         }
     }
 
-    /// One clip, sampled as the family samples and cut into patches.
+    /// One clip, sampled by the family's rule and cut into patches.
     ///
     /// # Errors
     /// It cannot be decoded, or does not fit the model.

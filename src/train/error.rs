@@ -1,4 +1,4 @@
-//! Why a training cannot begin or go on.
+//! Training errors.
 
 use std::{
     io::ErrorKind,
@@ -10,13 +10,13 @@ use crate::{
     record::{Failure, FailureClass},
 };
 
-/// Why a training ended badly. What was saved before stays as it was.
+/// Why a training run failed. Checkpoints saved before stay as they are.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// The target cannot be used.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A tensor operation.
+    /// A tensor operation failed.
     #[error("a tensor operation failed: {}", tensor_error_text(.0))]
     Tensor(#[from] candle_core::Error),
     /// A file cannot be written.
@@ -24,34 +24,34 @@ pub enum TrainError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The output folder holds something else.
-    #[error("{} is not empty, and holds no training that could go on", dir.display())]
+    /// The output directory is not empty and holds no training run.
+    #[error("{} is not empty and holds no training run", dir.display())]
     Occupied {
-        /// The folder.
+        /// The directory.
         dir: PathBuf,
     },
-    /// The output folder holds a training that is done.
-    #[error("the training in {} is finished", dir.display())]
+    /// The output directory holds a finished training run.
+    #[error("the training run in {} is finished", dir.display())]
     Finished {
-        /// The folder.
+        /// The directory.
         dir: PathBuf,
     },
-    /// The output folder holds a training of other settings.
-    #[error("the training in {} has {key} {saved}, not {asked}", dir.display())]
+    /// The output directory holds a training run with other options.
+    #[error("the training run in {} has {key} {saved}, not {asked}", dir.display())]
     Other {
-        /// The folder.
+        /// The directory.
         dir: PathBuf,
-        /// What differs.
+        /// The option that differs.
         key: String,
-        /// Its value there.
+        /// Its saved value.
         saved: String,
-        /// Its value now.
+        /// The requested value.
         asked: String,
     },
-    /// What was saved cannot be read.
+    /// A saved file cannot be read.
     #[error("{}: {problem}", path.display())]
     Damaged {
         /// The file.
@@ -59,44 +59,44 @@ pub enum TrainError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A folder without clips.
-    #[error("there are no videos in {}", dir.display())]
+    /// A directory without clips.
+    #[error("no videos in {}", dir.display())]
     NoClips {
-        /// The folder.
+        /// The directory.
         dir: PathBuf,
     },
-    /// A folder that cannot be listed.
+    /// A directory cannot be listed.
     #[error("cannot list {}: {source}", dir.display())]
     Unreadable {
-        /// The folder.
+        /// The directory.
         dir: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Not one clip could be used.
-    #[error("none of the {count} clips could be captioned; the last one: {why}")]
+    /// No clip can be used.
+    #[error("none of the {count} clips can be captioned; the last error: {why}")]
     AllBroken {
-        /// How many were tried.
+        /// Number of clips.
         count: usize,
-        /// What was wrong with the last.
+        /// The last error.
         why: String,
     },
-    /// The target computes what is no number.
+    /// The target's states are NaN or infinite.
     #[error("the target's states are not finite on {clip}")]
     NotFinite {
         /// The clip.
         clip: String,
     },
-    /// The weights ran away.
+    /// Training diverged.
     #[error("the loss is not finite after {steps} steps")]
     Diverged {
-        /// Steps made.
+        /// Number of steps.
         steps: usize,
     },
 }
 
 impl TrainError {
-    /// About writing a file.
+    /// A failure to write a file.
     pub(super) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Write { path: path.to_owned(), source }
     }
@@ -116,28 +116,27 @@ impl From<TrainError> for Failure {
         };
         let (class, hint) = match &error {
             TrainError::Model(_) | TrainError::Tensor(_) => {
-                (FailureClass::Internal, "please report it with the command")
+                (FailureClass::Internal, "please report this with the command")
             }
             TrainError::Write { source, .. } => match source.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (
                     FailureClass::Internal,
-                    "make room there; the same command goes on from what was saved last",
+                    "free some disk space; the same command resumes from the last checkpoint",
                 ),
                 ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
-                    (FailureClass::Input, "--out names a folder; choose one that is new or empty")
+                    (FailureClass::Input, "choose a new or empty directory for --out")
                 }
-                _ => (FailureClass::Input, "choose a folder that can be written for --out"),
+                _ => (FailureClass::Input, "choose a writable directory for --out"),
             },
-            TrainError::Occupied { .. } => (FailureClass::Usage, "choose an empty or a new folder for --out"),
+            TrainError::Occupied { .. } => (FailureClass::Usage, "choose a new or empty directory for --out"),
             TrainError::Finished { .. } => {
-                (FailureClass::Usage, "use it with --drafter, or choose another folder for --out")
+                (FailureClass::Usage, "use it with --drafter, or choose another directory for --out")
             }
-            TrainError::Other { .. } => (
-                FailureClass::Usage,
-                "repeat the settings that it was begun with, or choose another folder for --out",
-            ),
+            TrainError::Other { .. } => {
+                (FailureClass::Usage, "use its options, or choose another directory for --out")
+            }
             TrainError::Damaged { .. } => {
-                (FailureClass::Input, "choose another folder for --out to begin anew")
+                (FailureClass::Input, "choose another directory for --out to start over")
             }
             TrainError::NoClips { .. } => {
                 (FailureClass::Input, "put videos there, or use synthetic ones: --data scenes:2000")
@@ -146,17 +145,17 @@ impl From<TrainError> for Failure {
                 ErrorKind::NotFound => {
                     (FailureClass::Input, "check the path, or use synthetic clips: --data scenes:2000")
                 }
-                ErrorKind::NotADirectory => (FailureClass::Input, "name a folder of videos"),
+                ErrorKind::NotADirectory => (FailureClass::Input, "name a directory of videos"),
                 _ => (FailureClass::Input, "make it readable"),
             },
             TrainError::AllBroken { .. } => {
-                (FailureClass::Input, "try one of them alone: specreel caption FILE --target DIR")
+                (FailureClass::Input, "try a single one: specreel caption FILE --target DIR")
             }
             TrainError::NotFinite { .. } => {
                 (FailureClass::Input, "its weights are damaged, or too large for --dtype; try --dtype f32")
             }
             TrainError::Diverged { .. } => {
-                (FailureClass::Input, "begin anew in another folder with a smaller --learning-rate")
+                (FailureClass::Input, "start over in another directory with a smaller --learning-rate")
             }
         };
         Failure { class, error: error.to_string(), hint: Some(hint.into()) }

@@ -1,6 +1,6 @@
-//! The drafting layer as it is trained: the same arithmetic as `model::draft_head`, through candle's autograd.
+//! The trainable draft head: the arithmetic of `model::draft_head` through candle's autograd.
 //!
-//! With a single layer nobody reads what comes out at visual rows, so only their keys and values are computed.
+//! With a single layer the outputs at visual rows are not needed, so only their keys and values are computed.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ const PARTS: [&str; 12] = [
     "mlp.down_proj.weight",
 ];
 
-/// A trainable layer with the target's frozen embeddings and head.
+/// A trainable layer with the target's frozen embeddings and output head.
 pub struct TrainedLayer {
     config: TextConfig,
     vars: BTreeMap<String, Var>,
@@ -42,18 +42,18 @@ pub struct TrainedLayer {
 
 /// Losses of one step.
 pub struct Losses {
-    /// What is made small.
+    /// Total loss.
     pub total: Tensor,
-    /// Mean distance of states in the first pass.
+    /// Mean state loss of the first pass.
     pub state: f32,
-    /// Mean cross-entropy in the first pass.
+    /// Mean token loss of the first pass.
     pub token: f32,
     /// Share of answer rows whose best token is the target's, for the first pass and each recursion.
     pub agreement: Vec<f32>,
 }
 
 impl TrainedLayer {
-    /// A layer that begins as the target's last one; its input projection begins at random, as a linear layer of torch does.
+    /// A layer initialised with the target's last one; its input projection is initialised at random, like torch's linear layer.
     ///
     /// # Errors
     /// If the target's checkpoint lacks a tensor.
@@ -112,7 +112,7 @@ impl TrainedLayer {
         }
     }
 
-    /// What is trained, by name in the order of the names.
+    /// Trainable variables, sorted by name.
     pub fn vars(&self) -> &BTreeMap<String, Var> {
         &self.vars
     }
@@ -160,7 +160,7 @@ impl TrainedLayer {
         let normed = self.norm(&z, input_norm)?;
         let p = |name: &str| format!("model.layers.0.self_attn.{name}");
         let q = self.linear(&normed, &p("q_proj"), true)?;
-        // Keys and values: the visual rows stand before the text.
+        // Keys and values: visual rows before text rows.
         let read = match &batch.visual {
             Some(visual) => Tensor::cat(&[&self.norm(visual, input_norm)?, &normed], 1)?,
             None => normed,
@@ -191,7 +191,7 @@ impl TrainedLayer {
         self.norm(&x, self.var("model.norm.weight")?)
     }
 
-    /// Turn heads (`B × heads × rows × head_dim`) by their positions; `from` is the first row's place in the batch's tables.
+    /// Rotate heads (`B × heads × rows × head_dim`) by their positions; `from` is the first row's index in the batch's tables.
     fn rotate(&self, x: &Tensor, batch: &Batch, from: usize) -> Result<Tensor> {
         let (rows, half) = (x.dim(2)?, self.config.head_dim / 2);
         let table = |t: &Tensor| t.narrow(2, from, rows)?.contiguous();
@@ -204,7 +204,7 @@ impl TrainedLayer {
         Tensor::cat(&turned, 3)
     }
 
-    /// The losses of a batch: a first pass on the target's states, then `recursions` passes on own outputs (MTP). Of each pass:
+    /// The losses of a batch: a first pass on the target's states, then `recursions` passes on the head's own outputs (MTP). For each pass:
     /// `weights.0` · smooth L1 of the states + `weights.1` · cross-entropy with the target's distribution, means over the answer
     /// rows; the sum over the passes.
     ///

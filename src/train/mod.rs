@@ -1,7 +1,7 @@
-//! Training of drafters on this machine: a layer that goes on from its target's states ([`crate::model::draft_head`]).
+//! Training of draft heads: a decoder layer that drafts from its target's states ([`crate::model::draft_head`]).
 //!
-//! The target captions clips itself; its tokens and states are all that is learned from, so no data set is needed. First a text
-//! stage on the text rows alone, then a visual stage with visual rows before them (IVSB), each step with passes on own outputs
+//! The target captions the clips itself, and its tokens and states are the only training data. A text stage uses the text rows
+//! alone; the visual stage that follows puts visual rows before them (IVSB). Each step adds passes on the head's own outputs
 //! (MTP). See `docs/sparrow.md`.
 
 mod adamw;

@@ -1,60 +1,60 @@
-//! What a training is told.
+//! Hyperparameters of a training run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::draft_head::{Recipe, VisualRows};
 
-/// Everything that decides what comes out, beside the target and the clips. A training goes on only with the same.
+/// Everything that determines the result beside the target and the clips. A run can be resumed only with the same options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// How the layer is to be used.
+    /// Recipe of the draft head.
     pub recipe: Recipe,
-    /// What stands at the rows of visual tokens in the visual stage: [`VisualRows::Middle`] is IVSB.
+    /// Inputs at the rows of visual tokens in the visual stage: [`VisualRows::Middle`] is IVSB.
     pub visual_rows: VisualRows,
-    /// Whether the layer is to draft without looking: in the visual stage the visual rows are hidden from this share of the
-    /// clips (VATA; *ours*, the paper hides them only afterwards). 0 = it always looks.
+    /// Share of the clips whose visual rows are hidden in the visual stage, so that the head learns to draft without them (VATA;
+    /// *ours*, the paper hides them only at inference). 0 hides none.
     pub hidden: f64,
-    /// Passes on own outputs after the first one (MTP); the paper makes one.
+    /// Passes on the head's own outputs after the first pass (MTP); the paper uses one.
     pub recursions: usize,
-    /// Share of the clips that the text stage takes.
+    /// Share of the clips used by the text stage.
     pub text_share: f64,
-    /// What the target is asked about each clip.
+    /// Prompt for every clip.
     pub prompt: String,
-    /// Longest caption.
+    /// Longest caption, in tokens.
     pub max_new_tokens: usize,
-    /// Times that each captioned clip is learned from.
+    /// Epochs over each captioned clip.
     pub epochs: usize,
-    /// Clips in a step.
+    /// Clips per step.
     pub batch: usize,
-    /// Captioned clips in memory.
+    /// Captioned clips kept in memory (one round).
     pub keep: usize,
-    /// Highest learning rate.
+    /// Peak learning rate.
     pub learning_rate: f64,
-    /// The learning rate's last value, as a share of the highest.
+    /// Final learning rate, as a share of the peak.
     pub last_rate: f64,
-    /// Steps until the learning rate is reached.
+    /// Warm-up steps.
     pub warm_up: usize,
-    /// AdamW's.
+    /// AdamW's decay rates of the moments.
     pub betas: [f64; 2],
-    /// AdamW's.
+    /// AdamW's weight decay.
     pub weight_decay: f64,
-    /// Gradients are cut at plus and minus this.
+    /// Gradients are clipped to ± this value.
     pub clip: f64,
-    /// Weight of the distance of states (smooth L1).
+    /// Weight of the state loss (smooth L1).
     pub state_weight: f64,
-    /// Weight of the cross-entropy with the target's distribution.
+    /// Weight of the token loss (cross-entropy with the target's distribution).
     pub token_weight: f64,
-    /// Width of the uniform noise on the target's states, for texts of 512 tokens; shorter texts get more (EAGLE).
+    /// Width of the uniform noise on the target's states for texts of 512 tokens; shorter texts get more (EAGLE).
     pub noise: f64,
-    /// End by the clock: the schedule is over after this many minutes. Two such trainings are never the same.
+    /// End the schedule after this many minutes. Such runs are not reproducible.
     pub minutes: Option<f64>,
-    /// Seed of all randomness.
+    /// Random seed.
     pub seed: u64,
 }
 
 impl Options {
-    /// The defaults of a recipe: losses, optimiser and noise are EAGLE's, on which Sparrow and MSD stand.
+    /// The defaults of a recipe. Losses, optimiser and noise are EAGLE's, on which Sparrow and MSD build.
     pub fn of(recipe: Recipe) -> Self {
         let sparrow = recipe == Recipe::Sparrow;
         Self {
@@ -82,7 +82,7 @@ impl Options {
         }
     }
 
-    /// The first value in which two differ, as (name, here, there).
+    /// The first option that differs, as (name, own value, other value).
     pub fn difference(&self, other: &Options) -> Option<(String, String, String)> {
         let (ours, theirs) = (serde_json::to_value(self).ok()?, serde_json::to_value(other).ok()?);
         let ours = ours.as_object()?;
@@ -91,7 +91,7 @@ impl Options {
             .map(|(key, value)| (key.replace('_', "-"), value.to_string(), theirs[key.as_str()].to_string()))
     }
 
-    /// The learning rate after `step` steps and `progress` (0 to 1) of the way: up in a line, then down in a line.
+    /// The learning rate after `step` steps at `progress` (0 to 1): linear warm-up, then linear decay.
     pub fn rate(&self, step: usize, progress: f64) -> f64 {
         let warm = ((step + 1) as f64 / self.warm_up.max(1) as f64).min(1.0);
         let left = 1.0 - progress.clamp(0.0, 1.0);

@@ -1,8 +1,8 @@
-//! The training itself: rounds of captioning and learning.
+//! The training loop: rounds of captioning and learning.
 //!
-//! A round captions some clips and learns from them a few times in another order each; then they are forgotten, so memory
-//! and disk stay bounded whatever the number of clips. Everything random follows from the seed and the number of the step,
-//! and a round that is taken up again is captioned again: the outcome is the same, however often the work was broken off.
+//! A round captions some clips and trains on them for a few epochs, each in another order; then they are dropped, so memory
+//! stays bounded whatever the number of clips. All randomness follows from the seed and the number of the step, and a resumed
+//! round is captioned again: the result is the same however often the run is interrupted.
 
 use std::{path::Path, time::Instant};
 
@@ -23,84 +23,84 @@ use crate::model::{
     draft_head::{DraftHeadConfig, TargetIdentity},
 };
 
-/// Steps between two points of the curve.
+/// Steps between two points of the learning curve.
 const POINT: usize = 10;
-/// Length of text for which the noise is given.
+/// Text length that [`Options::noise`] refers to.
 const NOISE_LENGTH: f32 = 512.0;
 
-/// What to train.
+/// A training job.
 pub struct Job<'a> {
     /// Directory of the target.
     pub target: &'a Path,
-    /// Where it captions, in which weights: best those with which the layer will draft.
+    /// Device and weight type for captioning: preferably those that the head will draft with.
     pub place: &'a ComputeDevice,
     /// The clips.
     pub clips: &'a Clips,
-    /// How.
+    /// Hyperparameters.
     pub options: &'a Options,
-    /// The folder to write.
+    /// Output directory.
     pub out: &'a Path,
-    /// Seconds between two saves.
+    /// Seconds between two checkpoints.
     pub save_every: f64,
 }
 
-/// What is told while training.
+/// Progress messages of a training run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
-    /// Everything is loaded; the training begins or goes on after so many steps.
+    /// Everything is loaded; training starts, or resumes after `steps` steps.
     Begun {
-        /// Steps made before.
+        /// Steps before this session.
         steps: usize,
     },
-    /// So many clips of the round are captioned.
+    /// Clips of the round have been captioned.
     Captioned {
-        /// Done.
+        /// Captioned so far.
         done: usize,
-        /// Of the round.
+        /// Clips in the round.
         of: usize,
     },
-    /// A clip cannot be used.
+    /// A clip is skipped.
     Skipped {
         /// Its name.
         clip: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Some steps are made.
+    /// Some steps have been made.
     Learned(Progress),
-    /// What was learned is on disk.
+    /// A checkpoint has been saved.
     Saved,
 }
 
-/// How it goes.
+/// Progress and losses.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Progress {
-    /// The stage.
+    /// Current stage.
     pub stage: Stage,
     /// Means over the last steps.
     #[serde(flatten)]
     pub point: Point,
-    /// Share of the way, 0 to 1.
+    /// Share of the run, 0 to 1.
     pub progress: f64,
-    /// Caption tokens learned from in a second, captioning included.
+    /// Caption tokens trained on per second, including captioning.
     pub tokens_per_second: f64,
-    /// Seconds to the end at this speed.
+    /// Estimated seconds to the end.
     pub seconds_left: f64,
 }
 
-/// How it ended.
+/// How a training run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It is over.
+    /// It is finished.
     Finished(Account),
-    /// It was stopped, and can go on.
+    /// It was stopped and can be resumed.
     Stopped(Account),
 }
 
-/// Train to the end, or until `stop` says so. What is learned is saved now and then, and at the end.
+/// Train to the end, or until `stop` returns true. Checkpoints are saved at intervals and at the end.
 ///
 /// # Errors
-/// See [`TrainError`]; what was saved before stays.
+/// See [`TrainError`]; saved checkpoints stay.
 pub fn train(
     job: &Job<'_>,
     tell: &mut dyn FnMut(News),
@@ -119,7 +119,7 @@ pub fn train(
         Some(_) => account = store.resume(&layer, &mut adam)?,
         None => {
             (account.data, account.clips) = (job.clips.describe(), job.clips.len());
-            // A place that cannot be written is told before the work, not after it.
+            // A directory that cannot be written is reported before the work, not after it.
             store.save_first(&layer, &config, &adam, &account)?;
         }
     }
@@ -199,20 +199,20 @@ struct Run<'a> {
     rope: Rope,
     /// Losses since the last point.
     sums: Vec<Point>,
-    /// Caption tokens learned from since the program began.
+    /// Caption tokens trained on in this session.
     tokens: u64,
     began: Instant,
 }
 
 impl Run<'_> {
-    /// Share of the way; `more` is that of the running round beyond its first clip.
+    /// Share of the run; `more` is that of the current round beyond its first clip.
     fn progress(&self, more: f64) -> f64 {
         let clips = self.account.clip as f64 / self.job.clips.len() as f64 + more;
         let clock = self.job.options.minutes.map_or(0.0, |minutes| self.account.seconds / (minutes * 60.0));
         clips.max(clock)
     }
 
-    /// The clips of the running round. The text stage ends with a round.
+    /// The clips of the current round. The text stage ends with a round.
     fn round(&self) -> std::ops::Range<usize> {
         let (options, all, from) = (self.job.options, self.job.clips.len(), self.account.clip);
         let mut end = (from + options.keep.max(1)).min(all);
@@ -229,7 +229,7 @@ impl Run<'_> {
         teacher.caption(&clip, self.job.options).map_err(|e| e.to_string())
     }
 
-    /// The round's steps: which samples each one takes.
+    /// The steps of the round: the samples of each.
     fn order(&self, samples: &[Sample], range: &std::ops::Range<usize>) -> Vec<Vec<usize>> {
         let options = self.job.options;
         let mut steps = Vec::new();
@@ -293,7 +293,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A point of the curve: the means of the steps since the last one. Nothing where there are none.
+    /// Add a point to the curve: the means of the steps since the last one, if there are any.
     fn point(&mut self, way: f64, tell: &mut dyn FnMut(News)) {
         if self.sums.is_empty() {
             return;
@@ -312,7 +312,7 @@ impl Run<'_> {
     }
 }
 
-/// Random numbers of one purpose at one place.
+/// Random numbers for one purpose at one step.
 fn random(seed: u64, place: u64, purpose: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     rng.set_stream(place);

@@ -1,4 +1,4 @@
-//! What the trainer learns from: the target's own captions with its states, and batches of them as tensors.
+//! Training data: the target's own captions with its states, and batches of them as tensors.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub struct Sample {
     pub before_breaks: Vec<f32>,
     /// Text rows whose next token is of the caption.
     pub answer: Range<usize>,
-    /// What stands at the visual rows, `rows × width`.
+    /// Inputs at the visual rows, `rows × width`.
     pub visual: Vec<f32>,
     /// Positions of the visual rows.
     pub visual_positions: Positions,

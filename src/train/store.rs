@@ -1,6 +1,6 @@
-//! What a training leaves on disk: the layer as it is used, and everything it takes to go on.
+//! Checkpoints of a training run: the draft head for use, and the state needed to resume.
 //!
-//! Both are written beside their place and moved there whole, so that a kill or a full disk leaves what was there before.
+//! Files are written under a temporary name and then renamed, so that a kill or a full disk leaves the previous checkpoint.
 
 use std::{
     collections::HashMap,
@@ -19,77 +19,77 @@ use serde::{Deserialize, Serialize};
 use super::{AdamW, Options, TrainError, TrainedLayer};
 use crate::model::draft_head::{DraftHeadConfig, TargetIdentity};
 
-/// File of the state.
+/// File of the weights in f32 and the optimiser's moments.
 const STATE: &str = "training.safetensors";
-/// File of what is told about a training.
+/// File of options, target and progress.
 const ACCOUNT: &str = "training.json";
 
-/// Which of the two stages.
+/// The two stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Text rows alone.
     #[default]
     Text,
-    /// Visual rows before the text.
+    /// Visual rows before the text rows.
     Visual,
 }
 
-/// A point of the curve: means since the point before.
+/// A point of the learning curve: means since the previous point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Steps made.
+    /// Number of steps.
     pub step: usize,
-    /// What is made small.
+    /// Total loss.
     pub loss: f64,
-    /// Distance of states in the first pass.
+    /// State loss of the first pass.
     pub state: f64,
-    /// Cross-entropy in the first pass.
+    /// Token loss of the first pass.
     pub token: f64,
-    /// Share of tokens on which layer and target agree, on the target's states.
+    /// Share of tokens on which head and target agree, given the target's states.
     pub agreement: f64,
-    /// The same on own outputs, after the last recursion.
+    /// The same given the head's own outputs, after the last recursion.
     pub own_agreement: f64,
 }
 
-/// How far a training is.
+/// Progress of a training run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
-    /// Where the clips come from.
+    /// Source of the clips, as typed.
     pub data: String,
-    /// Their number.
+    /// Number of clips.
     pub clips: usize,
-    /// First clip of the running round.
+    /// First clip of the current round.
     pub clip: usize,
-    /// Its stage.
+    /// Stage of the current round.
     pub stage: Stage,
-    /// Steps made in it.
+    /// Steps in the current round.
     pub round_steps: usize,
-    /// Steps made in all.
+    /// Steps in total.
     pub steps: usize,
     /// Steps of the text stage.
     pub text_steps: usize,
-    /// Caption tokens learned from.
+    /// Caption tokens trained on.
     pub tokens: u64,
-    /// Seconds at work, pauses not counted.
+    /// Training time in seconds, without pauses.
     pub seconds: f64,
-    /// Clips that could not be used.
+    /// Clips that were skipped.
     pub skipped: usize,
-    /// True once it is over.
+    /// True once the run is finished.
     pub finished: bool,
-    /// The curve.
+    /// The learning curve.
     pub curve: Vec<Point>,
 }
 
-/// What `training.json` tells.
+/// The contents of `training.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Told {
+struct RunFile {
     options: Options,
     target: TargetIdentity,
     account: Account,
 }
 
-/// The folder of a training.
+/// The directory of a training run.
 #[derive(Clone, Debug)]
 pub struct Store {
     dir: PathBuf,
@@ -98,10 +98,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Open a new or empty folder, or one that holds a training of these options; its account, if there is one.
+    /// Open a new or empty directory, or that of an interrupted run with these options; then with its progress.
     ///
     /// # Errors
-    /// The folder holds something else, cannot be made or read, or the training in it is over.
+    /// The directory holds something else, cannot be created or read, or its run is finished.
     pub fn open(
         dir: &Path,
         options: &Options,
@@ -125,7 +125,7 @@ impl Store {
             }
             Err(e) => return Err(damaged(e.to_string())),
         };
-        let told: Told = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
+        let saved: RunFile = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
         let other = |key: &str, saved: &str, asked: &str| {
             Err(TrainError::Other {
                 dir: dir.to_owned(),
@@ -134,22 +134,22 @@ impl Store {
                 asked: asked.into(),
             })
         };
-        if let Some((key, asked, saved)) = options.difference(&told.options) {
+        if let Some((key, asked, saved)) = options.difference(&saved.options) {
             return other(&key, &saved, &asked);
         }
-        if told.account.data != data {
-            return other("data", &told.account.data, data);
+        if saved.account.data != data {
+            return other("data", &saved.account.data, data);
         }
-        if told.target.fingerprint != mark.fingerprint {
-            return other("the target", &told.target.name, &mark.name);
+        if saved.target.fingerprint != mark.fingerprint {
+            return other("the target", &saved.target.name, &mark.name);
         }
-        if told.account.finished {
+        if saved.account.finished {
             return Err(TrainError::Finished { dir: dir.to_owned() });
         }
-        Ok((store, Some(told.account)))
+        Ok((store, Some(saved.account)))
     }
 
-    /// Take up what was saved: the account that belongs to the weights.
+    /// Restore weights and moments; returns the progress that belongs to them.
     ///
     /// # Errors
     /// The state is missing or damaged.
@@ -179,10 +179,10 @@ impl Store {
         Ok(account)
     }
 
-    /// Save the layer for use, and what it takes to go on (unless the training is over).
+    /// Save the head for use, and the state needed to resume (unless the run is finished).
     ///
     /// # Errors
-    /// A file cannot be written; what was there before is still there.
+    /// A file cannot be written; the previous checkpoint is kept.
     pub fn save(
         &self,
         layer: &TrainedLayer,
@@ -207,23 +207,23 @@ impl Store {
                 .pretty()
                 .map_err(|e| TrainError::Damaged { path: self.dir.join(name), problem: e.to_string() })
         };
-        let told =
-            Told { options: self.options.clone(), target: self.mark.clone(), account: account.clone() };
+        let file =
+            RunFile { options: self.options.clone(), target: self.mark.clone(), account: account.clone() };
         let text = serde_json::to_string(account).unwrap_or_default();
         self.write("config.json", json(config, "config.json")?.as_bytes())?;
         self.write("model.safetensors", &self.file(&model, None)?)?;
         if !account.finished {
             self.write(STATE, &self.file(&state, Some(("account".into(), text)))?)?;
         }
-        self.write(ACCOUNT, json(&told, ACCOUNT)?.as_bytes())?;
+        self.write(ACCOUNT, json(&file, ACCOUNT)?.as_bytes())?;
         if account.finished {
-            // Nobody goes on from here; a state that stays would do no harm.
+            // A finished run is not resumed; a state file that stays does no harm.
             let _ = fs::remove_file(self.dir.join(STATE));
         }
         Ok(())
     }
 
-    /// The first save, into an empty folder; where it fails, the folder is empty again, and the same command begins anew.
+    /// The first save, into an empty directory. If it fails, the directory is emptied again, so that the command can be repeated.
     ///
     /// # Errors
     /// As [`Store::save`].
@@ -257,7 +257,7 @@ impl Store {
         serialize(views.map_err(failed)?, about.map(|pair| HashMap::from([pair]))).map_err(failed)
     }
 
-    /// Write a file of the folder: beside its place first, then moved there.
+    /// Write a file of the directory under a temporary name, then rename it.
     ///
     /// # Errors
     /// It cannot be written.
@@ -269,18 +269,18 @@ impl Store {
         });
         let moved = written.and_then(|()| fs::rename(&half, &path));
         if moved.is_err() {
-            // A full disk must not be left fuller.
+            // Do not leave a partial file on a full disk.
             let _ = fs::remove_file(&half);
         }
         moved.map_err(TrainError::write(&path))
     }
 }
 
-/// Values as readable JSON, whatever their type.
+/// Pretty JSON of values of different types.
 mod erased {
-    /// Something that can be written as JSON.
+    /// A value that can be written as JSON.
     pub trait Json {
-        /// In lines, with a newline at the end.
+        /// Several lines, ending with a newline.
         fn pretty(&self) -> serde_json::Result<String>;
     }
 

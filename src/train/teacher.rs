@@ -1,4 +1,4 @@
-//! The target captions a clip and leaves its states.
+//! The target as a teacher: it captions a clip, and its states are recorded.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::{
     speculate::{context::layers_of, sampling::argmax},
 };
 
-/// Rows of a prompt that are read at once.
+/// Rows of a prompt read in one pass.
 const CHUNK: usize = 128;
 
 /// The target as a teacher.
@@ -45,7 +45,7 @@ impl Teacher {
         &self.model
     }
 
-    /// Let it caption a clip greedily. None if a state is not finite.
+    /// Caption a clip greedily. None if a state is not finite.
     ///
     /// # Errors
     /// A pass fails, or the clip does not fit the model.

@@ -32,23 +32,23 @@ use crate::{
     record::{Event, EventKind},
 };
 
-/// Time between two pictures of the spinner.
+/// Time between two frames of the spinner.
 const TICK: Duration = Duration::from_millis(120);
-/// Time between two pictures of a replay.
+/// Time between two frames of a replay.
 const PLAY: Duration = Duration::from_millis(34);
-/// How long a terminal may take to tell of itself.
+/// How long to wait for the terminal's answers.
 const ASKED: Duration = Duration::from_millis(400);
-/// Messages of the engine taken in before the screen is looked after again.
+/// Events taken in before the next frame may be drawn.
 const BATCH: usize = 512;
-/// How long a burst of keys is taken in before the screen is looked after.
+/// How long a burst of keys is taken in before the next frame may be drawn.
 const BURST: Duration = Duration::from_millis(30);
-/// How long is waited for the next key of a burst.
+/// How long to wait for the next key of a burst.
 const AT_ONCE: Duration = Duration::from_micros(200);
 
 /// Run the studio on the terminal until the user leaves or a signal ends it.
 ///
 /// # Errors
-/// There is no terminal, it refuses, or the key map or theme is wrong: see [`StudioError`].
+/// There is no terminal, it cannot be set up, or the key map or a theme is invalid: see [`StudioError`].
 pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() {
         return Err(StudioError::NoTerminal.into());
@@ -57,7 +57,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     let has_pictures = config.colors != ColorDepth::None && !config.ascii;
     let plain = matches!(config.image_protocol, ImageProtocol::Halfblocks | ImageProtocol::None);
     let seeks_pictures = has_pictures && !plain;
-    // Asked before the keys are read: the answer comes the same way.
+    // Asked before keys are read, because the answers come the same way.
     let mut answers = if seeks_theme || seeks_pictures { question::ask(ASKED) } else { Answers::default() };
     if seeks_theme {
         config.theme = if answers.dark.unwrap_or(true) { "dark" } else { "light" }.into();
@@ -66,7 +66,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     answers.cell = Screen::cell().or(answers.cell);
     let inside = images::is_inside();
     config.image_protocol = config.images(&answers, inside);
-    // Mistakes in the user's files are told on the normal screen.
+    // Errors in the user's files are shown on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
     let (engine, events) = client.split();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -99,38 +99,49 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         probe_next: None,
         leaving: false,
     };
-    let ended = runtime.block_on(driver.run(begin, answers.keys, events, inbox, painted));
-    // A scan of a slow disk must not keep the user waiting.
+    let channels = Channels { events, engine_lives: true, inbox, painted };
+    let ended = runtime.block_on(driver.run(begin, answers.keys, channels));
+    // The user does not wait for workers, such as a scan of a slow disk.
     runtime.shutdown_background();
     Ok(ended?)
+}
+
+/// What the driver receives.
+struct Channels {
+    events: mpsc::Receiver<Event>,
+    /// The engine has not stopped.
+    engine_lives: bool,
+    inbox: mpsc::Receiver<Msg>,
+    /// Pictures that are ready.
+    painted: mpsc::Receiver<Painted>,
 }
 
 struct Driver {
     studio: Studio,
     recorder: Recorder,
-    /// When the replay that plays was last told of the time.
+    /// When the clock of a replay was last advanced.
     played: Option<Instant>,
-    /// A text that waits for the user's editor.
+    /// A text to open in the user's editor.
     edit: Option<String>,
     screen: Screen,
-    /// Told when the terminal has read a frame.
+    /// Notified when the terminal has read a frame.
     through: Arc<Notify>,
     engine: Remote,
     frames: Frames,
     painter: Painter,
-    /// Pictures that are ready.
+    /// Where pictures go when they are ready.
     paintings: mpsc::Sender<Painted>,
     frame_loader: FrameLoader,
     late: Late,
-    /// Those who do what may take time.
+    /// Threads for work that may block.
     workers: Workers,
-    /// Where they answer.
+    /// Where their answers go.
     messages: mpsc::Sender<Msg>,
     probe: Option<Probe>,
     cut: Option<Cut>,
     keeper: Keeper,
     probing: bool,
-    /// The newest clip that waits to be looked at.
+    /// The clip to probe next.
     probe_next: Option<PathBuf>,
     leaving: bool,
 }
@@ -140,9 +151,7 @@ impl Driver {
         mut self,
         begin: Vec<Effect>,
         typed: Vec<Key>,
-        mut events: mpsc::Receiver<Event>,
-        mut inbox: mpsc::Receiver<Msg>,
-        mut painted: mpsc::Receiver<Painted>,
+        mut channels: Channels,
     ) -> Result<(), StudioError> {
         let (columns, rows) = self.screen.size();
         self.take_in(Msg::Resize(columns, rows))?;
@@ -154,18 +163,14 @@ impl Driver {
         }
         let mut keys = EventStream::new();
         let mut signals = Signals::new()?;
-        let mut engine_lives = true;
         let mut next_tick = Instant::now() + TICK;
         while !self.leaving {
             if let Some(text) = self.edit.take() {
-                // Whoever reads keys here would take them from the editor; a signal meant for it is none for us.
+                // A reader of keys here would take them from the editor, and signals meant for the editor are dropped.
                 drop(keys);
-                self.forget_pictures()?;
-                let edited = self.screen.lend(|| files::edit(&text))?;
+                self.edit(text, &mut channels).await?;
                 keys = EventStream::new();
                 signals = Signals::new()?;
-                self.take_in(Msg::Edited(edited))?;
-                self.frames.want_now();
             }
             let now = Instant::now();
             // The next frame waits until the terminal has read the last one.
@@ -175,7 +180,7 @@ impl Driver {
                 continue;
             }
             let busy = self.studio.is_busy();
-            // While nothing plays, no time passes for it.
+            // The clock stands still while nothing plays.
             self.played = self.played.filter(|_| self.studio.is_playing());
             let playing = self.studio.is_playing().then(|| *self.played.get_or_insert(now) + PLAY);
             tokio::select! {
@@ -190,7 +195,7 @@ impl Driver {
                 },
                 event = keys.next() => {
                     let (begun, mut next) = (Instant::now(), event);
-                    // A burst of keys, as of a paste into a simple terminal, is one frame.
+                    // A burst of keys, such as a paste without bracketed paste, is drawn as one frame.
                     loop {
                         match next {
                             Some(Ok(event)) => self.on_terminal(event)?,
@@ -209,41 +214,11 @@ impl Driver {
                         };
                     }
                 }
-                event = events.recv(), if engine_lives => {
-                    let mut next = event;
-                    engine_lives = next.is_some();
-                    if !engine_lives {
-                        self.take_in(Msg::EngineGone)?;
-                    }
-                    for _ in 0..BATCH {
-                        let Some(event) = next.take() else { break };
-                        self.on_engine(event)?;
-                        next = events.try_recv().ok();
-                    }
-                    if let Some(event) = next {
-                        self.on_engine(event)?;
-                    }
-                    self.frames.want();
+                event = channels.events.recv(), if channels.engine_lives => {
+                    self.on_engine_events(event, &mut channels)?;
                 }
-                Some(msg) = inbox.recv() => {
-                    let late = self.frame_loader.is_late(&msg);
-                    match &msg {
-                        Msg::Probed { .. } => {
-                            self.probing = false;
-                            self.probe_waiting();
-                        }
-                        Msg::Filmed(..) => {
-                            self.frame_loader.ended();
-                            self.read_frames();
-                        }
-                        _ => {}
-                    }
-                    if !late {
-                        self.take_in(msg)?;
-                        self.frames.want();
-                    }
-                }
-                Some(picture) = painted.recv() => {
+                Some(msg) = channels.inbox.recv() => self.on_message(msg)?,
+                Some(picture) = channels.painted.recv() => {
                     self.painter.take_in(picture);
                     self.frames.want();
                 }
@@ -262,13 +237,73 @@ impl Driver {
                 }
             }
         }
-        // After a signal nobody has done so yet; the program's end need not wait for a caption that nobody reads.
+        // After a signal the run still goes on; the program's end need not wait for it.
         if let Some(run) = self.studio.active_run() {
             self.engine.cancel(run);
         }
-        // A terminal that is gone keeps no pictures either.
+        // The terminal may be gone, and its pictures with it.
         self.forget_pictures().ok();
         self.recorder.finish();
+        Ok(())
+    }
+
+    /// Let the user edit a text in their editor. Meanwhile events are taken in, so that the engine does not wait for the studio.
+    async fn edit(&mut self, text: String, channels: &mut Channels) -> Result<(), StudioError> {
+        self.forget_pictures()?;
+        self.screen.release();
+        let mut editor = tokio::task::spawn_blocking(move || files::edit(&text));
+        let edited = loop {
+            tokio::select! {
+                edited = &mut editor => break edited,
+                event = channels.events.recv(), if channels.engine_lives => {
+                    self.on_engine_events(event, channels)?;
+                }
+                Some(msg) = channels.inbox.recv() => self.on_message(msg)?,
+            }
+        };
+        self.screen.resume()?;
+        self.take_in(Msg::Edited(edited.unwrap_or_else(|panic| Err(format!("the editor failed: {panic}")))))?;
+        self.frames.want_now();
+        Ok(())
+    }
+
+    /// Take in an event of the engine and those that wait behind it; none means that the engine has stopped.
+    fn on_engine_events(&mut self, first: Option<Event>, channels: &mut Channels) -> Result<(), StudioError> {
+        channels.engine_lives = first.is_some();
+        if first.is_none() {
+            self.take_in(Msg::EngineGone)?;
+        }
+        let mut next = first;
+        for _ in 0..BATCH {
+            let Some(event) = next else { break };
+            self.on_engine(event)?;
+            next = channels.events.try_recv().ok();
+        }
+        if let Some(event) = next {
+            self.on_engine(event)?;
+        }
+        self.frames.want();
+        Ok(())
+    }
+
+    /// Take in a message of a worker.
+    fn on_message(&mut self, msg: Msg) -> Result<(), StudioError> {
+        let late = self.frame_loader.is_late(&msg);
+        match &msg {
+            Msg::Probed { .. } => {
+                self.probing = false;
+                self.probe_waiting();
+            }
+            Msg::FramesRead(..) => {
+                self.frame_loader.ended();
+                self.read_frames();
+            }
+            _ => {}
+        }
+        if !late {
+            self.take_in(msg)?;
+            self.frames.want();
+        }
         Ok(())
     }
 
@@ -282,7 +317,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Before somebody else has the terminal: it need not keep our pictures.
+    /// Delete the pictures from the terminal, before another program uses it.
     fn forget_pictures(&mut self) -> Result<(), StudioError> {
         self.screen.say(&self.painter.farewell())?;
         self.painter.forget();
@@ -327,10 +362,10 @@ impl Driver {
     }
 }
 
-/// The next event if it is there already.
+/// The next terminal event, if it is available.
 ///
-/// Not asked of the stream: it looks for events that are already read on another thread only, one by one, which made a
-/// text of 200 kB that arrives as keys last a minute.
+/// Polled directly: the event stream reads one event at a time on another thread, with which 200 kB of text that arrives as keys
+/// takes a minute.
 fn waiting() -> std::io::Result<Option<TerminalEvent>> {
     match crossterm::event::poll(AT_ONCE)? {
         true => crossterm::event::read().map(Some),

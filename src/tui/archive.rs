@@ -1,5 +1,5 @@
-//! The folder of saved sessions: what is in it, and one of them whole. Everything here may block and runs off the studio's
-//! thread.
+//! The directory of saved sessions: its list, and reading, deleting and pruning its files. Everything here may block and runs
+//! off the studio's thread.
 
 use std::{
     fs::File,
@@ -10,31 +10,24 @@ use std::{
 
 use super::{model::methods::label, text};
 use crate::{
-    record::{EventKind, Failure, Session, Span, Stats, StopReason, Turn, session::RecordedEvent},
+    record::{
+        EventKind, Failure, Pieces, RunLog, RunState, Session, Stats, log::Started, session::RecordedEvent,
+    },
     speculate::Method,
 };
 
-/// More sessions than this are not listed; the newest are.
+/// At most this many sessions are listed, the newest ones.
 const MAX_LISTED: usize = 1000;
 /// Longest first line that is read: it holds a prompt.
 const MAX_FIRST: u64 = 1 << 20;
-/// Within so many bytes a line says which event it is.
+/// A line names its event within this many bytes.
 const MAX_HEAD: usize = 200;
 /// Longest last line that is read: it holds a whole caption.
 const MAX_LAST: u64 = 8 << 20;
+/// A file that was written more recently than this may still be open in another studio.
+const RECENT: Duration = Duration::from_secs(600);
 
-/// How a saved run ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Ended {
-    /// At its own end, at a limit, or cancelled.
-    Done(StopReason),
-    /// It failed, in these words.
-    Failed(String),
-    /// Its file ends in the middle: it goes on, or its program was ended.
-    Open,
-}
-
-/// One saved session in a list.
+/// One saved session in a list: a run, or the segments of a clip. All text in it is sanitised.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionEntry {
     /// The file.
@@ -43,45 +36,68 @@ pub struct SessionEntry {
     pub age_s: u64,
     /// Its size in bytes.
     pub bytes: u64,
-    /// The clip's file name.
-    pub clip: String,
-    /// The part of it, where it is about one.
-    pub span: Option<Span>,
-    /// The pieces that were begun and those that there were to be, where it was captioned piece by piece.
-    pub pieces: Option<(usize, usize)>,
-    /// Questions asked before the prompt.
-    pub before: Vec<Turn>,
-    /// The prompt.
-    pub prompt: String,
-    /// The method's name, with the numbers that differ from those of that name.
+    /// The method's name, with the parameters that differ from its preset's.
     pub method: String,
-    /// True if the method writes exactly what the target alone would.
-    pub lossless: bool,
-    /// The target's name.
-    pub target: String,
-    /// How it ended.
-    pub ended: Ended,
-    /// The caption; empty where the file ends in the middle.
+    /// What the first run is about.
+    pub started: Started,
+    /// Segments that were started and that were requested, if the clip is captioned in segments.
+    pub segments: Option<(usize, usize)>,
+    /// How the last run ended. [`RunState::CutOff`] if the file ends before that, or segments are missing.
+    pub state: RunState,
+    /// The caption; empty if the file ends before it is complete.
     pub text: String,
-    /// The account; empty where the file ends in the middle.
+    /// The statistics of all its runs; empty if the file ends before they are known.
     pub stats: Box<Stats>,
 }
 
 impl SessionEntry {
-    /// The clip, and which part of it.
-    pub(crate) fn name(&self) -> String {
-        self.span.map_or_else(|| self.clip.clone(), |span| format!("{} · {span}", self.clip))
+    /// The entry of these runs; none if the first one did not start.
+    pub fn new(path: &Path, age_s: u64, bytes: u64, mut runs: Vec<RunLog>) -> Option<Self> {
+        let started = runs.first()?.started()?.clone();
+        runs.iter_mut().for_each(RunLog::cut_off);
+        let segments = started.segment.map(|segment| (runs.len(), segment.count));
+        let mut state = runs.last()?.state().clone();
+        if segments.is_some_and(|(begun, count)| begun < count) && runs.last()?.is_finished() {
+            state = RunState::CutOff;
+        }
+        let line = |run: &RunLog| {
+            let span = run.started().filter(|_| segments.is_some()).and_then(|started| started.span);
+            span.map_or_else(String::new, |span| format!("{span}  ")) + run.text().trim()
+        };
+        let text = runs.iter().map(line).collect::<Vec<_>>().join("\n");
+        Some(Self {
+            path: path.into(),
+            age_s,
+            bytes,
+            method: method_label(&started.method),
+            started,
+            segments,
+            state,
+            text,
+            stats: Box::new(Pieces::of(&runs).stats()),
+        })
     }
 
-    /// All that it says, for a filter.
-    pub(crate) fn words(&self) -> Vec<&str> {
-        let mut words = vec![self.clip.as_str(), &self.method, &self.target, &self.prompt, &self.text];
-        words.extend(self.before.iter().flat_map(|turn| [turn.prompt.as_str(), &turn.answer]));
-        words
+    /// The clip's file name, with the part of it that the run is about.
+    pub(crate) fn name(&self) -> String {
+        let clip = Path::new(&self.started.video).file_name().unwrap_or_default().to_string_lossy();
+        let clip = text::clean_line(&clip);
+        match self.started.span.filter(|_| self.segments.is_none()) {
+            Some(span) => format!("{clip} · {span}"),
+            None => clip,
+        }
+    }
+
+    /// All its texts, for a filter.
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        let Started { video, target, prompt, before, .. } = &self.started;
+        let mut texts = vec![video.as_str(), &self.method, target, prompt, &self.text];
+        texts.extend(before.iter().flat_map(|turn| [turn.prompt.as_str(), &turn.answer]));
+        texts
     }
 }
 
-/// The sessions of a folder, the newest first. A folder that is not there is an empty one; files that are none are left out.
+/// The sessions of a directory, newest first. A missing directory counts as empty; other files are skipped.
 pub(crate) fn list(folder: &Path) -> Result<Vec<SessionEntry>, String> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -90,106 +106,70 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<SessionEntry>, String> {
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "jsonl"));
-    // Names begin with the time.
+    // File names start with the time.
     files.sort_unstable_by(|a, b| b.cmp(a));
     files.truncate(MAX_LISTED);
     Ok(files.iter().filter_map(|file| look(file).ok().flatten()).collect())
 }
 
-/// What the first and the last line of a file say; none where it is no session of the studio.
+/// The entry of a file, from its first and last lines; none if it is not a session of the studio.
 fn look(path: &Path) -> io::Result<Option<SessionEntry>> {
-    let mut file = File::open(path)?;
-    let about = file.metadata()?;
-    let age = about.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let age = metadata.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+    let runs = logs(file, metadata.len())?;
+    Ok(SessionEntry::new(path, age.map_or(0, |age| age.as_secs()), metadata.len(), runs))
+}
+
+/// The logs of a file's runs, of which steps and progress are skipped unread.
+fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
     let mut first = Vec::new();
     BufReader::new(&file).take(MAX_FIRST).read_until(b'\n', &mut first)?;
-    let Ok(RecordedEvent { event, .. }) = serde_json::from_slice(&first) else { return Ok(None) };
-    let EventKind::Started { method, lossless, target, video, prompt, before, span, segment, .. } =
-        event.kind
-    else {
-        return Ok(None);
-    };
-    let name = label_of(&method);
-    let (ended, caption, stats, pieces) = match segment {
-        Some(segment) => {
-            let (ended, text, stats, begun) = pieces(&file, segment.count)?;
-            (ended, text, stats, Some((begun, segment.count)))
-        }
-        None => match last_line(&mut file, about.len())?.map(|line| line.event.kind) {
-            Some(EventKind::Done { reason, text, stats, .. }) => (Ended::Done(reason), text, stats, None),
-            Some(EventKind::Failed(failure)) => {
-                (Ended::Failed(failure.error), String::new(), Box::default(), None)
-            }
-            _ => (Ended::Open, String::new(), Box::default(), None),
-        },
-    };
-    let clean = |turn: Turn| Turn { prompt: text::clean(&turn.prompt), answer: text::clean(&turn.answer) };
-    Ok(Some(SessionEntry {
-        path: path.into(),
-        age_s: age.map_or(0, |a| a.as_secs()),
-        bytes: about.len(),
-        pieces,
-        before: before.into_iter().map(clean).collect(),
-        clip: text::clean_line(&Path::new(&video).file_name().unwrap_or_default().to_string_lossy()),
-        prompt: text::clean(&prompt),
-        span: span.filter(|_| segment.is_none()),
-        method: text::clean_line(&name),
-        lossless,
-        target: text::clean_line(&target),
-        ended: match ended {
-            Ended::Failed(words) => Ended::Failed(text::clean(&words)),
-            other => other,
-        },
-        text: text::clean(&caption).trim().to_owned(),
-        stats,
-    }))
-}
-
-/// The name of a method as a session has it, with what was changed in it.
-fn label_of(method: &serde_json::Value) -> String {
-    let name = method.get("name").and_then(|n| n.as_str()).unwrap_or_default();
-    let known = serde_json::from_value::<Method>(method.clone()).ok();
-    let preset = Method::preset(name).ok();
-    known.zip(preset).map_or_else(|| name.to_owned(), |(method, preset)| label(&method, &preset))
-}
-
-/// How the pieces of a clip ended, their captions with their times, the account of all, and how many were begun. The steps
-/// between are passed over unread.
-fn pieces(mut file: &File, count: usize) -> io::Result<(Ended, String, Box<Stats>, usize)> {
-    file.seek(SeekFrom::Start(0))?;
-    let (mut text, mut stats, mut begun, mut ended) = (String::new(), Stats::default(), 0, Ended::Open);
-    let mut line = Vec::new();
-    let mut reader = BufReader::with_capacity(1 << 16, file);
+    let mut logs = Vec::new();
+    let Ok(line) = serde_json::from_slice::<RecordedEvent>(&first) else { return Ok(logs) };
+    let in_segments = matches!(line.event.kind, EventKind::Started { segment: Some(_), .. });
+    fold(&mut logs, line);
+    if !in_segments {
+        last_line(&mut file, bytes)?.into_iter().for_each(|line| fold(&mut logs, line));
+        return Ok(logs);
+    }
+    file.seek(SeekFrom::Start(first.len() as u64))?;
+    let (mut reader, mut line) = (BufReader::with_capacity(1 << 16, file), Vec::new());
     while reader.by_ref().take(MAX_LAST).read_until(b'\n', &mut line)? > 0 {
-        // What it is stands at the beginning; within a text the quotes would be escaped.
+        // Inside a text the quotes would be escaped.
         let head = String::from_utf8_lossy(&line[..line.len().min(MAX_HEAD)]);
-        let worth =
-            ["started", "done", "failed"].iter().any(|e| head.contains(&format!("\"event\":\"{e}\"")));
-        if worth && let Ok(RecordedEvent { event, .. }) = serde_json::from_slice(&line) {
-            match event.kind {
-                EventKind::Started { span, .. } => {
-                    (begun, ended) = (begun + 1, Ended::Open);
-                    let gap = if text.is_empty() { "" } else { "\n" };
-                    text += &span.map_or_else(String::new, |span| format!("{gap}{span}  "));
-                }
-                EventKind::Done { reason, text: caption, stats: account, .. } => {
-                    ended = Ended::Done(reason);
-                    text += caption.trim();
-                    stats.add_run(&account);
-                }
-                EventKind::Failed(failure) => ended = Ended::Failed(failure.error),
-                _ => {}
-            }
+        let is_wanted = |event: &str| head.contains(&format!("\"event\":\"{event}\""));
+        if ["started", "done", "failed"].into_iter().any(is_wanted)
+            && let Ok(line) = serde_json::from_slice(&line)
+        {
+            fold(&mut logs, line);
         }
         line.clear();
     }
-    if begun < count && matches!(ended, Ended::Done(StopReason::Eos | StopReason::Length)) {
-        ended = Ended::Open;
-    }
-    Ok((ended, text, Box::new(stats), begun))
+    Ok(logs)
 }
 
-/// The last line, where it is whole. Read from the end, a longer piece each time.
+/// Take in an event: one that starts a run begins a log.
+fn fold(logs: &mut Vec<RunLog>, line: RecordedEvent) {
+    let event = text::clean_event(line.event);
+    if matches!(event.kind, EventKind::Started { .. }) {
+        logs.push(RunLog::new(event.run));
+    }
+    if let Some(log) = logs.last_mut() {
+        log.apply(&event);
+    }
+}
+
+/// The name of a method in a session file, with the parameters that differ from its preset's.
+fn method_label(method: &serde_json::Value) -> String {
+    let name = method.get("name").and_then(|n| n.as_str()).unwrap_or_default();
+    let known = serde_json::from_value::<Method>(method.clone()).ok();
+    let preset = Method::preset(name).ok();
+    let label = known.zip(preset).map(|(method, preset)| label(&method, &preset));
+    text::clean_line(&label.unwrap_or_else(|| name.to_owned()))
+}
+
+/// The last line, if it is complete. Read from the end, a longer part each time.
 fn last_line(file: &mut File, bytes: u64) -> io::Result<Option<RecordedEvent>> {
     let mut size = 1 << 14;
     loop {
@@ -208,10 +188,7 @@ fn last_line(file: &mut File, bytes: u64) -> io::Result<Option<RecordedEvent>> {
     }
 }
 
-/// A file that was written to so lately may still be written by somebody.
-const RECENT: Duration = Duration::from_secs(600);
-
-/// Remove the oldest sessions of a folder beyond the newest `keep`, but none that may still be written. How many went.
+/// Delete all but the newest `keep` sessions of a directory, except files that may still be open. Returns how many were deleted.
 pub(crate) fn prune(folder: &Path, keep: usize) -> io::Result<usize> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?.flatten().map(|e| e.path()).collect();
     files.retain(|f| is_named_by_time(f));
@@ -227,7 +204,7 @@ pub(crate) fn prune(folder: &Path, keep: usize) -> io::Result<usize> {
     Ok(gone)
 }
 
-/// True for the names that the studio gives: those of a user's own stay.
+/// True for file names that the studio gives; others are the user's own and stay.
 fn is_named_by_time(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let digits = |text: Option<&str>| text.is_some_and(|t| t.bytes().all(|b| b.is_ascii_digit()));
@@ -238,12 +215,12 @@ fn is_named_by_time(file: &Path) -> bool {
         && name.get(15..17) == Some("Z-")
 }
 
-/// One session, whole.
+/// Read a whole session.
 pub(crate) fn load(path: &Path) -> Result<Session, String> {
     Session::read(path).map_err(|e| Failure::from(e).error)
 }
 
-/// Remove a session.
+/// Delete a session.
 pub(crate) fn delete(path: &Path) -> Result<(), String> {
     std::fs::remove_file(path).map_err(|e| format!("cannot delete {}: {e}", path.display()))
 }
@@ -252,7 +229,7 @@ pub(crate) fn delete(path: &Path) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::{
-        record::{Event, Segment, Span},
+        record::{Event, Segment, Span, StopReason},
         tui::testing,
     };
 
@@ -279,38 +256,22 @@ mod tests {
         write(dir.path(), "notes.txt", &[started], "");
         let list = list(dir.path()).unwrap();
         assert_eq!(list.len(), 2);
-        assert_eq!((&list[0].ended, list[0].clip.as_str()), (&Ended::Open, "star.mp4"));
-        assert_eq!(list[1].ended, Ended::Done(StopReason::Eos));
+        assert_eq!((&list[0].state, list[0].name().as_str()), (&RunState::CutOff, "star.mp4"));
+        assert_eq!(list[1].state, RunState::Done(StopReason::Eos));
         assert_eq!((list[1].text.as_str(), list[1].stats.emitted), (long.trim(), 12));
         assert_eq!(super::list(&dir.path().join("none")), Ok(vec![]));
     }
 
     #[test]
-    fn the_pieces_of_a_clip_are_one_session() {
+    fn the_segments_of_a_clip_are_one_session() {
         let dir = tempfile::tempdir().unwrap();
-        let piece = |index: usize| {
-            let EventKind::Started {
-                method, lossless, target, drafter, device, dtype, video, prompt, ..
-            } = testing::started("/v/star.mp4", "naive")
-            else {
-                panic!("no start")
-            };
-            let (start, before) = (index as f64 * 10.0, vec![]);
-            let span = Some(Span { start, end: start + 10.0 });
-            let segment = Some(Segment { first: 4, index, count: 2 });
-            EventKind::Started {
-                method,
-                lossless,
-                target,
-                drafter,
-                device,
-                dtype,
-                video,
-                prompt,
-                before,
-                span,
-                segment,
-            }
+        let segment = |index: usize| {
+            let mut kind = testing::started("/v/star.mp4", "naive");
+            let EventKind::Started { span, segment, .. } = &mut kind else { panic!("no start") };
+            let start = index as f64 * 10.0;
+            *span = Some(Span { start, end: start + 10.0 });
+            *segment = Some(Segment { first: 4, index, count: 2 });
+            kind
         };
         let done = |text: &str| EventKind::Done {
             reason: StopReason::Eos,
@@ -321,13 +282,13 @@ mod tests {
         write(
             dir.path(),
             "a.jsonl",
-            &[piece(0), done(" One."), piece(1), done("Two \"event\":\"done\".")],
+            &[segment(0), done(" One."), segment(1), done("Two \"event\":\"done\".")],
             "",
         );
-        write(dir.path(), "b.jsonl", &[piece(0), done("One.")], "");
+        write(dir.path(), "b.jsonl", &[segment(0), done("One.")], "");
         let list = list(dir.path()).unwrap();
-        assert_eq!((&list[0].ended, list[0].pieces), (&Ended::Open, Some((1, 2))));
-        assert_eq!((&list[1].ended, list[1].pieces), (&Ended::Done(StopReason::Eos), Some((2, 2))));
+        assert_eq!((&list[0].state, list[0].segments), (&RunState::CutOff, Some((1, 2))));
+        assert_eq!((&list[1].state, list[1].segments), (&RunState::Done(StopReason::Eos), Some((2, 2))));
         assert_eq!(list[1].text, "0:00 – 0:10  One.\n0:10 – 0:20  Two \"event\":\"done\".");
         assert_eq!((list[1].stats.emitted, list[1].bytes > 500), (6, true));
     }

@@ -1,11 +1,10 @@
-//! The screen for terminals that are not told to be UTF-8: in every cell the character of ASCII that looks most like what
-//! stood there.
+//! The screen for terminals without UTF-8: every cell gets the most similar ASCII character.
 //!
-//! Done to the finished picture, so that no pane has to know.
+//! Applied to the finished frame, so that no pane needs to know.
 
 use ratatui::buffer::Buffer;
 
-/// Put ASCII in place of all else. Widths stay: a wide character becomes one `?` and a space.
+/// Replace all other characters by ASCII. Widths stay: a wide character becomes `?` and a space.
 pub(crate) fn reduce(buffer: &mut Buffer) {
     let area = buffer.area;
     for y in area.top()..area.bottom() {
@@ -19,7 +18,7 @@ pub(crate) fn reduce(buffer: &mut Buffer) {
     }
 }
 
-/// The character that looks most like this one.
+/// The most similar ASCII character.
 fn ascii(c: char) -> char {
     match c {
         ' '..='~' => c,
@@ -47,12 +46,12 @@ fn ascii(c: char) -> char {
         '␣' => '_',
         '⏎' => '$',
         'τ' => 't',
-        // The spinner: dots that go round become a stroke that does.
+        // The spinner's dots become a rotating stroke.
         '⠋' | '⠼' | '⠇' => '|',
         '⠙' | '⠴' | '⠏' => '/',
         '⠹' | '⠦' => '-',
         '⠸' | '⠧' => '\\',
-        // Half of a picture's cell, and letters of other scripts.
+        // Half-blocks of pictures; letters of other scripts become `?`.
         '▀' => '"',
         '\u{a0}' => ' ',
         _ => '?',

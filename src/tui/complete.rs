@@ -1,4 +1,4 @@
-//! Completing a path that is being typed: folders and videos. Looks at the file system, so off the studio's thread.
+//! Completion of typed paths: directories and videos. May block and runs off the studio's thread.
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +8,21 @@ use super::{
     text,
 };
 
-/// How a typed path goes on.
+/// The completion of a typed path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// What was typed.
     pub typed: String,
-    /// What it becomes: as far as all that is found agrees.
+    /// The common prefix of all matches.
     pub line: String,
-    /// The names of what is found, in order; folders end with `/`.
+    /// The names of the matches, in order; directories end with `/`.
     pub found: Vec<String>,
 }
 
-/// The folders and videos whose paths begin as what is typed.
+/// The directories and videos whose paths start with what is typed.
 ///
 /// # Errors
-/// In words: the folder cannot be read, or nothing in it begins so.
+/// The directory cannot be read, or nothing matches.
 pub(crate) fn complete(typed: &str) -> Result<Completion, String> {
     complete_at(typed, std::env::var_os("HOME").map(PathBuf::from))
 }
@@ -39,20 +39,20 @@ fn complete_at(typed: &str, home: Option<PathBuf>) -> Result<Completion, String>
     let mut found: Vec<String> = entries.flatten().filter_map(|entry| name(&entry, begun)).collect();
     found.sort();
     let Some(common) = common(&found) else {
-        return Err(format!("no folder and no video begins with {}", text::clean_line(typed)));
+        return Err(format!("no directory or video starts with {}", text::clean_line(typed)));
     };
     Ok(Completion { typed: typed.into(), line: format!("{before}{common}"), found })
 }
 
-/// The name of a folder or a video that begins so. What cannot be typed cannot be completed; hidden names are not, unless they
-/// are begun.
+/// The name of a directory or a video that starts with `begun`. Names that cannot be typed are skipped, and hidden ones unless
+/// `begun` starts with a dot.
 fn name(entry: &std::fs::DirEntry, begun: &str) -> Option<String> {
     let name = entry.file_name().into_string().ok()?;
     let hidden = name.starts_with('.') && !begun.starts_with('.');
     if !name.starts_with(begun) || hidden || text::clean_line(&name) != name {
         return None;
     }
-    // Not of the entry itself: a link to a folder is one.
+    // Follows links.
     let is_folder = std::fs::metadata(entry.path()).is_ok_and(|facts| facts.is_dir());
     match is_folder {
         true => Some(name + "/"),
@@ -60,7 +60,7 @@ fn name(entry: &std::fs::DirEntry, begun: &str) -> Option<String> {
     }
 }
 
-/// The longest beginning of all; none of nothing.
+/// The longest common prefix; none without names.
 fn common(names: &[String]) -> Option<&str> {
     let (first, rest) = names.split_first()?;
     let same = |a: &str, b: &str| {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_goes_on_as_far_as_it_is_sure() {
+    fn a_path_is_completed_up_to_the_common_prefix() {
         let dir = folder();
         let at = |begun: &str| {
             let typed = format!("{}/{begun}", dir.path().display());
@@ -100,12 +100,12 @@ mod tests {
         assert_eq!(at("é"), Ok(("été.webm".into(), "été.webm".into())));
         assert_eq!(at("."), Ok((".hidden.mp4".into(), ".hidden.mp4".into())));
         assert_eq!(at("").map(|(_, all)| all.contains("hidden")), Ok(false));
-        assert!(at("nope").unwrap_err().contains("no folder and no video begins with"));
+        assert!(at("nope").unwrap_err().contains("no directory or video starts with"));
         assert!(at("clips/").is_err() && at("no/such").unwrap_err().contains("cannot read"));
     }
 
     #[test]
-    fn the_users_own_folder_is_written_short() {
+    fn the_home_directory_stays_a_tilde() {
         let dir = folder();
         let home = || Some(dir.path().to_owned());
         assert_eq!(complete_at("~", home()).unwrap().line, "~/");

@@ -1,4 +1,4 @@
-//! What the studio is started with.
+//! The studio's configuration.
 
 use std::{
     ops::ControlFlow,
@@ -14,10 +14,10 @@ use crate::{
     video::{Frame, Rule, Sampling},
 };
 
-/// The built-in prepared prompts (TOML).
+/// The built-in preset prompts (TOML).
 pub const DEFAULT_PRESETS: &str = include_str!("../../assets/prompts/default.toml");
 
-/// A clip that the library shows under a title of its own.
+/// A clip that the library shows under a title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clip {
     /// What the library shows.
@@ -26,18 +26,18 @@ pub struct Clip {
     pub path: PathBuf,
 }
 
-/// A prepared prompt.
+/// A preset prompt.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromptPreset {
-    /// One word or two.
+    /// Its name, one word or two.
     pub name: String,
     /// The prompt.
     pub text: String,
 }
 
 impl PromptPreset {
-    /// The built-in prepared prompts.
+    /// The built-in preset prompts.
     pub fn built_in() -> Vec<Self> {
         #[derive(serde::Deserialize)]
         struct File {
@@ -47,7 +47,7 @@ impl PromptPreset {
     }
 }
 
-/// What is known of a clip without decoding it.
+/// Properties of a clip, known without decoding it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClipFacts {
     /// Length in seconds.
@@ -60,100 +60,100 @@ pub struct ClipFacts {
     pub fps: Option<f64>,
     /// Number of frames.
     pub frames: Option<usize>,
-    /// Clockwise turn from stored to shown, in degrees.
+    /// Clockwise rotation from stored to shown, in degrees.
     pub turned: u32,
 }
 
-/// Looks at a clip, or says why it cannot be read; called off the studio's thread, so it may block.
+/// Reads a clip's properties, or returns why it cannot; called off the studio's thread, so it may block.
 pub type Probe = Arc<dyn Fn(&Path) -> Result<ClipFacts, String> + Send + Sync>;
 
-/// Cuts a clip into pieces of so many seconds, or says why it cannot be; called off the studio's thread, so it may block.
+/// Divides a clip into segments of so many seconds, or returns why it cannot; called off the studio's thread, so it may block.
 pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync>;
 
-/// So many sessions are kept where nobody says otherwise.
+/// How many saved runs are kept by default.
 pub const DEFAULT_KEEP: usize = 1000;
 
-/// Reads the frames of a wish, each handed over as it comes, until that breaks off; called off the studio's thread. What is
-/// wrong with the clip comes back in words.
+/// Reads the frames of a request and passes each on until told to stop; called off the studio's thread. Returns why the clip
+/// cannot be read.
 pub type FrameReader =
     Arc<dyn Fn(&FrameRequest, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;
 
-/// What the studio is started with.
+/// The studio's configuration.
 #[derive(Clone)]
 pub struct StudioConfig {
-    /// The clip to begin with.
+    /// The clip to open at the start.
     pub video: Option<PathBuf>,
     /// Clips with titles, shown first.
     pub clips: Vec<Clip>,
-    /// Folders whose videos the library shows.
+    /// Directories whose videos the library shows.
     pub folders: Vec<PathBuf>,
-    /// The methods to choose from.
+    /// The methods.
     pub methods: Vec<Method>,
-    /// The folder in which the user's own methods are kept; it need not exist.
+    /// The directory of the user's methods; it need not exist.
     pub methods_dir: Option<PathBuf>,
-    /// Name of the method to begin with; the first one where there is none of that name.
+    /// Name of the method selected at the start; the first one if there is no such method.
     pub method: String,
-    /// Whether a method writes exactly what the target alone would.
+    /// Whether a method is lossless.
     pub lossless: fn(&Method) -> bool,
-    /// The prompt to begin with.
+    /// The prompt at the start.
     pub prompt: String,
-    /// Prepared prompts.
+    /// Preset prompts.
     pub presets: Vec<PromptPreset>,
-    /// Name of the theme; `auto` chooses dark or light by the terminal's word.
+    /// Name of the theme; `auto` is dark or light, depending on the terminal.
     pub theme: String,
-    /// Colours of the terminal.
+    /// Colors of the terminal.
     pub colors: ColorDepth,
-    /// Take the mouse from the terminal.
+    /// Capture the mouse.
     pub mouse: bool,
-    /// Draw with the characters of ASCII alone.
+    /// Draw with ASCII characters only.
     pub ascii: bool,
-    /// Which frames the models look at.
+    /// Which frames are sampled.
     pub sampling: Sampling,
-    /// How the target's family samples frames, for showing which ones it will look at.
+    /// How the target's family samples frames, to show which ones it will see.
     pub rule: Rule,
-    /// Upper limit of pixels per frame; none = the checkpoint's own.
+    /// Maximum pixels per frame; none is the checkpoint's default.
     pub max_pixels: Option<usize>,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
     /// Sampling of the text.
     pub text: TextSampling,
-    /// How many of the target's most likely tokens to ask for with each token.
+    /// How many of the most likely tokens to request with each token.
     pub logprobs: usize,
-    /// What to tell at the beginning, such as a file of the user's that cannot be used.
+    /// A notice at the start, such as an invalid file of the user's.
     pub notice: Option<String>,
-    /// Looks at a clip for its length; none leaves the column empty.
+    /// Reads a clip's properties; none leaves the library's columns empty.
     pub probe: Option<Probe>,
-    /// Reads frames of a clip for pictures; none shows no pictures.
+    /// Reads frames of a clip; none shows no pictures.
     pub frames: Option<FrameReader>,
     /// How pictures are drawn.
     pub image_protocol: ImageProtocol,
-    /// A key map over the built-in one; it need not exist.
+    /// A key map that overrides the built-in one; it need not exist.
     pub keymap: Option<PathBuf>,
-    /// A folder of themes; it need not exist.
+    /// The directory of the user's themes; it need not exist.
     pub themes: Option<PathBuf>,
-    /// The folder of saved sessions; it need not exist. None: there is no such place.
+    /// The directory of saved runs; it need not exist.
     pub sessions: Option<PathBuf>,
-    /// Keep every run there.
+    /// Save every run there.
     pub record: bool,
-    /// So many sessions are kept; the oldest go.
+    /// How many saved runs are kept; the oldest are deleted.
     pub keep: usize,
-    /// Prompts of earlier sittings, the oldest first.
+    /// Prompts of earlier sessions, oldest first.
     pub history: Vec<String>,
-    /// The file in which prompts are kept; none keeps nothing. It need not exist.
+    /// The file of earlier prompts; it need not exist. None saves none.
     pub prompts: Option<PathBuf>,
-    /// Cuts a clip into pieces of so many seconds.
+    /// Divides a clip into segments.
     pub cut: Option<Cut>,
-    /// The list of files that were used last; none keeps none.
+    /// The list of recent files; none saves none.
     pub recent: Option<PathBuf>,
-    /// Where the words of native libraries go while the studio is on the screen.
+    /// Where standard error goes while the studio is on the screen.
     pub log: Option<PathBuf>,
 }
 
 impl StudioConfig {
-    /// How pictures are drawn on a terminal that told this of itself, inside a multiplexer or not; never `Auto`.
+    /// How pictures are drawn on a terminal with these answers, inside a multiplexer or not; never `Auto`.
     pub(crate) fn images(&self, answers: &Answers, inside: bool) -> ImageProtocol {
         match self.ascii {
-            // Half-blocks and kitty's placeholders are none of its characters.
+            // Half-blocks and kitty's placeholders are not ASCII.
             true => ImageProtocol::None,
             false => self.image_protocol.resolve(self.colors, answers, inside),
         }
@@ -161,7 +161,7 @@ impl StudioConfig {
 }
 
 impl Default for StudioConfig {
-    /// No clips, no methods; files of the user in their usual folders.
+    /// No clips, no methods; the user's files in their default directories.
     fn default() -> Self {
         let base = etcetera::choose_base_strategy().ok();
         let of =

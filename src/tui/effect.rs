@@ -1,4 +1,4 @@
-//! What the studio hears and what it wants done: both are data, so that tests can play either side.
+//! Messages into the studio and effects out of it: both are data, so that tests can play either side.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -20,105 +20,105 @@ use crate::{
 pub enum Msg {
     /// A key was pressed.
     Key(Key),
-    /// The mouse did something.
+    /// The mouse was used.
     Mouse(Mouse),
     /// Text was pasted.
     Paste(String),
     /// The terminal has this many columns and rows.
     Resize(u16, u16),
-    /// The engine said something.
+    /// An event of the engine.
     Engine(Event),
-    /// The engine will say nothing more.
+    /// The engine has stopped.
     EngineGone,
-    /// A folder was read: its videos, or what is wrong with it.
+    /// A directory was read.
     Scanned {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
-        /// Its videos in order, or what is wrong.
+        /// Its videos in order, or why it cannot be read.
         found: Result<Vec<Found>, String>,
-        /// What to tell of it besides.
+        /// A notice about it.
         note: Option<String>,
     },
-    /// A path was opened: the file or what is wrong with it.
+    /// A path was opened: the file, or why it cannot be.
     Opened(Result<Found, String>),
-    /// How a typed path goes on, or why it does not.
+    /// The completion of a typed path, or why there is none.
     Completed(Result<Completion, String>),
-    /// The files that were used last, or their list cannot be read.
+    /// The recent files, or why their list cannot be read.
     Recent(Result<Vec<Found>, String>),
-    /// Something off the studio's thread did not work.
+    /// Background work failed.
     Trouble(String),
-    /// A clip was looked at.
+    /// A clip was probed.
     Probed {
         /// The clip.
         path: PathBuf,
-        /// What is known of it now, or why it cannot be read.
+        /// Its properties, or why it cannot be read.
         facts: Result<ClipFacts, String>,
     },
     /// A frame of a clip was read.
-    Framed(FrameRequest, Arc<Frame>),
-    /// A wish for frames is over: all were read, or this is wrong.
-    Filmed(FrameRequest, Result<(), String>),
-    /// The saved sessions were listed, the newest first, or the folder cannot be read.
+    FrameRead(FrameRequest, Arc<Frame>),
+    /// A request for frames is complete, or failed.
+    FramesRead(FrameRequest, Result<(), String>),
+    /// The saved runs, newest first, or why they cannot be listed.
     Listed(Result<Vec<SessionEntry>, String>),
-    /// A saved session was read, or cannot be.
+    /// A saved run was read, or cannot be.
     Loaded(Result<Session, String>),
-    /// The prompt comes back from the user's editor, or it could not be run.
+    /// The prompt from the user's editor, or why there is none.
     Edited(Result<String, String>),
-    /// A run was written to this file, or could not be.
+    /// A run was exported to this file, or could not be.
     Written(Result<PathBuf, String>),
-    /// A method was kept as this file, or cannot be.
+    /// A method was saved as this file, or could not be.
     MethodSaved(Result<(PathBuf, Method), String>),
-    /// The pieces of a clip, or why it cannot be cut.
+    /// The segments of a clip, or why it cannot be divided.
     Cut(Result<Vec<Span>, String>),
-    /// Runs cannot be kept as files, for this reason.
+    /// Runs cannot be saved, for this reason.
     Unrecorded(String),
-    /// Time passed while something goes on.
+    /// The next frame of the spinner.
     Tick,
-    /// So many milliseconds passed while a replay plays.
+    /// So many milliseconds passed while a clock plays.
     Advance(f64),
 }
 
-/// Something to be done outside the model.
+/// Something to do outside the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Begin a run.
+    /// Request a run.
     Run(Box<RunRequest>),
-    /// End a run.
+    /// Cancel a run.
     Cancel(u64),
-    /// Read a folder; answered by [`Msg::Scanned`].
+    /// Read a directory; answered by [`Msg::Scanned`].
     Scan(PathBuf),
-    /// Look whether a typed or pasted path is a file or a folder; answered by [`Msg::Opened`] or [`Msg::Scanned`].
+    /// Open a path, of a file or a directory; answered by [`Msg::Opened`] or [`Msg::Scanned`].
     Open(String),
-    /// Look how a typed path goes on; answered by [`Msg::Completed`].
+    /// Complete a typed path; answered by [`Msg::Completed`].
     Complete(String),
     /// Read the list of recent files; answered by [`Msg::Recent`].
     Recent(PathBuf),
-    /// Put a file at the head of the list of recent files (the first path).
+    /// Add a file (the second path) to the list of recent files (the first).
     Remember(PathBuf, PathBuf),
-    /// Look at a clip; only the newest wish counts. Answered by [`Msg::Probed`].
+    /// Probe a clip; only the newest request counts. Answered by [`Msg::Probed`].
     Probe(PathBuf),
-    /// Cut a clip into pieces of so many seconds; answered by [`Msg::Cut`].
+    /// Divide a clip into segments of so many seconds; answered by [`Msg::Cut`].
     Cut(PathBuf, f64),
-    /// Read frames of a clip, or no longer; only the newest wish counts. Answered by [`Msg::Framed`] and [`Msg::Filmed`].
+    /// Read frames of a clip, or no longer; only the newest request counts. Answered by [`Msg::FrameRead`] and [`Msg::FramesRead`].
     Frames(Option<FrameRequest>),
-    /// List the sessions of a folder; answered by [`Msg::Listed`].
+    /// List the saved runs of a directory; answered by [`Msg::Listed`].
     List(PathBuf),
-    /// Read a session; answered by [`Msg::Loaded`].
+    /// Read a saved run; answered by [`Msg::Loaded`].
     Load(PathBuf),
-    /// Delete a session and list its folder again; answered by [`Msg::Listed`].
+    /// Delete a saved run and list its directory again; answered by [`Msg::Listed`].
     Delete(PathBuf),
-    /// Let the user edit a text in an editor of their own; answered by [`Msg::Edited`].
+    /// Open a text in the user's editor; answered by [`Msg::Edited`].
     Editor(String),
     /// Write a text to a new file of this name in the working directory; answered by [`Msg::Written`].
     Write(String, String),
-    /// Keep a method as a file that is not there yet; answered by [`Msg::MethodSaved`].
+    /// Save a method as a new file; answered by [`Msg::MethodSaved`].
     SaveMethod(PathBuf, Box<Method>),
-    /// Put a text on the clipboard.
+    /// Copy a text to the clipboard.
     Copy(String),
-    /// Stop the process until the shell continues it.
+    /// Suspend the process.
     Suspend,
-    /// Draw the whole screen afresh.
+    /// Redraw the whole screen.
     Redraw,
-    /// Leave.
+    /// Quit.
     Quit,
 }

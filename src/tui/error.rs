@@ -1,21 +1,21 @@
-//! What can keep the studio from starting or running.
+//! Errors of the studio.
 
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
 use crate::record::{Failure, FailureClass};
 
-/// Why the studio cannot start or go on.
+/// Why the studio cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum StudioError {
     /// There is no terminal to draw on.
-    #[error("the studio needs a terminal, and standard output is none")]
+    #[error("the studio needs a terminal, but standard output is not one")]
     NoTerminal,
-    /// The terminal refused.
+    /// The terminal failed.
     #[error("cannot {doing} the terminal: {source}")]
     Terminal {
         /// What was tried: `set up`, `draw on`, `read from`.
         doing: &'static str,
-        /// The system's word.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A key map or theme file cannot be read.
@@ -23,54 +23,63 @@ pub enum StudioError {
     Read {
         /// The file.
         file: PathBuf,
-        /// The system's word.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A key map is wrong.
-    #[error("{file}: {key}: {problem}")]
-    Keymap {
-        /// The file, or `the built-in key map`.
+    /// A key map or a theme is invalid.
+    #[error("{file}:{line}: {key}: {problem}")]
+    Invalid {
+        /// The file, or the name of a built-in one.
         file: String,
-        /// `section.action`, or the section.
+        /// The line, from 1.
+        line: usize,
+        /// The entry: `section.action`, `role.field`.
         key: String,
         /// What is wrong.
         problem: String,
         /// What to write instead.
-        instead: String,
-    },
-    /// A theme is wrong.
-    #[error("{file}: {key}: {problem}")]
-    Theme {
-        /// The file, or the built-in theme's name.
-        file: String,
-        /// `role` or `role.field`.
-        key: String,
-        /// What is wrong.
-        problem: String,
-        /// What to write instead.
-        instead: String,
+        hint: String,
     },
     /// There is no theme of that name.
-    #[error("there is no theme \"{name}\"")]
+    #[error("no such theme: {name}")]
     NoTheme {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
 }
 
 impl StudioError {
-    /// The way out, in words.
+    /// An entry of a TOML file is invalid; `at` is its byte range in `text`.
+    pub(crate) fn invalid(
+        (file, text): (&str, &str),
+        at: Range<usize>,
+        key: impl Into<String>,
+        problem: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        let before = text.get(..at.start).unwrap_or(text);
+        let line = 1 + before.matches('\n').count();
+        Self::Invalid { file: file.into(), line, key: key.into(), problem: problem.into(), hint: hint.into() }
+    }
+
+    /// A file is not TOML.
+    pub(crate) fn not_toml((file, text): (&str, &str), error: &toml::de::Error, hint: &str) -> Self {
+        let at = error.span().unwrap_or_default();
+        Self::invalid((file, text), at, "invalid TOML", error.message(), hint)
+    }
+
+    /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
             StudioError::NoTerminal => {
                 Some("run it in a terminal, or use `specreel caption VIDEO` for plain text".into())
             }
             StudioError::Terminal { .. } => None,
-            StudioError::Read { .. } => Some("check the file's rights, or remove it".into()),
-            StudioError::Keymap { instead, .. } | StudioError::Theme { instead, .. } => Some(instead.clone()),
-            StudioError::NoTheme { known, .. } => Some(format!("choose one of {known}")),
+            StudioError::Read { .. } => Some("check the file's permissions, or remove it".into()),
+            StudioError::Invalid { hint, .. } => Some(hint.clone()),
+            StudioError::NoTheme { known, .. } => Some(format!("expected one of: {known}")),
         }
     }
 }
@@ -79,9 +88,7 @@ impl From<StudioError> for Failure {
     fn from(error: StudioError) -> Self {
         let class = match error {
             StudioError::Terminal { .. } => FailureClass::Internal,
-            StudioError::Read { .. } | StudioError::Keymap { .. } | StudioError::Theme { .. } => {
-                FailureClass::Input
-            }
+            StudioError::Read { .. } | StudioError::Invalid { .. } => FailureClass::Input,
             StudioError::NoTerminal | StudioError::NoTheme { .. } => FailureClass::Usage,
         };
         Failure { class, error: error.to_string(), hint: error.hint() }

@@ -1,4 +1,4 @@
-//! Reading frames off the studio's thread, one wish at a time; a newer wish breaks the older one off at its next frame.
+//! Reads frames off the studio's thread, one request at a time; a newer request stops the older one at its next frame.
 
 use std::{
     ops::ControlFlow,
@@ -12,13 +12,13 @@ use tokio::sync::mpsc;
 
 use super::{FrameReader, FrameRequest, Msg};
 
-/// The wishes for frames, of which only the newest counts.
+/// The requests for frames, of which only the newest counts.
 pub(crate) struct FrameLoader {
     reader: Option<FrameReader>,
     next: Option<FrameRequest>,
-    /// The number of the wish that is being read.
+    /// The number of the request that is being read.
     running: Option<u64>,
-    /// The number of the newest wish.
+    /// The number of the newest request.
     newest: Arc<AtomicU64>,
 }
 
@@ -27,43 +27,43 @@ impl FrameLoader {
         Self { reader, next: None, running: None, newest: Arc::default() }
     }
 
-    /// This is wanted now, or nothing any more.
-    pub fn wish(&mut self, wish: Option<FrameRequest>) {
-        self.next = wish;
+    /// Request frames, or none any more.
+    pub fn request(&mut self, request: Option<FrameRequest>) {
+        self.next = request;
         self.newest.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// True for an answer to a wish that is not the newest.
+    /// True for an answer to a request that is not the newest.
     pub fn is_late(&self, msg: &Msg) -> bool {
         let newest = self.newest.load(Ordering::Relaxed);
-        matches!(msg, Msg::Framed(..) | Msg::Filmed(..)) && self.running != Some(newest)
+        matches!(msg, Msg::FrameRead(..) | Msg::FramesRead(..)) && self.running != Some(newest)
     }
 
-    /// The work that was given out is over.
+    /// The work that was started has ended.
     pub fn ended(&mut self) {
         self.running = None;
     }
 
-    /// The newest wish and the work for another thread that grants it, if something is wanted and nothing is being read.
-    /// Frames go to `messages`, its end comes back.
+    /// The newest request and the work that reads its frames, if there is one and nothing is being read. Frames are sent to
+    /// `messages`, the end is returned.
     pub fn work(
         &mut self,
         messages: mpsc::Sender<Msg>,
     ) -> Option<(FrameRequest, impl FnOnce() -> Msg + Send + 'static)> {
         let reader = self.reader.clone().filter(|_| self.running.is_none())?;
-        let wish = self.next.take()?;
+        let request = self.next.take()?;
         let newest = Arc::clone(&self.newest);
         let number = newest.load(Ordering::Relaxed);
         self.running = Some(number);
-        Some((wish.clone(), move || {
+        Some((request.clone(), move || {
             let mut each = |frame| {
                 let late = newest.load(Ordering::Relaxed) != number;
                 let sent =
-                    !late && messages.blocking_send(Msg::Framed(wish.clone(), Arc::new(frame))).is_ok();
+                    !late && messages.blocking_send(Msg::FrameRead(request.clone(), Arc::new(frame))).is_ok();
                 if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
-            let outcome = reader(&wish, &mut each);
-            Msg::Filmed(wish, outcome)
+            let outcome = reader(&request, &mut each);
+            Msg::FramesRead(request, outcome)
         }))
     }
 }
@@ -73,15 +73,15 @@ mod tests {
     use super::*;
     use crate::{tui::testing, video::Frame};
 
-    fn wish(path: &str) -> FrameRequest {
+    fn request(path: &str) -> FrameRequest {
         FrameRequest { path: path.into(), count: 3, max: (8, 8) }
     }
 
     #[test]
     fn a_newer_wish_breaks_the_older_one_off() {
         let (messages, mut inbox) = mpsc::channel(8);
-        let reader: FrameReader = Arc::new(|wish, each| {
-            for n in 0..wish.count {
+        let reader: FrameReader = Arc::new(|request, each| {
+            for n in 0..request.count {
                 if each(Frame::clone(&testing::frame(n as f64, 2, 2))).is_break() {
                     break;
                 }
@@ -89,25 +89,25 @@ mod tests {
             Ok(())
         });
         let mut frame_loader = FrameLoader::new(Some(reader));
-        assert!(frame_loader.work(messages.clone()).is_none(), "nothing is wanted");
-        frame_loader.wish(Some(wish("a")));
+        assert!(frame_loader.work(messages.clone()).is_none(), "nothing is requested");
+        frame_loader.request(Some(request("a")));
         let (_, work) = frame_loader.work(messages.clone()).unwrap();
-        // The same clip again, but asked for anew: what comes for the first wish is not taken for the second.
-        frame_loader.wish(None);
-        frame_loader.wish(Some(wish("a")));
+        // The same clip is requested again: frames of the first request are not used for the second.
+        frame_loader.request(None);
+        frame_loader.request(Some(request("a")));
         assert!(frame_loader.work(messages.clone()).is_none(), "one at a time");
         let last = work();
         assert!(inbox.try_recv().is_err() && frame_loader.is_late(&last));
         frame_loader.ended();
         let last = frame_loader.work(messages.clone()).unwrap().1();
         let first = inbox.try_recv().unwrap();
-        assert!(matches!(&first, Msg::Framed(w, frame) if *w == wish("a") && frame.timestamp_s == 0.0));
+        assert!(matches!(&first, Msg::FrameRead(w, frame) if *w == request("a") && frame.timestamp_s == 0.0));
         assert!(
             !frame_loader.is_late(&first)
                 && !frame_loader.is_late(&last)
                 && !frame_loader.is_late(&Msg::Tick)
         );
         frame_loader.ended();
-        assert!(frame_loader.work(messages).is_none(), "it was read");
+        assert!(frame_loader.work(messages).is_none(), "all is read");
     }
 }

@@ -1,8 +1,8 @@
-//! When to draw: at once for what the user does, at most 30 times a second for what streams, never without a change.
+//! When to draw: at once after input, at most 30 times a second while text streams, never without a change.
 
 use std::time::{Duration, Instant};
 
-/// Least time between two frames that nobody asked for by hand.
+/// Minimum time between two frames that no input requested.
 const GAP: Duration = Duration::from_millis(33);
 
 /// The schedule of frames.
@@ -14,18 +14,18 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Something on the screen changed by itself.
+    /// Something changed without input.
     pub fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// The user did something.
+    /// There was input.
     pub fn want_now(&mut self) {
         self.wanted = true;
         self.urgent = true;
     }
 
-    /// When the next frame is due; none while nothing changed.
+    /// When the next frame is due; none if nothing changed.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         if !self.wanted {
             return None;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_held_back_and_input_is_not() {
+    fn streams_are_limited_and_input_is_not() {
         let start = Instant::now();
         let mut frames = Frames::default();
         assert_eq!(frames.due(start), None);

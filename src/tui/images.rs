@@ -1,46 +1,27 @@
-//! How pictures reach the terminal: by a protocol that it is known to have, or as half-blocks, or not at all.
+//! How pictures are drawn: by a graphics protocol that the terminal supports, as half-blocks, or not at all.
 
 use super::{ColorDepth, question::Answers};
 
-/// A way to draw pictures.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema, clap::ValueEnum,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum ImageProtocol {
-    /// The best one that the terminal is known to have
-    #[default]
-    Auto,
-    /// kitty, Ghostty
-    Kitty,
-    /// iTerm2, WezTerm, and others that took its protocol over
-    Iterm2,
-    /// Sixels
-    Sixel,
-    /// Two pixels in each character, in true colours or 256
-    Halfblocks,
-    /// No pictures
-    None,
-}
+pub use crate::client::ImageProtocol;
 
-/// Terminals that draw kitty's pictures where placeholder characters stand. Others know the protocol, but not those.
+/// Terminals with kitty's protocol and its Unicode placeholders, which others lack.
 const KITTY: [&str; 2] = ["kitty", "ghostty"];
 /// Terminals with iTerm2's protocol.
 const ITERM2: [&str; 5] = ["iterm2", "wezterm", "mintty", "konsole", "rio"];
 
 impl ImageProtocol {
-    /// What is drawn on a terminal with these colours that told this of itself; `inside` is true in a multiplexer, which
-    /// hands pictures on to a terminal that nobody has asked. Never [`ImageProtocol::Auto`].
+    /// What to use on a terminal with these colors and answers; never [`ImageProtocol::Auto`]. `inside` a multiplexer the answers
+    /// are the multiplexer's, not the outer terminal's.
     pub(crate) fn resolve(self, colors: ColorDepth, answers: &Answers, inside: bool) -> Self {
         let name = answers.name.to_ascii_lowercase();
         let is_one_of = |names: &[&str]| names.iter().any(|n| name.starts_with(n));
         match self {
-            // Even kitty's pictures are placed by colours.
+            // Kitty's placeholders need colors, too.
             _ if colors == ColorDepth::None => Self::None,
             Self::Auto if !inside && is_one_of(&KITTY) => Self::Kitty,
             Self::Auto if !inside && is_one_of(&ITERM2) => Self::Iterm2,
             Self::Auto if !inside && answers.sixel && answers.cell.is_some() => Self::Sixel,
-            // Sixteen colours, of a palette that may be any, make no picture.
+            // 16 colors of an unknown palette are too few.
             Self::Auto if colors == ColorDepth::Ansi => Self::None,
             Self::Auto => Self::Halfblocks,
             asked => asked,

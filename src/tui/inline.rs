@@ -1,4 +1,4 @@
-//! Pictures in the midst of a terminal's text: drawn in place again and again, and left there at the end.
+//! Pictures within a terminal's text: redrawn in place, and left there at the end.
 
 use std::io::{self, Write};
 
@@ -14,31 +14,31 @@ use ratatui::{backend::IntoCrossterm, buffer::Buffer};
 #[derive(Debug)]
 pub struct Inline<W: Write> {
     out: W,
-    /// Size of the picture that stands there.
+    /// Size of the picture that is shown.
     shown: (u16, u16),
 }
 
 impl<W: Write> Inline<W> {
-    /// Nothing yet.
+    /// No picture yet.
     pub fn new(out: W) -> Self {
         Self { out, shown: (0, 0) }
     }
 
-    /// Draw a picture in place of the last one.
+    /// Draw a picture in place of the previous one.
     ///
     /// # Errors
     /// The terminal cannot be written.
     pub fn draw(&mut self, picture: &Buffer) -> io::Result<()> {
         let area = picture.area;
         queue!(self.out, BeginSynchronizedUpdate)?;
-        // On a narrower terminal the old picture has been wrapped by it and cannot be found again: it stays.
+        // A narrower terminal has wrapped the old picture, which therefore stays.
         if self.shown.0 <= area.width {
             self.back()?;
         }
         for y in area.top()..area.bottom() {
             for x in area.left()..area.right() {
                 let Some(cell) = picture.cell((x, y)) else { continue };
-                // The cell behind a wide character belongs to it.
+                // The cell after a wide character belongs to it.
                 let wide = x > area.left()
                     && picture.cell((x - 1, y)).is_some_and(|c| super::text::width(c.symbol()) > 1);
                 if !wide {
@@ -54,7 +54,7 @@ impl<W: Write> Inline<W> {
         self.out.flush()
     }
 
-    /// Write a line of text above the picture, which is gone until it is drawn again.
+    /// Write a line of text above the picture, which disappears until it is drawn again.
     ///
     /// # Errors
     /// The terminal cannot be written.
@@ -65,7 +65,7 @@ impl<W: Write> Inline<W> {
         self.out.flush()
     }
 
-    /// Go to where the picture begins, and clear from there on.
+    /// Clear the picture.
     fn back(&mut self) -> io::Result<()> {
         if self.shown.1 > 0 {
             queue!(self.out, MoveUp(self.shown.1), MoveToColumn(0), Clear(ClearType::FromCursorDown))?;

@@ -1,45 +1,45 @@
-//! What lasts beyond a sitting, beside the runs that are recorded: the prompts, and no more sessions than are wanted.
+//! Saves prompts, and deletes the oldest saved runs.
 
 use std::path::PathBuf;
 
 use super::{archive, past};
 
-/// Keeps prompts and removes old sessions. Trouble is a matter for the log: nothing of it ends a sitting.
+/// Saves prompts and deletes old runs. Failures are logged.
 pub(crate) struct Keeper {
-    /// The file of prompts; none keeps nothing.
+    /// The file of prompts; none saves nothing.
     prompts: Option<PathBuf>,
-    /// The prompt that was kept last.
+    /// The prompt that was saved last.
     last: Option<String>,
-    /// The folder of sessions; none where none are recorded.
+    /// The directory of saved runs; none if runs are not saved.
     sessions: Option<PathBuf>,
-    /// How many of them are kept.
+    /// How many are kept.
     keep: usize,
 }
 
 impl Keeper {
-    /// For these places; none is left alone.
+    /// With these files.
     pub fn new(prompts: Option<PathBuf>, sessions: Option<PathBuf>, keep: usize) -> Self {
         Self { prompts, last: None, sessions, keep }
     }
 
-    /// Keep a prompt for later sittings, at once: a line is short, and the next prompt must come after it.
+    /// Save a prompt, on this thread: a line is short, and the order matters.
     pub fn remember(&mut self, prompt: &str) {
         let Some(file) = self.prompts.as_deref().filter(|_| self.last.as_deref() != Some(prompt)) else {
             return;
         };
         if let Err(error) = past::add(file, prompt) {
-            tracing::warn!(%error, file = %file.display(), "prompts are not kept");
+            tracing::warn!(%error, file = %file.display(), "prompts are not saved");
             self.prompts = None;
         }
         self.last = Some(prompt.to_owned());
     }
 
-    /// Remove the oldest sessions beyond those that are kept, on a thread of its own.
+    /// Delete the oldest saved runs beyond those to keep, on another thread.
     pub fn prune(&self) {
         let (Some(folder), keep) = (self.sessions.clone(), self.keep) else { return };
         drop(tokio::task::spawn_blocking(move || {
             if let Err(error) = archive::prune(&folder, keep) {
-                tracing::warn!(%error, folder = %folder.display(), "old sessions stay");
+                tracing::warn!(%error, folder = %folder.display(), "old saved runs cannot be deleted");
             }
         }));
     }

@@ -1,45 +1,12 @@
-//! One key press, independent of the terminal library that read it.
+//! A key press, and its name in key maps and on the screen.
 
-use crossterm::event as ct;
-use ratatui_textarea as ta;
+use crossterm::event::{self as ct, KeyModifiers};
+use ratatui_textarea::Input;
 
-/// What was pressed, without modifiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum KeyCode {
-    /// A character; letters pressed with Shift arrive in upper case.
-    Char(char),
-    /// Enter.
-    Enter,
-    /// Escape.
-    Esc,
-    /// Tab.
-    Tab,
-    /// Backspace.
-    Backspace,
-    /// Delete.
-    Delete,
-    /// Arrow up.
-    Up,
-    /// Arrow down.
-    Down,
-    /// Arrow left.
-    Left,
-    /// Arrow right.
-    Right,
-    /// Home.
-    Home,
-    /// End.
-    End,
-    /// Page up.
-    PageUp,
-    /// Page down.
-    PageDown,
-    /// A function key by number.
-    F(u8),
-}
+pub use ct::KeyCode;
 
 /// A key with its modifiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// What was pressed.
     pub code: KeyCode,
@@ -47,11 +14,11 @@ pub struct Key {
     pub ctrl: bool,
     /// Alt held.
     pub alt: bool,
-    /// Shift held; always false for characters, whose case already says it.
+    /// Shift held; always false for characters, whose case says it.
     pub shift: bool,
 }
 
-/// The names of keys that are not characters, as key maps write them.
+/// Key names in key maps, except for characters and function keys.
 const NAMES: [(&str, KeyCode); 15] = [
     ("enter", KeyCode::Enter),
     ("esc", KeyCode::Esc),
@@ -86,7 +53,7 @@ impl Key {
         Self { code: KeyCode::Char(c), ctrl: true, alt: false, shift: false }
     }
 
-    /// The character that this key types into a text, if it types one.
+    /// The character that this key types, if any.
     pub fn typed(self) -> Option<char> {
         match self.code {
             KeyCode::Char(c) if !self.ctrl && !self.alt => Some(c),
@@ -94,7 +61,7 @@ impl Key {
         }
     }
 
-    /// Read a key as key maps write it: `q`, `ctrl-c`, `shift-tab`, `alt-enter`, `f1`. None if it names no key.
+    /// Parse a key as key maps write it: `q`, `ctrl-c`, `shift-tab`, `alt-enter`, `f1`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut key = Self::char(' ');
         let mut rest = text;
@@ -130,66 +97,37 @@ impl Key {
         Some(key)
     }
 
-    /// The key of a terminal event; none for releases and for keys that the studio does not know.
+    /// The key of a terminal event; none for releases and unknown keys.
     pub fn from_terminal(event: &ct::KeyEvent) -> Option<Self> {
         if event.kind == ct::KeyEventKind::Release {
             return None;
         }
-        let has = |m| event.modifiers.contains(m);
+        let has = |modifier| event.modifiers.contains(modifier);
         let mut key = Self {
-            code: KeyCode::Esc,
-            ctrl: has(ct::KeyModifiers::CONTROL),
-            alt: has(ct::KeyModifiers::ALT),
-            shift: has(ct::KeyModifiers::SHIFT),
+            code: event.code,
+            ctrl: has(KeyModifiers::CONTROL),
+            alt: has(KeyModifiers::ALT),
+            shift: has(KeyModifiers::SHIFT),
         };
-        key.code = match event.code {
-            ct::KeyCode::Char(c) => {
+        match event.code {
+            KeyCode::Char(c) => {
                 key.shift = false;
-                KeyCode::Char(if key.ctrl { c.to_ascii_lowercase() } else { c })
+                key.code = KeyCode::Char(if key.ctrl { c.to_ascii_lowercase() } else { c });
             }
-            ct::KeyCode::BackTab => {
+            KeyCode::BackTab => {
                 key.shift = true;
-                KeyCode::Tab
+                key.code = KeyCode::Tab;
             }
-            ct::KeyCode::Enter => KeyCode::Enter,
-            ct::KeyCode::Esc => KeyCode::Esc,
-            ct::KeyCode::Tab => KeyCode::Tab,
-            ct::KeyCode::Backspace => KeyCode::Backspace,
-            ct::KeyCode::Delete => KeyCode::Delete,
-            ct::KeyCode::Up => KeyCode::Up,
-            ct::KeyCode::Down => KeyCode::Down,
-            ct::KeyCode::Left => KeyCode::Left,
-            ct::KeyCode::Right => KeyCode::Right,
-            ct::KeyCode::Home => KeyCode::Home,
-            ct::KeyCode::End => KeyCode::End,
-            ct::KeyCode::PageUp => KeyCode::PageUp,
-            ct::KeyCode::PageDown => KeyCode::PageDown,
-            ct::KeyCode::F(n) => KeyCode::F(n),
+            KeyCode::F(_) => {}
+            code if NAMES.iter().any(|(_, known)| *known == code) => {}
             _ => return None,
-        };
+        }
         Some(key)
     }
 
     /// The same key for the text editor widget.
-    pub(crate) fn to_editor(self) -> ta::Input {
-        let key = match self.code {
-            KeyCode::Char(c) => ta::Key::Char(c),
-            KeyCode::Enter => ta::Key::Enter,
-            KeyCode::Esc => ta::Key::Esc,
-            KeyCode::Tab => ta::Key::Tab,
-            KeyCode::Backspace => ta::Key::Backspace,
-            KeyCode::Delete => ta::Key::Delete,
-            KeyCode::Up => ta::Key::Up,
-            KeyCode::Down => ta::Key::Down,
-            KeyCode::Left => ta::Key::Left,
-            KeyCode::Right => ta::Key::Right,
-            KeyCode::Home => ta::Key::Home,
-            KeyCode::End => ta::Key::End,
-            KeyCode::PageUp => ta::Key::PageUp,
-            KeyCode::PageDown => ta::Key::PageDown,
-            KeyCode::F(n) => ta::Key::F(n),
-        };
-        ta::Input { key, ctrl: self.ctrl, alt: self.alt, shift: self.shift }
+    pub(crate) fn to_editor(self) -> Input {
+        Input { key: self.code.into(), ctrl: self.ctrl, alt: self.alt, shift: self.shift }
     }
 }
 
@@ -205,20 +143,17 @@ impl std::fmt::Display for Key {
         match self.code {
             KeyCode::Char(' ') => text.push_str("Space"),
             KeyCode::Char(c) => text.push(c),
-            KeyCode::Enter => text.push_str("Enter"),
-            KeyCode::Esc => text.push_str("Esc"),
-            KeyCode::Tab => text.push_str("Tab"),
-            KeyCode::Backspace => text.push_str("Backspace"),
-            KeyCode::Delete => text.push_str("Del"),
             KeyCode::Up => text.push('↑'),
             KeyCode::Down => text.push('↓'),
             KeyCode::Left => text.push('←'),
             KeyCode::Right => text.push('→'),
-            KeyCode::Home => text.push_str("Home"),
-            KeyCode::End => text.push_str("End"),
             KeyCode::PageUp => text.push_str("PgUp"),
             KeyCode::PageDown => text.push_str("PgDn"),
-            KeyCode::F(n) => text.push_str(&format!("F{n}")),
+            KeyCode::Delete => text.push_str("Del"),
+            // The name is the same on every platform.
+            KeyCode::Backspace => text.push_str("Backspace"),
+            KeyCode::Enter => text.push_str("Enter"),
+            code => text.push_str(&code.to_string()),
         }
         f.pad(&text)
     }

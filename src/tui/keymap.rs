@@ -1,19 +1,20 @@
-//! Which key does what, as data: the built-in map and a user's file over it.
+//! The key map: the built-in bindings, and a user's file that overrides them.
 //!
-//! A key is looked up in the place where it is pressed and then everywhere; while a text is edited, keys that type a
-//! character are text and never looked up everywhere.
+//! A key is looked up in the context where it is pressed, and then in `everywhere`. While text is edited, keys that type a
+//! character are text and not looked up in `everywhere`.
 
 use std::path::Path;
 
 use serde_json::json;
+use toml::de::{DeTable, DeValue};
 
-use super::{
-    Action, Key, StudioError,
-    lines::{line_of, place},
-};
+use super::{Action, Key, StudioError};
 
-/// The built-in map; also what `keymap.toml` in the configuration folder may say.
+/// The built-in key map, and an example for the user's `keymap.toml`.
 pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");
+
+/// What to write as a key.
+const KEYS: &str = "write keys such as \"q\", \"ctrl-q\", \"alt-enter\", \"shift-tab\", \"f1\"";
 
 /// Where a key is pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,27 +25,27 @@ pub enum KeyContext {
     Library,
     /// The prompt.
     Prompt,
-    /// The selected clip with its frames.
+    /// The preview of the selected clip.
     Preview,
     /// The caption and the meters.
     Reading,
-    /// The caption, token by token.
+    /// The token inspector.
     Inspector,
-    /// The caption and the meters while a saved session is replayed.
+    /// The caption and the meters during a replay.
     Player,
-    /// The five choices of a method.
+    /// The method editor.
     Edit,
-    /// Picking the methods of a comparison.
+    /// The selection of methods to compare.
     Pick,
     /// The comparison.
     Compare,
-    /// The saved sessions.
+    /// The saved runs.
     Sessions,
-    /// A question before something is deleted.
+    /// The confirmation of a deletion.
     Confirm,
-    /// The method picker and the presets.
+    /// The method picker, the preset prompts and the export formats.
     List,
-    /// A line of text: the filter, a path, the search in the help.
+    /// A line of text: a filter, a path, a search.
     Entry,
 }
 
@@ -67,10 +68,10 @@ impl KeyContext {
     ];
 
     fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, n)| *n == name).map(|(place, _)| *place)
+        Self::ALL.iter().find(|(_, n)| *n == name).map(|(context, _)| *context)
     }
 
-    /// Where a key is looked up that has no meaning in this place.
+    /// Where a key is looked up that is not bound in this context.
     fn behind(self) -> Option<KeyContext> {
         match self {
             KeyContext::Everywhere | KeyContext::Confirm => None,
@@ -79,12 +80,12 @@ impl KeyContext {
         }
     }
 
-    /// This place and those behind it.
+    /// This context and those behind it.
     fn chain(self) -> impl Iterator<Item = KeyContext> {
-        std::iter::successors(Some(self), |place| place.behind())
+        std::iter::successors(Some(self), |context| context.behind())
     }
 
-    /// True for what reaches from everywhere into this place: into a box, nothing that is about what lies behind it.
+    /// True if a binding of `everywhere` applies in this context: in a box, not if it is about the panes behind it.
     fn lets(self, action: Action) -> bool {
         use Action::{
             Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Sweep,
@@ -118,13 +119,13 @@ impl KeyContext {
             KeyContext::Reading => "Caption and meters",
             KeyContext::Inspector => "Inspector",
             KeyContext::Player => "Replay",
-            KeyContext::Edit => "A method's choices",
+            KeyContext::Edit => "Method editor",
             KeyContext::Pick => "Methods to compare",
             KeyContext::Compare => "Comparison",
-            KeyContext::Sessions => "Saved sessions",
-            KeyContext::Confirm => "Before something is deleted",
+            KeyContext::Sessions => "Saved runs",
+            KeyContext::Confirm => "Confirmation",
             KeyContext::List => "Lists",
-            KeyContext::Entry => "Lines of text",
+            KeyContext::Entry => "Text input",
         }
     }
 }
@@ -142,14 +143,14 @@ impl Keymap {
     /// The built-in map.
     ///
     /// # Errors
-    /// Never, as the tests make sure.
+    /// Never, as the tests ensure.
     pub fn built_in() -> Result<Self, StudioError> {
         let mut map = Self { bindings: Vec::new() };
         map.overlay(DEFAULT_KEYMAP, "the built-in key map")?;
         Ok(map)
     }
 
-    /// What a key map may say, as a JSON schema.
+    /// The JSON schema of a key map.
     pub fn schema() -> serde_json::Value {
         let keys = json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true});
         let action = |action: &Action| {
@@ -158,9 +159,9 @@ impl Keymap {
             (action.name().to_owned(), keys)
         };
         let actions: serde_json::Map<_, _> = Action::ALL.iter().map(action).collect();
-        let section = |(place, name): (KeyContext, &str)| {
+        let section = |(context, name): (KeyContext, &str)| {
             let section = json!({
-                "description": place.title(), "type": "object", "properties": actions, "additionalProperties": false
+                "description": context.title(), "type": "object", "properties": actions, "additionalProperties": false
             });
             (name.to_owned(), section)
         };
@@ -168,17 +169,17 @@ impl Keymap {
         json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "Key map of specreel",
-            "description": "For each section, actions and the keys that do them; an empty list takes the keys away.",
+            "description": "In each section, actions with their keys. An empty list unbinds the action.",
             "type": "object",
             "properties": sections,
             "additionalProperties": false
         })
     }
 
-    /// The built-in map with a user's file over it, where there is one.
+    /// The built-in map with the overrides of a user's file, if it exists.
     ///
     /// # Errors
-    /// The file cannot be read, or says something that is not a key map.
+    /// The file cannot be read, or an entry is invalid.
     pub fn with_file(file: Option<&Path>) -> Result<Self, StudioError> {
         let mut map = Self::built_in()?;
         let Some(file) = file else { return Ok(map) };
@@ -190,100 +191,97 @@ impl Keymap {
         Ok(map)
     }
 
-    /// Put the bindings of a TOML text over those of this map.
+    /// Override bindings with those of a TOML text.
     ///
     /// # Errors
-    /// Names the file, the entry, what is wrong and what to write.
+    /// An entry is invalid: names the file, the line, the entry, and what to write.
     pub fn overlay(&mut self, text: &str, file: &str) -> Result<(), StudioError> {
-        let wrong = |key: String, problem: String, instead: String| {
-            let line = match key.split_once('.') {
-                Some((section, action)) => line_of(text, Some(section), Some(action)),
-                None => line_of(text, Some(&key), None),
-            };
-            StudioError::Keymap { file: place(file, line), key, problem, instead }
-        };
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let line = error.span().map_or(1, |s| text[..s.start.min(text.len())].lines().count().max(1));
-            let what = error.message().to_owned();
-            wrong(format!("line {line}"), what, "write lines like  quit = [\"q\", \"ctrl-q\"]".into())
+        let source = (file, text);
+        let table = DeTable::parse(text).map_err(|error| {
+            StudioError::not_toml(source, &error, "write lines such as: quit = [\"q\", \"ctrl-q\"]")
         })?;
         let mut new: Vec<(KeyContext, Key, Action)> = Vec::new();
-        for (section, actions) in &table {
-            let places = || KeyContext::ALL.map(|(_, n)| format!("[{n}]")).join(", ");
-            let Some(place) = KeyContext::named(section) else {
-                return Err(wrong(section.clone(), "no such section".into(), format!("use {}", places())));
+        for (section, actions) in table.get_ref() {
+            let wrong = |problem, hint| {
+                StudioError::invalid(source, section.span(), section.as_ref().clone(), problem, hint)
             };
-            let Some(actions) = actions.as_table() else {
-                let problem = "must be a section".to_owned();
-                return Err(wrong(section.clone(), problem, format!("write [{section}] on its own line")));
+            let Some(context) = KeyContext::named(section.as_ref()) else {
+                let known = KeyContext::ALL.map(|(_, name)| format!("[{name}]")).join(", ");
+                return Err(wrong("no such section", format!("expected one of: {known}")));
+            };
+            let DeValue::Table(actions) = actions.get_ref() else {
+                return Err(wrong(
+                    "expected a section",
+                    format!("write [{}] on a line of its own", section.as_ref()),
+                ));
             };
             for (name, keys) in actions {
-                let entry = format!("{section}.{name}");
-                let Some(action) = Action::named(name) else {
+                let entry = format!("{}.{}", section.as_ref(), name.as_ref());
+                let Some(action) = Action::named(name.as_ref()) else {
                     let known = Action::ALL.iter().map(|a| a.name()).collect::<Vec<_>>().join(", ");
-                    return Err(wrong(entry, "no such action".into(), format!("use one of {known}")));
+                    let hint = format!("expected one of: {known}");
+                    return Err(StudioError::invalid(source, name.span(), entry, "no such action", hint));
                 };
-                self.bindings.retain(|(p, _, a)| (*p, *a) != (place, action));
-                let listed = match keys {
-                    toml::Value::Array(keys) => keys.clone(),
-                    one => vec![one.clone()],
+                self.bindings.retain(|(c, _, a)| (*c, *a) != (context, action));
+                let listed = match keys.get_ref() {
+                    DeValue::Array(listed) => &listed[..],
+                    _ => std::slice::from_ref(keys),
                 };
                 for key in listed {
-                    let read = key.as_str().and_then(Key::parse).ok_or_else(|| {
-                        wrong(
-                            entry.clone(),
-                            format!("{key} is no key"),
-                            "write a list of keys like [\"q\", \"ctrl-q\", \"alt-enter\", \"shift-tab\", \"f1\"]"
-                                .into(),
-                        )
-                    })?;
-                    if let Some((_, _, other)) =
-                        new.iter().find(|(p, k, a)| *p == place && *k == read && *a != action)
-                    {
-                        return Err(wrong(
-                            entry,
-                            format!("{key} already does \"{}\" in [{section}]", other.name()),
-                            "give each key one action in a section".into(),
-                        ));
+                    let wrong =
+                        |problem, hint| StudioError::invalid(source, key.span(), &entry, problem, hint);
+                    let written = &text[key.span()];
+                    let Some(parsed) = key.get_ref().as_str().and_then(Key::parse) else {
+                        return Err(wrong(format!("invalid key {written}"), KEYS));
+                    };
+                    let taken = |(c, k, a): &&(KeyContext, Key, Action)| {
+                        *c == context && *k == parsed && *a != action
+                    };
+                    if let Some((_, _, other)) = new.iter().find(taken) {
+                        let problem = format!("{written} is already bound to {}", other.name());
+                        return Err(wrong(problem, "bind each key to one action in a section"));
                     }
-                    new.push((place, read, action));
+                    new.push((context, parsed, action));
                 }
             }
         }
-        self.bindings.retain(|(p, k, _)| !new.iter().any(|(np, nk, _)| np == p && nk == k));
+        self.bindings.retain(|(c, k, _)| !new.iter().any(|(nc, nk, _)| nc == c && nk == k));
         self.bindings.extend(new);
         Ok(())
     }
 
-    /// What a key does in a place.
-    pub fn action(&self, place: KeyContext, key: Key) -> Option<Action> {
-        let at = |place| self.bindings.iter().find(|(p, k, _)| *p == place && *k == key).map(|(_, _, a)| *a);
-        let typing = place.is_typing() && key.typed().is_some();
+    /// The action of a key in a context.
+    pub fn action(&self, context: KeyContext, key: Key) -> Option<Action> {
+        let at =
+            |context| self.bindings.iter().find(|(c, k, _)| *c == context && *k == key).map(|(_, _, a)| *a);
+        let typing = context.is_typing() && key.typed().is_some();
         match typing {
-            true => at(place),
-            false => at(place).or_else(|| place.chain().skip(1).find_map(at).filter(|a| place.lets(*a))),
+            true => at(context),
+            false => {
+                at(context).or_else(|| context.chain().skip(1).find_map(at).filter(|a| context.lets(*a)))
+            }
         }
     }
 
-    /// The keys that do something in a place, the place's own first, in the order of the map.
-    pub(crate) fn keys(&self, place: KeyContext, action: Action) -> Vec<Key> {
+    /// The keys of an action in a context, its own bindings first, in the order of the map.
+    pub(crate) fn keys(&self, context: KeyContext, action: Action) -> Vec<Key> {
         let of = |wanted| {
             self.bindings.iter().filter(move |(p, _, a)| *p == wanted && *a == action).map(|(_, k, _)| *k)
         };
-        place.chain().flat_map(of).filter(|k| self.action(place, *k) == Some(action)).collect()
+        context.chain().flat_map(of).filter(|k| self.action(context, *k) == Some(action)).collect()
     }
 
-    /// The help page: places in order, in each its actions with their keys.
+    /// The help page: contexts in order, each with its actions and their keys.
     pub(crate) fn pages(&self) -> Vec<(KeyContext, Vec<KeysOf>)> {
-        let page = |place| {
+        let page = |context| {
             let keys = |action| {
-                let mine = self.bindings.iter().filter(move |(p, _, a)| *p == place && *a == action);
+                let mine = self.bindings.iter().filter(move |(c, _, a)| *c == context && *a == action);
                 mine.map(|(_, k, _)| *k).collect::<Vec<_>>()
             };
             let lines = Action::ALL.iter().map(|a| (*a, keys(*a)));
             lines.filter(|(_, keys)| !keys.is_empty()).collect::<Vec<_>>()
         };
-        KeyContext::ALL.into_iter().map(|(place, _)| (place, page(place))).collect()
+        KeyContext::ALL.into_iter().map(|(context, _)| (context, page(context))).collect()
     }
 }
 
@@ -306,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_goes_before_everywhere_and_typing_before_letters() {
+    fn a_context_overrides_everywhere_and_letters_are_typed_in_text() {
         let map = Keymap::built_in().unwrap();
         assert_eq!(map.action(KeyContext::Reading, Key::char('q')), Some(Action::Quit));
         assert_eq!(map.action(KeyContext::List, Key::char('q')), Some(Action::Back));
@@ -325,15 +323,15 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_file_entry_and_way_out() {
+    fn errors_name_file_line_and_entry() {
         for (text, entry, instead) in [
             ("\n[everywere]\n", "keymap.toml:2: everywere", "[everywhere]"),
             ("[library]\nquitt = \"q\"\n", "keymap.toml:2: library.quitt", "quit"),
             ("[library]\n\nquit = [\"hyper-q\"]\n", "keymap.toml:3: library.quit", "ctrl-q"),
-            ("[library]\nquit = [3]\n", "library.quit", "ctrl-q"),
-            ("[library]\nquit = \"q\"\nrun = \"q\"\n", "library.", "one action"),
-            ("library = 1\n", "library", "[library]"),
-            ("[library\n", "line 1", "quit ="),
+            ("[library]\nquit = [\n  3]\n", "keymap.toml:3: library.quit: invalid key 3", "ctrl-q"),
+            ("[library]\nquit = \"q\"\nrun = \"q\"\n", "keymap.toml:3: library.run", "one action"),
+            ("library = 1\n", "keymap.toml:1: library: expected a section", "[library]"),
+            ("\n[library\n", "keymap.toml:2: invalid TOML", "quit ="),
         ] {
             let error = overlaid(text).unwrap_err();
             let said = format!("{error} / {}", error.hint().unwrap_or_default());

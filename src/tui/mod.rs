@@ -1,12 +1,11 @@
 //! The terminal studio.
 //!
-//! What is known stands in the model; [`Studio::handle`] changes it by one [`Msg`] and says as [`Effect`]s what it wants
-//! done outside; drawing is a function of the model. [`run`] is the driver around that: it owns the terminal, the clock and
-//! the channels, and draws when something changed: at once for keys and resizes, at most 30 times a second while a caption
-//! streams, never when nothing happens.
+//! All state is in the model. [`Studio::handle`] changes it by one [`Msg`] and returns what to do outside as [`Effect`]s;
+//! drawing is a function of the model. [`run`] is the driver: it owns the terminal, the clock and the channels, and draws when
+//! something changed: at once for keys and resizes, at most 30 times a second while a caption streams, never when idle.
 //!
-//! The driver refuses to know methods, models or videos: it reaches the engine through [`crate::client::Client`] only, so tests play
-//! the engine's part with a script.
+//! The driver knows no methods, models or videos: it reaches the engine through a [`Client`](crate::client::Client) only, so that
+//! tests can script the engine.
 
 mod action;
 mod app;
@@ -16,7 +15,6 @@ mod complete;
 mod config;
 mod effect;
 mod error;
-mod export;
 mod files;
 mod frame_loader;
 mod frames;
@@ -25,7 +23,6 @@ mod inline;
 mod keeper;
 mod key;
 mod keymap;
-mod lines;
 mod model;
 mod mouse;
 mod painter;
@@ -50,7 +47,7 @@ mod worker;
 
 pub use action::Action;
 pub use app::run;
-pub use archive::{Ended, SessionEntry};
+pub use archive::SessionEntry;
 pub use complete::Completion;
 pub use config::{
     Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, FrameReader, Probe, PromptPreset, StudioConfig,

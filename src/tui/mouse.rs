@@ -1,19 +1,19 @@
-//! The mouse, where the user wants one: by default it is the terminal's own, for selecting text.
+//! The mouse, if the user enables it; by default the terminal keeps it for selecting text.
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
-/// Something done with the mouse.
+/// A mouse event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mouse {
     /// Column of the cell, from 0.
     pub column: u16,
     /// Row of the cell, from 0.
     pub row: u16,
-    /// What was done there.
+    /// What happened there.
     pub kind: MouseKind,
 }
 
-/// What is done with a mouse.
+/// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MouseKind {
     /// The left button was pressed.
@@ -25,7 +25,7 @@ pub enum MouseKind {
 }
 
 impl Mouse {
-    /// From the terminal's words; none for what has no meaning here.
+    /// From a terminal event; none for unused ones.
     pub(crate) fn from_terminal(event: &MouseEvent) -> Option<Self> {
         let kind = match event.kind {
             MouseEventKind::Down(MouseButton::Left) => MouseKind::Click,

@@ -1,7 +1,7 @@
-//! Pictures by a protocol of the terminal's, drawn over the half-blocks that stand there meanwhile.
+//! Pictures by the terminal's graphics protocol, drawn over half-blocks.
 //!
-//! Scaling and encoding are done off the studio's thread, one picture at a time, the newest first. Until a picture is ready, the
-//! one before it stays in its place. The last few are kept; kitty's numbers go round, so that it keeps no more than those.
+//! Scaling and encoding run off the studio's thread, one picture at a time, the newest first. Until a picture is ready, the
+//! previous one stays. The last few are kept, and kitty's image numbers are reused, so that the terminal keeps no more.
 
 use std::{
     collections::VecDeque,
@@ -23,12 +23,12 @@ use ratatui_image::{
 use super::{ImageProtocol, view::Slot};
 use crate::video::Frame;
 
-/// Pictures that are kept.
+/// How many pictures are kept.
 const KEPT: usize = 8;
-/// The size of a cell where nobody tells: an image is then a little coarse or fine, but in its place.
+/// The size of a cell if the terminal does not say; pictures may then be too coarse or too fine.
 const USUAL_CELL: (u16, u16) = (8, 16);
 
-/// A picture for a place.
+/// A picture at a size.
 #[derive(Clone)]
 struct Key {
     frame: Arc<Frame>,
@@ -50,10 +50,10 @@ pub(crate) struct Job {
     number: u32,
 }
 
-/// A picture, ready; none where it cannot be encoded.
+/// An encoded picture; none if it cannot be encoded.
 pub(crate) struct Painted(Key, Option<Protocol>);
 
-/// What is drawn, and what is to be drawn.
+/// The pictures that are drawn, and the one to draw next.
 pub(crate) struct Painter {
     protocol: ImageProtocol,
     inside: bool,
@@ -61,14 +61,14 @@ pub(crate) struct Painter {
     kept: VecDeque<(Key, Option<Protocol>)>,
     /// The picture that the screen should show.
     wanted: Option<Key>,
-    /// The one that stands there, and where.
+    /// The picture that is on the screen, and where.
     standing: Option<(Key, Rect)>,
     working: bool,
     made: u32,
 }
 
 impl Painter {
-    /// `inside` is true in a multiplexer: pictures are then handed through to the terminal around it.
+    /// `inside` a multiplexer, pictures are passed through to the outer terminal.
     pub fn new(protocol: ImageProtocol, cell: Option<(u16, u16)>, inside: bool) -> Self {
         Self {
             protocol,
@@ -86,7 +86,7 @@ impl Painter {
         matches!(self.protocol, ImageProtocol::Kitty | ImageProtocol::Iterm2 | ImageProtocol::Sixel)
     }
 
-    /// The size of a cell may be another one now.
+    /// The size of a cell may have changed.
     pub fn set_cell(&mut self, cell: Option<(u16, u16)>) {
         if let Some(cell) = cell.filter(|c| *c != self.cell) {
             self.cell = cell;
@@ -100,7 +100,7 @@ impl Painter {
         self.standing = None;
     }
 
-    /// Draw the picture of this place, or the one before it until it is ready.
+    /// Draw the picture of this slot, or the previous one until it is ready.
     pub fn paint(&mut self, slot: Option<Slot>, buffer: &mut Buffer) {
         let Some(slot) = slot.filter(|_| self.is_graphic()) else {
             (self.wanted, self.standing) = (None, None);
@@ -114,7 +114,7 @@ impl Painter {
         });
         if let Some((key, protocol)) = shown {
             let (size, area) = (protocol.size(), slot.area);
-            // What stands beside it are half-blocks of a slightly other shape.
+            // The half-blocks around it have a slightly different shape.
             ratatui::widgets::Clear.render(area, buffer);
             let place = Rect {
                 x: area.x + area.width.saturating_sub(size.width) / 2,
@@ -128,7 +128,7 @@ impl Painter {
         self.wanted = Some(key);
     }
 
-    /// What is to be done off this thread, if nothing is being done.
+    /// The next picture to encode off this thread, if none is being encoded.
     pub fn job(&mut self) -> Option<Job> {
         let key = self.wanted.clone().filter(|_| !self.working)?;
         if self.kept.iter().any(|(k, _)| k.is(&key)) {
@@ -144,13 +144,13 @@ impl Painter {
     pub fn take_in(&mut self, Painted(key, made): Painted) {
         self.working = false;
         self.kept.push_back((key, made));
-        // One less than there are numbers: the picture whose number is taken next is not the one that stands there.
+        // One less than there are numbers, so that the number used next is not that of the picture on the screen.
         while self.kept.len() >= KEPT {
             self.kept.pop_front();
         }
     }
 
-    /// What makes the terminal forget the pictures that it holds.
+    /// The sequence that deletes the pictures from the terminal.
     pub fn farewell(&self) -> String {
         match self.protocol {
             ImageProtocol::Kitty if self.made > 0 && !self.inside => {
@@ -170,7 +170,7 @@ fn number(made: u32) -> u32 {
 impl Job {
     /// Scale and encode.
     pub fn run(self) -> Painted {
-        // Whoever panics here has only read.
+        // Encoding only reads.
         let made = catch_unwind(AssertUnwindSafe(|| self.encode())).ok().flatten();
         Painted(self.key, made)
     }
@@ -194,7 +194,7 @@ impl Job {
             ImageProtocol::Sixel => Sixel::new(image, size, self.inside).map(Protocol::Sixel),
             ImageProtocol::Auto | ImageProtocol::Halfblocks | ImageProtocol::None => return None,
         };
-        made.inspect_err(|error| tracing::warn!(%error, "a picture cannot be encoded")).ok()
+        made.inspect_err(|error| tracing::warn!(%error, "cannot encode a picture")).ok()
     }
 }
 

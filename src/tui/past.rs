@@ -1,8 +1,7 @@
-//! The prompts of earlier sittings: a file with one JSON string a line, the newest last.
+//! The prompts of earlier sessions: a file with one JSON string per line, newest last.
 //!
-//! A prompt that was run is one write of one line at the end, so that two studios do not disturb each other and a killed one
-//! loses nothing but perhaps its last line. When the file has grown to twice of what is kept, it is written anew beside itself
-//! and put in its own place.
+//! A prompt is appended as one write, so that two studios can share the file and a killed one loses at most its last line. At
+//! twice the number of prompts that are kept, the file is rewritten as a whole.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,11 +11,11 @@ use std::{
 
 use super::{files, model::prompt::MAX_HISTORY};
 
-/// Larger files are no prompts.
+/// Larger files are ignored.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The prompts of a file, the oldest first, each once and where it stood last. No file, or one that cannot be read, is none;
-/// lines that are none are passed over.
+/// The prompts of a file, oldest first, each at its last position only. A missing or unreadable file is empty, and invalid
+/// lines are skipped.
 pub(crate) fn read(file: &Path) -> Vec<String> {
     let fits = std::fs::metadata(file).is_ok_and(|about| about.len() <= MAX_BYTES);
     let bytes = if fits { std::fs::read(file).unwrap_or_default() } else { Vec::new() };
@@ -32,17 +31,17 @@ pub(crate) fn read(file: &Path) -> Vec<String> {
     newest
 }
 
-/// Add a prompt to a file.
+/// Append a prompt to a file.
 ///
 /// # Errors
-/// The system does not write it.
+/// It cannot be written.
 pub(crate) fn add(file: &Path, prompt: &str) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let mut options = OpenOptions::new();
     options.create(true).append(true).read(true);
-    // What one asks is nobody else's business.
+    // Prompts are private.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut there = options.open(file)?;
@@ -57,7 +56,7 @@ pub(crate) fn add(file: &Path, prompt: &str) -> io::Result<()> {
     if lines > 2 * MAX_HISTORY { shorten(file) } else { Ok(()) }
 }
 
-/// True if the last line is whole: one that a killed program left must not swallow the next.
+/// True if the last line is complete. Otherwise a killed program left it, and the next line must not continue it.
 fn ends_well(file: &mut File) -> io::Result<bool> {
     use std::io::{Read, Seek, SeekFrom};
     if file.metadata()?.len() == 0 {
@@ -69,7 +68,7 @@ fn ends_well(file: &mut File) -> io::Result<bool> {
     Ok(last == [b'\n'])
 }
 
-/// Write the file anew with what is kept of it.
+/// Rewrite the file with the prompts that are kept.
 fn shorten(file: &Path) -> io::Result<()> {
     let mut text = Vec::new();
     for prompt in read(file) {
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_come_back_once_in_the_order_of_their_last_use() {
+    fn prompts_are_read_once_in_the_order_of_their_last_use() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("data/prompts.jsonl");
         assert_eq!(read(&file), Vec::<String>::new());
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_costs_nothing_but_itself() {
+    fn an_incomplete_line_is_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("prompts.jsonl");
         std::fs::write(&file, "\"one\"\n17\n\"tw").unwrap();
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_does_not_grow_without_end() {
+    fn the_file_does_not_grow_forever() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("prompts.jsonl");
         let line = |i: usize| format!("\"prompt {i}\"\n");

@@ -1,4 +1,4 @@
-//! Pictures of screens: SVG for the documentation, and a text that shows styles for snapshots.
+//! Pictures of screens: SVG for the documentation, and text with styles for snapshots.
 
 use std::fmt::Write;
 
@@ -15,8 +15,8 @@ const MARGIN: f64 = 14.0;
 const BACKGROUND: &str = "#14171c";
 const FOREGROUND: &str = "#d6dae2";
 
-/// The screen as an SVG document: colours, bold, dim, italic, underlined and reversed. Lines and blocks are drawn as
-/// shapes, so that they join in every font.
+/// The screen as an SVG document with its colors and modifiers. Lines and blocks are drawn as shapes, so that they join in
+/// every font.
 pub fn svg(buffer: &Buffer) -> String {
     let area = buffer.area;
     let (w, h) =
@@ -66,7 +66,7 @@ fn runs(buffer: &Buffer, y: u16) -> Vec<Run> {
     let mut covered = 0;
     for x in buffer.area.left()..buffer.area.right() {
         let Some(cell) = buffer.cell((x, y)) else { continue };
-        // The cell behind a wide character belongs to it.
+        // The cell after a wide character belongs to it.
         if x < covered {
             continue;
         }
@@ -112,7 +112,7 @@ fn is_endless(symbol: &str) -> bool {
     matches!(symbol, "─" | "━" | "█" | "▀" | "▄" | "▒" | "▓")
 }
 
-/// The coloured grounds of a row, in one piece each so that no seam shows between them.
+/// The backgrounds of a row, merged so that no seams show.
 fn grounds(runs: &[Run], y: f64) -> Vec<String> {
     let mut grounds: Vec<(u16, usize, &str)> = Vec::new();
     for run in runs {
@@ -188,7 +188,7 @@ fn shape(symbol: char, (x, y): (f64, f64), w: f64, color: &str, dim: &str) -> St
         '▓' => rect(x, y, w, h, 0.75),
         '─' => path(format!("M{x:.1} {cy:.1}h{w:.1}")),
         '│' => path(format!("M{cx:.1} {y:.1}v{h:.1}")),
-        // Corners: a line to the middle of two edges with a bend between.
+        // Corners: a curve between the middles of two edges.
         _ => {
             let (right, down) = (matches!(symbol, '╭' | '╰'), matches!(symbol, '╭' | '╮'));
             let (ex, ey) = (if right { x + w } else { x }, if down { y + h } else { y });
@@ -234,8 +234,8 @@ fn hex(color: Color) -> Option<String> {
     Some(code.into())
 }
 
-/// The screen as text with its styles: the characters, then below them a map that has one letter for every style, and
-/// what the letters mean. Made for snapshots.
+/// The screen as text with its styles, for snapshots: the characters, a map with one letter per style, and the meaning of the
+/// letters.
 pub fn describe(buffer: &Buffer) -> String {
     let mut styles: Vec<String> = Vec::new();
     let (mut text, mut map) = (String::new(), String::new());

@@ -1,19 +1,25 @@
-//! What the terminal tells about itself, asked once before the studio takes the screen.
+//! Queries to the terminal before the studio sets it up.
 //!
-//! One write asks for the background's colour, the terminal's name and version, and the size of a cell; a last question that
-//! every terminal answers (its attributes) ends the wait. A terminal that says nothing costs the time limit and no more. Keys
-//! that arrive meanwhile are kept and come back.
+//! One write asks for the background color, the terminal's name and version, and the size of a cell; a last query that every
+//! terminal answers (its attributes) ends the wait. A terminal that does not answer costs the time limit. Keys that arrive
+//! meanwhile are kept.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{Read, Write},
+    os::fd::AsRawFd,
+    time::{Duration, Instant},
+};
+
+use rustix::event::{FdSetElement, fd_set_insert, fd_set_num_elements, select};
 
 use super::{Key, KeyCode};
 
 /// Background (OSC 11), name and version (XTVERSION), size of a cell, attributes (DA1).
 const QUESTION: &[u8] = b"\x1b]11;?\x1b\\\x1b[>q\x1b[16t\x1b[c";
-/// Answers later than this do not come.
+/// Answers are expected for at most this long.
 const LATE: Duration = Duration::from_secs(3);
 
-/// What a terminal said. Whatever it did not say is left out.
+/// The terminal's answers, as far as it gave them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answers {
     /// True if its background is dark.
@@ -24,13 +30,13 @@ pub(crate) struct Answers {
     pub sixel: bool,
     /// Width and height of a cell in pixels.
     pub cell: Option<(u16, u16)>,
-    /// What was typed meanwhile.
+    /// Keys typed meanwhile.
     pub keys: Vec<Key>,
-    /// It was asked and has not ended its answer: the rest may come later.
+    /// The last answer is missing: more may come later.
     pub unfinished: bool,
 }
 
-/// Ask, and wait at most this long. Terminals known to print what they do not understand are not asked.
+/// Ask, and wait at most `limit`. Terminals that print unknown sequences are not asked.
 pub(crate) fn ask(limit: Duration) -> Answers {
     let plain = std::env::var("TERM").is_ok_and(|t| matches!(t.as_str(), "" | "dumb" | "linux"));
     if plain {
@@ -47,22 +53,21 @@ pub(crate) fn ask(limit: Duration) -> Answers {
     Answers { unfinished: !is_complete(&bytes), ..read(&bytes) }
 }
 
-/// Keeps answers that come too late, over a slow line, from being taken for keys: what begins like a string of the terminal's
-/// is swallowed up to its end.
+/// Drops answers that come too late, over a slow line, so that they are not read as keys.
 #[derive(Debug, Default)]
 pub(crate) struct Late {
-    /// Until when answers are reckoned with.
+    /// Until when answers are expected.
     until: Option<Instant>,
     inside: bool,
 }
 
 impl Late {
-    /// Reckon with late answers, if the question was not answered in time.
+    /// Expect late answers, if the queries were not answered in time.
     pub fn after(answers: &Answers, now: Instant) -> Self {
         Self { until: answers.unfinished.then(|| now + LATE), inside: false }
     }
 
-    /// True for a key that is a piece of an answer.
+    /// True if a key is part of an answer.
     pub fn swallows(&mut self, key: Key, now: Instant) -> bool {
         if self.until.is_none_or(|until| now > until) {
             return false;
@@ -77,20 +82,15 @@ impl Late {
     }
 }
 
-/// Write the question and read until its last answer is there, or the time is over.
-#[cfg(unix)]
+/// Write the queries and read until the last answer is there, or the time is over.
 fn exchange(limit: Duration) -> std::io::Result<Vec<u8>> {
-    use std::{
-        io::{Read, Write},
-        os::fd::AsRawFd,
-    };
     let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     terminal.write_all(QUESTION)?;
     let end = Instant::now() + limit;
     let mut bytes = Vec::new();
     while !is_complete(&bytes) {
         let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() || !is_readable(terminal.as_raw_fd(), left)? {
+        if left.is_zero() || !is_readable(&terminal, left)? {
             break;
         }
         let mut more = [0; 1024];
@@ -102,38 +102,23 @@ fn exchange(limit: Duration) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-#[cfg(not(unix))]
-fn exchange(_limit: Duration) -> std::io::Result<Vec<u8>> {
-    Ok(Vec::new())
+/// Wait until there is something to read. By `select`, because macOS cannot poll terminals.
+fn is_readable(terminal: &std::fs::File, limit: Duration) -> std::io::Result<bool> {
+    let fd = terminal.as_raw_fd();
+    let mut set = vec![FdSetElement::default(); fd_set_num_elements(1, fd + 1)];
+    fd_set_insert(&mut set, fd);
+    let limit = rustix::event::Timespec::try_from(limit).map_err(std::io::Error::other)?;
+    // SAFETY: the set holds `fd` alone, which is open, and has room for every descriptor below `fd + 1`.
+    let n = unsafe { select(fd + 1, Some(&mut set), None, None, Some(&limit)) }?;
+    Ok(n > 0)
 }
 
-/// Wait until there is something to read. By `select`, since macOS does not poll terminals.
-#[cfg(unix)]
-fn is_readable(fd: i32, limit: Duration) -> std::io::Result<bool> {
-    let capacity = libc::FD_SETSIZE;
-    if usize::try_from(fd).map_or(true, |fd| fd >= capacity) {
-        return Ok(false);
-    }
-    // SAFETY: a set of descriptors is plain data, `fd` is open and below the set's capacity, and all pointers are to locals.
-    let n = unsafe {
-        let mut set: libc::fd_set = std::mem::zeroed();
-        libc::FD_ZERO(&mut set);
-        libc::FD_SET(fd, &mut set);
-        let mut time = libc::timeval {
-            tv_sec: limit.as_secs() as libc::time_t,
-            tv_usec: limit.subsec_micros() as libc::suseconds_t,
-        };
-        libc::select(fd + 1, &mut set, std::ptr::null_mut(), std::ptr::null_mut(), &mut time)
-    };
-    if n < 0 { Err(std::io::Error::last_os_error()) } else { Ok(n > 0) }
-}
-
-/// True once the attributes, the last answer, are there.
+/// True if the attributes, the last answer, have arrived.
 fn is_complete(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let (piece, tail) = split(rest);
-        if matches!(piece, Piece::Control(b'c', [b'?', ..])) {
+        let (sequence, tail) = split(rest);
+        if matches!(sequence, Sequence::Control(b'c', [b'?', ..])) {
             return true;
         }
         rest = tail;
@@ -141,10 +126,10 @@ fn is_complete(bytes: &[u8]) -> bool {
     false
 }
 
-/// A piece of what a terminal sends.
+/// A part of the terminal's input.
 #[derive(Debug, PartialEq)]
-enum Piece<'a> {
-    /// A control sequence: its final byte and what stands before it.
+enum Sequence<'a> {
+    /// A control sequence: its final byte and the bytes before it.
     Control(u8, &'a [u8]),
     /// An operating system command (`]`) or a device control string (`P`).
     String(u8, &'a [u8]),
@@ -152,23 +137,23 @@ enum Piece<'a> {
     Typed(&'a [u8]),
 }
 
-/// The first piece, and what follows it.
-fn split(bytes: &[u8]) -> (Piece<'_>, &[u8]) {
-    let typed = |n: usize| (Piece::Typed(&bytes[..n]), &bytes[n..]);
+/// The first sequence, and what follows it.
+fn split(bytes: &[u8]) -> (Sequence<'_>, &[u8]) {
+    let typed = |n: usize| (Sequence::Typed(&bytes[..n]), &bytes[n..]);
     match bytes {
         [0x1b, b'[', inside @ ..] => match inside.iter().position(|b| (0x40..=0x7e).contains(b)) {
-            Some(n) => (Piece::Control(inside[n], &inside[..n]), &inside[n + 1..]),
+            Some(n) => (Sequence::Control(inside[n], &inside[..n]), &inside[n + 1..]),
             None => typed(bytes.len()),
         },
         [0x1b, kind @ (b']' | b'P'), inside @ ..] => {
             let bell = inside.iter().position(|b| *b == 0x07).map(|n| (n, 1));
             let string = inside.windows(2).position(|w| w == b"\x1b\\").map(|n| (n, 2));
             match [bell, string].into_iter().flatten().min() {
-                Some((n, end)) => (Piece::String(*kind, &inside[..n]), &inside[n + end..]),
+                Some((n, end)) => (Sequence::String(*kind, &inside[..n]), &inside[n + end..]),
                 None => typed(bytes.len()),
             }
         }
-        // Up to the next sequence; an escape key is a piece of its own.
+        // Up to the next sequence; an escape key is one by itself.
         _ => typed(bytes.iter().skip(1).position(|b| *b == 0x1b).map_or(bytes.len(), |n| n + 1)),
     }
 }
@@ -177,20 +162,22 @@ fn read(bytes: &[u8]) -> Answers {
     let mut answers = Answers::default();
     let mut rest = bytes;
     while !rest.is_empty() {
-        let (piece, tail) = split(rest);
-        match piece {
-            Piece::Control(b'c', [b'?', attributes @ ..]) => {
+        let (sequence, tail) = split(rest);
+        match sequence {
+            Sequence::Control(b'c', [b'?', attributes @ ..]) => {
                 answers.sixel = attributes.split(|b| *b == b';').any(|a| a == b"4");
             }
-            Piece::Control(b't', inside) => answers.cell = cell(inside),
-            Piece::Control(arrow, []) => answers.keys.extend(arrow_key(arrow)),
-            Piece::Control(..) => {}
-            Piece::String(b'P', [b'>', b'|', name @ ..]) => {
+            Sequence::Control(b't', inside) => answers.cell = cell(inside),
+            Sequence::Control(arrow, []) => answers.keys.extend(arrow_key(arrow)),
+            Sequence::Control(..) => {}
+            Sequence::String(b'P', [b'>', b'|', name @ ..]) => {
                 answers.name = String::from_utf8_lossy(name).into_owned();
             }
-            Piece::String(b']', inside) => answers.dark = inside.strip_prefix(b"11;").and_then(is_dark),
-            Piece::String(..) => {}
-            Piece::Typed(text) => answers.keys.extend(String::from_utf8_lossy(text).chars().filter_map(key)),
+            Sequence::String(b']', inside) => answers.dark = inside.strip_prefix(b"11;").and_then(is_dark),
+            Sequence::String(..) => {}
+            Sequence::Typed(text) => {
+                answers.keys.extend(String::from_utf8_lossy(text).chars().filter_map(key))
+            }
         }
         rest = tail;
     }
@@ -205,7 +192,7 @@ fn cell(inside: &[u8]) -> Option<(u16, u16)> {
     (size.0 > 0 && size.1 > 0).then_some(size)
 }
 
-/// Whether a colour, as `rgb:1e1e/1e1e/2e2e`, is nearer to black than to white.
+/// Whether a color such as `rgb:1e1e/1e1e/2e2e` is closer to black than to white.
 fn is_dark(color: &[u8]) -> Option<bool> {
     let text = std::str::from_utf8(color).ok()?;
     let (_, channels) = text.split_once(':')?;
@@ -215,7 +202,7 @@ fn is_dark(color: &[u8]) -> Option<bool> {
     };
     let mut channels = channels.split('/').map(share);
     let (r, g, b) = (channels.next()??, channels.next()??, channels.next()??);
-    // Perceived lightness of what the channels' gamma-coded values show.
+    // Perceived lightness of the gamma-coded channels.
     let light = 0.2126 * r.powf(2.2) + 0.7152 * g.powf(2.2) + 0.0722 * b.powf(2.2);
     Some(light.powf(1.0 / 2.2) < 0.5)
 }

@@ -1,7 +1,7 @@
-//! The files that were opened or captioned last: a JSON list of paths in the data directory, the newest first.
+//! The recent files: a JSON list of paths in the data directory, newest first.
 //!
-//! It is written anew beside the old one and put in its place, so that a killed program leaves a whole list. Files that are no
-//! longer there are left out when it is read.
+//! The list is replaced as a whole, so that a killed program cannot truncate it. Files that no longer exist are skipped when it
+//! is read.
 
 use std::{
     io::ErrorKind,
@@ -16,32 +16,32 @@ use super::{
 
 /// More files than this are not remembered.
 const MOST: usize = 20;
-/// A list longer than this is none of ours.
+/// A longer file is not such a list.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The files of the list that are still there.
+/// The files of the list that still exist.
 ///
 /// # Errors
-/// The list is there but cannot be read, in words.
+/// The list exists but cannot be read.
 pub(crate) fn load(list: &Path) -> Result<Vec<Found>, String> {
     Ok(read(list)?.iter().filter(|p| is_video(p)).filter_map(|p| files::found(p)).collect())
 }
 
-/// Put a file at the head of the list.
+/// Add a file at the head of the list.
 ///
 /// # Errors
-/// The list cannot be written, in words.
+/// The list cannot be written.
 pub(crate) fn remember(list: &Path, file: &Path) -> Result<(), String> {
-    // Of two files that are opened at once, both are to be in the list.
+    // Two files that are opened at the same time must both be in the list.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock();
     let file = std::path::absolute(file).unwrap_or_else(|_| file.into());
-    // A list that cannot be understood is begun anew.
+    // An invalid list is replaced.
     let mut paths = read(list).unwrap_or_default();
     paths.retain(|p| *p != file);
     paths.insert(0, file);
     paths.truncate(MOST);
-    // A name that is no text cannot stand in a list of texts.
+    // JSON cannot hold a name that is not UTF-8.
     let names: Vec<&str> = paths.iter().filter_map(|p| p.to_str()).collect();
     let text = serde_json::to_string_pretty(&names).unwrap_or_default() + "\n";
     files::replace_private(list, text.as_bytes())
@@ -52,7 +52,7 @@ fn read(list: &Path) -> Result<Vec<PathBuf>, String> {
     let trouble = |what: String| format!("cannot read the list of recent files {}: {what}", list.display());
     match std::fs::metadata(list) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Ok(facts) if facts.len() > MAX_BYTES => return Err(trouble("it is too long".into())),
+        Ok(facts) if facts.len() > MAX_BYTES => return Err(trouble("it is too large".into())),
         _ => {}
     }
     let text = std::fs::read_to_string(list).map_err(|e| trouble(e.to_string()))?;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_list_is_told_and_begun_anew() {
+    fn a_damaged_list_is_reported_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let (list, file) = (dir.path().join("recent.json"), dir.path().join("a.mp4"));
         std::fs::write(&list, "[\"/x.mp4\"").unwrap();
@@ -93,7 +93,7 @@ mod tests {
         assert!(load(&list).unwrap_err().contains("recent.json"));
         remember(&list, &file).unwrap();
         assert_eq!(load(&list).unwrap()[0].path, file);
-        // A folder that is none.
+        // A file in place of the directory.
         let error = remember(&file.join("recent.json"), &file).unwrap_err();
         assert!(error.contains("cannot write the list of recent files"), "{error}");
     }

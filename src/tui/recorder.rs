@@ -1,7 +1,7 @@
-//! Keeps every run as a session file, on a thread of its own: a slow disk never holds up a key.
+//! Saves every run as a session file, on a thread of its own, so that a slow disk does not delay keys.
 //!
-//! Each event is one write of one line as soon as it comes, so that a killed program loses at most the line in which it was
-//! killed.
+//! Each event is written as one line as soon as it comes, so that a killed program loses at most one line. The thread never waits
+//! for the studio: its only message has a place in the studio's inbox from the start.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,7 +12,7 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{OwnedPermit, Sender};
 
 use super::Msg;
 use crate::record::{Event, EventKind, StopReason, session::RecordedEvent};
@@ -20,25 +20,26 @@ use crate::record::{Event, EventKind, StopReason, session::RecordedEvent};
 /// Events that may wait for the disk.
 const WAITING: usize = 4096;
 
-/// The way to the recording thread.
+/// The recording thread.
 pub(crate) struct Recorder {
     events: Option<SyncSender<(Instant, Event)>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Recorder {
-    /// Record into files of this folder; without one, nothing is recorded. Trouble is told once, as a message.
+    /// Record into files of this directory; without one, nothing is recorded. The first problem is reported as a message.
     pub fn start(folder: Option<PathBuf>, messages: Sender<Msg>) -> Self {
+        let report = messages.try_reserve_owned().ok();
         let Some(folder) = folder else { return Self { events: None, thread: None } };
         let (events, inbox) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("recorder".into());
-        match thread.spawn(move || record(&folder, &inbox, &messages)) {
+        match thread.spawn(move || record(&folder, &inbox, report)) {
             Ok(thread) => Self { events: Some(events), thread: Some(thread) },
             Err(_) => Self { events: None, thread: None },
         }
     }
 
-    /// Keep this event.
+    /// Record this event, if it is of a run.
     pub fn event(&mut self, event: &Event) {
         if event.run > 0
             && let Some(events) = &self.events
@@ -48,7 +49,7 @@ impl Recorder {
         }
     }
 
-    /// Write what is left.
+    /// Write the remaining events.
     pub fn finish(mut self) {
         drop(self.events.take());
         if let Some(thread) = self.thread.take() {
@@ -57,12 +58,11 @@ impl Recorder {
     }
 }
 
-fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, messages: &Sender<Msg>) {
+fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, mut report: Option<OwnedPermit<Msg>>) {
     let mut open: Option<Recording> = None;
-    let mut told = false;
     for (at, event) in inbox {
         if let EventKind::Started { segment, .. } = &event.kind {
-            // The pieces of a clip are one file.
+            // The segments of a clip share a file.
             let group = segment.filter(|s| s.index > 0).map(|s| s.first);
             open = open.filter(|recording| group.is_some() && recording.group == group);
             if let Some(recording) = &mut open {
@@ -71,7 +71,7 @@ fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, messages: &Sender<M
         }
         let written = match &mut open {
             Some(recording) if recording.run == event.run => recording.write(at, event),
-            // A run is recorded from its beginning or not at all.
+            // A run is recorded from its start or not at all.
             _ if !matches!(event.kind, EventKind::Started { .. }) => continue,
             _ => Recording::create(folder, at, &event).and_then(|mut recording| {
                 recording.write(at, event)?;
@@ -81,9 +81,8 @@ fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, messages: &Sender<M
         };
         if let Err(error) = written {
             open = None;
-            if !told {
-                told = true;
-                messages.blocking_send(Msg::Unrecorded(error.to_string())).ok();
+            if let Some(report) = report.take() {
+                report.send(Msg::Unrecorded(error.to_string()));
             }
         }
     }
@@ -91,10 +90,10 @@ fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, messages: &Sender<M
 
 struct Recording {
     run: u64,
-    /// What the pieces of a clip have in common.
+    /// What the segments of a clip have in common.
     group: Option<u64>,
-    /// Something was written before the run that is written now.
-    goes_on: bool,
+    /// The file contains an earlier run.
+    has_earlier: bool,
     begun: Instant,
     file: File,
     path: PathBuf,
@@ -118,7 +117,7 @@ impl Recording {
             match OpenOptions::new().create_new(true).append(true).open(&path) {
                 Ok(file) => {
                     let group = segment.map(|s| s.first);
-                    return Ok(Self { run: event.run, group, goes_on: false, begun, file, path });
+                    return Ok(Self { run: event.run, group, has_earlier: false, begun, file, path });
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && n < 1000 => n += 1,
                 Err(e) => return Err(fail(e)),
@@ -127,7 +126,7 @@ impl Recording {
     }
 
     fn write(&mut self, at: Instant, event: Event) -> std::io::Result<()> {
-        if is_nothing(&event.kind) && !self.goes_on {
+        if is_unwritten(&event.kind) && !self.has_earlier {
             return std::fs::remove_file(&self.path);
         }
         let ends = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_));
@@ -137,19 +136,19 @@ impl Recording {
         bytes.push(b'\n');
         self.file.write_all(&bytes)?;
         if ends {
-            self.goes_on = true;
+            self.has_earlier = true;
             self.file.sync_data().ok();
         }
         Ok(())
     }
 }
 
-/// True for the end of a run that another wish cut off before it wrote anything: not worth a file.
-fn is_nothing(kind: &EventKind) -> bool {
+/// True for the end of a run that was cancelled before it wrote anything, which is not saved.
+fn is_unwritten(kind: &EventKind) -> bool {
     matches!(kind, EventKind::Done { reason: StopReason::Cancelled, ids, .. } if ids.is_empty())
 }
 
-/// Letters and digits of a name, others as one dash each.
+/// Letters and digits of a name; each sequence of others becomes one dash.
 fn slug(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars().take(40) {
@@ -225,7 +224,7 @@ mod tests {
             stats: Box::default(),
         };
         recorder.event(&event(2, done));
-        // What was cancelled before it wrote anything leaves no file.
+        // A run that is cancelled before it wrote anything leaves no file.
         recorder.event(&event(3, started("/v/b.mp4")));
         let nothing = EventKind::Done {
             reason: StopReason::Cancelled,
@@ -239,7 +238,7 @@ mod tests {
         files.sort_by_key(|f| f.as_os_str().len());
         let name = files[0].file_name().unwrap().to_string_lossy().into_owned();
         assert!(name.ends_with("Z-a-red-ball-naive.jsonl"), "{name}");
-        assert_eq!(files.len(), 2, "what did not begin is not kept");
+        assert_eq!(files.len(), 2, "a run that did not start is not saved");
         let lines = |file: &PathBuf| Session::read(file).unwrap().lines;
         assert_eq!(lines(&files[0]).len(), 2);
         let second = lines(&files[1]);
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pieces_of_a_clip_are_one_file() {
+    fn the_segments_of_a_clip_share_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let (messages, _inbox) = tokio::sync::mpsc::channel(4);
         let mut recorder = Recorder::start(Some(dir.path().into()), messages);
@@ -259,7 +258,7 @@ mod tests {
                 *segment = Some(Segment { first, index, count: 2 });
             }
             recorder.event(&event(run, kind));
-            // The second is cancelled before it wrote anything, and the third.
+            // The second and the third are cancelled before they wrote anything.
             let kind = match run {
                 1 => done(StopReason::Eos, vec![1]),
                 _ => done(StopReason::Cancelled, vec![]),
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_is_told_once() {
+    fn a_directory_that_cannot_be_created_is_reported_once() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "x").unwrap();
@@ -283,9 +282,30 @@ mod tests {
         recorder.event(&event(1, started("a.mp4")));
         recorder.event(&event(2, started("b.mp4")));
         recorder.finish();
-        let Some(Msg::Unrecorded(problem)) = inbox.blocking_recv() else { panic!("nothing was told") };
+        let Some(Msg::Unrecorded(problem)) = inbox.blocking_recv() else { panic!("no report") };
         assert!(problem.contains("sessions"), "{problem}");
         assert!(inbox.blocking_recv().is_none());
+    }
+
+    /// The studio reads no messages while it waits for the recorder at its end, and may have a full inbox at any time.
+    #[test]
+    fn a_full_inbox_does_not_stop_the_recorder() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        let (messages, mut inbox) = tokio::sync::mpsc::channel(2);
+        let mut recorder = Recorder::start(Some(file.join("sessions")), messages.clone());
+        messages.try_send(Msg::Tick).unwrap();
+        assert!(messages.try_send(Msg::Tick).is_err(), "the last place is the recorder's");
+        let (finished, wait) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            recorder.event(&event(1, started("a.mp4")));
+            recorder.finish();
+            finished.send(()).unwrap();
+        });
+        wait.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+        assert!(matches!(inbox.try_recv(), Ok(Msg::Tick)));
+        assert!(matches!(inbox.try_recv(), Ok(Msg::Unrecorded(_))));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The videos of a folder and of the folders in it.
+//! The videos in a directory and its subdirectories.
 //!
-//! Hidden files are left out, and what `.gitignore` and `.ignore` files inside the folder name. Links are followed; one that
-//! leads back to where it came from is not.
+//! Hidden files are skipped, and files that `.gitignore` and `.ignore` files inside the directory exclude. Symbolic links are
+//! followed, except for cycles.
 
 use std::path::{Path, PathBuf};
 
@@ -13,29 +13,29 @@ use super::{
     text,
 };
 
-/// Folders deeper than this are not looked into.
+/// Directories deeper than this are not scanned.
 const MAX_DEPTH: usize = 8;
-/// More files and folders than this are no library.
+/// At most this many files and directories are scanned.
 const MAX_LOOKED: usize = 20_000;
 
-/// What a look through a folder gave.
+/// The result of a scan.
 #[derive(Debug, Default)]
 struct Walked {
     found: Vec<Found>,
     /// Entries that could not be read.
     unreadable: usize,
-    /// There was more than is looked at.
+    /// There are more entries than are scanned.
     cut: bool,
 }
 
-/// Read a folder; what it lacks is told.
+/// Scan a directory; a notice says what is missing.
 pub(crate) fn scan(folder: PathBuf) -> Msg {
     let shown = text::clean_line(&folder.to_string_lossy());
-    // One file has one path, however it is come by.
+    // The same file has the same path, however it was opened.
     let folder = std::path::absolute(&folder).unwrap_or(folder);
     if let Err(error) = std::fs::read_dir(&folder) {
         return Msg::Scanned {
-            found: Err(format!("cannot read the folder {shown}: {}", files::plain(&error))),
+            found: Err(format!("cannot read the directory {shown}: {}", files::plain(&error))),
             folder,
             note: None,
         };
@@ -45,18 +45,18 @@ pub(crate) fn scan(folder: PathBuf) -> Msg {
     if walked.found.is_empty() {
         match walk(&folder, false, MAX_LOOKED).found.len() {
             0 => notes.push(format!("no videos in {shown}")),
-            n => notes.push(format!("no videos in {shown} but {n} that .gitignore or .ignore leave out")),
+            n => notes.push(format!("no videos in {shown}, except {n} that .gitignore or .ignore exclude")),
         }
     }
     if walked.cut {
         notes.push(format!(
-            "{shown} holds more than {MAX_LOOKED} files: not all were looked at; open a part of it"
+            "{shown} has more than {MAX_LOOKED} files, not all of which were scanned: open a subdirectory"
         ));
     }
     match walked.unreadable {
         0 => {}
-        1 => notes.push(format!("one folder in {shown} cannot be read")),
-        n => notes.push(format!("{n} folders in {shown} cannot be read")),
+        1 => notes.push(format!("one directory in {shown} cannot be read")),
+        n => notes.push(format!("{n} directories in {shown} cannot be read")),
     }
     let note = (!notes.is_empty()).then(|| notes.join("; "));
     Msg::Scanned { folder, found: Ok(walked.found), note }
@@ -66,7 +66,7 @@ pub(crate) fn scan(folder: PathBuf) -> Msg {
 fn walk(folder: &Path, obey: bool, most: usize) -> Walked {
     let mut walked = Walked::default();
     let mut walk = WalkBuilder::new(folder);
-    // Only what lies in the folder itself speaks: neither folders above it nor the user's settings of git.
+    // Only ignore files in the directory itself count: not those of its parents, nor the user's git settings.
     walk.ignore(obey).git_ignore(obey).require_git(false).git_global(false).git_exclude(false).parents(false);
     let walk = walk.follow_links(true).max_depth(Some(MAX_DEPTH)).build();
     for (looked, entry) in walk.enumerate() {
@@ -88,7 +88,7 @@ fn video(entry: &DirEntry) -> Option<Found> {
     files::found(entry.path()).filter(|_| !is_folder && is_video(entry.path()))
 }
 
-/// True unless a link leads in a circle or nowhere.
+/// False for symbolic links that are cycles or broken.
 fn is_unreadable(error: &ignore::Error) -> bool {
     error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
 }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_gives_its_videos_and_nothing_else() {
+    fn a_scan_finds_videos_and_nothing_else() {
         let dir = folder(
             &["b.mp4", "a.MKV", "notes.txt", "sea/c.webm", "sea/.hidden/d.mp4", ".e.mp4"]
                 .map(|n| (n, "12345")),
@@ -128,12 +128,12 @@ mod tests {
         assert_eq!(names(dir.path(), &walked.found), ["a.MKV", "b.mp4", "sea/c.webm"]);
         assert!(walked.found[0].bytes == Some(5) && walked.found[0].modified.is_some());
         let Msg::Scanned { found: Err(problem), .. } = scan(dir.path().join("none")) else { panic!() };
-        assert!(problem.contains("cannot read the folder") && problem.contains("none"), "{problem}");
+        assert!(problem.contains("cannot read the directory") && problem.contains("none"), "{problem}");
         assert!(note(dir.path()).is_none());
     }
 
     #[test]
-    fn what_is_to_be_ignored_is_and_a_folder_of_nothing_else_says_so() {
+    fn ignored_files_are_skipped_and_counted_if_nothing_else_is_found() {
         let dir = folder(&[
             ("keep.mp4", ""),
             ("cut.mp4", ""),
@@ -145,14 +145,14 @@ mod tests {
         assert_eq!(names(dir.path(), &walk(dir.path(), true, 100).found), ["keep.mp4", "raw/b.mp4"]);
         std::fs::write(dir.path().join(".ignore"), "*.mp4\n").unwrap();
         std::fs::remove_file(dir.path().join("raw/.ignore")).unwrap();
-        assert!(note(dir.path()).unwrap().ends_with("but 4 that .gitignore or .ignore leave out"));
-        // Above the folder nobody is asked.
+        assert!(note(dir.path()).unwrap().ends_with("except 4 that .gitignore or .ignore exclude"));
+        // Ignore files above the directory do not count.
         assert_eq!(walk(&dir.path().join("raw"), true, 100).found.len(), 2);
     }
 
     #[cfg(unix)]
     #[test]
-    fn links_are_followed_but_not_in_circles() {
+    fn links_are_followed_except_for_cycles() {
         let dir = folder(&[("a/x.mp4", ""), ("a/b/y.mp4", "")]);
         let other = folder(&[("z.mp4", "")]);
         std::os::unix::fs::symlink(dir.path(), dir.path().join("a/b/up")).unwrap();
@@ -167,22 +167,22 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn folders_that_cannot_be_read_are_counted() {
+    fn unreadable_directories_are_counted() {
         use std::os::unix::fs::PermissionsExt;
         let dir = folder(&[("a.mp4", ""), ("shut/b.mp4", "")]);
         let shut = dir.path().join("shut");
         std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0o000)).unwrap();
-        // Nothing is shut to the superuser.
+        // The superuser can read everything.
         let is_shut = std::fs::read_dir(&shut).is_err();
         let (walked, note) = (walk(dir.path(), true, 100), note(dir.path()));
         std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(walked.unreadable, usize::from(is_shut));
         assert_eq!(walked.found.len(), if is_shut { 1 } else { 2 });
-        assert_eq!(note.is_some_and(|n| n.starts_with("one folder in ")), is_shut);
+        assert_eq!(note.is_some_and(|n| n.starts_with("one directory in ")), is_shut);
     }
 
     #[test]
-    fn a_folder_of_everything_is_cut() {
+    fn a_scan_is_limited() {
         let dir = folder(&["a.mp4", "b.mp4", "c.mp4"].map(|n| (n, "")));
         let walked = walk(dir.path(), true, 2);
         assert!(walked.cut && walked.found.len() == 2);

@@ -1,17 +1,16 @@
-//! The signals that the studio listens to.
+//! The signals that the studio handles.
 
 use super::StudioError;
 
-/// What a signal means here.
+/// What a signal asks for.
 pub(crate) enum Signal {
-    /// The program is to end.
+    /// Exit.
     Leave,
-    /// The process goes on after a stop.
+    /// Redraw, after a stop.
     Continued,
 }
 
-#[cfg(unix)]
-/// The listeners. They take the signals away from whoever listened before.
+/// The listeners, which replace the default handlers.
 pub(crate) struct Signals {
     term: tokio::signal::unix::Signal,
     hup: tokio::signal::unix::Signal,
@@ -19,7 +18,6 @@ pub(crate) struct Signals {
     cont: tokio::signal::unix::Signal,
 }
 
-#[cfg(unix)]
 impl Signals {
     pub fn new() -> Result<Self, StudioError> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -28,7 +26,7 @@ impl Signals {
             term: listen(SignalKind::terminate())?,
             hup: listen(SignalKind::hangup())?,
             int: listen(SignalKind::interrupt())?,
-            cont: listen(SignalKind::from_raw(libc::SIGCONT))?,
+            cont: listen(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
         })
     }
 
@@ -39,20 +37,5 @@ impl Signals {
             _ = self.int.recv() => Signal::Leave,
             _ = self.cont.recv() => Signal::Continued,
         }
-    }
-}
-
-#[cfg(not(unix))]
-/// There are none here.
-pub(crate) struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    pub fn new() -> Result<Self, StudioError> {
-        Ok(Self)
-    }
-
-    pub async fn next(&mut self) -> Signal {
-        std::future::pending().await
     }
 }

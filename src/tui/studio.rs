@@ -1,27 +1,27 @@
-//! The studio without a terminal: messages in, effects and pictures out.
+//! The studio without a terminal: messages in, effects and frames out.
 
 use ratatui::{Frame, Terminal, backend::TestBackend, buffer::Buffer};
 
 use super::{Effect, Msg, StudioConfig, StudioError, ascii, model::Model, update, view};
 
-/// The studio's state. The same object stands behind the terminal and in tests.
+/// The studio's state, the same on a terminal and in tests.
 #[derive(Clone, Debug)]
 pub struct Studio {
     model: Model,
 }
 
 impl Studio {
-    /// A studio at its beginning, and what it wants done first.
+    /// A new studio, and its first effects.
     ///
     /// # Errors
-    /// The key map or a theme file is wrong, or there is no theme of the name asked for.
+    /// The key map or a theme file is invalid, or there is no such theme.
     pub fn new(config: &StudioConfig) -> Result<(Self, Vec<Effect>), StudioError> {
         let mut model = Model::new(config)?;
         let effects = update::begin(&mut model, &config.folders);
         Ok((Self { model }, effects))
     }
 
-    /// Take in one message; what is to be done outside comes back.
+    /// Handle a message. Returns what to do outside.
     pub fn handle(&mut self, msg: Msg) -> Vec<Effect> {
         update::update(&mut self.model, msg)
     }
@@ -31,7 +31,7 @@ impl Studio {
         self.draw_with_slot(frame);
     }
 
-    /// Draw the whole screen; the place of a picture that a terminal may draw better comes back.
+    /// Draw the whole screen. Returns the area of a picture for a graphics protocol.
     pub(crate) fn draw_with_slot(&self, frame: &mut Frame<'_>) -> Option<view::Slot> {
         let slot = view::draw(&self.model, self.model.theme(), frame);
         if self.model.ascii {
@@ -53,32 +53,32 @@ impl Studio {
         }
     }
 
-    /// True while something goes on: loading or a run.
+    /// True while models load or a run is active.
     pub fn is_busy(&self) -> bool {
         self.model.is_busy()
     }
 
-    /// True while a replay plays: it wants to hear of the time by [`Msg::Advance`].
+    /// True while a clock plays, which needs [`Msg::Advance`].
     pub fn is_playing(&self) -> bool {
         self.model.is_playing()
     }
 
-    /// True while a saved session is shown once more.
+    /// True while a saved run is replayed.
     pub fn is_replaying(&self) -> bool {
         self.model.replay.is_some()
     }
 
-    /// The run that goes on.
+    /// The active run.
     pub fn active_run(&self) -> Option<u64> {
-        self.model.runs.active().map(|run| run.id)
+        self.model.runs.active().map(|run| run.id())
     }
 
     /// The caption that is shown, as far as it is written.
     pub fn caption(&self) -> String {
-        self.model.runs.shown().map(|run| run.text()).unwrap_or_default()
+        self.model.runs.shown().map(|run| run.log.shown()).unwrap_or_default()
     }
 
-    /// The prompt as it stands.
+    /// The current prompt.
     pub fn prompt(&self) -> String {
         self.model.prompt.text()
     }

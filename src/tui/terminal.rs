@@ -1,16 +1,20 @@
-//! The terminal's lifetime: set up, given back on every way out.
+//! The terminal: set up at the start, restored on every exit.
 //!
-//! The guard undoes what was done in its `Drop`; the panic hook does the same first when the studio's own thread panics,
-//! so that the message stands on the normal screen. A panic of another thread leaves the screen alone: its words go to the
-//! log, like everything that native libraries write to standard error while the studio is up.
+//! [`Screen`] restores it when dropped; the panic hook does so before the message is written when the studio's own thread panics,
+//! so that the message is on the normal screen. A panic of another thread leaves the screen alone: its message goes to the
+//! log, like everything that native libraries write to standard error meanwhile.
 
 use std::{
     cell::RefCell,
     fs::OpenOptions,
     io::{self, Write},
+    os::fd::OwnedFd,
     path::Path,
     rc::Rc,
-    sync::atomic::{AtomicBool, AtomicI32, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -30,19 +34,21 @@ use ratatui::{
     layout::{Position, Rect},
 };
 
+use rustix::process::Signal;
+
 use super::{Studio, StudioError, painter::Painter, terminal_writer::TerminalWriter};
 
-/// The screen is ours.
+/// The studio has the screen.
 static UP: AtomicBool = AtomicBool::new(false);
-/// The mouse is to be ours, too.
+/// The studio captures the mouse.
 static MOUSE: AtomicBool = AtomicBool::new(false);
-/// The real standard error while fd 2 goes to the log; -1 otherwise.
-static REAL_STDERR: AtomicI32 = AtomicI32::new(-1);
+/// The real standard error while fd 2 is redirected to the log.
+static REAL_STDERR: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
-/// How long a terminal may take to read its last frame before the screen is given back over it.
+/// How long the terminal may take to read its last frame before the screen is restored.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What is written of a frame, until it is sent as a whole.
+/// A frame's bytes, until they are sent as a whole.
 #[derive(Clone, Default)]
 struct Page(Rc<RefCell<Vec<u8>>>);
 
@@ -69,8 +75,8 @@ fn trouble(doing: &'static str) -> impl Fn(io::Error) -> StudioError {
 }
 
 impl Screen {
-    /// Take the terminal, with the mouse if so wanted. `log` gets what is written to standard error meanwhile; `through` is called, on another thread,
-    /// whenever the terminal has read a frame.
+    /// Set up the terminal, with the mouse if `mouse`. Standard error is redirected to `log`. `through` is called on another
+    /// thread whenever the terminal has read a frame.
     pub fn take(
         log: Option<&Path>,
         mouse: bool,
@@ -79,7 +85,7 @@ impl Screen {
         hook_panics();
         MOUSE.store(mouse, Ordering::SeqCst);
         if let Some(log) = log {
-            // Without a log file the studio still runs; a library's words may then spoil the screen until it is redrawn.
+            // Without a log the studio still runs; a library's output may then garble the screen until it is redrawn.
             redirect_stderr(log).ok();
         }
         let page = Page::default();
@@ -100,7 +106,7 @@ impl Screen {
         self.terminal.size().map_or((80, 24), |s| (s.width, s.height))
     }
 
-    /// Width and height of a cell in pixels, where the terminal's size in pixels is known.
+    /// Width and height of a cell in pixels, if the terminal says.
     pub fn cell() -> Option<(u16, u16)> {
         let size = crossterm::terminal::window_size().ok()?;
         let side = |pixels: u16, cells: u16| pixels.checked_div(cells).filter(|side| *side > 0);
@@ -112,7 +118,7 @@ impl Screen {
         self.writer.is_idle()
     }
 
-    /// Draw one frame as one update of the screen. It is on its way when this returns.
+    /// Draw one frame as one update of the screen; the writer thread sends it.
     pub fn draw(&mut self, studio: &Studio, painter: &mut Painter) -> Result<(), StudioError> {
         queue!(self.page, BeginSynchronizedUpdate).map_err(trouble("draw on"))?;
         let draw = |frame: &mut ratatui::Frame<'_>| {
@@ -128,44 +134,40 @@ impl Screen {
         self.writer.send(&self.page.0.take())
     }
 
-    /// Forget what is on the screen, so that the next frame draws all of it.
+    /// Redraw the whole screen with the next frame.
     ///
-    /// Not by ratatui's own `clear`: it asks the terminal where the cursor is, and the answer would be read as keys.
+    /// Ratatui's own `clear` asks the terminal for the cursor position, and the answer would be read as keys.
     pub fn clear(&mut self) -> Result<(), StudioError> {
         let size = self.terminal.size().map_err(trouble("draw on"))?;
         self.terminal.resize(Rect::from((Position::ORIGIN, size))).map_err(trouble("draw on"))
     }
 
-    /// Put a text on the clipboard by the terminal (OSC 52).
+    /// Copy a text to the clipboard (OSC 52).
     pub fn copy(&mut self, text: &str) -> Result<(), StudioError> {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
         self.say(&format!("\u{1b}]52;c;{encoded}\u{7}"))
     }
 
-    /// Send the terminal a sequence that shows nothing.
+    /// Send an escape sequence that shows nothing.
     pub fn say(&mut self, sequence: &str) -> Result<(), StudioError> {
         self.page.write_all(sequence.as_bytes()).and_then(|()| self.send()).map_err(trouble("write to"))
     }
 
-    /// Give the terminal back to the shell and stop until it continues the process.
+    /// Restore the terminal and stop the process until the shell continues it.
     pub fn suspend(&mut self) -> Result<(), StudioError> {
-        self.writer.wait_idle(GRACE);
-        leave_screen();
+        self.release();
         stop_process();
         self.resume()
     }
 
-    /// Give the terminal to somebody else while `f` runs.
-    pub fn lend<T>(&mut self, f: impl FnOnce() -> T) -> Result<T, StudioError> {
+    /// Give the terminal to another program until [`Screen::resume`].
+    pub fn release(&mut self) {
         self.writer.wait_idle(GRACE);
         leave_screen();
-        let out = f();
-        self.resume()?;
-        Ok(out)
     }
 
-    /// Take the terminal again after a stop.
+    /// Set up the terminal again after [`Screen::release`] or a stop.
     pub fn resume(&mut self) -> Result<(), StudioError> {
         enter().map_err(trouble("set up"))?;
         self.clear()
@@ -177,7 +179,7 @@ impl Drop for Screen {
         if self.writer.wait_idle(GRACE) {
             leave();
         } else {
-            // The terminal reads nothing: what is written to it would only keep the program from ending.
+            // The terminal reads nothing, and a write would keep the program from exiting.
             UP.store(false, Ordering::SeqCst);
             disable_raw_mode().ok();
             restore_stderr();
@@ -195,10 +197,10 @@ fn enter() -> io::Result<()> {
     Ok(())
 }
 
-/// Undo [`enter`]; nothing where the screen is not ours.
+/// Undo [`enter`], if the studio has the screen.
 fn leave_screen() {
     if UP.swap(false, Ordering::SeqCst) {
-        // Nothing can be done about a terminal that is gone.
+        // The terminal may be gone.
         if MOUSE.load(Ordering::SeqCst) {
             execute!(io::stdout(), DisableMouseCapture).ok();
         }
@@ -221,7 +223,7 @@ fn leave() {
     restore_stderr();
 }
 
-/// When the studio's thread panics, give the terminal back before the message is written.
+/// Restore the terminal before the message of a panic of the studio's thread is written.
 fn hook_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -236,58 +238,28 @@ fn hook_panics() {
     });
 }
 
-#[cfg(unix)]
+/// Stop the whole process group, as the terminal itself would: a wrapper that started the studio must stop, too.
 fn stop_process() {
-    // The whole group, as the terminal itself would: a wrapper that started us must stop, too.
-    // SAFETY: kill with a signal number has no preconditions.
-    unsafe {
-        libc::kill(0, libc::SIGTSTP);
-    }
+    rustix::process::kill_current_process_group(Signal::TSTP).ok();
 }
 
-#[cfg(not(unix))]
-fn stop_process() {}
-
-#[cfg(unix)]
 fn redirect_stderr(log: &Path) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
     if let Some(folder) = log.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let file = OpenOptions::new().create(true).append(true).open(log)?;
-    // SAFETY: fd 2 and the file's fd are open; dup and dup2 touch only the table of open files.
-    unsafe {
-        let real = libc::dup(2);
-        if real < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        libc::fcntl(real, libc::F_SETFD, libc::FD_CLOEXEC);
-        if libc::dup2(file.as_raw_fd(), 2) < 0 {
-            let error = io::Error::last_os_error();
-            libc::close(real);
-            return Err(error);
-        }
-        REAL_STDERR.store(real, Ordering::SeqCst);
-    }
+    let real = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?;
+    rustix::stdio::dup2_stderr(file)?;
+    *real_stderr() = Some(real);
     Ok(())
 }
 
-#[cfg(unix)]
 fn restore_stderr() {
-    let real = REAL_STDERR.swap(-1, Ordering::SeqCst);
-    if real >= 0 {
-        // SAFETY: `real` is the descriptor that `redirect_stderr` duplicated; nobody else closes it.
-        unsafe {
-            libc::dup2(real, 2);
-            libc::close(real);
-        }
+    if let Some(real) = real_stderr().take() {
+        rustix::stdio::dup2_stderr(real).ok();
     }
 }
 
-#[cfg(not(unix))]
-fn redirect_stderr(_log: &Path) -> io::Result<()> {
-    Ok(())
+fn real_stderr() -> MutexGuard<'static, Option<OwnedFd>> {
+    REAL_STDERR.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-#[cfg(not(unix))]
-fn restore_stderr() {}

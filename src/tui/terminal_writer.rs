@@ -1,8 +1,8 @@
-//! The way to the terminal: frames are written by a thread of their own.
+//! Writes frames to the terminal, on a thread of its own.
 //!
-//! A terminal may take its time: a slow line, a window that is being dragged, a stopped output (`Ctrl-S`). Who waits for
-//! it is this thread. The studio goes on hearing keys, signals and the engine, and draws its next frame when the last one
-//! is through; so nothing piles up, and a decoder's speed does not depend on the terminal's.
+//! A terminal may be slow: a slow line, a window that is being dragged, stopped output (`Ctrl-S`). Only this thread waits for it.
+//! The studio keeps handling keys, signals and events, and draws its next frame when the last one is written; so frames do not
+//! queue up, and decoding speed does not depend on the terminal.
 
 use std::{
     io::{self, Write},
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Bytes on their way, and who writes them.
+/// The writing thread, and the bytes for it.
 pub(crate) struct TerminalWriter {
     shared: Arc<Shared>,
 }
@@ -30,13 +30,13 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked has only moved bytes.
+        // A panic cannot leave the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TerminalWriter {
-    /// Write to `out` from now on; `through` is called on the writing thread whenever all is written.
+    /// Start writing to `out`; `through` is called on the writing thread whenever all is written.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -73,10 +73,10 @@ impl TerminalWriter {
         Ok(Self { shared })
     }
 
-    /// Send bytes on their way.
+    /// Queue bytes.
     ///
     /// # Errors
-    /// What was sent before could not be written.
+    /// Earlier bytes could not be written.
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.shared.lock();
         if let Some(error) = state.failed.take() {
@@ -94,7 +94,7 @@ impl TerminalWriter {
         state.waiting.is_empty() && !state.writing
     }
 
-    /// Wait until all is written, or until the time is over; true if all is.
+    /// Wait until all is written, at most this long; true if all is.
     pub fn wait_idle(&self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most;
         let mut state = self.shared.lock();
@@ -109,7 +109,7 @@ impl TerminalWriter {
 
 impl Drop for TerminalWriter {
     fn drop(&mut self) {
-        // Not joined: it may wait for a terminal that never reads.
+        // Not joined: the terminal may never read.
         self.shared.lock().closed = true;
         self.shared.changed.notify_all();
     }
@@ -123,7 +123,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    /// A terminal that takes what it is given once it is allowed to.
+    /// A terminal that reads when it is allowed to.
     struct Slow {
         allowed: mpsc::Receiver<()>,
         seen: mpsc::Sender<Vec<u8>>,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_slow_terminal_and_nothing_is_lost() {
+    fn a_slow_terminal_delays_nobody_and_nothing_is_lost() {
         let (allow, allowed) = mpsc::channel();
         let (seen, screen) = mpsc::channel();
         let (through, told) = mpsc::channel();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_is_gone_is_an_error_at_the_next_frame() {
+    fn a_closed_terminal_is_an_error_at_the_next_frame() {
         let (allow, allowed) = mpsc::channel();
         let writer = TerminalWriter::start(Slow { allowed, seen: mpsc::channel().0 }, || {}).unwrap();
         drop(allow);

@@ -115,27 +115,26 @@ pub(crate) fn press(studio: &mut Studio, keys: &str) -> Vec<Effect> {
         .collect()
 }
 
-pub(crate) fn token(text: &str, verdict: Verdict) -> Token {
-    Token::new(1, text, verdict)
+pub(crate) fn step(run: u64, tokens: &[(&str, Verdict)], judged: usize) -> Msg {
+    Msg::Engine(Event::new(run, EventKind::Step(step_of(tokens, judged))))
 }
 
-pub(crate) fn step(run: u64, tokens: &[(&str, Verdict)], judged: usize) -> Msg {
-    let accepted = tokens.iter().filter(|(_, v)| v.is_accepted_draft()).count();
-    let step = Step {
+/// A step of 20 ms with these tokens.
+pub(crate) fn step_of(tokens: &[(&str, Verdict)], judged: usize) -> Step {
+    Step {
         index: 0,
         drafted: vec![1; judged],
         parents: vec![],
         path: vec![],
         drafted_text: Vec::new(),
         judged,
-        accepted,
-        tokens: tokens.iter().map(|(t, v)| token(t, *v)).collect(),
+        accepted: tokens.iter().filter(|(_, v)| v.is_accepted_draft()).count(),
+        tokens: tokens.iter().map(|(t, v)| Token::new(1, *t, *v)).collect(),
         root_looks: Vec::new(),
         draft_ms: 4.0,
         verify_ms: 16.0,
         other_ms: 0.0,
-    };
-    Msg::Engine(Event::new(run, EventKind::Step(step)))
+    }
 }
 
 /// A studio whose first run has written a caption in two steps and ended.

@@ -1,16 +1,21 @@
-//! Colours by meaning. A theme gives each [`Role`] a style; panes ask for roles and never name a colour.
+//! Themes: a style for each [`Role`]. Panes ask for roles and never name a color.
 //!
-//! A role has an ANSI colour, which every terminal shows in the user's own palette, and may have a true colour, used only
-//! where the terminal says that it can. Without colours at all (NO_COLOR, `mono`) the modifiers alone tell things apart.
+//! A style has an ANSI color, which the terminal shows in the user's own palette, and may have a true color, used only on
+//! terminals that support it. Without colors (`NO_COLOR`, `mono`) the modifiers alone distinguish the roles. The styles of
+//! verdicts follow the legend in [`verdicts`].
 
-use std::{collections::BTreeMap, path::Path};
+use std::{ops::Range, path::Path};
 
 use ratatui::style::{Color, Modifier, Style};
 use serde::Deserialize;
 use serde_json::json;
+use toml::{
+    Spanned,
+    de::{DeTable, ValueDeserializer},
+};
 
 use super::StudioError;
-use crate::record::Verdict;
+use crate::{present::verdicts, record::Verdict};
 
 /// The built-in themes: name and file.
 const BUILT_IN: [(&str, &str); 12] = [
@@ -30,7 +35,7 @@ const BUILT_IN: [(&str, &str); 12] = [
 
 macro_rules! roles {
     ($($variant:ident $name:literal),* $(,)?) => {
-        /// What a part of the screen means.
+        /// The meaning of a part of the screen.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Role { $($variant),* }
 
@@ -40,6 +45,10 @@ macro_rules! roles {
     };
 }
 
+/// What a style looks like in a file.
+const EXAMPLE: &str =
+    "write styles such as: accent = { fg = \"cyan\", fg_rgb = \"#7dcfd6\", mods = [\"bold\"] }";
+
 roles! {
     Text "text", Dim "dim", Accent "accent", Title "title", Key "key", Border "border", BorderFocus "border_focus",
     Selection "selection", SelectionDim "selection_dim", Strict "strict", Plain "plain", Loosened "loosened",
@@ -47,27 +56,27 @@ roles! {
     GaugeRest "gauge_rest",
 }
 
-/// How many colours the terminal shows.
+/// How many colors the terminal shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColorDepth {
-    /// None, or NO_COLOR is set.
+    /// None, or `NO_COLOR` is set.
     None,
-    /// The sixteen of the user's palette.
+    /// The 16 of the user's palette.
     #[default]
     Ansi,
-    /// Those, and 240 that are the same everywhere.
+    /// 256: those, and 240 that are the same everywhere.
     Indexed,
     /// 24 bits.
     True,
 }
 
 impl ColorDepth {
-    /// What the terminal on standard output can do, NO_COLOR honoured.
+    /// The color depth of standard output; respects `NO_COLOR`.
     pub fn detect() -> Self {
         Self::of(supports_color::Stream::Stdout)
     }
 
-    /// What the terminal on this stream can do, NO_COLOR honoured.
+    /// The color depth of a stream; respects `NO_COLOR`.
     pub fn of(stream: supports_color::Stream) -> Self {
         match supports_color::on(stream) {
             None => ColorDepth::None,
@@ -81,44 +90,36 @@ impl ColorDepth {
 /// A theme: a style for every role.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Theme {
-    /// Its name: that of its file.
+    /// Its name, which is that of its file.
     pub name: String,
     styles: Vec<Style>,
-}
-
-#[derive(Deserialize)]
-struct RawTheme {
-    #[serde(default, rename = "about")]
-    _about: String,
-    #[serde(flatten)]
-    roles: BTreeMap<String, toml::Value>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct RawStyle {
-    fg: Option<String>,
-    fg_rgb: Option<String>,
-    bg: Option<String>,
-    bg_rgb: Option<String>,
-    mods: Vec<String>,
+    fg: Option<Spanned<String>>,
+    fg_rgb: Option<Spanned<String>>,
+    bg: Option<Spanned<String>>,
+    bg_rgb: Option<Spanned<String>>,
+    mods: Vec<Spanned<String>>,
 }
 
-/// The themes, and the files that are none: their names and what is wrong.
+/// The valid themes, and the names and errors of the others.
 pub(crate) type Readable = (Vec<Theme>, Vec<(String, StudioError)>);
 
 impl Theme {
-    /// The built-in themes and those of a folder, one for each `*.toml`; a file named like a built-in theme replaces it.
-    /// Roles that a user's theme leaves out are those of `dark`.
+    /// The built-in themes and those of a directory, one for each `*.toml`; a file named like a built-in theme replaces it.
+    /// Roles that a theme leaves out are those of `dark`.
     ///
     /// # Errors
-    /// A file cannot be read or is no theme.
+    /// A file cannot be read, or is invalid.
     pub fn all(folder: Option<&Path>, depth: ColorDepth) -> Result<Vec<Self>, StudioError> {
         let (themes, mut wrong) = Self::readable(folder, depth)?;
         if wrong.is_empty() { Ok(themes) } else { Err(wrong.remove(0).1) }
     }
 
-    /// What is wrong with the themes of a folder, one for each file that is none.
+    /// The errors of the theme files in a directory.
     pub fn problems(folder: &Path) -> Vec<StudioError> {
         match Self::readable(Some(folder), ColorDepth::True) {
             Ok((_, wrong)) => wrong.into_iter().map(|(_, error)| error).collect(),
@@ -126,18 +127,17 @@ impl Theme {
         }
     }
 
-    /// The same as [`Theme::all`], with the files that are none of their own, by the name that they would have: one that nobody chose keeps
-    /// nobody from anything.
+    /// As [`Theme::all`], with invalid themes apart, so that they matter only if they are selected.
     ///
     /// # Errors
-    /// Never, as the tests make sure: only a built-in theme could be wrong.
+    /// Never, as the tests ensure: only a built-in theme could be invalid.
     pub(crate) fn readable(folder: Option<&Path>, depth: ColorDepth) -> Result<Readable, StudioError> {
         let (mut themes, mut wrong) = (Vec::new(), Vec::new());
-        let without_colours = BUILT_IN.iter().find(|(name, _)| *name == "mono").map(|(_, text)| *text);
+        let without_colors = BUILT_IN.iter().find(|(name, _)| *name == "mono").map(|(_, text)| *text);
         for (name, text) in BUILT_IN {
-            // Themes that tell by colours alone would tell nothing.
-            let text = without_colours.filter(|_| depth == ColorDepth::None).unwrap_or(text);
-            themes.push(Self::read(name, &format!("built-in theme {name}"), text, depth, None)?);
+            // Without colors, themes that rely on them could not be read.
+            let text = without_colors.filter(|_| depth == ColorDepth::None).unwrap_or(text);
+            themes.push(Self::read(name, (&format!("built-in theme {name}"), text), depth, None)?);
         }
         let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
         let mut files: Vec<_> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
@@ -148,7 +148,7 @@ impl Theme {
             let text = std::fs::read_to_string(&file)
                 .map_err(|source| StudioError::Read { file: file.clone(), source });
             let read = text.and_then(|text| {
-                Self::read(&name, &file.display().to_string(), &text, depth, themes.first())
+                Self::read(&name, (&file.display().to_string(), &text), depth, themes.first())
             });
             match (read, themes.iter_mut().find(|t| t.name == name)) {
                 (Ok(theme), Some(old)) => *old = theme,
@@ -162,17 +162,17 @@ impl Theme {
     /// The built-in theme of this name, for tests and pictures.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no such theme.
     pub fn built_in(name: &str, depth: ColorDepth) -> Result<Self, StudioError> {
         let mut themes = Self::all(None, depth)?;
         let at = Self::position(&themes, name)?;
         Ok(themes.swap_remove(at))
     }
 
-    /// The place of the theme of this name.
+    /// The index of the theme of this name.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no such theme.
     pub(crate) fn position(themes: &[Self], name: &str) -> Result<usize, StudioError> {
         themes.iter().position(|t| t.name == name).ok_or_else(|| {
             let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
@@ -180,7 +180,7 @@ impl Theme {
         })
     }
 
-    /// What a theme may say, as a JSON schema.
+    /// The JSON schema of a theme.
     pub fn schema() -> serde_json::Value {
         let named = json!({"enum": [
             "black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray", "dark-gray", "light-red",
@@ -209,7 +209,7 @@ impl Theme {
         })
     }
 
-    /// The text of the built-in theme `dark`, to begin one's own with.
+    /// The text of the built-in theme `dark`, as a starting point for a user's own.
     pub fn example() -> &'static str {
         BUILT_IN[0].1
     }
@@ -221,29 +221,34 @@ impl Theme {
 
     fn read(
         name: &str,
-        file: &str,
-        text: &str,
+        source: (&str, &str),
         depth: ColorDepth,
         base: Option<&Theme>,
     ) -> Result<Self, StudioError> {
-        let wrong = |key: &str, problem: String, instead: String| {
-            let line = super::lines::line_of(text, None, key.split('.').next());
-            StudioError::Theme { file: super::lines::place(file, line), key: key.into(), problem, instead }
-        };
-        let example = "write  accent = { fg = \"cyan\", fg_rgb = \"#7dcfd6\", mods = [\"bold\"] }";
-        let raw: RawTheme = toml::from_str(text)
-            .map_err(|e| wrong("the file", e.message().to_owned(), example.to_owned()))?;
+        let table =
+            DeTable::parse(source.1).map_err(|error| StudioError::not_toml(source, &error, EXAMPLE))?;
         let mut styles = base.map_or_else(|| vec![Style::new(); Role::ALL.len()], |base| base.styles.clone());
-        for (key, value) in raw.roles {
+        for (key, value) in table.into_inner() {
+            let (at, key) = (key.span(), key.into_inner());
+            if key == "about" {
+                continue;
+            }
             let Some((role, _)) = Role::ALL.iter().find(|(_, n)| *n == key) else {
                 let known = Role::ALL.iter().map(|(_, n)| *n).collect::<Vec<_>>().join(", ");
-                return Err(wrong(&key, "no such role".into(), format!("use one of {known}")));
+                let hint = format!("expected one of: {known}");
+                return Err(StudioError::invalid(source, at, key, "no such role", hint));
             };
-            let raw: RawStyle = value
-                .try_into()
-                .map_err(|e: toml::de::Error| wrong(&key, e.message().to_owned(), example.to_owned()))?;
-            styles[*role as usize] = raw.style(*role, depth).map_err(|(field, problem, instead)| {
-                wrong(&format!("{key}.{field}"), problem, instead.to_owned())
+            let raw = RawStyle::deserialize(ValueDeserializer::from(value)).map_err(|error| {
+                StudioError::invalid(
+                    source,
+                    error.span().unwrap_or(at),
+                    key.clone(),
+                    error.message(),
+                    EXAMPLE,
+                )
+            })?;
+            styles[*role as usize] = raw.style(*role, depth).map_err(|(at, field, problem, hint)| {
+                StudioError::invalid(source, at, format!("{key}.{field}"), problem, hint)
             })?;
         }
         Ok(Self { name: name.into(), styles })
@@ -256,39 +261,58 @@ impl Theme {
 
     /// The style of a token.
     pub(crate) fn verdict(&self, verdict: Verdict) -> Style {
-        self.style(match verdict {
-            Verdict::Plain => Role::Plain,
-            Verdict::Exact | Verdict::Sampled => Role::Strict,
-            Verdict::Corrected => Role::Corrected,
-            Verdict::Bonus => Role::Bonus,
-            Verdict::Shifted => Role::Shifted,
-            _ => Role::Loosened,
-        })
+        self.style(Role::of(verdicts::Role::of(verdict)))
     }
 }
 
-type Complaint = (&'static str, String, &'static str);
+impl Role {
+    /// The theme's role for one of the legend.
+    fn of(role: verdicts::Role) -> Self {
+        match role {
+            verdicts::Role::Strict => Role::Strict,
+            verdicts::Role::Plain => Role::Plain,
+            verdicts::Role::Corrected => Role::Corrected,
+            verdicts::Role::Bonus => Role::Bonus,
+            verdicts::Role::Loosened => Role::Loosened,
+            verdicts::Role::Shifted => Role::Shifted,
+        }
+    }
+}
+
+/// Where in the file, in which field, what is wrong, and what to write instead.
+type Invalid = (Range<usize>, &'static str, String, &'static str);
+
+const MODIFIERS: [(&str, Modifier); 5] = [
+    ("bold", Modifier::BOLD),
+    ("dim", Modifier::DIM),
+    ("italic", Modifier::ITALIC),
+    ("underlined", Modifier::UNDERLINED),
+    ("reversed", Modifier::REVERSED),
+];
 
 impl RawStyle {
-    fn style(&self, role: Role, depth: ColorDepth) -> Result<Style, Complaint> {
+    fn style(&self, role: Role, depth: ColorDepth) -> Result<Style, Invalid> {
+        let named =
+            |field, value| color(field, value, |c| !matches!(c, Color::Rgb(..) | Color::Indexed(_)), NAMED);
+        let exact =
+            |field, value| color(field, value, |c| matches!(c, Color::Rgb(..)), "write it as \"#7dcfd6\"");
+        let pick = |named: Option<Color>, exact: Option<Color>| match depth {
+            ColorDepth::None => None,
+            ColorDepth::Ansi | ColorDepth::Indexed => named,
+            ColorDepth::True => exact.or(named),
+        };
         let mut style = Style::new();
-        style.fg = color("fg", "fg_rgb", self.fg.as_deref(), self.fg_rgb.as_deref(), depth)?;
-        style.bg = color("bg", "bg_rgb", self.bg.as_deref(), self.bg_rgb.as_deref(), depth)?;
+        style.fg = pick(named("fg", &self.fg)?, exact("fg_rgb", &self.fg_rgb)?);
+        style.bg = pick(named("bg", &self.bg)?, exact("bg_rgb", &self.bg_rgb)?);
         for name in &self.mods {
-            style = style.add_modifier(match name.as_str() {
-                "bold" => Modifier::BOLD,
-                "dim" => Modifier::DIM,
-                "italic" => Modifier::ITALIC,
-                "underlined" => Modifier::UNDERLINED,
-                "reversed" => Modifier::REVERSED,
-                _ => {
-                    let problem = format!("\"{name}\" is no modifier");
-                    return Err(("mods", problem, "use bold, dim, italic, underlined or reversed"));
-                }
-            });
+            let known = MODIFIERS.iter().find(|(known, _)| known == name.get_ref());
+            let (_, modifier) = known.ok_or_else(|| {
+                let problem = format!("no such modifier: {}", name.get_ref());
+                (name.span(), "mods", problem, "expected one of: bold, dim, italic, underlined, reversed")
+            })?;
+            style = style.add_modifier(*modifier);
         }
-        // A background is the only sign of a selection: where colours are off, reversing stands in for it. That of the
-        // text is no sign of anything.
+        // A selection is shown by its background alone: without colors it is reversed. The text's background means nothing.
         if depth == ColorDepth::None && self.bg.is_some() && self.fg.is_some() && role != Role::Text {
             style = style.add_modifier(Modifier::REVERSED);
         }
@@ -296,41 +320,19 @@ impl RawStyle {
     }
 }
 
+const NAMED: &str =
+    "expected one of: black, red, green, yellow, blue, magenta, cyan, gray, dark-gray, light-red, …, white";
+
+/// A color of the kind that the field takes.
 fn color(
-    name_field: &'static str,
-    rgb_field: &'static str,
-    name: Option<&str>,
-    rgb: Option<&str>,
-    depth: ColorDepth,
-) -> Result<Option<Color>, Complaint> {
-    const WAY: &str =
-        "use black, red, green, yellow, blue, magenta, cyan, gray, dark-gray, light-red, …, white";
-    let named = match name {
-        Some(text) => {
-            let color: Color = text
-                .parse()
-                .ok()
-                .filter(|c| !matches!(c, Color::Rgb(..) | Color::Indexed(_)))
-                .ok_or_else(|| (name_field, format!("\"{text}\" is none of the sixteen colours"), WAY))?;
-            Some(color)
-        }
-        None => None,
-    };
-    let exact = match rgb {
-        Some(text) => {
-            let color: Color =
-                text.parse().ok().filter(|c| matches!(c, Color::Rgb(..))).ok_or_else(|| {
-                    (rgb_field, format!("\"{text}\" is no colour"), "write it like \"#7dcfd6\"")
-                })?;
-            Some(color)
-        }
-        None => None,
-    };
-    Ok(match depth {
-        ColorDepth::None => None,
-        ColorDepth::Ansi | ColorDepth::Indexed => named,
-        ColorDepth::True => exact.or(named),
-    })
+    field: &'static str,
+    value: &Option<Spanned<String>>,
+    is_right: impl Fn(&Color) -> bool,
+    hint: &'static str,
+) -> Result<Option<Color>, Invalid> {
+    let Some(value) = value else { return Ok(None) };
+    let color = value.get_ref().parse().ok().filter(is_right);
+    color.map(Some).ok_or_else(|| (value.span(), field, format!("invalid color: {}", value.get_ref()), hint))
 }
 
 #[cfg(test)]
@@ -340,38 +342,64 @@ mod tests {
     #[test]
     fn every_built_in_theme_styles_every_role() {
         for (name, text) in BUILT_IN {
-            let raw: RawTheme = toml::from_str(text).unwrap();
+            let table: toml::Table = text.parse().unwrap();
             for (_, role) in Role::ALL {
-                assert!(raw.roles.contains_key(*role), "{name} has no {role}");
+                assert!(table.contains_key(*role), "{name} has no {role}");
             }
             Theme::built_in(name, ColorDepth::True).unwrap();
         }
     }
 
+    /// One meaning for a color everywhere: the hue of the legend in every theme, and its modifiers, which alone suffice.
     #[test]
-    fn without_colours_the_verdicts_still_differ() {
+    fn verdicts_follow_the_legend_in_every_theme() {
+        let hues: [(u8, &[Color]); 4] = [
+            (32, &[Color::Green, Color::LightGreen]),
+            (33, &[Color::Yellow, Color::LightYellow]),
+            (35, &[Color::Magenta, Color::LightMagenta]),
+            (36, &[Color::Cyan, Color::LightCyan, Color::Blue, Color::LightBlue]),
+        ];
         for (name, _) in BUILT_IN {
-            let theme = Theme::built_in(name, ColorDepth::None).unwrap();
-            let roles = [Role::Strict, Role::Loosened, Role::Shifted, Role::Corrected];
-            let styles = roles.map(|r| theme.style(r));
-            for (i, a) in styles.iter().enumerate() {
-                assert!(a.fg.is_none() && a.bg.is_none(), "{name}: {a:?}");
-                assert!(!styles[i + 1..].contains(a), "{name}: two verdicts look alike");
+            let [plain, ansi] =
+                [ColorDepth::None, ColorDepth::Ansi].map(|d| Theme::built_in(name, d).unwrap());
+            for look in &verdicts::LOOKS {
+                let role = Role::of(look.role);
+                let codes = look.attributes.split(';').filter(|code| !code.is_empty());
+                let modifiers = codes.map(|code| match code {
+                    "1" => Modifier::BOLD,
+                    "2" => Modifier::DIM,
+                    "3" => Modifier::ITALIC,
+                    "4" => Modifier::UNDERLINED,
+                    other => panic!("{other}"),
+                });
+                let modifiers = modifiers.fold(Modifier::empty(), Modifier::union);
+                let style = ansi.style(role);
+                assert_eq!(style.add_modifier, modifiers, "{name} {}", look.name);
+                assert_eq!(plain.style(role), Style::new().add_modifier(modifiers), "{name} {}", look.name);
+                let hue = look.ansi.and_then(|code| hues.iter().find(|(known, _)| *known == code));
+                if let (Some((_, colors)), true) = (hue, name != "mono") {
+                    assert!(
+                        style.fg.is_some_and(|fg| colors.contains(&fg)),
+                        "{name} {}: {style:?}",
+                        look.name
+                    );
+                }
             }
-            assert!(theme.style(Role::Selection).add_modifier.contains(Modifier::REVERSED), "{name}");
+            assert!(plain.style(Role::Selection).add_modifier.contains(Modifier::REVERSED), "{name}");
         }
     }
 
     #[test]
-    fn mistakes_name_the_role_and_the_way_out() {
+    fn errors_name_file_line_role_and_field() {
         for (text, key, way) in [
             ("\naccnt = {}", "mine.toml:2: accnt", "accent"),
-            ("accent = { fg = \"teal\" }", "accent.fg", "cyan"),
+            ("[accent]\nmods = []\nfg = \"teal\"", "mine.toml:3: accent.fg", "cyan"),
             ("accent = { fg_rgb = \"red\" }", "accent.fg_rgb", "#7dcfd6"),
             ("accent = { mods = [\"blink\"] }", "accent.mods", "underlined"),
-            ("accent = { color = 1 }", "accent", "fg"),
+            ("\n\naccent = { color = 1 }", "mine.toml:3: accent", "fg"),
+            ("accent = ", "mine.toml:1: invalid TOML", "fg"),
         ] {
-            let error = Theme::read("mine", "mine.toml", text, ColorDepth::True, None).unwrap_err();
+            let error = Theme::read("mine", ("mine.toml", text), ColorDepth::True, None).unwrap_err();
             let said = format!("{error} / {}", error.hint().unwrap_or_default());
             assert!(said.contains("mine.toml") && said.contains(key) && said.contains(way), "{said}");
         }

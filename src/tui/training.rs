@@ -1,33 +1,33 @@
-//! The picture of a training, in the studio's look, for a terminal on which no studio runs.
+//! The progress of a training run as a picture in the studio's look, for a terminal without the studio.
 
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
 
 use super::{StudioError, Theme, ascii, model, view};
 use crate::{chart::Curve, tui::ColorDepth};
 
-/// Least columns and rows of the terminal.
+/// Minimum columns and rows of the terminal.
 pub const TRAINING_SIZE: (u16, u16) = (56, 20);
 
-/// What the picture of a training shows; all of it is words and numbers that somebody else has.
+/// What the picture of a training run shows.
 #[derive(Clone, Debug, Default)]
 pub struct TrainingPicture {
     /// What is trained, and for which target.
     pub title: String,
-    /// What goes on.
+    /// The current stage.
     pub doing: String,
-    /// Share of the way, 0 to 1.
+    /// Progress, 0 to 1.
     pub share: f64,
-    /// Time to the end in words.
+    /// Remaining time in words.
     pub left: String,
     /// Numbers with their names.
     pub facts: Vec<(String, String)>,
-    /// How it went so far.
+    /// The curve so far.
     pub curve: Curve,
-    /// Which keys do what.
+    /// A hint about keys.
     pub foot: String,
 }
 
-/// How pictures look on this terminal.
+/// The theme and the character set of pictures on this terminal.
 #[derive(Clone, Debug)]
 pub struct Look {
     theme: Theme,
@@ -35,11 +35,11 @@ pub struct Look {
 }
 
 impl Look {
-    /// The theme of this name, `auto` being dark or light by the terminal's word (`COLORFGBG`), with the user's own themes
-    /// known; ASCII alone if so wanted.
+    /// The theme of this name, built-in or from `folder`; `auto` is dark or light by `COLORFGBG`. With `ascii`, only ASCII
+    /// characters are drawn.
     ///
     /// # Errors
-    /// There is no such theme, or a theme file is wrong.
+    /// There is no such theme, or a theme file is invalid.
     pub fn new(
         theme: &str,
         folder: Option<&std::path::Path>,
@@ -57,7 +57,7 @@ impl TrainingPicture {
     pub fn draw(&self, look: &Look, columns: u16) -> Buffer {
         let backend = TestBackend::new(columns, TRAINING_SIZE.1 - 1);
         let drawn = Terminal::new(backend).and_then(|mut terminal| {
-            let done = terminal.draw(|frame| view::training::draw(self, &look.theme, frame))?;
+            let done = terminal.draw(|frame| view::training::draw(self, look.ascii, &look.theme, frame))?;
             Ok(done.buffer.clone())
         });
         let mut picture = match drawn {

@@ -1,4 +1,4 @@
-//! Work off the studio's thread: files, folders, videos. Whatever happens to it, its answer comes, for somebody waits for it.
+//! Work off the studio's thread: files, directories, videos. Every request is answered, even if the work panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,10 +6,10 @@ use tokio::sync::mpsc;
 
 use super::Msg;
 
-/// What a panic becomes in an answer; its own words are in the log.
-const LOST: &str = "that went wrong inside specreel; the log says more";
+/// The answer after a panic, whose message is in the log.
+const LOST: &str = "internal error: a background task panicked; the log has details";
 
-/// Does work on threads that may wait.
+/// Runs work on threads that may block.
 #[derive(Clone)]
 pub(crate) struct Workers {
     messages: mpsc::Sender<Msg>,
@@ -21,7 +21,7 @@ impl Workers {
         Self { messages }
     }
 
-    /// Do work with an outcome, which `wrap` makes a message of.
+    /// Run work whose outcome `wrap` turns into a message.
     pub fn answer<T: 'static>(
         &self,
         wrap: fn(Result<T, String>) -> Msg,
@@ -30,21 +30,21 @@ impl Workers {
         self.run(move || wrap(work()), move |problem| wrap(Err(problem)));
     }
 
-    /// Do work that gives a message; one that panics gives what `lost` makes of the reason.
+    /// Run work that returns a message; if it panics, the message is what `lost` makes of the reason.
     pub fn run(
         &self,
         work: impl FnOnce() -> Msg + Send + 'static,
         lost: impl FnOnce(String) -> Msg + Send + 'static,
     ) {
         let messages = self.messages.clone();
-        // There is nobody to tell if the studio has left meanwhile.
+        // The studio may have exited meanwhile.
         drop(tokio::task::spawn_blocking(move || {
             let done = catch_unwind(AssertUnwindSafe(work));
             messages.blocking_send(done.unwrap_or_else(|_| lost(LOST.into()))).ok();
         }));
     }
 
-    /// Do work of which only trouble is told.
+    /// Run work of which only a failure is reported.
     pub fn quietly(&self, work: impl FnOnce() -> Result<(), String> + Send + 'static) {
         let messages = self.messages.clone();
         drop(tokio::task::spawn_blocking(move || {

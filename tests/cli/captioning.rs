@@ -142,7 +142,7 @@ fn agree(events: &[Event], method: &Method) {
 }
 
 #[test]
-fn lossless_methods_write_what_the_target_writes_alone() {
+fn lossless_methods_emit_the_tokens_of_the_target_alone() {
     let program = Program::new();
     // f32 here; the default type is tried on every clip below.
     let alone = ids(&program, &["--method", "autoregressive", "--dtype", "f32"]);
@@ -293,7 +293,7 @@ fn a_stdout_that_was_never_open_is_success() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_said() {
+fn a_full_disk_is_reported() {
     let program = Program::new();
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
     for json in [&[][..], &["--json"]] {

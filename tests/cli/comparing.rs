@@ -35,7 +35,11 @@ fn the_table_is_stdout_and_the_rest_is_stderr() {
     assert_eq!((plain[1], plain[3], plain[8]), ("lossless", "1.00x", "baseline"));
     assert_eq!((plain[5], plain[6], plain[7]), ("–", "–", "–"), "nothing is drafted");
     let naive = cells(&run.stdout, "naive");
-    assert_eq!((naive[1], naive[7], naive[8]), ("lossless", "0.0 %", "equal"), "lossless means equal");
+    assert_eq!(
+        (naive[1], naive[7], naive[8]),
+        ("lossless", "0.0 %", "identical"),
+        "lossless means identical"
+    );
     assert!(naive[3].ends_with('x') && naive[4].ends_with('x'), "{naive:?}");
     assert_eq!(cells(&run.stdout, "lvspec")[1], "lossy");
     assert!(run.stdout.contains("Speedups are against autoregressive on this clip, measured here"));
@@ -60,7 +64,11 @@ fn differences_are_marked_word_by_word() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     let row = cells(&run.stdout, "blind");
     let first: usize = row[8].strip_prefix("differs at ").unwrap().parse().unwrap();
-    assert!(run.stdout.contains(&format!("blind from token {first} on")), "{}", run.stdout);
+    assert!(
+        run.stdout.contains(&format!("blind differs at token {first} from autoregressive")),
+        "{}",
+        run.stdout
+    );
     assert!(run.stdout.contains("[-") && run.stdout.contains("{+"), "{}", run.stdout);
     let colored = program.run(&[&args[..], &["--color", "always"]].concat());
     assert!(colored.stdout.contains("\x1b[31m[-") && colored.stdout.contains("\x1b[32m{+"));
@@ -132,20 +140,20 @@ fn a_change_reaches_the_methods_that_have_it() {
 }
 
 #[test]
-fn the_page_stands_for_itself() {
+fn the_page_is_self_contained() {
     let program = Program::new();
     let args = ["--methods", "lvspec", "--html", "page.html", "--prompt", "<b>What</b> moves & how?"];
     assert_eq!(compare(&program, &args).code, 0);
     let page = std::fs::read_to_string(program.home().join("page.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     assert!(page.contains("&lt;b&gt;What&lt;/b&gt; moves &amp; how?") && !page.contains("<b>"));
-    assert!(page.contains("class=\"exact\" title=\"exact: drafted"), "tokens carry their verdicts");
+    assert!(page.contains("class=\"strict\" title=\"exact: draft token"), "tokens have their verdicts");
     assert!(!page.contains("://") && !page.contains("src="), "nothing is loaded");
     assert!(!page.contains(program.home().to_str().unwrap()), "no path of this machine");
 
     let again = compare(&program, &args);
     assert_eq!(again.code, 2);
-    assert!(again.stderr.contains("error: page.html exists\nhint: "), "{}", again.stderr);
+    assert!(again.stderr.contains("error: page.html already exists\nhint: "), "{}", again.stderr);
     assert_eq!(compare(&program, &[&args[..], &["--force"]].concat()).code, 0);
 }
 
@@ -156,8 +164,8 @@ fn what_cannot_be_compared_is_refused_before_any_model_is_read() {
     program.file("bad.toml", "name = \"bad\"\n");
     std::fs::create_dir(program.home().join("m")).unwrap();
     for (args, code, part) in [
-        (&["--methods", ""][..], 2, "error: --methods \"\" has an empty name\nhint: "),
-        (&["--methods", "naive,,fly"], 2, "error: --methods \"naive,,fly\" has an empty name\nhint: "),
+        (&["--methods", ""][..], 2, "error: --methods \"\" contains an empty name\nhint: "),
+        (&["--methods", "naive,,fly"], 2, "error: --methods \"naive,,fly\" contains an empty name\nhint: "),
         (&["--methods", "naive,lvspce"], 2, "error: unknown method `lvspce`\nhint: did you mean `lvspec`?"),
         (&["--methods", "bad.toml"], 3, "error: method file bad.toml: `drafter` is missing\n"),
         (
@@ -165,7 +173,7 @@ fn what_cannot_be_compared_is_refused_before_any_model_is_read() {
             2,
             "error: compare takes --methods, not --method\nhint: write --methods naive\n",
         ),
-        (&["--methods", "naive", "--set", "acceptance.rho=1"], 2, "fits none of the methods\n"),
+        (&["--methods", "naive", "--set", "acceptance.rho=1"], 2, "applies to none of the methods\n"),
         (&["--methods", "naive", "--set", "shape.length=0"], 2, "must be 1 to 64"),
         (&["--repeat", "0"], 2, "--repeat"),
         (&["--force"], 2, "--html"),

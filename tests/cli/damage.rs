@@ -1,25 +1,20 @@
-//! Videos that are damaged but can be read, and numbers that are none.
+//! Damaged but readable videos, non-finite numbers, exhausted resources.
 
 use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 
 use crate::{
-    Outcome, Program,
+    Outcome, Program, event, events,
     make::{Clip, H264},
 };
 
-fn events(run: &Outcome) -> Vec<Value> {
-    run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 fn notes(run: &Outcome) -> Vec<String> {
-    let prompt = events(run).into_iter().find(|event| event["event"] == "prompt").unwrap();
-    let notes = prompt["notes"].as_array().cloned().unwrap_or_default();
+    let notes = event(&events(&run.stdout), "prompt")["notes"].as_array().cloned().unwrap_or_default();
     notes.iter().map(|note| note.as_str().unwrap().to_owned()).collect()
 }
 
-/// The bytes with bits flipped here and there in the media.
+/// The bytes with some bits of the media flipped.
 fn flipped(mut bytes: Vec<u8>) -> Vec<u8> {
     let media = bytes.windows(4).position(|word| word == b"mdat").unwrap() + 200;
     let end = bytes.windows(4).rposition(|word| word == b"moov").unwrap();
@@ -31,7 +26,7 @@ fn flipped(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn a_damaged_video_is_told_and_captioned_in_one_way() {
+fn a_damaged_video_is_noted_and_captioned_deterministically() {
     let program = Program::new();
     let clip = Clip { codecs: H264, ..Clip::h264(120, 60) };
     program.file("whole.mp4", clip.write().bytes());
@@ -48,57 +43,42 @@ fn a_damaged_video_is_told_and_captioned_in_one_way() {
     }
     let json = notes(&caption("damaged.mp4", &["--json"]));
     assert!(json[0].starts_with("the video is damaged: "), "{json:?}");
-    // Of two runs over one clip it is told once.
+    // Two runs on one clip print the note once.
     let compared = program.run(&["compare", "damaged.mp4", "--methods", "lookup", "--max-new-tokens", "4"]);
     assert_eq!(compared.stderr.matches("the video is damaged").count(), 1, "{}", compared.stderr);
 }
 
 #[test]
-fn a_video_that_is_cut_short_is_told_with_both_lengths() {
+fn a_truncated_video_is_noted_with_both_lengths() {
     let program = Program::new();
     program.file("cut.mp4", Clip { faststart: true, ..Clip::of(100) }.write().cut(0.5).bytes());
     let run = program.run(&["caption", "cut.mp4", "--max-new-tokens", "4"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
-        run.stderr.contains("note: the video is cut short: the file promises 100 frames"),
+        run.stderr.contains("note: the video is truncated: the header promises 100 frames"),
         "{}",
         run.stderr
     );
     assert!(run.stderr.contains(" s of 4.0 s)"), "{}", run.stderr);
     let json = program.run(&["caption", "cut.mp4", "--max-new-tokens", "4", "--json"]);
     assert!(notes(&json)[0].contains("of 4.0 s"), "{}", json.stdout);
-    // Told once for all pieces.
+    // The note is printed once for all segments.
     let pieces = program.run(&["caption", "cut.mp4", "--max-new-tokens", "4", "--segments", "1"]);
-    assert_eq!(pieces.stderr.matches("cut short").count(), 1, "{}", pieces.stderr);
+    assert_eq!(pieces.stderr.matches("is truncated").count(), 1, "{}", pieces.stderr);
     let outside = program.run(&["caption", "cut.mp4", "--start", "3.5"]);
     assert_eq!(outside.code, 3);
     assert!(
-        outside.stderr.contains("0:03.5 lies behind the end of the video; it is cut short: of 0:04"),
+        outside
+            .stderr
+            .contains("0:03.5 is past the end of the video (0:01.6 of 0:04: the file is truncated)"),
         "{}",
         outside.stderr
     );
 }
 
-#[test]
-fn times_of_errors_are_those_that_were_typed() {
-    let run = Program::new().run(&["caption", "demo", "--start", "100"]);
-    assert_eq!(run.code, 3);
-    assert!(
-        run.stderr.starts_with("error: demo: 1:40 lies behind the end of the video; it ends at "),
-        "{}",
-        run.stderr
-    );
-}
-
 /// Overwrite a tensor of a copied target.
 fn overwrite(program: &Program, name: &str, with: [u8; 2]) {
-    let (from, to) =
-        (Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/target"), program.home().join("m"));
-    fs::create_dir(&to).unwrap();
-    for entry in fs::read_dir(from).unwrap().flatten() {
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-    }
-    let path = to.join("model.safetensors");
+    let path = program.copy("assets/demo/target", "m").join("model.safetensors");
     let mut bytes = fs::read(&path).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
@@ -109,9 +89,9 @@ fn overwrite(program: &Program, name: &str, with: [u8; 2]) {
 }
 
 #[test]
-fn logits_that_are_not_finite_are_no_caption() {
+fn non_finite_logits_are_an_error() {
     let program = Program::new();
-    // Finite, but as large as such a number can be.
+    // The largest finite bf16 value.
     overwrite(&program, "model.norm.weight", [0x7f, 0x7f]);
     for method in ["autoregressive", "naive", "parallelvlm"] {
         let pair = ["--target", "m", "--drafter", "demo-drafter", "--method", method];
@@ -119,7 +99,7 @@ fn logits_that_are_not_finite_are_no_caption() {
         assert_eq!(run.code, 3, "{method}: {}", run.stderr);
         assert!(run.stderr.contains("error: the logits of m are not finite"), "{method}: {}", run.stderr);
         assert!(run.stderr.contains("--dtype f32"), "{}", run.stderr);
-        assert_eq!(events(&run).last().unwrap()["event"], "failed");
+        assert_eq!(events(&run.stdout).last().unwrap()["event"], "failed");
     }
 }
 
@@ -144,7 +124,7 @@ fn errors_have_no_backtraces() {
 }
 
 #[test]
-fn too_few_file_descriptors_are_told() {
+fn a_low_file_descriptor_limit_is_an_input_error() {
     let program = Program::new();
     let binary = env!("CARGO_BIN_EXE_specreel");
     for limit in [8, 12, 20] {
@@ -161,7 +141,7 @@ fn too_few_file_descriptors_are_told() {
 
 #[cfg(target_os = "linux")] // /dev/full
 #[test]
-fn a_full_disk_is_our_fault_and_leaves_nothing_in_the_way() {
+fn a_full_disk_is_an_internal_error() {
     let program = Program::new();
     for args in [
         &["caption", "demo", "--max-new-tokens", "4", "--save", "/dev/full", "--force"][..],
@@ -184,7 +164,7 @@ fn a_full_disk_is_our_fault_and_leaves_nothing_in_the_way() {
         assert!(run.stderr.contains("No space left"), "{args:?}: {}", run.stderr);
         assert!(Path::new("/dev/full").exists());
     }
-    // A directory is not overwritten by force.
+    // --force does not overwrite a directory.
     let run = program.run(&["caption", "demo", "--save", "."]);
     assert_eq!(run.code, 3);
     assert!(run.stderr.contains("it is a directory") && !run.stderr.contains("--force"), "{}", run.stderr);

@@ -1,12 +1,10 @@
-//! Devices: what is not there is named, and what an accelerator would compute is what the CPU computes.
+//! Devices: missing ones are reported, and candle's tensors compute the same as the CPU kernels.
 
-use serde_json::Value;
-
-use crate::Program;
+use crate::{Program, events};
 
 #[cfg(not(any(feature = "cuda", feature = "metal")))]
 #[test]
-fn devices_that_were_not_built_in_name_the_way_to_build_them() {
+fn devices_that_are_not_built_in_are_refused_by_every_command() {
     let program = Program::new();
     for (args, error, feature) in [
         (&["--device", "cuda"][..], "this build has no CUDA", "--features cuda"),
@@ -17,8 +15,9 @@ fn devices_that_were_not_built_in_name_the_way_to_build_them() {
         for command in [&["caption", "demo"][..], &["compare", "demo"], &["bench", "--suite", "step"]] {
             let run = program.run(&[command, args].concat());
             assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}: {}", run.stderr);
-            let told = format!("error: {error}\nhint: cargo build --release {feature}, see docs/devices.md");
-            assert!(run.stderr.contains(&told), "{args:?}: {}", run.stderr);
+            let expected =
+                format!("error: {error}\nhint: cargo build --release {feature} (see docs/devices.md)");
+            assert!(run.stderr.contains(&expected), "{args:?}: {}", run.stderr);
         }
     }
     let doctor = program.run(&["doctor"]);
@@ -30,7 +29,7 @@ fn devices_that_were_not_built_in_name_the_way_to_build_them() {
 }
 
 #[test]
-fn a_caption_in_tensors_is_the_caption_in_kernels() {
+fn tensors_and_kernels_write_the_same_caption() {
     let program = Program::new();
     let caption = |more: &[&str]| {
         let run = program.run(&[&["caption", "demo", "--max-new-tokens", "20"], more].concat());
@@ -50,7 +49,7 @@ fn a_caption_in_tensors_is_the_caption_in_kernels() {
 }
 
 #[test]
-fn lossless_methods_on_tensors_part_at_near_ties_only_and_say_so() {
+fn lossless_methods_on_tensors_differ_only_at_reported_near_ties() {
     let program = Program::new();
     let run = program.run(&[
         "compare",
@@ -66,7 +65,7 @@ fn lossless_methods_on_tensors_part_at_near_ties_only_and_say_so() {
         "--json",
     ]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let events: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = events(&run.stdout);
     let rows = events.last().unwrap()["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 8);
     for row in &rows[1..] {
@@ -89,7 +88,7 @@ fn known_sizes_are_measured_without_weights() {
         let shapes = ["--shape", "tiny", "--drafter-shape", "tiny", "--device", device, "--json"];
         let run = program.run(&[&step[..], &shapes].concat());
         assert_eq!(run.code, 0, "{}", run.stderr);
-        let lines: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines = events(&run.stdout);
         assert_eq!(lines.len(), 2);
         for line in &lines {
             assert_eq!(line["model"], "tiny (random weights)");
@@ -106,5 +105,5 @@ fn known_sizes_are_measured_without_weights() {
         assert!(run.code == 2 && run.stderr.contains(part), "{args:?}: {}", run.stderr);
     }
     let run = program.run(&["bench", "--shape", "tiny"]);
-    assert!(run.stderr.contains("--shape has no meaning for --suite scenes"), "{}", run.stderr);
+    assert!(run.stderr.contains("--shape cannot be used with --suite scenes"), "{}", run.stderr);
 }

@@ -1,11 +1,10 @@
-//! Models of every family through the program: captions, comparisons, inspection, and what is refused.
+//! Models of every family: captions, comparisons, inspection and errors.
 
 use std::path::Path;
 
 use ffmpeg_next::format::Pixel;
-use serde_json::Value;
 
-use crate::{Program, make::Clip};
+use crate::{Program, event, events, make::Clip};
 
 /// A tiny random checkpoint.
 fn model(name: &str) -> String {
@@ -16,15 +15,7 @@ fn model(name: &str) -> String {
 const PAIRS: [(&str, &str, [u64; 3]); 2] =
     [("qwen2_vl", "qwen2_vl_nested", [2, 2, 2]), ("llava_ov", "llava_ov_newer", [4, 3, 3])];
 
-fn lines(stdout: &str) -> Vec<Value> {
-    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn event<'e>(events: &'e [Value], name: &str) -> &'e Value {
-    events.iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("no {name}: {events:?}"))
-}
-
-/// A home with a clip whose four frames are all there is, so that every family looks at the same ones.
+/// A home with a clip of four frames, so that every family samples the same ones.
 fn home() -> Program {
     let program = Program::new();
     program.file("clip.mkv", Clip::lossless(4, 64, 48, Pixel::YUV444P).write().bytes());
@@ -32,7 +23,7 @@ fn home() -> Program {
 }
 
 #[test]
-fn captions_are_lossless_and_say_what_was_seen() {
+fn captions_are_lossless_and_report_the_grid() {
     let program = home();
     for (target, drafter, grid) in PAIRS {
         let (target, drafter) = (model(target), model(drafter));
@@ -51,7 +42,7 @@ fn captions_are_lossless_and_say_what_was_seen() {
                 "20",
             ]);
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{target} {method}");
-            lines(&run.stdout)
+            events(&run.stdout)
         };
         let plain = run("autoregressive");
         let prompt = event(&plain, "prompt");
@@ -64,7 +55,7 @@ fn captions_are_lossless_and_say_what_was_seen() {
 }
 
 #[test]
-fn methods_are_compared_over_one_context() {
+fn methods_are_compared_on_one_prefill() {
     let program = home();
     let (target, drafter) = (model("llava_ov"), model("llava_ov_newer"));
     let run = program.run(&[
@@ -81,7 +72,7 @@ fn methods_are_compared_over_one_context() {
         "12",
     ]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let events = lines(&run.stdout);
+    let events = events(&run.stdout);
     let rows = event(&events, "comparison")["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
     for row in rows.iter().filter(|row| row["lossless"] == true && row["method"] != "autoregressive") {
@@ -90,7 +81,7 @@ fn methods_are_compared_over_one_context() {
 }
 
 #[test]
-fn inspection_draws_one_tile_for_each_place_in_time() {
+fn inspection_draws_one_tile_per_temporal_position() {
     let program = home();
     for (target, drafter, [frames, rows, columns]) in PAIRS {
         let (target, drafter) = (model(target), model(drafter));
@@ -111,7 +102,7 @@ fn inspection_draws_one_tile_for_each_place_in_time() {
             "--json",
         ]);
         assert_eq!(run.code, 0, "{}", run.stderr);
-        let events = lines(&run.stdout);
+        let events = events(&run.stdout);
         let inspection = event(&events, "inspection");
         assert_eq!(inspection["kept"], (frames * rows * columns) / 2);
         let tiles = inspection["picture"]["frames"].as_array().unwrap();
@@ -126,7 +117,7 @@ fn inspection_draws_one_tile_for_each_place_in_time() {
 }
 
 #[test]
-fn what_a_family_does_not_have_is_refused() {
+fn options_that_a_family_lacks_are_refused() {
     let program = home();
     let (qwen, llava) = (model("qwen2_vl"), model("llava_ov"));
     for (args, code, words) in [
@@ -141,7 +132,7 @@ fn what_a_family_does_not_have_is_refused() {
 }
 
 #[test]
-fn positions_on_one_axis_change_the_caption_and_are_told() {
+fn sequential_positions_change_the_caption_and_are_noted() {
     let program = home();
     let target = model("qwen2_vl");
     let run = |rope: &str| {
@@ -157,7 +148,7 @@ fn positions_on_one_axis_change_the_caption_and_are_told() {
             rope,
         ]);
         assert_eq!(run.code, 0, "{}", run.stderr);
-        let events = lines(&run.stdout);
+        let events = events(&run.stdout);
         let notes = event(&events, "ready")["notes"].to_string();
         (event(&events, "done")["ids"].clone(), notes.contains("--rope sequential"))
     };

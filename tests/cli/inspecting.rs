@@ -45,7 +45,7 @@ fn brightness(image: &RgbImage, (x, y): (u32, u32), cell: u32) -> f64 {
 #[test]
 fn kept_cells_are_brighter_than_dropped_ones() {
     let program = Program::new();
-    // The same frames with everything kept tell how bright a cell is by itself.
+    // The brightness of each cell if everything is kept.
     let (_, whole) = json(&program, &["--method", "naive", "--png", "whole.png"]);
     let clear = picture(&program, "whole.png");
     for method in ["sd-uniform", "specvlm", "parallelvlm", "std", "text-only"] {
@@ -105,7 +105,7 @@ fn text_and_json_agree() {
         for count in per_frame {
             assert!(run.stdout.contains(&format!(" s  {count}/{}", rows * columns)), "{}", run.stdout);
         }
-        // One pair of brackets stands in the legend.
+        // The legend has one pair of brackets.
         assert_eq!(run.stdout.matches('[').count(), count + 1, "{}", run.stdout);
 
         assert_eq!(scores.is_some(), figures["scores"].is_object(), "{method}");
@@ -131,12 +131,12 @@ fn text_and_json_agree() {
 }
 
 #[test]
-fn a_picture_is_only_overwritten_when_told() {
+fn a_picture_is_only_overwritten_with_force() {
     let program = Program::new();
     program.file("a.png", "mine");
     let run = inspect(&program, &["--png", "a.png"]);
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
-    assert!(run.stderr.starts_with("error: a.png exists\nhint: "), "{}", run.stderr);
+    assert!(run.stderr.starts_with("error: a.png already exists\nhint: "), "{}", run.stderr);
     assert_eq!(std::fs::read(program.home().join("a.png")).unwrap(), b"mine");
     let run = inspect(&program, &["--png", "a.png", "--force"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""));
@@ -149,7 +149,7 @@ fn a_picture_is_only_overwritten_when_told() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_leaves_nothing() {
+fn invalid_input_is_refused_and_leaves_no_files() {
     let program = Program::new();
     program.file("text.mp4", "this is not a video\n".repeat(100));
     std::fs::create_dir(program.home().join("folder")).unwrap();
@@ -160,7 +160,11 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         (&["demo", "--png", "folder", "--force"], 3, "it is a directory"),
         (&["demo", "--png", "/dev/null", "--force"], 3, "it is a pipe or device"),
         (&["demo", "--method", "autoregressive"], 2, "method `autoregressive` has no drafter"),
-        (&["demo", "--method", "lookup"], 2, "sees nothing of the video\nhint: pick one"),
+        (
+            &["demo", "--method", "lookup"],
+            2,
+            "does not use the video: prompt lookup drafts from text alone\nhint: use a method",
+        ),
         (&["demo", "--method", "specvml"], 2, "unknown method `specvml`"),
         (&["demo", "--force"], 2, "--png"),
     ] {
@@ -196,5 +200,5 @@ fn short_and_long_clips() {
     let image = picture(&program, "long.png");
     assert!(image.width() <= 3200 && image.height() <= 3200, "{:?}", image.dimensions());
     let text = program.run(&["inspect", "long.mp4", "--frames", "140", "--max-pixels", "784"]);
-    assert!(text.stdout.contains("64 of 70 frames are drawn, evenly spaced\n"), "{}", text.stdout);
+    assert!(text.stdout.contains("64 of 70 frames are shown, evenly spaced\n"), "{}", text.stdout);
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C at every stage: what was written stays, the exit code is 130.
+//! Signals at every stage: events so far are printed, and the exit code is 128 plus the signal.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -7,27 +7,10 @@ use std::{
 
 use serde_json::Value;
 
-use crate::Program;
+use crate::{Program, send};
 
-/// A run of a method with all stages.
-fn spawn(program: &Program) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(["caption", "demo", "--json", "--method", "naive", "--max-new-tokens", "4096"])
-        .env("HOME", program.home())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn interrupt(child: &Child) {
-    send(child, "-INT");
-}
-
-fn send(child: &Child, signal: &str) {
-    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-    assert!(sent.success());
-}
+/// A run with all stages.
+const CAPTION: [&str; 7] = ["caption", "demo", "--json", "--method", "naive", "--max-new-tokens", "4096"];
 
 #[test]
 fn at_every_stage() {
@@ -44,46 +27,50 @@ fn at_every_stage() {
         "generate",
         "step",
     ] {
-        let mut child = spawn(&program);
+        let mut child = program.spawn(&CAPTION);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut last = String::new();
         let mut sent = false;
         while let Some(Ok(line)) = lines.next() {
             let event: Value = serde_json::from_str(&line).unwrap();
             if !sent && (event["event"] == place || event["stage"] == place) {
-                interrupt(&child);
+                send(&child, "-INT");
                 sent = true;
             }
             last = line;
         }
-        assert!(sent, "{place} never came");
+        assert!(sent, "no {place}");
         let status = child.wait().unwrap();
-        let mut talk = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         let last: Value = serde_json::from_str(&last).unwrap();
-        assert_eq!(last["event"], "done", "{place}: {talk}");
+        assert_eq!(last["event"], "done", "{place}: {stderr}");
         if last["reason"] == "eos" {
             // The run was over before the signal arrived.
             assert_eq!(status.code(), Some(0), "{place}");
         } else {
-            assert_eq!((status.code(), &last["reason"]), (Some(130), &"cancelled".into()), "{place}: {talk}");
+            assert_eq!(
+                (status.code(), &last["reason"]),
+                (Some(130), &"cancelled".into()),
+                "{place}: {stderr}"
+            );
         }
-        assert!(!talk.contains("panicked"), "{talk}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
     }
 }
 
 #[test]
 fn before_anything_was_printed() {
     let program = Program::new();
-    let mut child = spawn(&program);
+    let mut child = program.spawn(&CAPTION);
     std::thread::sleep(std::time::Duration::from_millis(300));
-    interrupt(&child);
+    send(&child, "-INT");
     let status = child.wait().unwrap();
-    // Until our handler stands the signal kills, and then there is no code.
+    // Before the handler is installed the signal kills the process, which then has no exit code.
     assert!([Some(130), Some(0), None].contains(&status.code()), "{status:?}");
 }
 
-/// Until a step has been told; then the signal. The exit code, the last event, and what was said.
+/// Send a signal after the first step. Returns the exit code, the last event and stderr.
 fn ended(mut child: Child, signal: &str) -> (Option<i32>, Value, String) {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (mut last, mut sent) = (Value::Null, false);
@@ -95,19 +82,19 @@ fn ended(mut child: Child, signal: &str) -> (Option<i32>, Value, String) {
         }
     }
     let code = child.wait().unwrap().code();
-    let mut talk = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
-    (code, last, talk)
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    (code, last, stderr)
 }
 
 #[test]
 fn by_the_system_or_a_closed_terminal() {
     let program = Program::new();
     for (signal, code) in [("-TERM", 143), ("-HUP", 129)] {
-        let (found, last, talk) = ended(spawn(&program), signal);
-        assert_eq!(last["event"], "done", "{signal}: {talk}");
+        let (found, last, stderr) = ended(program.spawn(&CAPTION), signal);
+        assert_eq!(last["event"], "done", "{signal}: {stderr}");
         if last["reason"] != "eos" {
-            assert_eq!((found, &last["reason"]), (Some(code), &"cancelled".into()), "{signal}: {talk}");
+            assert_eq!((found, &last["reason"]), (Some(code), &"cancelled".into()), "{signal}: {stderr}");
         }
     }
 }
@@ -123,30 +110,6 @@ fn a_hang_up_that_nohup_ignores_stays_ignored() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let (code, last, talk) = ended(child, "-HUP");
-    assert_eq!((code, &last["reason"]), (Some(0), &"eos".into()), "{talk}");
-}
-
-#[test]
-fn a_bench_prints_what_it_has_and_leaves_nothing_behind() {
-    let program = Program::new();
-    let clips = program.home().join("clips");
-    std::fs::create_dir(&clips).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(["bench", "--methods", "naive", "--clips", "1000", "--max-new-tokens", "8", "--json"])
-        .env("HOME", program.home())
-        .env("TMPDIR", &clips)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-    assert_eq!(first["event"], "trial");
-    send(&child, "-TERM");
-    let rest: Vec<String> = lines.map(Result::unwrap).collect();
-    assert_eq!(child.wait().unwrap().code(), Some(143));
-    assert!(rest.iter().any(|line| line.contains("\"event\":\"summary\"")), "{rest:?}");
-    let left: Vec<_> = std::fs::read_dir(&clips).unwrap().flatten().collect();
-    assert!(left.iter().all(|entry| !entry.file_name().to_string_lossy().contains("bench")), "{left:?}");
+    let (code, last, stderr) = ended(child, "-HUP");
+    assert_eq!((code, &last["reason"]), (Some(0), &"eos".into()), "{stderr}");
 }

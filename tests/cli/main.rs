@@ -1,8 +1,7 @@
-//! The program seen from outside: exit codes, stdout and stderr.
+//! Tests of the command line: exit codes, stdout and stderr.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod arguments;
 mod bench;
 mod broken;
 mod captioning;
@@ -13,7 +12,7 @@ mod families;
 mod inspecting;
 mod interrupts;
 #[path = "../video/make.rs"]
-#[expect(dead_code, reason = "the tests of the video room use the rest")]
+#[expect(dead_code, reason = "tests/video uses the rest")]
 mod make;
 mod methods;
 mod models;
@@ -22,12 +21,18 @@ mod own_files;
 mod replaying;
 mod segments;
 #[path = "../hub/server.rs"]
-#[expect(dead_code, reason = "the hub's own tests use the rest")]
+#[expect(dead_code, reason = "tests/hub uses the rest")]
 mod server;
 mod tools;
 mod training;
 
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+};
+
 use assert_cmd::Command;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Variables of the caller that would change what is printed.
@@ -58,12 +63,12 @@ const UNSET: [&str; 24] = [
     "RUST_BACKTRACE",
 ];
 
-/// The program in a home of its own.
+/// The program with a temporary home directory, which is also the working directory.
 pub(crate) struct Program {
     home: TempDir,
 }
 
-/// What a run gave.
+/// The result of a run.
 pub(crate) struct Outcome {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -75,7 +80,7 @@ impl Program {
         Self { home: tempfile::tempdir().unwrap() }
     }
 
-    pub(crate) fn home(&self) -> &std::path::Path {
+    pub(crate) fn home(&self) -> &Path {
         self.home.path()
     }
 
@@ -97,6 +102,30 @@ impl Program {
         outcome(self.command().args(args))
     }
 
+    /// Start the program in the background with piped stdout and stderr.
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        std::process::Command::new(env!("CARGO_BIN_EXE_specreel"))
+            .args(args)
+            .env("HOME", self.home())
+            .env("TMPDIR", self.home())
+            .current_dir(self.home())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// A copy of a folder of the repository in the home.
+    pub(crate) fn copy(&self, from: &str, to: &str) -> PathBuf {
+        let dir = self.home().join(to);
+        std::fs::create_dir_all(&dir).unwrap();
+        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(from)).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), dir.join(entry.file_name())).unwrap();
+        }
+        dir
+    }
+
     /// A file in the home.
     pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         std::fs::write(self.home().join(name), bytes).unwrap();
@@ -112,4 +141,20 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// The JSON lines of a text.
+pub(crate) fn events(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+/// The first event of this name.
+pub(crate) fn event<'e>(events: &'e [Value], name: &str) -> &'e Value {
+    events.iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("no {name}: {events:?}"))
+}
+
+/// Send a signal, such as `-INT`.
+pub(crate) fn send(child: &Child, signal: &str) {
+    let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
 }

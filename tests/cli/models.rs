@@ -1,4 +1,4 @@
-//! `specreel models`, and models that are named by an id.
+//! `specreel models`, and models by id.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use crate::{
     server::{File, Server},
 };
 
-/// The files of a small random checkpoint, as a hub has them.
+/// The files of a small random checkpoint, as on the hub.
 fn files() -> Vec<File> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
     let name = |name: &'static str| File {
@@ -30,7 +30,7 @@ fn files() -> Vec<File> {
     .to_vec()
 }
 
-/// The program with a hub of its own; `HF_HOME` is in its home.
+/// Run the program with this hub and `HF_HOME` in its home.
 fn run(program: &Program, address: &str, args: &[&str]) -> crate::Outcome {
     let mut command = program.command();
     command.env("HF_ENDPOINT", address).env("HF_HOME", program.home().join("hf")).args(args);
@@ -46,7 +46,11 @@ fn a_model_is_pulled_listed_inspected_and_run_by_its_id() {
 
     let absent = at(&caption);
     assert_eq!((absent.code, absent.stdout.lines().count()), (3, 1));
-    assert!(absent.stderr.contains("hint: specreel models pull me/model"), "{}", absent.stderr);
+    assert!(
+        absent.stderr.contains("hint: download it with: specreel models pull me/model"),
+        "{}",
+        absent.stderr
+    );
 
     let pulled = at(&["models", "pull", "me/model"]);
     assert_eq!(pulled.code, 0, "{}", pulled.stderr);
@@ -55,7 +59,7 @@ fn a_model_is_pulled_listed_inspected_and_run_by_its_id() {
         dir.starts_with(program.home().join("hf/hub/models--me--model/snapshots").to_str().unwrap()),
         "{dir}"
     );
-    assert!(pulled.stderr.contains("6 files") && pulled.stderr.contains("fetched"), "{}", pulled.stderr);
+    assert!(pulled.stderr.contains("6 files") && pulled.stderr.contains("downloaded"), "{}", pulled.stderr);
 
     let list: Value = serde_json::from_str(&at(&["models", "--json"]).stdout).unwrap();
     let origins: Vec<_> = list.as_array().unwrap().iter().map(|m| (&m["origin"], &m["name"])).collect();
@@ -93,7 +97,7 @@ fn a_model_is_pulled_listed_inspected_and_run_by_its_id() {
 }
 
 #[test]
-fn what_cannot_be_pulled_is_told_in_words() {
+fn models_that_cannot_be_pulled_are_refused() {
     let mut unknown = files();
     unknown[0].bytes = br#"{"model_type": "llama"}"#.to_vec();
     let (program, hub) = (Program::new(), Server::start(unknown, Box::new(|_, _, _| {})));
@@ -108,43 +112,16 @@ fn what_cannot_be_pulled_is_told_in_words() {
         assert!(pulled.stderr.contains(part) && pulled.stderr.contains("hint: "), "{}", pulled.stderr);
         assert_eq!(pulled.stdout, "");
     }
-    // The weights did not come.
+    // The weights were not requested.
     assert!(!hub.requests.lock().unwrap().iter().any(|r| r.path.ends_with("model.safetensors")));
 }
 
 #[test]
-fn everything_that_is_wrong_is_told() {
-    let program = Program::new();
-    let dir = program.home().join("m");
-    fs::create_dir(&dir).unwrap();
-    for file in files().into_iter().skip(2) {
-        fs::write(dir.join(file.name), file.bytes).unwrap();
-    }
-    let found = program.run(&["models", "inspect", "m"]);
-    assert_eq!(found.code, 3);
-    assert!(found.stdout.contains("it cannot be used:"), "{}", found.stdout);
-    assert!(
-        found.stdout.contains("config.json") && found.stdout.contains("tokenizer.json"),
-        "{}",
-        found.stdout
-    );
-    let none = program.run(&["models", "inspect", "nowhere"]);
-    assert_eq!(none.code, 3);
-    assert!(none.stderr.contains("no such directory"), "{}", none.stderr);
-}
-
-#[test]
-fn a_drafter_is_suggested_where_none_is_named() {
+fn a_missing_drafter_is_suggested() {
     let program = Program::new();
     let models = program.home().join("models");
     for name in ["target", "drafter"] {
-        let (from, to) =
-            (Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo").join(name), models.join(name));
-        fs::create_dir_all(&to).unwrap();
-        for entry in fs::read_dir(from).unwrap() {
-            let entry = entry.unwrap();
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
+        program.copy(&format!("assets/demo/{name}"), &format!("models/{name}"));
     }
     fs::create_dir_all(program.home().join(".config/specreel")).unwrap();
     fs::write(
@@ -155,16 +132,20 @@ fn a_drafter_is_suggested_where_none_is_named() {
     let drafter = models.join("drafter").display().to_string();
     let found = program.run(&["models", "inspect", "models/target"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
-    assert!(found.stdout.contains("can draft for it") && found.stdout.contains(&drafter), "{}", found.stdout);
+    assert!(
+        found.stdout.contains("compatible drafters") && found.stdout.contains(&drafter),
+        "{}",
+        found.stdout
+    );
     let run = program.run(&["caption", "demo", "--target", "models/target", "--max-new-tokens", "2"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains(&format!("add --drafter {drafter}")), "{}", run.stderr);
-    // The other way round nothing fits.
+    // No model fits the drafter as target.
     let run = program.run(&["caption", "demo", "--target", "models/drafter", "--max-new-tokens", "2"]);
     assert!(!run.stderr.contains("add --drafter"), "{}", run.stderr);
 }
 
-/// A directory with the sizes of a 72B model, and holes where its weights would be.
+/// A directory with the configuration of a 72B model and a sparse weights file.
 fn hollow_72b(dir: &Path) {
     fs::create_dir(dir).unwrap();
     for file in files() {
@@ -216,15 +197,15 @@ fn hollow_72b(dir: &Path) {
 }
 
 #[test]
-fn what_does_not_fit_into_memory_is_refused_before_it_is_loaded() {
+fn models_that_do_not_fit_into_memory_are_refused_before_loading() {
     let program = Program::new();
     hollow_72b(&program.home().join("72b"));
     let run = program.run(&["caption", "demo", "--target", "72b", "--dtype", "f32"]);
     assert_eq!((run.code, run.stdout.as_str()), (4, ""), "{}", run.stderr);
-    // 71.5 milliard parameters that are multiplied, of four bytes, and the embedding table in two.
+    // 71.5 billion parameters in matrices of four bytes each, and the embedding table in two.
     assert!(run.stderr.contains("72b in f32 needs about 289 GB"), "{}", run.stderr);
     assert!(run.stderr.contains("are available") && run.stderr.contains("--ignore-memory"), "{}", run.stderr);
-    // Forced, it is what is wrong with the files that counts.
+    // With --ignore-memory, the invalid files are the error.
     let forced = program.run(&["caption", "demo", "--target", "72b", "--dtype", "f32", "--ignore-memory"]);
     assert_eq!(forced.code, 3, "{}", forced.stderr);
     let found = program.run(&["models", "inspect", "72b"]);

@@ -3,7 +3,7 @@
 //!
 //! A snapshot is a transcript of several commands. `cargo insta review`, or `INSTA_UPDATE=always`, accepts new ones.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::{fmt::Write as _, fs};
 
 use clap::CommandFactory as _;
 use ffmpeg_next::format::Pixel;
@@ -114,13 +114,7 @@ impl Transcript {
 
     /// A copy of a folder of the repository.
     fn copy(&mut self, from: &str, to: &str) -> &mut Self {
-        for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(from)).unwrap() {
-            let file = file.unwrap();
-            self.file(
-                &format!("{to}/{}", file.file_name().to_str().unwrap()),
-                fs::read(file.path()).unwrap(),
-            );
-        }
+        self.program.copy(from, to);
         self
     }
 
@@ -232,7 +226,8 @@ fn devices_that_are_not_built_in() {
     let mut t = Transcript::new();
     t.run("caption demo --device cuda")
         .run("caption demo --device metal")
-        .run("compare demo --drafter-device cuda:1");
+        .run("compare demo --drafter-device cuda:1")
+        .run("bench --suite step --device metal");
     check!(t);
 }
 
@@ -341,6 +336,9 @@ fn prompts_and_files_that_are_refused() {
         &["--save run.jsonl", "--html p.html", "--methods lvspce", "--methods naive,,fly"],
     );
     t.run_all("inspect demo", &["--png p.png", "--png a.jpg", "--png no/such/file.png"]);
+    for file in ["run.jsonl", "p.html", "p.png"] {
+        assert_eq!(fs::read_to_string(t.program.home().join(file)).unwrap(), "old", "{file}");
+    }
     check!(t);
 }
 
@@ -471,7 +469,7 @@ fn comparisons_and_inspections() {
 #[test]
 fn benches() {
     let mut t = Transcript::new();
-    t.measured().filter(r"(?m)^(\S+ ?~?)( +[-\d\[\]N.x%]+)+.*$", "$1 …");
+    t.measured().filter(r"(?m)^(autoregressive|naive) .*$", "$1 …");
     t.run("bench --clips 1 --max-new-tokens 8 --methods naive");
     t.run("bench --suite step --slots 10 --rows 2 --shape tiny");
     check!(t);
@@ -485,6 +483,7 @@ fn benches_that_are_refused() {
         "bench",
         &[
             "--clips 0",
+            "--clips -1",
             "--first-seed 18446744073709551615",
             "--methods ''",
             "--methods lvspce",
@@ -607,5 +606,6 @@ fn trainings() {
     t.run("train msd --out o --no-mtp").run("train msd --out o --recursions 2").run("train fly --out o");
     t.run("train sparrow --out o --target nowhere").run("train sparrow");
     t.run("caption demo --drafter new");
+    assert_eq!(fs::read_dir(t.program.home().join("full")).unwrap().count(), 1);
     check!(t);
 }

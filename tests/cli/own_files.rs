@@ -1,4 +1,4 @@
-//! The user's own files: a configuration with mistakes, methods of one's own.
+//! The user's files: configuration errors, user methods.
 
 use crate::Program;
 
@@ -9,7 +9,7 @@ fn folder(program: &Program, name: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_broken_configuration_stops_only_what_needs_it() {
+fn an_invalid_configuration_stops_only_the_commands_that_use_it() {
     let program = Program::new();
     std::fs::write(folder(&program, "").join("config.toml"), "method = 3\n").unwrap();
     for args in [&["methods"][..], &["completions", "bash"], &["man"], &["methods", "show", "fly"]] {
@@ -25,33 +25,33 @@ fn a_broken_configuration_stops_only_what_needs_it() {
     let doctor = program.run(&["doctor"]);
     assert_eq!(doctor.code, 3);
     assert!(
-        doctor.stdout.contains("BAD   config.toml") && doctor.stdout.contains("line 1, `method = 3`"),
+        doctor.stdout.contains("FAIL  config.toml") && doctor.stdout.contains("config.toml:1: `method = 3`"),
         "{}",
         doctor.stdout
     );
     let caption = program.run(&["caption", "demo"]);
     assert_eq!(caption.code, 3);
     assert!(
-        caption.stderr.contains("config.toml: line 1, `method = 3`: it must be text in quotes"),
+        caption.stderr.contains("config.toml:1: `method = 3`: expected a string in quotes"),
         "{}",
         caption.stderr
     );
 }
 
 #[test]
-fn a_wrong_value_is_blamed_on_its_file() {
+fn a_bad_value_names_its_file() {
     let program = Program::new();
     let file = folder(&program, "").join("config.toml");
     for (text, part) in [
-        ("method = \"nope\"", "config.toml: method = \"nope\": unknown method `nope`"),
-        ("target = \"/nope\"", "config.toml: target = \"/nope\": target model /nope: "),
-        ("prompt = \"\"", "config.toml: prompt = \"\": the prompt is empty"),
+        ("method = \"nope\"", "config.toml:1: method: unknown method `nope`"),
+        ("target = \"/nope\"", "config.toml:1: target: target model /nope: "),
+        ("prompt = \"\"", "config.toml:1: prompt: the prompt is empty"),
     ] {
         std::fs::write(&file, text).unwrap();
         let run = program.run(&["caption", "demo"]);
         assert_eq!(run.code, 3, "{text}: {}", run.stderr);
         assert!(run.stderr.contains(part), "{text}: {}", run.stderr);
-        // What is typed is not the file's fault, and wins.
+        // Options take precedence, and their errors do not name the file.
         let typed = program.run(&["caption", "demo", "--method", "nope", "--target", "/no", "--prompt", "x"]);
         assert!(!typed.stderr.contains("config.toml"), "{}", typed.stderr);
         let config = program.run(&["config"]);
@@ -65,7 +65,7 @@ fn a_wrong_value_is_blamed_on_its_file() {
 }
 
 #[test]
-fn methods_of_ones_own_are_listed_shown_checked_and_run() {
+fn user_methods_are_listed_shown_checked_and_run() {
     let program = Program::new();
     let naive = program.run(&["methods", "show", "naive"]).stdout;
     std::fs::write(folder(&program, "methods").join("mine.toml"), naive.replace("\"naive\"", "\"mine\""))
@@ -80,7 +80,7 @@ fn methods_of_ones_own_are_listed_shown_checked_and_run() {
     let compared = program.run(&[&["compare"][..], &args].concat());
     assert!(compared.code == 0 && compared.stdout.contains("mine"), "{}", compared.stderr);
     assert!(program.run(&["config"]).stdout.contains("methods  there"));
-    // A file that takes the name of a method that comes along is told.
+    // A file with the name of a built-in method gets a note.
     program
         .file("naive.toml", program.run(&["methods", "show", "fly"]).stdout.replace("\"fly\"", "\"naive\""));
     let check = program.run(&["methods", "check", "naive.toml"]);
@@ -108,7 +108,7 @@ fn a_changed_method_is_marked() {
 }
 
 #[test]
-fn a_drafter_that_is_not_used_is_told() {
+fn an_unused_drafter_is_noted() {
     let program = Program::new();
     for (args, note) in [
         (
@@ -130,12 +130,12 @@ fn a_drafter_that_is_not_used_is_told() {
 }
 
 #[test]
-fn a_trained_layer_is_inspected() {
+fn a_draft_head_is_inspected() {
     let program = Program::new();
     let run = program.run(&["models", "inspect", "demo-sparrow"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
-        run.stdout.contains("recipe sparrow") && run.stdout.contains("8 layers, 320 wide"),
+        run.stdout.contains("recipe sparrow") && run.stdout.contains("8 layers, hidden size 320"),
         "{}",
         run.stdout
     );

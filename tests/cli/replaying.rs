@@ -12,7 +12,7 @@ fn saved(program: &Program, name: &str) -> String {
 }
 
 #[test]
-fn a_saved_session_says_the_same_again() {
+fn a_session_file_replays_the_same_text() {
     let program = Program::new();
     let file = saved(&program, "a.jsonl");
     let again = program.run(&["replay", &file, "--speed", "0"]);
@@ -27,7 +27,7 @@ fn a_saved_session_says_the_same_again() {
 }
 
 #[test]
-fn what_a_killed_program_left_is_played_to_its_end() {
+fn a_file_of_a_killed_program_is_played_as_far_as_it_goes() {
     let program = Program::new();
     let file = saved(&program, "a.jsonl");
     let whole = std::fs::read(&file).unwrap();
@@ -38,11 +38,11 @@ fn what_a_killed_program_left_is_played_to_its_end() {
     let run = program.run(&["replay", &file, "--speed", "0"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(!run.stdout.trim().is_empty());
-    assert!(run.stderr.contains("ends in the middle"), "{}", run.stderr);
+    assert!(run.stderr.contains("the last line of the file is incomplete"), "{}", run.stderr);
 }
 
 #[test]
-fn of_a_comparison_all_runs_or_one_are_played() {
+fn all_runs_of_a_comparison_or_one_are_played() {
     let program = Program::new();
     let path = program.home().join("c.jsonl");
     let file = path.to_str().unwrap();
@@ -59,25 +59,33 @@ fn of_a_comparison_all_runs_or_one_are_played() {
     );
     let none = program.run(&["replay", file, "--run", "9"]);
     assert_eq!(none.code, 2);
-    assert!(none.stderr.contains("its runs are 1, 2"), "{}", none.stderr);
+    assert!(none.stderr.contains("expected one of: 1, 2"), "{}", none.stderr);
 }
 
 #[test]
-fn files_that_are_no_sessions_are_named() {
+fn files_that_are_not_sessions_are_refused() {
     let program = Program::new();
     let path = program.home().join("notes.txt");
     std::fs::write(&path, "hello\nworld\n").unwrap();
-    for (file, part) in [("no/such.jsonl", "no/such.jsonl: "), (path.to_str().unwrap(), "line 1: no event")] {
+    for (file, part) in
+        [("no/such.jsonl", "no/such.jsonl: "), (path.to_str().unwrap(), "line 1: not an event")]
+    {
         let run = program.run(&["replay", file]);
         assert_eq!(run.code, 3);
-        assert!(run.stderr.starts_with("error: session ") && run.stderr.contains(part), "{}", run.stderr);
+        assert!(
+            run.stderr.starts_with("error: ")
+                && run.stderr.contains("session file ")
+                && run.stderr.contains(part),
+            "{}",
+            run.stderr
+        );
         assert!(run.stderr.contains("hint: "), "{}", run.stderr);
     }
     assert_eq!(program.run(&["replay", "x", "--speed", "-1"]).code, 2);
 }
 
 #[test]
-fn spoilt_lines_are_left_out_and_stdin_is_read() {
+fn invalid_lines_are_skipped_and_stdin_is_read() {
     let program = Program::new();
     let file = saved(&program, "a.jsonl");
     let whole = std::fs::read_to_string(&file).unwrap();
@@ -87,10 +95,10 @@ fn spoilt_lines_are_left_out_and_stdin_is_read() {
     std::fs::write(&file, lines.join("\n")).unwrap();
     let run = program.run(&["replay", &file, "--speed", "0"]);
     assert_eq!((run.code, &run.stdout), (0, &caption), "{}", run.stderr);
-    assert!(run.stderr.contains("line 4 is left out"), "{}", run.stderr);
+    assert!(run.stderr.contains("line 4 is skipped"), "{}", run.stderr);
     let json = program.run(&["replay", &file, "--json"]);
     assert_eq!(json.stdout, whole);
-    assert!(json.stderr.contains("line 4 is left out"), "{}", json.stderr);
+    assert!(json.stderr.contains("line 4 is skipped"), "{}", json.stderr);
     let piped =
         program.command().args(["replay", "-", "--speed", "0"]).write_stdin(whole.clone()).output().unwrap();
     assert_eq!((piped.status.code(), String::from_utf8(piped.stdout).unwrap()), (Some(0), caption));
@@ -98,5 +106,5 @@ fn spoilt_lines_are_left_out_and_stdin_is_read() {
     std::fs::write(&file, whole.lines().next().unwrap()).unwrap();
     let run = program.run(&["replay", &file, "--json"]);
     assert_eq!(run.code, 3);
-    assert!(run.stderr.contains("there is no run in it"), "{}", run.stderr);
+    assert!(run.stderr.contains("contains no runs"), "{}", run.stderr);
 }

@@ -84,7 +84,7 @@ fn a_part_is_a_clip_of_its_own() {
 }
 
 #[test]
-fn subtitles_are_written_and_saved_ones_again() {
+fn subtitles_are_written_also_by_replay() {
     let program = Program::new();
     let srt = caption(&program, &["--segments", "2", "--format", "srt", "--save", "a.jsonl", "--quiet"]);
     assert_eq!((srt.code, srt.stderr.as_str()), (0, ""));
@@ -107,7 +107,7 @@ fn subtitles_are_written_and_saved_ones_again() {
 }
 
 #[test]
-fn parts_that_cannot_be_are_told_with_a_way_out() {
+fn invalid_parts_are_refused_with_a_hint() {
     let program = Program::new();
     for (args, code, part) in [
         (&["--start", "3", "--end", "2"][..], 2, "--end 2 is not after --start 3"),
@@ -115,9 +115,9 @@ fn parts_that_cannot_be_are_told_with_a_way_out() {
         (&["--end", "-4"], 2, "hh:mm:ss"),
         (&["--segments", "0.2"], 2, "at least one second"),
         (&["--format", "srt", "--json"], 2, "cannot be used with"),
-        (&["--start", "0:50"], 3, "lies behind the end of the video; it ends at 0:06"),
-        (&["--end", "60"], 3, "lies behind the end of the video"),
-        (&["--start", "2", "--end", "2.01"], 3, "a part needs at least two"),
+        (&["--start", "0:50"], 3, "is past the end of the video (0:06"),
+        (&["--end", "60"], 3, "is past the end of the video"),
+        (&["--start", "2", "--end", "2.01"], 3, "at least 2 are needed"),
     ] {
         let run = caption(&program, args);
         // With --json the failure is an event, too.
@@ -129,7 +129,7 @@ fn parts_that_cannot_be_are_told_with_a_way_out() {
 }
 
 #[test]
-fn what_is_done_at_an_interrupt_is_well_formed() {
+fn output_is_well_formed_after_an_interrupt() {
     let program = Program::new();
     for format in ["vtt", "text"] {
         let args = ["caption", "demo", "--segments", "1", "--format", format, "--method", "autoregressive"];
@@ -188,6 +188,6 @@ fn a_comparison_and_an_inspection_of_a_part() {
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{command}: {}", run.stderr);
         let run = program.run(&[command, "demo", "--start", "900"]);
         assert_eq!((run.code, run.stdout.as_str()), (3, ""), "{command}: {}", run.stderr);
-        assert!(run.stderr.contains("lies behind the end of the video"), "{}", run.stderr);
+        assert!(run.stderr.contains("is past the end of the video"), "{}", run.stderr);
     }
 }

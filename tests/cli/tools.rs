@@ -1,36 +1,8 @@
-//! Help, version, completions, manual, doctor, closed pipes.
+//! Completions, manual, doctor, closed pipes, scenes, configuration files.
 
 use std::process::Stdio;
 
 use crate::Program;
-
-#[test]
-fn version_says_what_is_built_in() {
-    let run = Program::new().run(&["--version"]);
-    assert_eq!(run.code, 0);
-    assert!(
-        run.stdout.starts_with(&format!("specreel {} (cpu", env!("CARGO_PKG_VERSION"))),
-        "{}",
-        run.stdout
-    );
-}
-
-#[test]
-fn help_goes_to_stdout() {
-    let program = Program::new();
-    for args in [
-        &["--help"][..],
-        &["caption", "--help"],
-        &["compare", "--help"],
-        &["inspect", "--help"],
-        &["methods", "--help"],
-        &["doctor", "--help"],
-    ] {
-        let run = program.run(args);
-        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args:?}");
-        assert!(run.stdout.contains("Usage: specreel"), "{}", run.stdout);
-    }
-}
 
 #[test]
 fn completions_for_every_shell() {
@@ -67,7 +39,7 @@ fn the_doctor_reports_every_area() {
     let text = program.run(&["doctor", "--target", "no/model"]);
     assert_eq!(text.code, 3);
     assert!(
-        text.stdout.contains("BAD   models") && text.stdout.contains("no/model: no such directory"),
+        text.stdout.contains("FAIL  models") && text.stdout.contains("no/model: no such directory"),
         "{}",
         text.stdout
     );
@@ -102,7 +74,7 @@ fn the_log_is_a_file_and_not_stderr() {
 }
 
 #[test]
-fn an_unwritable_home_is_no_reason_to_fail() {
+fn an_unwritable_home_is_not_an_error() {
     let program = Program::new();
     let file = program.file("home", "");
     let output = program.command().env("HOME", program.home().join(file)).arg("methods").output().unwrap();
@@ -115,10 +87,6 @@ fn scenes_are_rendered_and_scored() {
     let rendered = program.run(&["scenes", "render", "--seed", "4", "a.mp4", "--size", "64x48"]);
     assert_eq!((rendered.code, rendered.stderr.as_str()), (0, ""));
     assert!(program.home().join("a.mp4").metadata().unwrap().len() > 0);
-    let again = program.run(&["scenes", "render", "--seed", "4", "a.mp4"]);
-    assert_eq!(again.code, 2);
-    assert!(again.stderr.contains("a.mp4 exists"), "{}", again.stderr);
-
     program.file("facts.json", &rendered.stdout);
     program.file("text", "Nothing happens.");
     for truth in [["--seed", "4"], ["--facts", "facts.json"]] {
@@ -127,20 +95,13 @@ fn scenes_are_rendered_and_scored() {
         assert_eq!(score["right"], 0);
         assert_eq!(score["missing"], score["total"]);
     }
-    for bad in
-        [&["scenes", "score", "text"][..], &["scenes", "render", "--seed", "1", "b.mp4", "--size", "5x5"]]
-    {
-        assert_eq!(program.run(bad).code, 2);
-    }
-    assert_eq!(program.run(&["scenes", "score", "no", "--seed", "1"]).code, 3);
-    assert_eq!(program.run(&["scenes", "score", "text", "--facts", "text"]).code, 3);
     let samples = program.command().args(["scenes", "stream", "--count", "1"]).output().unwrap();
     assert_eq!(samples.status.code(), Some(0));
     assert!(samples.stdout.len() > 8 * 112 * 112 * 3);
 }
 
 #[test]
-fn config_tells_files_examples_and_schemas() {
+fn config_prints_files_examples_and_schemas() {
     let program = Program::new();
     let run = program.run(&["config"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -151,7 +112,7 @@ fn config_tells_files_examples_and_schemas() {
         assert_eq!(schema["type"], "object", "{file}");
         assert!(program.run(&["config", "example", file]).stdout.lines().count() > 10, "{file}");
     }
-    // The example is a file that can be used, and a mistake is told here, too.
+    // The example is a valid file; an invalid file is reported.
     let folder = program.home().join(".config/specreel");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("config.toml"), program.run(&["config", "example"]).stdout).unwrap();

@@ -11,7 +11,7 @@ use specreel::{
     record::Verdict,
     speculate::{
         AcceptedRows, Drafter, Method, Sampler, Shape, VisualContext,
-        draft::{Draft, DraftRequest, Form, ModelDrafter, Proposal},
+        draft::{DraftRequest, Form, ModelDrafter, Proposal, Proposer},
         sampling::{RowFacts, top_log_probabilities},
         tree::{SPECVLM, Template, Tree},
     },

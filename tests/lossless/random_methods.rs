@@ -11,7 +11,7 @@ use specreel::{
     speculate::{
         Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
         VisualContext,
-        accept::{Needs, verdict},
+        accept::{RuleNeeds, verdict},
         method::{AXES, Kind, Range, Value},
     },
 };
@@ -324,7 +324,7 @@ impl Run {
                 assert!(token.divergence.unwrap() < *threshold);
             }
         }
-        let needs = Needs::of(rule);
+        let needs = RuleNeeds::of(rule);
         assert_eq!(token.relevance.is_some(), needs.relevance.is_some());
         assert_eq!(token.relevance_rank.is_some(), token.relevance.is_some());
         assert_eq!(token.gaze.is_some(), needs.gaze);

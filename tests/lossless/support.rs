@@ -24,7 +24,7 @@ use specreel::{
         Drafter, GenerationConfig, GenerationInputs, Method, PrefetchedDraft, Sampler, Schedule,
         VisualContext, VisualStates,
         context::{self, Preparation, Signals},
-        draft::{Head, ModelDrafter},
+        draft::{DraftHeadState, ModelDrafter},
         generate,
     },
     train::{Account, AdamW, Options, Store, TrainedLayer},
@@ -86,7 +86,7 @@ impl LayerParts<'_> {
     pub fn drafter(&mut self) -> ModelDrafter<'_> {
         self.sequence.truncate(self.base);
         ModelDrafter::new(self.sequence, self.root, false)
-            .with_head(Some(Head::new(self.layer, &self.before)))
+            .with_head(Some(DraftHeadState::new(self.layer, &self.before)))
     }
 }
 
@@ -192,7 +192,7 @@ impl Bench {
         let mut target = self.sequence.take().unwrap();
         let preparation =
             Preparation { target: &self.target, prompt: &self.prompt, visual: Some(&self.embeddings[0]) };
-        let needs = context::Needs::of(&method.context);
+        let needs = context::ContextNeeds::of(&method.context);
         let go_on = &mut |_, _| ControlFlow::Continue(());
         assert!(preparation.signals(needs, &mut target, &mut self.signals, go_on).unwrap());
         let grid = [self.grid.t, self.grid.h, self.grid.w];
@@ -262,7 +262,7 @@ impl Bench {
         let preparation =
             Preparation { target: &self.target, prompt: &self.prompt, visual: Some(&self.embeddings[0]) };
         let go_on = &mut |_, _| ControlFlow::Continue(());
-        let needs = context::Needs::of(&method.context);
+        let needs = context::ContextNeeds::of(&method.context);
         assert!(preparation.signals(needs, target, &mut self.signals, go_on).unwrap());
         let grid = [self.grid.t, self.grid.h, self.grid.w];
         let selection = context::select(&method.context, grid, &self.signals);
@@ -271,7 +271,7 @@ impl Bench {
         }
         if let Some(layer) = self.layer(method) {
             let (states, placing) = (&self.states, method.context.placing());
-            return preparation.prefill_layer(layer, states, &selection, placing, 8, go_on).unwrap();
+            return preparation.prefill_draft_head(layer, states, &selection, placing, 8, go_on).unwrap();
         }
         let rows = preparation.rows(&selection);
         let prompt = &self.prompt;
@@ -390,15 +390,17 @@ impl Bench {
         // Where both run side by side, the first window may have been drafted before.
         let parallel = matches!(method.schedule, Schedule::Parallel { .. });
         let early = drafter.as_mut().filter(|_| parallel && limit.is_multiple_of(2));
-        let opening = early.map(|drafter| PrefetchedDraft::draft(&rules, drafter, self.root()).unwrap());
+        let prefetched = early.map(|drafter| PrefetchedDraft::draft(&rules, drafter, self.root()).unwrap());
         let parts = GenerationInputs {
             target: &mut target,
             drafter: drafter.as_mut(),
-            head: self.layer(method).map(|l| Head::new(l, self.states.before(self.prompt.ids.len() - 1))),
+            head: self
+                .layer(method)
+                .map(|l| DraftHeadState::new(l, self.states.before(self.prompt.ids.len() - 1))),
             visual: &self.visual,
             spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
-            opening,
+            prefetched,
         };
         let mut written =
             Written { ids: vec![], bits: vec![], judged: 0, accepted: 0, finished: None, steps: vec![] };

@@ -75,7 +75,7 @@ fn the_terminal_is_given_back_before_the_words() {
     assert_eq!(t.exit_code(), 1);
     t.check_restored();
     let screen = t.text();
-    assert!(screen.contains("error: specreel broke off: the port fell off"), "{screen}");
+    assert!(screen.contains("error: internal error: the port fell off"), "{screen}");
     assert!(screen.contains("hint: this is a bug in specreel"), "{screen}");
     // Its place is for the log, and stderr did not say it twice.
     assert!(!screen.contains("panicked at"), "{screen}");
@@ -90,9 +90,9 @@ fn work_that_panics_is_told_and_the_studio_goes_on() {
     t.wait("cross.mp4");
     t.wait("● ready");
     t.keys("L");
-    t.wait("Length of a piece");
+    t.wait("Segment length");
     t.keys("\u{15}2\r");
-    t.wait("that went wrong inside specreel; the log says more");
+    t.wait("internal error: a background task panicked");
     assert!(t.is_taken());
     // It still does what it is told.
     t.keys("?");

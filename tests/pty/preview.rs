@@ -25,7 +25,7 @@ fn a_clip_is_looked_at_played_and_scrubbed() {
     let answered = t.time_of_key("k", " cross.mp4 ") + t.time_of_key("j", " star.mp4 ");
     eprintln!("opened in {opened:?}, two other clips in {answered:?}");
     assert!(opened < Duration::from_secs(5) && answered < Duration::from_secs(10));
-    for words in ["320 × 320", "h264", "fps", "frames", "a run looks at"] {
+    for words in ["320 × 320", "h264", "fps", "frames", "a run samples"] {
         t.wait(words);
     }
     t.wait("▀");
@@ -70,13 +70,13 @@ fn a_small_screen_and_one_without_colours() {
     let mut t = Terminal::start_with(80, 24, &args, &[("NO_COLOR", "1")]);
     t.wait("● ready");
     t.keys("/star\rv");
-    t.wait("no pictures without colours");
+    t.wait("no pictures without colors");
     t.keys("qq");
     assert_eq!(t.exit_code(), 0);
     let mut t = Terminal::start(80, 24, &[&args[..], &["--image-protocol", "none"]].concat());
     t.wait("● ready");
     t.keys("/star\rv");
-    t.wait("pictures are switched off");
+    t.wait("pictures are off");
     t.keys("qq");
     assert_eq!(t.exit_code(), 0);
 }

@@ -46,12 +46,12 @@ fn a_megabyte_that_is_pasted_is_cut_and_said() {
     let text = "a long story, pasted by mistake\n".repeat(32_768);
     t.keys("e");
     t.keys(&format!("\u{1b}[200~{text}\u{1b}[201~"));
-    t.wait("too long for a prompt and was cut");
+    t.wait("too long for a prompt and was truncated");
     // Outside the prompt it is no prompt and no path.
     t.keys("\u{1b}");
     t.gone("too long");
     t.keys(&format!("\u{1b}[200~{text}\u{1b}[201~"));
-    t.wait("paste a path of a video");
+    t.wait("paste the path of a video");
     t.keys("\u{11}");
     assert_eq!(t.exit_code(), 0);
 }
@@ -132,7 +132,7 @@ fn the_meters_tell_the_memory() {
     let mut t = studio(120, 60, &[]);
     t.wait("● ready");
     t.keys("\r");
-    t.wait("MB at most");
+    t.wait("MB peak");
     t.keys("q");
     assert_eq!(t.exit_code(), 0);
 }
@@ -207,7 +207,7 @@ fn a_training_is_a_picture_that_stays() {
     let screen = t.text();
     assert_eq!(screen.matches(" Training ").count(), 1, "one picture, drawn in place:\n{screen}");
     for words in
-        ["sparrow for gqa_tied, on scenes:4", "own outputs", "% of tokens: *", "Ctrl-C saves", "visual stage"]
+        ["sparrow for gqa_tied, on scenes:4", "own outputs", "% of tokens", "Ctrl-C saves", "visual stage"]
     {
         assert!(screen.contains(words), "no {words:?} in\n{screen}");
     }

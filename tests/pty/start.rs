@@ -35,6 +35,11 @@ pub fn studio(columns: u16, rows: u16, args: &[&str]) -> Terminal {
 
 /// A studio whose caption does not end by itself: the embedded target with an end token that is hardly ever drawn.
 pub fn endless(columns: u16, rows: u16) -> Terminal {
+    endless_with(columns, rows, &[])
+}
+
+/// The same with environment variables.
+pub fn endless_with(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Terminal {
     static TARGET: OnceLock<tempfile::TempDir> = OnceLock::new();
     let target = TARGET.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
@@ -51,5 +56,7 @@ pub fn endless(columns: u16, rows: u16) -> Terminal {
     });
     let target = target.path().to_str().unwrap();
     let length = ["--temperature", "1", "--max-new-tokens", "20000"];
-    studio(columns, rows, &[&length[..], &["--method", "autoregressive", "--target", target]].concat())
+    let clips = clips();
+    let library = ["--library", clips.to_str().unwrap(), "--method", "autoregressive", "--target", target];
+    Terminal::start_with(columns, rows, &[&library[..], &length[..]].concat(), variables)
 }

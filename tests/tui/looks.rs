@@ -7,8 +7,8 @@ use specreel::{
 };
 
 use crate::script::{
-    Reel, asked, begin, compared, done, engine, filmed, finish_compared, inspected, listed, loading, lossy,
-    play, press, ready, session, streaming, with_pictures,
+    Footage, asked, begin, compared, done, engine, finish_compared, inspected, listed, loading, lossy, play,
+    press, read_frames, ready, session, streaming, with_pictures,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -90,21 +90,21 @@ fn a_token_looked_at() {
 #[test]
 fn a_clip_looked_at() {
     for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("dark", (120, 40)), ("mono", (80, 24))] {
-        let mut studio = with_pictures(Reel::Pattern, theme, size.0, size.1);
+        let mut studio = with_pictures(Footage::Pattern, theme, size.0, size.1);
         if size == (120, 40) {
             look("thumbnail", &studio, size);
         }
         let asked = press(&mut studio, "v");
         look(&format!("preview_{theme}_reading"), &studio, size);
-        filmed(&mut studio, Reel::Pattern, asked);
+        read_frames(&mut studio, Footage::Pattern, asked);
         press(&mut studio, "space");
         studio.handle(Msg::Advance(2400.0));
         look(&format!("preview_{theme}"), &studio, size);
     }
-    let mut studio = with_pictures(Reel::Pattern, "dark", 80, 24);
-    if let Some(Effect::Frames(Some(wish))) = press(&mut studio, "v").pop() {
+    let mut studio = with_pictures(Footage::Pattern, "dark", 80, 24);
+    if let Some(Effect::Frames(Some(request))) = press(&mut studio, "v").pop() {
         let problem = "/demo/0.mp4: the video file is damaged or cut short (no frames)";
-        studio.handle(Msg::Filmed(wish, Err(problem.into())));
+        studio.handle(Msg::FramesRead(request, Err(problem.into())));
     }
     look("preview_broken", &studio, (80, 24));
 }
@@ -112,7 +112,7 @@ fn a_clip_looked_at() {
 #[test]
 fn heat_over_the_frames() {
     for size in [(60, 16), (80, 24), (120, 40)] {
-        look("inspect_frames", &inspected(Reel::Pattern, size.0, size.1), size);
+        look("inspect_frames", &inspected(Footage::Pattern, size.0, size.1), size);
     }
 }
 

@@ -9,7 +9,7 @@ use specreel::{
 };
 
 use crate::script::{
-    Reel, compared, done, filmed, finish_compared, inspected, loaded, lossy, press, ready, streaming,
+    Footage, compared, done, finish_compared, inspected, loaded, lossy, press, read_frames, ready, streaming,
     with_pictures,
 };
 
@@ -35,15 +35,15 @@ fn a_caption_as_it_is_written() {
 
 #[test]
 fn a_token_under_the_inspector() {
-    kept("screens/inspector.svg", &inspected(Reel::Scene, 112, 33), (112, 33));
+    kept("screens/inspector.svg", &inspected(Footage::Scene, 112, 33), (112, 33));
 }
 
 #[test]
 fn a_clip_before_it_is_captioned() {
-    let mut studio = with_pictures(Reel::Scene, "dark", 100, 28);
+    let mut studio = with_pictures(Footage::Scene, "dark", 100, 28);
     loaded(&mut studio);
     let asked = press(&mut studio, "v");
-    filmed(&mut studio, Reel::Scene, asked);
+    read_frames(&mut studio, Footage::Scene, asked);
     press(&mut studio, "space");
     studio.handle(Msg::Advance(2400.0));
     press(&mut studio, "space");

@@ -7,12 +7,13 @@ use std::{
 
 use specreel::{
     record::{
-        Event, EventKind, Session, Stage, Stats, Step, StopReason, Token, Verdict, session::RecordedEvent,
+        Event, EventKind, Failure, FailureClass, RunLog, Session, Stage, Stats, Step, StopReason, Token,
+        Verdict, session::RecordedEvent,
     },
     scenes::{Scene, render},
     speculate::Method,
     tui::{
-        Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Ended, Found, Key, Msg, SessionEntry, Studio,
+        Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Found, Key, Msg, SessionEntry, Studio,
         StudioConfig,
     },
     video::Frame,
@@ -84,16 +85,16 @@ pub fn loaded(studio: &mut Studio) {
     engine(studio, 0, ready);
 }
 
-/// What frames show.
+/// The contents of frames.
 #[derive(Clone, Copy)]
-pub enum Reel {
+pub enum Footage {
     /// Four colours that change with the time.
     Pattern,
     /// A clip of the synthetic world.
     Scene,
 }
 
-impl Reel {
+impl Footage {
     /// Width, height and pixels of frame `n` of `count`.
     fn frame(self, n: usize, count: usize) -> (u32, u32, Vec<u8>) {
         let pixel = |i: u32| match (i % 16 < 8, i < 16 * 16) {
@@ -103,8 +104,8 @@ impl Reel {
             (false, false) => [255, 255, 255],
         };
         match self {
-            Reel::Pattern => (16, 32, (0..16 * 32).flat_map(pixel).collect()),
-            Reel::Scene => {
+            Footage::Pattern => (16, 32, (0..16 * 32).flat_map(pixel).collect()),
+            Footage::Scene => {
                 let scene = Scene::from_seed(2);
                 (96, 96, render::frame(&scene, 6.0 * n as f64 / count as f64, 96, 96))
             }
@@ -113,8 +114,8 @@ impl Reel {
 
     fn facts(self) -> ClipFacts {
         let (size, fps, turned) = match self {
-            Reel::Pattern => ((1080, 1920), 29.97, 90),
-            Reel::Scene => ((320, 320), 10.0, 0),
+            Footage::Pattern => ((1080, 1920), 29.97, 90),
+            Footage::Scene => ((320, 320), 10.0, 0),
         };
         ClipFacts {
             seconds: Some(6.0),
@@ -128,37 +129,37 @@ impl Reel {
 }
 
 /// A studio with frames whose run is over and looked at from its second loosened token.
-pub fn inspected(reel: Reel, columns: u16, rows: u16) -> Studio {
-    let mut studio = with_pictures(reel, "dark", columns, rows);
+pub fn inspected(footage: Footage, columns: u16, rows: u16) -> Studio {
+    let mut studio = with_pictures(footage, "dark", columns, rows);
     loaded(&mut studio);
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);
-    let wishes = press(&mut studio, "i n");
-    filmed(&mut studio, reel, wishes);
+    let effects = press(&mut studio, "i n");
+    read_frames(&mut studio, footage, effects);
     studio
 }
 
 /// A studio that still loads, with frames of the first clip.
-pub fn with_pictures(reel: Reel, theme: &str, columns: u16, rows: u16) -> Studio {
+pub fn with_pictures(footage: Footage, theme: &str, columns: u16, rows: u16) -> Studio {
     let config = StudioConfig { frames: Some(Arc::new(|_, _| Ok(()))), ..config(theme) };
     let (mut studio, _) = Studio::new(&config).unwrap();
-    studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts: Ok(reel.facts()) });
+    studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts: Ok(footage.facts()) });
     let asked = studio.handle(Msg::Resize(columns, rows));
-    filmed(&mut studio, reel, asked);
+    read_frames(&mut studio, footage, asked);
     studio
 }
 
-/// Answer these effects' wish for frames.
-pub fn filmed(studio: &mut Studio, reel: Reel, effects: Vec<Effect>) {
+/// Answer the request for frames among these effects.
+pub fn read_frames(studio: &mut Studio, footage: Footage, effects: Vec<Effect>) {
     for effect in effects {
-        let Effect::Frames(Some(wish)) = effect else { continue };
-        for n in 0..wish.count {
-            let (width, height, rgb) = reel.frame(n, wish.count);
-            let timestamp_s = 6.0 * n as f64 / wish.count as f64;
+        let Effect::Frames(Some(request)) = effect else { continue };
+        for n in 0..request.count {
+            let (width, height, rgb) = footage.frame(n, request.count);
+            let timestamp_s = 6.0 * n as f64 / request.count as f64;
             let frame = Frame { index: n, timestamp_s, width, height, rgb };
-            studio.handle(Msg::Framed(wish.clone(), Arc::new(frame)));
+            studio.handle(Msg::FrameRead(request.clone(), Arc::new(frame)));
         }
-        studio.handle(Msg::Filmed(wish, Ok(())));
+        studio.handle(Msg::FramesRead(request, Ok(())));
     }
 }
 
@@ -285,7 +286,29 @@ fn text(steps: &[Step]) -> String {
     steps.iter().flat_map(|s| &s.tokens).map(|t| t.text.as_str()).collect()
 }
 
-/// The engine's words of a run up to its steps.
+/// The run that these effects request starts.
+pub fn start(studio: &mut Studio, effects: &[Effect]) -> u64 {
+    let request =
+        effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(request) } else { None });
+    let request = request.unwrap();
+    let started = EventKind::Started {
+        method: serde_json::to_value(&request.method).unwrap(),
+        lossless: request.method.lossless(),
+        target: "target".into(),
+        drafter: Some("drafter".into()),
+        device: "cpu".into(),
+        dtype: "q8_0".into(),
+        video: request.video.to_string_lossy().into_owned(),
+        prompt: request.prompt.clone(),
+        before: request.before.clone(),
+        span: request.span,
+        segment: request.segment,
+    };
+    engine(studio, request.run, started);
+    request.run
+}
+
+/// The events of a run up to its steps.
 pub fn begin(studio: &mut Studio, run: u64, kept: Option<usize>, reused: bool) {
     for (stage, total) in [(Stage::Decode, 12), (Stage::Encode, 6), (Stage::Prefill, 96)] {
         engine(studio, run, EventKind::Stage { stage, done: total, total });
@@ -414,35 +437,42 @@ pub fn session(steps: &[Step], torn: bool) -> Session {
 
 /// Saved runs as they are listed.
 pub fn listed() -> Vec<SessionEntry> {
-    let mut stats = Stats::default();
-    lossy().iter().for_each(|step| stats.add(step));
-    let entry = |age_s, clip: &str, method: &str, ended: Ended| SessionEntry {
-        path: format!("/data/sessions/{age_s}.jsonl").into(),
-        age_s,
-        bytes: 41_000 + 7 * age_s,
-        clip: clip.into(),
-        span: None,
-        pieces: None,
-        before: vec![],
-        prompt: "Describe the video in detail.".into(),
-        method: method.into(),
-        lossless: method == "naive",
-        target: "target".into(),
-        text: if matches!(ended, Ended::Done(StopReason::Eos)) { text(&lossy()) } else { String::new() },
-        stats: if ended == Ended::Done(StopReason::Eos) { Box::new(stats.clone()) } else { Box::default() },
-        ended,
+    let entry = |age_s: u64, clip: &str, method: &str, end: Option<EventKind>| {
+        let mut log = RunLog::new(1);
+        let started = EventKind::Started {
+            method: serde_json::json!({ "name": method, "drafter": { "kind": "model" } }),
+            lossless: method == "naive",
+            target: "target".into(),
+            drafter: Some("drafter".into()),
+            device: "cpu".into(),
+            dtype: "q8_0".into(),
+            video: format!("/videos/{clip}"),
+            prompt: "Describe the video in detail.".into(),
+            before: vec![],
+            span: None,
+            segment: None,
+        };
+        std::iter::once(started).chain(end).for_each(|kind| {
+            log.apply(&Event::new(1, kind));
+        });
+        let path = format!("/data/sessions/{age_s}.jsonl");
+        SessionEntry::new(Path::new(&path), age_s, 41_000 + 7 * age_s, vec![log]).unwrap()
     };
+    let ended = |steps: &[Step], reason| {
+        let mut stats = Stats::default();
+        steps.iter().for_each(|step| stats.add(step));
+        EventKind::Done { reason, text: text(steps), ids: vec![], stats: Box::new(stats) }
+    };
+    let done = || Some(ended(&lossy(), StopReason::Eos));
+    let error = "notes.mp4: not a video".to_owned();
+    let failed = EventKind::Failed(Failure { class: FailureClass::Input, error, hint: None });
+    let long = "a-very-long-name-of-a-clip-that-does-not-fit.mp4";
     vec![
-        entry(20, "harbour.mp4", "lvspec", Ended::Done(StopReason::Eos)),
-        entry(200, "日本の港.mp4", "naive", Ended::Done(StopReason::Eos)),
-        entry(9_000, "harbour.mp4", "specvlm-self", Ended::Open),
-        entry(
-            90_000,
-            "a-very-long-name-of-a-clip-that-does-not-fit.mp4",
-            "naive",
-            Ended::Done(StopReason::Cancelled),
-        ),
-        entry(900_000, "notes.mp4", "naive", Ended::Failed("notes.mp4 holds no video".into())),
+        entry(20, "harbour.mp4", "lvspec", done()),
+        entry(200, "日本の港.mp4", "naive", done()),
+        entry(9_000, "harbour.mp4", "specvlm-self", None),
+        entry(90_000, long, "naive", Some(ended(&[], StopReason::Cancelled))),
+        entry(900_000, "notes.mp4", "naive", Some(failed)),
     ]
 }
 

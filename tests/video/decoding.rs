@@ -1,4 +1,4 @@
-//! The right frames come out, whatever the file is like.
+//! Decoding returns the planned frames, for every kind of file.
 
 use std::{ops::ControlFlow, path::Path};
 
@@ -29,12 +29,12 @@ fn run(path: &Path, rule: &Rule, sampling: Sampling) -> (Decoded, Vec<Frame>) {
     )
     .unwrap();
     assert_eq!(decoded.delivered, frames.len());
-    assert!(frames.iter().all(|f| Some((f.width, f.height)) == size), "{size:?} was announced");
+    assert!(frames.iter().all(|f| Some((f.width, f.height)) == size), "announced {size:?}");
     (decoded, frames)
 }
 
-/// Every delivered frame is the planned one, says its own number and carries the planned time stamp.
-fn faithful(file: &File, rule: &Rule, sampling: Sampling) -> Vec<usize> {
+/// Assert that every delivered frame is the planned one, with its number and time stamp.
+fn exact(file: &File, rule: &Rule, sampling: Sampling) -> Vec<usize> {
     let (decoded, frames) = run(&file.path, rule, sampling);
     assert_eq!((decoded.missing, decoded.truncated), (None, None));
     let indices: Vec<usize> = frames.iter().map(|f| f.index).collect();
@@ -49,7 +49,7 @@ fn faithful(file: &File, rule: &Rule, sampling: Sampling) -> Vec<usize> {
 const EVERY_FRAME: Rule = Rule { default_fps: 1000.0, min_frames: 1, max_frames: 10_000, multiple: 1 };
 
 #[test]
-fn every_frame_of_every_container_is_itself() {
+fn every_frame_of_every_container_is_exact() {
     for clip in [
         Clip::of(60),
         Clip::h264(60, 20),
@@ -59,18 +59,18 @@ fn every_frame_of_every_container_is_itself() {
         Clip::lossless(60, 96, 64, Pixel::YUV420P),
     ] {
         let file = clip.write();
-        let indices = faithful(&file, &EVERY_FRAME, Sampling::Auto);
+        let indices = exact(&file, &EVERY_FRAME, Sampling::Auto);
         assert_eq!(indices, (0..60).collect::<Vec<_>>(), "{}", clip.extension);
     }
 }
 
 #[test]
-fn sampled_frames_are_the_same_whether_sought_or_run_through() {
+fn sampled_frames_are_exact_with_and_without_seeks() {
     for (group, open) in [(5, false), (20, false), (60, false), (250, false), (20, true), (62, true)] {
         for extension in ["mp4", "mkv", "ts"] {
             let file = Clip { extension, open, ..Clip::h264(250, group) }.write();
             for frames in [2, 4, 8, 50] {
-                let indices = faithful(&file, &Rule::QWEN_VL, Sampling::Frames(frames));
+                let indices = exact(&file, &Rule::QWEN_VL, Sampling::Frames(frames));
                 assert_eq!(indices.len(), frames, "{extension}, groups of {group}");
             }
         }
@@ -78,18 +78,18 @@ fn sampled_frames_are_the_same_whether_sought_or_run_through() {
 }
 
 #[test]
-fn right_after_the_keyframe_of_an_open_group_frames_are_there() {
-    // The decoder calls the frames just after such a keyframe incomplete when it has begun with it.
+fn frames_after_the_keyframe_of_an_open_group_are_decoded() {
+    // A decoder that starts at such a keyframe marks the frames just after it as incomplete.
     for length in 61..70 {
         for b_frames in [2, 3] {
             let file = Clip { open: true, b_frames, ..Clip::h264(length, 60) }.write();
-            assert_eq!(faithful(&file, &EVERY_FRAME, Sampling::Frames(2)), [0, length - 1]);
+            assert_eq!(exact(&file, &EVERY_FRAME, Sampling::Frames(2)), [0, length - 1]);
         }
     }
 }
 
 #[test]
-fn of_the_embedded_clips_every_sampled_frame_comes() {
+fn sampled_frames_of_the_embedded_clips_are_exact() {
     for name in ["one-large-shape", "three-shapes", "three-shots", "wide-two-shots"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/clips").join(name);
         let path = path.with_extension("mp4");
@@ -99,14 +99,14 @@ fn of_the_embedded_clips_every_sampled_frame_comes() {
             let (some, sampled) = run(&path, &EVERY_FRAME, Sampling::Frames(count));
             assert_eq!((some.missing, sampled.len()), (None, count), "{name}");
             for frame in sampled {
-                assert!(frame == frames[frame.index], "{name}: frame {} is not itself", frame.index);
+                assert!(frame == frames[frame.index], "{name}: frame {} differs", frame.index);
             }
         }
     }
 }
 
 #[test]
-fn the_family_rule_plans_and_the_rate_is_told() {
+fn the_family_rule_applies_and_the_rate_is_reported() {
     let file = Clip::of(100).write();
     let (decoded, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Auto);
     assert_eq!((frames.len(), decoded.plan.total_frames), (8, 100));
@@ -124,7 +124,7 @@ fn a_raw_stream_without_time_stamps_is_counted() {
 }
 
 #[test]
-fn a_variable_rate_counts_frames_and_tells_real_times() {
+fn a_variable_rate_counts_frames_and_has_real_time_stamps() {
     // Two seconds at 25 frames a second, then one frame every half second.
     let stamps: Vec<i64> = (0..50).map(|i| i * 40).chain((1..=10).map(|i| 1960 + i * 500)).collect();
     for extension in ["mp4", "mkv"] {
@@ -136,7 +136,7 @@ fn a_variable_rate_counts_frames_and_tells_real_times() {
             let real = stamps[i] as f64 / 1000.0;
             assert!((frame.timestamp_s - real).abs() < 0.002, "frame {i} at {}", frame.timestamp_s);
         }
-        faithful(&file, &Rule::QWEN_VL, Sampling::Frames(6));
+        exact(&file, &Rule::QWEN_VL, Sampling::Frames(6));
     }
 }
 
@@ -151,7 +151,7 @@ fn one_frame_and_one_pixel() {
 }
 
 #[test]
-fn odd_sizes_and_deep_pixels() {
+fn odd_sizes_and_high_bit_depths() {
     for (width, height, pixel) in [
         (97, 63, Pixel::YUV420P),
         (96, 64, Pixel::YUV420P10LE),
@@ -161,12 +161,12 @@ fn odd_sizes_and_deep_pixels() {
         (97, 63, Pixel::YUV422P10LE),
     ] {
         let file = Clip::lossless(20, width, height, pixel).write();
-        faithful(&file, &Rule::QWEN_VL, Sampling::Frames(4));
+        exact(&file, &Rule::QWEN_VL, Sampling::Frames(4));
     }
 }
 
 #[test]
-fn levels_come_back_as_they_went_in() {
+fn levels_are_preserved() {
     let file = Clip::lossless(2, 96, 64, Pixel::YUV420P).write();
     let (_, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Auto);
     for (frame, bit) in frames.iter().zip([0u8, 1]) {
@@ -176,7 +176,7 @@ fn levels_come_back_as_they_went_in() {
 }
 
 #[test]
-fn turned_clips_come_out_upright() {
+fn rotated_clips_are_upright() {
     // Frame 1 has a white stripe at the stored left; a quarter turn clockwise brings it to the top.
     let bright = |f: &Frame, x: u32, y: u32| f.rgb[3 * (y * f.width + x) as usize] > 130;
     for (matrix, size, white) in [
@@ -195,13 +195,13 @@ fn turned_clips_come_out_upright() {
 }
 
 #[test]
-fn a_file_cut_short_gives_what_is_there_and_says_so() {
+fn a_truncated_file_gives_its_frames_and_a_note() {
     let file = Clip { faststart: true, ..Clip::h264(100, 10) }.write().cut(0.6);
     let (decoded, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Frames(10));
     let note = decoded.truncated.expect("a note");
     assert_eq!(note.promised, 100);
     assert!(note.found < 90 && note.found == decoded.plan.total_frames, "{note}");
-    assert!(frames.windows(2).all(|w| w[0].index < w[1].index), "nothing twice");
+    assert!(frames.windows(2).all(|w| w[0].index < w[1].index), "no frame twice");
     assert!(frames.len() >= 9, "{frames:?}");
     for frame in &frames[..frames.len() - 1] {
         assert_eq!(number(frame), frame.index);
@@ -209,23 +209,23 @@ fn a_file_cut_short_gives_what_is_there_and_says_so() {
 }
 
 #[test]
-fn a_hole_in_the_middle_is_reported_not_filled() {
+fn missing_data_in_the_middle_is_reported() {
     let clip = Clip::lossless(60, 96, 64, Pixel::YUV420P).write();
     let mut bytes = clip.bytes();
     let (from, to) = (bytes.len() * 2 / 5, bytes.len() * 3 / 5);
     bytes[from..to].fill(0);
     let file = File::with("mkv", &bytes);
     let (decoded, frames) = run(&file.path, &EVERY_FRAME, Sampling::Auto);
-    assert!(frames.windows(2).all(|w| w[0].index < w[1].index), "nothing twice");
+    assert!(frames.windows(2).all(|w| w[0].index < w[1].index), "no frame twice");
     assert!(decoded.missing.is_some() || decoded.plan.total_frames < 60, "{decoded:?}");
 }
 
 #[test]
-fn either_callback_may_break_off() {
+fn either_callback_may_cancel() {
     let file = Clip::of(50).write();
     let decoded =
         decode(&file.path, &Rule::QWEN_VL, Sampling::Auto, &mut |_, _| ControlFlow::Break(()), &mut |_| {
-            panic!("a frame after breaking off")
+            panic!("a frame after cancelling")
         })
         .unwrap();
     assert!(decoded.cancelled);
@@ -248,7 +248,7 @@ fn either_callback_may_break_off() {
 }
 
 #[test]
-fn nonsense_is_refused_before_the_file_is_opened() {
+fn an_invalid_sampling_is_refused_before_the_file_is_opened() {
     for sampling in [Sampling::Frames(0), Sampling::Fps(0.0), Sampling::Fps(f64::NAN), Sampling::Fps(-2.0)] {
         let outcome = decode(
             Path::new("no/such/clip.mp4"),
@@ -258,13 +258,13 @@ fn nonsense_is_refused_before_the_file_is_opened() {
             &mut |_| ControlFlow::Continue(()),
         );
         let message = outcome.unwrap_err().to_string();
-        assert!(message.contains("cannot be sampled"), "{message}");
+        assert!(message.starts_with("invalid "), "{message}");
     }
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn any_name_will_do() {
+fn any_file_name_works() {
     use std::os::unix::ffi::OsStrExt;
     let clip = Clip::of(10).write();
     let home = tempfile::tempdir().unwrap();
@@ -276,7 +276,7 @@ fn any_name_will_do() {
     }
 }
 
-/// The frames of a part, by the numbers that they say, and how it was sampled.
+/// The numbers of the frames of a part, and the decode's result.
 fn part(path: &Path, start: f64, end: f64, sampling: Sampling) -> Result<(Vec<usize>, Decoded), Error> {
     let (span, mut numbers) = (Some(Span { start, end }), Vec::new());
     let begin = &mut |_: &_, _: &_| ControlFlow::Continue(());
@@ -289,12 +289,12 @@ fn part(path: &Path, start: f64, end: f64, sampling: Sampling) -> Result<(Vec<us
 }
 
 #[test]
-fn a_part_is_sampled_as_a_clip_of_its_own() {
+fn a_part_is_sampled_like_a_separate_clip() {
     for clip in [
         Clip::h264(200, 25),
         Clip { faststart: true, ..Clip::of(200) },
         Clip { extension: "mkv", ..Clip::h264(200, 50) },
-        // All of one group: nowhere to seek to.
+        // A single group of pictures: no keyframe to seek to.
         Clip::h264(200, 300),
     ] {
         let file = clip.write();
@@ -306,13 +306,13 @@ fn a_part_is_sampled_as_a_clip_of_its_own() {
         assert!((decoded.plan.timestamps_s[0] - 4.0).abs() < 1e-6 && decoded.plan.total_frames == 75);
         assert_eq!((decoded.missing, decoded.truncated), (None, None));
         assert_eq!(part(&file.path, 0.0, 8.0, Sampling::Frames(8)).unwrap().0, {
-            faithful(&file, &Rule::QWEN_VL, Sampling::Frames(8))
+            exact(&file, &Rule::QWEN_VL, Sampling::Frames(8))
         });
     }
 }
 
 #[test]
-fn pieces_share_the_frames_of_a_video() {
+fn segments_partition_the_frames_of_a_video() {
     // A variable rate: ten seconds of many frames, then one every three seconds.
     let stamps = (0..250).map(|i| i * 40).chain((0..10).map(|i| 10_000 + i * 3000)).collect();
     let file = Clip { stamps, extension: "mkv", ..Clip::of(0) }.write();
@@ -328,7 +328,7 @@ fn pieces_share_the_frames_of_a_video() {
 }
 
 #[test]
-fn parts_that_are_not_there_are_refused() {
+fn parts_outside_of_the_video_are_refused() {
     let file = Clip::of(100).write();
     let refused = |start, end| {
         let failure = Failure::from(part(&file.path, start, end, Sampling::Auto).unwrap_err());
@@ -339,9 +339,9 @@ fn parts_that_are_not_there_are_refused() {
         assert_eq!(refused(start, end).class, FailureClass::Usage, "{start} to {end}");
     }
     for (start, end, words) in [
-        (4.5, 4.9, "ends at 0:04"),
-        (0.0, 5.5, "0:05.5 lies behind the end"),
-        (1.01, 1.03, "no frame"),
+        (4.5, 4.9, "0:04.5 is past the end of the video (0:04"),
+        (0.0, 5.5, "0:05.5 is past the end of the video"),
+        (1.01, 1.03, "no frames"),
         (1.0, 1.03, "only 1 frame"),
     ] {
         let failure = refused(start, end);
@@ -349,5 +349,10 @@ fn parts_that_are_not_there_are_refused() {
     }
     // Players show rounded times.
     assert!(part(&file.path, 3.0, 4.6, Sampling::Auto).is_ok());
-    assert!(segments(&file.path, None, None, Some(0.001)).unwrap_err().to_string().contains("at most 1000"));
+    assert!(
+        segments(&file.path, None, None, Some(0.001))
+            .unwrap_err()
+            .to_string()
+            .contains("the maximum is 1000")
+    );
 }

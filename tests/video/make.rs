@@ -1,4 +1,4 @@
-//! Makes small video files whose every frame says its own number.
+//! Makes small video files in which every frame encodes its own number.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use ffmpeg_next::{
 };
 use specreel::video::{self, Frame};
 
-/// A clip to be made: 96 x 64, 25 frames a second, mpeg4 in mp4, unless said otherwise.
+/// A clip to write; by default 96 x 64, 25 frames a second, mpeg4 in mp4.
 #[derive(Clone)]
 pub struct Clip {
     pub width: u32,
@@ -25,9 +25,9 @@ pub struct Clip {
     pub stamps: Vec<i64>,
     pub group: u32,
     pub b_frames: usize,
-    /// Frames may refer to those before the keyframe that they follow in the file (an open group).
+    /// Open groups of pictures: frames after a keyframe may refer to frames before it.
     pub open: bool,
-    /// The index of frames in front of the media.
+    /// The index precedes the media data.
     pub faststart: bool,
 }
 
@@ -50,12 +50,12 @@ impl Clip {
         }
     }
 
-    /// H.264 (where the encoder is there) with B-frames.
+    /// H.264 with B-frames, if the encoder is available.
     pub fn h264(frames: usize, group: u32) -> Self {
         Self { codecs: H264, group, b_frames: 2, ..Self::of(frames) }
     }
 
-    /// Lossless in Matroska, for pixel formats and sizes that others refuse.
+    /// Lossless in Matroska, for pixel formats and sizes that other codecs refuse.
     pub fn lossless(frames: usize, width: u32, height: u32, pixel: Pixel) -> Self {
         Self { width, height, pixel, codecs: LOSSLESS, extension: "mkv", ..Self::of(frames) }
     }
@@ -153,7 +153,7 @@ pub fn number(frame: &Frame) -> usize {
         .sum()
 }
 
-/// A file that disappears with the test.
+/// A temporary file.
 pub struct File {
     pub path: PathBuf,
     _home: tempfile::TempDir,
@@ -177,7 +177,7 @@ impl File {
         std::fs::read(&self.path).unwrap()
     }
 
-    /// A copy with only this share of the bytes.
+    /// A copy truncated to this share of its bytes.
     pub fn cut(&self, share: f64) -> File {
         let bytes = self.bytes();
         let extension = self.path.extension().unwrap().to_str().unwrap();

@@ -1,4 +1,4 @@
-//! What `probe` and `thumbnail` say about good files.
+//! `probe`, `thumbnail` and `stills` on intact files.
 
 use std::ops::ControlFlow;
 
@@ -27,7 +27,7 @@ fn a_container_without_a_count_gives_an_estimate() {
 }
 
 #[test]
-fn size_is_that_after_rotation() {
+fn the_size_is_after_rotation() {
     for (matrix, degrees, size) in
         [([0, 1, -1, 0], 90, (64, 96)), ([-1, 0, 0, -1], 180, (96, 64)), ([0, -1, 1, 0], 270, (64, 96))]
     {
@@ -38,7 +38,7 @@ fn size_is_that_after_rotation() {
 }
 
 #[test]
-fn odd_deep_and_tiny_pictures() {
+fn odd_sizes_and_pixel_formats() {
     for (width, height, pixel, name) in [
         (97, 63, Pixel::YUV420P, "yuv420p"),
         (96, 64, Pixel::YUV420P10LE, "yuv420p10le"),
@@ -52,7 +52,7 @@ fn odd_deep_and_tiny_pictures() {
 }
 
 #[test]
-fn a_thumbnail_is_small_and_from_where_it_was_asked() {
+fn a_thumbnail_is_small_and_from_the_requested_position() {
     let file = Clip::h264(100, 20).write();
     for (share, want) in [(0.0, 0), (0.5, 50), (0.99, 99), (7.0, 99), (-1.0, 0), (f64::NAN, 0)] {
         let picture = thumbnail(&file.path, share, 48, 48).unwrap();

@@ -1,4 +1,4 @@
-//! Files that are no videos, or no longer: every one is refused with a sentence that names it, none with a panic.
+//! Files that are not videos, or damaged ones: each is refused with an error that names it, never with a panic.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use specreel::{
 
 use crate::make::{Clip, File, flac_with_cover, wav};
 
-/// All three ways in refuse with the same sentence, which names the file and comes with a way out.
+/// Assert that probe, decode and thumbnail fail with the same error, which names the file and has a hint.
 fn refused(path: &Path) -> Error {
     let error = probe(path).unwrap_err();
     let (mut on_start, mut on_frame) = (|_: &_, _: &_| panic!("started"), |_| panic!("a frame"));
@@ -24,7 +24,7 @@ fn refused(path: &Path) -> Error {
 }
 
 #[test]
-fn paths_that_are_no_files() {
+fn paths_that_are_not_files() {
     assert!(matches!(refused(Path::new("no/such/clip.mp4")), Error::NotFound(_)));
     assert!(matches!(refused(Path::new("http://127.0.0.1:9/clip.mp4")), Error::NotFound(_)));
     let home = tempfile::tempdir().unwrap();
@@ -34,7 +34,7 @@ fn paths_that_are_no_files() {
 }
 
 #[test]
-fn files_that_are_no_videos() {
+fn files_that_are_not_videos() {
     assert!(matches!(refused(&File::with("mp4", b"").path), Error::Empty(_)));
     let text = "A man walks into a bar.\n".repeat(100);
     for extension in ["mp4", "txt", "h264"] {
@@ -47,45 +47,42 @@ fn files_that_are_no_videos() {
 }
 
 #[test]
-fn a_playlist_reaches_no_other_file() {
+fn a_playlist_opens_no_other_file() {
     let list = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nother.ts\n#EXT-X-ENDLIST\n";
     refused(&File::with("m3u8", list.as_bytes()).path);
     refused(&File::with("mp4", b"ffconcat version 1.0\nfile 'other.mp4'\n").path);
 }
 
 #[test]
-fn sound_alone_is_refused_in_words() {
+fn audio_alone_is_refused() {
     let error = refused(&wav().path);
-    assert!(matches!(&error, Error::NoVideoStream { found, .. } if found == "sound"), "{error}");
+    assert!(matches!(&error, Error::NoVideoStream { found, .. } if found == "audio"), "{error}");
 }
 
 #[test]
-fn cover_art_is_no_video() {
+fn cover_art_is_not_a_video() {
     let error = refused(&flac_with_cover().path);
-    assert!(
-        matches!(&error, Error::NoVideoStream { found, .. } if found.contains("still picture")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::NoVideoStream { found, .. } if found.contains("still image")), "{error}");
 }
 
 #[test]
-fn headers_without_a_video_behind_them() {
+fn headers_without_video_data() {
     let mut fake = b"\0\0\0\x18ftypisom\0\0\x02\0isomiso2".to_vec();
     fake.extend([0x5a; 4000]);
     assert!(matches!(refused(&File::with("mp4", &fake).path), Error::Damaged { .. }));
     assert!(matches!(refused(&File::with("mp4", &fake[..24]).path), Error::Damaged { .. }));
-    // The index stands at the end, where the cut took it away.
+    // The index at the end is cut off.
     assert!(matches!(refused(&Clip::of(50).write().cut(0.6).path), Error::Damaged { .. }));
 }
 
 #[test]
 fn absurd_dimensions() {
     let mut bytes = Clip::of(3).write().bytes();
-    // The visual sample entry: width and height stand 24 bytes behind `mp4v`'s header.
+    // The visual sample entry: width and height are 24 bytes after `mp4v`.
     let at = bytes.windows(4).position(|w| w == b"mp4v").unwrap() + 4 + 24;
     bytes[at..at + 4].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
     let file = File::with("mp4", &bytes);
-    // FFmpeg may take the size from the stream itself; it must be refused or right, never absurd.
+    // FFmpeg may take the size from the stream itself: the file is refused, or its size is right.
     match probe(&file.path) {
         Ok(probe) => assert_eq!((probe.width, probe.height), (96, 64)),
         Err(error) => assert!(error.to_string().contains("clip"), "{error}"),
@@ -93,7 +90,7 @@ fn absurd_dimensions() {
 }
 
 #[test]
-fn every_cut_of_a_file_is_survived() {
+fn truncation_at_any_point_does_not_panic() {
     for clip in
         [Clip { faststart: true, ..Clip::h264(30, 10) }, Clip { extension: "mkv", ..Clip::h264(30, 10) }]
     {

@@ -1,4 +1,4 @@
-//! What can be typed after `specreel bench`.
+//! Arguments of `specreel bench`.
 
 use std::path::PathBuf;
 
@@ -12,69 +12,69 @@ use crate::{
 
 /// Arguments of `bench`.
 #[derive(Debug, Default, Args)]
-#[command(mut_arg("method", |arg| arg.help("scenes: measure this one method; in place of --methods")))]
-#[command(mut_arg("set", |arg| arg.help("scenes: change one value of every method that has it, for example shape.length=3 (repeatable)")))]
+#[command(mut_arg("method", |arg| arg.help("scenes: measure one method; an alternative to --methods")))]
+#[command(mut_arg("set", |arg| arg.help("scenes: override one value of every method that has it, for example shape.length=3 (repeatable)")))]
 pub struct BenchArgs {
-    /// What to measure
+    /// Benchmark suite
     #[arg(long, value_name = "SUITE", value_enum, default_value_t)]
     pub suite: Suite,
     /// How to run.
     #[command(flatten)]
     pub run: RunArgs,
-    /// scenes: the methods, by name or file, with commas between them; `all` is every one that comes along [default: all]
+    /// scenes: comma-separated methods, by name or file; `all` is all built-in methods [default: all]
     #[arg(long, value_name = "A,B,…", conflicts_with = "method")]
     pub methods: Option<String>,
     /// scenes: number of clips [default: 20]
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
     pub clips: Option<u32>,
-    /// scenes: seed of the first clip; the following ones count up [default: 1000]
+    /// scenes: seed of the first clip; the others follow [default: 1000]
     #[arg(long, allow_negative_numbers = true, value_name = "S", value_parser = whole)]
     pub first_seed: Option<u64>,
-    /// scenes: try each of these values on one method; repeated, every combination
+    /// scenes: run one method with each of these values; repeated, with every combination
     #[arg(long, value_name = "AXIS.KEY=V,V,…")]
     pub sweep: Vec<String>,
-    /// scenes: draw facts kept against speed-up into this file
+    /// scenes: write a chart of facts kept against speedup (SVG)
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// step: tokens before the pass [default: 100,300,1000]
+    /// step: context lengths in tokens [default: 100,300,1000]
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub slots: Vec<u32>,
-    /// step: rows of the pass [default: 1,2,3,4,6,8,11,16,26,32]
+    /// step: rows per pass [default: 1,2,3,4,6,8,11,16,26,32]
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1024))]
     pub rows: Vec<u32>,
-    /// step: random weights in the sizes of a well-known model, in place of the target: qwen2.5-vl-3b, -7b, -32b, -72b,
+    /// step: random weights with the shapes of a known model instead of the target: qwen2.5-vl-3b, -7b, -32b, -72b,
     /// llava-onevision-0.5b, -7b, -72b, tiny
     #[arg(long, value_name = "NAME", value_parser = shape, conflicts_with = "target")]
     pub shape: Option<String>,
-    /// step: the same in place of the drafter
+    /// step: the same instead of the drafter
     #[arg(long, value_name = "NAME", value_parser = shape, conflicts_with = "drafter", requires = "shape")]
     pub drafter_shape: Option<String>,
     /// Print JSON lines instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Write the JSON lines to this file, too
+    /// Also write the JSON lines to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Let --out and --svg overwrite existing files
+    /// Overwrite existing --out and --svg files
     #[arg(long)]
     pub force: bool,
 }
 
-/// What is measured.
+/// Benchmark suites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
-    /// Methods on clips with known facts: speed, and what it costs
+    /// Methods on clips with known facts: speed and accuracy
     #[default]
     Scenes,
-    /// What one pass costs by the number of its rows
+    /// Single forward passes, by number of rows
     Step,
 }
 
 impl BenchArgs {
-    /// Refuse what belongs to the other suite.
+    /// Refuse options of the other suite.
     ///
     /// # Errors
-    /// Names the first such argument.
+    /// The first such option (class usage).
     pub fn check(&self) -> Result<(), Failure> {
         let run = &self.run;
         let (suite, other, strangers) = match self.suite {
@@ -114,19 +114,19 @@ impl BenchArgs {
             None => Ok(()),
             Some((flag, _)) => Err(Failure {
                 class: FailureClass::Usage,
-                error: format!("{flag} has no meaning for --suite {suite}"),
-                hint: Some(format!("leave it out, or measure --suite {other}")),
+                error: format!("{flag} cannot be used with --suite {suite}"),
+                hint: Some(format!("remove it, or use --suite {other}")),
             }),
         }
     }
 }
 
-/// A shape that there is.
+/// Parse the name of a shape.
 fn shape(text: &str) -> Result<String, String> {
     let text = text.to_lowercase();
     match shapes::find(&text) {
         Some(_) => Ok(text),
-        None => Err(format!("there are {}", shapes::names().join(", "))),
+        None => Err(format!("expected one of: {}", shapes::names().join(", "))),
     }
 }
 
@@ -135,10 +135,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_belongs_to_the_other_suite_is_refused() {
+    fn options_of_the_other_suite_are_refused() {
         let step = BenchArgs { suite: Suite::Step, clips: Some(3), ..BenchArgs::default() };
         let failure = step.check().unwrap_err();
-        assert_eq!(failure.error, "--clips has no meaning for --suite step");
+        assert_eq!(failure.error, "--clips cannot be used with --suite step");
         let scenes = BenchArgs { rows: vec![1], ..BenchArgs::default() };
         assert!(scenes.check().unwrap_err().error.starts_with("--rows"));
         assert!(BenchArgs { clips: Some(3), ..BenchArgs::default() }.check().is_ok());

@@ -1,4 +1,4 @@
-//! Clips with known facts, rendered to real video files in a temporary folder that goes when the bench ends.
+//! Clips with known facts, rendered to video files in a temporary directory that is removed when the bench ends.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use crate::{
     },
 };
 
-/// The way out of a full or write-protected folder.
-const ROOM: &str = "make room there, or point TMPDIR to another folder";
+/// Hint for a full or read-only temporary directory.
+const HINT: &str = "free some space there, or set TMPDIR to another directory";
 
 /// Width and height in pixels.
 const SIZE: u32 = 224;
@@ -24,18 +24,18 @@ pub struct Clip {
     pub seed: u64,
     /// The video.
     pub path: PathBuf,
-    /// What is true of it.
+    /// Its true facts.
     pub truth: Facts,
 }
 
-/// Renders clips into a folder of its own.
+/// Renders clips into its own temporary directory.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct ClipRenderer {
     dir: PathBuf,
 }
 
-impl Workshop {
-    /// Make the folder.
+impl ClipRenderer {
+    /// Create the directory.
     ///
     /// # Errors
     /// The temporary directory cannot be written.
@@ -43,7 +43,7 @@ impl Workshop {
         let base = std::env::temp_dir();
         let name = |n: u32| base.join(format!("specreel-bench-{}-{n}", std::process::id()));
         let mut outcome = Ok(base.clone());
-        // A folder that is there already may be anybody's.
+        // An existing directory may belong to another process.
         for dir in (0..100).map(name) {
             outcome = std::fs::create_dir(&dir).map(|()| dir);
             if !matches!(&outcome, Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists) {
@@ -52,41 +52,41 @@ impl Workshop {
         }
         outcome.map(|dir| Self { dir }).map_err(|e| Failure {
             class: if is_full(&e) { FailureClass::Internal } else { FailureClass::Input },
-            error: format!("cannot make a folder for clips in {}: {e}", base.display()),
-            hint: Some(ROOM.into()),
+            error: format!("cannot create a directory for clips in {}: {e}", base.display()),
+            hint: Some(HINT.into()),
         })
     }
 
     /// Render the scene of a seed.
     ///
     /// # Errors
-    /// FFmpeg has no encoder, or the folder is full.
+    /// FFmpeg has no encoder, or the disk is full.
     pub fn render(&self, seed: u64) -> Result<Clip, Failure> {
         let scene = Scene::from_seed(seed);
         let path = self.dir.join(format!("{seed}.mp4"));
         encode::mp4(&scene, &path, SIZE, SIZE).map_err(|e| match e.is_full() {
             true => Failure {
                 class: FailureClass::Internal,
-                error: format!("no room for clips: {e}"),
-                hint: Some(ROOM.into()),
+                error: format!("no space for clips: {e}"),
+                hint: Some(HINT.into()),
             },
             false => Failure {
                 class: FailureClass::Input,
-                error: format!("clips cannot be rendered: {e}"),
-                hint: Some("`specreel doctor` says what this FFmpeg can do".into()),
+                error: format!("cannot render a clip: {e}"),
+                hint: Some("install an FFmpeg build with libx264; see specreel doctor".into()),
             },
         })?;
         Ok(Clip { seed, path, truth: facts::of(&scene) })
     }
 
-    /// A clip is done with.
+    /// Remove a clip.
     pub fn discard(&self, clip: &Path) {
-        // What stays goes with the folder.
+        // A failure is harmless: the directory is removed in the end.
         let _ = std::fs::remove_file(clip);
     }
 }
 
-impl Drop for Workshop {
+impl Drop for ClipRenderer {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.dir);
     }
@@ -97,14 +97,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clip_is_a_file_with_facts_and_the_folder_goes() {
-        let workshop = Workshop::open().unwrap();
-        let other = Workshop::open().unwrap();
-        assert_ne!(workshop.dir, other.dir);
-        let clip = workshop.render(1000).unwrap();
+    fn a_clip_is_a_file_with_facts_and_the_directory_is_removed() {
+        let renderer = ClipRenderer::open().unwrap();
+        let other = ClipRenderer::open().unwrap();
+        assert_ne!(renderer.dir, other.dir);
+        let clip = renderer.render(1000).unwrap();
         assert!(clip.path.metadata().unwrap().len() > 0);
         assert_eq!(clip.truth, facts::of(&Scene::from_seed(1000)));
-        drop(workshop);
+        drop(renderer);
         assert!(!clip.path.exists() && other.dir.exists());
     }
 }

@@ -1,8 +1,7 @@
 //! `specreel bench`: measured tables.
 //!
-//! `--suite scenes` runs methods on clips whose facts are known and says how fast they are and what that costs; `--suite
-//! step` times single passes. stdout is the tables, or JSON lines; what is done when it is interrupted is printed all the
-//! same. Nothing here decodes: runs go through the engine like any other.
+//! `--suite scenes` measures the speed and the accuracy of methods on clips whose facts are known; `--suite step` times single
+//! passes. stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
 
 pub mod args;
 mod clips;
@@ -23,7 +22,7 @@ pub use args::BenchArgs;
 
 use self::{
     args::Suite,
-    clips::Workshop,
+    clips::ClipRenderer,
     output::{Lines, ResultFile},
     plan::{BASELINE, Plan},
     report::Report,
@@ -31,7 +30,7 @@ use self::{
 };
 use super::{End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime};
 use crate::{
-    client::Client,
+    client::{Client, Settings},
     record::{Failure, FailureClass, Trial},
     scenes::world::TRAINING_SEEDS,
 };
@@ -39,11 +38,11 @@ use crate::{
 const CLIPS: u32 = 20;
 const FIRST_SEED: u64 = 1000;
 
-/// Measure.
+/// Run a benchmark.
 pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     args.check()?;
     let run = &args.run;
-    let models = resolve::models(run.target.as_deref(), run.drafter.as_deref(), run, config)?;
+    let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
     if args.suite == Suite::Step {
         let mut lines = lines(&args)?;
         return step::run(&args, &models, &mut lines);
@@ -51,14 +50,15 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     let methods = args.methods.take().or(args.run.method.take());
     let plan = Plan::new(methods.as_deref(), &args.run.set, &args.sweep, &models)?;
     let seeds = seeds(&args)?;
-    // The request of the baseline; every run has its own clip and method.
+    // Every run replaces the clip and the method of this request.
     args.run.method = Some(BASELINE.into());
     args.run.set.clear();
-    let base = resolve::request(Default::default(), &args.run, config, &models)?;
+    let settings = Settings::merge(args.run.layer(), config);
+    let base = resolve::request(Default::default(), &args.run, &settings, &models)?;
     let svg = args.svg.as_deref().map(|path| ResultFile::create(path, "--svg", args.force)).transpose()?;
     let lines = lines(&args)?;
     if !plan.skipped.is_empty() {
-        tell!("hint: without a drafter these are left out: {}", plan.skipped.join(", "));
+        tell!("hint: skipped without a drafter: {}", plan.skipped.join(", "));
     }
 
     plan.notes.iter().for_each(|note| tell!("note: {note}"));
@@ -68,7 +68,7 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     let client = Client::start()?;
     let (interrupt, remote) = (Interrupt::default(), client.remote());
     interrupt.listen(move || remote.cancel_current())?;
-    let mut clips = Workshop::open()?;
+    let mut clips = ClipRenderer::open()?;
     let mut runs = Runs::new(client, interrupt, base);
     let mut report =
         Report { lines, svg, seeds, common: plan.common, systems: plan.systems, trials: Vec::new() };
@@ -101,11 +101,11 @@ fn seeds(args: &BenchArgs) -> Result<Range<u64>, Failure> {
     let (first, clips) = (args.first_seed.unwrap_or(FIRST_SEED), u64::from(args.clips.unwrap_or(CLIPS)));
     let end = first.checked_add(clips).ok_or_else(|| Failure {
         class: FailureClass::Usage,
-        error: format!("--first-seed {first} leaves no room for {clips} clips"),
+        error: format!("--first-seed {first} is too large for {clips} clips"),
         hint: Some(format!("the default is {FIRST_SEED}")),
     })?;
     if end > TRAINING_SEEDS.start {
-        tell!("hint: the embedded models were trained on seeds from {} on", TRAINING_SEEDS.start);
+        tell!("hint: the embedded models were trained on seeds from {}", TRAINING_SEEDS.start);
     }
     Ok(first..end)
 }

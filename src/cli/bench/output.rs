@@ -1,5 +1,5 @@
-//! Where results go: JSON lines on stdout and in `--out`, the picture in `--svg`. Files are made before the work begins, so
-//! that a place that cannot be written is known at once.
+//! Results: JSON lines on stdout and in `--out`, the chart in `--svg`. Files are created before the work starts, so that an
+//! unwritable path fails at once.
 
 use std::{
     fs::File,
@@ -17,18 +17,18 @@ use crate::{
     record::Failure,
 };
 
-/// A file of results. One that was made for nothing goes again.
+/// A result file. It is removed again if it stays empty.
 #[derive(Debug)]
 pub struct ResultFile {
     file: File,
     named: Named,
     path: PathBuf,
-    /// It was not there before.
+    /// It did not exist before.
     new: bool,
 }
 
 impl ResultFile {
-    /// Create the file that was named after `flag`; with `force`, replace what is there.
+    /// Create the file of option `flag`; with `force`, overwrite an existing one.
     ///
     /// # Errors
     /// It exists (class usage), or cannot be created (class input).
@@ -41,11 +41,11 @@ impl ResultFile {
     /// Append text.
     ///
     /// # Errors
-    /// The file cannot be written (class internal: what was written before is kept).
+    /// The file cannot be written (class internal). Earlier writes are kept.
     pub fn append(&mut self, text: &str) -> Result<(), Failure> {
-        self.file.write_all(text.as_bytes()).map_err(|e| {
-            self.named.broken(&self.path, &e, "what was written before is kept; is the disk full?")
-        })
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(|e| self.named.broken(&self.path, &e, "earlier results are kept; is the disk full?"))
     }
 }
 
@@ -57,18 +57,18 @@ impl Drop for ResultFile {
     }
 }
 
-/// JSON lines to where they are wanted.
+/// JSON lines for stdout and a file.
 #[derive(Debug)]
 pub struct Lines {
-    /// Print them.
+    /// Print the lines.
     pub stdout: bool,
-    /// Keep them.
+    /// Write them to this file.
     pub file: Option<ResultFile>,
 }
 
-/// A result with the name that tells its line from others.
+/// A result with the name of its kind.
 #[derive(Serialize)]
-struct Line<'a, T> {
+struct TaggedResult<'a, T> {
     event: &'a str,
     #[serde(flatten)]
     body: &'a T,
@@ -83,7 +83,7 @@ impl Lines {
         if !self.stdout && self.file.is_none() {
             return Ok(());
         }
-        let mut line = serde_json::to_string(&Line { event, body }).map_err(io::Error::from)?;
+        let mut line = serde_json::to_string(&TaggedResult { event, body }).map_err(io::Error::from)?;
         line.push('\n');
         if let Some(file) = &mut self.file {
             file.append(&line)?;
@@ -103,7 +103,7 @@ mod tests {
     use crate::record::FailureClass;
 
     #[test]
-    fn a_file_that_was_made_for_nothing_goes() {
+    fn a_file_that_stays_empty_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("front.svg");
         drop(ResultFile::create(&path, "--svg", false).unwrap());
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_kept_and_nothing_is_overwritten_unasked() {
+    fn lines_are_written_and_files_overwritten_only_with_force() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("bench.jsonl");
         let file = ResultFile::create(&path, "--out", false).unwrap();

@@ -1,4 +1,4 @@
-//! What loosening costs, as a picture: facts kept against decode speed-up.
+//! A chart of the cost of loosening: facts kept against decode speedup.
 
 use crate::{
     chart::{self, Plot},
@@ -7,21 +7,21 @@ use crate::{
     record::Summary,
 };
 
-/// Cells of the chart.
+/// Size of the chart in cells.
 const SIZE: (usize, usize) = (60, 15);
-/// Points from which on a chart shows more than the table.
-const LEAST: usize = 3;
+/// Fewest points for a chart.
+const MIN_POINTS: usize = 3;
 
 /// The plot of all summaries that have both numbers.
 pub fn plot(summaries: &[Summary], title: &str) -> Plot {
     let point = |s: &Summary| Some((s.decode?, s.retention? * 100.0, color::plain(&s.system).into_owned()));
-    Plot::new(title, "decode speed-up (x)", "facts kept (%)", summaries.iter().filter_map(point))
+    Plot::new(title, "decode speedup (x)", "facts kept (%)", summaries.iter().filter_map(point))
         .y_at_most(100.0)
 }
 
-/// The plot as text with a legend; none where it would show too little.
+/// The plot as text with a legend; none if it has too few points.
 pub fn text(plot: &Plot) -> Option<String> {
-    if plot.points().len() < LEAST {
+    if plot.points().len() < MIN_POINTS {
         return None;
     }
     let legend: Vec<Vec<String>> = plot
@@ -36,7 +36,7 @@ pub fn text(plot: &Plot) -> Option<String> {
             ]
         })
         .collect();
-    let front = "CAPITALS are on the front: no other is both as fast and as faithful.\n";
+    let front = "Capital letters mark the Pareto front.\n";
     Some(chart::text(plot, SIZE.0, SIZE.1) + "\n" + &grid(&legend) + front)
 }
 
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn the_front_is_marked_in_words() {
+    fn the_front_is_marked_in_the_legend() {
         let all = [
             summary("plain", Some(1.0), Some(1.0)),
             summary("slow", Some(0.8), Some(0.9)),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn two_points_are_no_picture() {
+    fn two_points_are_not_a_chart() {
         let all = [summary("a", Some(1.0), Some(1.0)), summary("b", Some(1.0), Some(1.0))];
         assert_eq!(text(&plot(&all, "")), None);
     }

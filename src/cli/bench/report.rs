@@ -1,4 +1,4 @@
-//! What comes out of `--suite scenes`: the last JSON line, tables, charts.
+//! Results of `--suite scenes`: the last JSON line, tables, charts.
 
 use std::{io::Write, ops::Range};
 
@@ -18,19 +18,19 @@ use crate::{
     speculate::Method,
 };
 
-/// What has been measured so far, and where it goes.
+/// The results so far, and their outputs.
 pub struct Report {
     /// JSON lines.
     pub lines: Lines,
-    /// The picture.
+    /// The chart.
     pub svg: Option<ResultFile>,
-    /// Seeds of the clips asked for.
+    /// Seeds of the requested clips.
     pub seeds: Range<u64>,
-    /// What the systems beside the baseline have in common.
+    /// Settings that all systems but the baseline share.
     pub common: String,
     /// The systems, the baseline first.
     pub systems: Vec<System>,
-    /// What is done.
+    /// Completed trials.
     pub trials: Vec<Trial>,
 }
 
@@ -59,7 +59,7 @@ struct ClosingRow<'a> {
 }
 
 impl Report {
-    /// Tables and charts, or the last JSON line, and the picture.
+    /// Write tables and text chart, or the last JSON line, and the SVG chart.
     ///
     /// # Errors
     /// stdout or a file cannot be written.
@@ -67,11 +67,11 @@ impl Report {
         let summary = |system: &System| Summary::of(&system.label, BASELINE, &self.trials);
         let (systems, summaries): (Vec<&System>, Vec<Summary>) =
             self.systems.iter().filter_map(|s| Some((s, summary(s)?))).unzip();
-        // A clip is done when every system has written about it.
+        // A clip is done when every system has captioned it.
         let all = systems.len() == self.systems.len();
         let clips_done = summaries.iter().map(|s| s.clips).min().filter(|_| all).unwrap_or(0);
         let clips = self.seeds.end - self.seeds.start;
-        let title = format!("Facts kept against decode speed-up, {clips_done} clips");
+        let title = format!("Facts kept against decode speedup, {clips_done} clips");
         let plot = picture::plot(&summaries, &title);
         let on_front = |label: &str| plot.points().iter().any(|p| p.front && p.label == color::plain(label));
 
@@ -114,7 +114,7 @@ impl Report {
         Ok(())
     }
 
-    /// What was measured with what; with the number of clips done where it was stopped.
+    /// The models and clips; with the number of completed clips if it was interrupted.
     fn heading(&self, loaded: &Loaded, stopped: Option<usize>) -> String {
         let Range { start, end } = self.seeds;
         let clips = match end - start {

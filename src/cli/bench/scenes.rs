@@ -1,4 +1,4 @@
-//! `--suite scenes`: every system on every clip, the baseline first, over one kept context a clip.
+//! `--suite scenes`: every system on every clip, the baseline first, with one prefill per clip.
 
 use super::{
     clips::Clip,
@@ -13,22 +13,22 @@ use crate::{
     speculate::Drafter,
 };
 
-/// Tokens of a run that only warms up.
+/// Tokens of a warm-up run.
 const WARM_UP_TOKENS: usize = 32;
 
-/// Where clips come from and where they go.
+/// Source of clips.
 pub trait Clips {
     /// The clip of a seed.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be rendered.
     fn take(&mut self, seed: u64) -> Result<Clip, Failure>;
 
-    /// It is done with.
+    /// Release it.
     fn give_back(&mut self, clip: &Clip);
 }
 
-impl Clips for super::clips::Workshop {
+impl Clips for super::clips::ClipRenderer {
     fn take(&mut self, seed: u64) -> Result<Clip, Failure> {
         self.render(seed)
     }
@@ -38,11 +38,11 @@ impl Clips for super::clips::Workshop {
     }
 }
 
-/// Measure `systems` (the baseline first) on the clips of `seeds`, after a warm-up on another clip. Every trial goes to
+/// Measure `systems` (the baseline first) on the clips of `seeds`, after a warm-up on another clip. Each trial is passed to
 /// `sink` at once. False if it was interrupted.
 ///
 /// # Errors
-/// A clip cannot be made, a run failed, or the sink did.
+/// A clip cannot be rendered, or a run or the sink failed.
 pub async fn measure(
     systems: &[System],
     seeds: std::ops::Range<u64>,
@@ -51,7 +51,7 @@ pub async fn measure(
     progress: &mut Progress,
     sink: &mut dyn FnMut(Trial) -> Result<(), End>,
 ) -> Result<bool, End> {
-    // Not one of the clips that count, or its context would be kept from the warm-up.
+    // Not one of the measured clips: its prefill would be cached by the warm-up.
     let other = seeds.end;
     if !warm_up(systems, other, runs, clips, progress).await? {
         return Ok(false);
@@ -63,14 +63,14 @@ pub async fn measure(
         }
         progress.stage(Stage::Generate, done, all);
         let clip = clips.take(seed)?;
-        let mut table = Table::new(&clip);
+        let mut results = ClipResults::new(&clip);
         for system in systems {
             progress.stage(Stage::Generate, done, all);
             let limit = runs.limit();
             let Some(written) = runs.run(&clip.path, &system.method, limit).await? else {
                 return Ok(false);
             };
-            sink(table.trial(system, written))?;
+            sink(results.trial(system, written))?;
             done += 1;
         }
         clips.give_back(&clip);
@@ -78,7 +78,7 @@ pub async fn measure(
     Ok(true)
 }
 
-/// Touch all weights and code once: a short run of the first system of each drafter.
+/// Load all weights and code once: a short run of the first system of each drafter.
 async fn warm_up(
     systems: &[System],
     seed: u64,
@@ -103,20 +103,20 @@ async fn warm_up(
     Ok(true)
 }
 
-/// What is known of one clip while its systems run.
-struct Table<'a> {
+/// Results of one clip while its systems run.
+struct ClipResults<'a> {
     clip: &'a Clip,
     fronts: Fronts,
-    /// The baseline's run, and what it spent before its first token.
+    /// The baseline's run, and its time before the first token.
     baseline: Option<(Written, f64)>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> ClipResults<'a> {
     fn new(clip: &'a Clip) -> Self {
         Self { clip, fronts: Fronts::default(), baseline: None }
     }
 
-    /// Judge a run against the truth and against the baseline's run, which is the first one.
+    /// Compare a run with the true facts and with the baseline's run, which is the first one.
     fn trial(&mut self, system: &System, written: Written) -> Trial {
         let drafter_front_ms = self.fronts.drafter_ms(&system.method, &written.stats);
         let (plain, front_ms) =

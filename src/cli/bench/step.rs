@@ -1,4 +1,4 @@
-//! `--suite step`: what a pass of the target costs by the number of its rows, and one of each drafter.
+//! `--suite step`: time of a forward pass of the target by number of rows, and of each drafter.
 
 use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
@@ -20,77 +20,77 @@ use crate::{
 };
 
 const SLOTS: [usize; 3] = [100, 300, 1000];
-/// Text that a layer holds which does not look at the video: a prompt and half of a caption.
+/// Tokens in the cache of a draft head without visual tokens: a prompt and half of a caption.
 const TEXT: usize = 100;
-/// Rows of a layer's passes: a chain's, and a level of a tree of width 8.
-const LAYER_ROWS: [usize; 2] = [1, 8];
+/// Rows of a draft head's passes: a chain, and a level of a tree of width 8.
+const HEAD_ROWS: [usize; 2] = [1, 8];
 const ROWS: [usize; 10] = [1, 2, 3, 4, 6, 8, 11, 16, 26, 32];
 
 /// Passes of one model over one context.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Curve {
+struct PassCurve {
     model: String,
-    /// `target`, `drafter`, or `layer` (one that drafts from the target's states).
+    /// `target`, `drafter`, or `layer` (a draft head on the target's states).
     role: &'static str,
     dtype: &'static str,
     device: String,
     /// Tokens before the pass.
     slots: usize,
-    /// Those of them that the model's cache holds: a layer that does not look at the video holds the text only.
+    /// Those of them in the model's cache: a draft head without visual tokens holds only the text.
     held: usize,
-    /// Reading them, once.
+    /// Time to prefill them.
     fill_ms: f64,
-    /// Bytes of the matrices that a pass reads.
+    /// Bytes of the weight matrices that a pass reads.
     weight_bytes: usize,
     passes: Vec<Pass>,
 }
 
-/// Passes of so many rows.
+/// Passes with this many rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Pass {
     rows: usize,
     /// Median.
     ms: f64,
-    /// To one row.
+    /// Time relative to one row.
     ratio: f64,
     gigabytes_per_second: f64,
     gigamacs_per_second: f64,
 }
 
-/// What is measured: a checkpoint's language model, or random weights in a known shape.
+/// A measured model: a checkpoint, random weights in a known shape, or a draft head.
 enum Source<'a> {
     Directory(&'a Path),
     Shape(&'a str),
-    Overlay(&'a Path),
+    Head(&'a Path),
 }
 
-/// One model to measure.
-struct Loaded {
+/// A loaded model.
+struct LoadedModel {
     name: String,
     decoder: Arc<Decoder>,
-    /// Where it is a layer that drafts from the target's states.
-    layer: Option<DraftHead>,
+    /// Set for a draft head.
+    head: Option<DraftHead>,
 }
 
-impl Loaded {
-    /// Of so many tokens before a pass those that its cache holds.
+impl LoadedModel {
+    /// How many of the tokens before a pass are in its cache.
     fn holds(&self, slots: usize) -> usize {
-        match &self.layer {
-            Some(layer) if layer.config().recipe == Recipe::Sparrow => slots.min(TEXT),
+        match &self.head {
+            Some(head) if head.config().recipe == Recipe::Sparrow => slots.min(TEXT),
             _ => slots,
         }
     }
 
-    /// Bytes of the matrices of a pass.
+    /// Bytes of the weight matrices of a pass.
     fn weight_bytes(&self) -> usize {
-        self.decoder.matrix_bytes() + self.layer.as_ref().map_or(0, DraftHead::projection_bytes)
+        self.decoder.matrix_bytes() + self.head.as_ref().map_or(0, DraftHead::projection_bytes)
     }
 }
 
 /// Measure target and drafter.
 ///
 /// # Errors
-/// The models cannot be used, or the output not be written.
+/// The models are unusable, or the output cannot be written.
 pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i32, End> {
     let (slots, rows) = (numbers(&args.slots, &SLOTS), numbers(&args.rows, &ROWS));
     let (target, drafter) = match &args.shape {
@@ -104,8 +104,8 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
     let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
     roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &[1][..])));
     if args.shape.is_none() {
-        let layer = |dir| ("layer", Source::Overlay(dir), places.0.clone(), &LAYER_ROWS[..]);
-        roles.extend(models.heads.iter().map(|dir| layer(dir)));
+        let head = |dir| ("layer", Source::Head(dir), places.0.clone(), &HEAD_ROWS[..]);
+        roles.extend(models.heads.iter().map(|dir| head(dir)));
     }
     let (mut target_row, mut decoder) = (Vec::new(), None);
     for (role, source, place, rows) in roles {
@@ -117,7 +117,7 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
             let Some((fill_ms, passes)) = measure(&model, held, rows, &interrupt, &mut progress)? else {
                 break;
             };
-            let curve = Curve {
+            let curve = PassCurve {
                 model: model.name.clone(),
                 role,
                 dtype: place.dtype().name(),
@@ -146,44 +146,49 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
     Ok(0)
 }
 
-/// The numbers asked for, each once and ascending.
-fn numbers(asked: &[u32], otherwise: &[usize]) -> Vec<usize> {
+/// The requested numbers, without duplicates, ascending.
+fn numbers(given: &[u32], default: &[usize]) -> Vec<usize> {
     let mut numbers: Vec<usize> =
-        if asked.is_empty() { otherwise.to_vec() } else { asked.iter().map(|n| *n as usize).collect() };
+        if given.is_empty() { default.to_vec() } else { given.iter().map(|n| *n as usize).collect() };
     numbers.sort_unstable();
     numbers.dedup();
     numbers
 }
 
-/// `target` is its decoder, once it is there: a layer stands between its embeddings and head.
+/// `target` is the target's decoder, if loaded: a draft head uses its embeddings and output matrix.
 fn load(
     source: &Source<'_>,
     place: &ComputeDevice,
     target: Option<&Arc<Decoder>>,
     progress: &mut Progress,
-) -> Result<Loaded, Failure> {
+) -> Result<LoadedModel, Failure> {
     let mut progress = |done: usize, total: usize| {
         progress.stage(Stage::Load, done as u64, total as u64);
     };
     match source {
         Source::Directory(dir) => {
             let model = VideoLlm::load_on(dir, place, &mut progress)?;
-            Ok(Loaded { name: model.name().into(), decoder: model.decoder().clone(), layer: None })
+            Ok(LoadedModel { name: model.name().into(), decoder: model.decoder().clone(), head: None })
         }
-        Source::Overlay(dir) => {
-            let target = target.ok_or_else(|| internal("a layer was loaded before its target"))?;
-            let layer = DraftHead::load(dir, target, place)?;
-            let (name, decoder) = (layer.name().into(), layer.decoder().clone());
-            Ok(Loaded { name, decoder, layer: Some(layer) })
+        Source::Head(dir) => {
+            let target =
+                target.ok_or_else(|| internal("internal error: draft head loaded before its target"))?;
+            let head = DraftHead::load(dir, target, place)?;
+            let (name, decoder) = (head.name().into(), head.decoder().clone());
+            Ok(LoadedModel { name, decoder, head: Some(head) })
         }
         Source::Shape(name) => {
             let config = shapes::find(name).ok_or_else(|| Failure {
                 class: FailureClass::Usage,
-                error: format!("no shape is called {name}"),
-                hint: Some(format!("there are {}", shapes::names().join(", "))),
+                error: format!("unknown shape `{name}`"),
+                hint: Some(format!("expected one of: {}", shapes::names().join(", "))),
             })?;
             let decoder = Decoder::load(&Checkpoint::random(), &config, place, &mut progress)?;
-            Ok(Loaded { name: format!("{name} (random weights)"), decoder: Arc::new(decoder), layer: None })
+            Ok(LoadedModel {
+                name: format!("{name} (random weights)"),
+                decoder: Arc::new(decoder),
+                head: None,
+            })
         }
     }
 }
@@ -192,7 +197,7 @@ fn internal(what: &str) -> Failure {
     Failure { class: FailureClass::Internal, error: what.into(), hint: None }
 }
 
-fn fits(model: &Loaded, slots: &[usize], rows: &[usize]) -> Result<(), Failure> {
+fn fits(model: &LoadedModel, slots: &[usize], rows: &[usize]) -> Result<(), Failure> {
     let (slots, rows) = (slots.last().copied().unwrap_or(0), rows.last().copied().unwrap_or(0));
     let limit = model.decoder.config().max_positions;
     if slots + rows <= limit {
@@ -200,27 +205,24 @@ fn fits(model: &Loaded, slots: &[usize], rows: &[usize]) -> Result<(), Failure> 
     }
     Err(Failure {
         class: FailureClass::Input,
-        error: format!(
-            "{slots} slots and {rows} rows are more than the {limit} tokens that {} holds",
-            model.name
-        ),
-        hint: Some("name smaller numbers after --slots and --rows".into()),
+        error: format!("{slots} slots and {rows} rows exceed the context of {}, {limit} tokens", model.name),
+        hint: Some("pass smaller numbers to --slots and --rows".into()),
     })
 }
 
-/// The time of reading the context, and the passes; none if it was interrupted.
+/// The prefill time and the passes; none if it was interrupted.
 fn measure(
-    model: &Loaded,
+    model: &LoadedModel,
     slots: usize,
     rows: &[usize],
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Option<(f64, Vec<Pass>)>, Failure> {
-    // Ratios are to one row, also where nobody asked for it.
+    // Ratios are relative to one row, even if it was not requested.
     let timed: Vec<usize> = if rows.contains(&1) { rows.to_vec() } else { [&[1], rows].concat() };
     let times = rows::time(
         &model.decoder,
-        model.layer.as_ref(),
+        model.head.as_ref(),
         slots,
         &timed,
         Effort::default(),
@@ -237,8 +239,8 @@ fn measure(
         let one = times.passes.iter().find(|t| t.rows == 1).map_or(f64::NAN, |t| t.ms);
         let pass = |t: &rows::PassTime| {
             let mut work = Work::of(&model.decoder, slots, t.rows);
-            if model.layer.is_some() {
-                // The projection that makes its rows.
+            if model.head.is_some() {
+                // The projection of its input rows.
                 let width = model.decoder.config().hidden;
                 work.weight_bytes = model.weight_bytes();
                 work.macs += (t.rows * 2 * width * width) as u64;
@@ -255,11 +257,11 @@ fn measure(
     }))
 }
 
-/// One model's curves; `target_row` has the target's time of one row for each context, empty for the target itself.
-fn table(curves: &[Curve], target_row: &[f64]) -> String {
+/// One model's curves; `target_row` has the target's time for one row in each context, empty for the target itself.
+fn table(curves: &[PassCurve], target_row: &[f64]) -> String {
     let Some(first) = curves.first() else { return String::new() };
     let mut out = format!(
-        "{} {} ({}, {}), {:.1} MB of matrices\n",
+        "{} {} ({}, {}), {:.1} MB of weight matrices\n",
         first.role,
         first.model,
         first.device,
@@ -273,16 +275,16 @@ fn table(curves: &[Curve], target_row: &[f64]) -> String {
             cells.push([name].into_iter().chain(curve.passes.iter().map(value)).collect());
         };
         row(format!("{} ms", curve.slots), &|p| format!("{:.3}", p.ms));
-        row("  to one row".into(), &|p| format!("{:.2}x", p.ratio));
+        row("  vs one row".into(), &|p| format!("{:.2}x", p.ratio));
         if let Some(target) = target_row.get(index) {
-            row("  to the target's".into(), &|p| format!("{:.3}x", p.ms / target));
+            row("  vs target".into(), &|p| format!("{:.3}x", p.ms / target));
         }
         row("  GB/s".into(), &|p| format!("{:.1}", p.gigabytes_per_second));
         row("  GMAC/s".into(), &|p| format!("{:.1}", p.gigamacs_per_second));
     }
     out += &grid(&cells);
     let fills: Vec<String> = curves.iter().map(|c| format!("{} in {:.0} ms", c.slots, c.fill_ms)).collect();
-    out + &format!("slots filled: {}\n", fills.join(", "))
+    out + &format!("prefill: {}\n", fills.join(", "))
 }
 
 #[cfg(test)]
@@ -290,16 +292,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_asked_once_and_in_order() {
+    fn numbers_are_unique_and_sorted() {
         assert_eq!(numbers(&[8, 1, 8, 2], &ROWS), [1, 2, 8]);
         assert_eq!(numbers(&[], &SLOTS), SLOTS);
     }
 
     #[test]
-    fn rows_are_columns_and_the_drafter_is_set_against_the_target() {
+    fn rows_are_columns_and_the_drafter_is_compared_with_the_target() {
         let pass =
             |rows, ms, ratio| Pass { rows, ms, ratio, gigabytes_per_second: 2.0, gigamacs_per_second: 40.0 };
-        let curve = Curve {
+        let curve = PassCurve {
             model: "small".into(),
             role: "drafter",
             dtype: "q8_0",
@@ -312,14 +314,14 @@ mod tests {
         };
         assert_eq!(
             table(&[curve], &[0.5]),
-            "drafter small (cpu, q8_0), 1.5 MB of matrices\n\
+            "drafter small (cpu, q8_0), 1.5 MB of weight matrices\n\
              slots, rows             1       4\n\
              100 ms              0.050   0.100\n\
              \x20 to one row        1.00x   2.00x\n\
              \x20 to the target's  0.100x  0.200x\n\
              \x20 GB/s                2.0     2.0\n\
              \x20 GMAC/s             40.0    40.0\n\
-             slots filled: 100 in 12 ms\n"
+             prefill: 100 in 12 ms\n"
         );
     }
 }

@@ -1,10 +1,14 @@
-//! Summaries as tables: systems as rows, as in the papers.
+//! Summaries as tables with a row per system, as in the papers.
 
 use std::collections::BTreeSet;
 
 use crate::{
     cli::grid::grid,
-    record::{Summary, Verdict, summary::Ties},
+    present::{
+        formats::{NOTHING, percent},
+        statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},
+    },
+    record::{Summary, Verdict},
 };
 
 /// A summary and whether its method is lossless.
@@ -15,7 +19,7 @@ pub struct Row<'a> {
     pub lossless: bool,
 }
 
-/// All tables of the rows, with what their columns mean below.
+/// All tables of the rows, with legends.
 pub fn tables(rows: &[Row<'_>]) -> String {
     let mut out = results(rows) + &ties(rows) + "\n" + &times(rows);
     if let Some(loosened) = loosened(rows) {
@@ -24,66 +28,47 @@ pub fn tables(rows: &[Row<'_>]) -> String {
     out
 }
 
-/// One line for every method whose texts differ though it is lossless.
+/// One line for every lossless method with different texts.
 fn ties(rows: &[Row<'_>]) -> String {
-    let told = rows.iter().filter_map(|row| Some((name(row), row.summary.ties.as_ref()?)));
-    let line = |(name, ties): (String, &Ties)| {
-        let far = match ties.far {
-            0 => String::new(),
-            n => format!(", {n} of them at no near-tie, which should not be"),
-        };
-        let texts = ties.near + ties.far;
-        format!(
-            "{name}: {texts} differ by rounding{far}; the two tokens are at most {:.3} nats apart\n",
-            ties.widest
-        )
-    };
-    told.map(line).collect()
+    let ties = rows.iter().filter_map(|row| Some((name(row), row.summary.ties.as_ref()?)));
+    ties.map(|(name, ties)| format!("{name}: {}\n", statistics::ties(ties))).collect()
 }
+
+/// The columns of the results that other tables have, too; those of the facts are between the two parts.
+const SPEEDS: [Column; 5] = [TAU, PER_STEP, SPEED, DECODE, END_TO_END];
+const OUTPUTS: [Column; 2] = [LOOSENED, OUTPUT];
 
 /// Speed and faithfulness.
 fn results(rows: &[Row<'_>]) -> String {
+    let titles = |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| c.title.to_owned()).collect() };
     let head = [
-        "method",
-        "tau",
-        "emitted",
-        "tokens/s",
-        "decode",
-        "to the end",
-        "facts",
-        "kept",
-        "loosened",
-        "equal",
-        "differs at",
+        words(&["method"]),
+        titles(&SPEEDS),
+        words(&["facts", "kept"]),
+        titles(&OUTPUTS),
+        words(&["identical"]),
     ];
-    let mut cells = vec![words(&head)];
+    let mut cells = vec![head.concat()];
     for row in rows {
         let s = row.summary;
-        cells.push(vec![
-            name(row),
-            format!("{:.2}", s.tau),
-            format!("{:.2}", s.emitted_per_step),
-            format!("{:.0}", s.tokens_per_second),
-            or_dash(s.decode, |x| format!("{x:.2}x")),
-            or_dash(s.end_to_end, |x| format!("{x:.2}x")),
-            percent(s.facts_share),
-            or_dash(s.retention, percent),
-            percent(s.loosened_share),
-            format!("{} of {}", s.equal, s.compared),
-            s.first_difference.map_or_else(dash, |at| at.to_string()),
-        ]);
+        let measures = Measures::of_summary(s, row.lossless);
+        let of =
+            |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| (c.cell)(&measures)).collect() };
+        let facts = vec![percent(s.facts_share), or_dash(s.retention, percent)];
+        let identical = vec![format!("{} of {}", s.equal, s.compared)];
+        cells.push([vec![name(row)], of(&SPEEDS), facts, of(&OUTPUTS), identical].concat());
     }
     let lossy = rows.iter().any(|row| !row.lossless);
     let mark = if lossy { "~ lossy. " } else { "" };
     grid(&cells)
         + &format!(
-            "{mark}decode and to the end: speed-up against autoregressive on the same clip, median over clips.\n"
+            "{mark}decode, end to end: speedup over autoregressive on the same clip, median over clips.\n"
         )
 }
 
 /// Where the time goes.
 fn times(rows: &[Row<'_>]) -> String {
-    let head = ["ms", "before", "drafter's", "draft", "verify", "rest", "T(1)", "T(K+1)", "Td", "peak MB"];
+    let head = ["ms", "shared", "drafter", "draft", "verify", "other", "T(1)", "T(K+1)", "Td", "peak MB"];
     let mut cells = vec![words(&head)];
     for row in rows {
         let t = &row.summary.times;
@@ -97,17 +82,18 @@ fn times(rows: &[Row<'_>]) -> String {
         };
         cells.push(vec![name(row), front, own, draft, verify, other, t1, tk1, td, peak]);
     }
-    grid(&cells) + "medians over clips. before: video, the target's tower and prefill, the same for all.\n"
+    grid(&cells)
+        + "Medians over clips. shared: video, vision tower and prefill of the target, the same for all methods.\n"
 }
 
-/// Which verdicts loosened how much; none where nothing was.
+/// Share of each loosened verdict; none if nothing was loosened.
 fn loosened(rows: &[Row<'_>]) -> Option<String> {
     let loose = || rows.iter().filter(|row| !row.summary.loosened.is_empty());
     let verdicts: BTreeSet<Verdict> = loose().flat_map(|row| row.summary.loosened.keys().copied()).collect();
     if verdicts.is_empty() {
         return None;
     }
-    let mut cells = vec![vec!["of all tokens".to_owned()]];
+    let mut cells = vec![vec!["share of tokens".to_owned()]];
     cells[0].extend(verdicts.iter().map(ToString::to_string));
     for row in loose() {
         let shares = verdicts.iter().map(|v| or_dash(row.summary.loosened.get(v).copied(), percent));
@@ -126,12 +112,8 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.1}%", share * 100.0)
-}
-
 fn dash() -> String {
-    "-".into()
+    NOTHING.into()
 }
 
 fn or_dash(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
@@ -141,10 +123,10 @@ fn or_dash(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::summary::Times;
+    use crate::record::summary::{Ties, Times};
 
     #[test]
-    fn systems_are_rows_and_what_is_not_known_is_a_dash() {
+    fn systems_are_rows_and_unknown_values_are_dashes() {
         let plain = Summary {
             system: "autoregressive".into(),
             clips: 2,
@@ -177,69 +159,36 @@ mod tests {
         };
         let rows = [Row { summary: &plain, lossless: true }, Row { summary: &loose, lossless: false }];
         let text = tables(&rows);
-        let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
+        let lines: Vec<String> =
+            text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(
             lines[1],
-            [
-                "autoregressive",
-                "0.00",
-                "1.00",
-                "100",
-                "1.00x",
-                "1.00x",
-                "80.0%",
-                "100.0%",
-                "0.0%",
-                "2",
-                "of",
-                "2",
-                "-"
-            ]
+            "autoregressive 0.00 1.00 100.4 1.00x 1.00x 80.0 % 100.0 % 0.0 % identical 2 of 2"
         );
-        assert_eq!(
-            lines[2],
-            [
-                "acceptance.lambda=0.5",
-                "~",
-                "4.12",
-                "5.00",
-                "151",
-                "1.50x",
-                "-",
-                "78.0%",
-                "97.5%",
-                "25.0%",
-                "0",
-                "of",
-                "2",
-                "3"
-            ]
-        );
-        assert_eq!(
-            lines[7],
-            ["acceptance.lambda=0.5", "~", "12.0", "0.0", "0.0", "0.0", "0.0", "-", "-", "0.030", "50"]
-        );
-        // Strict methods have no row among the loosened.
-        assert_eq!(lines[10], ["of", "all", "tokens", "loosened", "shifted"]);
-        assert_eq!(lines[11], ["acceptance.lambda=0.5", "~", "20.0%", "5.0%"]);
+        let loose =
+            "acceptance.lambda=0.5 ~ 4.12 5.00 151.0 1.50x – 78.0 % 97.5 % 25.0 % differs at token 4 0 of 2";
+        assert_eq!(lines[2], loose);
+        assert_eq!(lines[7], "acceptance.lambda=0.5 ~ 12.0 0.0 0.0 0.0 0.0 – – 0.030 50");
+        // Strict methods have no row in this table.
+        assert_eq!(lines[10], "share of tokens loosened shifted");
+        assert_eq!(lines[11], "acceptance.lambda=0.5 ~ 20.0 % 5.0 %");
         assert_eq!(lines.len(), 12);
     }
 
     #[test]
-    fn lossless_texts_that_differ_are_told_of() {
-        let ties = |near, far| Some(Ties { near, far, widest: 0.125 });
+    fn lossless_texts_that_differ_are_reported() {
         let summary = |ties| Summary { system: "naive".into(), ties, ..Summary::default() };
         let text = |summary: &Summary| super::ties(&[Row { summary, lossless: true }]);
         assert_eq!(text(&summary(None)), "");
-        let near = "naive: 2 differ by rounding; the two tokens are at most 0.125 nats apart\n";
-        assert_eq!(text(&summary(ties(2, 0))), near);
-        assert!(text(&summary(ties(2, 1))).contains("3 differ by rounding, 1 of them at no near-tie"));
+        let two = Ties { near: 2, far: 0, widest: 0.125 };
+        let near = "naive: 2 texts differ by rounding; the two tokens are at most 0.125 nats apart\n";
+        assert_eq!(text(&summary(Some(two))), near);
     }
 
     #[test]
-    fn without_loosening_there_is_no_table_of_it() {
+    fn without_loosening_there_is_no_such_table() {
         let plain = Summary { system: "a\x1b[2J".into(), ..Summary::default() };
         let text = tables(&[Row { summary: &plain, lossless: true }]);
-        assert!(!text.contains("of all tokens") && !text.contains('~') && !text.contains('\x1b'), "{text}");
+        assert!(!text.contains("share of tokens") && !text.contains('~') && !text.contains('\x1b'), "{text}");
     }
 }

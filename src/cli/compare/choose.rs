@@ -1,4 +1,4 @@
-//! Which methods are compared.
+//! The methods to compare.
 
 use super::sets;
 use crate::{
@@ -8,27 +8,27 @@ use crate::{
     speculate::{Drafter, Method},
 };
 
-/// Compared where nobody says what; `--help` and the README name them.
+/// Compared by default; `--help` and the README list them.
 const DEFAULT: [&str; 5] = ["autoregressive", "naive", "sd-uniform", "lvspec", "fly"];
 
-/// As [`DEFAULT`], where there is no small model.
+/// As [`DEFAULT`], without a small model.
 const DEFAULT_ALONE: [&str; 2] = ["autoregressive", "lvspec-self"];
 
-/// What is compared.
+/// The selected methods.
 #[derive(Debug, PartialEq)]
 pub struct Chosen {
-    /// The methods; the first is the target decoding alone.
+    /// The methods; the first is the autoregressive baseline.
     pub methods: Vec<Method>,
-    /// How each of them is called; no two alike.
+    /// A unique name for each.
     pub labels: Vec<String>,
-    /// What people should know about the choice.
+    /// Notes for users about the selection.
     pub notes: Vec<String>,
 }
 
-/// The methods of these names with these changes. Baseline first: it is what the others are measured against.
+/// The named methods with these overrides, the baseline first.
 ///
 /// # Errors
-/// A method cannot be, or needs a drafter that there is not; none is named; a change fits none.
+/// A method is not valid, or its drafter is missing; none is named; an override fits none.
 pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) -> Result<Chosen, Failure> {
     let mut methods = match names {
         Some(names) => named(names)?,
@@ -40,13 +40,13 @@ pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) ->
         Some(at) => methods[..=at].rotate_right(1),
         None => {
             methods.insert(0, Method::preset("autoregressive")?);
-            notes.push("autoregressive is added: the others are measured against it".to_owned());
+            notes.push("autoregressive is added as the baseline".to_owned());
         }
     }
     let mut unique: Vec<Method> = Vec::new();
     for method in methods {
         if unique.contains(&method) {
-            notes.push(format!("{} is named twice and run once", method.name));
+            notes.push(format!("{} is listed twice and runs once", method.name));
             continue;
         }
         resolve::has_drafter(&method, models)?;
@@ -56,7 +56,7 @@ pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) ->
     notes.extend(sets::apply(&mut methods, sets)?);
     let mut labels: Vec<String> = Vec::new();
     for method in &methods {
-        // As in `bench`: a name that another method has gets a number.
+        // As in `bench`: a duplicate name gets a number.
         let label = user_methods::label(method);
         let numbered = (2..).map(|n| format!("{label} ({n})"));
         let free = std::iter::once(label.clone()).chain(numbered).find(|label| !labels.contains(label));
@@ -69,8 +69,8 @@ fn named(names: &[String]) -> Result<Vec<Method>, Failure> {
     let names: Vec<&str> = names.iter().map(|name| name.trim()).collect();
     if names.contains(&"") {
         return Err(usage(
-            format!("--methods \"{}\" has an empty name", names.join(",")),
-            "write for example --methods naive,lvspec; `specreel methods` lists what there is",
+            format!("--methods \"{}\" contains an empty name", names.join(",")),
+            "for example: --methods naive,lvspec; `specreel methods` lists all methods",
         ));
     }
     let dirs = Dirs::find();
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_is_named_twice_is_run_once_and_that_is_told() {
+    fn a_duplicate_runs_once_and_is_noted() {
         for twice in ["naive,fly,naive", "autoregressive,autoregressive"] {
             let chosen = choose(twice).unwrap();
             let one = twice.split(',').next().unwrap();
             assert_eq!(names(&chosen).iter().filter(|name| **name == one).count(), 1);
             assert!(
-                chosen.notes.contains(&format!("{one} is named twice and run once")),
+                chosen.notes.contains(&format!("{one} is listed twice and runs once")),
                 "{:?}",
                 chosen.notes
             );
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn without_names_there_is_a_sensible_set() {
+    fn the_default_depends_on_the_drafter() {
         let chosen = methods(None, &[], &spec(true)).unwrap();
         assert_eq!(names(&chosen), DEFAULT);
         assert!(chosen.methods.iter().any(Method::lossless) && !chosen.methods.iter().all(Method::lossless));
@@ -144,11 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn unusable_lists_are_refused() {
         for (names, part) in [
-            ("", "has an empty name"),
-            (" , ", "has an empty name"),
-            ("naive,,fly", "has an empty name"),
+            ("", "contains an empty name"),
+            (" , ", "contains an empty name"),
+            ("naive,,fly", "contains an empty name"),
             ("naive,lvspce", "unknown method `lvspce`"),
         ] {
             let failure = choose(names).unwrap_err();

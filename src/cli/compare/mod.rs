@@ -1,8 +1,8 @@
 //! `specreel compare`: the same clip and prompt under several methods, over one prefilled context.
 //!
-//! The runs go to one engine one after another, so that all but the first start from the kept context. Which methods run is
-//! `choose` and `sets`; the runs are in `follow` and `reporter`; the result is [`Comparison`], shown by `text` (table and
-//! differences) and [`present::export`](crate::present::export) (HTML).
+//! The runs go to one engine one after another, so that all but the first start from the kept context. `choose` and `sets` select
+//! the methods; `follow` and `reporter` watch the runs; the result is [`Comparison`], shown by `text` (table and differences) and
+//! [`present::export`](crate::present::export) (HTML).
 
 mod args;
 mod choose;
@@ -32,7 +32,7 @@ use super::{
     session::SessionFile, terminal,
 };
 use crate::{
-    client::{Client, GRACE},
+    client::{Client, GRACE, Settings},
     engine::RunRequest,
     present::export::{Compared, comparison_page},
     record::{Comparison, Failure, RunLog},
@@ -43,12 +43,12 @@ use crate::{
 pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     let CompareArgs { video, span, methods, repeat, mut run, output, html } = args;
     if let Some(method) = &run.method {
-        let hint = format!("write --methods {method}");
+        let hint = format!("use --methods {method}");
         return Err(choose::usage("compare takes --methods, not --method".into(), &hint).into());
     }
-    let models = resolve::models(run.target.as_deref(), run.drafter.as_deref(), &run, config)?;
+    let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
     let chosen = choose::methods(methods.as_deref(), &mem::take(&mut run.set), &models)?;
-    // The request but for its method, which is another one in every run.
+    // Every run replaces the method of this request.
     run.method = Some("autoregressive".into());
     let request = resolve::caption(&video, span, &run, config)?.request;
     resolve::suggest_drafter(&models, config, output.quiet || output.json);
@@ -100,7 +100,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     let draws = |method: &Method| method.acceptance == (Acceptance::Sampled {});
     let sampled = request.text.temperature > 0.0 && chosen.methods.iter().any(draws);
     let comparison = Comparison::of(&runs, &baseline);
-    // The page first: whoever reads stdout may have had enough.
+    // The page first: the reader of stdout may close it early.
     if let Some(mut page) = page
         && comparison.has_figures()
     {
@@ -124,7 +124,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         stdout.write_all(whole.as_bytes())?;
     }
     stdout.flush()?;
-    let failed = tell_failures(&comparison);
+    let failed = report_failures(&comparison);
     match ending {
         Ending::Broken(failure) => Err(failure.into()),
         Ending::Interrupted => {
@@ -147,15 +147,15 @@ struct Summary<'a> {
     comparison: &'a Comparison,
 }
 
-/// Say on stderr why methods failed, the same reason once, and give the exit code of the first failure.
-fn tell_failures(comparison: &Comparison) -> Option<i32> {
-    let mut told: Vec<&Failure> = Vec::new();
+/// Report why methods failed, each reason once. Returns the exit code of the first failure.
+fn report_failures(comparison: &Comparison) -> Option<i32> {
+    let mut reported: Vec<&Failure> = Vec::new();
     let mut code = None;
     for failure in comparison.rows.iter().filter_map(|row| row.failure.as_ref()) {
-        if told.contains(&failure) {
+        if reported.contains(&failure) {
             continue;
         }
-        told.push(failure);
+        reported.push(failure);
         let same = comparison.rows.iter().filter(|row| row.failure.as_ref() == Some(failure));
         let names: Vec<&str> = same.map(|row| row.method.as_str()).collect();
         let mut failure = failure.clone();

@@ -1,4 +1,4 @@
-//! `--set` over several methods: each takes the changes that its choices have a place for.
+//! `--set` over several methods: it changes those that have the key.
 
 use super::choose::usage;
 use crate::{
@@ -6,10 +6,10 @@ use crate::{
     speculate::{Drafter, Method, method::Axis},
 };
 
-/// Change every method that has the key, and say which ones where it is not all. The baseline stays what it is.
+/// Apply each change to every method that has the key, except the baseline. The notes name the methods where it is not all.
 ///
 /// # Errors
-/// Not of the form axis.key=value; no method has the key; what comes out cannot be.
+/// A change is not of the form AXIS.KEY=VALUE, no method has the key, or a changed method is invalid.
 pub fn apply(methods: &mut [Method], sets: &[String]) -> Result<Vec<String>, Failure> {
     let mut taken: Vec<Vec<&str>> = vec![Vec::new(); methods.len()];
     let mut notes = Vec::new();
@@ -24,35 +24,38 @@ pub fn apply(methods: &mut [Method], sets: &[String]) -> Result<Vec<String>, Fai
             taken[i].push(set);
         }
     }
-    // All at once: only what comes out in the end has to make sense.
+    // All at once: only the final method has to be valid.
     for (method, sets) in methods.iter_mut().zip(taken) {
         *method = method.with_sets(sets)?;
     }
     Ok(notes)
 }
 
-/// Places of the methods that have the key of this change.
+/// Indices of the methods that have the key of this change.
 fn takers(methods: &[Method], set: &str) -> Result<Vec<usize>, Failure> {
     let place = set.split_once('=').and_then(|(place, _)| place.trim().split_once('.'));
     let known = place.and_then(|(axis, key)| Some((Axis::find(axis.trim())?, key.trim())));
     let Some((axis, key)) = known.filter(|(_, key)| !key.is_empty()) else {
-        // The method room says what is wrong with the form, or which axes there are.
+        // The error of the method says what is wrong with the form, or which axes exist.
         if let Some(method) = methods.first() {
             method.with_set(set)?;
         }
-        return Err(usage(format!("--set {set} cannot be read"), "write for example --set shape.length=3"));
+        return Err(usage(
+            format!("expected AXIS.KEY=VALUE, got `{set}`"),
+            "for example --set shape.length=3",
+        ));
     };
     if key == "kind" {
         return Err(usage(
-            format!("--set {set} would make the compared methods alike"),
-            "a method of another kind is a file of its own: `specreel methods show NAME` prints one to start from",
+            format!("--set {set} would make the compared methods equal"),
+            "to compare another kind, save it as a file: `specreel methods show NAME` prints one to start from",
         ));
     }
     let has = |m: &Method| axis.kind(kind(m, axis)).is_some_and(|k| k.keys.iter().any(|k| k.name == key));
     let takers: Vec<usize> =
         (0..methods.len()).filter(|&i| drafts(&methods[i]) && has(&methods[i])).collect();
     if takers.is_empty() {
-        return Err(usage(format!("--set {set} fits none of the methods"), &whose(axis, key)));
+        return Err(usage(format!("--set {set} applies to none of the methods"), &whose(axis, key)));
     }
     Ok(takers)
 }
@@ -71,7 +74,7 @@ fn kind(method: &Method, axis: &Axis) -> &'static str {
     }
 }
 
-/// Which kinds have this key; where none has, which keys there are.
+/// The kinds that have this key; if none has, the keys of the axis.
 fn whose(axis: &Axis, key: &str) -> String {
     let owners: Vec<&str> = axis
         .kinds
@@ -86,8 +89,11 @@ fn whose(axis: &Axis, key: &str) -> String {
     keys.sort_unstable();
     keys.dedup();
     match keys.is_empty() {
-        true => format!("`{}` takes no keys beside `kind`", axis.name),
-        false => format!("`{}` has {}", axis.name, keys.join(", ")),
+        true => format!("`{}` has no keys other than `kind`", axis.name),
+        false => format!(
+            "expected one of: {}",
+            keys.iter().map(|key| format!("{}.{key}", axis.name)).collect::<Vec<_>>().join(", ")
+        ),
     }
 }
 
@@ -104,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_have_the_key_are_changed_but_not_the_baseline() {
+    fn methods_that_have_the_key_are_changed_but_not_the_baseline() {
         let (methods, notes) = changed(&["autoregressive", "naive", "lvspec"], &["shape.length=3"]).unwrap();
         assert_eq!(methods[0], Method::preset("autoregressive").unwrap());
         assert_eq!((methods[1].draft_length(), methods[2].draft_length()), (Some(3), Some(3)));
@@ -112,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn those_without_the_key_stay_and_the_others_are_named() {
+    fn a_note_names_the_changed_methods_if_some_lack_the_key() {
         let names = ["autoregressive", "naive", "lvspec", "lvspec-self"];
         let (methods, notes) = changed(&names, &["acceptance.lambda=0.5", "shape.length=4"]).unwrap();
         assert_eq!(methods[1].acceptance, Method::preset("naive").unwrap().acceptance);
@@ -121,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_fits_nothing_is_refused_with_the_way_out() {
+    fn a_change_that_applies_to_nothing_is_refused_with_a_hint() {
         for (set, error, hint) in [
-            ("acceptance.rho=0.3", "fits none", "`acceptance.rho` belongs to acceptance = lenient"),
-            ("acceptance.lamda=1", "fits none", "lambda"),
-            ("schedule.length=1", "fits none", "`schedule` has window"),
-            ("acceptance.kind=exact", "alike", "a file of its own"),
+            ("acceptance.rho=0.3", "applies to none", "`acceptance.rho` belongs to acceptance = lenient"),
+            ("acceptance.lamda=1", "applies to none", "acceptance.lambda"),
+            ("schedule.length=1", "applies to none", "schedule.window"),
+            ("acceptance.kind=exact", "equal", "save it as a file"),
             ("lambda=1", "expected AXIS.KEY=VALUE", "--set acceptance.lambda=0.5"),
             ("shape.=1", "expected AXIS.KEY=VALUE", "--set"),
             ("colour.red=1", "unknown key `colour`", "acceptance"),
@@ -138,6 +144,6 @@ mod tests {
             assert!(failure.hint.as_deref().unwrap_or_default().contains(hint), "{set}: {:?}", failure.hint);
         }
         let failure = changed(&["autoregressive"], &["shape.length=3"]).unwrap_err();
-        assert!(failure.error.contains("fits none"), "{}", failure.error);
+        assert!(failure.error.contains("applies to none"), "{}", failure.error);
     }
 }

@@ -6,8 +6,8 @@ use ffmpeg_next::codec;
 
 use super::{Config, DoctorArgs, Finding, State};
 use crate::{
-    cli::{args::RunArgs, dirs::Dirs, resolve, terminal as term},
-    client::{Client, Loaded},
+    cli::{args::RunArgs, config, dirs::Dirs, resolve, terminal as term},
+    client::{Client, Loaded, Settings},
     model::{
         ModelSpec,
         decoder::{kernels, thread_pool::ThreadPool},
@@ -170,7 +170,7 @@ fn writable(dir: &Path) -> bool {
 pub fn configuration(config: &Result<Config, Failure>) -> Vec<Finding> {
     // An unreadable file stops every command that uses it; a bad value stops only the commands that need that value.
     let (state, failures) = match config {
-        Ok(config) => (State::Warn, config.mistakes()),
+        Ok(config) => (State::Warn, config::mistakes(config)),
         Err(failure) => (State::Bad, vec![failure.clone()]),
     };
     let finding = |failure: Failure| {
@@ -191,7 +191,8 @@ pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
         }
     };
     let none = RunArgs { device: args.device, dtype: args.dtype, ..RunArgs::default() };
-    let spec = match resolve::models(args.target.as_deref(), args.drafter.as_deref(), &none, config) {
+    let flags = RunArgs { target: args.target.clone(), drafter: args.drafter.clone(), ..none };
+    let spec = match resolve::models(&Settings::merge(flags.layer(), config), None) {
         Ok(spec) => spec,
         Err(failure) => return vec![bad("models", failure)],
     };

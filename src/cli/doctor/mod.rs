@@ -6,7 +6,13 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
-use super::{End, args::DoctorArgs, color, config::Config, terminal};
+use super::{
+    End,
+    args::DoctorArgs,
+    color,
+    config::{self, Config},
+    terminal,
+};
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -49,7 +55,7 @@ impl Finding {
 
 /// Run all checks. Exit code 0 if captioning works, 3 if something that it needs does not.
 pub fn run(args: &DoctorArgs) -> Result<i32, End> {
-    let config = Config::load();
+    let config = config::load();
     let mut findings = checks::build();
     findings.extend(checks::ffmpeg());
     findings.extend(checks::terminal());
@@ -80,8 +86,8 @@ fn table(findings: &[Finding], colored: bool) -> String {
         }
         let (word, sgr) = match f.state {
             State::Good => ("ok  ", "32"),
-            State::Warn => ("note", "33"),
-            State::Bad => ("BAD ", "1;31"),
+            State::Warn => ("warn", "33"),
+            State::Bad => ("FAIL", "1;31"),
         };
         let word = if colored { format!("\x1b[{sgr}m{word}\x1b[0m") } else { word.to_owned() };
         out += &format!("  {word}  {:width$}  {}\n", f.name, color::plain(&f.found));
@@ -104,6 +110,6 @@ mod tests {
         ];
         let text = table(&findings, false);
         assert!(text.contains("\nBuild\n  ok    cpu   yes\n"), "{text}");
-        assert!(text.contains("  BAD   h264  no decoder\n") && text.contains("hint: install it"), "{text}");
+        assert!(text.contains("  FAIL  h264  no decoder\n") && text.contains("hint: install it"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! What can be typed after `specreel inspect`.
+//! Arguments of `specreel inspect`.
 
 use std::path::PathBuf;
 
@@ -6,31 +6,31 @@ use clap::Args;
 
 use crate::cli::{args::RunArgs, part::SpanArgs};
 
-/// Arguments of `inspect`. What only changes the caption is taken, but not shown: nothing is written here.
+/// Arguments of `inspect`. Options that only change the caption are accepted but hidden, as no caption is written.
 #[derive(Debug, Args)]
 #[command(mut_arg("max_new_tokens", |arg| arg.hide(true)))]
 #[command(mut_arg("temperature", |arg| arg.hide(true)))]
 #[command(mut_arg("top_p", |arg| arg.hide(true)))]
 #[command(mut_arg("seed", |arg| arg.hide(true)))]
 pub struct InspectArgs {
-    /// The video; `demo` or `demo:2` is an embedded clip
+    /// Video; `demo` or `demo:2` is an embedded clip
     pub video: PathBuf,
-    /// Which part of it.
+    /// Part of the video.
     #[command(flatten)]
     pub span: SpanArgs,
     /// How to run.
     #[command(flatten)]
     pub run: RunArgs,
-    /// Draw the frames to this PNG file instead of printing them as characters
-    #[arg(long, value_name = "OUT")]
+    /// Write the frames to this PNG file instead of printing them as characters
+    #[arg(long, help_heading = "Output", value_name = "OUT")]
     pub png: Option<PathBuf>,
-    /// Let --png overwrite an existing file
-    #[arg(long, requires = "png")]
+    /// Overwrite an existing --png file
+    #[arg(long, help_heading = "Output", requires = "png")]
     pub force: bool,
-    /// Print the prompt event and a summary instead, one JSON object a line
-    #[arg(long)]
+    /// Print the prompt event and a summary as JSON lines
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// No progress, and no word on what was written, on stderr
-    #[arg(long, short)]
+    /// Do not print progress and notes
+    #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
 }

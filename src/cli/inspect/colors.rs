@@ -1,18 +1,18 @@
-//! Colours of the picture. Heat is told by lightness first, so that it survives without colour.
+//! Colours of the picture. Heat is lightness first, so that it is readable without colour.
 
 /// Red, green, blue.
 pub type Rgb = [u8; 3];
 
-/// Behind everything.
+/// The background.
 pub const GROUND: Rgb = [24, 26, 30];
-/// Letters.
+/// Text.
 pub const INK: Rgb = [226, 229, 235];
-/// The line around a kept cell.
+/// The outline of a kept cell.
 pub const BRIGHT: Rgb = [255, 255, 255];
-/// The line within it, which parts it from what is bright, too.
+/// The line inside it, which separates it from bright ground.
 pub const DARK: Rgb = [0, 0, 0];
 
-/// Viridis at even distances: lightness rises all the way, and people who do not see red or green read it, too.
+/// Viridis at even distances: lightness rises monotonically, and it is readable with red-green colour blindness.
 const VIRIDIS: [Rgb; 9] = [
     [68, 1, 84],
     [71, 44, 122],
@@ -36,7 +36,7 @@ pub fn heat(heat: f32) -> Rgb {
     })
 }
 
-/// How bright a colour is, 0 to 255 (Rec. 709).
+/// Luma of a colour, 0 to 255 (Rec. 709).
 pub fn luma([r, g, b]: Rgb) -> f32 {
     0.2126 * f32::from(r) + 0.7152 * f32::from(g) + 0.0722 * f32::from(b)
 }
@@ -47,7 +47,7 @@ pub fn dim(color: Rgb) -> Rgb {
     color.map(|part| ((f32::from(part) + grey) / 2.0 * 0.33).round() as u8)
 }
 
-/// A colour made brighter by this much, or darker.
+/// A colour made brighter (or, if negative, darker) by this much.
 pub fn shift(color: Rgb, by: f32) -> Rgb {
     color.map(|part| (f32::from(part) + by).round().clamp(0.0, 255.0) as u8)
 }

@@ -1,77 +1,20 @@
-//! Letters of five by seven dots and one row below for tails: small letters, digits and some signs.
+//! Text in the picture: Noto Sans Mono, 16 pixels high.
 
 use image::{Rgb, RgbImage};
+use noto_sans_mono_bitmap::{FontWeight, RasterHeight, RasterizedChar, get_raster, get_raster_width};
 
 use super::colors;
 
-/// Size of a letter in picture pixels for every dot of it.
-const SCALE: u32 = 2;
-/// Distance from one letter to the next.
-const ADVANCE: u32 = 6 * SCALE;
-/// Height of a line of text without the space to the next.
-pub const HEIGHT: u32 = 8 * SCALE;
+const WEIGHT: FontWeight = FontWeight::Regular;
+const SIZE: RasterHeight = RasterHeight::Size16;
+/// Pixels from one character to the next.
+const ADVANCE: u32 = get_raster_width(WEIGHT, SIZE) as u32;
+/// Pixels from the top to the bottom of a line.
+pub const HEIGHT: u32 = SIZE.val() as u32;
 
-/// Rows from top to bottom, five bits each, the highest on the left.
-const GLYPHS: [(char, [u8; 8]); 52] = [
-    (' ', [0, 0, 0, 0, 0, 0, 0, 0]),
-    ('a', [0x00, 0x00, 0x0e, 0x01, 0x0f, 0x11, 0x0f, 0x00]),
-    ('b', [0x10, 0x10, 0x16, 0x19, 0x11, 0x11, 0x1e, 0x00]),
-    ('c', [0x00, 0x00, 0x0e, 0x10, 0x10, 0x11, 0x0e, 0x00]),
-    ('d', [0x01, 0x01, 0x0d, 0x13, 0x11, 0x11, 0x0f, 0x00]),
-    ('e', [0x00, 0x00, 0x0e, 0x11, 0x1f, 0x10, 0x0e, 0x00]),
-    ('f', [0x06, 0x09, 0x08, 0x1c, 0x08, 0x08, 0x08, 0x00]),
-    ('g', [0x00, 0x00, 0x0f, 0x11, 0x11, 0x0f, 0x01, 0x0e]),
-    ('h', [0x10, 0x10, 0x16, 0x19, 0x11, 0x11, 0x11, 0x00]),
-    ('i', [0x04, 0x00, 0x0c, 0x04, 0x04, 0x04, 0x0e, 0x00]),
-    ('j', [0x02, 0x00, 0x06, 0x02, 0x02, 0x02, 0x12, 0x0c]),
-    ('k', [0x10, 0x10, 0x12, 0x14, 0x18, 0x14, 0x12, 0x00]),
-    ('l', [0x0c, 0x04, 0x04, 0x04, 0x04, 0x04, 0x0e, 0x00]),
-    ('m', [0x00, 0x00, 0x1a, 0x15, 0x15, 0x15, 0x15, 0x00]),
-    ('n', [0x00, 0x00, 0x16, 0x19, 0x11, 0x11, 0x11, 0x00]),
-    ('o', [0x00, 0x00, 0x0e, 0x11, 0x11, 0x11, 0x0e, 0x00]),
-    ('p', [0x00, 0x00, 0x1e, 0x11, 0x11, 0x1e, 0x10, 0x10]),
-    ('q', [0x00, 0x00, 0x0f, 0x11, 0x11, 0x0f, 0x01, 0x01]),
-    ('r', [0x00, 0x00, 0x16, 0x19, 0x10, 0x10, 0x10, 0x00]),
-    ('s', [0x00, 0x00, 0x0f, 0x10, 0x0e, 0x01, 0x1e, 0x00]),
-    ('t', [0x08, 0x08, 0x1c, 0x08, 0x08, 0x09, 0x06, 0x00]),
-    ('u', [0x00, 0x00, 0x11, 0x11, 0x11, 0x13, 0x0d, 0x00]),
-    ('v', [0x00, 0x00, 0x11, 0x11, 0x11, 0x0a, 0x04, 0x00]),
-    ('w', [0x00, 0x00, 0x11, 0x11, 0x15, 0x15, 0x0a, 0x00]),
-    ('x', [0x00, 0x00, 0x11, 0x0a, 0x04, 0x0a, 0x11, 0x00]),
-    ('y', [0x00, 0x00, 0x11, 0x11, 0x11, 0x0f, 0x01, 0x0e]),
-    ('z', [0x00, 0x00, 0x1f, 0x02, 0x04, 0x08, 0x1f, 0x00]),
-    ('0', [0x0e, 0x11, 0x13, 0x15, 0x19, 0x11, 0x0e, 0x00]),
-    ('1', [0x04, 0x0c, 0x04, 0x04, 0x04, 0x04, 0x0e, 0x00]),
-    ('2', [0x0e, 0x11, 0x01, 0x02, 0x04, 0x08, 0x1f, 0x00]),
-    ('3', [0x1f, 0x02, 0x04, 0x02, 0x01, 0x11, 0x0e, 0x00]),
-    ('4', [0x02, 0x06, 0x0a, 0x12, 0x1f, 0x02, 0x02, 0x00]),
-    ('5', [0x1f, 0x10, 0x1e, 0x01, 0x01, 0x11, 0x0e, 0x00]),
-    ('6', [0x06, 0x08, 0x10, 0x1e, 0x11, 0x11, 0x0e, 0x00]),
-    ('7', [0x1f, 0x01, 0x02, 0x04, 0x08, 0x08, 0x08, 0x00]),
-    ('8', [0x0e, 0x11, 0x11, 0x0e, 0x11, 0x11, 0x0e, 0x00]),
-    ('9', [0x0e, 0x11, 0x11, 0x0f, 0x01, 0x02, 0x0c, 0x00]),
-    ('.', [0x00, 0x00, 0x00, 0x00, 0x00, 0x0c, 0x0c, 0x00]),
-    (',', [0x00, 0x00, 0x00, 0x00, 0x00, 0x0c, 0x04, 0x08]),
-    (':', [0x00, 0x0c, 0x0c, 0x00, 0x0c, 0x0c, 0x00, 0x00]),
-    (';', [0x00, 0x0c, 0x0c, 0x00, 0x0c, 0x04, 0x08, 0x00]),
-    ('-', [0x00, 0x00, 0x00, 0x1f, 0x00, 0x00, 0x00, 0x00]),
-    ('+', [0x00, 0x04, 0x04, 0x1f, 0x04, 0x04, 0x00, 0x00]),
-    ('=', [0x00, 0x00, 0x1f, 0x00, 0x1f, 0x00, 0x00, 0x00]),
-    ('/', [0x00, 0x01, 0x02, 0x04, 0x08, 0x10, 0x00, 0x00]),
-    ('(', [0x02, 0x04, 0x08, 0x08, 0x08, 0x04, 0x02, 0x00]),
-    (')', [0x08, 0x04, 0x02, 0x02, 0x02, 0x04, 0x08, 0x00]),
-    ('%', [0x18, 0x19, 0x02, 0x04, 0x08, 0x13, 0x03, 0x00]),
-    ('_', [0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x1f, 0x00]),
-    ('~', [0x00, 0x00, 0x08, 0x15, 0x02, 0x00, 0x00, 0x00]),
-    ('\'', [0x0c, 0x04, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00]),
-    ('?', [0x0e, 0x11, 0x01, 0x02, 0x04, 0x00, 0x04, 0x00]),
-];
-
-/// The dots of a character. Capitals are small; what is not known is a question mark.
-fn glyph(c: char) -> &'static [u8; 8] {
-    let c = c.to_ascii_lowercase();
-    let known = GLYPHS.iter().find(|(name, _)| *name == c);
-    &known.unwrap_or(&GLYPHS[GLYPHS.len() - 1]).1
+/// A character's pixels; those of a replacement character if the font lacks it.
+fn glyph(c: char) -> Option<RasterizedChar> {
+    get_raster(c, WEIGHT, SIZE).or_else(|| get_raster(char::REPLACEMENT_CHARACTER, WEIGHT, SIZE))
 }
 
 /// Pixels from left to right that a text takes.
@@ -79,24 +22,28 @@ pub fn width(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX).saturating_mul(ADVANCE)
 }
 
-/// Write a line of text whose upper left corner is at a place. What lies outside of the picture is left out.
+/// Write a line of text whose upper left corner is at `x`, `y`. Pixels outside the picture are left out.
 pub fn write(canvas: &mut RgbImage, (x, y): (u32, u32), text: &str) {
     for (at, c) in (0u32..).zip(text.chars()) {
-        for (row, bits) in (0u32..).zip(glyph(c)) {
-            for column in (0..5u32).filter(|column| bits & (0x10 >> column) != 0) {
-                let left = x.saturating_add(at.saturating_mul(ADVANCE)).saturating_add(column * SCALE);
-                dot(canvas, left, y.saturating_add(row * SCALE));
+        let left = x.saturating_add(at.saturating_mul(ADVANCE));
+        for (row, pixels) in (0u32..).zip(glyph(c).into_iter().flat_map(|glyph| glyph.rows())) {
+            for (column, ink) in (0u32..).zip(pixels) {
+                let place = (left.saturating_add(column), y.saturating_add(row));
+                if let Some(pixel) = canvas.get_pixel_mut_checked(place.0, place.1) {
+                    *pixel = Rgb(blend(pixel.0, *ink));
+                }
             }
         }
     }
 }
 
-fn dot(canvas: &mut RgbImage, x: u32, y: u32) {
-    for (dx, dy) in (0..SCALE).flat_map(|dy| (0..SCALE).map(move |dx| (dx, dy))) {
-        if let Some(pixel) = canvas.get_pixel_mut_checked(x.saturating_add(dx), y.saturating_add(dy)) {
-            *pixel = Rgb(colors::INK);
-        }
-    }
+/// A ground under a share of ink from 0 to 255.
+fn blend(ground: colors::Rgb, ink: u8) -> colors::Rgb {
+    let share = f32::from(ink) / 255.0;
+    std::array::from_fn(|i| {
+        let (from, to) = (f32::from(ground[i]), f32::from(colors::INK[i]));
+        (from + (to - from) * share).round() as u8
+    })
 }
 
 #[cfg(test)]
@@ -104,23 +51,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_glyph_is_one_of_a_kind_and_five_dots_wide() {
-        for (i, (c, rows)) in GLYPHS.iter().enumerate() {
-            assert!(rows.iter().all(|row| *row < 32), "{c}");
-            assert!(GLYPHS[..i].iter().all(|other| other.0 != *c && other.1 != *rows), "{c}");
-        }
-        assert_eq!((glyph('M'), glyph('日')), (glyph('m'), glyph('?')));
+    fn text_is_as_wide_as_it_says_and_stays_in_the_picture() {
+        let mut canvas = RgbImage::new(width("12.5 s") + 10, HEIGHT);
+        write(&mut canvas, (0, 0), "12.5 s");
+        let inked = canvas.enumerate_pixels().filter(|(_, _, p)| p.0 != [0, 0, 0]).map(|(x, _, _)| x);
+        let (first, last) = (inked.clone().min().unwrap(), inked.max().unwrap());
+        assert!(first < ADVANCE && last < width("12.5 s") && last > width("12.5 "), "{first} {last}");
+        write(&mut canvas, (u32::MAX - 3, 5), "outside");
+        write(&mut canvas, (0, u32::MAX), "outside");
     }
 
     #[test]
-    fn text_is_as_wide_as_it_says_and_never_leaves_the_picture() {
-        let mut canvas = RgbImage::new(width("12.5 s") + 10, HEIGHT);
-        write(&mut canvas, (0, 0), "12.5 s");
-        let inked = |canvas: &RgbImage| {
-            canvas.enumerate_pixels().filter(|(_, _, p)| p.0 == colors::INK).map(|(x, _, _)| x).max()
+    fn characters_that_the_font_lacks_are_replaced() {
+        let drawn = |text: &str| {
+            let mut canvas = RgbImage::new(width(text), HEIGHT);
+            write(&mut canvas, (0, 0), text);
+            canvas
         };
-        assert!(inked(&canvas).is_some_and(|x| x < width("12.5 s")));
-        write(&mut canvas, (u32::MAX - 3, 5), "outside");
-        write(&mut canvas, (0, u32::MAX), "outside");
+        assert_eq!(drawn("日"), drawn("\u{fffd}"));
+        assert_ne!(drawn("é"), drawn("\u{fffd}"));
+        assert_ne!(drawn("A"), drawn("a"));
     }
 }

@@ -1,7 +1,7 @@
-//! Where everything stands in the picture: title, tiles in rows, legend. Pure arithmetic.
+//! Positions in the picture: title, tiles in rows, legend. Pure arithmetic.
 //!
-//! A tile is one frame: a label, and below it one panel, or two where there are scores. A cell of a panel is a square, one
-//! visual token.
+//! A tile is one frame: a label, and below it one panel, or two if there are scores. A cell of a panel is a square, one visual
+//! token.
 
 use super::font;
 
@@ -13,14 +13,14 @@ const SEAM: u32 = 4;
 pub const LINE: u32 = font::HEIGHT + 6;
 /// The title with the space below it.
 const HEAD: u32 = LINE + 8;
-/// No side is longer than this, as far as cells of one pixel allow.
+/// Maximum width and height, as far as cells of one pixel allow.
 const MOST: u32 = 3200;
-/// Cells are not larger than this.
+/// Maximum side of a cell.
 const LARGEST_CELL: u32 = 56;
-/// The wanted width over height.
+/// The preferred ratio of width to height.
 const ASPECT: f64 = 1.6;
 
-/// What is to be placed.
+/// The sizes of all parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// Frames.
@@ -39,7 +39,7 @@ pub struct Content {
     pub legend: u32,
 }
 
-/// Where it stands.
+/// The positions of all parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     content: Content,
@@ -50,13 +50,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The largest cells that fit, in as many tiles a row as give the best shape.
+    /// The largest cells that fit, with the number of tiles per row that gives the best shape.
     pub fn of(content: Content) -> Layout {
         let content = Content {
             tiles: content.tiles.max(1),
             rows: content.rows.max(1),
             columns: content.columns.max(1),
-            // A line that is longer is cut off.
+            // Longer lines are cut off.
             text: content.text.min(MOST - 2 * MARGIN),
             label: content.label.min(MOST - 2 * MARGIN),
             ..content
@@ -131,13 +131,13 @@ impl Layout {
         (2..=LARGEST_CELL).rev().find(fits).unwrap_or(1)
     }
 
-    /// The cell, or 0 where the picture is too large even so.
+    /// The cell, or 0 if the picture is too large even so.
     fn fitting_cell(&self) -> u32 {
         let (width, height) = self.size();
         if width.max(height) > MOST { 0 } else { self.cell }
     }
 
-    /// How far this is from the wanted shape and from full rows.
+    /// Distance from the preferred shape and from full rows.
     fn misshape(&self) -> f64 {
         let (width, height) = self.size();
         let empty = (self.per_row - (self.content.tiles - 1) % self.per_row - 1) as f64;

@@ -1,18 +1,18 @@
-//! `specreel inspect`: what the drafter sees of a clip, as a picture, as text or as JSON.
+//! `specreel inspect`: the visual tokens that the drafter sees, as a picture, as text or as JSON.
 //!
-//! A run is sent to the engine as for a caption and watched (`watch`) until its `prompt` event says which visual tokens the
-//! drafter sees and how all of them scored (`sight`, `summary`). Text is `text` and `map`. The picture decodes the frames
-//! once more (`stills`) and is drawn by `picture`, with `panel` for a frame, `layout` for the places, and `colors` and `font`.
+//! A run is followed (`watch`) until its `prompt` event says which visual tokens the drafter sees and the scores of all
+//! (`drafter_view`, `summary`). Text is `text` and `map`. For the picture, the frames are decoded once more (`stills`);
+//! `picture` draws it, with `panel` for a frame, `layout` for positions, and `colors` and `font`.
 
 mod args;
 mod colors;
+mod drafter_view;
 mod font;
 mod layout;
 mod map;
 mod panel;
 mod picture;
 mod png_file;
-mod sight;
 mod stills;
 mod summary;
 mod text;
@@ -24,9 +24,9 @@ use std::{
 };
 
 pub use args::InspectArgs;
+use drafter_view::DrafterView;
 use picture::Picture;
 use png_file::PngFile;
-use sight::Sight;
 use summary::{Drawn, Summary};
 
 use super::{
@@ -36,7 +36,7 @@ use super::{
 use crate::{
     client::{Client, GRACE},
     engine::RunRequest,
-    record::{EventKind, Failure, FailureClass},
+    record::{Failure, FailureClass},
 };
 
 /// Columns of text that goes to no terminal.
@@ -46,7 +46,7 @@ const COLUMNS: usize = 100;
 pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     let resolve::Caption { models, mut request } =
         resolve::caption(&args.video, args.span, &args.run, config)?;
-    sight::has_eyes(&request.method, &models)?;
+    drafter_view::check_method(&request.method, &models)?;
     resolve::tell_unused(&args.run, &[&request.method], args.quiet || args.json);
     request.max_new_tokens = 1;
     let file = args.png.as_deref().map(|path| PngFile::claim(path, args.force)).transpose()?;
@@ -63,17 +63,19 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     let watched = runtime()?.block_on(watching);
     progress.clear();
     let Some(watched) = watched?.filter(|_| !interrupt.asked()) else { return Ok(interrupted(args)) };
-    if let (EventKind::Prompt { notes, .. }, false) = (&watched.prompt.kind, args.quiet || args.json) {
-        notes.iter().for_each(|note| tell!("note: {}", color::plain(note)));
+    if !args.quiet && !args.json {
+        watched.log.notes().iter().for_each(|note| tell!("note: {}", color::plain(note)));
     }
-    let Some(sight) = Sight::of(&watched.prompt.kind) else {
-        return Err(internal("the engine said nothing about the prompt".into()).into());
+    let (Some(started), Some(prompt)) = (watched.log.started(), watched.log.prompt()) else {
+        return Err(internal("the engine did not report the prompt".into()).into());
     };
+    let view = DrafterView::of(prompt);
 
     let context = request.method.context.describe();
-    let mut summary = Summary::of(id, &request.method.name, &watched.drafter, context, &sight);
+    let mut summary =
+        Summary::of(id, &request.method.name, started.drafter.as_deref().unwrap_or_default(), context, &view);
     if let (Some(file), Some(path)) = (file, &args.png) {
-        let Some(picture) = write(file, path, &summary, &sight, &request, &interrupt, &mut progress)? else {
+        let Some(picture) = write(file, path, &summary, &view, &request, &interrupt, &mut progress)? else {
             return Ok(interrupted(args));
         };
         if !args.quiet && !args.json {
@@ -89,7 +91,7 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
         stdout.write_all(format!("{event}\n{figures}\n").as_bytes())?;
     } else if args.png.is_none() {
         let width = terminal::columns().unwrap_or(COLUMNS);
-        stdout.write_all(text::text(&summary, &sight, width).as_bytes())?;
+        stdout.write_all(text::text(&summary, &view, width).as_bytes())?;
     }
     stdout.flush()?;
     Ok(0)
@@ -100,15 +102,15 @@ fn write(
     file: PngFile,
     path: &Path,
     summary: &Summary,
-    sight: &Sight,
+    view: &DrafterView,
     request: &RunRequest,
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Option<summary::Picture>, Failure> {
-    let picture = Picture::new(summary, sight);
+    let picture = Picture::new(summary, view);
     let layout = picture.layout;
     let Some(stills) =
-        stills::stills(request, sight, &picture.drawn, layout.panel_size(), interrupt, progress)?
+        stills::stills(request, view, &picture.drawn, layout.panel_size(), interrupt, progress)?
     else {
         return Ok(None);
     };
@@ -117,7 +119,7 @@ fn write(
     file.write(&bytes)?;
     let frames = picture.drawn.iter().zip(&stills).enumerate().map(|(tile, (&frame, still))| {
         let (x, y) = layout.panel(tile, 0);
-        Drawn { frame, time_s: still.as_ref().map_or_else(|| sight.time(frame), |still| still.time_s), x, y }
+        Drawn { frame, time_s: still.as_ref().map_or_else(|| view.time(frame), |still| still.time_s), x, y }
     });
     Ok(Some(summary::Picture {
         file: path.display().to_string(),

@@ -1,22 +1,22 @@
-//! One frame drawn: what the drafter sees of it, and how its cells scored.
+//! One frame drawn: what the drafter sees of it, and the scores of its cells.
 
 use image::{Rgb, RgbImage};
 
 use super::{
     colors::{self, BRIGHT, DARK},
-    sight::Sight,
+    drafter_view::DrafterView,
 };
 
-/// How much of a frame's lightness shows through its heat.
+/// Share of a frame's lightness that shows through its heat.
 const TEXTURE: f32 = 0.15;
 
 /// A frame in a picture.
 pub struct Panel<'a> {
     /// The clip.
-    pub sight: &'a Sight,
+    pub view: &'a DrafterView,
     /// Which frame.
     pub frame: usize,
-    /// Its picture, as large as its cells.
+    /// Its picture, of the size of its cells.
     pub still: &'a RgbImage,
     /// Side of a cell in pixels.
     pub cell: u32,
@@ -31,15 +31,15 @@ impl Panel<'_> {
         self.outlines(canvas, at);
     }
 
-    /// The scores as colours, with a trace of the frame in them that leaves a cell's mean as it is. Kept cells are outlined.
+    /// The scores as colours. The frame shows through without changing a cell's mean. Kept cells are outlined.
     pub fn heat(&self, canvas: &mut RgbImage, at: (u32, u32)) {
-        let Some(range) = self.sight.range() else { return };
+        let Some(heat) = self.view.heat() else { return };
         for (row, column, _) in self.cells() {
-            let token = self.sight.token(self.frame, row as usize, column as usize);
-            let heat = colors::heat(self.sight.heat(token, range).unwrap_or(0.0));
+            let token = self.view.token(self.frame, row as usize, column as usize);
+            let color_of_heat = colors::heat(heat[token]);
             let mean = self.mean(row, column);
             self.paint(canvas, at, row, column, |color| {
-                colors::shift(heat, (colors::luma(color) - mean) * TEXTURE)
+                colors::shift(color_of_heat, (colors::luma(color) - mean) * TEXTURE)
             });
         }
         self.outlines(canvas, at);
@@ -47,11 +47,11 @@ impl Panel<'_> {
 
     /// Row, column and whether it is kept, of every cell.
     fn cells(&self) -> impl Iterator<Item = (u32, u32, bool)> {
-        let (sight, frame) = (self.sight, self.frame);
-        let [_, rows, columns] = sight.grid;
+        let (view, frame) = (self.view, self.frame);
+        let [_, rows, columns] = view.grid;
         (0..rows).flat_map(move |row| {
             (0..columns).map(move |column| {
-                let kept = sight.kept.get(sight.token(frame, row, column)).copied().unwrap_or(false);
+                let kept = view.kept.get(view.token(frame, row, column)).copied().unwrap_or(false);
                 (row as u32, column as u32, kept)
             })
         })
@@ -95,7 +95,7 @@ impl Panel<'_> {
     }
 }
 
-/// Pixels of the bright line around a kept cell and of the dark one within it.
+/// Widths of the bright outline of a kept cell and of the dark line inside it.
 fn lines(cell: u32) -> (u32, u32) {
     match cell {
         0..4 => (0, 0),
@@ -105,8 +105,8 @@ fn lines(cell: u32) -> (u32, u32) {
     }
 }
 
-/// The mark of a kept cell: a bright line along its inner edge, and a dark one within where there is room, so that it is seen
-/// on bright and on dark.
+/// The outline of a kept cell: a bright line along its edge, and a dark one inside if the cell is large enough, so that it is
+/// visible on bright and dark ground.
 pub fn outline(canvas: &mut RgbImage, at: (u32, u32), cell: u32) {
     let (bright, dark) = lines(cell);
     for (y, x) in (0..cell).flat_map(|y| (0..cell).map(move |x| (y, x))) {
@@ -124,13 +124,13 @@ pub fn outline(canvas: &mut RgbImage, at: (u32, u32), cell: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::sight::tests::sight, *};
+    use super::{super::drafter_view::tests::view, *};
 
     const CELL: u32 = 12;
 
     fn draw(still: &RgbImage, heat: bool) -> RgbImage {
-        let sight = sight();
-        let panel = Panel { sight: &sight, frame: 1, still, cell: CELL };
+        let view = view();
+        let panel = Panel { view: &view, frame: 1, still, cell: CELL };
         let mut canvas = RgbImage::new(2 * CELL + 6, 2 * CELL + 6);
         if heat {
             panel.heat(&mut canvas, (3, 3))
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn heat_is_told_by_brightness_whatever_the_frame_shows() {
+    fn heat_is_brightness_whatever_the_frame_shows() {
         let chequered = RgbImage::from_fn(2 * CELL, 2 * CELL, |x, y| Rgb([((x + y) % 2 * 255) as u8; 3]));
         for still in [RgbImage::from_pixel(2 * CELL, 2 * CELL, Rgb([250; 3])), chequered] {
             let canvas = draw(&still, true);

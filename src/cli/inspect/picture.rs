@@ -5,11 +5,12 @@ use std::io::Cursor;
 use image::{ImageError, ImageFormat, Rgb, RgbImage};
 
 use super::{
-    colors, font,
+    colors,
+    drafter_view::DrafterView,
+    font,
     layout::{Content, Layout},
     map,
     panel::{Panel, outline},
-    sight::Sight,
     stills::Still,
     summary::Summary,
     text,
@@ -19,52 +20,52 @@ use super::{
 const SAMPLE: u32 = font::HEIGHT;
 /// Width of the colour bar.
 const BAR: u32 = 160;
-/// What the legend's samples show: a frame of this grey.
+/// Grey of the legend's samples.
 const GREY: colors::Rgb = [150, 150, 150];
 
-/// A picture that knows its words and places, and waits for its frames.
+/// A picture with its texts and layout, still without frames.
 pub struct Picture<'a> {
-    sight: &'a Sight,
+    view: &'a DrafterView,
     /// The frames that are drawn.
     pub drawn: Vec<usize>,
-    /// Where everything stands.
+    /// Positions of all parts.
     pub layout: Layout,
     title: String,
     notes: Vec<String>,
 }
 
 impl<'a> Picture<'a> {
-    /// ComputeDevice everything.
-    pub fn new(summary: &Summary, sight: &'a Sight) -> Picture<'a> {
-        let (drawn, scored) = (sight.drawn(), sight.range().is_some());
+    /// Lay out everything.
+    pub fn new(summary: &Summary, view: &'a DrafterView) -> Picture<'a> {
+        let (drawn, scored) = (view.drawn(), view.range().is_some());
         let title = text::title(summary);
-        let mut notes = text::notes(sight);
+        let mut notes = text::notes(view);
         if scored {
             notes.push("left: what the drafter sees; right: the scores".into());
         }
-        let samples = samples_width() + if scored { bar_width(sight) } else { 0 };
+        let samples = samples_width() + if scored { bar_width(view) } else { 0 };
         let lines = notes.iter().chain([&title]).map(|line| font::width(line));
         let content = Content {
             tiles: drawn.len(),
-            rows: sight.grid[1],
-            columns: sight.grid[2],
+            rows: view.grid[1],
+            columns: view.grid[2],
             panels: if scored { 2 } else { 1 },
-            label: drawn.iter().map(|&frame| font::width(&map::label(sight, frame))).max().unwrap_or(0),
+            label: drawn.iter().map(|&frame| font::width(&map::label(view, frame))).max().unwrap_or(0),
             text: lines.max().unwrap_or(0).max(samples),
             legend: 1 + notes.len() as u32,
         };
-        Picture { sight, drawn, layout: Layout::of(content), title, notes }
+        Picture { view, drawn, layout: Layout::of(content), title, notes }
     }
 
-    /// Draw it, with a still for each drawn frame. A frame without one has its label, and nothing below it.
+    /// Draw it, with a still for each drawn frame. A frame without a still has only its label.
     pub fn draw(&self, stills: &[Option<Still>]) -> RgbImage {
         let (width, height) = self.layout.size();
         let mut canvas = RgbImage::from_pixel(width, height, Rgb(colors::GROUND));
         font::write(&mut canvas, self.layout.title(), &self.title);
         for (tile, (&frame, still)) in self.drawn.iter().zip(stills).enumerate() {
-            font::write(&mut canvas, self.layout.label(tile), &map::label(self.sight, frame));
+            font::write(&mut canvas, self.layout.label(tile), &map::label(self.view, frame));
             let Some(still) = still else { continue };
-            let panel = Panel { sight: self.sight, frame, still: &still.image, cell: self.layout.cell };
+            let panel = Panel { view: self.view, frame, still: &still.image, cell: self.layout.cell };
             panel.seen(&mut canvas, self.layout.panel(tile, 0));
             panel.heat(&mut canvas, self.layout.panel(tile, 1));
         }
@@ -84,7 +85,7 @@ impl<'a> Picture<'a> {
             font::write(canvas, (x, y), name);
             x += font::width(name);
         }
-        if let Some((low, high)) = self.sight.range() {
+        if let Some((low, high)) = self.view.range() {
             let (low, high) = bar_words(low, high);
             font::write(canvas, (x, y), &low);
             x += font::width(&low);
@@ -97,20 +98,20 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// The legend's samples: words, and whether the sample is kept.
+/// The legend's samples: their labels, and whether the sample is kept.
 const SAMPLES: [(&str, bool); 2] = [(" kept  ", true), (" dropped  ", false)];
 
 fn samples_width() -> u32 {
     SAMPLES.iter().map(|(name, _)| SAMPLE + font::width(name)).sum()
 }
 
-/// What stands before and after the colour bar.
+/// The texts before and after the colour bar.
 fn bar_words(low: f32, high: f32) -> (String, String) {
     (format!("score {} ", text::short(low)), format!(" {}", text::short(high)))
 }
 
-fn bar_width(sight: &Sight) -> u32 {
-    let (low, high) = sight.range().unwrap_or_default();
+fn bar_width(view: &DrafterView) -> u32 {
+    let (low, high) = view.range().unwrap_or_default();
     let (low, high) = bar_words(low, high);
     font::width(&low) + BAR + font::width(&high)
 }
@@ -127,7 +128,7 @@ fn fill(canvas: &mut RgbImage, at: (u32, u32), size: (u32, u32), color: impl Fn(
 /// The picture as the bytes of a PNG file.
 ///
 /// # Errors
-/// Only if there is no memory for it.
+/// Only if memory is short.
 pub fn png(image: &RgbImage) -> Result<Vec<u8>, ImageError> {
     let mut bytes = Cursor::new(Vec::new());
     image.write_to(&mut bytes, ImageFormat::Png)?;
@@ -137,13 +138,13 @@ pub fn png(image: &RgbImage) -> Result<Vec<u8>, ImageError> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{sight::tests::sight, summary::tests::summary},
+        super::{drafter_view::tests::view, summary::tests::summary},
         *,
     };
 
-    fn drawn(sight: &Sight) -> (Layout, RgbImage) {
-        let summary = summary(sight);
-        let picture = Picture::new(&summary, sight);
+    fn drawn(view: &DrafterView) -> (Layout, RgbImage) {
+        let summary = summary(view);
+        let picture = Picture::new(&summary, view);
         let (width, height) = picture.layout.panel_size();
         let still = || Still { time_s: 0.0, image: RgbImage::from_pixel(width, height, Rgb([200; 3])) };
         let mut stills: Vec<Option<Still>> = picture.drawn.iter().map(|_| Some(still())).collect();
@@ -156,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn frames_stand_where_the_layout_says() {
-        let (layout, image) = drawn(&sight());
+    fn frames_are_where_the_layout_says() {
+        let (layout, image) = drawn(&view());
         assert_eq!(image.dimensions(), layout.size());
         let cell = layout.cell;
         let (x, y) = layout.panel(1, 0);
@@ -165,12 +166,12 @@ mod tests {
         assert_eq!(pixel(&image, (x, y + cell), cell / 2), [200; 3]);
         let (x, y) = layout.panel(1, 1);
         assert_eq!(pixel(&image, (x, y + cell), cell / 2), colors::heat(6.0 / 11.0));
-        assert_eq!(pixel(&image, layout.panel(2, 0), cell / 2), colors::GROUND, "there was no such frame");
+        assert_eq!(pixel(&image, layout.panel(2, 0), cell / 2), colors::GROUND, "no such frame");
     }
 
     #[test]
     fn without_scores_there_is_one_panel_and_no_bar() {
-        let (scored, plain) = (sight(), Sight { scores: None, ..sight() });
+        let (scored, plain) = (view(), DrafterView { scores: None, ..view() });
         let ((_, with), (layout, without)) = (drawn(&scored), drawn(&plain));
         let hottest = Rgb(colors::heat(1.0));
         assert!(with.pixels().any(|p| *p == hottest) && !without.pixels().any(|p| *p == hottest));
@@ -178,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn a_png_comes_back_as_it_was() {
-        let (_, image) = drawn(&sight());
+    fn a_png_has_the_same_pixels() {
+        let (_, image) = drawn(&view());
         assert_eq!(image::load_from_memory(&png(&image).unwrap()).unwrap().to_rgb8(), image);
     }
 }

@@ -1,10 +1,12 @@
-//! The file of `--png`: tried before anything runs, and put in its place whole or not at all.
+//! The output file of `--png`: checked before anything runs, and written atomically.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
 };
+
+use tempfile::NamedTempFile;
 
 use crate::{
     cli::new_file::Named,
@@ -13,33 +15,35 @@ use crate::{
 
 const PICTURE: Named = Named { flag: "--png", what: "the picture to " };
 
-/// Names of other kinds of pictures.
+/// Extensions of other picture formats.
 const OTHERS: [&str; 9] = ["jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "svg", "avif"];
 
-/// A place for a picture. Until [`PngFile::write`] nothing is there that was not there before.
+/// A path for a picture; nothing is there until [`PngFile::write`].
 #[derive(Debug)]
 pub struct PngFile {
     path: PathBuf,
-    beside: PathBuf,
     force: bool,
 }
 
 impl PngFile {
-    /// Make sure that a picture can be written there; with `force` also over what is there.
+    /// Check that a picture can be written there; with `force`, also over an existing file.
     ///
     /// # Errors
-    /// It exists (class usage), is no file that can be replaced, or its folder cannot be written (class input).
+    /// It exists (class usage), is not a file that can be replaced, or its directory is not writable (class input).
     pub fn claim(path: &Path, force: bool) -> Result<PngFile, Failure> {
         let refuse = |what: &str| Err(PICTURE.unwritable(path, &what));
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_lowercase();
         if OTHERS.contains(&extension.as_str()) {
             return Err(Failure {
                 class: FailureClass::Usage,
-                error: format!("--png writes a PNG file, and {} is named as another kind", path.display()),
-                hint: Some(format!("write for example --png {}", path.with_extension("png").display())),
+                error: format!(
+                    "--png writes PNG, but the extension of {} is of another format",
+                    path.display()
+                ),
+                hint: Some(format!("use --png {}", path.with_extension("png").display())),
             });
         }
-        // A link is followed: what it points to is replaced, not the link.
+        // A symbolic link is followed: its target is replaced, not the link.
         let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&whole) {
             Ok(m) if m.is_dir() => return refuse("it is a directory"),
@@ -48,44 +52,50 @@ impl PngFile {
             Ok(m) if m.permissions().readonly() => return refuse("it is write-protected"),
             _ => {}
         }
-        let Some(name) = whole.file_name() else { return refuse("it has no file name") };
-        let mut beside = std::ffi::OsString::from(".");
-        beside.push(name);
-        beside.push(format!(".{}.part", std::process::id()));
-        let file = PngFile { beside: whole.with_file_name(beside), path: whole, force };
-        let tried = File::create_new(&file.beside).and_then(|_| fs::remove_file(&file.beside));
-        tried.map_err(|e| PICTURE.unwritable(path, &e))?;
+        let Some(folder) = whole.parent().filter(|_| whole.file_name().is_some()) else {
+            return refuse("it has no file name");
+        };
+        let file = PngFile { path: whole.clone(), force };
+        file.temporary(folder).map_err(|e| PICTURE.unwritable(path, &e))?;
         Ok(file)
     }
 
-    /// Write the picture beside its place, then put it there.
+    /// A file in this directory that is removed unless it is persisted.
+    fn temporary(&self, folder: &Path) -> io::Result<NamedTempFile> {
+        // An empty parent is the current directory.
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        tempfile::Builder::new()
+            .prefix(".specreel")
+            .suffix(".part")
+            .permissions(permissions())
+            .tempfile_in(folder)
+    }
+
+    /// Write a temporary file in the same directory, then rename it.
     ///
     /// # Errors
-    /// The disk is full or fails (class internal), or somebody else has written there meanwhile (class usage).
+    /// The disk is full or fails (class internal), or another program has created the file meanwhile (class usage).
     pub fn write(self, bytes: &[u8]) -> Result<(), Failure> {
         let write = || -> io::Result<()> {
-            let mut file = File::create_new(&self.beside)?;
+            let mut file = self.temporary(self.path.parent().unwrap_or(Path::new(".")))?;
             file.write_all(bytes)?;
-            file.sync_all()
+            file.as_file().sync_all()?;
+            let persisted = match self.force {
+                true => file.persist(&self.path),
+                false => file.persist_noclobber(&self.path),
+            };
+            persisted.map(drop).map_err(|e| e.error)
         };
-        let place = || match self.force {
-            true => fs::rename(&self.beside, &self.path),
-            // A hard link is only made where nothing is; not every file system has them.
-            false => match fs::hard_link(&self.beside, &self.path) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists && !self.path.exists() => {
-                    fs::rename(&self.beside, &self.path)
-                }
-                linked => linked,
-            },
-        };
-        let outcome = write().and_then(|()| place());
-        // Gone already where it was renamed.
-        let _ = fs::remove_file(&self.beside);
-        outcome.map_err(|e| match e.kind() {
+        write().map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => PICTURE.exists(&self.path),
-            _ => PICTURE.broken(&self.path, &e, "is the disk full?"),
+            _ => PICTURE.broken(&self.path, &e, "check the free disk space"),
         })
     }
+}
+
+/// Those of an ordinary new file, which the umask restricts.
+fn permissions() -> fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }
 
 #[cfg(test)]
@@ -97,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_overwritten_unasked_or_left_behind() {
+    fn existing_pictures_need_force_and_nothing_else_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.png");
         drop(PngFile::claim(&path, false).unwrap());
@@ -111,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_who_was_faster_keeps_their_file() {
+    fn a_file_created_meanwhile_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.png");
         let file = PngFile::claim(&path, false).unwrap();
@@ -121,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_cannot_be_are_named() {
+    fn paths_that_are_not_writable_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         for (path, part) in [
             (dir.path().to_owned(), "it is a directory"),
@@ -136,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_of_picture_is_refused() {
+    fn other_picture_formats_are_refused() {
         let failure = PngFile::claim(Path::new("seen.JPG"), true).unwrap_err();
         assert_eq!(failure.class, FailureClass::Usage);
         assert!(failure.hint.unwrap().contains("--png seen.png"));

@@ -7,7 +7,7 @@ use image::{
     imageops::{self, FilterType},
 };
 
-use super::sight::Sight;
+use super::drafter_view::DrafterView;
 use crate::{
     cli::{interrupt::Interrupt, progress::Progress},
     engine::RunRequest,
@@ -18,34 +18,34 @@ use crate::{
 /// A frame, made small.
 #[derive(Debug)]
 pub struct Still {
-    /// When it is shown, in seconds.
+    /// Its time in seconds.
     pub time_s: f64,
     /// Its pixels.
     pub image: RgbImage,
 }
 
 /// The first sampled frame of every frame in `drawn` (ascending), scaled to `size` as the model's own frames are: the whole
-/// picture, stretched a little. None in place of a frame that the file does not give. None at all if interrupted.
+/// picture, slightly stretched. An entry is none if the file lacks that frame. None if interrupted.
 ///
 /// # Errors
 /// The video cannot be decoded.
 pub fn stills(
     request: &RunRequest,
-    sight: &Sight,
+    view: &DrafterView,
     drawn: &[usize],
     size: (u32, u32),
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Option<Vec<Option<Still>>>, Failure> {
     let mut stills: Vec<Option<Still>> = drawn.iter().map(|_| None).collect();
-    let each = sight.frames_a_place();
+    let each = view.frames_a_place();
     let (mut number, total) = (0, Cell::new(0));
     video::decode_part(
         &request.video,
         request.span,
-        // One frame for each time stamp that the run told of, whatever rule of the model's gave their number.
+        // One frame for each time stamp of the run, whatever rule of the model determined their number.
         &Rule::ANY,
-        Sampling::Frames(sight.times.len()),
+        Sampling::Frames(view.times.len()),
         &mut |_, plan| {
             total.set(plan.indices.len() as u64);
             ControlFlow::Continue(())

@@ -1,10 +1,10 @@
-//! What there is to say about the drafter's share in figures; with `--json` the last line.
+//! Figures of the drafter's share of a clip; the last line of `--json`.
 
 use serde::Serialize;
 
-use super::sight::Sight;
+use super::drafter_view::DrafterView;
 
-/// Cells that are named at most.
+/// Maximum number of cells that are listed.
 const BEST: usize = 5;
 
 /// The figures.
@@ -22,7 +22,7 @@ pub struct Summary {
     pub context: String,
     /// Visual tokens as frames × rows × columns.
     pub grid: [usize; 3],
-    /// Visual tokens in all.
+    /// Visual tokens in total.
     pub visual_tokens: usize,
     /// Those that the drafter sees.
     pub kept: usize,
@@ -30,22 +30,22 @@ pub struct Summary {
     pub kept_share: f64,
     /// Those of each frame.
     pub kept_per_frame: Vec<usize>,
-    /// About the scores, where there are some.
+    /// Figures of the scores, if there are scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scores: Option<Scores>,
-    /// The picture that was written.
+    /// The picture, if one was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub picture: Option<Picture>,
 }
 
-/// About the scores.
+/// Figures of the scores.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scores {
     /// The lowest.
     pub least: f32,
     /// The highest.
     pub most: f32,
-    /// What the kept tokens have of the sum of all, 0 to 1; none where a score is below 0 and shares mean nothing.
+    /// The kept tokens' share of the sum of all scores, 0 to 1; none if a score is negative.
     pub kept_mass: Option<f64>,
     /// Mean of the kept tokens; none if there are none.
     pub kept_mean: Option<f64>,
@@ -55,7 +55,7 @@ pub struct Scores {
     pub best: Vec<Best>,
 }
 
-/// A visual token with a high score. All counts begin with 0.
+/// A visual token with a high score. Indices count from 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Best {
     /// Its index, as in `kept` of the prompt event.
@@ -66,7 +66,7 @@ pub struct Best {
     pub row: usize,
     /// Its column, from the left.
     pub column: usize,
-    /// When its frame is shown, in seconds.
+    /// Time of its frame in seconds.
     pub time_s: f64,
     /// Its score.
     pub score: f32,
@@ -74,7 +74,7 @@ pub struct Best {
     pub kept: bool,
 }
 
-/// The picture that was written.
+/// The written picture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
     /// The file.
@@ -94,7 +94,7 @@ pub struct Picture {
 pub struct Drawn {
     /// Which frame.
     pub frame: usize,
-    /// When it is shown, in seconds.
+    /// Its time in seconds.
     pub time_s: f64,
     /// Left edge of its first cell.
     pub x: u32,
@@ -104,31 +104,31 @@ pub struct Drawn {
 
 impl Summary {
     /// The figures of a clip.
-    pub fn of(run: u64, method: &str, drafter: &str, context: String, sight: &Sight) -> Summary {
-        let (tokens, kept) = (sight.kept.len(), sight.kept_total());
+    pub fn of(run: u64, method: &str, drafter: &str, context: String, view: &DrafterView) -> Summary {
+        let (tokens, kept) = (view.kept.len(), view.kept_total());
         Summary {
             run,
             event: "inspection",
             method: method.into(),
             drafter: drafter.into(),
             context,
-            grid: sight.grid,
+            grid: view.grid,
             visual_tokens: tokens,
             kept,
             kept_share: kept as f64 / tokens.max(1) as f64,
-            kept_per_frame: (0..sight.frames()).map(|frame| sight.kept_in(frame)).collect(),
-            scores: Scores::of(sight),
+            kept_per_frame: (0..view.frames()).map(|frame| view.kept_in(frame)).collect(),
+            scores: Scores::of(view),
             picture: None,
         }
     }
 }
 
 impl Scores {
-    fn of(sight: &Sight) -> Option<Scores> {
-        let (least, most) = sight.range()?;
-        let scores = sight.scores.as_ref()?;
+    fn of(view: &DrafterView) -> Option<Scores> {
+        let (least, most) = view.range()?;
+        let scores = view.scores.as_ref()?;
         let (mut sums, mut counts) = ([0.0; 2], [0usize; 2]);
-        for (&score, &kept) in scores.iter().zip(&sight.kept) {
+        for (&score, &kept) in scores.iter().zip(&view.kept) {
             sums[usize::from(kept)] += f64::from(score);
             counts[usize::from(kept)] += 1;
         }
@@ -140,42 +140,42 @@ impl Scores {
             kept_mass: (least >= 0.0 && all > 0.0).then(|| sums[1] / all),
             kept_mean: mean(1),
             dropped_mean: mean(0),
-            best: best(sight, scores),
+            best: best(view, scores),
         })
     }
 }
 
-/// The highest scores, the earlier first where tied.
-fn best(sight: &Sight, scores: &[f32]) -> Vec<Best> {
+/// The highest scores; of equal ones, the earlier first.
+fn best(view: &DrafterView, scores: &[f32]) -> Vec<Best> {
     let mut order: Vec<usize> = (0..scores.len()).filter(|&i| scores[i].is_finite()).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-    let cells = sight.cells().max(1);
+    let cells = view.cells().max(1);
     order
         .into_iter()
         .take(BEST)
         .map(|index| Best {
             index,
             frame: index / cells,
-            row: index % cells / sight.grid[2],
-            column: index % sight.grid[2],
-            time_s: sight.time(index / cells),
+            row: index % cells / view.grid[2],
+            column: index % view.grid[2],
+            time_s: view.time(index / cells),
             score: scores[index],
-            kept: sight.kept[index],
+            kept: view.kept[index],
         })
         .collect()
 }
 
 #[cfg(test)]
 pub mod tests {
-    use super::{super::sight::tests::sight, *};
+    use super::{super::drafter_view::tests::view, *};
 
-    pub fn summary(sight: &Sight) -> Summary {
-        Summary::of(1, "some", "small", "sees 50 % by attention".into(), sight)
+    pub fn summary(view: &DrafterView) -> Summary {
+        Summary::of(1, "some", "small", "sees 50 % by attention".into(), view)
     }
 
     #[test]
     fn counts_and_shares() {
-        let summary = summary(&sight());
+        let summary = summary(&view());
         assert_eq!((summary.visual_tokens, summary.kept, summary.kept_share), (12, 6, 0.5));
         assert_eq!(summary.kept_per_frame, [2, 2, 2]);
         let scores = summary.scores.unwrap();
@@ -185,8 +185,8 @@ pub mod tests {
     }
 
     #[test]
-    fn the_best_are_in_order_and_in_place() {
-        let best = summary(&sight()).scores.unwrap().best;
+    fn the_best_are_in_order_with_their_positions() {
+        let best = summary(&view()).scores.unwrap().best;
         assert_eq!(best.iter().map(|b| b.index).collect::<Vec<_>>(), [11, 10, 9, 8, 7]);
         let fourth = &best[3];
         assert_eq!((fourth.frame, fourth.row, fourth.column), (2, 0, 0));
@@ -194,15 +194,15 @@ pub mod tests {
     }
 
     #[test]
-    fn shares_of_what_may_be_negative_are_not_told() {
-        let mut sight = sight();
-        sight.scores = Some((0..12).map(|i| i as f32 - 3.0).collect());
-        let scores = summary(&sight).scores.unwrap();
+    fn negative_scores_have_no_shares() {
+        let mut view = view();
+        view.scores = Some((0..12).map(|i| i as f32 - 3.0).collect());
+        let scores = summary(&view).scores.unwrap();
         assert_eq!((scores.kept_mass, scores.kept_mean), (None, Some(3.5)));
-        sight.scores = Some(vec![0.0; 12]);
-        sight.kept = vec![true; 12];
-        let scores = summary(&sight).scores.unwrap();
+        view.scores = Some(vec![0.0; 12]);
+        view.kept = vec![true; 12];
+        let scores = summary(&view).scores.unwrap();
         assert_eq!((scores.kept_mass, scores.kept_mean, scores.dropped_mean), (None, Some(0.0), None));
-        assert_eq!(summary(&Sight { scores: None, ..sight }).scores, None);
+        assert_eq!(summary(&DrafterView { scores: None, ..view }).scores, None);
     }
 }

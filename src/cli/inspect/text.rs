@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use super::{
+    drafter_view::DrafterView,
     map,
-    sight::Sight,
     summary::{Scores, Summary},
 };
 use crate::cli::color;
 
-/// All of it, for so many columns.
-pub fn text(summary: &Summary, sight: &Sight, width: usize) -> String {
+/// The whole text, for this many columns.
+pub fn text(summary: &Summary, view: &DrafterView, width: usize) -> String {
     let [frames, rows, columns] = summary.grid;
     let mut out = format!("{}\n", title(summary));
     // Writing to a string cannot fail.
@@ -19,15 +19,15 @@ pub fn text(summary: &Summary, sight: &Sight, width: usize) -> String {
     let least = summary.kept_per_frame.iter().min().copied().unwrap_or(0);
     let most = summary.kept_per_frame.iter().max().copied().unwrap_or(0);
     let mean = summary.kept as f64 / frames.max(1) as f64;
-    let _ = writeln!(out, "kept     {least} to {most} a frame, {mean:.1} on average, of {}", sight.cells());
+    let _ = writeln!(out, "kept     {least} to {most} per frame, {mean:.1} on average, of {}", view.cells());
     if let Some(scores) = &summary.scores {
         scored(&mut out, scores);
     }
-    let _ = writeln!(out, "\n{}", map::legend(sight, width));
-    for note in notes(sight) {
+    let _ = writeln!(out, "\n{}", map::legend(view, width));
+    for note in notes(view) {
         let _ = writeln!(out, "{note}");
     }
-    out + &map::maps(sight, width)
+    out + &map::maps(view, width)
 }
 
 /// The inspection in a line.
@@ -38,16 +38,16 @@ pub fn title(summary: &Summary) -> String {
     color::plain(&line).into_owned()
 }
 
-/// What must be known of the drawn frames.
-pub fn notes(sight: &Sight) -> Vec<String> {
+/// Notes on the drawn frames.
+pub fn notes(view: &DrafterView) -> Vec<String> {
     let mut notes = Vec::new();
-    if sight.times.len() > sight.frames() {
-        let each = sight.frames_a_place();
-        notes.push(format!("a frame stands for {each} sampled ones and shows the first"));
+    if view.times.len() > view.frames() {
+        let each = view.frames_a_place();
+        notes.push(format!("each frame covers {each} sampled frames; the first is shown"));
     }
-    let drawn = sight.drawn().len();
-    if drawn < sight.frames() {
-        notes.push(format!("{drawn} of {} frames are drawn, evenly spaced", sight.frames()));
+    let drawn = view.drawn().len();
+    if drawn < view.frames() {
+        notes.push(format!("{drawn} of {} frames are shown, evenly spaced", view.frames()));
     }
     notes
 }
@@ -75,7 +75,7 @@ fn scored(out: &mut String, scores: &Scores) {
     }
 }
 
-/// A score with three figures that count.
+/// A score with three significant digits.
 pub fn short(score: f32) -> String {
     match score.abs() {
         0.0 => "0".into(),
@@ -92,13 +92,13 @@ pub fn short(score: f32) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{sight::tests::sight, summary::tests::summary},
+        super::{drafter_view::tests::view, summary::tests::summary},
         *,
     };
 
     #[test]
     fn figures_come_first_then_the_frames() {
-        let text = text(&summary(&sight()), &sight(), 80);
+        let text = text(&summary(&view()), &view(), 80);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[..7],
@@ -106,28 +106,29 @@ mod tests {
                 "some: small sees 6 of 12 visual tokens (50.0 %)",
                 "context  sees 50 % by attention",
                 "grid     3 x 2 x 2 (time x rows x columns)",
-                "kept     2 to 2 a frame, 2.0 on average, of 4",
+                "kept     2 to 2 per frame, 2.0 on average, of 4",
                 "scores   0 to 11.0; the kept tokens hold 59.1 % of their sum",
                 "means    kept 6.50, dropped 4.50",
                 "best     11.0 at 2.00 s, row 2, column 2, kept",
             ]
         );
-        assert!(lines.contains(&"a frame stands for 2 sampled ones and shows the first"));
+        assert!(lines.contains(&"each frame covers 2 sampled frames; the first is shown"));
         assert!(lines.iter().all(|line| line.chars().count() <= 80 && *line == line.trim_end()), "{text}");
     }
 
     #[test]
     fn without_scores_there_is_less_to_say() {
-        let sight = Sight { scores: None, ..sight() };
-        let text = text(&summary(&sight), &sight, 80);
+        let view = DrafterView { scores: None, ..view() };
+        let text = text(&summary(&view), &view, 80);
         assert!(!text.contains("scores") && !text.contains("best"), "{text}");
     }
 
     #[test]
     fn frames_left_out_are_told() {
-        let sight = Sight { times: vec![0.0; 140], grid: [70, 1, 1], kept: vec![true; 70], scores: None };
-        assert_eq!(notes(&sight)[1], "64 of 70 frames are drawn, evenly spaced");
-        let alone = Sight { times: vec![0.0], grid: [1, 1, 1], kept: vec![true], scores: None };
+        let view =
+            DrafterView { times: vec![0.0; 140], grid: [70, 1, 1], kept: vec![true; 70], scores: None };
+        assert_eq!(notes(&view)[1], "64 of 70 frames are drawn, evenly spaced");
+        let alone = DrafterView { times: vec![0.0], grid: [1, 1, 1], kept: vec![true], scores: None };
         assert!(notes(&alone).is_empty());
     }
 

@@ -14,8 +14,8 @@ use crate::{
 pub struct Watched {
     /// Its `prompt` event.
     pub prompt: Event,
-    /// Name of the drafter.
-    pub drafter: String,
+    /// Its log.
+    pub log: RunLog,
 }
 
 /// Run a request until its `prompt` event. None if interrupted before that.
@@ -45,10 +45,9 @@ pub async fn watch(
         })
     };
     let Ok(ending) = client.follow(request, &mut log, &mut sink, interrupt, grace).await;
-    let drafter = log.started().and_then(|started| started.drafter.clone()).unwrap_or_default();
     match (prompt, ending) {
         // The run has said all that is wanted, however it ended.
-        (Some(prompt), _) => Ok(Some(Watched { prompt, drafter })),
+        (Some(prompt), _) => Ok(Some(Watched { prompt, log })),
         (None, Ending::Failed(failure) | Ending::NoModels(failure) | Ending::Lost(failure)) => Err(failure),
         (None, Ending::Done(_) | Ending::NotSent) => Ok(None),
     }
@@ -82,7 +81,8 @@ mod tests {
         for end in [vec![cancelled(1).kind], vec![failed(FailureClass::Input, "no")], vec![]] {
             let (seen, cancelled) = watched([vec![started("naive"), prompt()], end].concat()).await;
             let seen = seen.unwrap().unwrap();
-            assert_eq!((seen.prompt, seen.drafter.as_str()), (Event::new(1, prompt()), "small"));
+            let drafter = seen.log.started().unwrap().drafter.as_deref();
+            assert_eq!((&seen.prompt, drafter), (&Event::new(1, prompt()), Some("small")));
             assert_eq!(cancelled, [1]);
         }
     }

@@ -1,4 +1,4 @@
-//! Which models are on this machine: the embedded pair, the configured folders, the Hugging Face cache.
+//! The local models: the embedded pair, the configured folders, the Hugging Face cache.
 
 use std::path::{Path, PathBuf};
 
@@ -17,18 +17,18 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Part of the program.
+    /// Embedded in the program.
     Embedded,
-    /// In a folder of the configuration.
+    /// In a configured folder.
     Folder,
-    /// In the cache of the Hugging Face tools.
+    /// In the Hugging Face cache.
     Cache,
 }
 
-/// A model of this machine.
+/// A local model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// What `--target` and `--drafter` take.
+pub struct LocalModel {
+    /// The name that `--target` and `--drafter` accept.
     pub name: String,
     /// Its directory.
     pub dir: PathBuf,
@@ -36,22 +36,22 @@ pub struct Found {
     pub origin: Origin,
 }
 
-/// All models, in the order in which they are named above.
-pub fn all(config: &Config) -> Vec<Found> {
+/// All models: embedded, in folders, in the cache.
+pub fn all(config: &Config) -> Vec<LocalModel> {
     let mut found = Vec::new();
     if let Ok(demo) = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())) {
         for (name, dir) in [("target", demo.target), ("drafter", demo.drafter)] {
-            found.push(Found { name: format!("embedded {name}"), dir, origin: Origin::Embedded });
+            found.push(LocalModel { name: format!("embedded {name}"), dir, origin: Origin::Embedded });
         }
     }
-    for folder in &config.models {
+    for folder in config.values.models.iter().flatten() {
         let inside = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut dirs: Vec<PathBuf> = std::iter::once(folder.clone())
             .chain(inside)
             .filter(|dir| dir.join("config.json").is_file())
             .collect();
         dirs.sort();
-        found.extend(dirs.into_iter().map(|dir| Found {
+        found.extend(dirs.into_iter().map(|dir| LocalModel {
             name: dir.display().to_string(),
             dir,
             origin: Origin::Folder,
@@ -59,7 +59,7 @@ pub fn all(config: &Config) -> Vec<Found> {
     }
     if let Some(cache) = Settings::from_env().cache {
         let models = Cache::new(cache).models();
-        found.extend(models.into_iter().map(|m| Found {
+        found.extend(models.into_iter().map(|m| LocalModel {
             name: m.id.to_string(),
             dir: m.dir,
             origin: Origin::Cache,
@@ -76,12 +76,12 @@ fn embedded(named: &Path) -> Option<PathBuf> {
     all.find(|dir| dir.file_name() == Some(named.as_os_str()))
 }
 
-/// The directory that a user means: one that is there, an embedded model by its name, or a model of the cache by its id.
+/// Resolve a model argument: an existing directory, the name of an embedded model, or the id of a cached one.
 ///
 /// # Errors
-/// What is wrong, and the way out.
+/// The error and its hint.
 pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
-    let layout = "name a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout), or a model's id";
+    let layout = "pass a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout), or a model id";
     if !named.exists()
         && let Some(dir) = embedded(named)
     {
@@ -90,15 +90,15 @@ pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
     let id = named.to_str().and_then(|text| ModelId::parse(text).ok());
     match (std::fs::metadata(named), id) {
         (Ok(about), _) if about.is_dir() => Ok(named.to_owned()),
-        (Ok(_), _) => Err(("it is a file, not a directory".into(), layout.into())),
+        (Ok(_), _) => Err(("is a file, not a directory".into(), layout.into())),
         (Err(e), Some(id)) if e.kind() == std::io::ErrorKind::NotFound => {
             let settings = Settings::from_env();
             let pull = match settings.offline {
-                false => format!("specreel models pull {id}"),
-                true => format!("HF_HUB_OFFLINE is set; without it: specreel models pull {id}"),
+                false => format!("download it with: specreel models pull {id}"),
+                true => format!("unset HF_HUB_OFFLINE, then run: specreel models pull {id}"),
             };
             let found = settings.cache.and_then(|root| Cache::new(root).find(&id));
-            found.ok_or_else(|| ("no such directory, and no such model in the cache".into(), pull))
+            found.ok_or_else(|| ("no such directory, and not in the model cache".into(), pull))
         }
         (Err(e), None) if e.kind() == std::io::ErrorKind::NotFound => {
             Err(("no such directory".into(), layout.into()))
@@ -107,12 +107,12 @@ pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
     }
 }
 
-/// The models that can draft for the one in `target`, best first: those of a fifth of its size are good, smaller ones draft
-/// worse, larger ones slower.
-pub fn drafters(target: &Path, config: &Config) -> Vec<Found> {
+/// The models that can draft for the one in `target`, best first: a fifth of its size is best; smaller models draft worse,
+/// larger ones slower.
+pub fn drafters(target: &Path, config: &Config) -> Vec<LocalModel> {
     let size = |dir: &Path| Facts::read(dir).ok().map(|facts| facts.text_parameters);
     let Some(parameters) = size(target) else { return Vec::new() };
-    let mut fitting: Vec<(u64, Found)> = all(config)
+    let mut fitting: Vec<(u64, LocalModel)> = all(config)
         .into_iter()
         .filter_map(|found| Some((size(&found.dir)?, found)))
         .filter(|(theirs, found)| *theirs < parameters && about::can_draft(target, &found.dir).is_ok())
@@ -123,7 +123,7 @@ pub fn drafters(target: &Path, config: &Config) -> Vec<Found> {
     fitting.into_iter().map(|(_, found)| found).collect()
 }
 
-/// Say which model could draft for a target that has no drafter; nothing if there is none.
+/// A hint that names a model that can draft for a target without drafter, if there is one.
 pub fn suggestion(target: &Path, config: &Config) -> Option<String> {
     let best = drafters(target, config).into_iter().find(|found| found.origin != Origin::Embedded)?;
     Some(format!("{} can draft for {}: add --drafter {}", name_of(&best.dir), name_of(target), best.name))

@@ -1,4 +1,4 @@
-//! `specreel models`: which models there are, what is in one, and how to get another.
+//! `specreel models`: lists, inspects and downloads models.
 
 mod found;
 mod list;
@@ -22,7 +22,7 @@ pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
     }
 }
 
-/// Parameters for people: `7.6 B`, `494 M`.
+/// A number of parameters as text: `7.6 B`, `494 M`.
 fn parameters(n: u64) -> String {
     match n as f64 {
         n if n >= 9.995e9 => format!("{:.0} B", n / 1e9),
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_for_people() {
+    fn parameters_as_text() {
         let words = [800, 640_000, 1_234_567, 494_000_000, 7_615_000_000, 72_700_000_000].map(parameters);
         assert_eq!(words, ["1 k", "640 k", "1.2 M", "494 M", "7.6 B", "73 B"]);
     }

@@ -19,19 +19,19 @@ use crate::{
     record::{Failure, units::bytes},
 };
 
-/// Fetch a model. Exit code 130 if it was interrupted; the next pull goes on from there.
+/// Download a model. Exit code 130 if it was interrupted; the next pull resumes the download.
 pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     let id = ModelId::parse(id).map_err(Failure::from)?;
     let hub = Hub::new(Settings::from_env()).map_err(Failure::from)?;
     let interrupt = Interrupt::default();
     interrupt.listen(|| {})?;
-    let mut watch = Line { bar: None, interrupt, started: false };
+    let mut watch = DownloadBar { bar: None, interrupt, started: false };
     let outcome = hub.pull(&id, &mut watch);
     watch.clear();
     let pulled = match outcome {
         Ok(pulled) => pulled,
         Err(HubError::Cancelled) => {
-            tell!("stopped; the next pull of {id} goes on from here");
+            tell!("interrupted; run the same command again to resume");
             return Ok(interrupted());
         }
         Err(error) => return Err(End::Failed(error.into())),
@@ -46,9 +46,9 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
         return Ok(0);
     }
     let fetched = if pulled.fetched == 0 {
-        "all here already".into()
+        "already up to date".into()
     } else {
-        format!("{} fetched", bytes(pulled.fetched))
+        format!("{} downloaded", bytes(pulled.fetched))
     };
     tell!("{id}: {} files, {}, {fetched}", pulled.files, bytes(pulled.bytes));
     if let Some(hint) = found::suggestion(&pulled.dir, config) {
@@ -58,14 +58,14 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     Ok(0)
 }
 
-/// One line on a terminal.
-struct Line {
+/// The progress bar of a download, if stderr is a terminal.
+struct DownloadBar {
     bar: Option<ProgressBar>,
     interrupt: Interrupt,
     started: bool,
 }
 
-impl Line {
+impl DownloadBar {
     fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -73,7 +73,7 @@ impl Line {
     }
 }
 
-impl PullObserver for Line {
+impl PullObserver for DownloadBar {
     fn progress(&mut self, progress: &PullProgress) -> ControlFlow<()> {
         if self.interrupt.asked() {
             return ControlFlow::Break(());
@@ -85,7 +85,7 @@ impl PullObserver for Line {
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
             }
-            // What was here before is no speed.
+            // Bytes of an earlier download do not count for the speed.
             bar.set_position(progress.done);
             bar.reset_eta();
             self.bar = Some(bar);

@@ -21,7 +21,7 @@ use crate::{
     speculate::{Drafter, Method},
 };
 
-/// Say everything about a model. Exit code 3 if it cannot be used.
+/// Print the facts of a model. Exit code 3 if it is unusable.
 pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
     let dir = found::directory(model).map_err(|(what, hint)| Failure {
         class: FailureClass::Input,
@@ -29,7 +29,7 @@ pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
         hint: Some(hint),
     })?;
     if DraftHeadConfig::is_in(&dir) {
-        return layer(&dir, as_json);
+        return draft_head(&dir, as_json);
     }
     let inspection = Inspection::of(&dir);
     let drafters: Vec<String> = match inspection.problems.is_empty() {
@@ -50,8 +50,8 @@ pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
     Ok(if inspection.problems.is_empty() { 0 } else { 3 })
 }
 
-/// A layer that was trained to draft for one target.
-fn layer(dir: &Path, as_json: bool) -> Result<i32, End> {
+/// A draft head that was trained for one target.
+fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
     let config = DraftHeadConfig::read(dir).map_err(Failure::from)?;
     let bytes = Checkpoint::open(dir).map_err(Failure::from)?.bytes();
     let recipe = match config.recipe {
@@ -70,15 +70,15 @@ fn layer(dir: &Path, as_json: bool) -> Result<i32, End> {
             |method| matches!(method.drafter, Drafter::Sparrow { recipe } if recipe == config.recipe),
         );
         let methods: Vec<&str> = methods.map(|method| method.name.as_str()).collect();
-        let mark = &config.target;
+        let target = &config.target;
         let rows = [
             ("directory", dir.display().to_string()),
-            ("kind", format!("a layer trained to draft for one target (recipe {recipe})")),
+            ("kind", format!("draft head trained for one target (recipe {recipe})")),
             (
                 "target",
                 format!(
-                    "{}: {} layers, {} wide, {} embeddings",
-                    mark.name, mark.num_hidden_layers, mark.hidden_size, mark.vocab_size
+                    "{}: {} layers, hidden size {}, vocabulary {}",
+                    target.name, target.num_hidden_layers, target.hidden_size, target.vocab_size
                 ),
             ),
             ("files", units::bytes(bytes)),
@@ -88,7 +88,7 @@ fn layer(dir: &Path, as_json: bool) -> Result<i32, End> {
             rows.map(|(name, value)| vec![name.to_owned(), color::plain(&value).into_owned()]).to_vec();
         let shown = dir.display().to_string();
         format!(
-            "{}\n{}\nuse it with its target: --drafter {}\n",
+            "{}\n{}\nuse it with its target and --drafter {}\n",
             color::plain(&name),
             columns(&rows),
             color::plain(&shown)
@@ -118,7 +118,9 @@ fn words(found: &Inspection, dir: &Path, drafters: &[String], available: Option<
         let [layers, hidden, ffn, heads, kv] = shape.map(|n| n.to_string());
         row(
             "layers",
-            format!("{layers}, {hidden} wide, feed-forward {ffn}, {heads} heads over {kv} key heads"),
+            format!(
+                "{layers}, hidden size {hidden}, feed-forward {ffn}, {heads} heads, {kv} key-value heads"
+            ),
         );
         let known = found.vocabulary.map(|n| format!("{n} tokens, ")).unwrap_or_default();
         let tied = if text.tied { ", head tied" } else { "" };
@@ -128,26 +130,26 @@ fn words(found: &Inspection, dir: &Path, drafters: &[String], available: Option<
     let video = format!("30 s of {}p", EXAMPLE.size.0);
     if let Some([visual, frames]) = found.example {
         let share = visual as f64 / frames.max(1) as f64;
-        row("visual tokens", format!("{visual} for {video} in {frames} frames, {share:.0} a frame"));
+        row("visual tokens", format!("{visual} for {video} in {frames} frames, {share:.0} per frame"));
     }
     let mut out = format!("{}\n", color::plain(&found.name)) + &columns(&rows);
     if !found.memory.is_empty() {
         let mut rows = vec![["MEMORY", "WEIGHTS", "RUNNING", ""].map(str::to_owned).to_vec()];
         for memory in &found.memory {
             let fits = match available {
-                Some(available) if memory.run > available => "does not fit now",
+                Some(available) if memory.run > available => "not enough memory",
                 _ => "",
             };
             rows.push(vec![memory.dtype.into(), bytes(memory.weights), bytes(memory.run), fits.into()]);
         }
-        let now = available.map(|n| format!("; {} are available now", bytes(n))).unwrap_or_default();
+        let now = available.map(|n| format!("; {} available", bytes(n))).unwrap_or_default();
         // Writing to a string cannot fail.
-        let _ = write!(out, "\n{}running: on {video}, without a drafter{now}\n", columns(&rows));
+        let _ = write!(out, "\n{}running: for {video}, without a drafter{now}\n", columns(&rows));
     }
     match drafters {
         [] => {}
         drafters => {
-            let _ = write!(out, "\ncan draft for it, best first:\n");
+            let _ = write!(out, "\ncompatible drafters, best first:\n");
             drafters.iter().for_each(|name| out += &format!("  {}\n", color::plain(name)));
         }
     }
@@ -155,13 +157,13 @@ fn words(found: &Inspection, dir: &Path, drafters: &[String], available: Option<
         let _ = write!(out, "\nnote: {}\n", color::plain(note));
     }
     if found.problems.is_empty() {
-        return out + "\nit can be used\n";
+        return out + "\nusable\n";
     }
-    let _ = write!(out, "\nit cannot be used:\n");
+    let _ = write!(out, "\nunusable:\n");
     let hints = found.problems.iter().map(|problem| problem.hint.as_deref());
     for (problem, next) in found.problems.iter().zip(hints.skip(1).chain([None])) {
         let _ = writeln!(out, "  {}", color::plain(&problem.error));
-        // Said once for problems of one kind.
+        // Consecutive problems with the same hint share it.
         if let Some(hint) = problem.hint.as_deref().filter(|hint| next != Some(hint)) {
             let _ = writeln!(out, "    {}", color::plain(hint));
         }

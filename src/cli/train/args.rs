@@ -1,4 +1,4 @@
-//! What can be typed after `specreel train`.
+//! Arguments of `specreel train`.
 
 use std::path::PathBuf;
 
@@ -17,82 +17,82 @@ use crate::{
 /// Arguments of `train`.
 #[derive(Debug, Args)]
 pub struct TrainArgs {
-    /// What to train: a layer that drafts from the target's states
+    /// Draft head to train
     #[arg(value_enum)]
     pub what: What,
-    /// The target: a directory in Hugging Face layout, or the id of a model in the cache [default: the embedded target]
+    /// Target model: a directory in Hugging Face layout, or the id of a cached model [default: the embedded target]
     #[arg(long, value_name = "DIR|ID")]
     pub target: Option<PathBuf>,
-    /// Where the target captions; the layer always learns on the processor
+    /// Device of the target; the draft head is always trained on the CPU
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub device: Option<DeviceChoice>,
-    /// Weight type of the target while it captions: auto (q8_0), f32, q8_0, q4_k
+    /// Weight type of the target: auto (q8_0), f32, q8_0, q4_k
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     pub dtype: Option<WeightType>,
-    /// What the target captions: `scenes:N` (synthetic clips) or a folder of videos
+    /// Training clips: `scenes:N` (N synthetic clips) or a folder of videos
     #[arg(long, value_name = "scenes:N|FOLDER", default_value = "scenes:4000")]
     pub data: String,
-    /// Folder of the drafter; one that holds a broken-off training is gone on with
+    /// Output directory; an interrupted training run in it is resumed
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// What the target is asked about each clip [default: Describe the video in detail.]
+    /// Prompt for the target's captions [default: Describe the video in detail.]
     #[arg(long, value_name = "TEXT")]
     pub prompt: Option<String>,
-    /// Longest caption in tokens [default: 256]
+    /// Maximum caption length in tokens [default: 256]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     pub max_new_tokens: Option<u32>,
-    /// sparrow: no pass on own outputs (MTP)
+    /// sparrow: disable the passes on the head's own outputs (MTP)
     #[arg(long, conflicts_with = "recursions")]
     pub no_mtp: bool,
-    /// sparrow: passes on own outputs after the first one [default: 1]
+    /// sparrow: passes on the head's own outputs after the first one [default: 1]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=8))]
     pub recursions: Option<u32>,
-    /// sparrow: show the visual embeddings in place of the target's states after half of its layers (IVSB)
+    /// sparrow: use the visual embeddings instead of the target's states after half of its layers (IVSB)
     #[arg(long)]
     pub no_ivsb: bool,
-    /// sparrow: always show the visual rows in the visual stage (VATA)
+    /// sparrow: never hide the visual rows in the visual stage (VATA)
     #[arg(long, conflicts_with = "hidden")]
     pub no_vata: bool,
-    /// Hide the visual rows from this share of the clips in the visual stage [default: 0.5; msd 0]
+    /// Share of the clips of the visual stage whose visual rows are hidden [default: 0.5; msd 0]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub hidden: Option<f64>,
-    /// Share of the clips that the text stage takes, visual rows left out [default: 0.5]
+    /// Share of the clips for the text stage, which has no visual rows [default: 0.5]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub text_share: Option<f64>,
-    /// Times that each clip is learned from [default: 20]
+    /// Passes over the clips [default: 20]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     pub epochs: Option<u32>,
-    /// Clips in a step [default: 16]
+    /// Clips per step [default: 16]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     pub batch: Option<u32>,
-    /// Captioned clips in memory [default: 256]
+    /// Captioned clips kept in memory [default: 256]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=65536))]
     pub keep: Option<u32>,
-    /// Highest learning rate [default: 0.00003]
+    /// Peak learning rate [default: 0.00003]
     #[arg(long, value_name = "R", value_parser = positive)]
     pub learning_rate: Option<f64>,
-    /// Steps until it is reached [default: 200]
+    /// Warm-up steps until the peak learning rate [default: 200]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=1_000_000))]
     pub warm_up: Option<u32>,
-    /// Weight of the distance between own and target's states [default: 1]
+    /// State-loss weight: distance to the target's states [default: 1]
     #[arg(long, value_name = "W", value_parser = weight)]
     pub state_weight: Option<f64>,
-    /// Weight of the cross-entropy with the target's distribution [default: 0.1]
+    /// Token-loss weight: cross-entropy with the target's distribution [default: 0.1]
     #[arg(long, value_name = "W", value_parser = weight)]
     pub token_weight: Option<f64>,
-    /// Width of the noise on the target's states [default: 0.2]
+    /// Amplitude of the noise added to the target's states [default: 0.2]
     #[arg(long, value_name = "W", value_parser = weight)]
     pub noise: Option<f64>,
-    /// Cut gradients at plus and minus this [default: 0.5]
+    /// Gradient clipping value [default: 0.5]
     #[arg(long, value_name = "G", value_parser = positive)]
     pub clip: Option<f64>,
-    /// Be done after this time; such a training cannot be repeated exactly
+    /// Time limit in minutes; a training run with a limit is not reproducible
     #[arg(long, value_name = "M", value_parser = positive)]
     pub minutes: Option<f64>,
-    /// Seconds between two saves
+    /// Seconds between checkpoints
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = weight)]
     pub save_every: f64,
-    /// Seed of all randomness
+    /// Random seed
     #[arg(long, value_name = "S", default_value_t = 0, allow_negative_numbers = true, value_parser = whole)]
     pub seed: u64,
     /// Print progress as JSON lines on stdout (docs/events.md)
@@ -106,14 +106,14 @@ pub struct TrainArgs {
 /// What can be trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum What {
-    /// Sparrow: drafts without looking at the video
+    /// Sparrow: drafts from the target's states, without visual tokens
     Sparrow,
-    /// MSD: reads the visual embeddings before the text
+    /// MSD: drafts from visual embeddings and text
     Msd,
 }
 
 impl What {
-    /// Its name.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             What::Sparrow => "sparrow",
@@ -123,10 +123,10 @@ impl What {
 }
 
 impl TrainArgs {
-    /// The options that these arguments mean.
+    /// The training options of these arguments.
     ///
     /// # Errors
-    /// Both losses weigh nothing.
+    /// An option that the recipe does not have; both loss weights are 0.
     pub fn options(&self) -> Result<Options, Failure> {
         let base = Options::of(match self.what {
             What::Sparrow => Recipe::Sparrow,
@@ -136,8 +136,8 @@ impl TrainArgs {
             let flag = if self.no_mtp { "--no-mtp" } else { "--recursions" };
             return Err(Failure {
                 class: FailureClass::Usage,
-                error: format!("{flag} has no meaning for msd, which makes no passes on its own outputs"),
-                hint: Some(format!("leave it out, or train sparrow: specreel train sparrow {flag} …")),
+                error: format!("{flag} cannot be used with msd, which has no passes on its own outputs"),
+                hint: Some(format!("leave out {flag}, or train sparrow")),
             });
         }
         let count = |given: Option<u32>, default: usize| given.map_or(default, |n| n as usize);
@@ -164,14 +164,14 @@ impl TrainArgs {
         if options.state_weight == 0.0 && options.token_weight == 0.0 {
             return Err(Failure {
                 class: FailureClass::Usage,
-                error: "with --state-weight 0 and --token-weight 0 there is nothing to learn".into(),
-                hint: Some("leave one of them out".into()),
+                error: "--state-weight 0 with --token-weight 0 leaves no training loss".into(),
+                hint: Some("leave out one of them".into()),
             });
         }
         Ok(options)
     }
 
-    /// The clips.
+    /// The training clips.
     ///
     /// # Errors
     /// No number after `scenes:`, or a folder without videos.
@@ -182,23 +182,26 @@ impl TrainArgs {
         let count = number.parse().ok().filter(|n| (1..=100_000_000).contains(n));
         count.map(|count| Clips::Scenes { count }).ok_or_else(|| Failure {
             class: FailureClass::Usage,
-            error: format!("--data {} has no number of scenes", self.data),
-            hint: Some("write for example --data scenes:2000".into()),
+            error: format!("invalid number of scenes in --data {}", self.data),
+            hint: Some("expected scenes:N, such as --data scenes:2000".into()),
         })
     }
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|s| (0.0..=1.0).contains(s)).ok_or_else(|| "it must be from 0 to 1".into())
+    text.parse()
+        .ok()
+        .filter(|s| (0.0..=1.0).contains(s))
+        .ok_or_else(|| "expected a number from 0 to 1".into())
 }
 
 fn weight(text: &str) -> Result<f64, String> {
     let good = |w: &f64| w.is_finite() && *w >= 0.0;
-    text.parse().ok().filter(good).ok_or_else(|| "it must be a number from 0".into())
+    text.parse().ok().filter(good).ok_or_else(|| "expected a number, at least 0".into())
 }
 
 fn positive(text: &str) -> Result<f64, String> {
-    weight(text).ok().filter(|w| *w > 0.0).ok_or_else(|| "it must be above 0".into())
+    weight(text).ok().filter(|w| *w > 0.0).ok_or_else(|| "expected a number above 0".into())
 }
 
 #[cfg(test)]
@@ -208,17 +211,17 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: TrainArgs,
     }
 
     fn args(line: &str) -> TrainArgs {
-        Line::try_parse_from(std::iter::once("train").chain(line.split(' '))).unwrap().args
+        TestCli::try_parse_from(std::iter::once("train").chain(line.split(' '))).unwrap().args
     }
 
     #[test]
-    fn flags_switch_one_thing_off() {
+    fn each_flag_disables_one_thing() {
         let of = |line: &str| args(line).options().unwrap();
         let whole = of("sparrow --out o");
         assert_eq!(whole, Options::of(Recipe::Sparrow));
@@ -230,8 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn the_help_tells_the_defaults() {
-        let help = <Line as clap::CommandFactory>::command().render_help().to_string();
+    fn the_help_states_the_defaults() {
+        let help = <TestCli as clap::CommandFactory>::command().render_help().to_string();
         let base = Options::of(Recipe::Sparrow);
         for (flag, value) in [
             ("--max-new-tokens", base.max_new_tokens.to_string()),
@@ -258,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
+    fn invalid_combinations_are_refused() {
         for flags in ["--recursions 2", "--no-mtp"] {
             let failure = args(&format!("msd --out o {flags}")).options().unwrap_err();
-            assert!(failure.error.contains("has no meaning for msd"), "{}", failure.error);
+            assert!(failure.error.contains("cannot be used with msd"), "{}", failure.error);
         }
         let nothing = args("msd --out o --state-weight 0 --token-weight 0").options().unwrap_err();
-        assert!(nothing.error.contains("nothing to learn"));
+        assert!(nothing.error.contains("no training loss"));
         for data in ["scenes:", "scenes:x", "scenes:0", "scenes:-4"] {
             assert_eq!(args(&format!("msd --out o --data {data}")).clips().unwrap_err().class.exit_code(), 2);
         }

@@ -1,11 +1,11 @@
-//! A training as a picture on the terminal, in the studio's look, drawn in place.
+//! A live chart of a training run on the terminal, in the studio's theme.
 
 use std::{
     io::{IsTerminal, Stderr},
     time::{Duration, Instant},
 };
 
-use super::talk::{curve, skipped, stage, time};
+use super::progress::{curve, skipped, stage, time};
 use crate::{
     cli::{color::plain, config::Config, dirs::Dirs, terminal},
     record::Failure,
@@ -13,12 +13,12 @@ use crate::{
     tui::{ColorDepth, Inline, Look, TRAINING_SIZE, TrainingPicture},
 };
 
-/// Widest picture.
+/// Largest width.
 const MAX_COLUMNS: u16 = 110;
-/// Least time between two pictures.
-const GAP: Duration = Duration::from_millis(50);
+/// Shortest time between two frames.
+const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The picture and what it shows.
+/// The chart and its data.
 pub struct Board {
     screen: Inline<Stderr>,
     look: Look,
@@ -29,23 +29,23 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board where stderr is a terminal that is large enough; none elsewhere.
+    /// A board if stderr is a terminal that is large enough.
     ///
     /// # Errors
-    /// There is no theme as configured, or a theme file is wrong (class input).
+    /// The configured theme does not exist, or a theme file is invalid (class input).
     pub fn new(title: &str, recursive: bool, config: &Config) -> Result<Option<Self>, Failure> {
         if terminal::is_dumb() || !std::io::stderr().is_terminal() || size().is_none() {
             return Ok(None);
         }
         let themes = Dirs::find().map(|dirs| dirs.config.join("themes"));
-        let theme = config.theme.as_deref().unwrap_or("auto");
-        let ascii = !terminal::draws_unicode(config.charset.unwrap_or_default());
+        let theme = config.values.theme.as_deref().unwrap_or("auto");
+        let ascii = !terminal::draws_unicode(config.values.charset.unwrap_or_default());
         let look =
             Look::new(theme, themes.as_deref(), ColorDepth::of(supports_color::Stream::Stderr), ascii)?;
         let picture = TrainingPicture {
             title: plain(title).into_owned(),
             doing: "loading the target".into(),
-            foot: "Ctrl-C saves and ends; the same command goes on".into(),
+            foot: "Ctrl-C saves a checkpoint and exits; run the same command to resume".into(),
             ..TrainingPicture::default()
         };
         let screen = Inline::new(std::io::stderr());
@@ -54,21 +54,21 @@ impl Board {
         Ok(Some(board))
     }
 
-    /// Show one thing.
+    /// Show one event.
     pub fn news(&mut self, news: &News) {
         match news {
-            News::Begun { steps: 0 } => self.picture.doing = "the target captions".into(),
+            News::Begun { steps: 0 } => self.picture.doing = "captioning".into(),
             News::Begun { steps } => {
-                self.picture.doing = format!("goes on after {}", super::talk::steps(*steps))
+                self.picture.doing = format!("resuming after {}", super::progress::steps(*steps))
             }
             News::Captioned { done, of } => {
                 self.picture.doing = format!("captioning {done}/{of}");
-                if self.drawn.is_some_and(|at| at.elapsed() < GAP) {
+                if self.drawn.is_some_and(|at| at.elapsed() < MIN_INTERVAL) {
                     return;
                 }
             }
             News::Skipped { clip, why } => {
-                // A terminal that cannot be written does not end a training.
+                // An unwritable terminal does not stop training.
                 let _ = self.screen.above(&skipped(clip, why));
             }
             News::Learned(p) => {
@@ -98,9 +98,9 @@ impl Board {
     }
 }
 
-/// Columns of the picture; none where the terminal is too small.
+/// Width of the chart in columns; none if the terminal is too small.
 fn size() -> Option<u16> {
     let (columns, rows) = crossterm::terminal::size().ok()?;
-    // The last column stays free: some terminals wrap as soon as it is written.
+    // The last column stays empty: some terminals wrap as soon as it is written.
     (columns > TRAINING_SIZE.0 && rows >= TRAINING_SIZE.1).then(|| (columns - 1).min(MAX_COLUMNS))
 }

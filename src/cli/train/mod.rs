@@ -1,16 +1,15 @@
-//! `specreel train`: drafters made on the user's own machine.
+//! `specreel train`: trains draft heads locally.
 //!
-//! stdout is JSON lines where asked; progress is on stderr: a picture on a terminal, else a line for each point of the curve.
-//! The first Ctrl-C saves and ends
-//! (130), and the same command goes on later.
+//! With `--json`, stdout is JSON lines. Progress goes to stderr: a live chart on a terminal, else a line for each point of the
+//! curve. The first Ctrl-C saves a checkpoint and exits with 130; the same command resumes the training run.
 
 pub mod args;
 mod board;
-mod talk;
+mod progress;
 
 pub use args::TrainArgs;
 
-use self::talk::Talk;
+use self::progress::TrainProgress;
 use super::{End, config::Config, dirs::Dirs, interrupt::Interrupt, interrupted, resolve};
 use crate::{
     assets,
@@ -49,16 +48,16 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
     };
     let target = spec.target.file_name().unwrap_or(spec.target.as_os_str()).to_string_lossy();
     let title = format!("{} for {target}, on {}", args.what.name(), args.data);
-    let mut talk = Talk::new(args, &title, options.recursions > 0, config)?;
-    let outcome = train(&job, &mut |news| talk.news(&news), &|| interrupt.asked());
-    talk.clear();
+    let mut progress = TrainProgress::new(args, &title, options.recursions > 0, config)?;
+    let outcome = train(&job, &mut |news| progress.news(&news), &|| interrupt.asked());
+    progress.clear();
     match outcome.map_err(Failure::from)? {
         Outcome::Finished(account) => {
-            talk.finished(&args.out, &account)?;
+            progress.finished(&args.out, &account)?;
             Ok(0)
         }
         Outcome::Stopped(account) => {
-            talk.stopped(&args.out, &account)?;
+            progress.stopped(&args.out, &account)?;
             Ok(interrupted())
         }
     }

@@ -34,7 +34,7 @@ fn foreign_text_is_escaped_everywhere() {
 #[test]
 fn tokens_have_verdict_and_reason() {
     let page = made();
-    let span = "<span class=\"loosened\" title=\"loosened: differs from the target; passed as one of the least visual positions\">a &quot;blue";
+    let span = "<span class=\"loosened\" title=\"loosened: differs from the target; accepted at one of the least visual positions\">a &quot;blue";
     assert!(page.contains(span), "{page}");
     assert!(page.contains("<span class=\"plain\" title=\"plain: "), "{page}");
 }

@@ -1,11 +1,10 @@
 //! Captions of spans as subtitles: SubRip (`.srt`) and WebVTT (`.vtt`).
 //!
-//! A caption is shown as cues of at most two lines of 42 columns, the measure that broadcasters use; a longer one goes on
-//! in the next cue. The cues of a caption share its span by the length of their text, so that every one stands as long as it
-//! takes to read.
+//! A caption is split into cues of at most two lines of 42 columns, as broadcasters do. The cues share the caption's span in
+//! proportion to the length of their text, which is proportional to reading time.
 //!
-//! WebVTT has escapes; SubRip has none, so what its readers would take for a tag or for a line of times is written with a
-//! sign that looks alike.
+//! WebVTT has escapes; SubRip has none, so characters that its readers would take for a tag or a line of times are replaced by
+//! similar ones.
 
 use std::fmt::Write as _;
 
@@ -14,12 +13,12 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::record::Span;
 
-/// Columns of a line.
+/// Maximum columns of a line.
 pub const COLUMNS: usize = 42;
-/// Lines of a cue.
+/// Maximum lines of a cue.
 pub const LINES: usize = 2;
 
-/// A kind of subtitles.
+/// A subtitle format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subtitles {
     /// SubRip.
@@ -28,10 +27,10 @@ pub enum Subtitles {
     Vtt,
 }
 
-/// What is shown for a while.
+/// A text with its times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cue {
-    /// From when to when, in milliseconds of the video.
+    /// Its start in milliseconds of the video.
     pub from_ms: u64,
     /// The end; after the start.
     pub to_ms: u64,
@@ -40,7 +39,7 @@ pub struct Cue {
 }
 
 impl Subtitles {
-    /// What a file begins with.
+    /// The header of a file.
     pub fn head(self) -> &'static str {
         match self {
             Subtitles::Srt => "",
@@ -48,7 +47,7 @@ impl Subtitles {
         }
     }
 
-    /// A cue of a file; `number` counts them from 1.
+    /// A cue of a file; `number` counts from 1.
     pub fn cue(self, number: usize, cue: &Cue) -> String {
         let (from, to) = (self.time(cue.from_ms), self.time(cue.to_ms));
         let mut out = match self {
@@ -125,7 +124,7 @@ pub fn cues(span: Span, text: &str) -> Vec<Cue> {
     let lines = wrap(text);
     let mut blocks: Vec<Vec<String>> = lines.chunks(LINES).map(<[String]>::to_vec).collect();
     if blocks.len() as u64 > to - from {
-        // Not even a millisecond for each.
+        // Less than a millisecond for each.
         blocks = vec![lines];
     }
     let length = |block: &[String]| block.iter().map(|line| line.width().max(1)).sum::<usize>();
@@ -136,7 +135,7 @@ pub fn cues(span: Span, text: &str) -> Vec<Cue> {
     for (i, lines) in blocks.into_iter().enumerate() {
         read += length(&lines);
         let end = from + ((to - from) as f64 * read as f64 / total as f64).round() as u64;
-        // Each lasts, and leaves room for those after it.
+        // At least a millisecond, also for those after it.
         let end = end.clamp(at + 1, to - (n - 1 - i as u64));
         out.push(Cue { from_ms: at, to_ms: end, lines });
         at = end;
@@ -148,8 +147,8 @@ fn millis(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1000.0).round() as u64
 }
 
-/// Text as lines of at most [`COLUMNS`], without empty ones. Lines break at blanks and beside wide characters; a word that is
-/// wider than a line breaks where it must.
+/// Text as lines of at most [`COLUMNS`], without empty ones. Lines break at white space and beside wide characters, and
+/// anywhere within a word that is wider than a line.
 fn wrap(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.split(['\n', '\r']) {
@@ -177,7 +176,7 @@ fn wrap(text: &str) -> Vec<String> {
     lines
 }
 
-/// What a line is not broken within, and whether a blank stands before it. Control characters are blanks.
+/// Units that a line does not break within, and whether white space precedes them. Control characters are white space.
 fn words(text: &str) -> impl Iterator<Item = (bool, &str)> {
     text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).flat_map(|word| {
         let mut parts: Vec<(bool, &str)> = Vec::new();
@@ -221,7 +220,7 @@ mod tests {
         assert_eq!(Subtitles::Vtt.file([(SPAN, " \n ")]), "WEBVTT\n\n");
         assert_eq!(stamp(SPAN), "[01:00:00.500 --> 01:00:10.000]");
         assert_eq!(Subtitles::Srt.time(360_000_000), "100:00:00,000");
-        // However many minus signs: no line of times.
+        // Any number of minus signs is no line of times.
         assert_eq!(Subtitles::Srt.escape("a --->b <3 </i>"), "a -→b <3 ‹/i>");
     }
 
@@ -288,7 +287,7 @@ mod tests {
                 let back = joined(&read.iter().map(|(_, _, text)| text.as_str()).collect::<String>());
                 let mut wanted = joined(&texts.concat());
                 if kind == Subtitles::Srt {
-                    // What looks alike is told apart in the tests above.
+                    // The replacements are tested above.
                     let plain = |text: String| text.replace('‹', "<").replace('→', "-->");
                     prop_assert_eq!(plain(back), plain(wanted));
                 } else {

@@ -3,7 +3,7 @@
 //! Row i (from 0) judges draft i against the target's prediction of the row before it. The longest prefix of passed drafts
 //! is accepted; the caller appends the target's own token after it.
 //!
-//! A new rule needs a row of the table (`method::axes`) and a line in each of [`Needs::of`], [`verdict`], [`is_strict`] and
+//! A new rule needs a row of the table (`method::axes`) and a line in each of [`RuleNeeds::of`], [`verdict`], [`is_strict`] and
 //! `mismatches`.
 
 pub mod relevance;
@@ -56,7 +56,7 @@ impl Row {
 
 /// The signals that a rule needs beside the target's logits. Only these are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct RuleNeeds {
     /// N of the visual relevance.
     pub relevance: Option<usize>,
     /// Attention peaks on the visual tokens.
@@ -71,7 +71,7 @@ pub struct Needs {
     pub entropy_full: bool,
 }
 
-impl Needs {
+impl RuleNeeds {
     /// The needs of a rule.
     pub fn of(rule: &Acceptance) -> Self {
         match rule {
@@ -85,14 +85,16 @@ impl Needs {
                 EntropyOver::Top3 => Self { probabilities: true, ..Self::default() },
                 EntropyOver::Full => Self { entropy_full: true, ..Self::default() },
             },
-            Acceptance::AllOf { rules } => rules.iter().map(Needs::of).fold(Self::default(), |a, b| Self {
-                relevance: a.relevance.or(b.relevance),
-                gaze: a.gaze || b.gaze,
-                probabilities: a.probabilities || b.probabilities,
-                divergence: a.divergence || b.divergence,
-                chance: a.chance || b.chance,
-                entropy_full: a.entropy_full || b.entropy_full,
-            }),
+            Acceptance::AllOf { rules } => {
+                rules.iter().map(RuleNeeds::of).fold(Self::default(), |a, b| Self {
+                    relevance: a.relevance.or(b.relevance),
+                    gaze: a.gaze || b.gaze,
+                    probabilities: a.probabilities || b.probabilities,
+                    divergence: a.divergence || b.divergence,
+                    chance: a.chance || b.chance,
+                    entropy_full: a.entropy_full || b.entropy_full,
+                })
+            }
             Acceptance::Random { .. } => Self { chance: true, ..Self::default() },
             Acceptance::Exact {} | Acceptance::Sampled {} => Self::default(),
         }
@@ -104,7 +106,7 @@ impl Needs {
 ///
 /// Greedy matches are always `exact`. A protected row passes only by matching.
 pub fn judge(rule: &Acceptance, rows: &[Row], rng: &mut ChaCha8Rng) -> Vec<Option<Verdict>> {
-    let chances: Vec<f64> = match Needs::of(rule).chance {
+    let chances: Vec<f64> = match RuleNeeds::of(rule).chance {
         true => rows.iter().map(|_| rng.random()).collect(),
         false => vec![0.0; rows.len()],
     };

@@ -1,4 +1,4 @@
-//! LVSpec's visual relevance: how much a drafted token resembles what the target saw.
+//! LVSpec's visual relevance: the similarity of a draft token's state to the target's states at the visual tokens.
 
 use crate::model::decoder::{
     kernels::{SLOTS, dot_f32, largest_sums, scores},
@@ -32,6 +32,11 @@ impl VisualStates {
     /// Number of visual tokens.
     pub fn len(&self) -> usize {
         self.tokens
+    }
+
+    /// Bytes of the states.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.unit[..])
     }
 
     /// True if there are no visual tokens.

@@ -65,8 +65,8 @@ fn typical_asks_for_less_probability_where_the_target_is_undecided() {
         assert_eq!(verdicts(&rule, &[Row { protected: true, ..row.clone() }]), [None]);
         assert_eq!(verdicts(&rule, &[Row { wanted: 1, ..row }]), [Some(Verdict::Exact)]);
     }
-    let needs = Needs { probabilities: true, entropy_full: true, ..Needs::default() };
-    assert_eq!(Needs::of(&Acceptance::Typical { epsilon: 0.09, delta: 0.3 }), needs);
+    let needs = RuleNeeds { probabilities: true, entropy_full: true, ..RuleNeeds::default() };
+    assert_eq!(RuleNeeds::of(&Acceptance::Typical { epsilon: 0.09, delta: 0.3 }), needs);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn cost_adds_what_the_models_and_the_draft_differ_by() {
 }
 
 #[test]
-fn glance_loosens_where_the_target_stares_least() {
+fn glance_loosens_where_attention_peaks_least() {
     let rows =
         |gazes: &[Option<f32>]| -> Vec<Row> { gazes.iter().map(|&gaze| Row { gaze, ..wrong() }).collect() };
     let passed = |lambda, gazes: &[Option<f32>]| -> Vec<bool> {
@@ -119,7 +119,7 @@ fn glance_loosens_where_the_target_stares_least() {
 }
 
 #[test]
-fn all_of_needs_every_rule_and_the_first_names_the_reason() {
+fn all_of_needs_every_rule_and_the_first_gives_the_verdict() {
     let lenient = Acceptance::Lenient { rho: 0.5 };
     let entropy = Acceptance::Entropy { threshold: 1.0, entropy: EntropyOver::Full };
     let row = |likely: bool, undecided: bool| Row {
@@ -151,14 +151,19 @@ fn each_rule_asks_for_its_own_signals() {
     let divergence = Acceptance::Divergence { threshold: 0.3 };
     let full = Acceptance::Entropy { threshold: 0.3, entropy: EntropyOver::Full };
     let random = Acceptance::Random { probability: 0.5, seed: 1 };
-    let needs = Needs::of(&all_of(&[visual, glance, divergence, full]));
-    let most =
-        Needs { relevance: Some(4), gaze: true, divergence: true, entropy_full: true, ..Needs::default() };
+    let needs = RuleNeeds::of(&all_of(&[visual, glance, divergence, full]));
+    let most = RuleNeeds {
+        relevance: Some(4),
+        gaze: true,
+        divergence: true,
+        entropy_full: true,
+        ..RuleNeeds::default()
+    };
     assert_eq!(needs, most);
-    assert_eq!(Needs::of(&all_of(&[random])), Needs { chance: true, ..Needs::default() });
+    assert_eq!(RuleNeeds::of(&all_of(&[random])), RuleNeeds { chance: true, ..RuleNeeds::default() });
     assert_eq!(
-        Needs::of(&Acceptance::Lenient { rho: 0.1 }),
-        Needs { probabilities: true, ..Needs::default() }
+        RuleNeeds::of(&Acceptance::Lenient { rho: 0.1 }),
+        RuleNeeds { probabilities: true, ..RuleNeeds::default() }
     );
 }
 
@@ -226,7 +231,7 @@ proptest! {
         for i in 0..rows.len() {
             prop_assert_eq!(all[i].is_some(), each.iter().all(|verdicts| verdicts[i].is_some()));
         }
-        // So it accepts no more than the strictest of them, in whatever order they stand.
+        // So it accepts no more than the strictest of them, in any order.
         prop_assert!(each.iter().all(|verdicts| accepted(&all) <= accepted(verdicts)));
         prop_assert_eq!(&all, &verdicts(&all_of(&rules), &rows));
         prop_assert_eq!(verdicts(&all_of(&rules[..1]), &rows), each[0].clone());

@@ -1,9 +1,9 @@
-//! SpecVLM's two stages: what the text looks at, then an even spread of the rest.
+//! SpecVLM's two stages: the tokens with most attention from the text, then an even spread of the rest.
 
 use super::evenly;
 
-/// Stage one keeps the fewest tokens whose scores add up to `mass` of all, as far as `budget` goes; stage two spends what is
-/// left of the budget evenly over the others, in their order. Ascending.
+/// Stage one keeps the fewest tokens whose scores add up to `mass` of all, as far as `budget` goes; stage two spreads the
+/// rest of the budget evenly over the others, in their order. Ascending.
 pub fn two_stage(scores: &[f32], budget: usize, mass: f64) -> Vec<usize> {
     let budget = budget.min(scores.len());
     let mut order: Vec<usize> = (0..scores.len()).collect();

@@ -4,7 +4,7 @@ use rand::{SeedableRng, seq::index};
 use rand_chacha::ChaCha8Rng;
 
 mod attention;
-mod layer;
+mod draft_head;
 mod prepare;
 mod signals;
 
@@ -18,17 +18,17 @@ pub fn budget(n: usize, keep: f64) -> usize {
     ((n as f64 * keep + 1e-9).floor() as usize).min(n)
 }
 
-/// What a context asks of the target's prefill.
+/// The signals that a context needs from the target's prefill.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Needs {
-    /// Where the text looks.
+pub struct ContextNeeds {
+    /// Attention from the text to the visual tokens.
     pub attention: bool,
-    /// The share of the layers after which likeness to the text is compared.
+    /// The share of the layers after which similarity to the text is taken.
     pub variation: Option<f64>,
 }
 
-impl Needs {
-    /// What this context asks for.
+impl ContextNeeds {
+    /// The needs of this context.
     pub fn of(context: &VisualContext) -> Self {
         match context {
             VisualContext::Attention { .. } | VisualContext::TopKKv { .. } => {
@@ -44,15 +44,15 @@ impl Needs {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
     /// Kept tokens, ascending, as indices into the flattened order (time, row, column); none = all of them. Where heads keep
-    /// their own, what any of them keeps.
+    /// their own, the union over heads.
     pub kept: Option<Vec<usize>>,
-    /// The score of every visual token, where the context has scores.
+    /// The score of every visual token, if the context has scores.
     pub scores: Option<Vec<f32>>,
-    /// Kept tokens by layer and key head, where they differ.
+    /// Kept tokens by layer and key head, if they differ.
     pub by_head: Option<Vec<Vec<usize>>>,
 }
 
-/// The drafter's visual tokens. `grid` is time × rows × columns of the visual tokens. A signal that is not there counts as
+/// The drafter's visual tokens. `grid` is time × rows × columns of the visual tokens. A missing signal counts as
 /// zero everywhere.
 pub fn select(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selection {
     let n: usize = grid.iter().product();
@@ -118,7 +118,7 @@ pub fn largest(values: &[f32], count: usize) -> Vec<usize> {
     order
 }
 
-/// `count` of `0..n` at even distances, first and last included: linspace(0, n - 1, count), truncated.
+/// `count` of `0..n`, evenly spaced, first and last included: linspace(0, n - 1, count), truncated.
 pub fn evenly(n: usize, count: usize) -> Vec<usize> {
     match count.min(n) {
         0 => Vec::new(),

@@ -1,10 +1,10 @@
-//! From a target that has read the prompt to a drafter that has read its share.
+//! From a target's prefill to that of a drafter which sees part of the visual tokens.
 
 use std::ops::ControlFlow;
 
 use candle_core::{Result, Tensor};
 
-use super::{Attention, Needs, Selection, Signals, signals::likeness};
+use super::{Attention, ContextNeeds, Selection, Signals, signals::likeness};
 use crate::{
     model::{
         decoder::{AttentionProbe, Positions, Sequence, Taps, with_slice},
@@ -13,11 +13,11 @@ use crate::{
     speculate::method::{Drafter, Placing, VisualContext},
 };
 
-/// Rows of text that are watched in one pass.
+/// Rows of text whose attention is recorded in one pass.
 const CHUNK: usize = 16;
 
-/// Tells how far a prefill is; may stop it.
-type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
+/// Receives the progress of a prefill (rows done, rows in total); may stop it.
+type OnProgress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
 
 /// A target, its prompt and video.
 pub struct Preparation<'a> {
@@ -30,17 +30,17 @@ pub struct Preparation<'a> {
 }
 
 impl Preparation<'_> {
-    /// Compute the signals that are asked for and not there yet. `sequence` holds the prompt without its last token, and does
-    /// again afterwards. False if `progress` stopped the work.
+    /// Compute the needed signals that are missing. `sequence` holds the prompt without its last token, before and
+    /// afterwards. False if `progress` stopped the work.
     ///
     /// # Errors
     /// If a forward pass fails.
     pub fn signals(
         &self,
-        needs: Needs,
+        needs: ContextNeeds,
         sequence: &mut Sequence,
         signals: &mut Signals,
-        progress: Progress<'_>,
+        progress: OnProgress<'_>,
     ) -> std::result::Result<bool, ModelError> {
         if needs.attention && signals.attention.is_none() {
             signals.attention = Some(self.attention(sequence)?);
@@ -52,7 +52,7 @@ impl Preparation<'_> {
         Ok(true)
     }
 
-    /// SpecVLM: feed the text after the video once more, watching where it looks. Rows are computed alike however they are
+    /// SpecVLM: feed the text after the video once more and record its attention. Rows are computed alike however they are
     /// fed, so the cache holds the same afterwards.
     fn attention(&self, sequence: &mut Sequence) -> Result<Attention> {
         let (ids, spans, end) = (&self.prompt.ids, &self.prompt.visual, self.prompt.video_end());
@@ -71,11 +71,11 @@ impl Preparation<'_> {
         Ok(Attention { by_head, weight, tokens: spans.len() })
     }
 
-    /// ParallelVLM: likeness to the text after the video, after a share of the layers, less that of the embeddings.
+    /// ParallelVLM: similarity to the text after the video, after a share of the layers, minus that of the embeddings.
     fn variation(
         &self,
         depth: f64,
-        progress: Progress<'_>,
+        progress: OnProgress<'_>,
     ) -> std::result::Result<Option<Vec<f32>>, ModelError> {
         let decoder = self.target.decoder();
         let layers = layers_of(self.target, depth);
@@ -90,7 +90,7 @@ impl Preparation<'_> {
     }
 
     /// How much each visual token's likeness to the text after the video grows from the embeddings to later states of the same
-    /// rows. What stands before the video cannot know of it, and is not asked.
+    /// rows. Text before the video cannot depend on it and is left out.
     ///
     /// # Errors
     /// If the tensors are not plain rows on the CPU.
@@ -104,7 +104,7 @@ impl Preparation<'_> {
     }
 
     /// The drafter's sequence where it is the target itself and its cache can be taken from the target's: early exit, and heads
-    /// with a choice of their own. None where it has to read by itself.
+    /// with a choice of their own. None if it needs a prefill of its own.
     pub fn shared(
         &self,
         drafter: &Drafter,
@@ -134,13 +134,13 @@ impl Preparation<'_> {
     }
 }
 
-/// The number of layers that a share of a model's depth stands for, at least one.
+/// The number of layers of a share of a model's depth, at least one.
 pub fn layers_of(model: &VideoLlm, depth: f64) -> usize {
     let layers = model.decoder().config().layers;
     ((layers as f64 * depth).round() as usize).clamp(1, layers)
 }
 
-/// Let a model read some rows of a prompt, at their own positions or numbered anew; `visual` are the model's own embeddings.
+/// Prefill a model with some rows of a prompt, at their own positions or renumbered; `visual` are the model's own embeddings.
 /// `states` receives each chunk's first row number and final states. None if `progress` stopped the work.
 ///
 /// # Errors
@@ -157,7 +157,7 @@ pub fn prefill(
     context: &VisualContext,
     room: usize,
     states: &mut dyn FnMut(usize, &[f32]),
-    progress: Progress<'_>,
+    progress: OnProgress<'_>,
 ) -> std::result::Result<Option<Sequence>, ModelError> {
     let embeddings = model.embed(prompt, visual, rows)?;
     let mut sequence = Sequence::new(model.decoder().clone(), rows.len() + room);

@@ -1,11 +1,11 @@
-//! What a prefill leaves behind for the choice of visual tokens.
+//! The signals of a prefill by which visual tokens are chosen.
 
-/// Where the text after the video looks, in the target's layers.
+/// The attention of the text after the video to the visual tokens, in the target's layers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attention {
     /// For each layer, key head and visual token the attention weights, summed over the rows of text and the group's heads.
     pub by_head: Vec<f32>,
-    /// What to divide a sum over layers and key heads by: layers × heads × rows.
+    /// Divisor of a sum over layers and key heads: layers × heads × rows.
     pub weight: f32,
     /// Number of visual tokens.
     pub tokens: usize,
@@ -23,25 +23,31 @@ impl Attention {
     }
 }
 
-/// The signals of one context; only what some method asked for is there.
+/// The signals of one context; only those that some method needed are set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signals {
-    /// Where the text looks.
+    /// Attention from the text to the visual tokens.
     pub attention: Option<Attention>,
-    /// By share of the layers: how much each visual token's likeness to the text has grown there.
+    /// By share of the layers: the growth of each visual token's similarity to the text.
     pub variations: Vec<(f64, Vec<f32>)>,
 }
 
 impl Signals {
+    /// Bytes of the signals.
+    pub fn bytes(&self) -> usize {
+        let variations = self.variations.iter().map(|(_, scores)| size_of_val(&scores[..]));
+        variations.sum::<usize>() + self.attention.as_ref().map_or(0, |a| size_of_val(&a.by_head[..]))
+    }
+
     /// The variation after this share of the layers.
     pub fn variation(&self, depth: f64) -> Option<&[f32]> {
         self.variations.iter().find(|(d, _)| *d == depth).map(|(_, scores)| scores.as_slice())
     }
 }
 
-/// ParallelVLM's likeness: for each visual token the sum over text tokens of the cosine between their states.
+/// ParallelVLM's similarity to the text: for each visual token the sum over text tokens of the cosine between their states.
 ///
-/// `states` are rows of `width`; `is_visual(row)` and `is_text(row)` tell what they are.
+/// `states` are rows of `width`; `is_visual(row)` and `is_text(row)` classify them.
 pub fn likeness(
     states: &[f32],
     width: usize,
@@ -82,7 +88,7 @@ mod tests {
         let got = likeness(&states, 2, |row| row >= 2, |row| row < 2);
         assert!((got[0] - 2f32.sqrt()).abs() < 1e-6);
         assert_eq!(got[1], 0.0);
-        // a row may be neither
+        // A row may be neither.
         assert!((likeness(&states, 2, |row| row == 2, |row| row == 0)[0] - 0.5f32.sqrt()).abs() < 1e-6);
     }
 }

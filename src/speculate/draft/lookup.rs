@@ -1,8 +1,8 @@
-//! Prompt lookup: what followed the last words where they stood before, up to the next special token.
+//! Prompt lookup: repeats what followed the same n-gram earlier, up to the next special token.
 
 use candle_core::{Result, Tensor};
 
-use super::{Draft, DraftRequest, Proposal};
+use super::{DraftRequest, Proposal, Proposer};
 use crate::model::decoder::Sequence;
 
 /// Drafts from the prompt and the text so far, without a model.
@@ -12,12 +12,12 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// `ids` are the prompt's, its last the root; runs of at most `ngram` tokens are looked for.
+    /// `ids` are the prompt's, its last the root; n-grams of at most `ngram` tokens are searched for.
     pub fn new(ids: Vec<u32>, ngram: usize) -> Self {
         Self { ids, ngram }
     }
 
-    /// What followed the latest earlier occurrence of the longest run that occurs.
+    /// The tokens after the latest earlier occurrence of the longest n-gram that occurs.
     fn continuation(&self, length: usize) -> &[u32] {
         let n = self.ids.len();
         for run in (1..=self.ngram.min(n.saturating_sub(1))).rev() {
@@ -31,18 +31,18 @@ impl Lookup {
     }
 }
 
-impl Draft for Lookup {
-    fn draft(&mut self, order: &DraftRequest<'_>) -> Result<Proposal> {
+impl Proposer for Lookup {
+    fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal> {
         let mut proposal = Proposal::default();
         let mut parent = None;
-        for &id in self.continuation(order.depth) {
-            // The frame of a chat and the places of the video are no words. Where a turn ended, the caption may end, too.
-            let word = !order.special.contains(&id) || order.ends.contains(&id);
-            if id as usize >= order.vocab || !word {
+        for &id in self.continuation(request.depth) {
+            // Chat markup and video placeholders are not words. Where a turn ended, the caption may end, too.
+            let word = !request.special.contains(&id) || request.ends.contains(&id);
+            if id as usize >= request.vocab || !word {
                 break;
             }
             parent = Some(proposal.tree.push(parent, id, None));
-            if order.ends.contains(&id) {
+            if request.ends.contains(&id) {
                 break;
             }
         }
@@ -71,7 +71,7 @@ mod tests {
 
     fn drafted(ids: &[u32], ends: &[u32], special: &[u32]) -> Vec<u32> {
         let (form, sampler) = (Form::Chain, None);
-        let order = DraftRequest {
+        let request = DraftRequest {
             form,
             depth: 9,
             ends,
@@ -81,7 +81,7 @@ mod tests {
             distributions: false,
             position: 0,
         };
-        let proposal = Lookup::new(ids.into(), 3).draft(&order).unwrap();
+        let proposal = Lookup::new(ids.into(), 3).draft(&request).unwrap();
         proposal.tree.nodes().iter().map(|node| node.id).collect()
     }
 

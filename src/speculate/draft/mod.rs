@@ -1,10 +1,10 @@
-//! Who proposes: a drafter is asked for a tree, and told what became of it.
+//! Drafters: a drafter proposes a tree of tokens and then learns which of them were accepted.
 
-mod head;
+mod head_state;
 mod lookup;
 mod model;
 
-pub use head::Head;
+pub use head_state::DraftHeadState;
 pub use lookup::Lookup;
 pub use model::ModelDrafter;
 
@@ -15,18 +15,18 @@ use candle_core::{Result, Tensor};
 use super::{sampling::Sampler, tree::Tree};
 use crate::model::decoder::Sequence;
 
-/// What a step proposes.
+/// The proposal of one step.
 #[derive(Clone, Debug, Default)]
 pub struct Proposal {
     /// The drafted tokens.
     pub tree: Tree,
-    /// The drafter's distribution from which each node was taken, where it was asked for; siblings share one.
+    /// The drafter's distribution from which each node was taken, where requested; siblings share one.
     pub distributions: Vec<Arc<Vec<f32>>>,
     /// Time of each drafter pass of one row, in milliseconds.
     pub pass_ms: Vec<f64>,
 }
 
-/// The form of the tree that a step asks for.
+/// The form of the requested tree.
 #[derive(Clone, Debug)]
 pub enum Form<'a> {
     /// A chain.
@@ -35,24 +35,24 @@ pub enum Form<'a> {
     Static(&'a super::tree::Template),
     /// Two chains.
     TwoBranch,
-    /// The likeliest continuations: nodes kept without the root, and nodes expanded on each level.
+    /// The most likely continuations (EAGLE-2).
     Dynamic {
-        /// Nodes kept.
+        /// Nodes that are kept, the root not counted.
         nodes: usize,
         /// Nodes expanded on each level, and choices of each.
         width: usize,
     },
 }
 
-/// What one step asks of a drafter.
+/// A request for the drafts of one step.
 pub struct DraftRequest<'a> {
     /// The form.
     pub form: Form<'a>,
-    /// No branch longer than this.
+    /// Longest branch.
     pub depth: usize,
     /// Ids at which a branch stops.
     pub ends: &'a [u32],
-    /// Special tokens: ids that are no words.
+    /// Special tokens, which are not words.
     pub special: &'a [u32],
     /// Logits from here on are padding.
     pub vocab: usize,
@@ -64,17 +64,17 @@ pub struct DraftRequest<'a> {
     pub position: usize,
 }
 
-/// Somebody who proposes.
-pub trait Draft {
+/// Proposes draft tokens. The contract of one step: [`draft`](Self::draft), then [`commit`](Self::commit) with the result.
+pub trait Proposer {
     /// Draft after the root.
     ///
     /// # Errors
     /// If a forward pass fails.
-    fn draft(&mut self, order: &DraftRequest<'_>) -> Result<Proposal>;
+    fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal>;
 
-    /// The verdict: of the last proposal the nodes of `path` stand, and `root` follows them. `target` has rolled back to what
-    /// stands already, `base` being the slot of the step's root; `states` are the final states of the verify pass, the root's
-    /// row first.
+    /// Take in the outcome: the nodes of `path` of the last proposal were accepted, and `root` follows them. `target` has
+    /// already rolled back to the accepted tokens; `base` is the slot of the step's root in it. `states` are the final states of
+    /// the verify pass (rows × width), the root's row first.
     ///
     /// # Errors
     /// If the states cannot be read.

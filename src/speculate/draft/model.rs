@@ -1,11 +1,11 @@
-//! A drafter that is a decoder: a smaller model, the target itself with fewer visual tokens or fewer layers, or a layer that
-//! goes on from the target's states.
+//! A drafter that is a decoder: a smaller model, the target itself with fewer visual tokens or fewer layers, or a draft head on
+//! the target's states.
 
 use std::{sync::Arc, time::Instant};
 
 use candle_core::{Result, Tensor};
 
-use super::{Draft, DraftRequest, Form, Head, Proposal};
+use super::{DraftHeadState, DraftRequest, Form, Proposal, Proposer};
 use crate::{
     model::decoder::{Pass, Sequence, Taps, with_slice},
     speculate::{
@@ -30,15 +30,15 @@ pub struct ModelDrafter<'a> {
     embeddable: usize,
     /// Take accepted tokens' keys and values from the target's cache: only where the two are one model.
     dense: bool,
-    /// The states that it goes on from, where it is no model of its own.
-    head: Option<Head<'a>>,
+    /// The head's states, if it is a draft head.
+    head: Option<DraftHeadState<'a>>,
 }
 
-/// What the drafter says about the token after one node.
+/// The drafter's predictions after one node.
 struct Choices {
     /// Most likely ids with natural-log probabilities, best first.
     best: Vec<(u32, f32)>,
-    /// The distribution, where asked.
+    /// The distribution, if requested.
     distribution: Option<Arc<Vec<f32>>>,
 }
 
@@ -50,16 +50,16 @@ impl<'a> ModelDrafter<'a> {
         Self { sequence, unseen: vec![root], base, fed: Vec::new(), embeddable, dense, head: None }
     }
 
-    /// Let it go on from the target's states.
-    pub fn with_head(mut self, head: Option<Head<'a>>) -> Self {
+    /// Make it a draft head on the target's states.
+    pub fn with_head(mut self, head: Option<DraftHeadState<'a>>) -> Self {
         self.head = head;
         self
     }
 
-    /// Feed what waits, the root last; the choices after it. None where the drafter lacks one of the ids.
+    /// Feed the unseen tokens, the root last; the choices after it. None if the drafter lacks one of the ids.
     fn begin(
         &mut self,
-        order: &DraftRequest<'_>,
+        request: &DraftRequest<'_>,
         count: usize,
         proposal: &mut Proposal,
     ) -> Result<Option<Choices>> {
@@ -80,7 +80,7 @@ impl<'a> ModelDrafter<'a> {
         self.base += self.unseen.len();
         let rows = self.unseen.len();
         self.unseen.clear();
-        let choices = self.choices(&pass, rows - 1..rows, order, count, 0)?;
+        let choices = self.choices(&pass, rows - 1..rows, request, count, 0)?;
         if rows == 1 {
             proposal.pass_ms.push(since(started));
         }
@@ -91,7 +91,7 @@ impl<'a> ModelDrafter<'a> {
     fn expand(
         &mut self,
         nodes: &[usize],
-        order: &DraftRequest<'_>,
+        request: &DraftRequest<'_>,
         count: usize,
         proposal: &mut Proposal,
     ) -> Result<Vec<Choices>> {
@@ -122,7 +122,7 @@ impl<'a> ModelDrafter<'a> {
             head.keep(&pass, nodes.len())?;
         }
         let depth = nodes.first().map_or(0, |&node| tree.nodes()[node].depth);
-        let choices = self.choices(&pass, 0..nodes.len(), order, count, depth)?;
+        let choices = self.choices(&pass, 0..nodes.len(), request, count, depth)?;
         if nodes.len() == 1 {
             proposal.pass_ms.push(since(started));
         }
@@ -133,7 +133,7 @@ impl<'a> ModelDrafter<'a> {
         &mut self,
         pass: &Pass,
         rows: std::ops::Range<usize>,
-        order: &DraftRequest<'_>,
+        request: &DraftRequest<'_>,
         count: usize,
         depth: usize,
     ) -> Result<Vec<Choices>> {
@@ -144,10 +144,10 @@ impl<'a> ModelDrafter<'a> {
             logits
                 .chunks_exact(width)
                 .map(|row| {
-                    let row = &row[..order.vocab.min(width)];
-                    if let Some(sampler) = &order.sampler {
+                    let row = &row[..request.vocab.min(width)];
+                    if let Some(sampler) = &request.sampler {
                         let q = sampler.distribution(row);
-                        let mut rng = sampler.rng(order.position + depth, Purpose::Draft);
+                        let mut rng = sampler.rng(request.position + depth, Purpose::Draft);
                         let id = draw(&q, rand::RngExt::random(&mut rng));
                         let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
                         return Choices { best: vec![(id, log_q)], distribution: Some(Arc::new(q)) };
@@ -157,33 +157,33 @@ impl<'a> ModelDrafter<'a> {
                         1 => vec![(facts.argmax, facts.log_probability(facts.max))],
                         _ => top_log_probabilities(row, &facts, count),
                     };
-                    let distribution = order.distributions.then(|| Arc::new(plain.distribution(row)));
+                    let distribution = request.distributions.then(|| Arc::new(plain.distribution(row)));
                     Choices { best, distribution }
                 })
                 .collect()
         })
     }
 
-    /// True if the branch may go on after this node.
-    fn open(&self, order: &DraftRequest<'_>, tree: &Tree, node: usize) -> bool {
+    /// True if the branch may continue after this node.
+    fn open(&self, request: &DraftRequest<'_>, tree: &Tree, node: usize) -> bool {
         let node = &tree.nodes()[node];
-        node.depth < order.depth && !order.ends.contains(&node.id) && (node.id as usize) < self.embeddable
+        node.depth < request.depth && !request.ends.contains(&node.id) && (node.id as usize) < self.embeddable
     }
 
     /// A chain after each of the root's `branches` best tokens, level by level.
-    fn chains(&mut self, order: &DraftRequest<'_>, branches: usize) -> Result<Proposal> {
+    fn chains(&mut self, request: &DraftRequest<'_>, branches: usize) -> Result<Proposal> {
         let mut proposal = Proposal::default();
-        let Some(choices) = self.begin(order, branches, &mut proposal)? else { return Ok(proposal) };
+        let Some(choices) = self.begin(request, branches, &mut proposal)? else { return Ok(proposal) };
         let mut ends = Vec::new();
         for &choice in choices.best.iter().take(branches) {
             ends.push(add(&mut proposal, None, choice, &choices));
         }
         loop {
-            ends.retain(|&node| self.open(order, &proposal.tree, node));
+            ends.retain(|&node| self.open(request, &proposal.tree, node));
             if ends.is_empty() {
                 return Ok(proposal);
             }
-            let all = self.expand(&ends, order, 1, &mut proposal)?;
+            let all = self.expand(&ends, request, 1, &mut proposal)?;
             for (end, choices) in ends.iter_mut().zip(&all) {
                 *end = add(&mut proposal, Some(*end), choices.best[0], choices);
             }
@@ -191,11 +191,11 @@ impl<'a> ModelDrafter<'a> {
     }
 
     /// A tree of fixed form: each level's inner nodes are fed together.
-    fn template(&mut self, order: &DraftRequest<'_>, form: &[(Option<usize>, usize)]) -> Result<Proposal> {
+    fn template(&mut self, request: &DraftRequest<'_>, form: &[(Option<usize>, usize)]) -> Result<Proposal> {
         let mut proposal = Proposal::default();
         let ranks = form.iter().map(|&(_, rank)| rank + 1).max().unwrap_or(1);
-        let Some(root) = self.begin(order, ranks, &mut proposal)? else { return Ok(proposal) };
-        // For each node of the form its node in the tree, and what follows it.
+        let Some(root) = self.begin(request, ranks, &mut proposal)? else { return Ok(proposal) };
+        // For each node of the form its node in the tree, and the choices after it.
         let mut made: Vec<Option<usize>> = vec![None; form.len()];
         let mut after: Vec<Option<Choices>> = (0..form.len()).map(|_| None).collect();
         let mut waiting: Vec<usize> = (0..form.len()).collect();
@@ -212,7 +212,7 @@ impl<'a> ModelDrafter<'a> {
                     let node = add(&mut proposal, parent.and_then(|parent| made[parent]), choice, choices);
                     made[i] = Some(node);
                     let has_children = form.iter().any(|&(parent, _)| parent == Some(i));
-                    if has_children && self.open(order, &proposal.tree, node) {
+                    if has_children && self.open(request, &proposal.tree, node) {
                         inner.push(i);
                     }
                 }
@@ -222,18 +222,18 @@ impl<'a> ModelDrafter<'a> {
                 return Ok(proposal);
             }
             let nodes: Vec<usize> = inner.iter().filter_map(|&i| made[i]).collect();
-            let all = self.expand(&nodes, order, ranks, &mut proposal)?;
+            let all = self.expand(&nodes, request, ranks, &mut proposal)?;
             for (&i, choices) in inner.iter().zip(all) {
                 after[i] = Some(choices);
             }
         }
     }
 
-    /// EAGLE-2: on each level the `width` likeliest nodes get `width` children; of all nodes the likeliest `kept` stay. A node is
-    /// never likelier than its parent, so what stays is connected.
-    fn dynamic(&mut self, order: &DraftRequest<'_>, kept: usize, width: usize) -> Result<Proposal> {
+    /// EAGLE-2: on each level the `width` most likely nodes get `width` children; of all nodes the `kept` most likely stay. A node
+    /// is never more likely than its parent, so the kept tree is connected.
+    fn dynamic(&mut self, request: &DraftRequest<'_>, kept: usize, width: usize) -> Result<Proposal> {
         let mut proposal = Proposal::default();
-        let Some(root) = self.begin(order, width, &mut proposal)? else { return Ok(proposal) };
+        let Some(root) = self.begin(request, width, &mut proposal)? else { return Ok(proposal) };
         let mut likelihood: Vec<f32> = Vec::new();
         let grow =
             |proposal: &mut Proposal, likelihood: &mut Vec<f32>, parent: Option<usize>, choices: &Choices| {
@@ -249,14 +249,14 @@ impl<'a> ModelDrafter<'a> {
         let by =
             |likelihood: &[f32], a: usize, b: usize| likelihood[b].total_cmp(&likelihood[a]).then(a.cmp(&b));
         loop {
-            level.retain(|&node| self.open(order, &proposal.tree, node));
+            level.retain(|&node| self.open(request, &proposal.tree, node));
             level.sort_unstable_by(|&a, &b| by(&likelihood, a, b));
             level.truncate(width);
             level.sort_unstable();
             if level.is_empty() {
                 break;
             }
-            let all = self.expand(&level, order, width, &mut proposal)?;
+            let all = self.expand(&level, request, width, &mut proposal)?;
             level = level
                 .iter()
                 .zip(&all)
@@ -283,16 +283,16 @@ fn add(proposal: &mut Proposal, parent: Option<usize>, choice: (u32, f32), from:
     proposal.tree.push(parent, choice.0, Some(choice.1.exp()))
 }
 
-impl Draft for ModelDrafter<'_> {
-    fn draft(&mut self, order: &DraftRequest<'_>) -> Result<Proposal> {
-        if order.depth == 0 {
+impl Proposer for ModelDrafter<'_> {
+    fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal> {
+        if request.depth == 0 {
             return Ok(Proposal::default());
         }
-        match order.form {
-            Form::Chain => self.chains(order, 1),
-            Form::TwoBranch => self.chains(order, 2),
-            Form::Static(template) => self.template(order, template.nodes()),
-            Form::Dynamic { nodes, width } => self.dynamic(order, nodes, width),
+        match request.form {
+            Form::Chain => self.chains(request, 1),
+            Form::TwoBranch => self.chains(request, 2),
+            Form::Static(template) => self.template(request, template.nodes()),
+            Form::Dynamic { nodes, width } => self.dynamic(request, nodes, width),
         }
     }
 
@@ -310,13 +310,13 @@ impl Draft for ModelDrafter<'_> {
             head.apply(path, states)?;
         }
         if !self.unseen.is_empty() {
-            // Nothing was fed: the drafter lacks an id, or no draft was asked for.
+            // Nothing was fed: the drafter lacks an id, or no draft was requested.
             self.unseen.extend(path.iter().map(|&node| nodes[node].id));
             self.unseen.push(root);
             return Ok(());
         }
         if self.head.is_some() {
-            // What was drafted stood on own outputs; it is read again on the target's states.
+            // The drafts were computed on the head's own outputs; they are fed again with the target's states.
             self.sequence.truncate(self.base);
             self.unseen = path.iter().map(|&node| nodes[node].id).chain([root]).collect();
             return Ok(());

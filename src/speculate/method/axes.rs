@@ -1,8 +1,7 @@
 //! The table of methods: every axis, kind and key, with its meaning, default, range and words.
 //!
 //! A row of a kind is `"name in a file" Variant { keys } => words for people`; a row of a key is its type and
-//! [`required`]`(example)` or [`optional`]`(default)` with its range. The documentation of a key is what a user reads beside
-//! it; everything else that is said about methods is derived ([`choices!`]).
+//! [`required`]`(example)` or [`optional`]`(default)` with its range. The documentation of a key is also its explanation for users; everything else that is said about methods is derived ([`choices!`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -250,7 +249,7 @@ choices! {
         "cost" Cost {
             /// Cost below which a mismatch passes, in nats.
             limit: f32 = required("0.8").at_least(0.0, 12.0).step(0.1),
-            /// Weight of the log-likelihood gap beside the divergence.
+            /// Weight of the log-likelihood gap relative to the divergence.
             #[serde(default = "one")]
             ratio: f32 = optional("1.0").at_least(0.0, 4.0).step(0.1).minor(),
         } => match *ratio {

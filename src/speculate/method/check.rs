@@ -5,7 +5,7 @@ use super::{
     VisualContext,
 };
 use crate::speculate::{
-    accept::{self, Needs},
+    accept::{self, RuleNeeds},
     tree,
 };
 
@@ -78,7 +78,8 @@ impl Method {
         let reduced = !matches!(self.context, VisualContext::Full {} | VisualContext::None { .. });
         let chain = matches!(self.shape, Shape::Chain { .. });
         let loosens = !matches!(self.acceptance, Acceptance::Exact {} | Acceptance::Sampled {});
-        let compares = self.acceptance == (Acceptance::Sampled {}) || Needs::of(&self.acceptance).divergence;
+        let compares =
+            self.acceptance == (Acceptance::Sampled {}) || RuleNeeds::of(&self.acceptance).divergence;
         let clashes = [
             (
                 none && parallel,

@@ -130,7 +130,7 @@ pub enum MethodError {
     /// No preset has this name.
     #[error("unknown method `{name}`")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The names of the presets.
         known: Vec<String>,

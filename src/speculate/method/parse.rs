@@ -6,7 +6,7 @@ use toml::{Table, Value as Toml};
 
 use super::{AXES, Axis, Key, Method, MethodError, Origin, Problem, Value};
 
-/// Keys of a method file beside the five axes.
+/// Keys of a method file in addition to the five axes.
 const HEADER: [&str; 3] = ["name", "about", "paper"];
 
 impl Method {

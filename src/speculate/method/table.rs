@@ -204,7 +204,7 @@ pub struct Kind {
     pub name: &'static str,
     /// Its documentation.
     pub(super) doc: &'static str,
-    /// Its keys beside `kind`.
+    /// Its keys in addition to `kind`.
     pub keys: &'static [Key],
 }
 

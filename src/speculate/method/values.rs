@@ -24,7 +24,7 @@ impl Placing {
         *self == Placing::Original
     }
 
-    /// What to add to a context's words.
+    /// The suffix of a context's words.
     pub(super) fn words(self) -> &'static str {
         match self {
             Placing::Original => "",
@@ -78,7 +78,7 @@ pub enum EntropyOver {
 }
 
 impl EntropyOver {
-    /// What to add to a rule's words.
+    /// The suffix of a rule's words.
     pub(super) fn words(self) -> &'static str {
         match self {
             EntropyOver::Top3 => "",

@@ -1,45 +1,39 @@
-//! What passes. The machine knows when a draft is judged; a [`Judge`] knows how.
+//! Acceptance in the parallel schedule. The machine knows when a draft is judged; a [`Judge`] knows how.
 //!
-//! The machine asks for the accepted prefix first, and for the target's own token only where there is one to take. So a judge
-//! can give the target's token (greedy), or draw it from the residual (sampled), and is never asked for a bonus that the
-//! schedule does not use.
+//! The machine requests the accepted prefix first, and the target's own token only if it emits one. So a judge may return the
+//! target's token (greedy) or draw it from the residual (sampled), and never draws a bonus that the schedule does not use.
 
-use rand::RngExt;
-
-use crate::{
-    record::Verdict,
-    speculate::sampling::{Purpose, Sampler, draw, residual},
-};
+use crate::{record::Verdict, speculate::sampling::Sampler};
 
 /// One drafted token.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Draft<E = ()> {
+pub struct DraftToken<E = ()> {
     /// Its id.
     pub id: u32,
-    /// What the judge needs to know of the drafter here, for example its distribution. The machine only carries it along.
+    /// The judge's information about the drafter here, for example its distribution. The machine only passes it on.
     pub evidence: E,
 }
 
-impl From<u32> for Draft {
+impl From<u32> for DraftToken {
     fn from(id: u32) -> Self {
-        Draft { id, evidence: () }
+        DraftToken { id, evidence: () }
     }
 }
 
-/// What is judged in one tick: draft i by row i of the verify pass, as output position `position + i`.
+/// The drafts judged in one tick: draft i by row i of the verify pass, as output position `position + i`.
 #[derive(Debug)]
 pub struct Case<'a, E> {
     /// Output position of the first draft; 0 is the first token after the prompt.
     pub position: usize,
-    /// The drafts, in order; empty where the drafter had nothing to offer.
-    pub drafts: &'a [Draft<E>],
-    /// Rows of the verify pass: as many as drafts, or one more where the drafter had nothing to offer after them.
+    /// The drafts, in order; empty if the drafter proposed nothing.
+    pub drafts: &'a [DraftToken<E>],
+    /// Rows of the verify pass: as many as drafts, or one more if the drafter proposed nothing after them.
     pub rows: usize,
 }
 
-/// Decides over drafts by the rows of the target's last verify pass.
+/// Judges drafts by the rows of the target's last verify pass.
 ///
-/// The schedule asks about each output position once. A draft that was thrown away unjudged may be followed by another one for
+/// The schedule asks about each output position once. A draft that was discarded unjudged may be followed by another one for
 /// the same position. With random numbers that depend on seed and position alone (`Sampler::rng`), and not on the tick, the
 /// output is the same whatever the windows were, and its distribution is the target's.
 pub trait Judge<E> {
@@ -51,7 +45,7 @@ pub trait Judge<E> {
     fn replacement(&mut self, case: &Case<'_, E>, row: usize) -> u32;
 }
 
-/// Accepts what the target wants itself.
+/// Accepts only the target's own tokens.
 #[derive(Clone, Debug)]
 pub struct Exact<'a> {
     /// The target's token of each row.
@@ -69,7 +63,7 @@ impl<E> Judge<E> for Exact<'_> {
     }
 }
 
-/// Accepts with min(1, p/q) and replaces from the residual: what comes out has the target's distribution (ParallelVLM, 2.2).
+/// Accepts with min(1, p/q) and replaces from the residual: the output has the target's distribution (ParallelVLM, 2.2).
 /// The evidence of a draft is the drafter's distribution that it was drawn from.
 #[derive(Clone, Debug)]
 pub struct Sampled<'a> {
@@ -81,25 +75,18 @@ pub struct Sampled<'a> {
 
 impl<E: AsRef<[f32]>> Judge<E> for Sampled<'_> {
     fn accept(&mut self, case: &Case<'_, E>) -> Vec<Verdict> {
-        let passes = |(i, draft): (usize, &Draft<E>)| {
-            let at = |distribution: &[f32]| distribution.get(draft.id as usize).copied().unwrap_or(0.0);
-            let (p, q) = (at(&self.rows[i]), at(draft.evidence.as_ref()));
-            let u: f32 = self.sampler.rng(case.position + i, Purpose::Accept).random();
-            q > 0.0 && u * q < p
+        let passes = |(i, draft): (usize, &DraftToken<E>)| {
+            self.sampler.accepts(draft.id, &self.rows[i], draft.evidence.as_ref(), case.position + i)
         };
         let prefix = case.drafts.iter().enumerate().map(passes).take_while(|passed| *passed);
         prefix.map(|_| Verdict::Sampled).collect()
     }
 
     fn replacement(&mut self, case: &Case<'_, E>, row: usize) -> u32 {
-        let p = &self.rows[row];
-        let position = case.position + row;
-        let Some(draft) = case.drafts.get(row) else {
-            return draw(p, self.sampler.rng(position, Purpose::Token).random());
-        };
-        let mut rng = self.sampler.rng(position, Purpose::Accept);
-        // The first number of this stream rejected the draft.
-        let _: f32 = rng.random();
-        draw(&residual(p, draft.evidence.as_ref()), rng.random())
+        let (p, position) = (&self.rows[row], case.position + row);
+        match case.drafts.get(row) {
+            Some(draft) => self.sampler.replacement(p, draft.evidence.as_ref(), position),
+            None => self.sampler.draw(p, position),
+        }
     }
 }

@@ -11,13 +11,13 @@
 //! token, because the row that would give it judges the next window. Only where the drafter offers no next window is the
 //! target's token of that row taken as one. Nothing is emitted that was not judged.
 //!
-//! The first tick may run while the target is still in its prefill: its order is the last row of it (stage I of the paper).
+//! The first tick may run while the target is still in its prefill: its task is the last row of it (stage I of the paper).
 
 use super::{
     cached::Cached,
-    judge::{Case, Draft, Judge},
+    judge::{Case, DraftToken, Judge},
     tally::Tally,
-    tick::{DrafterOrder, Emitted, Outcome, Stage, TargetOrder, Tick},
+    tick::{DrafterTask, Emitted, Mode, Outcome, TargetTask, Tick},
 };
 use crate::record::{StopReason, Verdict};
 
@@ -33,7 +33,7 @@ pub struct Limits {
 /// One generation. Ask for a [`tick`](Self::tick), carry it out, [`apply`](Self::apply) it, until there is no tick.
 ///
 /// ```
-/// use specreel::speculate::schedule::{Draft, Exact, Limits, Parallel};
+/// use specreel::speculate::schedule::{DraftToken, Exact, Limits, Parallel};
 ///
 /// // The target counts up; the drafter does so too, but takes 3 for 4.
 /// let target = |id: u32| id + 1;
@@ -41,10 +41,10 @@ pub struct Limits {
 /// let mut machine = Parallel::new(0, Limits { max_new_tokens: 6, ends: vec![] });
 /// while let Some(tick) = machine.tick(2) {
 ///     let wanted: Vec<u32> = tick.target.rows.iter().map(|&id| target(id)).collect();
-///     let mut window: Vec<Draft> = Vec::new();
-///     if let Some(order) = &tick.drafter {
-///         let mut last = order.feed[order.feed.len() - 1];
-///         for _ in 0..order.draft {
+///     let mut window: Vec<DraftToken> = Vec::new();
+///     if let Some(task) = &tick.drafter {
+///         let mut last = task.feed[task.feed.len() - 1];
+///         for _ in 0..task.draft {
 ///             last = drafter(last);
 ///             window.push(last.into());
 ///         }
@@ -60,7 +60,7 @@ pub struct Parallel<E = ()> {
     /// The prompt's last token, then all that was emitted. The last of these is the root.
     text: Vec<u32>,
     /// Drafts after the root, not judged yet.
-    pending: Vec<Draft<E>>,
+    pending: Vec<DraftToken<E>>,
     target: Cached,
     drafter: Cached,
     finished: Option<StopReason>,
@@ -83,8 +83,8 @@ impl<E> Parallel<E> {
     }
 
     /// The mode of the next tick.
-    pub fn stage(&self) -> Stage {
-        if self.pending.is_empty() { Stage::Pre } else { Stage::Post }
+    pub fn stage(&self) -> Mode {
+        if self.pending.is_empty() { Mode::Pre } else { Mode::Post }
     }
 
     /// Everything emitted so far.
@@ -97,13 +97,13 @@ impl<E> Parallel<E> {
         self.finished
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The orders for the next tick, with a window of at most `window` tokens; none once the generation has ended. Nothing
-    /// changes until it is settled.
+    /// The tasks of the next tick, with a window of at most `window` tokens; none once the generation has ended. Nothing
+    /// changes until it is applied.
     pub fn tick(&self, window: usize) -> Option<Tick> {
         if self.finished.is_some() {
             return None;
@@ -115,18 +115,23 @@ impl<E> Parallel<E> {
         text.extend(self.pending.iter().map(|draft| draft.id));
         let drafter = (draft > 0).then(|| {
             let (truncate_to, feed) = self.drafter.toward(&text, text.len() - 1);
-            DrafterOrder { truncate_to, feed: feed.to_vec(), draft, position }
+            DrafterTask { truncate_to, feed: feed.to_vec(), draft, position }
         });
         if drafter.is_none() {
-            // No token follows the last pending draft, so nobody asks for its row.
+            // No token follows the last pending draft, so its row is not needed.
             text.pop();
         }
         let (truncate_to, rows) = self.target.toward(&text, self.text.len() - 1);
-        Some(Tick { stage: self.stage(), target: TargetOrder { truncate_to, rows: rows.to_vec() }, drafter })
+        Some(Tick { stage: self.stage(), target: TargetTask { truncate_to, rows: rows.to_vec() }, drafter })
     }
 
-    /// Take in the results of the tick that was asked for last: the drafter's window, and the target's rows by way of a judge.
-    pub fn apply(&mut self, tick: Tick, mut window: Vec<Draft<E>>, judge: &mut impl Judge<E>) -> Outcome {
+    /// Apply the results of the last tick: the drafter's window, and the target's rows through a judge.
+    pub fn apply(
+        &mut self,
+        tick: Tick,
+        mut window: Vec<DraftToken<E>>,
+        judge: &mut impl Judge<E>,
+    ) -> Outcome {
         let (stage, rows) = (tick.stage, tick.target.rows.len());
         self.target.fed(tick.target.truncate_to, tick.target.rows);
         let drafted: Vec<u32> = window.iter().map(|draft| draft.id).collect();
@@ -183,15 +188,14 @@ impl<E> Parallel<E> {
         outcome
     }
 
-    /// Note what the drafter's cache holds now, and cut the window to what was asked for.
-    fn note_window(&mut self, order: Option<DrafterOrder>, window: &mut Vec<Draft<E>>) {
-        let Some(order) = order else { return window.clear() };
-        // The last drafted token was not fed. Where nothing was drafted, nothing was fed.
-        let fed =
-            window.split_last().map(|(_, seen)| order.feed.into_iter().chain(seen.iter().map(|d| d.id)));
-        self.drafter.fed(order.truncate_to, fed.into_iter().flatten());
+    /// Note the new contents of the drafter's cache, and cut the window to the requested length.
+    fn note_window(&mut self, task: Option<DrafterTask>, window: &mut Vec<DraftToken<E>>) {
+        let Some(task) = task else { return window.clear() };
+        // The last drafted token was not fed. If nothing was drafted, nothing was fed.
+        let fed = window.split_last().map(|(_, seen)| task.feed.into_iter().chain(seen.iter().map(|d| d.id)));
+        self.drafter.fed(task.truncate_to, fed.into_iter().flatten());
         let end = window.iter().position(|draft| self.is_end(draft.id));
-        window.truncate(order.draft.min(end.map_or(usize::MAX, |end| end + 1)));
+        window.truncate(task.draft.min(end.map_or(usize::MAX, |end| end + 1)));
     }
 
     fn is_end(&self, id: u32) -> bool {

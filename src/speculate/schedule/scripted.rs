@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    judge::{Case, Draft, Exact, Judge},
-    tick::{DrafterOrder, TargetOrder},
+    judge::{Case, DraftToken, Exact, Judge},
+    tick::{DrafterTask, TargetTask},
     workers::{DrafterWorker, TargetWorker},
 };
 use crate::record::{StopReason, Verdict};
@@ -12,7 +12,7 @@ use crate::record::{StopReason, Verdict};
 /// Ids from here on are words; those below are end tokens.
 pub const ENDS: u32 = 2;
 
-/// What both models would write.
+/// The text of both models.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub seed: u64,
@@ -45,12 +45,12 @@ impl Script {
         }
     }
 
-    /// What the target writes after `text`.
+    /// The target's token after `text`.
     pub fn target(&self, text: &[u32]) -> u32 {
         self.id(10, text)
     }
 
-    /// What the drafter writes after `text`.
+    /// The drafter's token after `text`.
     pub fn drafter(&self, text: &[u32]) -> u32 {
         if hash(self.seed, 0, text) % 100 < self.agreement { self.target(text) } else { self.id(20, text) }
     }
@@ -69,7 +69,7 @@ impl Script {
     }
 }
 
-/// A target with a cache that is nothing but ids. Remembers what it ruled for every position.
+/// A target with a cache that is nothing but ids. Remembers its decision for every position.
 pub struct ScriptedTarget {
     pub script: Script,
     pub cache: Vec<u32>,
@@ -103,12 +103,12 @@ impl Judge<()> for ScriptedTarget {
 impl TargetWorker<()> for ScriptedTarget {
     type Error = String;
 
-    fn verify(&mut self, order: &TargetOrder) -> Result<(), String> {
-        assert!(order.truncate_to <= self.cache.len(), "cannot keep slots that are not there");
-        assert!(!order.rows.is_empty());
-        self.cache.truncate(order.truncate_to);
+    fn verify(&mut self, task: &TargetTask) -> Result<(), String> {
+        assert!(task.truncate_to <= self.cache.len(), "cannot keep slots that are not there");
+        assert!(!task.rows.is_empty());
+        self.cache.truncate(task.truncate_to);
         self.wanted.clear();
-        for &id in &order.rows {
+        for &id in &task.rows {
             self.cache.push(id);
             self.wanted.push(self.script.target(&self.cache));
         }
@@ -122,7 +122,7 @@ pub struct ScriptedDrafter {
     pub cache: Vec<u32>,
     /// An id that it cannot be fed.
     pub unknown: Option<u32>,
-    /// Goes on after an end token, and beyond the asked length.
+    /// Continues after an end token, and beyond the requested length.
     pub unruly: bool,
 }
 
@@ -135,17 +135,17 @@ impl ScriptedDrafter {
 impl DrafterWorker<()> for ScriptedDrafter {
     type Error = String;
 
-    fn draft(&mut self, order: &DrafterOrder) -> Result<Vec<Draft>, String> {
-        assert!(order.truncate_to <= self.cache.len(), "cannot keep slots that are not there");
-        assert!(!order.feed.is_empty() && order.draft > 0);
-        assert_eq!(order.position + 1, order.truncate_to + order.feed.len());
-        self.cache.truncate(order.truncate_to);
-        let mut window: Vec<Draft> = Vec::new();
-        if self.unknown.is_some_and(|id| order.feed.contains(&id)) {
+    fn draft(&mut self, task: &DrafterTask) -> Result<Vec<DraftToken>, String> {
+        assert!(task.truncate_to <= self.cache.len(), "cannot keep slots that are not there");
+        assert!(!task.feed.is_empty() && task.draft > 0);
+        assert_eq!(task.position + 1, task.truncate_to + task.feed.len());
+        self.cache.truncate(task.truncate_to);
+        let mut window: Vec<DraftToken> = Vec::new();
+        if self.unknown.is_some_and(|id| task.feed.contains(&id)) {
             return Ok(window);
         }
-        self.cache.extend(&order.feed);
-        let length = if self.unruly { order.draft + 2 } else { order.draft };
+        self.cache.extend(&task.feed);
+        let length = if self.unruly { task.draft + 2 } else { task.draft };
         loop {
             let id = self.script.drafter(&self.cache);
             window.push(id.into());

@@ -1,11 +1,11 @@
-//! What came of drafting in parallel, counted.
+//! Counts of the parallel schedule.
 
 use super::tick::Outcome;
 
 /// Counts over the ticks of one generation.
 ///
-/// PEARL's and ParallelVLM's tables give [`mean_run`](Self::mean_run), the accepted drafts between two rejects, over as many
-/// windows as it takes. It is not comparable with [`tau`](Self::tau), which counts per verify pass as all other methods do.
+/// PEARL's and ParallelVLM's tables give [`mean_run`](Self::mean_run), the accepted drafts between two rejects, across as many
+/// windows as they span. It is not comparable with [`tau`](Self::tau), which counts per verify pass as all other methods do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Ticks, each with one verify pass.
@@ -16,7 +16,7 @@ pub struct Tally {
     pub judged: u64,
     /// Accepted drafts in the output.
     pub accepted: u64,
-    /// Drafts thrown away: rejected ones, and those after a rejected one or after the end.
+    /// Discarded drafts: rejected ones, and those after a rejected one or after the end.
     pub discarded: u64,
     /// Ticks that rejected a draft. Each ends a run.
     pub rejects: u64,

@@ -1,4 +1,4 @@
-//! What the machine says: orders for the two workers, and what came out of them.
+//! The messages of the machine: tasks for the two workers, and the outcome of a tick.
 //!
 //! Cache lengths are counted from the end of the prompt without its last token, which is what both caches hold at first. A
 //! worker adds the number of slots that its own prompt takes.
@@ -7,27 +7,27 @@ use crate::record::{StopReason, Verdict};
 
 /// Which of PEARL's two modes a tick is in (ParallelVLM, appendix B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum Mode {
     /// Pre-verify: no draft is pending; the first token of the window that is being drafted will be judged alone.
     Pre,
     /// Post-verify: the pending window is verified while the next one is drafted.
     Post,
 }
 
-/// One tick: two orders that may be carried out at the same time.
+/// One tick: two tasks that may run at the same time.
 #[derive(Debug, PartialEq)]
 pub struct Tick {
     /// The mode.
-    pub stage: Stage,
+    pub stage: Mode,
     /// For the target.
-    pub target: TargetOrder,
-    /// For the drafter; none where nothing can follow the pending drafts.
-    pub drafter: Option<DrafterOrder>,
+    pub target: TargetTask,
+    /// For the drafter; none if nothing can follow the pending drafts.
+    pub drafter: Option<DrafterTask>,
 }
 
 /// The target's part of a tick: truncate, then feed the rows in one pass and keep what each predicts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TargetOrder {
+pub struct TargetTask {
     /// Slots to keep.
     pub truncate_to: usize,
     /// The root, then the pending drafts.
@@ -36,10 +36,10 @@ pub struct TargetOrder {
 
 /// The drafter's part of a tick: truncate, feed, then draft a chain after the last fed id.
 ///
-/// The answer is a window of 1 to `draft` tokens that ends at the drafter's first end token. Each but the last was fed. An empty
-/// window says that the ids could not be fed at all; the cache then holds `truncate_to` slots.
+/// The answer is a window of 1 to `draft` tokens that ends at the drafter's first end token. All but the last were fed. An empty
+/// window means that the ids could not be fed at all; the cache then holds `truncate_to` slots.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DrafterOrder {
+pub struct DrafterTask {
     /// Slots to keep.
     pub truncate_to: usize,
     /// Ids to feed, at least one.
@@ -55,15 +55,15 @@ pub struct DrafterOrder {
 pub struct Emitted {
     /// Its id.
     pub id: u32,
-    /// Why it is there.
+    /// Why it is in the output.
     pub verdict: Verdict,
 }
 
-/// What a tick gave.
+/// The outcome of a tick.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The mode the tick was in.
-    pub stage: Stage,
+    pub stage: Mode,
     /// Output position of the first token.
     pub position: usize,
     /// The emitted tokens; token i was judged by row i of the verify pass. An end token is not among them.
@@ -74,7 +74,7 @@ pub struct Outcome {
     pub judged: Vec<u32>,
     /// Ids of the new window.
     pub drafted: Vec<u32>,
-    /// Drafts thrown away: the rejected one, and those after a rejected one or after the end.
+    /// Discarded drafts: the rejected one, and those after a rejected one or after the end.
     pub discarded: usize,
     /// Why the generation ended, if it did.
     pub finished: Option<StopReason>,

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-/// Times that a running median looks back over.
+/// Number of latest times that a running median covers.
 const MEMORY: usize = 15;
 
 /// The window: fixed, or as many tokens as the drafter writes in one verify pass, w = round(T_target / T_drafter)
 /// (ParallelVLM, eq. 6), from running medians of measured times.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct WindowLength {
     start: usize,
     least: usize,
     most: usize,
@@ -16,7 +16,7 @@ pub struct Window {
     drafter: Recent,
 }
 
-impl Window {
+impl WindowLength {
     /// Always `length` tokens, at least one.
     pub fn fixed(length: usize) -> Self {
         let length = length.max(1);
@@ -64,7 +64,7 @@ impl Window {
 struct Recent(VecDeque<f64>);
 
 impl Recent {
-    /// Times that cannot be are not counted.
+    /// Invalid times are ignored.
     fn push(&mut self, ms: f64) {
         if ms.is_finite() && ms > 0.0 {
             if self.0.len() == MEMORY {
@@ -89,17 +89,17 @@ mod tests {
 
     #[test]
     fn a_fixed_window_does_not_look_at_times() {
-        let mut window = Window::fixed(5);
+        let mut window = WindowLength::fixed(5);
         window.saw(90.0, 10.0, 10);
         assert_eq!(window.length(), 5);
-        assert_eq!(Window::fixed(0).length(), 1);
+        assert_eq!(WindowLength::fixed(0).length(), 1);
     }
 
     #[test]
     fn auto_is_the_rounded_ratio_of_times() {
         // The paper's example: 420 ms over 78 ms, and over 47 ms with pruning.
         for (drafter_ms, want) in [(78.0, 5), (47.0, 9)] {
-            let mut window = Window::auto(3, 12);
+            let mut window = WindowLength::auto(3, 12);
             assert_eq!(window.length(), 3);
             window.saw(420.0, 0.0, 0);
             assert_eq!(window.length(), 3, "the drafter was not timed yet");
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn auto_stays_within_its_bounds() {
         for (target_ms, want) in [(1000.0, 8), (0.1, 1), (2.5, 3)] {
-            let mut window = Window::auto(20, 8);
+            let mut window = WindowLength::auto(20, 8);
             assert_eq!(window.length(), 8);
             window.saw(target_ms, 1.0, 1);
             assert_eq!(window.length(), want);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn one_slow_pass_changes_nothing_and_old_times_are_forgotten() {
-        let mut window = Window::auto(1, 100);
+        let mut window = WindowLength::auto(1, 100);
         (0..5).for_each(|_| window.saw(10.0, 2.0, 1));
         window.saw(5000.0, 2.0, 1);
         assert_eq!(window.length(), 5);
@@ -129,8 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn times_that_cannot_be_are_not_counted() {
-        let mut window = Window::auto(4, 100);
+    fn invalid_times_are_ignored() {
+        let mut window = WindowLength::auto(4, 100);
         for ms in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             window.saw(ms, ms, 1);
         }

@@ -1,10 +1,10 @@
 //! The parallel schedule on two threads.
 //!
 //! The target works on the calling thread, the drafter on one thread of its own that lives as long as the generation. Orders go
-//! to it and windows come back, one at a time; no tensor crosses. What is emitted does not depend on who is faster, though the
-//! window may ([`Window::auto`]): a [`Judge`] looks at one position at a time.
+//! to it and windows come back, one at a time; no tensor crosses. The emitted text does not depend on which side is faster, though the
+//! window may ([`WindowLength::auto`]): a [`Judge`] looks at one position at a time.
 //!
-//! A worker that fails or panics ends the generation with a [`Failure`]. Nobody waits for a thread that will not answer: the
+//! A worker that fails or panics ends the generation with a [`WorkerError`]. No thread waits for another that will not answer: the
 //! drafter's thread answers or closes its channel, and ends when its [`DrafterThread`] is dropped.
 
 use std::{
@@ -17,35 +17,35 @@ use std::{
 };
 
 use super::{
-    judge::{Draft, Judge},
+    judge::{DraftToken, Judge},
     parallel::Parallel,
-    tick::{DrafterOrder, Outcome, TargetOrder},
-    window::Window,
+    tick::{DrafterTask, Outcome, TargetTask},
+    window::WindowLength,
 };
 use crate::record::panic_words;
 
 /// Owns the drafter's sequence.
 pub trait DrafterWorker<E>: Send {
-    /// What can go wrong.
+    /// The worker's error.
     type Error;
 
-    /// Carry out an order.
+    /// Carry out an task.
     ///
     /// # Errors
     /// If a pass fails.
-    fn draft(&mut self, order: &DrafterOrder) -> Result<Vec<Draft<E>>, Self::Error>;
+    fn draft(&mut self, task: &DrafterTask) -> Result<Vec<DraftToken<E>>, Self::Error>;
 }
 
 /// Owns the target's sequence, and judges by the rows of its last pass.
 pub trait TargetWorker<E>: Judge<E> {
-    /// What can go wrong.
+    /// The worker's error.
     type Error;
 
-    /// Carry out an order, and keep what its rows predict.
+    /// Carry out an task, and keep what its rows predict.
     ///
     /// # Errors
     /// If the pass fails.
-    fn verify(&mut self, order: &TargetOrder) -> Result<(), Self::Error>;
+    fn verify(&mut self, task: &TargetTask) -> Result<(), Self::Error>;
 }
 
 /// One of the two.
@@ -66,9 +66,9 @@ impl fmt::Display for Side {
     }
 }
 
-/// Why a generation could not go on.
+/// Why a generation failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure<X> {
+pub enum WorkerError<X> {
     /// A worker's own error.
     #[error("the {0} failed: {1}")]
     Worker(Side, X),
@@ -76,89 +76,89 @@ pub enum Failure<X> {
     #[error("the {0} panicked: {1}")]
     Panicked(Side, String),
     /// The drafter's thread ended after an earlier failure.
-    #[error("the drafter's thread has ended; start the generation anew")]
+    #[error("the drafter's thread has ended: restart the generation")]
     Gone,
     /// The drafter's thread could not be started.
-    #[error("no thread for the drafter: {0}")]
+    #[error("cannot start the drafter's thread: {0}")]
     Spawn(std::io::Error),
 }
 
-/// One settled tick with its times. Where both sides really overlap, `wall_ms` is near the larger of the two.
+/// One applied tick with its times. Where both sides really overlap, `wall_ms` is near the larger of the two.
 #[derive(Clone, Debug)]
 pub struct Ticked {
-    /// What came out.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Time of the verify pass.
     pub target_ms: f64,
-    /// Time of drafting; 0 where nothing was to be drafted, or had been before.
+    /// Time of drafting; 0 if nothing was drafted in this tick.
     pub drafter_ms: f64,
     /// Time of the whole tick, judging included.
     pub wall_ms: f64,
 }
 
 /// A window, or why there is none, and the time it took in milliseconds.
-type Answer<E, X> = (Result<Vec<Draft<E>>, Failure<X>>, f64);
+type Answer<E, X> = (Result<Vec<DraftToken<E>>, WorkerError<X>>, f64);
 
 /// The drafter on its thread.
 pub struct DrafterThread<E, X> {
-    orders: SyncSender<DrafterOrder>,
+    tasks: SyncSender<DrafterTask>,
     answers: Receiver<Answer<E, X>>,
 }
 
 impl<E: Send, X: Send> DrafterThread<E, X> {
-    /// Start the drafter's thread. It ends when the drafter_thread is dropped, at the latest after the window in work.
+    /// Start the drafter's thread. It ends when the [`DrafterThread`] is dropped, after the window in progress.
     ///
     /// # Errors
     /// If the system gives no thread.
     pub fn spawn<'scope, D>(
         scope: &'scope Scope<'scope, '_>,
         drafter: &'scope mut D,
-    ) -> Result<Self, Failure<X>>
+    ) -> Result<Self, WorkerError<X>>
     where
         D: DrafterWorker<E, Error = X>,
         E: 'scope,
         X: 'scope,
     {
-        let (orders, inbox) = sync_channel::<DrafterOrder>(1);
+        let (tasks, inbox) = sync_channel::<DrafterTask>(1);
         let (outbox, answers) = sync_channel(1);
         let work = move || {
-            for order in inbox {
-                let (window, ms) = timed(|| guarded(Side::Drafter, || drafter.draft(&order)));
+            for task in inbox {
+                let (window, ms) = timed(|| guarded(Side::Drafter, || drafter.draft(&task)));
                 let failed = window.is_err();
                 if outbox.send((window, ms)).is_err() || failed {
                     break;
                 }
             }
         };
-        Builder::new().name("drafter".into()).spawn_scoped(scope, work).map_err(Failure::Spawn)?;
-        Ok(Self { orders, answers })
+        Builder::new().name("drafter".into()).spawn_scoped(scope, work).map_err(WorkerError::Spawn)?;
+        Ok(Self { tasks, answers })
     }
 
-    /// Run one tick of the machine; none once its generation has ended. An `opening` is the drafter's window for this very
-    /// tick with its time, drafted before; the drafter is not asked again.
+    /// Run one tick of the machine; none once its generation has ended. An `prefetched` is the drafter's window for this very
+    /// tick with its time, drafted before; the drafter gets no task then.
     ///
     /// # Errors
-    /// If a worker fails or panics. The generation cannot go on after that.
+    /// If a worker fails or panics. The generation cannot continue.
     pub fn tick<T>(
         &self,
         machine: &mut Parallel<E>,
-        window: &mut Window,
+        window: &mut WindowLength,
         target: &mut T,
-        opening: Option<(Vec<Draft<E>>, f64)>,
-    ) -> Result<Option<Ticked>, Failure<X>>
+        prefetched: Option<(Vec<DraftToken<E>>, f64)>,
+    ) -> Result<Option<Ticked>, WorkerError<X>>
     where
         T: TargetWorker<E, Error = X>,
     {
         let started = Instant::now();
         let Some(tick) = machine.tick(window.length()) else { return Ok(None) };
-        let asked = tick.drafter.as_ref().filter(|_| opening.is_none());
-        if let Some(order) = asked {
-            self.orders.send(order.clone()).map_err(|_| Failure::Gone)?;
+        let asked = tick.drafter.as_ref().filter(|_| prefetched.is_none());
+        if let Some(task) = asked {
+            self.tasks.send(task.clone()).map_err(|_| WorkerError::Gone)?;
         }
         let (verified, target_ms) = timed(|| guarded(Side::Target, || target.verify(&tick.target)));
         // The window is taken in even if the target failed, so that no answer is left over for a later tick.
-        let (drafts, drafter_ms) = match (asked, opening) {
-            (Some(_), _) => self.answers.recv().unwrap_or((Err(Failure::Gone), 0.0)),
+        let (drafts, drafter_ms) = match (asked, prefetched) {
+            (Some(_), _) => self.answers.recv().unwrap_or((Err(WorkerError::Gone), 0.0)),
             (None, Some((window, ms))) => (Ok(window), ms),
             (None, None) => (Ok(Vec::new()), 0.0),
         };
@@ -175,14 +175,14 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
 /// Run a generation to its end, or until `on` asks to stop.
 ///
 /// # Errors
-/// If a worker fails or panics. What was emitted before stands.
+/// If a worker fails or panics. Tokens emitted before remain valid.
 pub fn run<E, X, T, D>(
     machine: &mut Parallel<E>,
-    window: &mut Window,
+    window: &mut WindowLength,
     target: &mut T,
     drafter: &mut D,
     mut on: impl FnMut(Ticked) -> ControlFlow<()>,
-) -> Result<(), Failure<X>>
+) -> Result<(), WorkerError<X>>
 where
     E: Send,
     X: Send,
@@ -200,11 +200,11 @@ where
     })
 }
 
-/// Turn a panic into a failure. A worker that panicked is not used again, so what it left behind is not seen.
-fn guarded<R, X>(side: Side, work: impl FnOnce() -> Result<R, X>) -> Result<R, Failure<X>> {
+/// Turn a panic into a failure. A worker that panicked is not used again, so its state is not observed.
+fn guarded<R, X>(side: Side, work: impl FnOnce() -> Result<R, X>) -> Result<R, WorkerError<X>> {
     match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result.map_err(|error| Failure::Worker(side, error)),
-        Err(panic) => Err(Failure::Panicked(side, panic_words(&*panic).unwrap_or("no message").into())),
+        Ok(result) => result.map_err(|error| WorkerError::Worker(side, error)),
+        Err(panic) => Err(WorkerError::Panicked(side, panic_words(&*panic).unwrap_or("no message").into())),
     }
 }
 

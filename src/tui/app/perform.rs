@@ -1,4 +1,4 @@
-//! Doing what the studio wants done outside of it.
+//! Performs the studio's effects.
 
 use super::Driver;
 use crate::tui::{Effect, Msg, StudioError, archive, complete::complete, files, recent, scan::scan};
@@ -36,8 +36,8 @@ impl Driver {
                     self.probe_next = Some(path);
                     self.probe_waiting();
                 }
-                Effect::Frames(wish) => {
-                    self.frame_loader.wish(wish);
+                Effect::Frames(request) => {
+                    self.frame_loader.request(request);
                     self.read_frames();
                 }
                 Effect::List(folder) => self.workers.answer(Msg::Listed, move || archive::list(&folder)),
@@ -48,7 +48,7 @@ impl Driver {
                 }),
                 Effect::Cut(path, seconds) => {
                     let cut = self.cut.clone();
-                    let cannot = || Err("clips cannot be cut here".to_owned());
+                    let cannot = || Err("clips cannot be divided into segments".to_owned());
                     self.workers.answer(Msg::Cut, move || cut.map_or_else(cannot, |cut| cut(&path, seconds)));
                 }
                 Effect::Editor(text) => self.edit = Some(text),
@@ -75,7 +75,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Look at the newest clip that waits, one at a time.
+    /// Probe the next clip, one at a time.
     pub(super) fn probe_waiting(&mut self) {
         let Some(probe) = self.probe.clone().filter(|_| !self.probing) else { return };
         let Some(path) = self.probe_next.take() else { return };
@@ -87,10 +87,10 @@ impl Driver {
         );
     }
 
-    /// Read the frames that are wanted now, as soon as nothing else is read.
+    /// Read the requested frames, one request at a time.
     pub(super) fn read_frames(&mut self) {
-        if let Some((wish, work)) = self.frame_loader.work(self.messages.clone()) {
-            self.workers.run(work, |problem| Msg::Filmed(wish, Err(problem)));
+        if let Some((request, work)) = self.frame_loader.work(self.messages.clone()) {
+            self.workers.run(work, |problem| Msg::FramesRead(request, Err(problem)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Several methods over one clip and prompt: which runs belong together, and what one sees of them.
+//! A comparison: several methods on one clip and prompt.
 
 use super::{player::Player, run::Run};
 use crate::record::difference;
@@ -6,7 +6,7 @@ use crate::record::difference;
 /// What the lower part of the comparison shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Below {
-    /// The selected caption with the words in which it differs from the target's own.
+    /// The selected caption, with the words in which it differs from the target's own.
     #[default]
     Words,
     /// All captions side by side at their true relative speed.
@@ -28,7 +28,7 @@ impl Below {
 /// One method of the comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
-    /// Number of its run; it may not have begun.
+    /// Number of its run, which may not have started.
     pub run: u64,
     pub label: String,
     pub lossless: bool,
@@ -39,11 +39,11 @@ pub(crate) struct Lane {
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub title: String,
-    /// The target alone first, where it is there.
+    /// The autoregressive method first, if it is among them.
     pub lanes: Vec<Lane>,
     pub cursor: usize,
     pub below: Below,
-    /// The race's clock, once it was begun.
+    /// The race's clock, once the race was shown.
     pub player: Option<Player>,
 }
 
@@ -54,27 +54,10 @@ impl Comparison {
     }
 }
 
-/// Times at which a run's steps ended, counted from its first draft, in milliseconds.
-pub(crate) fn step_times(run: &Run) -> Vec<f64> {
-    let mut now = 0.0;
-    let time = |step: &crate::record::Step| {
-        now += (step.draft_ms + step.verify_ms + step.other_ms).max(0.0);
-        now
-    };
-    run.steps.iter().map(time).collect()
-}
-
-/// How many tokens a run had written at a time.
-pub(crate) fn tokens_at(run: &Run, at_ms: f64) -> usize {
-    let times = step_times(run);
-    let steps = times.partition_point(|t| *t <= at_ms);
-    run.steps[..steps].iter().map(|s| s.tokens.len()).sum()
-}
-
-/// The first token in which two runs differ, as far as both are written; none where they agree so far. Of two runs that are
-/// over, the end of one is a difference, too.
+/// Index of the first token in which two runs differ, as far as both are written; none if they agree so far. If both runs are
+/// over, a different length is a difference, too.
 pub(crate) fn first_difference(run: &Run, other: &Run) -> Option<usize> {
-    let ids = |run: &Run| -> Vec<u32> { run.steps.iter().flat_map(|s| &s.tokens).map(|t| t.id).collect() };
+    let ids = |run: &Run| -> Vec<u32> { run.log.tokens().map(|token| token.id).collect() };
     let (a, b) = (ids(run), ids(other));
     let common = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
     let both = common < a.len() && common < b.len();
@@ -84,10 +67,10 @@ pub(crate) fn first_difference(run: &Run, other: &Run) -> Option<usize> {
 
 /// The words in which a caption differs from the target's own.
 pub(crate) fn words(own: &Run, run: &Run) -> Vec<difference::Edit> {
-    difference::difference(own.text().trim(), run.text().trim())
+    difference::difference(own.log.shown().trim(), run.log.shown().trim())
 }
 
-/// The values over which a number is swept: evenly, or by doubling where it counts things.
+/// The values over which a parameter is swept: evenly spaced, or by doubling if it is a count.
 pub(crate) fn sweep_values((low, high): (f64, f64), counts: bool) -> Vec<f64> {
     if counts {
         let powers = (0..).map(|i| f64::from(1 << i)).take_while(|v| *v <= high);
@@ -99,26 +82,24 @@ pub(crate) fn sweep_values((low, high): (f64, f64), counts: bool) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tui::testing;
-
-    #[test]
-    fn a_race_shows_what_was_written_at_a_time() {
-        let run = testing::after_a_run().model().runs.shown().unwrap().clone();
-        assert_eq!(step_times(&run), [20.0, 40.0]);
-        assert_eq!([0.0, 19.9, 20.0, 39.0, 40.0, 99.0].map(|t| tokens_at(&run, t)), [0, 0, 3, 3, 5, 5]);
-    }
+    use crate::{
+        record::{StopReason, Verdict},
+        tui::testing,
+    };
 
     #[test]
     fn differences_count_only_what_is_written() {
-        let run = testing::after_a_run().model().runs.shown().unwrap().clone();
-        let mut other = run.clone();
-        assert_eq!(first_difference(&run, &other), None);
-        other.steps.pop();
-        assert_eq!(first_difference(&run, &other), Some(3), "both are over");
-        other.state = crate::tui::model::run::RunState::Sent;
-        assert_eq!(first_difference(&run, &other), None, "it may still come");
-        other.steps[0].tokens[1].id = 9;
-        assert_eq!(first_difference(&run, &other), Some(1));
+        let mut studio = testing::after_a_run();
+        testing::press(&mut studio, "r");
+        let pair = |studio: &mut crate::tui::Studio| {
+            let runs = &studio.model().runs.all;
+            first_difference(&runs[0], &runs[1])
+        };
+        assert_eq!(pair(&mut studio), None);
+        studio.handle(testing::step(2, &[("A red", Verdict::Exact), (" ball", Verdict::Exact)], 2));
+        assert_eq!(pair(&mut studio), None, "the rest may still come");
+        studio.handle(testing::done(2, StopReason::Eos, "A red ball"));
+        assert_eq!(pair(&mut studio), Some(2), "both are over");
     }
 
     #[test]

@@ -1,38 +1,38 @@
-//! Frames of clips as small pictures: which are wanted, and those that were read. Bounded in bytes; the oldest go first.
+//! Small frames of clips: those that were read, and the request being read. Limited in bytes; the oldest are dropped first.
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use crate::video::Frame;
 
-/// All pictures that are kept together stay below this many bytes.
+/// All strips together have at most this many bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// More strips than this are not kept, however small they are.
-const MAX_REELS: usize = 64;
+/// At most this many strips are kept.
+const MAX_STRIPS: usize = 64;
 
-/// Frames that somebody wants to see: so many of a clip, evenly spread, none larger than this.
+/// A request for frames of a clip, evenly spaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameRequest {
     /// The clip.
     pub path: PathBuf,
-    /// How many frames; one is from a little after the beginning.
+    /// How many frames; a single one is from shortly after the beginning.
     pub count: usize,
-    /// Width and height in pixels at most.
+    /// Maximum width and height in pixels.
     pub max: (u32, u32),
 }
 
-/// The frames of one wish, as far as they are read.
+/// The frames of one request, as far as they are read.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameStrip {
-    pub wish: FrameRequest,
+    pub request: FrameRequest,
     pub frames: Vec<Arc<Frame>>,
-    /// All were read, or this is wrong. None while they come.
+    /// Whether all were read, or why not; none while they are being read.
     pub ended: Option<Result<(), String>>,
 }
 
 impl FrameStrip {
-    /// The frame that is shown at this time, in seconds: the last one that is not after it.
+    /// The frame at this time in seconds: the last one that is not after it.
     pub fn at(&self, seconds: f64) -> Option<&Arc<Frame>> {
-        // A frame's own time, come back through a clock, may be a hair too small.
+        // A frame's own time may have been rounded by a clock.
         let after = self.frames.partition_point(|f| f.timestamp_s <= seconds + 1e-6);
         self.frames.get(after.saturating_sub(1))
     }
@@ -42,38 +42,38 @@ impl FrameStrip {
     }
 }
 
-/// The strips that are kept, the newest last.
+/// The strips that are kept, newest last.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reels {
+pub(crate) struct FrameStrips {
     kept: VecDeque<FrameStrip>,
-    /// What is being read.
+    /// The request that is being read.
     pub reading: Option<FrameRequest>,
 }
 
-impl Reels {
-    pub fn get(&self, wish: &FrameRequest) -> Option<&FrameStrip> {
-        self.kept.iter().find(|r| r.wish == *wish)
+impl FrameStrips {
+    pub fn get(&self, request: &FrameRequest) -> Option<&FrameStrip> {
+        self.kept.iter().find(|r| r.request == *request)
     }
 
-    /// True if nothing is left to be read of it.
-    pub fn has(&self, wish: &FrameRequest) -> bool {
-        self.get(wish).is_some_and(|r| r.ended.is_some())
+    /// True if the request was read completely.
+    pub fn has(&self, request: &FrameRequest) -> bool {
+        self.get(request).is_some_and(|r| r.ended.is_some())
     }
 
-    /// This is read from now on, and nothing else.
-    pub fn begin(&mut self, wish: Option<FrameRequest>) {
-        // What was broken off would be read from its beginning again.
-        self.kept.retain(|r| r.ended.is_some() && Some(&r.wish) != wish.as_ref());
-        if let Some(wish) = &wish {
-            self.kept.drain(..self.kept.len().saturating_sub(MAX_REELS));
-            self.kept.push_back(FrameStrip { wish: wish.clone(), frames: Vec::new(), ended: None });
+    /// Start reading this request, and nothing else.
+    pub fn begin(&mut self, request: Option<FrameRequest>) {
+        // A strip that was interrupted would be read from its beginning again.
+        self.kept.retain(|r| r.ended.is_some() && Some(&r.request) != request.as_ref());
+        if let Some(request) = &request {
+            self.kept.drain(..self.kept.len().saturating_sub(MAX_STRIPS));
+            self.kept.push_back(FrameStrip { request: request.clone(), frames: Vec::new(), ended: None });
         }
-        self.reading = wish;
+        self.reading = request;
     }
 
-    /// A frame came; one that nobody waits for any more is dropped.
-    pub fn add(&mut self, wish: &FrameRequest, frame: Arc<Frame>) {
-        if let Some(strip) = self.open(wish) {
+    /// Add a frame, unless its request is outdated.
+    pub fn add(&mut self, request: &FrameRequest, frame: Arc<Frame>) {
+        if let Some(strip) = self.open(request) {
             strip.frames.push(frame);
             while self.kept.len() > 1 && self.kept.iter().map(FrameStrip::bytes).sum::<usize>() > MAX_BYTES {
                 self.kept.pop_front();
@@ -81,17 +81,17 @@ impl Reels {
         }
     }
 
-    /// No more frames come.
-    pub fn end(&mut self, wish: &FrameRequest, outcome: Result<(), String>) {
-        if let Some(strip) = self.open(wish) {
+    /// The request has ended.
+    pub fn end(&mut self, request: &FrameRequest, outcome: Result<(), String>) {
+        if let Some(strip) = self.open(request) {
             strip.ended = Some(outcome);
             self.reading = None;
         }
     }
 
-    fn open(&mut self, wish: &FrameRequest) -> Option<&mut FrameStrip> {
-        let reading = self.reading.as_ref() == Some(wish);
-        self.kept.back_mut().filter(|r| reading && r.wish == *wish && r.ended.is_none())
+    fn open(&mut self, request: &FrameRequest) -> Option<&mut FrameStrip> {
+        let reading = self.reading.as_ref() == Some(request);
+        self.kept.back_mut().filter(|r| reading && r.request == *request && r.ended.is_none())
     }
 }
 
@@ -100,43 +100,43 @@ mod tests {
     use super::*;
     use crate::tui::testing;
 
-    fn wish(path: &str, count: usize) -> FrameRequest {
+    fn request(path: &str, count: usize) -> FrameRequest {
         FrameRequest { path: path.into(), count, max: (64, 64) }
     }
 
     #[test]
     fn only_what_is_waited_for_is_kept() {
-        let mut strips = Reels::default();
-        strips.begin(Some(wish("a", 2)));
-        strips.add(&wish("a", 2), testing::frame(0.0, 4, 4));
-        strips.begin(Some(wish("b", 2)));
-        assert!(strips.get(&wish("a", 2)).is_none(), "it was broken off");
-        strips.add(&wish("a", 2), testing::frame(1.0, 4, 4));
-        strips.end(&wish("a", 2), Ok(()));
-        assert!(strips.get(&wish("a", 2)).is_none() && strips.reading == Some(wish("b", 2)));
-        strips.add(&wish("b", 2), testing::frame(0.0, 4, 4));
-        assert!(!strips.has(&wish("b", 2)));
-        strips.end(&wish("b", 2), Ok(()));
-        assert!(strips.has(&wish("b", 2)) && strips.reading.is_none());
+        let mut strips = FrameStrips::default();
+        strips.begin(Some(request("a", 2)));
+        strips.add(&request("a", 2), testing::frame(0.0, 4, 4));
+        strips.begin(Some(request("b", 2)));
+        assert!(strips.get(&request("a", 2)).is_none(), "it was broken off");
+        strips.add(&request("a", 2), testing::frame(1.0, 4, 4));
+        strips.end(&request("a", 2), Ok(()));
+        assert!(strips.get(&request("a", 2)).is_none() && strips.reading == Some(request("b", 2)));
+        strips.add(&request("b", 2), testing::frame(0.0, 4, 4));
+        assert!(!strips.has(&request("b", 2)));
+        strips.end(&request("b", 2), Ok(()));
+        assert!(strips.has(&request("b", 2)) && strips.reading.is_none());
     }
 
     #[test]
     fn the_oldest_go_when_there_are_too_many_bytes() {
-        let mut strips = Reels::default();
+        let mut strips = FrameStrips::default();
         for name in ["a", "b", "c"] {
-            strips.begin(Some(wish(name, 1)));
+            strips.begin(Some(request(name, 1)));
             // 30 MB each.
-            strips.add(&wish(name, 1), testing::frame(0.0, 5000, 2000));
-            strips.end(&wish(name, 1), Ok(()));
+            strips.add(&request(name, 1), testing::frame(0.0, 5000, 2000));
+            strips.end(&request(name, 1), Ok(()));
         }
-        let kept = ["a", "b", "c"].map(|name| strips.has(&wish(name, 1)));
+        let kept = ["a", "b", "c"].map(|name| strips.has(&request(name, 1)));
         assert_eq!(kept, [false, true, true]);
     }
 
     #[test]
     fn a_time_shows_the_frame_before_it() {
         let frames = vec![testing::frame(0.0, 1, 1), testing::frame(1.5, 1, 1)];
-        let strip = FrameStrip { wish: wish("a", 2), frames, ended: None };
+        let strip = FrameStrip { request: request("a", 2), frames, ended: None };
         let at = |seconds| strip.at(seconds).unwrap().timestamp_s;
         assert_eq!([at(-1.0), at(1.49), at(1.5), at(9.0)], [0.0, 0.0, 1.5, 1.5]);
         assert!(FrameStrip { frames: vec![], ..strip.clone() }.at(0.0).is_none());

@@ -1,4 +1,4 @@
-//! The library: clips with titles, files of folders, opened files; filtered by name, one of them selected.
+//! The library: embedded clips, recent files, videos of directories, opened files; filtered by name, one of them selected.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +13,7 @@ use nucleo_matcher::{
 use super::order::Sort;
 use crate::tui::{ClipFacts, text};
 
-/// File extensions that the library takes for videos, lower case.
+/// File extensions of videos, lower case.
 pub(crate) const VIDEO_EXTENSIONS: [&str; 6] = ["mp4", "mkv", "mov", "webm", "avi", "m4v"];
 
 /// A video file that was found or opened.
@@ -23,16 +23,16 @@ pub struct Found {
     pub path: PathBuf,
     /// Its size in bytes.
     pub bytes: Option<u64>,
-    /// When it was changed last.
+    /// When it was last modified.
     pub modified: Option<SystemTime>,
 }
 
-/// What an entry is; also the order of kinds where nothing else sorts them.
+/// What an entry is, in the default order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// A clip that the program brought along.
+    /// An embedded clip.
     Clip,
-    /// A file that was used before.
+    /// A recent file.
     Recent,
     /// Any other file.
     File,
@@ -42,52 +42,52 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub title: String,
-    /// Where it is from, for the dim part of the line.
+    /// Its directory, for the dim part of the line.
     pub place: String,
     pub path: PathBuf,
     pub kind: Kind,
     pub bytes: Option<u64>,
     pub modified: Option<SystemTime>,
-    /// None until it was looked at; what is wrong where it cannot be read.
+    /// Its properties, or why it cannot be read; none until it was probed.
     pub facts: Option<Result<ClipFacts, String>>,
 }
 
 impl Entry {
-    /// What is known of it.
+    /// Its properties, if they are known.
     pub fn facts(&self) -> Option<&ClipFacts> {
         self.facts.as_ref()?.as_ref().ok()
     }
 
-    /// Why it cannot be read, where it cannot.
+    /// Why it cannot be read, if it cannot.
     pub fn problem(&self) -> Option<&str> {
         self.facts.as_ref()?.as_ref().err().map(String::as_str)
     }
 }
 
-/// All clips and the selection among those that the filter lets through.
+/// All clips, and the selection among those that match the filter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Library {
     pub entries: Vec<Entry>,
-    /// Indices into `entries`, best match first where there is a filter.
+    /// Indices into `entries`; with a filter, the best match first.
     pub shown: Vec<usize>,
     /// Index into `shown`.
     pub cursor: usize,
     pub filter: String,
     pub sort: Sort,
-    /// Folders still being read.
+    /// Directories that are still being read.
     pub scanning: usize,
 }
 
-/// Clips further than this from the selected one are not looked at before the selection comes near.
+/// Only clips this close to the selected one are probed.
 const MAX_NEAR: usize = 64;
 
-/// True if the file's name ends like a video's.
+/// True if the file has a video's extension.
 pub(crate) fn is_video(path: &Path) -> bool {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     VIDEO_EXTENSIONS.contains(&extension.as_str())
 }
 
-/// The place of a file that was used before.
+/// The place of a recent file.
 fn recent(folder: &str) -> String {
     format!("recent · {folder}")
 }
@@ -97,20 +97,20 @@ impl Library {
         self.entries.get(*self.shown.get(self.cursor)?)
     }
 
-    /// Add a clip under a title; a file that is there already stays as it is.
+    /// Add a clip under a title; an entry of the same file stays as it is.
     pub fn add_clip(&mut self, title: &str, path: &Path) {
         let file = Found { path: path.into(), bytes: None, modified: None };
         self.add(Kind::Clip, title, "", &file);
         self.refresh();
     }
 
-    /// Add the files that were used last.
+    /// Add the recent files.
     pub fn add_recent(&mut self, found: &[Found]) {
         for file in found {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             let parent = file.path.parent().unwrap_or(Path::new("")).to_string_lossy();
             self.add(Kind::Recent, &name, &recent(&parent), file);
-            // Folders may have been read before.
+            // Directories may have been read before.
             if let Some(entry) = self.entries.iter_mut().find(|e| e.path == file.path && e.kind == Kind::File)
             {
                 (entry.kind, entry.place) = (Kind::Recent, recent(&entry.place));
@@ -119,7 +119,7 @@ impl Library {
         self.refresh();
     }
 
-    /// Add the videos of a folder.
+    /// Add the videos of a directory.
     pub fn add_folder(&mut self, folder: &Path, found: Vec<Found>) {
         for file in found {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
@@ -156,7 +156,7 @@ impl Library {
         }
     }
 
-    /// The next order; the selected clip stays selected.
+    /// Switch to the next order; the selection stays.
     pub fn sort_next(&mut self) {
         self.sort = self.sort.next();
         self.refresh();
@@ -168,7 +168,7 @@ impl Library {
         self.refresh_keeping(None);
     }
 
-    /// Clear the filter; the selected clip stays selected.
+    /// Clear the filter; the selection stays.
     pub fn clear_filter(&mut self) {
         self.filter.clear();
         self.refresh();
@@ -194,7 +194,7 @@ impl Library {
                     scored.push((score, at));
                 }
             }
-            // Where a filter stands, the best match is first.
+            // With a filter, the best match is first.
             scored.sort_by_key(|(score, at)| (std::cmp::Reverse(*score), *at));
             self.shown = scored.into_iter().map(|(_, at)| self.shown[at]).collect();
         }
@@ -204,7 +204,7 @@ impl Library {
         }
     }
 
-    /// The clip nearest to the selected one that nobody has looked at yet, among those that a screen may show.
+    /// The clip nearest to the selected one that was not probed yet, among those close to it.
     pub fn unknown_near(&self) -> Option<PathBuf> {
         let near = self.shown.iter().enumerate().filter(|(_, i)| self.entries[**i].facts.is_none());
         let near = near.map(|(at, i)| (at.abs_diff(self.cursor), *i)).filter(|(far, _)| *far < MAX_NEAR);

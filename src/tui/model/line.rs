@@ -1,4 +1,4 @@
-//! A line that is typed over the panes: where its caret stands, and what keys do to it.
+//! The caret of an input line, and how keys edit the line.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -7,17 +7,17 @@ use crate::tui::{Key, KeyCode};
 /// Longest text of a line in bytes.
 const MAX_BYTES: usize = 4096;
 
-/// Where the caret stands.
+/// The position of the caret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Caret {
-    /// The graphemes after it. So the end is 0, and a line that is set anew is typed on at its end.
+    /// The number of graphemes after it, so that a replaced line is edited at its end.
     after: usize,
-    /// The whole line is selected: what is typed next takes its place.
+    /// The whole line is selected: typing replaces it.
     pub selects: bool,
 }
 
 impl Caret {
-    /// At the end of a line of which all is selected.
+    /// At the end of a line that is selected as a whole.
     pub const ALL: Self = Self { after: 0, selects: true };
 
     /// The line before and after it.
@@ -37,7 +37,7 @@ impl Caret {
         self.after = line.get(at..).map_or(0, |after| after.graphemes(true).count());
     }
 
-    /// Type a text at the caret. Nothing happens where the line would be too long.
+    /// Insert a text at the caret, unless the line would become too long.
     pub fn insert(&mut self, line: &mut String, text: &str) {
         if std::mem::take(&mut self.selects) {
             line.clear();
@@ -45,12 +45,12 @@ impl Caret {
         if line.len() + text.len() <= MAX_BYTES {
             let at = self.at(line);
             line.insert_str(at, text);
-            // What is typed may join what stands after it to one grapheme.
+            // The text may form a grapheme with what follows it.
             self.set(line, at + text.len());
         }
     }
 
-    /// Do what a key does that types nothing: move, or delete. Others do nothing.
+    /// Apply a key that moves the caret or deletes. Other keys do nothing.
     pub fn press(&mut self, line: &mut String, key: Key) {
         let selects = std::mem::take(&mut self.selects);
         if selects && matches!(key.code, KeyCode::Backspace | KeyCode::Delete) {
@@ -87,7 +87,7 @@ impl Caret {
         }
     }
 
-    /// Delete what stands before the caret, as shells do.
+    /// Delete the text before the caret, as shells do.
     pub fn clear(self, line: &mut String) {
         line.drain(..self.at(line));
     }
@@ -98,16 +98,16 @@ impl Caret {
     }
 }
 
-/// What parts words: those of a path, too.
+/// Word separators, including those of paths.
 const BETWEEN: [char; 2] = [' ', '/'];
 
-/// Where the word begins in which `at` stands, or the one before it.
+/// The start of the word at `at`, or of the one before it.
 fn word_before(line: &str, at: usize) -> usize {
     let before = line.get(..at).unwrap_or_default().trim_end_matches(BETWEEN);
     before.rfind(BETWEEN).map_or(0, |i| i + 1)
 }
 
-/// Where the word ends in which `at` stands, or the one after it.
+/// The end of the word at `at`, or of the one after it.
 fn word_after(line: &str, at: usize) -> usize {
     let after = line.get(at..).unwrap_or_default();
     let word = after.trim_start_matches(BETWEEN);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_replaces_what_is_selected() {
+    fn typing_replaces_the_selection() {
         let press = |code| {
             let (mut line, mut caret) = ("30".to_owned(), Caret::ALL);
             caret.press(&mut line, Key::plain(code));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_keeps_what_stands_after_the_caret() {
+    fn clearing_keeps_the_text_after_the_caret() {
         let (mut line, mut caret) = ("one two".to_owned(), Caret::default());
         caret.press(&mut line, Key { ctrl: true, ..Key::plain(KeyCode::Left) });
         caret.clear(&mut line);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_does_not_grow_for_ever() {
+    fn a_line_has_a_maximum_length() {
         let (mut line, mut caret) = (String::new(), Caret::default());
         for _ in 0..3 {
             caret.insert(&mut line, &"é".repeat(1000));
@@ -191,7 +191,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_pressed_the_caret_stands_between_graphemes(
+        fn the_caret_is_always_between_graphemes(
             start in "\\PC{0,12}",
             presses in prop::collection::vec((0usize..10, any::<[bool; 2]>(), "\\PC{0,3}"), 0..40),
         ) {

@@ -1,4 +1,4 @@
-//! Everything the studio knows. Changed only by [`super::update::update`], read only by the views.
+//! The studio's state. Changed only by [`super::update::update`], read only by the views.
 
 pub(crate) mod compare;
 pub(crate) mod edit;
@@ -29,7 +29,7 @@ use crate::{
     video::{Rule, Sampling},
 };
 use compare::{Below, Comparison};
-use frame_strips::Reels;
+use frame_strips::FrameStrips;
 use inspect::Inspector;
 use library::Library;
 use line::Caret;
@@ -38,26 +38,26 @@ pub(crate) use overlay::{Overlay, Pane};
 use preview::Preview;
 use prompt::Prompt;
 use replay::Replay;
-use run::{About, Runs, Subject};
+use run::{Run, Runs, Subject};
 use search::Search;
 use sessions::Sessions;
 
-/// How the engine is.
+/// The engine's state.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EngineState {
     Loading { stage: Stage, done: u64, total: u64 },
-    Ready { target: String, drafter: Option<String>, device: String, dtype: String },
+    Ready { target: String, drafter: Option<String>, device: String, dtype: String, notes: Vec<String> },
     Failed(Failure),
 }
 
-/// Weight of a notice in the status line.
+/// The kind of a notice in the status line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Info,
     Bad,
 }
 
-/// What every run request takes from the configuration.
+/// The configuration that run requests and other effects need.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub sampling: Sampling,
@@ -72,15 +72,15 @@ pub(crate) struct Settings {
     pub rule: Rule,
     /// The list of recent files.
     pub recent: Option<PathBuf>,
-    /// The folder of the user's own methods.
+    /// The directory of the user's methods.
     pub methods: Option<PathBuf>,
 }
 
-/// A run that waits for the engine, or for the run before it to end.
+/// A run that waits for the engine, or for the end of the run before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub request: RunRequest,
-    pub about: About,
+    pub run: Run,
 }
 
 /// The whole state.
@@ -90,58 +90,60 @@ pub(crate) struct Model {
     pub focus: Pane,
     pub layer: Option<Overlay>,
     pub library: Library,
-    /// The clip that is looked at.
+    /// The preview of a clip.
     pub preview: Option<Preview>,
-    /// Frames of clips.
-    pub strips: Reels,
+    /// Frames of clips that were read.
+    pub strips: FrameStrips,
     pub prompt: Prompt,
     pub presets: Vec<PromptPreset>,
     pub methods: Methods,
     pub engine: EngineState,
     pub runs: Runs,
     pub waiting: Option<Waiting>,
-    /// Runs of a comparison that wait for the one before them.
+    /// Runs of a comparison, or segments of a clip, that wait for the one before them.
     pub queue: VecDeque<Waiting>,
-    /// What the pieces of a clip are asked for, until they are known.
+    /// The subject of a run in segments, until the segments are known.
     pub cutting: Option<Subject>,
-    /// The length of a piece as it was typed last.
+    /// The segment length as it was last typed.
     pub segment_length: String,
     /// The search in the caption.
     pub search: Search,
-    /// What the last key asked for that is done only if it is asked twice.
+    /// The action of the last key, if it must be pressed twice.
     pub asked: Option<Action>,
     /// A typed path is being opened.
     pub opening: bool,
-    /// The file that was opened and not yet looked at.
+    /// The file that was opened and not yet probed.
     pub opened: Option<PathBuf>,
-    /// The pane from which the prompt was come to.
+    /// The pane that had the focus before the prompt.
     pub before_prompt: Pane,
-    /// Where the caret of the line stands that is being typed.
+    /// The caret of the input line.
     pub caret: Caret,
-    /// The methods picked for a comparison, by their place in the list.
+    /// Whether each method is picked for a comparison.
     pub picked: Vec<bool>,
     /// The last comparison.
     pub comparison: Option<Comparison>,
     pub sessions: Sessions,
     /// The token cursor over the caption.
     pub inspector: Option<Inspector>,
-    /// A saved session that is shown once more.
+    /// The replay of a saved run.
     pub replay: Option<Replay>,
-    /// Show where steps end.
+    /// Mark where steps end.
     pub boundaries: bool,
     /// Lines between the end of the caption and the last line shown; 0 follows the stream.
     pub caption_up: usize,
     pub notice: Option<(Tone, String)>,
+    /// Notes of the engine and its runs that were shown as a notice.
+    pub announced: Vec<String>,
     pub keymap: Keymap,
     pub themes: Vec<Theme>,
     pub theme: usize,
     pub colors: ColorDepth,
     /// How pictures are drawn; never `Auto`.
     pub images: ImageProtocol,
-    /// The terminal knows ASCII alone.
+    /// Only ASCII is drawn.
     pub ascii: bool,
     pub settings: Settings,
-    /// Counts while something goes on, for the spinner.
+    /// The frame of the spinner.
     pub tick: usize,
     pub start_video: Option<PathBuf>,
 }
@@ -164,7 +166,7 @@ impl Model {
             layer: None,
             library,
             preview: None,
-            strips: Reels::default(),
+            strips: FrameStrips::default(),
             prompt: Prompt::with_history(&config.prompt, &config.history),
             presets: config.presets.clone(),
             methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
@@ -192,6 +194,7 @@ impl Model {
                 .clone()
                 .or_else(|| wrong.first().map(|(_, error)| error.to_string()))
                 .map(|words| (Tone::Bad, text::clean_line(&words))),
+            announced: Vec::new(),
             keymap,
             themes,
             theme,
@@ -215,7 +218,7 @@ impl Model {
         })
     }
 
-    /// Where the next key is pressed.
+    /// The context of the next key.
     pub fn place(&self) -> KeyContext {
         match (&self.layer, self.focus) {
             (Some(Overlay::Methods(_) | Overlay::Presets(_) | Overlay::Export(_)), _) => KeyContext::List,
@@ -248,16 +251,16 @@ impl Model {
         }
     }
 
-    /// True while a run goes on or waits.
+    /// True while a run is active or waits.
     pub fn is_running(&self) -> bool {
         let waits = self.waiting.is_some() || self.cutting.is_some() || !self.queue.is_empty();
         waits || self.runs.active().is_some()
     }
 
-    /// True where the way back is to cancel what runs.
+    /// True if going back cancels the run.
     pub fn back_cancels(&self) -> bool {
         let nothing_else = match (&self.layer, self.focus) {
-            // Its runs end first; it is still there to be looked at.
+            // The comparison stays open with the runs it has.
             (Some(Overlay::Compare), _) => true,
             (Some(_), _) | (None, Pane::Prompt) => false,
             (None, _) if self.inspector.is_some() => false,
@@ -268,25 +271,25 @@ impl Model {
         nothing_else && self.is_running() && (self.layer.is_some() || self.shown_replay().is_none())
     }
 
-    /// True while something goes on that a spinner should show.
+    /// True while the spinner is shown.
     pub fn is_busy(&self) -> bool {
         matches!(self.engine, EngineState::Loading { .. }) || self.runs.active().is_some()
     }
 
-    /// The replay, if its run is the one that is shown.
+    /// The replay, if one of its runs is shown.
     pub fn shown_replay(&self) -> Option<&Replay> {
-        let shown = self.runs.shown()?.id;
+        let shown = self.runs.shown()?.id();
         self.replay.as_ref().filter(|r| r.runs().contains(&shown))
     }
 
-    /// True while a clock of the studio's own goes.
+    /// True while a clock plays.
     pub fn is_playing(&self) -> bool {
         self.replay.as_ref().is_some_and(|r| r.player.playing)
             || self.race().is_some_and(|player| player.playing)
             || self.shown_preview().is_some_and(|preview| preview.clock.playing)
     }
 
-    /// The preview, where it is on the screen.
+    /// The preview, if it is open.
     pub fn shown_preview(&self) -> Option<&Preview> {
         self.preview.as_ref().filter(|_| self.layer == Some(Overlay::Preview))
     }
@@ -296,7 +299,7 @@ impl Model {
         self.settings.reads && self.images != ImageProtocol::None
     }
 
-    /// The race's clock, where the race is shown.
+    /// The race's clock, if the race is shown.
     pub fn race(&self) -> Option<&player::Player> {
         let comparison = self.comparison.as_ref().filter(|c| c.below == Below::Race)?;
         comparison.player.as_ref().filter(|_| self.layer == Some(Overlay::Compare))
@@ -311,7 +314,7 @@ impl Model {
     }
 }
 
-/// The place of the theme of this name; `auto` is dark or light by the terminal's word.
+/// The index of the theme of this name; `auto` is dark or light by `COLORFGBG`.
 pub(crate) fn theme_at(themes: &[Theme], name: &str) -> Result<usize, StudioError> {
     let wanted = match name {
         "auto" | "" => guess_theme(std::env::var("COLORFGBG").ok().as_deref()),
@@ -320,7 +323,7 @@ pub(crate) fn theme_at(themes: &[Theme], name: &str) -> Result<usize, StudioErro
     Theme::position(themes, wanted)
 }
 
-/// Dark or light by the terminal's word (`COLORFGBG` = "foreground;background" as ANSI numbers).
+/// Dark or light by `COLORFGBG`, which is `foreground;background` as ANSI color numbers.
 fn guess_theme(colorfgbg: Option<&str>) -> &'static str {
     let background = colorfgbg.and_then(|v| v.rsplit(';').next()).and_then(|v| v.parse::<u8>().ok());
     match background {
@@ -334,13 +337,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn panes_go_round() {
+    fn panes_cycle() {
         assert_eq!(Pane::Library.next(-1), Pane::Meters);
         assert_eq!(Pane::Meters.next(1), Pane::Library);
     }
 
     #[test]
-    fn the_terminals_word_chooses_the_theme() {
+    fn colorfgbg_selects_the_theme() {
         assert_eq!(guess_theme(None), "dark");
         assert_eq!(guess_theme(Some("15;0")), "dark");
         assert_eq!(guess_theme(Some("0;15")), "light");

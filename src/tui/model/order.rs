@@ -1,4 +1,4 @@
-//! The orders in which the library shows its entries.
+//! The sort orders of the library.
 
 use std::cmp::Ordering;
 
@@ -7,15 +7,15 @@ use super::library::Entry;
 /// The order of the entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// As they were found.
+    /// In the order in which they were found.
     #[default]
     Found,
     Name,
-    /// The longest first.
+    /// Longest first.
     Duration,
-    /// The largest first.
+    /// Largest first.
     Size,
-    /// The newest first.
+    /// Newest first.
     Modified,
 }
 
@@ -30,7 +30,7 @@ impl Sort {
         }
     }
 
-    /// Words for the title; none for the usual order.
+    /// Its name in the title; empty for the default.
     pub fn name(self) -> &'static str {
         match self {
             Sort::Found => "",
@@ -41,7 +41,7 @@ impl Sort {
         }
     }
 
-    /// For sorting; what is not known comes last.
+    /// For sorting; unknown values come last.
     pub fn compare(self, a: &Entry, b: &Entry) -> Ordering {
         let length = |e: &Entry| e.facts().and_then(|f| f.seconds).unwrap_or(-1.0);
         match self {

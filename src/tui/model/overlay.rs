@@ -1,4 +1,4 @@
-//! Where the user is: the panes, and the boxes that lie over them.
+//! The panes, and the boxes over them.
 
 /// A pane that can have the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,43 +18,43 @@ impl Pane {
     }
 }
 
-/// What lies over the panes and takes the keys.
+/// A box or an input line over the panes, which has the focus.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Overlay {
     /// The method picker with its cursor.
     Methods(usize),
-    /// The prepared prompts with their cursor.
+    /// The preset prompts with their cursor.
     Presets(usize),
     /// The help with its search and its first line.
     Help { query: String, top: usize },
     /// Typing the library's filter.
     Filter,
-    /// Typing a path; what it could become, where that was asked for.
+    /// Typing a path, with its completions if they were requested.
     Open { line: String, found: Vec<String> },
-    /// The selected clip with its frames.
+    /// The preview of the selected clip.
     Preview,
-    /// The saved sessions.
+    /// The saved runs.
     Sessions,
-    /// Picking the methods of a comparison, with the cursor.
+    /// The selection of methods to compare, with the cursor.
     Pick(usize),
     /// The comparison.
     Compare,
-    /// The chosen method taken apart, with the cursor.
+    /// The method editor with its cursor.
     Edit(usize),
-    /// Choosing the kind of file for the shown run, with the cursor.
+    /// The export formats with their cursor.
     Export(usize),
-    /// Typing the length of the pieces in which the clip is captioned.
+    /// Typing the segment length.
     Segments(String),
-    /// Typing what is searched in the caption.
+    /// Typing a search in the caption.
     Search,
-    /// Typing a filter for the saved sessions.
+    /// Typing a filter for the saved runs.
     SessionFilter,
-    /// The prompts that were run, with the search in them and the cursor.
+    /// The earlier prompts with the search in them and the cursor.
     History { query: String, cursor: usize },
-    /// Typing a question that goes on with the shown caption.
+    /// Typing a follow-up question.
     Ask(String),
-    /// Typing the value of a row of the chosen method.
+    /// Typing the value of a row of the method editor.
     Value { row: usize, line: String },
-    /// Typing the name under which the chosen method is kept.
+    /// Typing the name under which to save the method.
     SaveMethod(String),
 }

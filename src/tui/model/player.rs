@@ -1,38 +1,38 @@
-//! A clock for what is shown once more: it can be stopped, turned back, and made faster or slower.
+//! A playback clock: it can be paused, moved, and made faster or slower.
 
-/// Speeds to choose from; 1 is true speed.
+/// Playback speeds; 1 is real time.
 const SPEEDS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
 
-/// What takes so long can be followed.
+/// What takes this long can be followed.
 const SEEN_MS: f64 = 3000.0;
 
 /// The clock. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Player {
-    /// Now.
+    /// The current time.
     pub at: f64,
-    /// The end.
+    /// The time of the end.
     pub length: f64,
-    /// Times as fast as it was.
+    /// Playback speed.
     pub speed: f64,
     /// False while it is paused.
     pub playing: bool,
 }
 
 impl Player {
-    /// A clock at its beginning, going.
+    /// A clock that plays from its beginning.
     pub fn new(length: f64) -> Self {
         Self { at: 0.0, length: length.max(0.0), speed: 1.0, playing: true }
     }
 
-    /// The same, slower where at true speed it would be over before it is seen.
+    /// The same, slowed down if it would be over too soon.
     pub fn to_be_seen(length: f64) -> Self {
         let slow = SPEEDS.into_iter().rev().filter(|s| *s <= 1.0).find(|s| length / s >= SEEN_MS);
         let speed = if length > 0.0 { slow.unwrap_or(SPEEDS[0]) } else { 1.0 };
         Self { speed, ..Self::new(length) }
     }
 
-    /// So much time passed outside. It stops at its end.
+    /// Advance by this much real time; it stops at its end.
     pub fn advance(&mut self, ms: f64) {
         if self.playing {
             self.seek(self.at + ms.max(0.0) * self.speed);
@@ -40,7 +40,7 @@ impl Player {
         }
     }
 
-    /// Pause or go on; from the end, begin anew.
+    /// Pause or play; from the end, restart.
     pub fn toggle(&mut self) {
         if self.is_over() {
             self.at = 0.0;
@@ -55,12 +55,12 @@ impl Player {
         self.at = at.clamp(0.0, self.length);
     }
 
-    /// Jump by steps of a fortieth of the whole.
+    /// Jump by fortieths of the length.
     pub fn jump(&mut self, steps: f64) {
         self.seek(self.at + steps * (self.length / 40.0).max(1.0));
     }
 
-    /// The next speed up or down.
+    /// Switch to the next speed up or down.
     pub fn change_speed(&mut self, up: bool) {
         let at = SPEEDS.iter().position(|s| *s >= self.speed).unwrap_or(SPEEDS.len() - 1);
         let at = if up { (at + 1).min(SPEEDS.len() - 1) } else { at.saturating_sub(1) };
@@ -71,7 +71,7 @@ impl Player {
         self.at >= self.length
     }
 
-    /// The share that is behind, 0 to 1.
+    /// The progress, 0 to 1.
     pub fn share(&self) -> f64 {
         if self.length > 0.0 { self.at / self.length } else { 1.0 }
     }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_over_at_once_is_slow() {
+    fn short_recordings_are_slowed_down() {
         for (length, speed) in
             [(0.0, 1.0), (40.0, 0.05), (300.0, 0.1), (1000.0, 0.25), (3000.0, 1.0), (9e4, 1.0)]
         {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_at_its_end_and_begins_anew() {
+    fn it_stops_at_its_end_and_restarts() {
         let mut player = Player::new(100.0);
         player.advance(60.0);
         assert_eq!((player.at, player.playing), (60.0, true));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_have_ends() {
+    fn speeds_are_limited() {
         let mut player = Player::new(1000.0);
         player.change_speed(true);
         player.advance(10.0);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_over_at_once() {
+    fn an_empty_recording_is_over_at_once() {
         let mut player = Player::new(0.0);
         player.advance(1.0);
         assert!(player.is_over() && !player.playing);

@@ -1,22 +1,22 @@
-//! The preview of the selected clip: its clock, and the frames that it wants.
+//! The preview of the selected clip: its clock, and the frames that it needs.
 
 use std::path::{Path, PathBuf};
 
 use super::{Model, frame_strips::FrameRequest, library::Entry, player::Player, run::Run};
 use crate::video::sampling;
 
-/// Frames that a preview plays.
+/// Frames of a preview.
 const FRAMES: usize = 40;
-/// Their size at most.
+/// Their maximum size.
 const MAX: (u32, u32) = (512, 384);
 /// More frames than this are not shown as tiles.
 const MAX_TILES: usize = 256;
-/// The size of a tile's frame at most.
+/// The maximum size of a tile's frame.
 const TILE: (u32, u32) = (128, 128);
-/// Nobody watches a preview longer than this: longer clips play faster from the start.
+/// Longer clips play faster, so that a preview takes no longer than this.
 const PATIENCE_MS: f64 = 12_000.0;
 
-/// The clock of the clip that is looked at.
+/// The clock of the previewed clip.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Preview {
     pub path: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct Preview {
 }
 
 impl Preview {
-    /// At the clip's beginning; it does not go by itself.
+    /// Paused at the clip's beginning.
     pub fn new(path: &Path, seconds: Option<f64>) -> Self {
         let mut preview = Self { path: path.into(), clock: Player::new(0.0) };
         preview.clock.playing = false;
@@ -32,7 +32,7 @@ impl Preview {
         preview
     }
 
-    /// The clip's length may be known now.
+    /// Set the clip's length, once it is known.
     pub fn set_length(&mut self, seconds: Option<f64>) {
         let seconds = seconds.filter(|s| s.is_finite()).unwrap_or(0.0);
         if self.clock.length == 0.0 {
@@ -44,23 +44,27 @@ impl Preview {
     }
 }
 
-/// The frames that the preview of a clip plays.
+/// The frames of a preview.
 pub(crate) fn strip(path: &Path) -> FrameRequest {
     FrameRequest { path: path.into(), count: FRAMES, max: MAX }
 }
 
-/// The one picture that stands below the list.
+/// The thumbnail below the library's list.
 pub(crate) fn thumbnail(path: &Path) -> FrameRequest {
     FrameRequest { count: 1, ..strip(path) }
 }
 
-/// The frames that a run looks at, for what lies over them; none where there are too many or too few to show.
+/// The frames that a run samples, for heat maps; none if there are too many or too few to show.
 pub(crate) fn tiles(run: &Run) -> Option<FrameRequest> {
-    let n = run.seen.as_ref()?.frames.len();
-    (2..=MAX_TILES).contains(&n).then(|| FrameRequest { path: run.about.video.clone(), count: n, max: TILE })
+    let n = run.log.prompt()?.frames.len();
+    (2..=MAX_TILES).contains(&n).then(|| FrameRequest {
+        path: run.subject.video.clone(),
+        count: n,
+        max: TILE,
+    })
 }
 
-/// When the frames are shown that a run would look at; none while the clip is unknown.
+/// The times of the frames that a run would sample; none while the clip's properties are unknown.
 pub(crate) fn sampled(model: &Model, entry: &Entry) -> Option<Vec<f64>> {
     let facts = entry.facts()?;
     let plan =

@@ -1,4 +1,4 @@
-//! The prompt: a small text editor with a history.
+//! The prompt: a text editor with a history.
 
 use nucleo_matcher::{
     Config, Matcher, Utf32Str,
@@ -9,9 +9,9 @@ use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 
 use crate::tui::{Key, KeyCode, text};
 
-/// Longer prompts are cut: no model here reads more, and a pasted frame_loader must not hang the studio.
+/// Longer prompts are truncated: no model reads more, and a large paste must not hang the studio.
 pub(crate) const MAX_PROMPT_BYTES: usize = 16 * 1024;
-/// More prompts are not remembered.
+/// At most this many prompts are remembered.
 pub(crate) const MAX_HISTORY: usize = 1000;
 
 /// The prompt's text, cursor and history.
@@ -19,7 +19,7 @@ pub(crate) const MAX_HISTORY: usize = 1000;
 pub(crate) struct Prompt {
     pub editor: TextArea<'static>,
     history: Vec<String>,
-    /// KeyContext in the history while one of its prompts is shown, and the text that was there before.
+    /// The index of the recalled prompt in the history, and the text before it.
     recalled: Option<(usize, String)>,
 }
 
@@ -33,7 +33,7 @@ fn editor(content: &str) -> TextArea<'static> {
     editor
 }
 
-/// The longest beginning of at most `limit` bytes.
+/// The longest prefix of at most `limit` bytes.
 fn cut(text: &str, limit: usize) -> &str {
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
@@ -48,7 +48,7 @@ impl Prompt {
         Self { editor: editor(&content), history: Vec::new(), recalled: None }
     }
 
-    /// The same, with what was run in earlier sittings, the oldest first.
+    /// With the prompts of earlier sessions, oldest first.
     pub fn with_history(content: &str, history: &[String]) -> Self {
         let mut prompt = Self::new(content);
         for old in history {
@@ -57,7 +57,7 @@ impl Prompt {
         prompt
     }
 
-    /// The prompts that were run and go with a search, the best first; without a search all, the newest first.
+    /// The earlier prompts that match a search, best first; without a search all, newest first.
     pub fn found(&self, query: &str) -> Vec<&str> {
         let newest = self.history.iter().rev().map(String::as_str);
         if query.trim().is_empty() {
@@ -69,12 +69,12 @@ impl Prompt {
         let mut scored: Vec<(u32, &str)> = newest
             .filter_map(|p| Some((pattern.score(Utf32Str::new(p, &mut buffer), &mut matcher)?, p)))
             .collect();
-        // Of equally good ones the newest stay first.
+        // Equal matches stay newest first.
         scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
         scored.into_iter().map(|(_, p)| p).collect()
     }
 
-    /// The prompt without blank edges.
+    /// The prompt, trimmed.
     pub fn text(&self) -> String {
         self.editor.lines().join("\n").trim().to_owned()
     }
@@ -84,7 +84,7 @@ impl Prompt {
         self.recalled = None;
     }
 
-    /// Insert foreign text; false if a part had to be cut off.
+    /// Insert pasted text; false if it was truncated.
     pub fn paste(&mut self, content: &str) -> bool {
         let used: usize = self.editor.lines().iter().map(|l| l.len() + 1).sum();
         let room = MAX_PROMPT_BYTES.saturating_sub(used);
@@ -93,18 +93,17 @@ impl Prompt {
         kept.len() == content.len()
     }
 
-    /// Give a key to the editor; false if the prompt has no room for what it types. Up on the first line and Down on the
-    /// last go through the history.
+    /// Pass a key to the editor; false if the prompt is full. Up on the first line and Down on the last one recall the history.
     pub fn input(&mut self, key: Key) -> bool {
         let row = self.editor.cursor().0;
         let plain = !key.ctrl && !key.alt && !key.shift;
         match key.code {
             KeyCode::Up if plain && row == 0 => self.older(),
             KeyCode::Down if plain && row + 1 == self.editor.lines().len() => self.newer(),
-            // Enter runs and Tab changes panes; neither may reach the text by another way.
+            // Bound to actions; they must not reach the text.
             KeyCode::Enter | KeyCode::Tab | KeyCode::Esc | KeyCode::F(_) => {}
             KeyCode::Char(_) if key.typed().is_some() && self.is_full() => return false,
-            // As in every line of text; the editor would undo.
+            // As in every input line; the widget would undo.
             KeyCode::Char('u') if key.ctrl => {
                 self.editor.delete_line_by_head();
             }
@@ -119,7 +118,7 @@ impl Prompt {
         self.editor.lines().iter().map(|l| l.len() + 1).sum::<usize>() >= MAX_PROMPT_BYTES
     }
 
-    /// Note a prompt that was run.
+    /// Remember a prompt that was run.
     pub fn remember(&mut self, prompt: &str) {
         self.recalled = None;
         self.history.retain(|p| p != prompt);
@@ -132,7 +131,7 @@ impl Prompt {
     pub fn older(&mut self) {
         let (at, draft) = match self.recalled.take() {
             Some((at, draft)) => (at.checked_sub(1), draft),
-            // The prompt that was just run still stands there: go to the one before it.
+            // The prompt that was just run is still shown: recall the one before it.
             None => {
                 let current = self.text();
                 let last = self.history.len().checked_sub(1);

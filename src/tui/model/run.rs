@@ -1,234 +1,166 @@
-//! One run as the studio knows it from its events.
+//! The runs of this session: each a [`RunLog`] and what only the studio knows of it.
 
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{
-    engine::Turn,
     record::{
-        Baseline, BaselineKind, Event, EventKind, Failure, RunLog, Segment, Span, Stage, Stats, Step,
-        StopReason, Verdict,
+        Baseline, BaselineKind, Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason,
+        Turn,
     },
     speculate::Method,
-    tui::text,
 };
 
-/// Where a run stands.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum RunState {
-    /// Sent, not begun.
-    Sent,
-    /// In a stage, with units done and in all (0 where unknown).
-    Working { stage: Stage, done: u64, total: u64 },
-    /// Asked to end, not ended.
-    Cancelling,
-    /// Ended.
-    Done(StopReason),
-    /// Ended badly.
-    Failed(Failure),
-    /// A recording ends here without a last word.
-    CutOff,
-}
-
-/// What a run is about: known before its first event.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct About {
-    pub title: String,
+/// What a run is about.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Subject {
     pub video: PathBuf,
+    pub title: String,
     /// Earlier questions about the clip, and their answers.
     pub before: Vec<Turn>,
     pub prompt: String,
     /// The part of the clip; none is all of it.
     pub span: Option<Span>,
-    /// Which piece it is, where the clip is captioned piece by piece.
+    /// Which segment it is, where the clip is captioned segment by segment.
     pub segment: Option<Segment>,
-    /// All pieces that were asked for.
-    pub pieces: Arc<[Span]>,
-    /// The method's name with the numbers that differ from its preset's.
-    pub label: String,
-    /// The method, where this version knows all of it.
-    pub method: Option<Method>,
-    pub autoregressive: bool,
-    pub lossless: bool,
-    /// It is shown from a recording.
-    pub replayed: bool,
+    /// All segments that were requested.
+    pub segments: Arc<[Span]>,
 }
 
-impl About {
+impl Subject {
     /// The clip, and which part of it.
     pub fn name(&self) -> String {
         self.span.map_or_else(|| self.title.clone(), |span| format!("{} · {span}", self.title))
     }
 }
 
-/// What a run is to be about.
-#[derive(Clone, Debug)]
-pub(crate) struct Subject {
-    pub video: PathBuf,
-    pub title: String,
-    pub before: Vec<Turn>,
-    pub prompt: String,
-    /// The part of the clip; none is all of it.
-    pub span: Option<Span>,
-    /// Which of the pieces that is.
-    pub segment: Option<Segment>,
-    /// All pieces, where it is captioned piece by piece.
-    pub pieces: Arc<[Span]>,
-}
-
-/// A part of the caption with one verdict.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Piece {
-    pub text: String,
-    pub verdict: Verdict,
-    /// Numbers of its first token and of the one after its last, counted over the run.
-    pub tokens: std::ops::Range<usize>,
-}
-
-/// What the models see of the clip.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Seen {
-    /// Times of the frames in seconds.
-    pub frames: Vec<f64>,
-    /// Visual tokens as time × rows × columns.
-    pub grid: [usize; 3],
-    pub visual_tokens: usize,
-    /// The visual tokens that the drafter sees; none = all.
-    pub kept: Option<Vec<u32>>,
-    /// Their scores, where they were chosen by score.
-    pub scores: Option<Vec<f32>>,
-    pub reused: bool,
+/// What a run does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Activity<'a> {
+    /// Sent; the engine has not answered.
+    Sent,
+    /// In a stage, with units done and in total (0 where unknown).
+    Working {
+        stage: Stage,
+        done: u64,
+        total: u64,
+    },
+    /// Cancelled by the user, but not over yet.
+    Cancelling,
+    /// It ended normally, or was cancelled.
+    Done(StopReason),
+    Failed(&'a Failure),
+    /// Its recording ends before its last event.
+    CutOff,
 }
 
 /// One run.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    pub id: u64,
+    pub subject: Subject,
+    /// The method's name with the parameters that differ from its preset's.
+    pub label: String,
+    /// The method, if this version knows all of it.
+    pub method: Option<Method>,
+    pub autoregressive: bool,
+    pub lossless: bool,
+    /// It is played from a saved session.
+    pub replayed: bool,
+    /// The user asked for its end.
+    pub cancelling: bool,
+    /// Its events, sanitised by [`clean_event`](crate::tui::text::clean_event).
     pub log: RunLog,
-    pub about: About,
-    pub state: RunState,
-    pub seen: Option<Seen>,
-    pub steps: Vec<Step>,
-    pub pieces: Vec<Piece>,
-    /// Counted from the steps while the run goes on; the engine's own account at its end.
-    pub stats: Stats,
-    /// Both models, where they compute, and their weights; empty before it began.
-    pub models: String,
-    /// The first token that shows no text yet, and the least strict verdict since.
-    pending: Option<(usize, Verdict)>,
 }
 
 impl Run {
-    pub fn new(id: u64, about: About) -> Self {
-        Self {
-            id,
-            log: RunLog::new(id),
-            about,
-            state: RunState::Sent,
-            seen: None,
-            steps: Vec::new(),
-            pieces: Vec::new(),
-            stats: Stats::default(),
-            models: String::new(),
-            pending: None,
-        }
+    pub fn id(&self) -> u64 {
+        self.log.run()
     }
 
-    /// Take in one of its events. After its end it takes no more; while it is being cancelled, its stage does not change.
-    pub fn take_in(&mut self, kind: EventKind) {
-        if self.is_over() {
-            return;
+    /// Take in an event. Returns the notes that it added.
+    pub fn apply(&mut self, event: &Event) -> Vec<String> {
+        let added = self.log.apply(event);
+        if let Some(started) = self.log.started() {
+            self.lossless = started.lossless;
         }
-        self.log.apply(&Event::new(self.id, kind.clone()));
-        match kind {
-            EventKind::Started { lossless, target, drafter, device, dtype, .. } => {
-                self.about.lossless = lossless;
-                let with = drafter.map(|name| format!(" with {name}")).unwrap_or_default();
-                self.models = text::clean_line(&format!("{target}{with} on {device}, {dtype}"));
-            }
-            EventKind::Stage { stage, done, total } if self.state != RunState::Cancelling => {
-                self.state = RunState::Working { stage, done, total };
-            }
-            EventKind::Prompt { frames, grid, visual_tokens, kept, scores, reused, .. } => {
-                self.seen = Some(Seen { frames, grid, visual_tokens, kept, scores, reused });
-            }
-            EventKind::Step(step) => self.add_step(step),
-            EventKind::Done { reason, text, stats, .. } => self.finish(reason, &text, *stats),
-            EventKind::Failed(failure) => {
-                self.state = RunState::Failed(Failure {
-                    class: failure.class,
-                    error: text::clean(&failure.error),
-                    hint: failure.hint.map(|h| text::clean(&h)),
-                });
-            }
-            EventKind::Stage { .. } | EventKind::Ready { .. } => {}
+        self.log.notes()[added.notes].to_vec()
+    }
+
+    pub fn activity(&self) -> Activity<'_> {
+        match self.log.state() {
+            RunState::Done(reason) => Activity::Done(*reason),
+            RunState::Failed(failure) => Activity::Failed(failure),
+            RunState::CutOff => Activity::CutOff,
+            RunState::Waiting | RunState::Running if self.cancelling => Activity::Cancelling,
+            RunState::Waiting | RunState::Running => match self.log.stage() {
+                Some((stage, done, total)) => Activity::Working { stage, done, total },
+                None => Activity::Sent,
+            },
         }
     }
 
     pub fn is_over(&self) -> bool {
-        matches!(self.state, RunState::Done(_) | RunState::Failed(_) | RunState::CutOff)
+        self.log.is_over()
+    }
+
+    pub fn stats(&self) -> &Stats {
+        self.log.stats()
     }
 
     /// True for runs on the same clip with the same prompt: those whose numbers may be compared.
     pub fn is_comparable(&self, other: &Run) -> bool {
-        let (a, b) = (&self.about, &other.about);
-        (&a.video, &a.before, &a.prompt, a.span) == (&b.video, &b.before, &b.prompt, b.span)
+        let key = |run: &Run| (run.subject.video.clone(), run.subject.prompt.clone(), run.subject.span);
+        key(self) == key(other) && self.subject.before == other.subject.before
     }
 
-    /// What the runs on the pieces of one clip have in common; none for a run by itself.
+    /// What the runs on the segments of one clip have in common; none for a run by itself.
     pub fn group(&self) -> Option<u64> {
-        self.about.segment.map(|segment| segment.first)
+        self.subject.segment.map(|segment| segment.first)
     }
 
-    /// The caption so far.
-    pub fn text(&self) -> String {
-        self.pieces.iter().map(|p| p.text.as_str()).collect()
-    }
-
-    fn add_step(&mut self, step: Step) {
-        for (number, token) in (self.token_count()..).zip(&step.tokens) {
-            let (first, verdict) = match self.pending {
-                Some((first, pending)) => (first, least_strict(pending, token.verdict)),
-                None => (number, token.verdict),
-            };
-            if token.text.is_empty() {
-                self.pending = Some((first, verdict));
-                continue;
-            }
-            self.pending = None;
-            self.pieces.push(Piece { text: text::clean(&token.text), verdict, tokens: first..number + 1 });
+    /// The number of the first token of the step after (or before) the one that this token is in.
+    pub fn step_start(&self, number: usize, forward: bool) -> usize {
+        let mut starts = Vec::with_capacity(self.log.steps().len());
+        let mut n = 0;
+        for step in self.log.steps().iter().filter(|s| !s.tokens.is_empty()) {
+            starts.push(n);
+            n += step.tokens.len();
         }
-        self.stats.add(&step);
-        self.steps.push(step);
+        let found = match forward {
+            true => starts.iter().find(|s| **s > number),
+            false => starts.iter().rev().find(|s| **s < number),
+        };
+        found.copied().unwrap_or(number)
     }
 
-    fn finish(&mut self, reason: StopReason, whole: &str, stats: Stats) {
-        // Bytes that never became a character show up only in the whole text.
-        let whole = text::clean(whole);
-        if let Some(rest) = whole.strip_prefix(&self.text()).filter(|r| !r.is_empty()) {
-            let n = self.token_count();
-            let (first, verdict) = self.pending.take().unwrap_or((n, Verdict::Plain));
-            self.pieces.push(Piece { text: rest.to_owned(), verdict, tokens: first..n });
-        }
-        self.stats = stats;
-        self.state = RunState::Done(reason);
+    /// The nearest token after (or before) this one that the target would not have written.
+    pub fn next_loosened(&self, number: usize, forward: bool) -> Option<usize> {
+        let tokens = self.log.tokens().enumerate();
+        let mut loosened = tokens.filter(|(_, t)| !t.verdict.is_strict()).map(|(n, _)| n);
+        if forward { loosened.find(|n| *n > number) } else { loosened.take_while(|n| *n < number).last() }
     }
 
-    /// Tokens so far.
-    pub fn token_count(&self) -> usize {
-        self.steps.iter().map(|s| s.tokens.len()).sum()
+    /// Times at which its steps ended, counted from its first draft, in milliseconds.
+    pub fn step_times(&self) -> Vec<f64> {
+        let mut now = 0.0;
+        let time = |step: &crate::record::Step| {
+            now += (step.draft_ms + step.verify_ms + step.other_ms).max(0.0);
+            now
+        };
+        self.log.steps().iter().map(time).collect()
+    }
+
+    /// How many tokens it had written at a time.
+    pub fn tokens_at(&self, at_ms: f64) -> usize {
+        let steps = self.step_times().partition_point(|t| *t <= at_ms);
+        self.log.steps()[..steps].iter().map(|s| s.tokens.len()).sum()
     }
 }
 
-/// Of two verdicts the one that is less strict: a piece that spans both belongs to it.
-fn least_strict(pending: Verdict, verdict: Verdict) -> Verdict {
-    if !pending.is_strict() && verdict.is_strict() { pending } else { verdict }
-}
-
-/// The runs of this sitting, oldest first.
+/// The runs of this session, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
     pub all: Vec<Run>,
-    /// The one that is shown.
+    /// Index of the one that is shown.
     pub shown: usize,
     /// Number of the next run.
     pub next: u64,
@@ -242,28 +174,30 @@ impl Runs {
         self.all.get(self.shown)
     }
 
-    /// The run that is going on.
+    /// The run that the engine works on.
     pub fn active(&self) -> Option<&Run> {
-        self.all.iter().rev().find(|r| !r.is_over() && !r.about.replayed)
+        self.all.iter().rev().find(|r| !r.is_over() && !r.replayed)
     }
 
     pub fn get(&self, id: u64) -> Option<&Run> {
-        self.all.iter().rev().find(|r| r.id == id)
+        self.all.iter().rev().find(|r| r.id() == id)
     }
 
     pub fn get_mut(&mut self, id: u64) -> Option<&mut Run> {
-        self.all.iter_mut().rev().find(|r| r.id == id)
+        self.all.iter_mut().rev().find(|r| r.id() == id)
     }
 
-    /// Forget the last run if it was cancelled before it wrote anything: another wish came in between.
+    /// Forget the last run if it was cancelled before it wrote anything, because another run was requested.
     pub fn forget_unwritten(&mut self) {
-        let nothing = |r: &Run| r.state == RunState::Done(StopReason::Cancelled) && r.steps.is_empty();
-        if self.all.last().is_some_and(nothing) {
+        let empty =
+            |r: &Run| r.activity() == Activity::Done(StopReason::Cancelled) && r.log.steps().is_empty();
+        if self.all.last().is_some_and(empty) {
             self.all.pop();
         }
     }
 
-    /// Add a run, and show it if it is to be followed. The oldest is forgotten, but no piece of what is being captioned.
+    /// Add a run, and show it if it is to be followed. The oldest is forgotten, but no segment of the clip that is being
+    /// captioned.
     pub fn add(&mut self, run: Run, follow: bool) {
         let group = run.group();
         self.all.push(run);
@@ -276,7 +210,7 @@ impl Runs {
         }
     }
 
-    /// The runs that belong together with this one, in order: the pieces of a clip, or itself alone.
+    /// The runs that belong together with this one, in order: the segments of a clip, or itself alone.
     pub fn together<'a>(&'a self, run: &'a Run) -> Vec<&'a Run> {
         match run.group() {
             Some(_) => self.all.iter().filter(|r| r.group() == run.group()).collect(),
@@ -292,29 +226,38 @@ impl Runs {
     /// The newest finished autoregressive run on the same clip and prompt, as a baseline.
     pub fn measured_baseline(&self, run: &Run) -> Option<Baseline> {
         let ended = |r: &&Run| {
-            r.id != run.id
-                // A recording is of another day: its speed is no measure for a run of now.
-                && r.about.replayed == run.about.replayed
-                && r.about.autoregressive
-                && matches!(r.state, RunState::Done(StopReason::Eos | StopReason::Length))
-                && r.stats.tokens_per_second > 0.0
+            r.id() != run.id()
+                // A recording may be of another day or machine: its speed is no baseline for a new run.
+                && r.replayed == run.replayed
+                && r.autoregressive
+                && r.log.is_finished()
+                && r.stats().tokens_per_second > 0.0
         };
         self.comparable(run).rev().find(ended).map(|r| Baseline {
             name: "autoregressive".into(),
             kind: BaselineKind::Measured,
-            tokens_per_second: r.stats.tokens_per_second,
+            tokens_per_second: r.stats().tokens_per_second,
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tui::testing;
 
     #[test]
-    fn the_least_strict_verdict_wins() {
-        assert_eq!(least_strict(Verdict::Loosened, Verdict::Exact), Verdict::Loosened);
-        assert_eq!(least_strict(Verdict::Exact, Verdict::Shifted), Verdict::Shifted);
-        assert_eq!(least_strict(Verdict::Loosened, Verdict::Shifted), Verdict::Shifted);
+    fn tokens_are_counted_over_the_steps() {
+        let run = testing::after_a_run().model().runs.shown().unwrap().clone();
+        assert_eq!(run.log.token_count(), 5);
+        assert_eq!((run.step_start(4, false), run.step_start(1, true), run.step_start(0, false)), (3, 3, 0));
+        assert_eq!((run.next_loosened(0, true), run.next_loosened(1, true)), (Some(1), None));
+        assert_eq!(run.next_loosened(4, false), Some(1));
+    }
+
+    #[test]
+    fn a_time_selects_the_tokens_written_until_then() {
+        let run = testing::after_a_run().model().runs.shown().unwrap().clone();
+        assert_eq!(run.step_times(), [20.0, 40.0]);
+        assert_eq!([0.0, 19.9, 20.0, 39.0, 40.0, 99.0].map(|t| run.tokens_at(t)), [0, 0, 3, 3, 5, 5]);
     }
 }

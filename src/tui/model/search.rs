@@ -1,4 +1,4 @@
-//! Searching in a text: where it stands, by whole characters.
+//! Search in a text, by whole graphemes.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use unicode_segmentation::UnicodeSegmentation;
 /// The search in the caption.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Search {
-    /// What is searched; nothing if it is empty.
+    /// The search text; empty without a search.
     pub query: String,
     /// Which match is shown, from 0.
     pub at: usize,
 }
 
-/// Where `query` stands in `text`, as ranges of bytes between whole characters, one after the other. Case counts only where the
-/// query has a capital letter; blanks of the query are also line ends.
+/// The matches of `query` in `text`, as byte ranges on grapheme boundaries that do not overlap. Case matters only if the query
+/// has a capital letter; a space of the query also matches a line break.
 pub(crate) fn matches(text: &str, query: &str) -> Vec<Range<usize>> {
     if query.is_empty() {
         return Vec::new();
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn case_counts_where_it_is_asked_for() {
+    fn case_matters_if_the_query_has_capitals() {
         assert_eq!(found("Red, red and RED", "red"), ["Red", "red", "RED"]);
         assert_eq!(found("Red, red and RED", "Red"), ["Red"]);
         assert_eq!(found("ÉTÉ été", "été"), ["ÉTÉ", "été"]);
@@ -63,9 +63,9 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_whole() {
+    fn graphemes_are_whole() {
         assert_eq!(found("緑の星が落ちる", "星が"), ["星が"]);
-        // An e with an accent of its own is no e.
+        // A combining accent makes it another letter.
         assert_eq!(found("e\u{301}te e", "e"), ["e", "e"]);
         assert_eq!(found("👩‍👩‍👧", "👩"), Vec::<&str>::new());
     }

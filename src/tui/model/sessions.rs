@@ -1,23 +1,23 @@
-//! The saved sessions as they are listed.
+//! The list of saved runs.
 
 use std::path::PathBuf;
 
 use super::search::matches;
 use crate::tui::archive::SessionEntry;
 
-/// The list; read afresh each time it is opened.
+/// The list, which is read again each time it is opened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sessions {
-    /// Where they are kept; none where there is no such place.
+    /// Their directory; none if there is none.
     pub folder: Option<PathBuf>,
-    /// None until the folder was read.
+    /// None until the directory was read.
     pub entries: Option<Vec<SessionEntry>>,
-    /// What a session must say somewhere to be shown: every word of it.
+    /// Words that must all appear in a run's texts.
     pub filter: String,
-    /// The places of those that go with the filter.
+    /// Indices of the entries that match the filter.
     pub shown: Vec<usize>,
     pub cursor: usize,
-    /// Asked whether the selected one may go.
+    /// Asking whether to delete the selected one.
     pub confirm: bool,
 }
 
@@ -26,7 +26,7 @@ impl Sessions {
         self.entries.as_ref()?.get(*self.shown.get(self.cursor)?)
     }
 
-    /// Take in a list; the selection stays on its file where that is still there.
+    /// Replace the list; the selection stays on its file if that still exists.
     pub fn set(&mut self, entries: Vec<SessionEntry>) {
         let selected = self.selected().map(|e| e.path.clone());
         self.entries = Some(entries);
@@ -34,7 +34,7 @@ impl Sessions {
         self.refresh(selected);
     }
 
-    /// Show only what says this; the selection stays where it can.
+    /// Set the filter; the selection stays if it matches.
     pub fn set_filter(&mut self, filter: String) {
         let selected = self.selected().map(|e| e.path.clone());
         self.filter = filter;
@@ -44,7 +44,7 @@ impl Sessions {
     fn refresh(&mut self, selected: Option<PathBuf>) {
         let entries = self.entries.as_deref().unwrap_or_default();
         let goes = |entry: &SessionEntry| {
-            let says = |word| entry.words().iter().any(|text| !matches(text, word).is_empty());
+            let says = |word| entry.texts().iter().any(|text| !matches(text, word).is_empty());
             self.filter.split_whitespace().all(says)
         };
         self.shown = (0..entries.len()).filter(|i| goes(&entries[*i])).collect();

@@ -1,14 +1,16 @@
-//! What each action does.
+//! The effect of each action.
 
 use super::{back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions};
-use crate::tui::{
-    Action, Effect, KeyContext,
-    export::{self as export_run, Format},
-    model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
-    view,
+use crate::{
+    present::export::Format,
+    tui::{
+        Action, Effect, KeyContext,
+        model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
+        view,
+    },
 };
 
-/// The largest caption that a clipboard sequence carries.
+/// Longest caption that is copied: terminals limit the length of the sequence.
 const MAX_COPY_BYTES: usize = 74_000;
 
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
@@ -24,7 +26,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         preview::control(model, action);
         return Vec::new();
     }
-    // A question that is not answered is withdrawn.
+    // Any other action withdraws the question.
     if model.sessions.confirm && !matches!(action, Action::Yes | Action::Back) {
         model.sessions.confirm = false;
     }
@@ -44,10 +46,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Prompt => focus(model, Pane::Prompt),
         Action::Methods => model.layer = Some(Overlay::Methods(model.methods.chosen)),
         Action::FollowUp => {
-            let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.pieces.is_empty());
+            let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.log.chunks().is_empty());
             match done {
                 true => model.layer = Some(Overlay::Ask(String::new())),
-                false => model.note(Tone::Info, "there is no caption to ask about yet"),
+                false => model.note(Tone::Info, "no caption to ask about yet"),
             }
         }
         Action::Presets => model.layer = Some(Overlay::Presets(0)),
@@ -64,7 +66,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Export => export::open(model),
         Action::Boundaries => {
             model.boundaries = !model.boundaries;
-            model.note(Tone::Info, if model.boundaries { "steps end at ╎" } else { "steps are not marked" });
+            model.note(
+                Tone::Info,
+                if model.boundaries { "steps end at ╎" } else { "steps are no longer marked" },
+            );
         }
         Action::Edit if matches!(model.layer, Some(Overlay::Edit(_))) => edit::ask_value(model),
         Action::Edit => edit::open(model),
@@ -74,8 +79,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             follow_picker(model);
             model.methods.next_knob();
             match model.methods.active_knob() {
-                Some(knob) => model.note(Tone::Info, format!("{knob}: [ and ] turn it")),
-                None => model.note(Tone::Info, "this method has no number to turn"),
+                Some(knob) => model.note(Tone::Info, format!("{knob}: adjust with [ and ]")),
+                None => model.note(Tone::Info, "this method has no adjustable parameter"),
             }
         }
         Action::Compare => compare::open(model),
@@ -150,7 +155,7 @@ pub(super) fn focus(model: &mut Model, pane: Pane) {
     model.focus = pane;
 }
 
-/// In the method picker the numbers are those of the line under the cursor.
+/// In the method picker the parameters are those of the method under the cursor.
 fn follow_picker(model: &mut Model) {
     if let Some(Overlay::Methods(cursor)) = model.layer
         && cursor != model.methods.chosen
@@ -159,11 +164,11 @@ fn follow_picker(model: &mut Model) {
     }
 }
 
-/// Turn the active number; where a run is shown, run again with it at once.
+/// Adjust the active parameter; if a run is shown, re-run it at once.
 fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
     follow_picker(model);
     let Some(knob) = model.methods.turn(up) else {
-        model.note(Tone::Info, "this method has no number to turn");
+        model.note(Tone::Info, "this method has no adjustable parameter");
         return Vec::new();
     };
     let effects = if model.layer.is_none() { runs::again_if_shown(model) } else { Vec::new() };
@@ -172,17 +177,16 @@ fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
 }
 
 fn copy(model: &mut Model) -> Vec<Effect> {
-    let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
-    let text = export_run::write(Format::Text, &runs).trim().to_owned();
+    let text = export::write(model, Format::Text).trim().to_owned();
     if text.is_empty() {
-        model.note(Tone::Info, "there is no caption to copy yet");
+        model.note(Tone::Info, "no caption to copy yet");
         return Vec::new();
     }
     if text.len() > MAX_COPY_BYTES {
-        model.note(Tone::Bad, "the caption is too long for the terminal's clipboard");
+        model.note(Tone::Bad, "the caption is too long to copy through the terminal: export it with s");
         return Vec::new();
     }
-    model.note(Tone::Info, "caption copied (if the terminal allows it: OSC 52)");
+    model.note(Tone::Info, "caption copied (if the terminal supports OSC 52)");
     vec![Effect::Copy(text)]
 }
 
@@ -190,9 +194,9 @@ fn show_run(model: &mut Model, index: usize) {
     if index < model.runs.all.len() && index != model.runs.shown {
         let before = model.runs.shown().and_then(|r| r.group());
         model.runs.shown = index;
-        // Of a clip in pieces all captions stand there already.
+        // The captions of all segments are in the pane already.
         match model.runs.shown().and_then(|r| r.group()).filter(|group| Some(*group) == before) {
-            Some(_) => search::show(model, view::caption::lay(model).and_then(|laid| laid.piece)),
+            Some(_) => search::show(model, view::caption::lay(model).and_then(|laid| laid.segment)),
             None => model.caption_up = 0,
         }
     }
@@ -207,7 +211,7 @@ enum Move {
 }
 
 impl Move {
-    /// The place after this move in a list of `n`.
+    /// The position after this move in a list of `n`.
     fn apply(self, at: usize, n: usize, page: usize) -> usize {
         let last = n.saturating_sub(1);
         let page = page.max(1) as isize;
@@ -291,14 +295,14 @@ fn step(model: &mut Model, go: Move) {
     }
 }
 
-/// After a resize the caption may need fewer lines.
+/// After a resize the caption may have fewer lines.
 pub(super) fn keep_caption_in_view(model: &mut Model) {
     if model.caption_up > 0 {
         model.caption_up = model.caption_up.min(view::caption::overflow(model));
     }
 }
 
-/// True where runs may begin at once.
+/// True if runs can start at once.
 pub(super) fn is_ready(model: &Model) -> bool {
     matches!(model.engine, EngineState::Ready { .. })
 }

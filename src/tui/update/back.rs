@@ -1,12 +1,12 @@
-//! The ways out: what Esc, Ctrl-C and q do.
+//! Going back and quitting: what Esc, Ctrl-C and q do.
 
 use super::{runs, sessions};
 use crate::tui::{
     Action, Effect,
-    model::{Model, Overlay, Pane, Tone, run::RunState, search::Search},
+    model::{Model, Overlay, Pane, Tone, search::Search},
 };
 
-/// Close what is open; else leave the prompt, clear the filter, or cancel the run.
+/// Close a box; else leave the prompt, clear the filter, or cancel the run.
 pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     if std::mem::take(&mut model.sessions.confirm) {
         return Vec::new();
@@ -15,7 +15,7 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         return runs::cancel(model);
     }
     match model.layer.take() {
-        // One level back: what is open lies over the picker.
+        // One level back, to the picker.
         Some(Overlay::Edit(_) | Overlay::SaveMethod(_)) => {
             model.layer = Some(Overlay::Methods(model.methods.chosen));
         }
@@ -45,40 +45,40 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Cancel the run; without one, leave, if it is pressed twice.
+/// Cancel the run; without one, quit if it is pressed twice.
 pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
-    let cancelling = model.runs.active().is_some_and(|r| r.state == RunState::Cancelling);
+    let cancelling = model.runs.active().is_some_and(|r| r.cancelling);
     if model.is_running() && !cancelling {
         return runs::cancel(model);
     }
-    // Who meant a run that has just ended did not mean to leave.
+    // It may be meant for a run that has just ended.
     match sure(model, Action::Interrupt) {
         true => leave(model),
-        false => ask(model, Action::Interrupt, "leaves the studio"),
+        false => ask(model, Action::Interrupt, "to quit"),
     }
 }
 
-/// Leave; while something runs, if it is pressed twice.
+/// Quit; during a run, if it is pressed twice.
 pub(super) fn quit(model: &mut Model) -> Vec<Effect> {
     match !model.is_running() || sure(model, Action::Quit) {
         true => leave(model),
-        false => ask(model, Action::Quit, "cancels the run and leaves"),
+        false => ask(model, Action::Quit, "to cancel the run and quit"),
     }
 }
 
-/// True if the key before this one asked for the same.
+/// True if the previous key asked for the same.
 fn sure(model: &Model, action: Action) -> bool {
     model.asked == Some(action)
 }
 
 fn ask(model: &mut Model, action: Action, what: &str) -> Vec<Effect> {
     let key = model.keymap.keys(model.place(), action).first().map(ToString::to_string);
-    model.note(Tone::Info, format!("{} once more {what}", key.unwrap_or_default()));
+    model.note(Tone::Info, format!("press {} again {what}", key.unwrap_or_default()));
     model.asked = Some(action);
     Vec::new()
 }
 
 fn leave(model: &Model) -> Vec<Effect> {
-    let cancel = model.runs.active().map(|r| Effect::Cancel(r.id));
+    let cancel = model.runs.active().map(|r| Effect::Cancel(r.id()));
     cancel.into_iter().chain([Effect::Quit]).collect()
 }

@@ -1,11 +1,11 @@
-//! Boxes over the panes: the ways out, lines that are typed, paths, values of a method, and what each place tells of itself.
+//! Boxes over the panes: going back, input lines, paths, values of a method, and the keys in the status line.
 
 use super::*;
 use crate::{
     record::{StopReason, Verdict},
     tui::{
         ClipFacts, Completion, Found, Studio, StudioConfig,
-        model::{Overlay, run::RunState},
+        model::{Overlay, run::Activity},
         testing::{config, done, press, ready, ready_event, step, with_pictures},
     },
 };
@@ -38,37 +38,37 @@ fn esc_says_what_it_does_and_does_it() {
     press(&mut studio, "e");
     assert!(last_line(&studio, 100, 30).contains("Esc back"), "{}", last_line(&studio, 100, 30));
     assert!(press(&mut studio, "esc").is_empty(), "it leaves the prompt");
-    assert_eq!(studio.model().focus, Pane::Caption, "to where it was come from");
+    assert_eq!(studio.model().focus, Pane::Caption, "back to the previous pane");
     assert!(last_line(&studio, 100, 30).contains("Esc cancel"));
     press(&mut studio, "m");
     assert!(last_line(&studio, 100, 30).contains("Esc back"));
     assert!(press(&mut studio, "esc").is_empty());
     assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(1)]);
-    assert_eq!(studio.model().runs.shown().unwrap().state, RunState::Cancelling);
+    assert_eq!(studio.model().runs.shown().unwrap().activity(), Activity::Cancelling);
 }
 
 #[test]
-fn a_run_that_goes_on_is_not_lost_by_one_key() {
+fn an_active_run_is_not_lost_by_one_key() {
     let mut studio = writing();
     assert!(press(&mut studio, "q").is_empty());
     assert!(
-        notice(&mut studio).contains("q once more cancels the run and leaves"),
+        notice(&mut studio).contains("press q again to cancel the run and quit"),
         "{}",
         notice(&mut studio)
     );
     assert!(press(&mut studio, "down q").is_empty(), "another key between them takes it back");
     assert_eq!(press(&mut studio, "q"), [Effect::Cancel(1), Effect::Quit]);
-    // Who meant a run that ends in this moment does not leave.
+    // The key may be meant for a run that has just ended.
     let mut studio = writing();
     studio.handle(done(1, StopReason::Eos, "A red"));
     assert!(press(&mut studio, "ctrl-c").is_empty());
-    assert!(notice(&mut studio).contains("once more leaves the studio"));
+    assert!(notice(&mut studio).contains("again to quit"));
     assert_eq!(press(&mut studio, "ctrl-c"), [Effect::Quit]);
-    assert_eq!(press(&mut ready(), "q"), [Effect::Quit], "with nothing to lose nothing is asked");
+    assert_eq!(press(&mut ready(), "q"), [Effect::Quit], "without a run nothing is asked");
 }
 
 #[test]
-fn the_way_out_is_told_everywhere() {
+fn the_status_line_always_shows_how_to_go_back() {
     for (columns, rows) in [(60, 16), (80, 24), (100, 30)] {
         for keys in
             ["m", "m e", "m e down e", "m s", "c", "c enter", "p", "o", "v", "S", "?", "/", "L", "e ctrl-r"]
@@ -85,7 +85,7 @@ fn the_way_out_is_told_everywhere() {
 }
 
 #[test]
-fn keys_about_the_panes_do_nothing_in_a_box() {
+fn keys_of_the_panes_do_nothing_in_a_box() {
     let mut studio = ready();
     press(&mut studio, "enter");
     studio.handle(done(1, StopReason::Eos, "A ball."));
@@ -111,12 +111,12 @@ fn a_path_completes_and_stays_until_it_is_opened() {
     assert_eq!(line(&mut studio), ("clip".into(), 2));
     assert!(screen(&studio, 80, 24).contains("clips/"));
     studio.handle(Msg::Completed(Ok(done)));
-    assert_eq!(line(&mut studio).0, "clip", "an answer to what is typed no more");
-    studio.handle(Msg::Completed(Err("no folder and no video begins with clip".into())));
-    assert!(notice(&mut studio).contains("begins with clip"));
+    assert_eq!(line(&mut studio).0, "clip", "an outdated answer is ignored");
+    studio.handle(Msg::Completed(Err("no directory or video starts with clip".into())));
+    assert!(notice(&mut studio).contains("starts with clip"));
     press(&mut studio, "x");
     assert_eq!(line(&mut studio), ("clipx".into(), 0));
-    // A path that is none stays to be mended.
+    // An invalid path stays, to be corrected.
     assert_eq!(press(&mut studio, "enter"), [Effect::Open("clipx".into())]);
     studio.handle(Msg::Opened(Err("cannot open clipx: No such file or directory".into())));
     assert_eq!(line(&mut studio).0, "clipx");
@@ -128,10 +128,10 @@ fn a_path_completes_and_stays_until_it_is_opened() {
 }
 
 #[test]
-fn a_folder_that_is_opened_again_says_so() {
+fn a_directory_that_is_opened_again_says_so() {
     let mut studio = ready();
     let file = || Found { path: "/v/clip.mp4".into(), bytes: Some(7), modified: None };
-    for (n, words) in [(1, "1 new"), (2, "there already")] {
+    for (n, words) in [(1, "1 new"), (2, "already in the library")] {
         press(&mut studio, "o / v enter");
         studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(vec![file()]), note: None });
         assert!(notice(&mut studio).contains(words), "{n}: {}", notice(&mut studio));
@@ -140,7 +140,7 @@ fn a_folder_that_is_opened_again_says_so() {
 }
 
 #[test]
-fn a_file_that_is_no_video_is_shown_as_such_and_not_remembered() {
+fn a_file_that_is_not_a_video_is_shown_as_such_and_not_remembered() {
     let config = StudioConfig {
         probe: Some(std::sync::Arc::new(|_| Ok(ClipFacts::default()))),
         frames: Some(std::sync::Arc::new(|_, _| Ok(()))),
@@ -167,7 +167,7 @@ fn a_file_that_is_no_video_is_shown_as_such_and_not_remembered() {
 }
 
 #[test]
-fn a_value_is_typed_and_what_cannot_be_stays() {
+fn a_value_is_typed_and_an_invalid_one_stays() {
     let mut studio = ready();
     press(&mut studio, "m e");
     let rows = crate::tui::model::edit::rows(studio.model().methods.current().unwrap());
@@ -184,30 +184,30 @@ fn a_value_is_typed_and_what_cannot_be_stays() {
     press(&mut studio, "ctrl-u 0 . 5 5 enter");
     assert_eq!(studio.model().layer, Some(Overlay::Edit(at.unwrap())));
     assert_eq!(studio.model().methods.label(2), "lvspec lambda=0.55");
-    // And back to how it came.
+    // And back to the preset.
     press(&mut studio, "u");
     assert_eq!(studio.model().methods.label(2), "lvspec");
     press(&mut studio, "u");
-    assert!(notice(&mut studio).contains("nothing was changed"));
+    assert!(notice(&mut studio).contains("unchanged"));
     // A choice has no value to type.
     press(&mut studio, "home e");
     assert_eq!(studio.model().layer, Some(Overlay::Edit(0)));
 }
 
 #[test]
-fn what_is_proposed_gives_way_to_what_is_typed() {
+fn typing_replaces_a_suggested_value() {
     let mut studio = ready();
     assert_eq!(press(&mut studio, "L 2 enter"), [Effect::Cut("/demo/0.mp4".into(), 2.0)]);
 }
 
 #[test]
-fn the_caret_goes_where_it_is_told() {
+fn the_caret_moves() {
     let mut studio = ready();
     press(&mut studio, "o / v / c l i p home delete ctrl-right x");
     assert!(matches!(&studio.model().layer, Some(Overlay::Open { line, .. }) if line == "vx/clip"));
     assert!(screen(&studio, 80, 24).contains("vx▏/clip"));
     press(&mut studio, "esc / 1 left");
-    assert_eq!(studio.model().library.filter, "1", "to move the caret is not to change the filter");
+    assert_eq!(studio.model().library.filter, "1", "moving the caret does not change the filter");
     press(&mut studio, "0");
     assert_eq!(studio.model().library.filter, "01");
 }

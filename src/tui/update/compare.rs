@@ -1,4 +1,4 @@
-//! Several methods, one after the other over the one kept context, and the race of their runs.
+//! Comparing methods: one run after another on the same prefill, and the race between them.
 
 use super::{engine_problem, runs};
 use crate::{
@@ -7,14 +7,14 @@ use crate::{
         Action, Effect,
         model::{
             Model, Overlay, Tone,
-            compare::{Below, Comparison, Lane, step_times, sweep_values},
+            compare::{Below, Comparison, Lane, sweep_values},
             methods,
             player::Player,
         },
     },
 };
 
-/// Choose the methods; the target alone and the chosen one are picked already.
+/// Choose the methods; autoregressive and the selected one are picked already.
 pub(super) fn open(model: &mut Model) {
     let n = model.methods.turned.len();
     if model.picked.len() != n {
@@ -30,11 +30,11 @@ pub(super) fn open(model: &mut Model) {
 pub(super) fn reopen(model: &mut Model) {
     match model.comparison {
         Some(_) => model.layer = Some(Overlay::Compare),
-        None => model.note(Tone::Info, "nothing was compared yet"),
+        None => model.note(Tone::Info, "no comparison yet: press c to compare methods"),
     }
 }
 
-/// Pick the method under the cursor, or leave it out.
+/// Pick the method under the cursor, or remove it.
 pub(super) fn pick(model: &mut Model) {
     if let Some(Overlay::Pick(cursor)) = model.layer
         && let Some(picked) = model.picked.get_mut(cursor)
@@ -51,14 +51,14 @@ pub(super) fn start(model: &mut Model) -> Vec<Effect> {
     begin(model, methods, Below::Words)
 }
 
-/// Run the chosen method with its number at all values of its range.
+/// Run the selected method with its parameter at all values of its range.
 pub(super) fn sweep(model: &mut Model) -> Vec<Effect> {
     let swept = model.methods.active_knob().map(|knob| {
         let (span, counts) = model.methods.knob_range(&knob);
         sweep_values(span, counts).into_iter().filter_map(|v| model.methods.with(&knob, v)).collect()
     });
     let Some(swept) = swept.filter(|methods: &Vec<Method>| !methods.is_empty()) else {
-        model.note(Tone::Info, "this method has no number to turn");
+        model.note(Tone::Info, "this method has no adjustable parameter");
         return Vec::new();
     };
     let plain = model.methods.turned.iter().find(|m| methods::is_autoregressive(m)).cloned();
@@ -75,7 +75,7 @@ fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effec
         return Vec::new();
     }
     let Some(subject) = runs::subject(model) else { return Vec::new() };
-    // The baseline goes first: what comes after it is measured against it at once.
+    // The baseline runs first, so that the others show their speedup at once.
     methods.sort_by_key(|m| !methods::is_autoregressive(m));
     let mut lanes = Vec::new();
     let mut queue = std::collections::VecDeque::new();
@@ -83,29 +83,28 @@ fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effec
         let waiting = runs::waiting(model, subject.clone(), method);
         lanes.push(Lane {
             run: waiting.request.run,
-            label: waiting.about.label.clone(),
-            lossless: waiting.about.lossless,
-            autoregressive: waiting.about.autoregressive,
+            label: waiting.run.label.clone(),
+            lossless: waiting.run.lossless,
+            autoregressive: waiting.run.autoregressive,
         });
         queue.push_back(waiting);
     }
     let effects = runs::cancel(model);
     model.queue = queue;
-    let part = subject.span.map(|span| format!(" · {span}")).unwrap_or_default();
-    let title = subject.title + &part;
+    let title = subject.name();
     model.comparison = Some(Comparison { title, lanes, cursor: 0, below, player: None });
     model.layer = Some(Overlay::Compare);
     model.notice = None;
     effects.into_iter().chain(runs::start_waiting(model)).collect()
 }
 
-/// True for what the comparison answers to.
+/// True for actions that the comparison handles itself.
 pub(super) fn is_its_own(action: Action) -> bool {
     use Action::{Faster, NextPane, Pause, PreviousPane, SeekBack, SeekForward, Slower};
     [Faster, NextPane, Pause, PreviousPane, SeekBack, SeekForward, Slower].contains(&action)
 }
 
-/// A key of the comparison.
+/// Do one of the comparison's own actions.
 pub(super) fn control(model: &mut Model, action: Action) {
     let length = longest(model);
     let Some(comparison) = &mut model.comparison else { return };
@@ -122,7 +121,7 @@ pub(super) fn control(model: &mut Model, action: Action) {
     }
     let Some(length) = length else { return };
     let player = comparison.player.get_or_insert_with(|| Player::to_be_seen(length));
-    // Runs that ended since belong to the race.
+    // Runs that have ended since join the race.
     player.length = length;
     match action {
         Action::Pause => player.toggle(),
@@ -134,14 +133,14 @@ pub(super) fn control(model: &mut Model, action: Action) {
     }
 }
 
-/// The time of the slowest lane that is over, in milliseconds.
+/// The duration of the slowest lane that is over, in milliseconds.
 fn longest(model: &Model) -> Option<f64> {
     let lanes = &model.comparison.as_ref()?.lanes;
     let over = lanes.iter().filter_map(|l| model.runs.get(l.run)).filter(|r| r.is_over());
-    over.filter_map(|r| step_times(r).last().copied()).max_by(f64::total_cmp)
+    over.filter_map(|r| r.step_times().last().copied()).max_by(f64::total_cmp)
 }
 
-/// Time passed.
+/// Advance the race's clock.
 pub(super) fn advance(model: &mut Model, ms: f64) {
     if let Some(player) = model.comparison.as_mut().and_then(|c| c.player.as_mut()) {
         player.advance(ms);
@@ -152,7 +151,7 @@ pub(super) fn advance(model: &mut Model, ms: f64) {
 pub(super) fn choose(model: &mut Model) {
     let Some(comparison) = &model.comparison else { return };
     let run = comparison.lanes.get(comparison.cursor).map(|l| l.run);
-    match run.and_then(|run| model.runs.all.iter().position(|r| r.id == run)) {
+    match run.and_then(|run| model.runs.all.iter().position(|r| r.id() == run)) {
         Some(at) => {
             model.runs.shown = at;
             model.caption_up = 0;

@@ -1,4 +1,4 @@
-//! Changing a method choice by choice, and keeping it as a file.
+//! Editing a method, and saving it as a file.
 
 use crate::{
     speculate::Method,
@@ -8,7 +8,7 @@ use crate::{
     },
 };
 
-/// Take the method under the picker's cursor apart.
+/// Edit the method under the picker's cursor.
 pub(super) fn open(model: &mut Model) {
     let Some(Overlay::Methods(cursor)) = model.layer else { return };
     model.methods.choose(cursor);
@@ -17,7 +17,7 @@ pub(super) fn open(model: &mut Model) {
     }
 }
 
-/// Turn the row under the cursor.
+/// Adjust the row under the cursor.
 pub(super) fn turn(model: &mut Model, up: bool) {
     let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.layer, model.methods.current()) else { return };
     let rows = edit::rows(method);
@@ -28,17 +28,17 @@ pub(super) fn turn(model: &mut Model, up: bool) {
     }
 }
 
-/// Let the value of the row under the cursor be typed.
+/// Ask for the value of the row under the cursor.
 pub(super) fn ask_value(model: &mut Model) {
     let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.layer, model.methods.current()) else { return };
     let row = *cursor;
     match edit::rows(method).get(row).and_then(|row| edit::typeable(method, *row)) {
         Some(line) => model.layer = Some(Overlay::Value { row, line }),
-        None => model.note(Tone::Info, "a choice is turned with ← →; below it stand its values"),
+        None => model.note(Tone::Info, "press ← or → to change a choice"),
     }
 }
 
-/// Take what was typed as the value of a row.
+/// Set the value of a row to what was typed.
 pub(super) fn set(model: &mut Model, row: usize, line: String) {
     let Some(method) = model.methods.current() else { return };
     let Some(of) = edit::rows(method).get(row).copied() else { return };
@@ -54,7 +54,7 @@ pub(super) fn set(model: &mut Model, row: usize, line: String) {
     }
 }
 
-/// Take back what was changed in the method under the cursor.
+/// Reset the method under the cursor to its preset.
 pub(super) fn reset(model: &mut Model) {
     let index = match model.layer {
         Some(Overlay::Methods(cursor)) => cursor,
@@ -62,8 +62,8 @@ pub(super) fn reset(model: &mut Model) {
         _ => return,
     };
     let words = match model.methods.reset(index) {
-        true => format!("{} as it came", model.methods.label(index)),
-        false => "nothing was changed in it".to_owned(),
+        true => format!("{} reset", model.methods.label(index)),
+        false => "this method is unchanged".to_owned(),
     };
     model.note(Tone::Info, words);
     if let Some(Overlay::Edit(cursor)) = &mut model.layer {
@@ -72,7 +72,7 @@ pub(super) fn reset(model: &mut Model) {
     }
 }
 
-/// Ask for the name of a file for the chosen method.
+/// Ask for a name for the selected method.
 pub(super) fn ask_name(model: &mut Model) {
     if let Some(Overlay::Methods(cursor)) = model.layer {
         model.methods.choose(cursor);
@@ -84,7 +84,7 @@ pub(super) fn ask_name(model: &mut Model) {
     model.layer = Some(Overlay::SaveMethod(format!("my-{}", method.name)));
 }
 
-/// Keep the chosen method under a name.
+/// Save the selected method under a name.
 pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
     let name = name.trim();
     if let Some(problem) = edit::name_problem(name) {
@@ -93,14 +93,14 @@ pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
         return Vec::new();
     }
     let (Some(method), Some(folder)) = (model.methods.current(), &model.settings.methods) else {
-        model.note(Tone::Bad, "there is no folder for methods: neither HOME nor XDG_CONFIG_HOME is set");
+        model.note(Tone::Bad, "no directory for methods: neither HOME nor XDG_CONFIG_HOME is set");
         return Vec::new();
     };
     let file = folder.join(format!("{name}.toml"));
     vec![Effect::SaveMethod(file, Box::new(Method { name: name.to_owned(), ..method.clone() }))]
 }
 
-/// It was kept, or could not be.
+/// It was saved, or could not be.
 pub(super) fn saved(model: &mut Model, outcome: Result<(std::path::PathBuf, Method), String>) {
     match outcome {
         Ok((file, method)) => {

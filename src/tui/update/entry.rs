@@ -1,4 +1,4 @@
-//! Lines of text that are typed over the panes, and lists to choose from.
+//! Text input in boxes, and accepting a selection.
 
 use super::{compare, edit, export, runs, search, segments, sessions};
 use crate::tui::{
@@ -8,7 +8,7 @@ use crate::tui::{
     text,
 };
 
-/// Give a key to the line that is being typed.
+/// Pass a key to the input line.
 pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
     if let Some(c) = key.typed() {
         return type_text(model, c.encode_utf8(&mut [0; 4]));
@@ -17,19 +17,19 @@ pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Add to the line that is being typed.
+/// Type a text into the input line.
 pub(super) fn type_text(model: &mut Model, typed: &str) -> Vec<Effect> {
     let typed = text::clean_line(typed);
     change(model, |line, caret| caret.insert(line, &typed));
     Vec::new()
 }
 
-/// Empty the line that is being typed, up to the caret.
+/// Clear the input line up to the caret.
 pub(super) fn clear(model: &mut Model) {
     change(model, |line, caret| caret.clear(line));
 }
 
-/// Change the line that is being typed, if one is, and what depends on it.
+/// Change the input line, if there is one, and what depends on it.
 fn change(model: &mut Model, change: impl FnOnce(&mut String, &mut Caret)) {
     let mut caret = model.caret;
     let Some(line) = typed_line(model) else { return };
@@ -42,7 +42,7 @@ fn change(model: &mut Model, change: impl FnOnce(&mut String, &mut Caret)) {
     }
 }
 
-/// The line that is being typed.
+/// The input line.
 fn typed_line(model: &mut Model) -> Option<&mut String> {
     match model.layer.as_mut()? {
         Overlay::Open { line, .. }
@@ -58,7 +58,7 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
     }
 }
 
-/// The line became another one.
+/// The input line has changed.
 fn changed(model: &mut Model) {
     match &mut model.layer {
         Some(Overlay::Open { found, .. }) => found.clear(),
@@ -70,14 +70,14 @@ fn changed(model: &mut Model) {
     }
 }
 
-/// What was typed as a path was opened.
+/// The typed path was opened.
 pub(super) fn opened(model: &mut Model) {
     if std::mem::take(&mut model.opening) && matches!(model.layer, Some(Overlay::Open { .. })) {
         model.layer = None;
     }
 }
 
-/// Ask how the path that is being typed goes on.
+/// Request completions of the typed path.
 pub(super) fn complete(model: &Model) -> Vec<Effect> {
     match &model.layer {
         Some(Overlay::Open { line, .. }) => vec![Effect::Complete(model.caret.split(line).0.to_owned())],
@@ -85,7 +85,7 @@ pub(super) fn complete(model: &Model) -> Vec<Effect> {
     }
 }
 
-/// It goes on like this. Nothing happens where something else is typed by now.
+/// Apply a completion, unless the input line has changed meanwhile.
 pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) {
     let Some(Overlay::Open { line, found }) = &mut model.layer else { return };
     match outcome {
@@ -99,7 +99,7 @@ pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) 
     }
 }
 
-/// Take what is typed or selected.
+/// Accept what is typed or selected.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     match model.layer.take() {
         Some(Overlay::Methods(cursor)) => {
@@ -107,7 +107,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
                 model.methods.choose(cursor);
             }
             let label = model.methods.label(model.methods.chosen);
-            let hint = if model.runs.all.is_empty() { "" } else { "  ·  run again to compare" };
+            let hint = if model.runs.all.is_empty() { "" } else { "  ·  press r to re-run" };
             model.note(Tone::Info, format!("method {label}{hint}"));
         }
         Some(Overlay::Presets(cursor)) => {
@@ -117,7 +117,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             }
         }
         Some(Overlay::Open { line, .. }) if !line.trim().is_empty() => {
-            // The line stays until it is known that there is such a file.
+            // The line stays until the file is known to exist.
             model.opening = true;
             let typed = line.trim().to_owned();
             model.layer = Some(Overlay::Open { line, found: Vec::new() });

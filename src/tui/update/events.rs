@@ -1,31 +1,44 @@
-//! What the engine's events do. Events of runs that the model does not know are left alone.
+//! What the engine's events change. Events of runs that the model does not know are ignored.
 
 use super::runs;
 use crate::{
     record::{Event, EventKind, Failure, FailureClass},
     tui::{
         Effect,
-        model::{EngineState, Model, Tone, run::RunState},
+        model::{EngineState, Model, Tone},
         text,
     },
 };
 
 pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
+    let event = text::clean_event(event);
     if event.run == 0 {
         return on_engine(model, event.kind);
     }
-    let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.is_over() && !r.about.replayed) else {
+    let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.is_over() && !r.replayed) else {
         return Vec::new();
     };
-    run.take_in(event.kind);
-    if !run.is_over() {
+    let notes = run.apply(&event);
+    let (is_over, failed_segment) = (run.is_over(), run.group().is_some() && run.log.failure().is_some());
+    announce(model, notes);
+    if !is_over {
         return Vec::new();
     }
-    // The other pieces of the clip would fail in the same way.
-    if run.group().is_some() && matches!(run.state, RunState::Failed(_)) {
+    // The other segments of the clip would fail in the same way.
+    if failed_segment {
         model.queue.clear();
     }
     runs::start_waiting(model)
+}
+
+/// Show notes in the status line, unless they were shown for the run before. They stay readable in the meters.
+fn announce(model: &mut Model, notes: Vec<String>) {
+    let is_new = |note: &String| !model.announced.contains(note);
+    let new: Vec<String> = notes.into_iter().filter(is_new).collect();
+    if !new.is_empty() {
+        model.note(Tone::Info, format!("note: {}", new.join("; ")));
+        model.announced.extend(new);
+    }
 }
 
 fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
@@ -33,13 +46,9 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
         EventKind::Stage { stage, done, total } if !matches!(model.engine, EngineState::Ready { .. }) => {
             model.engine = EngineState::Loading { stage, done, total };
         }
-        EventKind::Ready { target, drafter, device, dtype, .. } => {
-            model.engine = EngineState::Ready {
-                target: text::clean_line(&target),
-                drafter: drafter.map(|d| text::clean_line(&d)),
-                device: text::clean_line(&device),
-                dtype: text::clean_line(&dtype),
-            };
+        EventKind::Ready { target, drafter, device, dtype, notes } => {
+            announce(model, notes.clone());
+            model.engine = EngineState::Ready { target, drafter, device, dtype, notes };
             return runs::start_waiting(model);
         }
         EventKind::Failed(failure) => engine_failed(model, failure),
@@ -50,26 +59,17 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
 
 /// The engine cannot run anything any more.
 pub(super) fn engine_failed(model: &mut Model, failure: Failure) {
-    let failure = clean(failure);
     model.waiting = None;
     model.queue.clear();
-    let active = model.runs.active().map(|r| r.id);
+    let active = model.runs.active().map(|r| r.id());
     if let Some(run) = active.and_then(|id| model.runs.get_mut(id)) {
-        let error = "the engine ended during this run".into();
-        run.state =
-            RunState::Failed(Failure { class: FailureClass::Internal, error, hint: failure.hint.clone() });
+        let (error, hint) = ("the engine ended during this run".into(), failure.hint.clone());
+        let failed = Failure { class: FailureClass::Internal, error, hint };
+        run.apply(&Event::new(run.id(), EventKind::Failed(failed)));
     }
-    // The first word says most: the loader's failure is followed by the thread's end.
+    // The first failure says most: the loader's is followed by the end of the engine's thread.
     if !matches!(model.engine, EngineState::Failed(_)) {
         model.note(Tone::Bad, &failure.error);
         model.engine = EngineState::Failed(failure);
-    }
-}
-
-fn clean(failure: Failure) -> Failure {
-    Failure {
-        class: failure.class,
-        error: text::clean(&failure.error),
-        hint: failure.hint.map(|h| text::clean(&h)),
     }
 }

@@ -11,8 +11,8 @@ pub(super) fn toggle(model: &mut Model) {
     if model.inspector.take().is_some() {
         return;
     }
-    let Some(n) = model.runs.shown().map(|r| r.token_count()).filter(|n| *n > 0) else {
-        return model.note(Tone::Info, "there is no token to look at yet");
+    let Some(n) = model.runs.shown().map(|r| r.log.token_count()).filter(|n| *n > 0) else {
+        return model.note(Tone::Info, "no token to inspect yet");
     };
     if let Some(replay) = &mut model.replay {
         replay.player.playing = false;
@@ -23,13 +23,13 @@ pub(super) fn toggle(model: &mut Model) {
     follow(model);
 }
 
-/// Where the eye is: the first loosened token of a run that is over, the newest one while it is written.
+/// The first loosened token of a run that is over; the newest token of one that is being written.
 fn first_shown(model: &Model) -> usize {
     let Some(run) = model.runs.shown() else { return 0 };
-    if run.is_over() { run.next_loosened(0, true).unwrap_or(0) } else { run.token_count() }
+    if run.is_over() { run.next_loosened(0, true).unwrap_or(0) } else { run.log.token_count() }
 }
 
-/// True for what the cursor answers to.
+/// True for actions that the inspector handles itself.
 pub(super) fn is_its_own(action: Action) -> bool {
     use Action::{
         Bottom, Heat, NextLoosened, PreviousLoosened, StepBack, StepForward, TokenBack, TokenForward, Top,
@@ -38,10 +38,10 @@ pub(super) fn is_its_own(action: Action) -> bool {
     cursor.contains(&action) || [Top, Bottom, Heat].contains(&action)
 }
 
-/// A key of the inspector.
+/// Do one of the inspector's own actions.
 pub(super) fn control(model: &mut Model, action: Action) {
     let (Some(mut here), Some(run)) = (model.inspector, model.runs.shown()) else { return };
-    let last = run.token_count().saturating_sub(1);
+    let last = run.log.token_count().saturating_sub(1);
     let n = here.token.min(last);
     here.token = match action {
         Action::TokenBack => n.saturating_sub(1),
@@ -55,9 +55,9 @@ pub(super) fn control(model: &mut Model, action: Action) {
         _ => n,
     };
     let seeks = matches!(action, Action::NextLoosened | Action::PreviousLoosened);
-    let words = match run.stats.loosened_share() > 0.0 {
-        true => "there is no further one",
-        false => "no token of this run was loosened",
+    let words = match run.stats().loosened_share() > 0.0 {
+        true => "no more loosened tokens",
+        false => "this run has no loosened tokens",
     };
     let stays = seeks && here.token == n;
     if action == Action::Heat {
@@ -70,7 +70,7 @@ pub(super) fn control(model: &mut Model, action: Action) {
     follow(model);
 }
 
-/// Scroll so that the cursor is seen.
+/// Scroll the cursor into view.
 pub(super) fn follow(model: &mut Model) {
     if let Some(up) = view::caption::scroll_to_cursor(model) {
         model.caption_up = up;

@@ -1,4 +1,4 @@
-//! The reducer: what each message does to the model, and what it wants done outside.
+//! The reducer: how each message changes the model, and which effects follow.
 //!
 //! Pure: no clock, no file, no terminal. Everything it needs is in the model or in the message.
 
@@ -8,7 +8,7 @@ mod compare;
 mod edit;
 mod entry;
 mod events;
-mod export;
+pub(crate) mod export;
 mod inspect;
 mod mouse;
 mod preview;
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::record::{Failure, FailureClass};
 
-/// A pasted text longer than this is no path.
+/// A longer pasted text is not a path.
 const MAX_PATH_BYTES: usize = 4096;
 
 /// Change the model by one message.
@@ -43,7 +43,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Resize(columns, rows) => {
             let was_wide = !view::is_stacked(model.size);
             model.size = (columns, rows);
-            // Where the panes no longer fit side by side, a caption that is being written goes before the library.
+            // If panes become stacked, a caption that is being written is shown instead of the library.
             let now_low = was_wide && view::is_stacked(model.size);
             if now_low && model.focus == Pane::Library && model.runs.active().is_some() {
                 model.focus = Pane::Caption;
@@ -57,8 +57,8 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
                 model,
                 Failure {
                     class: FailureClass::Internal,
-                    error: "the engine ended".into(),
-                    hint: Some("quit and start again; the log says more".into()),
+                    error: "the engine has stopped".into(),
+                    hint: Some("quit and restart specreel; the log has details".into()),
                 },
             );
             Vec::new()
@@ -74,7 +74,8 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
                     let new = model.library.entries.len() - before;
                     if was_asked_for && n > 0 {
                         let of = if n == 1 { "1 video".into() } else { format!("{n} videos") };
-                        let words = if new == 0 { ", there already".into() } else { format!(", {new} new") };
+                        let words =
+                            if new == 0 { ", already in the library".into() } else { format!(", {new} new") };
                         model.note(Tone::Info, format!("{}: {of}{words}", folder.display()));
                     }
                     if let Some(note) = note {
@@ -99,7 +100,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             let title = model.library.selected().map(|e| e.title.clone()).unwrap_or_default();
             model.note(Tone::Info, format!("opened {title}"));
             match model.settings.probes {
-                // Only what is a video is worth to be remembered.
+                // Only videos are added to the recent files.
                 true => {
                     model.opened = Some(file.path);
                     Vec::new()
@@ -126,15 +127,15 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
                 }
             }
             model.library.set_facts(&path, facts);
-            // The clips around the selected one are next, so that the list fills by itself.
+            // Then the clips around it, so that the list fills in.
             effects.extend(next_probe(model));
             effects
         }
-        Msg::Framed(wish, frame) => {
+        Msg::FrameRead(wish, frame) => {
             model.strips.add(&wish, frame);
             Vec::new()
         }
-        Msg::Filmed(wish, outcome) => {
+        Msg::FramesRead(wish, outcome) => {
             model.strips.end(&wish, outcome);
             Vec::new()
         }
@@ -169,7 +170,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::Cut(pieces) => segments::cut(model, pieces),
         Msg::Unrecorded(problem) => {
-            model.note(Tone::Bad, format!("runs are not kept: {problem}"));
+            model.note(Tone::Bad, format!("runs are not saved: {problem}"));
             Vec::new()
         }
         Msg::Advance(ms) => {
@@ -187,7 +188,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
     };
-    // Another line is typed at its end; what is only proposed gives way to what is typed.
+    // A new input line is edited at its end; a suggested value is selected, so that typing replaces it.
     if layer != model.layer.as_ref().map(std::mem::discriminant) {
         model.caret = match model.layer {
             Some(Overlay::Segments(_) | Overlay::Value { .. }) => Caret::ALL,
@@ -206,7 +207,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     effects
 }
 
-/// Put a file of the user's at the head of the recent ones.
+/// Add a file of the user's to the recent files.
 fn remember(model: &Model, file: &Path) -> Vec<Effect> {
     let entry = model.library.entries.iter().find(|e| e.path == file);
     let is_own = entry.is_none_or(|e| e.kind != library::Kind::Clip && e.problem().is_none());
@@ -214,13 +215,13 @@ fn remember(model: &Model, file: &Path) -> Vec<Effect> {
     list.map(|list| Effect::Remember(list, file.into())).into_iter().collect()
 }
 
-/// Look at the nearest clip that nobody has looked at yet.
+/// Probe the nearest clip that was not probed yet.
 fn next_probe(model: &Model) -> Vec<Effect> {
     let next = model.library.unknown_near().filter(|_| model.settings.probes);
     next.map(Effect::Probe).into_iter().collect()
 }
 
-/// What is wanted at the very beginning.
+/// The effects at the start.
 pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Effect> {
     let mut effects: Vec<_> = folders.iter().cloned().map(Effect::Scan).collect();
     model.library.scanning = effects.len();
@@ -244,7 +245,7 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
     model.opening = false;
     let place = model.place();
     let action = model.keymap.action(place, key);
-    // What was asked twice before it is done must be asked twice in a row.
+    // A key that must be pressed twice must be pressed twice in a row.
     model.asked = model.asked.filter(|asked| action == Some(*asked));
     match action {
         Some(action) => actions::act(model, action),
@@ -270,21 +271,21 @@ fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
     }
     if model.layer.is_none() && model.focus == Pane::Prompt {
         if !model.prompt.paste(pasted) {
-            model.note(Tone::Bad, "the pasted text was too long for a prompt and was cut");
+            model.note(Tone::Bad, "the pasted text is too long for a prompt and was truncated");
         }
     } else {
-        model.note(Tone::Info, "paste a path of a video, or go to the prompt to paste a text");
+        model.note(Tone::Info, "paste the path of a video, or focus the prompt to paste text");
     }
     Vec::new()
 }
 
-/// The largest index up to `limit` that lies between characters.
+/// The largest index up to `limit` on a character boundary.
 fn floor(text: &str, limit: usize) -> usize {
     (0..=limit.min(text.len())).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
-/// A pasted text as the path of a video: one line that ends like a video, quoted or escaped as terminals and file
-/// managers do when a file is dropped.
+/// A pasted text as the path of a video: one line with a video's extension, quoted or escaped as terminals and file managers do
+/// when a file is dropped.
 fn as_video_path(pasted: &str) -> Option<String> {
     if pasted.len() > MAX_PATH_BYTES {
         return None;
@@ -302,7 +303,7 @@ fn as_video_path(pasted: &str) -> Option<String> {
     (plain && library::is_video(Path::new(&path))).then_some(path)
 }
 
-/// `%20` and its like back to bytes.
+/// Percent-decode a URL.
 fn unescape_url(url: &str) -> String {
     let mut bytes = Vec::with_capacity(url.len());
     let mut rest = url.as_bytes();
@@ -325,7 +326,7 @@ fn unescape_url(url: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// True if runs can be asked for.
+/// Why no run can be requested, if the engine has failed.
 fn engine_problem(model: &Model) -> Option<String> {
     match &model.engine {
         EngineState::Failed(failure) => Some(format!("no models: {}", failure.error)),
@@ -336,6 +337,6 @@ fn engine_problem(model: &Model) -> Option<String> {
 #[cfg(test)]
 mod box_tests;
 #[cfg(test)]
-mod piece_tests;
+mod segment_tests;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What the mouse does: the wheel moves what is under it, a click goes to a pane and selects a clip.
+//! The mouse: the wheel scrolls the pane under it, a click focuses a pane and selects a clip.
 
 use ratatui::layout::Position;
 
@@ -10,7 +10,7 @@ use crate::tui::{
     view,
 };
 
-/// Lines of text that a notch of the wheel moves.
+/// Lines of text per notch of the wheel.
 const NOTCH: usize = 3;
 
 pub(super) fn on_mouse(model: &mut Model, mouse: Mouse) -> Vec<Effect> {
@@ -20,7 +20,7 @@ pub(super) fn on_mouse(model: &mut Model, mouse: Mouse) -> Vec<Effect> {
         MouseKind::WheelDown => Some(Action::Down),
     };
     if !matches!(model.layer, None | Some(Overlay::Filter)) {
-        // What lies over the panes is moved wherever the pointer is; nothing in it is chosen by accident.
+        // A box is scrolled wherever the pointer is, and a click in it selects nothing.
         return wheel.map(|action| actions::act(model, action)).unwrap_or_default();
     }
     let Some((pane, area)) = pane_at(model, mouse) else { return Vec::new() };

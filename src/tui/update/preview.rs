@@ -1,4 +1,4 @@
-//! Looking at a clip, and which frames are to be read for what is on the screen.
+//! The preview, and which frames to read for what is on the screen.
 
 use crate::tui::{
     Action, ColorDepth, Effect,
@@ -10,16 +10,16 @@ use crate::tui::{
     view,
 };
 
-/// Look at the selected clip.
+/// Preview the selected clip.
 pub(super) fn open(model: &mut Model) {
     if model.library.selected().is_none() {
-        return model.note(Tone::Info, "there is no clip to look at");
+        return model.note(Tone::Info, "no clip to preview");
     }
     model.layer = Some(Overlay::Preview);
     follow(model);
 }
 
-/// A key of the preview.
+/// Do one of the preview's own actions.
 pub(super) fn control(model: &mut Model, action: Action) {
     let Some(preview) = &mut model.preview else { return };
     let clock = &mut preview.clock;
@@ -35,20 +35,20 @@ pub(super) fn control(model: &mut Model, action: Action) {
     }
 }
 
-/// True for what the clip's clock answers to.
+/// True for actions that the preview handles itself.
 pub(super) fn is_its_own(action: Action) -> bool {
     use Action::{Bottom, Faster, Pause, SeekBack, SeekForward, Slower, Top};
     [Pause, SeekBack, SeekForward, Slower, Faster, Top, Bottom].contains(&action)
 }
 
-/// Time passed.
+/// Advance the preview's clock.
 pub(super) fn advance(model: &mut Model, ms: f64) {
     if let Some(preview) = &mut model.preview {
         preview.clock.advance(ms);
     }
 }
 
-/// The preview is of the selected clip, and stands still when nobody looks.
+/// Keep the preview on the selected clip, and pause it when it is closed.
 pub(super) fn follow(model: &mut Model) {
     if model.layer != Some(Overlay::Preview) {
         if let Some(preview) = &mut model.preview {
@@ -69,14 +69,14 @@ pub(super) fn follow(model: &mut Model) {
     }
 }
 
-/// Ask for the frames that the screen shows now, where they are neither there nor asked for.
+/// Request the frames that the screen shows, unless they are read or requested already.
 pub(super) fn ask(model: &mut Model) -> Option<Effect> {
-    let wish = wanted(model).filter(|w| !model.strips.has(w));
-    if wish == model.strips.reading {
+    let request = wanted(model).filter(|w| !model.strips.has(w));
+    if request == model.strips.reading {
         return None;
     }
-    model.strips.begin(wish.clone());
-    Some(Effect::Frames(wish))
+    model.strips.begin(request.clone());
+    Some(Effect::Frames(request))
 }
 
 fn wanted(model: &Model) -> Option<FrameRequest> {
@@ -91,7 +91,7 @@ fn wanted(model: &Model) -> Option<FrameRequest> {
     let blends = model.colors == ColorDepth::True && model.layer.is_none();
     let tiles = inspected.filter(|_| blends).and_then(preview::tiles);
     let small = selected().filter(|_| view::shows_thumbnail(model)).map(preview::thumbnail);
-    [tiles, small].into_iter().flatten().find(|wish| !model.strips.has(wish))
+    [tiles, small].into_iter().flatten().find(|request| !model.strips.has(request))
 }
 
 #[cfg(test)]
@@ -107,8 +107,8 @@ mod tests {
         preview::strip(path.as_ref())
     }
 
-    fn asks(wish: FrameRequest) -> Vec<Effect> {
-        vec![Effect::Frames(Some(wish))]
+    fn asks(request: FrameRequest) -> Vec<Effect> {
+        vec![Effect::Frames(Some(request))]
     }
 
     /// The time that the preview shows, in milliseconds.
@@ -123,13 +123,13 @@ mod tests {
         assert!(press(&mut studio, "right").is_empty(), "it is asked for already");
         assert_eq!(press(&mut studio, "down"), asks(strip("/demo/1.mp4")));
         // A frame of the first clip comes late.
-        studio.handle(Msg::Framed(strip("/demo/0.mp4"), frame(0.0, 4, 4)));
-        studio.handle(Msg::Framed(strip("/demo/1.mp4"), frame(0.0, 4, 4)));
+        studio.handle(Msg::FrameRead(strip("/demo/0.mp4"), frame(0.0, 4, 4)));
+        studio.handle(Msg::FrameRead(strip("/demo/1.mp4"), frame(0.0, 4, 4)));
         assert_eq!(studio.model().strips.get(&strip("/demo/1.mp4")).unwrap().frames.len(), 1);
         assert!(studio.model().strips.get(&strip("/demo/0.mp4")).is_none());
         assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)], "nobody looks any more");
         assert_eq!(press(&mut studio, "v"), asks(strip("/demo/1.mp4")));
-        studio.handle(Msg::Filmed(strip("/demo/1.mp4"), Ok(())));
+        studio.handle(Msg::FramesRead(strip("/demo/1.mp4"), Ok(())));
         assert!(press(&mut studio, "esc").is_empty() && press(&mut studio, "v").is_empty(), "it is kept");
     }
 
@@ -161,8 +161,8 @@ mod tests {
         studio.handle(Msg::Engine(Event::new(1, kind)));
         studio.handle(step(1, &[("A", Verdict::Plain)], 0));
         let effects = press(&mut studio, "i");
-        let Some(Effect::Frames(Some(wish))) = effects.first() else { panic!("{effects:?}") };
-        assert_eq!((wish.path.as_path(), wish.count), (std::path::Path::new("/demo/0.mp4"), 4));
+        let Some(Effect::Frames(Some(request))) = effects.first() else { panic!("{effects:?}") };
+        assert_eq!((request.path.as_path(), request.count), (std::path::Path::new("/demo/0.mp4"), 4));
         assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)]);
         studio.model().colors = ColorDepth::Indexed;
         assert!(press(&mut studio, "i").is_empty(), "heat is not mixed in few colours");
@@ -208,9 +208,9 @@ mod tests {
         studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts: Ok(facts) });
         press(&mut studio, "v space");
         assert!(!studio.is_playing(), "nothing can play yet");
-        studio.handle(Msg::Framed(strip("/demo/0.mp4"), frame(0.0, 4, 4)));
-        studio.handle(Msg::Framed(strip("/demo/0.mp4"), frame(2.5, 4, 4)));
-        studio.handle(Msg::Filmed(strip("/demo/0.mp4"), Ok(())));
+        studio.handle(Msg::FrameRead(strip("/demo/0.mp4"), frame(0.0, 4, 4)));
+        studio.handle(Msg::FrameRead(strip("/demo/0.mp4"), frame(2.5, 4, 4)));
+        studio.handle(Msg::FramesRead(strip("/demo/0.mp4"), Ok(())));
         press(&mut studio, "end");
         assert_eq!(at(&mut studio), 2500.0);
     }

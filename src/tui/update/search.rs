@@ -5,10 +5,10 @@ use crate::tui::{
     view,
 };
 
-/// Begin to type what is searched.
+/// Start typing a search.
 pub(super) fn open(model: &mut Model) {
     if model.runs.shown().is_none() {
-        return model.note(Tone::Info, "there is no caption to search yet");
+        return model.note(Tone::Info, "no caption to search yet");
     }
     model.inspector = None;
     model.focus = Pane::Caption;
@@ -16,7 +16,7 @@ pub(super) fn open(model: &mut Model) {
     model.layer = Some(Overlay::Search);
 }
 
-/// What is searched has changed: go to the first match from the top of what is seen.
+/// The search changed: go to the first match from the top visible line on.
 pub(super) fn begin(model: &mut Model) {
     let Some(laid) = view::caption::lay(model) else { return };
     let top = laid.top(model.caption_up);
@@ -24,10 +24,10 @@ pub(super) fn begin(model: &mut Model) {
     show(model, laid.found.get(model.search.at).copied());
 }
 
-/// The next match or the one before; after the last comes the first.
+/// Go to the next or the previous match, around the ends.
 pub(super) fn step(model: &mut Model, by: isize) {
     if model.search.query.is_empty() {
-        return model.note(Tone::Info, "nothing is searched: / begins");
+        return model.note(Tone::Info, "no search yet: press / to start one");
     }
     let Some(laid) = view::caption::lay(model) else { return };
     let n = laid.found.len() as isize;
@@ -37,7 +37,7 @@ pub(super) fn step(model: &mut Model, by: isize) {
     }
 }
 
-/// Scroll so that a line of the caption is seen.
+/// Scroll a line of the caption into view.
 pub(super) fn show(model: &mut Model, line: Option<usize>) {
     if let (Some(line), Some(laid)) = (line, view::caption::lay(model))
         && let Some(up) = laid.scroll_to(line, model.caption_up)

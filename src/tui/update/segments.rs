@@ -1,4 +1,4 @@
-//! Captioning the selected clip piece by piece: one run for each piece, one after another.
+//! Captioning the selected clip segment by segment: one run for each segment, one after another.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::{
     },
 };
 
-/// Ask for the length of a piece.
+/// Ask for the segment length.
 pub(super) fn open(model: &mut Model) {
     if runs::selected_subject(model).is_some() {
         model.layer = Some(Overlay::Segments(model.segment_length.clone()));
     }
 }
 
-/// The length is typed: ask for the pieces of the clip, which needs a look at its file.
+/// The length was typed: request the clip's segments, which needs its duration.
 pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
     let Some(seconds) = span::seconds(typed).filter(|s| *s >= span::LEAST_SEGMENT_S) else {
-        model.note(Tone::Bad, "the length of a piece is written as 30 or 1:30, and at least one second");
+        model.note(Tone::Bad, "invalid segment length: expected at least one second, such as 30 or 1:30");
         model.layer = Some(Overlay::Segments(typed.to_owned()));
         return Vec::new();
     };
@@ -34,11 +34,11 @@ pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
     vec![Effect::Cut(video, seconds)]
 }
 
-/// The pieces are known, or the clip cannot be cut.
-pub(super) fn cut(model: &mut Model, pieces: Result<Vec<Span>, String>) -> Vec<Effect> {
+/// The segments are known, or the clip cannot be divided.
+pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec<Effect> {
     let Some(subject) = model.cutting.take() else { return Vec::new() };
-    match pieces {
-        Ok(pieces) => begin(model, Subject { pieces: pieces.into(), ..subject }),
+    match segments {
+        Ok(segments) => begin(model, Subject { segments: segments.into(), ..subject }),
         Err(problem) => {
             model.note(Tone::Bad, problem);
             Vec::new()
@@ -46,16 +46,16 @@ pub(super) fn cut(model: &mut Model, pieces: Result<Vec<Span>, String>) -> Vec<E
     }
 }
 
-/// Run all pieces of a subject with the chosen method.
+/// Caption all segments of a subject with the selected method.
 pub(super) fn begin(model: &mut Model, subject: Subject) -> Vec<Effect> {
     let Some(method) = runs::method_to_run(model) else { return Vec::new() };
-    let pieces = Arc::clone(&subject.pieces);
-    let (first, count) = (model.runs.next, pieces.len());
+    let segments = Arc::clone(&subject.segments);
+    let (first, count) = (model.runs.next, segments.len());
     let run = |(index, span): (usize, &Span)| {
         let segment = Some(Segment { first, index, count });
         runs::waiting(model, Subject { span: Some(*span), segment, ..subject.clone() }, method.clone())
     };
-    let queue = pieces.iter().enumerate().map(run).collect();
+    let queue = segments.iter().enumerate().map(run).collect();
     let effects = runs::cancel(model);
     model.queue = queue;
     model.notice = None;

@@ -9,10 +9,10 @@ use crate::{
     },
 };
 
-/// Open the list; it is read afresh.
+/// Open the list, which is read again each time.
 pub(super) fn open(model: &mut Model) -> Vec<Effect> {
     let Some(folder) = model.sessions.folder.clone() else {
-        model.note(Tone::Bad, "there is no folder for saved runs: neither HOME nor XDG_DATA_HOME is set");
+        model.note(Tone::Bad, "no directory for saved runs: neither HOME nor XDG_DATA_HOME is set");
         return Vec::new();
     };
     model.sessions.confirm = false;
@@ -30,7 +30,7 @@ pub(super) fn listed(model: &mut Model, found: Result<Vec<SessionEntry>, String>
     }
 }
 
-/// Replay the selected one.
+/// Replay the selected session.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     let path = model.sessions.selected().map(|e| e.path.clone());
     if path.is_none() {
@@ -39,12 +39,12 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     path.map(Effect::Load).into_iter().collect()
 }
 
-/// Ask whether the selected one may go.
+/// Ask whether to delete the selected session.
 pub(super) fn ask_delete(model: &mut Model) {
     model.sessions.confirm = model.layer == Some(Overlay::Sessions) && model.sessions.selected().is_some();
 }
 
-/// The answer is yes.
+/// Delete the selected session, if that was asked.
 pub(super) fn delete(model: &mut Model) -> Vec<Effect> {
     if !std::mem::take(&mut model.sessions.confirm) {
         return Vec::new();
@@ -53,20 +53,19 @@ pub(super) fn delete(model: &mut Model) -> Vec<Effect> {
     path.map(Effect::Delete).into_iter().collect()
 }
 
-/// Begin to show a session.
+/// Start the replay of a session.
 pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
     let session = match session {
         Ok(session) => session,
         Err(problem) => return model.note(Tone::Bad, problem),
     };
     let Some(mut replay) = Replay::new(model.runs.next, session, &model.methods) else {
-        return model.note(Tone::Bad, "this session does not say which run it is of");
+        return model.note(Tone::Bad, "this session file has no started event");
     };
     end(model);
     model.runs.next = replay.runs().end;
-    for run in replay.fresh() {
-        let first = run.id == replay.runs().start;
-        model.runs.add(run, first);
+    for (i, run) in replay.fresh().iter().enumerate() {
+        model.runs.add(run.clone(), i == 0);
     }
     replay.sync(&mut model.runs);
     model.replay = Some(replay);
@@ -75,7 +74,7 @@ pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
     model.caption_up = 0;
 }
 
-/// Time passed.
+/// Advance the replay's clock.
 pub(super) fn advance(model: &mut Model, ms: f64) {
     if let Some(replay) = &mut model.replay {
         replay.player.advance(ms);
@@ -83,7 +82,7 @@ pub(super) fn advance(model: &mut Model, ms: f64) {
     sync(model);
 }
 
-/// A key of the player; true if it was one for a replay that is shown.
+/// Do one of the player's actions, if a replay is shown.
 pub(super) fn control(model: &mut Model, action: Action) {
     if model.shown_replay().is_none() {
         return;
@@ -102,7 +101,7 @@ pub(super) fn control(model: &mut Model, action: Action) {
     sync(model);
 }
 
-/// End the replay: its run stays, whole.
+/// End the replay; its run stays, complete.
 pub(super) fn end(model: &mut Model) {
     if let Some(replay) = &mut model.replay {
         replay.player.seek(replay.player.length);
@@ -113,7 +112,7 @@ pub(super) fn end(model: &mut Model) {
 
 fn sync(model: &mut Model) {
     let Some(replay) = &mut model.replay else { return };
-    // So many runs came after it that it was forgotten.
+    // After many more runs its own have been forgotten.
     if !replay.sync(&mut model.runs) {
         model.replay = None;
     }

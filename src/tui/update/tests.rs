@@ -1,4 +1,4 @@
-//! What every action does, without a terminal.
+//! The effect of every action, without a terminal.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use crate::{
     record::{Event, EventKind, Stage, StopReason, Verdict},
     tui::{
         Action, Found, Studio,
-        model::{EngineState, Overlay, Pane, run::RunState},
+        model::{EngineState, Overlay, Pane, run::Activity},
         testing::{done, press, ready, ready_event, step, studio},
     },
 };
@@ -46,11 +46,11 @@ fn run_asks_the_engine_for_the_selected_clip() {
     let request = run_of(&effects).unwrap();
     assert_eq!((request.run, request.video.as_path()), (1, std::path::Path::new("/demo/1.mp4")));
     assert_eq!((request.prompt.as_str(), request.method.name.as_str()), ("Describe the video.", "lvspec"));
-    assert_eq!(studio.model().runs.shown().unwrap().state, RunState::Sent);
+    assert_eq!(studio.model().runs.shown().unwrap().activity(), Activity::Sent);
 }
 
 #[test]
-fn a_run_before_the_models_are_there_waits_for_them() {
+fn a_run_waits_for_the_models() {
     let mut studio = studio();
     assert!(press(&mut studio, "enter").is_empty());
     assert!(studio.model().waiting.is_some());
@@ -60,13 +60,13 @@ fn a_run_before_the_models_are_there_waits_for_them() {
 }
 
 #[test]
-fn a_second_run_ends_the_first_and_waits_for_its_last_word() {
+fn a_second_run_cancels_the_first_and_waits_for_its_end() {
     let mut studio = ready();
     press(&mut studio, "enter");
     assert_eq!(press(&mut studio, "enter"), [Effect::Cancel(1)]);
     assert!(press(&mut studio, "enter").is_empty(), "one cancel is enough");
     let effects = studio.handle(done(1, StopReason::Cancelled, ""));
-    assert_eq!(run_of(&effects).unwrap().run, 3, "only the newest wish counts");
+    assert_eq!(run_of(&effects).unwrap().run, 3, "only the newest request counts");
 }
 
 #[test]
@@ -92,11 +92,11 @@ fn on_a_low_screen_a_run_shows_its_caption() {
     press(&mut wide, "enter");
     assert_eq!(wide.model().focus, Pane::Library);
     wide.handle(Msg::Resize(80, 24));
-    assert_eq!(wide.model().focus, Pane::Caption, "also where the screen becomes low meanwhile");
+    assert_eq!(wide.model().focus, Pane::Caption, "also if the screen becomes low during the run");
 }
 
 #[test]
-fn again_keeps_clip_and_prompt_and_takes_the_method_of_now() {
+fn again_keeps_clip_and_prompt_and_uses_the_selected_method() {
     let mut studio = after_a_run();
     press(&mut studio, "down m up enter");
     let effects = press(&mut studio, "r");
@@ -116,7 +116,7 @@ fn back_closes_clears_and_cancels_in_this_order() {
     assert!(press(&mut studio, "esc").is_empty());
     assert_eq!(studio.model().library.filter, "");
     assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(1)]);
-    assert_eq!(studio.model().runs.shown().unwrap().state, RunState::Cancelling);
+    assert_eq!(studio.model().runs.shown().unwrap().activity(), Activity::Cancelling);
     assert!(press(&mut studio, "esc").is_empty());
     studio.handle(done(1, StopReason::Cancelled, ""));
     press(&mut studio, "e esc");
@@ -136,7 +136,7 @@ fn interrupt_cancels_then_quits() {
     let mut studio = ready();
     press(&mut studio, "enter");
     assert_eq!(press(&mut studio, "ctrl-c"), [Effect::Cancel(1)]);
-    assert!(press(&mut studio, "ctrl-c").is_empty(), "it is being cancelled: once more leaves");
+    assert!(press(&mut studio, "ctrl-c").is_empty(), "already cancelling: pressed again, it quits");
     assert_eq!(press(&mut studio, "ctrl-c"), [Effect::Cancel(1), Effect::Quit]);
     assert_eq!(press(&mut ready(), "ctrl-c ctrl-c"), [Effect::Quit]);
 }
@@ -150,7 +150,7 @@ fn quit_suspend_and_redraw_are_effects() {
 }
 
 #[test]
-fn panes_go_round_in_both_directions() {
+fn panes_cycle_in_both_directions() {
     let mut studio = ready();
     for pane in [Pane::Prompt, Pane::Caption, Pane::Meters, Pane::Library] {
         press(&mut studio, "tab");
@@ -203,7 +203,7 @@ fn a_method_is_chosen_from_the_list() {
 }
 
 #[test]
-fn knobs_turn_here_and_in_the_picker() {
+fn parameters_are_adjusted_here_and_in_the_picker() {
     let mut studio = ready();
     press(&mut studio, "[");
     assert_eq!(notice(&mut studio), "lambda 0.6");
@@ -212,9 +212,9 @@ fn knobs_turn_here_and_in_the_picker() {
     press(&mut studio, "m up ]");
     assert_eq!(studio.model().methods.label(1), "naive length=6");
     press(&mut studio, "up [ esc");
-    assert!(studio.model().methods.active_knob().is_none(), "the target alone has no number");
+    assert!(studio.model().methods.active_knob().is_none(), "autoregressive has no parameter");
     press(&mut studio, "\\");
-    assert!(notice(&mut studio).contains("no number"));
+    assert!(notice(&mut studio).contains("no adjustable parameter"));
     let mut studio = after_a_run();
     let effects = press(&mut studio, "]");
     assert_eq!(run_of(&effects).unwrap().run, 2, "it runs again at once");
@@ -222,7 +222,7 @@ fn knobs_turn_here_and_in_the_picker() {
 }
 
 #[test]
-fn the_caption_is_copied_as_it_stands() {
+fn the_caption_is_copied() {
     let mut studio = ready();
     assert!(press(&mut studio, "y").is_empty());
     assert!(notice(&mut studio).contains("no caption"));
@@ -230,7 +230,7 @@ fn the_caption_is_copied_as_it_stands() {
 }
 
 #[test]
-fn runs_can_be_leafed_through() {
+fn earlier_runs_can_be_shown() {
     let mut studio = after_a_run();
     press(&mut studio, "r");
     assert_eq!(studio.model().runs.shown, 1);
@@ -245,7 +245,7 @@ fn runs_can_be_leafed_through() {
 }
 
 #[test]
-fn themes_go_round() {
+fn themes_cycle() {
     let mut studio = ready();
     let first = studio.model().theme;
     let n = studio.model().themes.len();
@@ -295,13 +295,16 @@ fn the_filter_takes_text_and_keeps_or_clears_it() {
 fn files_that_are_opened_or_run_are_remembered_where_a_list_is_kept() {
     let file = || Found { path: "/a/c.mp4".into(), bytes: None, modified: None };
     let mut studio = ready();
-    assert!(studio.handle(Msg::Opened(Ok(file()))).is_empty(), "no list is kept");
+    assert!(studio.handle(Msg::Opened(Ok(file()))).is_empty(), "there is no list");
     studio.model().settings.recent = Some("/data/recent.json".into());
     let remembered = Effect::Remember("/data/recent.json".into(), "/a/c.mp4".into());
     assert_eq!(studio.handle(Msg::Opened(Ok(file()))), std::slice::from_ref(&remembered));
     assert_eq!(press(&mut studio, "enter")[0], remembered);
     let effects = press(&mut studio, "tab shift-tab home enter");
-    assert!(!effects.iter().any(|e| matches!(e, Effect::Remember(..))), "a clip of ours is nobody's file");
+    assert!(
+        !effects.iter().any(|e| matches!(e, Effect::Remember(..))),
+        "an embedded clip is not a recent file"
+    );
     studio.handle(Msg::Trouble("cannot write the list".into()));
     assert_eq!(notice(&mut studio), "cannot write the list");
 }
@@ -376,15 +379,19 @@ fn events_of_a_run_become_its_state() {
     press(&mut studio, "enter");
     studio.handle(engine(1, EventKind::Stage { stage: Stage::Encode, done: 3, total: 8 }));
     let run = studio.model().runs.shown().unwrap().clone();
-    assert_eq!(run.state, RunState::Working { stage: Stage::Encode, done: 3, total: 8 });
+    assert_eq!(run.activity(), Activity::Working { stage: Stage::Encode, done: 3, total: 8 });
     studio.handle(step(1, &[("日", Verdict::Exact), ("", Verdict::Loosened), ("本", Verdict::Exact)], 3));
     let run = studio.model().runs.shown().unwrap().clone();
-    assert_eq!(run.pieces[1].verdict, Verdict::Loosened, "text of two tokens has the less strict verdict");
-    assert_eq!((run.stats.emitted, run.stats.steps), (3, 1));
+    assert_eq!(
+        run.log.chunks()[1].verdict,
+        Verdict::Loosened,
+        "text of two tokens has the least strict verdict"
+    );
+    assert_eq!((run.stats().emitted, run.stats().steps), (3, 1));
     studio.handle(done(1, StopReason::Length, "日本!"));
     assert_eq!(studio.caption(), "日本!");
     studio.handle(step(1, &[("late", Verdict::Exact)], 1));
-    assert_eq!(studio.caption(), "日本!", "what comes after the end is left alone");
+    assert_eq!(studio.caption(), "日本!", "events after the end are ignored");
     assert!(studio.handle(step(77, &[("?", Verdict::Exact)], 1)).is_empty());
 }
 
@@ -393,13 +400,13 @@ fn a_failed_run_says_why_and_the_next_one_can_begin() {
     let mut studio = ready();
     press(&mut studio, "enter");
     studio.handle(engine(1, EventKind::Failed(failure("not a video\u{1b}[31m"))));
-    let state = studio.model().runs.shown().unwrap().state.clone();
-    assert!(matches!(state, RunState::Failed(f) if f.error == "not a video"));
+    let run = studio.model().runs.shown().unwrap();
+    assert_eq!(run.log.failure().unwrap().error, "not a video");
     assert!(run_of(&press(&mut studio, "enter")).is_some());
 }
 
 #[test]
-fn an_engine_that_fails_or_ends_is_told_once() {
+fn an_engine_that_fails_or_stops_is_reported_once() {
     let mut studio = studio();
     press(&mut studio, "enter");
     studio.handle(engine(0, EventKind::Failed(failure("no such model"))));
@@ -410,12 +417,12 @@ fn an_engine_that_fails_or_ends_is_told_once() {
     let mut studio = ready();
     press(&mut studio, "enter");
     studio.handle(Msg::EngineGone);
-    assert!(matches!(studio.model().runs.shown().unwrap().state, RunState::Failed(_)));
+    assert!(studio.model().runs.shown().unwrap().log.failure().is_some());
     assert!(!studio.is_busy());
 }
 
 #[test]
-fn clips_are_looked_at_one_after_another() {
+fn clips_are_probed_one_after_another() {
     let mut studio = ready();
     studio.model().settings.probes = true;
     let effects = press(&mut studio, "down");
@@ -427,7 +434,7 @@ fn clips_are_looked_at_one_after_another() {
 }
 
 #[test]
-fn folders_that_cannot_be_read_or_are_empty_are_told() {
+fn directories_that_are_empty_or_unreadable_are_reported() {
     let mut studio = ready();
     let note = Some("no videos in /v".into());
     studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(vec![]), note });
@@ -437,7 +444,7 @@ fn folders_that_cannot_be_read_or_are_empty_are_told() {
 }
 
 #[test]
-fn the_spinner_turns_only_while_something_goes_on() {
+fn the_spinner_turns_only_while_the_engine_is_busy() {
     let mut studio = studio();
     assert!(studio.is_busy());
     studio.handle(Msg::Tick);
@@ -451,7 +458,7 @@ fn the_spinner_turns_only_while_something_goes_on() {
 }
 
 #[test]
-fn every_action_can_be_done_in_every_place() {
+fn every_action_is_possible_in_every_context() {
     for setup in
         ["v", "tab", "tab tab", "tab tab tab", "m", "p", "?", "/", "o", "enter", "L", "tab tab /", "e ctrl-r"]
     {

@@ -1,4 +1,4 @@
-//! Pictures as half-blocks: two pixels in each character, the upper one as its colour, the lower one behind it.
+//! Pictures as half-blocks: two pixels per character, the upper one as its color, the lower one as its background.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use ratatui::{buffer::Buffer, layout::Rect, style::Color};
 
 use crate::{tui::ColorDepth, video::Frame};
 
-/// The largest place of the frame's shape inside an area of cells that are twice as high as wide, in its middle.
+/// The largest centered area with the frame's aspect ratio, for cells that are twice as high as wide.
 pub(super) fn fit(frame: &Frame, area: Rect) -> Rect {
     let (w, h) = (u64::from(frame.width.max(1)), u64::from(frame.height.max(1)));
     let (columns, rows) = (u64::from(area.width), u64::from(area.height));
@@ -37,7 +37,7 @@ fn share(at: u16, n: u16) -> Range<f64> {
     f64::from(at) / n..(f64::from(at) + 1.0) / n
 }
 
-/// The mean colour of a part of a frame; the sides are shares of the whole, 0 to 1.
+/// The mean color of a part of a frame, whose sides are shares from 0 to 1.
 pub(super) fn mean(frame: &Frame, x: Range<f64>, y: Range<f64>) -> [u8; 3] {
     let pixels = |range: Range<f64>, n: u32| {
         let n = n as usize;
@@ -59,14 +59,14 @@ pub(super) fn mean(frame: &Frame, x: Range<f64>, y: Range<f64>) -> [u8; 3] {
     sum.map(|sum| (sum / count.max(1)) as u8)
 }
 
-/// A colour as the terminal has it: the nearest of the 240 that are the same everywhere, or itself.
+/// A true color, or the nearest of the 240 fixed ones.
 pub(super) fn color([r, g, b]: [u8; 3], depth: ColorDepth) -> Color {
     if depth == ColorDepth::True {
         return Color::Rgb(r, g, b);
     }
     let square = |a: u8, b: u8| i32::from(a.abs_diff(b)).pow(2);
     let far = |c: [u8; 3]| square(c[0], r) + square(c[1], g) + square(c[2], b);
-    // A cube of six steps a side, then 24 grays.
+    // A 6 × 6 × 6 cube, then 24 grays.
     const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let step = |v: u8| (0..6).min_by_key(|i| v.abs_diff(STEPS[*i])).unwrap_or(0);
     let (i, j, k) = (step(r), step(g), step(b));
@@ -83,7 +83,7 @@ mod tests {
     use crate::tui::testing;
 
     #[test]
-    fn a_picture_keeps_its_shape_and_stands_in_the_middle() {
+    fn a_picture_keeps_its_aspect_ratio_and_is_centered() {
         let area = Rect::new(2, 1, 40, 10);
         for ((w, h), want) in [
             ((100, 100), Rect::new(12, 1, 20, 10)),
@@ -106,13 +106,13 @@ mod tests {
         let rgb = Color::Rgb;
         assert_eq!(colors, [(rgb(255, 0, 0), rgb(0, 255, 0)), (rgb(0, 0, 255), rgb(255, 255, 255))]);
         assert_eq!(mean(&frame, 0.0..1.0, 0.0..1.0), [127, 127, 127]);
-        // A frame that holds less than it says is drawn as far as it goes.
+        // A truncated frame is drawn as far as it goes.
         let cut = Frame { rgb: vec![9; 6], ..frame };
         assert_eq!(mean(&cut, 0.0..1.0, 0.5..1.0), [0, 0, 0]);
     }
 
     #[test]
-    fn of_256_colours_the_nearest_is_taken() {
+    fn the_nearest_of_256_colors_is_used() {
         let near = |rgb| color(rgb, ColorDepth::Indexed);
         assert_eq!(near([255, 0, 0]), Color::Indexed(196));
         assert_eq!(near([0, 0, 0]), Color::Indexed(16));

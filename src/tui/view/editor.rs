@@ -1,71 +1,54 @@
-//! A method taken apart: five questions, what is chosen, and the keys of each choice.
+//! The method editor: the five choices of a method and the keys of each.
 
 use ratatui::{
     Frame,
-    layout::Rect,
+    layout::Constraint,
     style::Style,
     text::{Line, Span},
-    widgets::Paragraph,
+    widgets::Row,
 };
 
-use super::{caption, place_in_list, popup, window_top};
+use super::{dialog, list, mark, popup};
 use crate::tui::{
     Theme,
     model::{
         Model,
-        edit::{Row, rows, value},
+        edit::{self, rows, value},
     },
     text,
     theme::Role,
 };
 
-/// Columns of an axis's name, and of a value.
-const NAME: usize = 13;
-const VALUE: usize = 18;
-
 pub(super) fn draw(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(method) = model.methods.current() else { return };
     let rows = rows(method);
-    let n = rows.len();
-    // Its height is that of the longest method, so that it does not jump as choices change.
-    let (area, inner) = popup(frame, theme, 84, 20.max(n as u16 + 2), "Method");
     let label = text::fit(&model.methods.label(model.methods.chosen), 40);
-    let lossless = model.methods.is_lossless(method);
     let head = Line::from(vec![
         Span::styled(format!(" {label} "), theme.style(Role::Title)),
-        Span::styled(format!("{} ", caption::mark(lossless)), caption::mark_style(lossless, theme)),
+        mark(model.methods.is_lossless(method), theme),
+        Span::raw(" "),
     ]);
-    frame.render_widget(
-        head.right_aligned(),
-        Rect { x: area.x + 1, y: area.bottom() - 1, width: area.width - 2, height: 1 },
-    );
-    let height = usize::from(inner.height).max(1);
-    place_in_list(cursor, n, height, theme, frame, area);
-    let columns = usize::from(inner.width);
+    let block = dialog("Method", theme).title_bottom(head.right_aligned());
+    // The height fits most methods, so that the box keeps its size as choices change.
+    let inner = popup(frame, theme, 84, 20.max(rows.len() as u16 + 2), block);
     let dim = theme.style(Role::Dim);
-    let mut lines = Vec::new();
-    for (i, row) in rows.into_iter().enumerate().skip(window_top(cursor, n, height)).take(height) {
-        let here = i == cursor;
-        let of = |style: Style| if here { Style::new() } else { style };
-        let said = value(method, row);
-        let shown = said.as_deref().unwrap_or("as usual").replace('_', " ");
-        let shown = text::pad(&if here { format!("‹ {shown} ›") } else { format!("  {shown}") }, VALUE);
-        let mut spans = match row {
-            Row::Choice(axis) => vec![
-                Span::styled(text::pad(axis.name, NAME), of(theme.style(Role::Title))),
-                Span::styled(shown, of(theme.style(Role::Accent))),
-                Span::styled(format!("  {}", axis.question), of(dim)),
+    let widths = [Constraint::Length(11), Constraint::Length(18), Constraint::Fill(1)];
+    list(frame, theme, inner, (cursor, rows.len()), (None, &widths), |i| {
+        let value = value(method, rows[i]);
+        let shown = value.as_deref().unwrap_or("default").replace('_', " ");
+        let shown = if i == cursor { format!("‹ {shown} ›") } else { format!("  {shown}") };
+        let cells = match rows[i] {
+            edit::Row::Choice(axis) => [
+                Span::styled(axis.name, theme.style(Role::Title)),
+                Span::styled(shown, theme.style(Role::Accent)),
+                Span::styled(axis.question, dim),
             ],
-            Row::Key(_, key) => vec![
-                Span::raw(" ".repeat(NAME)),
-                Span::styled(shown, of(if said.is_none() { dim } else { Style::new() })),
-                Span::styled(format!("  {}", key.name.replace('_', " ")), of(dim)),
+            edit::Row::Key(_, key) => [
+                Span::raw(""),
+                Span::styled(shown, if value.is_none() { dim } else { Style::new() }),
+                Span::styled(key.name.replace('_', " "), dim),
             ],
         };
-        let used: usize = spans.iter().map(Span::width).sum();
-        spans.push(Span::raw(" ".repeat(columns.saturating_sub(used))));
-        let line = Line::from(spans);
-        lines.push(if here { line.style(theme.style(Role::Selection)) } else { line });
-    }
-    frame.render_widget(Paragraph::new(lines), inner);
+        Row::new(cells)
+    });
 }

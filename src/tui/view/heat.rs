@@ -1,37 +1,35 @@
-//! Heat maps over the frames: one tile for each frame (or pair of frames) that the models read, one cell for each visual token.
+//! Heat maps over the frames: one tile per frame (or pair of frames) that the models see, one cell per visual token.
 //!
-//! In true colours, and where the frames can be read, the map is mixed into the frames themselves; else it is shades.
+//! In true color, and if the frames can be read, the map is blended into the frames; else it is drawn in shades.
 
 use ratatui::{
     Frame,
-    layout::Rect,
+    layout::{Constraint, Layout, Rect},
     style::{Color, Style},
     text::{Line, Span},
     widgets::Paragraph,
 };
 
 use super::blocks;
-use crate::tui::{
-    ColorDepth, Theme,
-    model::{
-        Model,
-        frame_strips::FrameStrip,
-        inspect::Heat,
-        preview,
-        run::{Run, Seen},
+use crate::{
+    present::heat,
+    record::log::PromptSeen,
+    tui::{
+        ColorDepth, Theme,
+        model::{Model, frame_strips::FrameStrip, inspect::Heat, preview, run::Run},
+        text,
+        theme::Role,
     },
-    text,
-    theme::Role,
 };
 
-/// Shades from nothing to the most.
+/// Shades from 0 to the maximum.
 const SHADES: [&str; 5] = ["· ", "░░", "▒▒", "▓▓", "██"];
-/// The colour of the most, mixed into a frame.
+/// The color of the maximum, blended into a frame.
 const HOT: [u8; 3] = [255, 130, 0];
-/// A token is at most this many rows of a picture high.
+/// Maximum rows per token in a picture.
 const MOST_ZOOM: usize = 6;
 
-/// The map of one token, as far as it fits.
+/// Draw the map of one token, as far as it fits.
 pub(super) fn draw(
     model: &Model,
     run: &Run,
@@ -51,10 +49,11 @@ pub(super) fn draw(
         Span::styled(if values.is_some() { "" } else { "  not recorded" }, dim),
     ]);
     frame.render_widget(head, Rect { height: 1, ..area });
-    let (Some(seen), Some(values)) = (&run.seen, values) else { return };
-    let body = Rect { y: area.y + 1, height: area.height - 1, ..area };
+    let (Some(seen), Some(values)) = (run.log.prompt(), values) else { return };
+    let [_, body] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
     let Some(map) = Map::of(seen, &values) else { return };
-    let strip = preview::tiles(run).and_then(|wish| model.strips.get(&wish)).filter(|r| !r.frames.is_empty());
+    let strip =
+        preview::tiles(run).and_then(|request| model.strips.get(&request)).filter(|r| !r.frames.is_empty());
     match strip.filter(|_| model.colors == ColorDepth::True) {
         Some(strip) => pictures(&map, strip, theme, frame, body),
         None => {
@@ -64,47 +63,20 @@ pub(super) fn draw(
     }
 }
 
-/// What is shown, and a number from 0 to 1 for every visual token; none where it is not known.
+/// What is shown, and a value from 0 to 1 for every visual token; none if it is not known.
 fn values(run: &Run, number: usize, what: Heat) -> (&'static str, Option<Vec<f32>>) {
-    let Some(seen) = &run.seen else { return ("where it looks", None) };
-    let n = seen.grid.iter().product::<usize>();
-    let mut values = vec![0.0f32; n];
+    let prompt = run.log.prompt();
     match what {
-        Heat::Looks => {
-            let looks = run.looks(number);
-            let most = looks.iter().map(|l| l.1).fold(f32::MIN, f32::max);
-            let least = looks.iter().map(|l| l.1).fold(f32::MAX, f32::min);
-            for (index, similarity) in looks {
-                if let Some(value) = values.get_mut(*index as usize) {
-                    // The least of the nearest is still one of the nearest.
-                    *value = 0.25 + 0.75 * (similarity - least) / (most - least).max(f32::EPSILON);
-                }
-            }
-            ("where it looks: the visual tokens it resembles most", (!looks.is_empty()).then_some(values))
+        Heat::Looks => ("visual tokens most similar to this token", heat::looks(&run.log, number)),
+        Heat::Kept if prompt.is_some_and(|prompt| prompt.kept.is_none()) => {
+            ("the drafter sees all visual tokens", prompt.map(heat::kept))
         }
-        Heat::Kept => {
-            let Some(kept) = &seen.kept else {
-                return ("the drafter sees all visual tokens", Some(vec![1.0; n]));
-            };
-            for index in kept {
-                if let Some(value) = values.get_mut(*index as usize) {
-                    *value = 1.0;
-                }
-            }
-            ("what the drafter sees", Some(values))
-        }
-        Heat::Scores => {
-            let Some(scores) = &seen.scores else { return ("scores of the visual tokens", None) };
-            let most = scores.iter().copied().filter(|s| s.is_finite()).fold(0.0, f32::max);
-            for (value, score) in values.iter_mut().zip(scores) {
-                *value = if most > 0.0 && score.is_finite() { score / most } else { 0.0 };
-            }
-            ("scores of the visual tokens", Some(values))
-        }
+        Heat::Kept => ("visual tokens that the drafter sees", prompt.map(heat::kept)),
+        Heat::Scores => ("scores of the visual tokens", prompt.and_then(heat::scores)),
     }
 }
 
-/// How tiles are laid out: cells in one of them, tiles in a row, how many tokens make one cell, and how many rows a cell has.
+/// The layout of the tiles: rows and columns of cells per tile, tiles per row, tokens per cell side, and rows per cell.
 #[derive(Debug, PartialEq)]
 struct Plan {
     scale: usize,
@@ -121,7 +93,7 @@ impl Plan {
     }
 }
 
-/// The finest plan in which all tiles fit, magnified at most so many times; none if even the coarsest does not fit.
+/// The finest layout in which all tiles fit, magnified at most `most` times; none if even the coarsest does not fit.
 fn plan([t, h, w]: [usize; 3], columns: usize, rows: usize, most: usize) -> Option<Plan> {
     let larger = (2..=most).rev().map(|zoom| (1, zoom));
     larger.chain((1..=h.max(w).max(1)).map(|scale| (scale, 1))).find_map(|(scale, zoom)| {
@@ -132,20 +104,20 @@ fn plan([t, h, w]: [usize; 3], columns: usize, rows: usize, most: usize) -> Opti
     })
 }
 
-/// A number for each visual token.
+/// A value per visual token.
 struct Map<'a> {
-    seen: &'a Seen,
+    seen: &'a PromptSeen,
     values: &'a [f32],
 }
 
 impl<'a> Map<'a> {
-    /// None where the numbers are not those of the tokens.
-    fn of(seen: &'a Seen, values: &'a [f32]) -> Option<Self> {
+    /// None if the number of values is wrong.
+    fn of(seen: &'a PromptSeen, values: &'a [f32]) -> Option<Self> {
         let n = seen.grid.iter().product::<usize>();
         (n > 0 && values.len() == n).then_some(Self { seen, values })
     }
 
-    /// The most of the tokens in a cell.
+    /// The maximum of the tokens in a cell.
     fn value(&self, frame: usize, row: usize, column: usize, scale: usize) -> f32 {
         let [_, h, w] = self.seen.grid;
         let tokens = (row * scale..h.min((row + 1) * scale))
@@ -153,9 +125,9 @@ impl<'a> Map<'a> {
         tokens.map(|(y, x)| self.values[(frame * h + y) * w + x]).fold(0.0, f32::max)
     }
 
-    /// When a tile's first frame is shown, in seconds.
+    /// The time of a tile's first frame, in seconds.
     fn seconds(&self, tile: usize) -> Option<f64> {
-        // Frames go in pairs where there are more times than tiles.
+        // With more frames than tiles, each tile is a pair of frames.
         let pair = self.seen.frames.len().div_ceil(self.seen.grid[0]).max(1);
         self.seen.frames.get(tile * pair).copied()
     }
@@ -166,7 +138,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// The map mixed into the frames, as half-blocks.
+/// The map blended into the frames, as half-blocks.
 fn pictures(map: &Map<'_>, strip: &FrameStrip, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let Some(plan) = plan(map.seen.grid, area.width.into(), area.height.into(), MOST_ZOOM) else {
         frame.render_widget(too_many(theme), area);
@@ -179,11 +151,11 @@ fn pictures(map: &Map<'_>, strip: &FrameStrip, theme: &Theme, frame: &mut Frame<
         let (x, y) = (area.x + column as u16, area.y + row as u16);
         let label = map.label(tile, plan.slot().min((area.right() - x).into()), theme);
         frame.buffer_mut().set_span(x, y, &label, area.right() - x);
-        // A frame that is not read yet leaves its place empty.
+        // A frame that is not read yet stays empty.
         let read = strip.frames.last().map(|f| f.timestamp_s);
         let still = map.seconds(tile).filter(|s| read.is_some_and(|read| *s <= read + 1e-3));
         let Some(still) = still.and_then(|s| strip.at(s + 1e-3)) else { continue };
-        // The part of the frame that lies between two edges, counted in tokens.
+        // The part of the frame between two edges, counted in tokens.
         let part = |from: f64, to: f64, all: usize| (from / all as f64).min(1.0)..(to / all as f64).min(1.0);
         let token = |n: usize, each: usize| (n * plan.scale) as f64 / each as f64;
         let (across, down) = (2 * plan.zoom, 2 * plan.zoom);
@@ -205,7 +177,7 @@ fn pictures(map: &Map<'_>, strip: &FrameStrip, theme: &Theme, frame: &mut Frame<
     }
 }
 
-/// A pixel under a heat from 0 to 1: the colder, the darker; the hotter, the more of the heat's own colour.
+/// Blend a heat from 0 to 1 into a pixel: colder is darker, hotter has more of [`HOT`].
 fn mix(pixel: [u8; 3], heat: f32) -> [u8; 3] {
     let heat = heat.clamp(0.0, 1.0);
     let (light, share) = (0.35 + 0.65 * heat, 0.45 * heat);
@@ -216,7 +188,7 @@ fn mix(pixel: [u8; 3], heat: f32) -> [u8; 3] {
 }
 
 fn too_many(theme: &Theme) -> Line<'static> {
-    Line::styled("the frames do not fit here", theme.style(Role::Dim))
+    Line::styled("not enough room for the frames", theme.style(Role::Dim))
 }
 
 /// The map in shades.
@@ -281,15 +253,16 @@ mod tests {
     #[test]
     fn a_tile_shows_its_own_frame_under_its_own_tokens() {
         let theme = Theme::built_in("dark", ColorDepth::True).unwrap();
-        let seen = Seen { frames: vec![0.0, 1.0], grid: [2, 1, 2], visual_tokens: 4, ..Seen::default() };
+        let seen =
+            PromptSeen { frames: vec![0.0, 1.0], grid: [2, 1, 2], visual_tokens: 4, ..PromptSeen::default() };
         let map = Map::of(&seen, &[0.0, 1.0, 0.0, 0.0]).unwrap();
         let gray = |seconds, v| {
             let frame =
                 crate::video::Frame { index: 0, timestamp_s: seconds, width: 2, height: 1, rgb: vec![v; 6] };
             std::sync::Arc::new(frame)
         };
-        let wish = crate::tui::FrameRequest { path: "a".into(), count: 2, max: (2, 1) };
-        let mut strip = FrameStrip { wish, frames: vec![gray(0.0, 100)], ended: None };
+        let request = crate::tui::FrameRequest { path: "a".into(), count: 2, max: (2, 1) };
+        let mut strip = FrameStrip { request, frames: vec![gray(0.0, 100)], ended: None };
         let colors = |strip: &FrameStrip| {
             let mut terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(20, 2)).unwrap();
             let done = terminal.draw(|frame| pictures(&map, strip, &theme, frame, frame.area())).unwrap();
@@ -309,7 +282,12 @@ mod tests {
     #[test]
     fn a_coarse_cell_shows_the_most_of_its_tokens() {
         let theme = Theme::built_in("dark", ColorDepth::None).unwrap();
-        let seen = Seen { frames: vec![0.0, 0.5], grid: [1, 4, 4], visual_tokens: 16, ..Seen::default() };
+        let seen = PromptSeen {
+            frames: vec![0.0, 0.5],
+            grid: [1, 4, 4],
+            visual_tokens: 16,
+            ..PromptSeen::default()
+        };
         let mut values = vec![0.0; 16];
         values[0] = 0.3;
         values[15] = 1.0;

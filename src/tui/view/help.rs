@@ -1,14 +1,14 @@
-//! The help page, made from the key map and the verdicts, with a search.
+//! The help page, generated from the key map and the verdicts, with a search.
 
 use ratatui::{
     Frame,
-    layout::Rect,
+    layout::{Constraint, Layout, Margin},
     style::Style,
     text::{Line, Span},
     widgets::Paragraph,
 };
 
-use super::{caption, popup, typed, wrap::hang};
+use super::{dialog, mark, popup, scrollbar, typed, wrap::hang};
 use crate::{
     record::Verdict,
     tui::{Theme, model::Model, text, theme::Role},
@@ -25,15 +25,15 @@ struct Entry {
     verdict: Option<Verdict>,
 }
 
-/// Words on the screen that need one sentence.
+/// Terms on the screen.
 const WORDS: [(&str, &str); 7] = [
-    ("tau", "accepted draft tokens per step, the target's own token not counted"),
-    ("emitted", "tokens per step, the target's own token included"),
-    ("step", "one draft and one pass of the target that verifies it"),
-    ("speedup", "decode speed against the target alone; all counts every stage from the file on"),
-    ("measured", "the baseline is a whole autoregressive run on this clip and prompt"),
-    ("calibrated", "the baseline is a few autoregressive steps timed before the run"),
-    ("visual", "tokens that stand for parts of the frames"),
+    ("tau", "accepted draft tokens per step, without the target's own token"),
+    ("emitted", "tokens per step, with the target's own token"),
+    ("step", "one draft and the target's pass that verifies it"),
+    ("speedup", "decoding speed relative to the target alone; \"all\" is end to end, from the video file on"),
+    ("measured", "the baseline is an autoregressive run on this clip and prompt"),
+    ("calibrated", "the baseline is a few autoregressive steps, timed before the run"),
+    ("visual", "tokens that represent parts of the frames"),
 ];
 
 fn entries(model: &Model) -> Vec<Entry> {
@@ -52,10 +52,10 @@ fn entries(model: &Model) -> Vec<Entry> {
     }
     for lossless in [true, false] {
         let about = match lossless {
-            true => "writes exactly what the target alone would",
-            false => "may write something else than the target alone",
+            true => "the text is exactly what the target alone writes",
+            false => "the text may differ from what the target alone writes",
         };
-        let name = caption::mark(lossless).into();
+        let name = mark(lossless, model.theme()).content.into_owned();
         out.push(Entry { section: "Words", name, about: about.into(), verdict: None });
     }
     for (name, about) in WORDS {
@@ -99,22 +99,20 @@ fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<
         }
     }
     if out.is_empty() {
-        out.push(Line::styled("Nothing in the help has these words.", theme.style(Role::Dim)));
+        out.push(Line::styled("no match", theme.style(Role::Dim)));
     }
     out
 }
 
 pub(super) fn draw(model: &Model, query: &str, top: usize, theme: &Theme, frame: &mut Frame<'_>) {
-    let (_, inner) = popup(frame, theme, COLUMNS, frame.area().height, "Help");
-    if inner.height < 3 {
-        return;
-    }
+    let inner = popup(frame, theme, COLUMNS, frame.area().height, dialog("Help", theme));
+    let [line, _, body] =
+        inner.layout(&Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(0)]));
     let mut search = vec![Span::styled("search ", theme.style(Role::Dim))];
     search.extend(typed(query, model.caret, usize::from(inner.width).saturating_sub(7), theme));
-    frame.render_widget(Paragraph::new(Line::from(search)), Rect { height: 1, ..inner });
-    let body = Rect { y: inner.y + 2, height: inner.height - 2, ..inner };
-    let lines = lines(model, query, theme, inner.width.into());
-    let top = top.min(lines.len().saturating_sub(body.height.into()));
-    let shown: Vec<_> = lines.into_iter().skip(top).take(body.height.into()).collect();
-    frame.render_widget(Paragraph::new(shown), body);
+    frame.render_widget(Line::from(search), line);
+    let (lines, rows) = (lines(model, query, theme, inner.width.into()), usize::from(body.height));
+    let (n, top) = (lines.len(), top.min(lines.len().saturating_sub(rows)));
+    frame.render_widget(Paragraph::new(lines).scroll((top as u16, 0)), body);
+    scrollbar(frame, theme, body.outer(Margin::new(2, 0)), (top, n, rows));
 }

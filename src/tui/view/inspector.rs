@@ -1,52 +1,49 @@
-//! The inspector: one token, why it stands there, what both models would have written, and where in the video it looks.
+//! The inspector: one token, its verdict and the reason, both models' choices, and where in the video it looks.
 
 use ratatui::{
     Frame,
-    layout::Rect,
+    layout::{Constraint, Layout, Rect},
     style::{Modifier, Style},
     text::{Line, Span},
-    widgets::Paragraph,
+    widgets::{Padding, Paragraph},
 };
 
-use super::{bars, heat, panel, title, wrap::wrap};
+use super::{heat, panel, title, track, wrap::wrap};
 use crate::{
-    record::{Step, Token},
+    present::reason::{details, reason, visible},
+    record::{Step, Token, log::Placed},
     tui::{
         Theme,
-        model::{
-            Model,
-            inspect::{Inspector, Placed, reason, visible},
-        },
+        model::{Model, inspect::Inspector},
         text,
         theme::Role,
     },
 };
 
-/// Least columns for the table and the frames side by side.
+/// Columns from which on the tables and the frames are side by side.
 const BESIDE: usize = 88;
-/// Most lines of a step's draft.
+/// At most this many lines show a step's draft.
 const DRAFT_LINES: usize = 4;
 /// Columns of one model's choices.
 const TABLE: usize = 30;
 
 pub(super) fn draw(model: &Model, inspector: Inspector, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
-    let mut block = panel(title("Inspector", true, theme), true, theme);
+    let mut block = panel(title("Inspector", true, theme), true, theme).padding(Padding::horizontal(1));
     let inner = block.inner(area);
-    let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
     let placed = model.runs.shown().and_then(|run| {
-        let last = run.token_count().checked_sub(1)?;
+        let last = run.log.token_count().checked_sub(1)?;
         let number = inspector.token.min(last);
-        Some((run, number, run.placed(number)?))
+        Some((run, number, run.log.token(number)?))
     });
     let Some((run, number, placed)) = placed else {
         frame.render_widget(block, area);
-        frame.render_widget(Line::styled("No token yet.", theme.style(Role::Dim)), inner);
+        frame.render_widget(Line::styled("no token yet", theme.style(Role::Dim)), inner);
         return;
     };
     let place = format!(
         " token {} of {} · step {}, {} of {} ",
         number + 1,
-        run.token_count(),
+        run.log.token_count(),
         placed.step.index + 1,
         placed.at + 1,
         placed.step.tokens.len()
@@ -54,34 +51,26 @@ pub(super) fn draw(model: &Model, inspector: Inspector, theme: &Theme, frame: &m
     block = block.title_top(Line::styled(place, theme.style(Role::Dim)).right_aligned());
     frame.render_widget(block, area);
     let columns = usize::from(inner.width);
-    let mut lines = head(&placed, theme, columns);
-    lines.truncate(inner.height.into());
-    let used = lines.len() as u16;
-    frame.render_widget(Paragraph::new(lines), Rect { height: used, ..inner });
-    let rest = Rect { y: inner.y + used, height: inner.height - used, ..inner };
-    let table = tables(&placed, theme, columns, usize::from(rest.height));
-    let facts = facts(placed.token, theme, columns);
-    if columns >= BESIDE {
-        let left = (2 * TABLE + 3) as u16;
-        let mut lines = table;
-        lines.push(Line::default());
-        lines.extend(facts);
-        frame.render_widget(Paragraph::new(lines), Rect { width: left, ..rest });
-        let right = Rect { x: rest.x + left + 2, width: rest.width - left - 2, ..rest };
-        heat::draw(model, run, number, inspector.heat, theme, frame, right);
-        return;
-    }
-    let mut lines = table;
-    lines.extend(facts);
-    lines.truncate(rest.height.into());
-    let used = lines.len() as u16;
-    frame.render_widget(Paragraph::new(lines), Rect { height: used, ..rest });
-    let below = Rect { y: rest.y + used, height: rest.height - used, ..rest };
-    heat::draw(model, run, number, inspector.heat, theme, frame, below);
+    let head = head(&placed, theme, columns, if inner.height < 10 { 2 } else { 3 });
+    let [above, rest] =
+        inner.layout(&Layout::vertical([Constraint::Max(head.len() as u16), Constraint::Min(0)]));
+    frame.render_widget(Paragraph::new(head), above);
+    let mut lines = tables(&placed, theme, columns, rest.height.into());
+    let beside = columns >= BESIDE;
+    lines.extend(beside.then(Line::default));
+    lines.extend(facts(placed.token, theme, columns));
+    let [left, right] = match beside {
+        true => rest.layout(
+            &Layout::horizontal([Constraint::Length(2 * TABLE as u16 + 3), Constraint::Min(0)]).spacing(2),
+        ),
+        false => rest.layout(&Layout::vertical([Constraint::Max(lines.len() as u16), Constraint::Min(0)])),
+    };
+    frame.render_widget(Paragraph::new(lines), left);
+    heat::draw(model, run, number, inspector.heat, theme, frame, right);
 }
 
 /// The token, its verdict and the reason.
-fn head(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+fn head(placed: &Placed<'_>, theme: &Theme, columns: usize, reason_lines: usize) -> Vec<Line<'static>> {
     let token = placed.token;
     let name = format!("“{}”", visible(&token.text));
     let strong = theme.style(Role::Title);
@@ -94,13 +83,13 @@ fn head(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static>
         (words.as_str(), theme.style(Role::Dim)),
     ];
     let mut lines = wrap(pieces, columns);
-    lines.truncate(3);
+    lines.truncate(reason_lines);
     lines.extend(draft(placed, theme, columns));
     lines
 }
 
-/// The step's draft, token by token: what passed in its verdict's style, what did not struck. Of a tree the branch that was
-/// followed first, then the others, each from where it leaves those before it.
+/// The step's draft, token by token: accepted ones in their verdict's style, others struck out. Of a tree, first the branch
+/// that was followed, then each other branch from where it leaves those before it.
 fn draft(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let step = placed.step;
     let dim = theme.style(Role::Dim);
@@ -141,7 +130,7 @@ fn draft(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static
     lines
 }
 
-/// The nodes of a draft as branches, that of `first` before the others. A chain is one.
+/// The nodes of a draft as branches, the one with `first` before the others. A chain is one branch.
 fn branches(step: &Step, first: &[usize]) -> Vec<Vec<usize>> {
     let n = step.drafted.len();
     if step.parents.is_empty() {
@@ -154,7 +143,7 @@ fn branches(step: &Step, first: &[usize]) -> Vec<Vec<usize>> {
         found
     };
     let mut branches: Vec<Vec<usize>> = Vec::new();
-    // Depth first; a node that is no first child begins a branch.
+    // Depth first; a node that is not a first child begins a branch.
     let mut open: Vec<(usize, bool)> = Vec::new();
     let add = |open: &mut Vec<(usize, bool)>, of: Option<usize>| {
         let found = children(of);
@@ -182,7 +171,7 @@ fn tables(placed: &Placed<'_>, theme: &Theme, columns: usize, rows: usize) -> Ve
     let name = |name: &str| Span::styled(text::pad(name, width), dim);
     let mut out = vec![Line::from(vec![name("target"), Span::raw("   "), name("drafter")])];
     if n == 0 {
-        out.push(Line::styled("no choices were recorded", dim));
+        out.push(Line::styled("choices were not recorded", dim));
     }
     let blank = || vec![Span::raw(" ".repeat(width))];
     for i in 0..n {
@@ -208,34 +197,24 @@ fn choices(
     let line = |((id, logprob), word): (&(u32, f32), &String)| {
         let here = *id == emitted;
         let p = f64::from(*logprob).exp();
-        let (bar, rest) = bars::across(p, cells);
+        let [bar, _] = track(p, cells, theme);
         let style = theme.style(if here { Role::Title } else { Role::Text });
         vec![
             Span::styled(if here { "▸ " } else { "  " }, theme.style(Role::Accent)),
             Span::styled(text::pad(&visible(word), name), style),
             Span::raw(format!("{:>5.1} % ", 100.0 * p)),
-            Span::styled(bar, theme.style(Role::Gauge)),
-            Span::raw(" ".repeat(rest)),
+            bar.clone(),
+            Span::raw(" ".repeat(cells - bar.width())),
         ]
     };
     list.iter().zip(texts).map(line).collect()
 }
 
-/// The numbers of a token, as many as are known.
+/// The known figures of a token.
 fn facts(token: &Token, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
-    let rank = token.relevance_rank.map(|r| format!(" (rank {})", r + 1)).unwrap_or_default();
-    let known = [
-        ("entropy", token.entropy.map(|v| format!("{v:.2} nats"))),
-        ("relevance", token.relevance.map(|v| format!("{v:.3}{rank}"))),
-        ("gaze", token.gaze.map(|v| format!("{v:.3}"))),
-        ("divergence", token.divergence.map(|v| format!("{v:.3} nats"))),
-        ("p target", token.probability.map(|v| format!("{:.1} %", 100.0 * v))),
-        ("p drafter", token.drafter_probability.map(|v| format!("{:.1} %", 100.0 * v))),
-    ];
     let dim = theme.style(Role::Dim);
     let mut lines = vec![Line::default()];
-    for (name, value) in known {
-        let Some(value) = value else { continue };
+    for (name, value) in details(token) {
         let Some(line) = lines.last_mut() else { break };
         let gap = if line.spans.is_empty() { "" } else { "   " };
         if line.width() + gap.len() + name.len() + 1 + text::width(&value) > columns.min(2 * TABLE + 3) {
@@ -269,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_told_branch_by_branch_the_followed_one_first() {
+    fn the_followed_branch_of_a_tree_comes_first() {
         assert_eq!(branches(&step(&[], 3), &[0]), [vec![0, 1, 2]]);
         // 0 and 1 at the root; 2 and 3 below 0, 4 below 1, 5 below 4.
         let tree = step(&[None, None, Some(0), Some(0), Some(1), Some(4)], 6);

@@ -1,13 +1,13 @@
-//! Where the panes are, for every size of terminal.
+//! The areas of the panes, for every terminal size.
 
 use ratatui::layout::Rect;
 
 use crate::tui::model::Pane;
 
-/// The least size that the studio draws on, in columns and rows.
+/// Minimum size in columns and rows.
 const LEAST: (u16, u16) = (60, 16);
 
-/// The panes' places; where a pane has none, it is not drawn.
+/// The areas of the panes; a pane without one is not drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Areas {
     pub header: Rect,
@@ -18,13 +18,12 @@ pub(crate) struct Areas {
     pub status: Rect,
 }
 
-/// True where the panes stand one above another and only one of library, caption and meters is whole.
+/// True if the panes are stacked, and only one of library, caption and meters is shown in full.
 pub(crate) fn is_stacked((columns, rows): (u16, u16)) -> bool {
     columns < 92 || rows < 24
 }
 
-/// Divide a screen of `(columns, rows)`; none if it is too small. The inspector stands in the place of the meters and takes
-/// what room it can get.
+/// Divide a screen of `(columns, rows)`; none if it is too small. The inspector replaces the meters and takes more room.
 pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) -> Option<Areas> {
     if columns < LEAST.0 || rows < LEAST.1 {
         return None;
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn below_the_least_size_there_is_no_layout() {
+    fn below_the_minimum_size_there_is_no_layout() {
         assert_eq!(areas((59, 16), Pane::Library, false), None);
         assert_eq!(areas((200, 15), Pane::Library, false), None);
     }

@@ -2,12 +2,13 @@
 
 use ratatui::{
     Frame,
-    layout::Rect,
+    layout::{Constraint, Layout, Rect},
+    style::Style,
     text::{Line, Span},
-    widgets::Paragraph,
+    widgets::{List, ListState, Paragraph},
 };
 
-use super::{Slot, has_focus, panel, preview, title, typed, window_top};
+use super::{Slot, filter_line, has_focus, panel, preview, title, window_top};
 use crate::{
     record::units,
     tui::{
@@ -18,19 +19,19 @@ use crate::{
     },
 };
 
-/// Least rows of a pane that has room for a picture.
+/// Rows from which on the pane has room for a picture.
 const TALL: u16 = 24;
 
 /// Rows for a picture of the selected clip, at the foot of the pane.
 pub(super) fn picture_rows(model: &Model, pane: Rect) -> u16 {
     match model.has_pictures() && pane.height >= TALL {
-        // As wide as the pane, of the usual shape.
+        // As wide as the pane, at 16:9.
         true => (pane.width * 9 / 32).min(pane.height / 3),
         false => 0,
     }
 }
 
-/// The place in the list of the clip that stands in this row of the screen.
+/// The index in the list of the clip in this row of the screen.
 pub(crate) fn entry_at(model: &Model, pane: Rect, row: u16) -> Option<usize> {
     let rows = pane.height.saturating_sub(2 + picture_rows(model, pane));
     let line = row.checked_sub(pane.y + 1).filter(|line| *line < rows)?;
@@ -54,48 +55,37 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         order => format!("{count}· {order} "),
     };
     block = block.title_top(Line::styled(count, dim).right_aligned());
-    if model.layer == Some(Overlay::Filter) || !library.filter.is_empty() {
-        let room = usize::from(area.width).saturating_sub(7);
-        let mut words = vec![Span::raw(" / ")];
-        match model.layer == Some(Overlay::Filter) {
-            true => words.extend(typed(&library.filter, model.caret, room, theme)),
-            false => words.push(Span::raw(text::fit_end(&library.filter, room))),
-        }
-        words.push(Span::raw(" "));
-        block = block.title_bottom(Line::from(words).style(theme.style(Role::Accent)));
+    let is_typed = model.layer == Some(Overlay::Filter);
+    if is_typed || !library.filter.is_empty() {
+        let room = usize::from(area.width).saturating_sub(8);
+        block = block.title_bottom(filter_line(model, &library.filter, is_typed, room, theme));
     }
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let high = picture_rows(model, area);
-    let foot = Rect { y: inner.bottom() - high, height: high, ..inner };
-    let inner = Rect { height: inner.height - high, ..inner };
-    let columns = usize::from(inner.width);
+    let picture = Constraint::Length(picture_rows(model, area));
+    let [inner, foot] = inner.layout(&Layout::vertical([Constraint::Min(0), picture]));
     if library.shown.is_empty() {
         let words = match (library.entries.is_empty(), library.scanning) {
-            (true, 0) => ["No clips here yet.", "Paste a path, or press o", "to open a file or a folder."],
-            (true, _) => ["Looking for videos…", "", ""],
-            (false, _) => ["No clip has such a name.", "Esc clears the filter.", ""],
+            (true, 0) => " No clips yet.\n Paste a path, or press o\n to open a video or a directory.",
+            (true, _) => " looking for videos …",
+            (false, _) => " no match\n Esc clears the filter.",
         };
-        let lines = words.map(|w| Line::styled(text::fit(&format!(" {w}"), columns), dim));
-        frame.render_widget(Paragraph::new(lines.to_vec()), inner);
+        frame.render_widget(Paragraph::new(words).style(dim), inner);
         return None;
     }
     let rows = usize::from(inner.height);
     let top = window_top(library.cursor, library.shown.len(), rows);
-    let mut lines = Vec::with_capacity(rows);
-    for (at, index) in library.shown.iter().enumerate().skip(top).take(rows) {
-        let here = at == library.cursor;
-        let mut line = entry_line(&library.entries[*index], here, columns, theme);
-        if here {
-            line = line.style(theme.style(if focused { Role::Selection } else { Role::SelectionDim }));
-        }
-        lines.push(line);
-    }
-    frame.render_widget(Paragraph::new(lines), inner);
+    let lines = library.shown.iter().enumerate().skip(top).take(rows).map(|(at, index)| {
+        entry_line(&library.entries[*index], at == library.cursor, inner.width.into(), theme)
+    });
+    let style = theme.style(if focused { Role::Selection } else { Role::SelectionDim });
+    let list = List::new(lines).highlight_style(style);
+    let mut state = ListState::default().with_selected(Some(library.cursor - top));
+    frame.render_stateful_widget(list, inner, &mut state);
     preview::small(model, theme, frame, foot)
 }
 
-/// `▸ title  folder      0:12  3.4 MB`; what does not fit is left out, the folder first.
+/// `▸ title  folder      0:12  3.4 MB`; if it does not fit, the folder is dropped first.
 fn entry_line(entry: &Entry, here: bool, columns: usize, theme: &Theme) -> Line<'static> {
     let seconds = entry.facts().and_then(|f| f.seconds).map(text::clock);
     let mut right = match entry.problem() {
@@ -117,10 +107,11 @@ fn entry_line(entry: &Entry, here: bool, columns: usize, theme: &Theme) -> Line<
         place if left > 8 => format!("  {}", text::fit_end(place, left - 3)),
         _ => String::new(),
     };
-    // On the selected line everything has the selection's own colours.
-    let dim = if here { ratatui::style::Style::new() } else { theme.style(Role::Dim) };
     let fill = " ".repeat(left.saturating_sub(text::width(&place)));
-    let named = if entry.problem().is_some() { dim } else { ratatui::style::Style::new() };
+    let dim = theme.style(Role::Dim);
+    let named = if entry.problem().is_some() { dim } else { Style::new() };
+    // The selection's colours replace these.
+    let dim = if here { Style::new() } else { dim };
     Line::from(vec![
         Span::raw(if here { "▸ " } else { "  " }),
         Span::styled(name, named),

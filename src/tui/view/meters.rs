@@ -1,21 +1,22 @@
-//! The meters pane: what the shown run costs and gives, as numbers and bars.
+//! The meters pane: the shown run in numbers and bars.
 
 use ratatui::{
     Frame,
-    layout::Rect,
-    style::Style,
+    layout::{Constraint, Layout, Rect},
+    style::{Modifier, Style},
     text::{Line, Span},
-    widgets::Paragraph,
+    widgets::{Padding, Paragraph, Sparkline, Wrap},
 };
 
-use super::{bars, has_focus, history, panel, title};
+use super::{has_focus, history, panel, title, track, wrap::hang};
 use crate::{
-    record::{Baseline, BaselineKind, Speedup, Stage, Stats, Timings, units},
+    present::formats::{NOTHING, bytes, duration, plural, ratio},
+    record::{BaselineKind, Speedup, Stage, Step, StopReason},
     tui::{
         Theme,
         model::{
-            Model, Pane,
-            run::{Run, RunState},
+            EngineState, Model, Pane,
+            run::{Activity, Run},
         },
         text,
         theme::Role,
@@ -25,33 +26,48 @@ use crate::{
 /// Columns of the names on the left.
 pub(super) const NAME: usize = 10;
 
-/// One named group of lines; `rank` says which go first when the pane is low (0 never goes).
+/// Some lines, with a sparkline over the first from a column on.
 struct Group {
+    /// The groups of the highest rank are dropped first if the pane is low; rank 0 stays.
     rank: u8,
     lines: Vec<Line<'static>>,
+    chart: Option<(usize, Sparkline<'static>)>,
 }
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Meters);
-    let mut block = panel(title("Meters", focused, theme), focused, theme);
+    let mut block = panel(title("Meters", focused, theme), focused, theme).padding(Padding::horizontal(1));
     if model.runs.all.len() > 1 {
         let words = format!(" run {} of {} ", model.runs.shown + 1, model.runs.all.len());
         block = block.title_top(Line::styled(words, theme.style(Role::Dim)).right_aligned());
     }
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
     let Some(run) = model.runs.shown() else {
-        let words = "Speed, acceptance and time stand here while a caption is written.";
-        let lines = super::wrap::wrap([(words, theme.style(Role::Dim))], inner.width.into());
-        frame.render_widget(Paragraph::new(lines), inner);
+        let words = "Speed, acceptance and timings appear here while a caption is written.";
+        let words = Paragraph::new(words).style(theme.style(Role::Dim)).wrap(Wrap { trim: true });
+        frame.render_widget(words, inner);
         return;
     };
-    let pane = Pen { model, run, theme, columns: inner.width.into(), rows: inner.height.into() };
-    frame.render_widget(Paragraph::new(pane.lines()), inner);
+    let meters = Meters { model, run, theme, columns: inner.width.into(), rows: inner.height.into() };
+    let groups = meters.groups();
+    let heights = groups.iter().map(|g| Constraint::Length(g.lines.len() as u16));
+    let areas = Layout::vertical(heights.chain([Constraint::Min(0)])).split(inner);
+    for (group, area) in groups.into_iter().zip(areas.iter()) {
+        frame.render_widget(Paragraph::new(group.lines), *area);
+        if let Some((from, chart)) = group.chart {
+            let [_, right] =
+                area.layout(&Layout::horizontal([Constraint::Length(from as u16), Constraint::Min(0)]));
+            frame.render_widget(chart.style(theme.style(Role::Gauge)), right);
+        }
+    }
+    // A blank line above the table, if there is room.
+    let rest = areas.last().copied().unwrap_or_default();
+    let gap = u16::from(rest.height > 3);
+    history::draw(model, run, theme, frame, Rect { y: rest.y + gap, height: rest.height - gap, ..rest });
 }
 
-struct Pen<'a> {
+struct Meters<'a> {
     model: &'a Model,
     run: &'a Run,
     theme: &'a Theme,
@@ -59,181 +75,153 @@ struct Pen<'a> {
     rows: usize,
 }
 
-impl Pen<'_> {
-    fn lines(&self) -> Vec<Line<'static>> {
+impl Meters<'_> {
+    fn groups(&self) -> Vec<Group> {
+        let group = |rank, lines| Group { rank, lines, chart: None };
         if self.rows < 6 {
-            return self.strip();
+            let mut groups = vec![group(0, vec![self.state()]), self.steps(), group(0, vec![self.speedup()])];
+            groups.truncate(self.rows);
+            return groups;
         }
-        let tall = self.rows >= 17;
         let mut groups = vec![
-            Group { rank: 0, lines: vec![self.state()] },
-            Group { rank: 3, lines: history::pieces(self.model, self.run, self.theme, self.columns) },
-            Group { rank: 0, lines: vec![self.speed()] },
-            Group { rank: 1, lines: vec![self.tau()] },
-            Group { rank: 2, lines: self.steps(if self.rows >= 12 { 2 } else { 1 }) },
-            Group { rank: 1, lines: vec![self.speedup()] },
-            Group { rank: 4, lines: vec![self.verdicts()] },
-            Group { rank: 5, lines: if tall { self.time_bars() } else { vec![self.time_line()] } },
-            Group { rank: 6, lines: vec![self.visual()] },
-            Group { rank: 7, lines: self.memory() },
+            group(0, vec![self.state()]),
+            group(3, history::segments(self.model, self.run, self.theme, self.columns)),
+            self.speed(),
+            group(1, vec![self.tau()]),
+            self.steps(),
+            group(1, vec![self.speedup()]),
+            group(5, vec![self.verdicts()]),
+            group(6, if self.rows >= 16 { self.time_bars() } else { vec![self.time_line()] }),
+            group(7, vec![self.visual()]),
+            group(8, self.memory()),
+            group(4, self.notes()),
         ];
         let mut used: usize = groups.iter().map(|g| g.lines.len()).sum();
         while used > self.rows {
-            let Some(last) = groups.iter().enumerate().max_by_key(|(_, g)| g.rank).map(|(i, _)| i) else {
-                break;
-            };
-            used -= groups[last].lines.len();
-            groups.remove(last);
+            let Some(last) = (0..groups.len()).max_by_key(|i| groups[*i].rank) else { break };
+            used -= groups.remove(last).lines.len();
         }
-        let mut lines: Vec<_> = groups.into_iter().flat_map(|g| g.lines).collect();
-        let room = self.rows.saturating_sub(lines.len());
-        lines.extend(history::lines(self.model, self.run, self.theme, self.columns, room));
-        lines
-    }
-
-    /// Two or three lines for low screens.
-    fn strip(&self) -> Vec<Line<'static>> {
-        let mut lines = vec![self.state()];
-        if self.rows >= 2 {
-            let mut line = self.steps(1).remove(0);
-            if let Some(speedup) = self.known_speedup() {
-                line.push_span(Span::styled(
-                    format!("  {:.2}×", speedup.decode),
-                    self.theme.style(Role::Accent),
-                ));
-            }
-            let bar = line;
-            lines.push(bar);
-        }
-        if self.rows >= 3 {
-            lines.push(self.speedup());
-        }
-        lines
+        groups
     }
 
     fn dim(&self) -> Style {
         self.theme.style(Role::Dim)
     }
 
-    fn name(&self, name: &str) -> Span<'static> {
-        Span::styled(text::pad(name, NAME), self.dim())
+    /// A name and what follows it.
+    fn line(&self, name: &str, spans: impl IntoIterator<Item = Span<'static>>) -> Line<'static> {
+        let name = Span::styled(text::pad(name, NAME), self.dim());
+        std::iter::once(name).chain(spans).collect()
+    }
+
+    /// A name and words, truncated to the pane.
+    fn words(&self, name: &str, words: &str) -> Line<'static> {
+        self.line(name, [Span::raw(text::fit(words, self.columns.saturating_sub(NAME)))])
+    }
+
+    /// A name of which nothing is known yet.
+    fn nothing(&self, name: &str) -> Line<'static> {
+        self.line(name, [Span::styled(NOTHING, self.dim())])
     }
 
     fn state(&self) -> Line<'static> {
-        let (words, role) = match &self.run.state {
-            RunState::Sent => ("waiting for the engine".to_owned(), Role::Dim),
-            RunState::Working { stage: stage @ Stage::Generate, .. } => {
-                (stage.doing().to_owned(), Role::Accent)
-            }
-            RunState::Working { stage, done, total: 0 } if *done == 0 => {
-                (stage.doing().to_owned(), Role::Accent)
-            }
-            RunState::Working { stage, done, total: 0 } => {
+        let (words, role) = match self.run.activity() {
+            Activity::Sent => ("waiting for the engine".to_owned(), Role::Dim),
+            Activity::Working { stage: stage @ Stage::Generate, .. }
+            | Activity::Working { stage, done: 0, total: 0 } => (stage.doing().to_owned(), Role::Accent),
+            Activity::Working { stage, done, total: 0 } => {
                 (format!("{} {done}", stage.doing()), Role::Accent)
             }
-            RunState::Working { stage, done, total } => {
+            Activity::Working { stage, done, total } => {
                 (format!("{} {done}/{total}", stage.doing()), Role::Accent)
             }
-            RunState::Cancelling => ("cancelling".into(), Role::Warn),
-            RunState::Done(reason) => match reason {
-                crate::record::StopReason::Eos => ("done".into(), Role::Good),
-                crate::record::StopReason::Length => ("done, at the token limit".into(), Role::Good),
-                crate::record::StopReason::Cancelled => ("cancelled".into(), Role::Warn),
-            },
-            RunState::Failed(_) => ("failed".into(), Role::Bad),
-            RunState::CutOff => ("cut off".into(), Role::Warn),
+            Activity::Cancelling => ("cancelling".into(), Role::Warn),
+            Activity::Done(StopReason::Eos) => ("done".into(), Role::Good),
+            Activity::Done(StopReason::Length) => ("done, at the token limit".into(), Role::Good),
+            Activity::Done(StopReason::Cancelled) => ("cancelled".into(), Role::Warn),
+            Activity::Failed(_) => ("failed".into(), Role::Bad),
+            Activity::CutOff => ("cut off".into(), Role::Warn),
         };
-        let stats = &self.run.stats;
-        let mut line = Line::from(vec![self.name("state"), Span::styled(words, self.theme.style(role))]);
-        let right = if self.rows < 6 {
-            format!("{:.1} tok/s  τ {:.2}", stats.tokens_per_second, stats.tau)
-        } else {
-            format!("{} {}", stats.steps, if stats.steps == 1 { "step" } else { "steps" })
+        let stats = self.run.stats();
+        let mut line = self.line("state", [Span::styled(words, self.theme.style(role))]);
+        let right = match self.rows < 6 {
+            true => format!("{:.1} tok/s  τ {:.2}", stats.tokens_per_second, stats.tau),
+            false => plural(stats.steps, "step"),
         };
         let fill = self.columns.saturating_sub(line.width() + text::width(&right));
         if fill > 0 && stats.steps > 0 {
-            line.push_span(Span::raw(" ".repeat(fill)));
-            line.push_span(Span::styled(right, self.dim()));
+            line.extend([Span::raw(" ".repeat(fill)), Span::styled(right, self.dim())]);
         }
         line
     }
 
-    fn speed(&self) -> Line<'static> {
-        let stats = &self.run.stats;
+    /// The speed, and how it went over the run.
+    fn speed(&self) -> Group {
+        let stats = self.run.stats();
         if stats.steps == 0 {
-            return Line::from(vec![self.name("speed"), Span::styled("      –", self.dim())]);
+            return Group { rank: 0, lines: vec![self.nothing("speed")], chart: None };
         }
-        let mut line = Line::from(vec![
-            self.name("speed"),
-            Span::styled(format!("{:>7.1}", stats.tokens_per_second), self.theme.style(Role::Title)),
-            Span::raw(" tok/s"),
-        ]);
-        let rates = history::rates(&self.run.steps, self.columns.saturating_sub(NAME + 17).min(48));
-        line.push_span(Span::styled(format!("   {rates}"), self.theme.style(Role::Gauge)));
-        line
+        let speed = format!("{:>7.1}", stats.tokens_per_second);
+        let line =
+            self.line("speed", [Span::styled(speed, self.theme.style(Role::Title)), Span::raw(" tok/s")]);
+        let rates = rates(self.run.log.steps(), self.columns.saturating_sub(NAME + 17).min(48));
+        let chart = (!rates.is_empty()).then(|| (line.width() + 3, Sparkline::default().data(rates)));
+        Group { rank: 0, lines: vec![line], chart }
     }
 
     fn tau(&self) -> Line<'static> {
-        let stats = &self.run.stats;
+        let stats = self.run.stats();
         if stats.steps == 0 {
-            return Line::from(vec![self.name("tau"), Span::styled("      –", self.dim())]);
+            return self.nothing("tau");
         }
-        Line::from(vec![
-            self.name("tau"),
-            Span::styled(format!("{:>7.2}", stats.tau), self.theme.style(Role::Title)),
-            Span::raw(" accepted a step   "),
-            Span::styled(format!("{:.2}", stats.emitted_per_step), self.theme.style(Role::Title)),
-            Span::raw(" emitted a step"),
-        ])
+        let title = self.theme.style(Role::Title);
+        self.line(
+            "tau",
+            [
+                Span::styled(format!("{:>7.2}", stats.tau), title),
+                Span::raw(" accepted   "),
+                Span::styled(format!("{:.2}", stats.emitted_per_step), title),
+                Span::raw(" emitted per step"),
+            ],
+        )
     }
 
-    /// A bar for every step, the newest on the right: accepted of judged.
-    fn steps(&self, rows: usize) -> Vec<Line<'static>> {
-        let stats = &self.run.stats;
-        let share = if stats.judged > 0 { 100.0 * stats.accepted as f64 / stats.judged as f64 } else { 0.0 };
-        let words = match stats.judged {
+    /// A bar for each of the last steps: accepted of judged drafts.
+    fn steps(&self) -> Group {
+        let stats = self.run.stats();
+        let share = 100.0 * stats.accepted as f64 / stats.judged.max(1) as f64;
+        let mut words = match stats.judged {
             0 if stats.steps == 0 => String::new(),
-            0 => " nothing drafted".to_owned(),
-            n => format!(" {share:3.0} % of {n} drafts"),
+            0 => "nothing drafted".to_owned(),
+            n => format!("{share:3.0} % of {n} drafts"),
         };
-        let room = self.columns.saturating_sub(NAME + text::width(&words) + 1);
-        let steps = &self.run.steps[self.run.steps.len().saturating_sub(room)..];
-        let mut lines: Vec<Vec<Span<'static>>> = vec![Vec::new(); rows];
-        for step in steps {
-            let share = if step.judged > 0 { step.accepted as f64 / step.judged as f64 } else { 0.0 };
-            let bar = bars::column(share, rows);
-            for (row, block) in bar.into_iter().enumerate() {
-                let lowest = row + 1 == rows;
-                lines[row].push(match (lowest, share > 0.0) {
-                    (true, false) => Span::styled("·", self.dim()),
-                    _ => Span::styled(block, self.theme.style(Role::Gauge)),
-                });
-            }
+        if let Some(speedup) = self.known_speedup().filter(|_| self.rows < 6) {
+            words += &format!("  {}", ratio(speedup.decode));
         }
-        let used = steps.len();
-        let mut out = Vec::with_capacity(rows);
-        for (row, spans) in lines.into_iter().enumerate() {
-            let lowest = row + 1 == rows;
-            let mut line = vec![self.name(if row == 0 { "accepted" } else { "a step" })];
-            line.extend(spans);
-            if lowest {
-                line.push(Span::raw(" ".repeat(room.saturating_sub(used))));
-                line.push(Span::styled(words.clone(), self.dim()));
-            }
-            out.push(Line::from(line));
-        }
-        out
+        let line = self.line("accepted", [Span::styled(words, self.dim())]);
+        let from = line.width() + 2;
+        let steps = self.run.log.steps();
+        let steps = &steps[steps.len().saturating_sub(self.columns.saturating_sub(from))..];
+        // No bar for a step of which nothing was accepted, but a dot.
+        let bar =
+            |step: &Step| (step.accepted > 0).then(|| (1000 * step.accepted / step.judged.max(1)) as u64);
+        let chart = Sparkline::default()
+            .data(steps.iter().map(bar).collect::<Vec<_>>())
+            .max(1000)
+            .absent_value_symbol("·")
+            .absent_value_style(self.dim());
+        Group { rank: 2, lines: vec![line], chart: Some((from, chart)) }
     }
 
     fn known_speedup(&self) -> Option<Speedup> {
-        if let Some(speedup) = &self.run.stats.speedup {
+        if let Some(speedup) = &self.run.stats().speedup {
             return Some(speedup.clone());
         }
-        if self.run.about.autoregressive {
+        if self.run.autoregressive {
             return None;
         }
         let baseline = self.model.runs.measured_baseline(self.run)?;
-        let mut stats: Stats = self.run.stats.clone();
+        let mut stats = self.run.stats().clone();
         let t = &stats.timings;
         let front = t.decode_video_ms + t.encode_target_ms + t.prefill_target_ms;
         let drafter = t.encode_drafter_ms + t.select_ms + t.prefill_drafter_ms;
@@ -243,161 +231,154 @@ impl Pen<'_> {
 
     fn speedup(&self) -> Line<'static> {
         let Some(Speedup { baseline, decode, end_to_end }) = self.known_speedup() else {
-            let words = match self.run.about.autoregressive {
+            let words = match self.run.autoregressive {
                 true => "this is the baseline",
-                false if self.run.is_over() && self.run.stats.steps > 0 => {
-                    "run the autoregressive method once to know"
+                false if self.run.is_over() && self.run.stats().steps > 0 => {
+                    "unknown: run autoregressive once to measure it"
                 }
-                false => "–",
+                false => NOTHING,
             };
-            return Line::from(vec![self.name("speedup"), Span::styled(words, self.dim())]);
+            return self.line("speedup", [Span::styled(words, self.dim())]);
         };
-        let Baseline { name, kind, tokens_per_second } = baseline;
-        let kind = match kind {
+        let (name, speed) = (baseline.name, baseline.tokens_per_second);
+        let kind = match baseline.kind {
             BaselineKind::Measured => "measured",
             BaselineKind::Calibrated => "calibrated",
         };
         let role = if decode >= 1.0 { Role::Good } else { Role::Warn };
         let strong = self.theme.style(role).patch(self.theme.style(Role::Title));
-        let mut line = Line::from(vec![
-            self.name("speedup"),
-            Span::styled(format!("{decode:>6.2}×"), strong),
-            Span::raw(" decode"),
-        ]);
-        // End to end is known only when all stages are.
-        let all = format!("  {end_to_end:.2}× all");
-        let all = if self.run.is_over() && self.columns > 52 { all.as_str() } else { "" };
+        let mut line = self
+            .line("speedup", [Span::styled(format!("{:>7}", ratio(decode)), strong), Span::raw(" decode")]);
+        // The end-to-end speedup is known only when all stages are.
+        let whole = match self.run.is_over() && self.columns > 52 {
+            true => format!("  {} all", ratio(end_to_end)),
+            false => String::new(),
+        };
         let room = self.columns.saturating_sub(line.width());
-        // What it is measured against, and how that is known, before how fast it was and the time before the first token.
-        let against = [
-            format!("{all}  vs {name} {tokens_per_second:.1} tok/s, {kind}"),
-            format!("{all}  vs {name}, {kind}"),
-            format!("  vs {name}, {kind}"),
-            format!("  {kind}"),
+        // The baseline and its kind matter more than its speed, and that more than the end-to-end speedup.
+        let variants = [
+            (whole.as_str(), format!("  vs {name} {speed:.1} tok/s, {kind}")),
+            (whole.as_str(), format!("  vs {name}, {kind}")),
+            ("", format!("  vs {name}, {kind}")),
+            ("", format!("  {kind}")),
         ];
-        let fits = against.into_iter().find(|words| text::width(words) <= room).unwrap_or_default();
-        let all = if fits.starts_with(all) { all } else { "" };
-        line.push_span(Span::raw(all.to_owned()));
-        line.push_span(Span::styled(fits[all.len()..].to_owned(), self.dim()));
+        let fits = |(whole, against): &(&str, String)| text::width(whole) + text::width(against) <= room;
+        if let Some((whole, against)) = variants.iter().find(|variant| fits(variant)) {
+            line.extend([Span::raw((*whole).to_owned()), Span::styled(against.clone(), self.dim())]);
+        }
         line
     }
 
     /// One bar of all tokens, divided by verdict.
     fn verdicts(&self) -> Line<'static> {
-        let counts = &self.run.stats.verdicts;
+        let counts = &self.run.stats().verdicts;
         if counts.total() == 0 {
-            return Line::from(vec![self.name("verdicts"), Span::styled("–", self.dim())]);
+            return self.nothing("verdicts");
         }
-        let total = counts.total().max(1);
+        let total = counts.total().max(1) as usize;
         let room = self.columns.saturating_sub(NAME + 17);
-        let mut line = vec![self.name("verdicts")];
-        let mut used = 0;
-        let mut sum = 0;
+        let (mut spans, mut used, mut sum) = (Vec::new(), 0, 0);
         for (verdict, n) in counts.iter() {
             sum += n;
-            let end = (sum as usize * room) / total as usize;
-            let block = if verdict.is_strict() {
-                if verdict.is_accepted_draft() { "█" } else { "▓" }
-            } else {
-                "▒"
+            let end = sum as usize * room / total;
+            let block = match (verdict.is_strict(), verdict.is_accepted_draft()) {
+                (true, true) => "█",
+                (true, false) => "▓",
+                (false, _) => "▒",
             };
-            let mut style = self.theme.verdict(verdict);
-            style.add_modifier = ratatui::style::Modifier::empty();
-            line.push(Span::styled(block.repeat(end - used), style));
+            let style = Style { add_modifier: Modifier::empty(), ..self.theme.verdict(verdict) };
+            spans.push(Span::styled(block.repeat(end - used), style));
             used = end;
         }
-        line.push(Span::raw(" ".repeat(room - used)));
-        let share = 100.0 * self.run.stats.loosened_share();
-        line.push(Span::styled(format!(" {share:5.1} % loosened"), self.dim()));
-        Line::from(line)
+        let share = 100.0 * self.run.stats().loosened_share();
+        spans.push(Span::styled(format!(" {share:5.1} % loosened"), self.dim()));
+        self.line("verdicts", spans)
     }
 
+    /// The stages that took time, in milliseconds. Those before the first token are known at the run's end.
     fn stages(&self) -> Vec<(&'static str, f64)> {
-        let Timings {
-            decode_video_ms,
-            encode_target_ms,
-            encode_drafter_ms,
-            prefill_target_ms,
-            prefill_drafter_ms,
-            select_ms,
-            draft_ms,
-            verify_ms,
-            other_ms,
-            ..
-        } = self.run.stats.timings;
-        vec![
-            ("video", decode_video_ms),
-            ("vision", encode_target_ms + encode_drafter_ms),
-            ("prefill", prefill_target_ms + prefill_drafter_ms + select_ms),
-            ("draft", draft_ms),
-            ("verify", verify_ms),
-            ("other", other_ms),
-        ]
+        let t = &self.run.stats().timings;
+        let mut stages = vec![
+            ("video", t.decode_video_ms),
+            ("vision", t.encode_target_ms + t.encode_drafter_ms),
+            ("prefill", t.prefill_target_ms + t.prefill_drafter_ms + t.select_ms),
+            ("draft", t.draft_ms),
+            ("verify", t.verify_ms),
+            ("other", t.other_ms),
+        ];
+        stages.retain(|(_, ms)| *ms > 0.0);
+        stages
     }
 
     fn time_bars(&self) -> Vec<Line<'static>> {
-        let mut stages = self.stages();
-        // The engine tells the times of the stages before the first token at the run's end.
-        stages.retain(|(_, ms)| *ms > 0.0);
+        let stages = self.stages();
         if stages.is_empty() {
-            return vec![Line::from(vec![self.name("time"), Span::styled("–", self.dim())])];
+            return vec![self.nothing("time")];
         }
         let most = stages.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
         let cells = self.columns.saturating_sub(NAME + 18).min(40);
         let line = |(i, (name, ms)): (usize, &(&'static str, f64))| {
-            let (bar, rest) = bars::across(if most > 0.0 { ms / most } else { 0.0 }, cells);
-            Line::from(vec![
-                self.name(if i == 0 { "time" } else { "" }),
-                Span::styled(text::pad(name, 8), self.dim()),
-                Span::styled(bar, self.theme.style(Role::Gauge)),
-                Span::raw(" ".repeat(rest)),
-                Span::raw(format!("{:>9}", text::millis(*ms))),
-            ])
+            let [bar, _] = track(ms / most, cells, self.theme);
+            let (name, time) = (text::pad(name, 8), format!("{:>8}  ", duration(*ms)));
+            self.line(
+                if i == 0 { "time" } else { "" },
+                [Span::styled(name, self.dim()), Span::raw(time), bar],
+            )
         };
         stages.iter().enumerate().map(line).collect()
     }
 
     fn time_line(&self) -> Line<'static> {
-        let mut line = Line::from(vec![self.name("time")]);
-        for (name, ms) in self.stages().into_iter().filter(|(_, ms)| *ms > 0.0) {
-            let words = format!("{name} {}", text::millis(ms));
-            let gap = if line.spans.len() > 1 { " · " } else { "" };
-            if line.width() + gap.len() + words.len() > self.columns {
-                break;
-            }
-            line.push_span(Span::styled(gap, self.dim()));
-            line.push_span(Span::raw(words));
+        let stages = self.stages();
+        if stages.is_empty() {
+            return self.nothing("time");
         }
-        if line.spans.len() == 1 {
-            line.push_span(Span::styled("–", self.dim()));
-        }
-        line
+        let stages: Vec<_> =
+            stages.into_iter().map(|(name, ms)| format!("{name} {}", duration(ms))).collect();
+        self.words("time", &stages.join(" · "))
     }
 
-    /// The most memory that the process has taken so far; nothing where the run has not ended or the system does not tell.
+    /// The peak memory of the process; nothing if the run has not ended or the system does not say.
     fn memory(&self) -> Vec<Line<'static>> {
-        let bytes = self.run.stats.peak_memory_bytes;
-        if bytes == 0 {
-            return Vec::new();
-        }
-        let words = format!("{} at most", units::bytes(bytes));
-        vec![Line::from(vec![
-            self.name("memory"),
-            Span::raw(text::fit(&words, self.columns.saturating_sub(NAME))),
-        ])]
+        let peak = Some(self.run.stats().peak_memory_bytes).filter(|peak| *peak > 0);
+        peak.map(|peak| self.words("memory", &format!("{} peak", bytes(peak)))).into_iter().collect()
     }
 
     fn visual(&self) -> Line<'static> {
-        let Some(seen) = &self.run.seen else {
-            return Line::from(vec![self.name("visual"), Span::styled("–", self.dim())]);
-        };
+        let Some(seen) = self.run.log.prompt() else { return self.nothing("visual") };
         let mut words = format!("{} tokens from {} frames", seen.visual_tokens, seen.frames.len());
         if let Some(kept) = seen.kept.as_ref().map(Vec::len) {
             words.push_str(&format!(" · drafter sees {kept}"));
         }
         if seen.reused {
-            words.push_str(" · context kept");
+            words.push_str(" · prefill reused");
         }
-        Line::from(vec![self.name("visual"), Span::raw(text::fit(&words, self.columns.saturating_sub(NAME)))])
+        self.words("visual", &words)
     }
+
+    /// The notes of the models and of the run, whole.
+    fn notes(&self) -> Vec<Line<'static>> {
+        let of_engine = match &self.model.engine {
+            EngineState::Ready { notes, .. } if !self.run.replayed => &notes[..],
+            _ => &[],
+        };
+        let notes = of_engine.iter().chain(self.run.log.notes());
+        let warn = self.theme.style(Role::Warn);
+        notes
+            .flat_map(|note| hang(Span::styled("note", self.dim()), NAME, (note, warn), self.columns))
+            .collect()
+    }
+}
+
+/// The speed over the run, in steps gathered into at most `columns` groups.
+fn rates(steps: &[Step], columns: usize) -> Vec<u64> {
+    if steps.len() < 2 || columns == 0 {
+        return Vec::new();
+    }
+    let rate = |steps: &[Step]| {
+        let tokens: usize = steps.iter().map(|s| s.tokens.len()).sum();
+        let ms: f64 = steps.iter().map(|s| s.draft_ms + s.verify_ms + s.other_ms).sum();
+        if ms > 0.0 { (1e6 * tokens as f64 / ms) as u64 } else { 0 }
+    };
+    steps.chunks(steps.len().div_ceil(columns)).map(rate).collect()
 }

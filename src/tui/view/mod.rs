@@ -1,6 +1,5 @@
 //! Drawing: a function of the model. Nothing here changes anything, and every pane asks the theme for meanings.
 
-mod bars;
 mod blocks;
 pub(crate) mod caption;
 mod compare;
@@ -27,29 +26,34 @@ use std::sync::Arc;
 
 use ratatui::{
     Frame,
-    layout::Rect,
+    layout::{Constraint, Layout, Margin, Rect},
     style::{Color, Style},
+    symbols,
     text::{Line, Span},
-    widgets::{Block, BorderType, Clear, Paragraph},
+    widgets::{
+        Axis, Block, BorderType, Borders, Chart, Clear, Dataset, LegendPosition, Padding, Paragraph, Row,
+        Scrollbar, ScrollbarOrientation, ScrollbarState, Table, TableState,
+    },
 };
 
 use super::{
-    Theme, export,
+    Theme,
     model::{Model, Overlay, Pane, line::Caret},
     text,
     theme::Role,
+    update::export,
 };
-use crate::video;
+use crate::{chart::Scale, present::verdicts::lossless_mark, video};
 pub(crate) use layout::{Areas, areas, is_stacked};
 
-/// A place for a picture. Half-blocks may stand there already; a terminal that can do better draws over them.
+/// An area for a picture, filled with half-blocks until a graphics protocol draws over them.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub area: Rect,
     pub frame: Arc<video::Frame>,
 }
 
-/// Draw everything. What comes back is the place of the one picture that nothing covers.
+/// Draw everything. Returns the area of the one picture that is not covered.
 pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Option<Slot> {
     let area = frame.area();
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
@@ -82,15 +86,14 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         Some(Overlay::Sessions | Overlay::SessionFilter) => sessions::draw(model, theme, frame),
         Some(Overlay::Pick(cursor)) => picker::pick(model, *cursor, theme, frame),
         Some(Overlay::Edit(cursor)) => editor::draw(model, *cursor, theme, frame),
-        Some(Overlay::Ask(question)) => picker::line(model, "Ask on", question, theme, frame),
-        Some(Overlay::SaveMethod(name)) => picker::line(model, "Save the method as", name, theme, frame),
+        Some(Overlay::Ask(question)) => picker::line(model, "Follow-up question", question, theme, frame),
+        Some(Overlay::SaveMethod(name)) => picker::line(model, "Save method as", name, theme, frame),
         Some(Overlay::Value { row, line }) => picker::value(model, *row, line, theme, frame),
         Some(Overlay::Export(cursor)) => {
-            let formats = model.runs.shown().map_or(&[][..], export::formats);
-            picker::export(formats, *cursor, theme, frame);
+            picker::export(export::formats(model), *cursor, theme, frame);
         }
         Some(Overlay::Segments(length)) => {
-            picker::line(model, "Length of a piece (30, 1:30)", length, theme, frame);
+            picker::line(model, "Segment length (30 or 1:30)", length, theme, frame);
         }
         Some(Overlay::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
         Some(Overlay::Compare) => compare::draw(model, theme, frame),
@@ -101,7 +104,7 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
     slot
 }
 
-/// True where the library has room for a picture of the selected clip, and nothing lies over it.
+/// True if the library has room for a thumbnail of the selected clip, and no box covers it.
 pub(crate) fn shows_thumbnail(model: &Model) -> bool {
     let areas = areas(model.size, model.focus, model.inspector.is_some());
     let pane = areas.and_then(|a| a.library);
@@ -109,44 +112,44 @@ pub(crate) fn shows_thumbnail(model: &Model) -> bool {
         && pane.is_some_and(|p| library::picture_rows(model, p) > 0)
 }
 
-/// A pane with a rounded border; the one with the focus stands out.
+/// A pane with a rounded border, which shows whether it has the focus.
 fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, theme: &Theme) -> Block<'a> {
     let border = theme.style(if focused { Role::BorderFocus } else { Role::Border });
     let block = Block::bordered().border_type(BorderType::Rounded).border_style(border);
     block.title_top(title.into())
 }
 
-/// A pane's name for its border.
+/// A pane's title.
 fn title(name: &str, focused: bool, theme: &Theme) -> Span<'static> {
-    // Without the focus a name still has the text's colour, not that of the border it stands in.
+    // Without the focus the title has the text's colour, not the border's.
     let style = if focused { theme.style(Role::BorderFocus) } else { on_border(theme) };
     Span::styled(format!(" {name} "), style.patch(theme.style(Role::Title)))
 }
 
-/// The text's style for words that stand in a border.
+/// The text's style for words on a border, which would otherwise take the border's.
 fn on_border(theme: &Theme) -> Style {
     Style::new().fg(Color::Reset).patch(theme.style(Role::Text))
 }
 
-/// True if this pane takes the keys.
+/// True if this pane has the focus.
 fn has_focus(model: &Model, pane: Pane) -> bool {
     model.focus == pane && model.layer.as_ref().is_none_or(|l| matches!(l, Overlay::Filter | Overlay::Search))
 }
 
-/// A box over the panes, emptied.
-fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, name: &str) -> (Rect, Rect) {
+/// The border and the title of a box over the panes.
+fn dialog(name: &str, theme: &Theme) -> Block<'static> {
+    panel(Line::from(title(name, true, theme)), true, theme).padding(Padding::horizontal(1))
+}
+
+/// Clear the area of a box in the middle of the screen and draw its border. Returns the area inside.
+fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, block: Block<'_>) -> Rect {
     let whole = frame.area();
-    // A border beside a border would only be noise.
+    // A border next to a border would only be noise.
     let columns = if columns + 6 > whole.width { whole.width } else { columns };
     let rows = rows.min(whole.height.saturating_sub(2));
-    let area = Rect {
-        x: whole.x + (whole.width - columns) / 2,
-        y: whole.y + (whole.height - rows) / 2,
-        width: columns,
-        height: rows,
-    };
+    let area = whole.centered(Constraint::Length(columns), Constraint::Length(rows));
     frame.render_widget(Clear, area);
-    // Half of a wide character would take the border's first column with it.
+    // Half of a wide character would overwrite the first column of the border.
     for y in area.top()..area.bottom() {
         let left = area.x.checked_sub(1).and_then(|x| frame.buffer_mut().cell_mut((x, y)));
         if let Some(cell) = left.filter(|cell| text::width(cell.symbol()) > 1) {
@@ -154,16 +157,132 @@ fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, name: &s
         }
     }
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
-    let block = panel(Line::from(title(name, true, theme)), true, theme);
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    (area, Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner })
+    inner
 }
 
-/// A line that is being typed, with its caret, in so many columns.
+/// A horizontal line.
+fn rule(theme: &Theme) -> Block<'static> {
+    Block::new().borders(Borders::TOP).border_style(theme.style(Role::Border))
+}
+
+/// A table with a cursor in a box: the rows around the cursor, and a scrollbar on the box's border if not all fit.
+fn list<'a>(
+    frame: &mut Frame<'_>,
+    theme: &Theme,
+    area: Rect,
+    (cursor, n): (usize, usize),
+    (header, widths): (Option<Row<'a>>, &[Constraint]),
+    row: impl Fn(usize) -> Row<'a>,
+) {
+    let rows = usize::from(area.height).saturating_sub(header.is_some().into());
+    let top = window_top(cursor, n, rows);
+    let table = Table::new((top..n).take(rows).map(row), widths)
+        .column_spacing(2)
+        .row_highlight_style(theme.style(Role::Selection));
+    let table = header.into_iter().fold(table, |table, row| table.header(row.style(theme.style(Role::Dim))));
+    frame.render_stateful_widget(
+        table,
+        area,
+        &mut TableState::new().with_selected(cursor.saturating_sub(top)),
+    );
+    scrollbar(frame, theme, area.outer(Margin::new(2, 0)), (top, n, rows));
+}
+
+/// A scrollbar on the right edge, if not all of `n` lines fit in `rows`.
+fn scrollbar(frame: &mut Frame<'_>, theme: &Theme, area: Rect, (top, n, rows): (usize, usize, usize)) {
+    if rows < n {
+        let bar = Scrollbar::new(ScrollbarOrientation::VerticalRight)
+            .begin_symbol(None)
+            .end_symbol(None)
+            .track_symbol(Some("│"))
+            .thumb_symbol("┃")
+            .style(theme.style(Role::BorderFocus));
+        // Positions are those of the first visible line.
+        let mut state = ScrollbarState::new(n - rows + 1).position(top).viewport_content_length(rows);
+        frame.render_stateful_widget(bar, area.intersection(frame.area()), &mut state);
+    }
+}
+
+/// A cell of numbers, aligned to the right.
+fn number(words: impl Into<String>) -> ratatui::widgets::Cell<'static> {
+    Line::from(words.into()).right_aligned().into()
+}
+
+/// A progress bar of so many cells, filled to a share of 0 to 1.
+fn track(share: f64, cells: usize, theme: &Theme) -> [Span<'static>; 2] {
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    let done = (share * cells as f64).round() as usize;
+    [
+        Span::styled("━".repeat(done), theme.style(Role::Gauge)),
+        Span::styled("─".repeat(cells - done), theme.style(Role::GaugeRest)),
+    ]
+}
+
+/// Draw a chart, with the title of the y axis above it, where no point can be hidden.
+fn chart(
+    datasets: Vec<Dataset<'_>>,
+    (across, x): (&Scale, &str),
+    (up, y): (&Scale, &str),
+    legend: Option<LegendPosition>,
+    theme: &Theme,
+    frame: &mut Frame<'_>,
+    area: Rect,
+) {
+    let dim = theme.style(Role::Dim);
+    let axis = |scale: &Scale| {
+        let ticks = scale.ticks();
+        let bounds = [ticks.first(), ticks.last()].map(|tick| tick.copied().unwrap_or_default());
+        let labels: Vec<_> = ticks.into_iter().map(|tick| scale.words(tick)).collect();
+        Axis::default().bounds(bounds).labels(labels).style(dim)
+    };
+    let [title, area] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
+    frame.render_widget(Line::styled(y.to_owned(), dim), title);
+    let half = (Constraint::Ratio(1, 2), Constraint::Ratio(1, 2));
+    let chart = Chart::new(datasets)
+        .x_axis(axis(across).title(x.to_owned()))
+        .y_axis(axis(up))
+        .legend_position(legend)
+        .hidden_legend_constraints(half);
+    frame.render_widget(chart, area);
+}
+
+/// The marker of a line chart.
+fn line_marker(model_is_ascii: bool) -> symbols::Marker {
+    if model_is_ascii { symbols::Marker::Dot } else { symbols::Marker::Braille }
+}
+
+/// The sign of a method: `=` if it is lossless, `≈` if it is lossy.
+fn sign(lossless: bool, theme: &Theme) -> Span<'static> {
+    Span::styled(if lossless { "=" } else { "≈" }, mark_style(lossless, theme))
+}
+
+/// The sign of a method and its meaning.
+fn mark(lossless: bool, theme: &Theme) -> Span<'static> {
+    let words = format!("{} {}", if lossless { "=" } else { "≈" }, lossless_mark(lossless));
+    Span::styled(words, mark_style(lossless, theme))
+}
+
+fn mark_style(lossless: bool, theme: &Theme) -> Style {
+    theme.style(if lossless { Role::Good } else { Role::Warn })
+}
+
+/// A filter or a search on a border, with its caret while it is being typed.
+fn filter_line(model: &Model, filter: &str, is_typed: bool, columns: usize, theme: &Theme) -> Line<'static> {
+    let mut spans = vec![Span::styled(" / ", theme.style(Role::Key))];
+    match is_typed {
+        true => spans.extend(typed(filter, model.caret, columns + 1, theme)),
+        false => spans.push(Span::raw(text::fit_end(filter, columns))),
+    }
+    spans.push(Span::raw(" "));
+    Line::from(spans).style(on_border(theme))
+}
+
+/// A line that is being typed, with its caret, in at most `columns`.
 fn typed(line: &str, caret: Caret, columns: usize, theme: &Theme) -> Vec<Span<'static>> {
     let (before, after) = caret.split(line);
-    // What follows is seen, too, but not at the cost of more than a third of what was typed before.
+    // The text after the caret takes at most a third of the columns, unless there is room.
     let room = columns.saturating_sub(1);
     let after = text::fit(after, room.saturating_sub(text::width(before)).max(room / 3));
     let before = text::fit_end(before, room.saturating_sub(text::width(&after)));
@@ -172,27 +291,17 @@ fn typed(line: &str, caret: Caret, columns: usize, theme: &Theme) -> Vec<Span<'s
 }
 
 fn too_small(theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
-    let words = ["specreel needs", "60 × 16", &format!("here: {} × {}", area.width, area.height)]
+    let words = ["terminal too small", "needs 60 × 16", &format!("has {} × {}", area.width, area.height)]
         .map(|w| text::fit(w, area.width.into()));
-    let rows = words.len().min(area.height.into());
-    let top = area.y + (area.height - rows as u16) / 2;
-    let lines = words.into_iter().take(rows).map(|w| Line::styled(w, theme.style(Role::Warn)));
-    let at = Rect { y: top, height: rows as u16, ..area };
-    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).centered(), at);
+    let lines = words.map(|w| Line::styled(w, theme.style(Role::Warn)));
+    let at = area.centered_vertically(Constraint::Length(area.height.min(3)));
+    frame.render_widget(Paragraph::new(lines.to_vec()).centered(), at);
 }
 
-/// The first line to show so that the cursor is inside a window of `rows`.
+/// The first of `n` lines to show so that the cursor is in a window of `rows`.
 fn window_top(cursor: usize, n: usize, rows: usize) -> usize {
-    // The cursor stands in the middle, but never further from the edges than the list allows.
+    // The cursor is in the middle, except near both ends.
     cursor.saturating_sub(rows / 2).min(n.saturating_sub(rows))
-}
-
-/// Where a list that does not fit stands: `3 of 12` on the upper border of its box.
-fn place_in_list(cursor: usize, n: usize, rows: usize, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
-    if rows < n && area.width > 4 {
-        let words = Line::styled(format!(" {} of {n} ", cursor + 1), theme.style(Role::Dim)).right_aligned();
-        frame.render_widget(words, Rect { x: area.x + 1, width: area.width - 2, height: 1, ..area });
-    }
 }
 
 #[cfg(test)]
@@ -200,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_holds_the_cursor() {
+    fn the_window_contains_the_cursor() {
         assert_eq!(window_top(0, 10, 4), 0);
         assert_eq!(window_top(5, 10, 4), 3);
         assert_eq!(window_top(9, 10, 4), 6);

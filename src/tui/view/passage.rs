@@ -1,5 +1,5 @@
-//! What the caption pane says, as paragraphs: what was asked, every token in the style of its verdict, how it ended; of a clip in
-//! pieces all of them under their times. Laid out as lines, with the places that others scroll to.
+//! The text of the caption pane: questions, every token in the style of its verdict, and how the run ended; if the clip is
+//! captioned in segments, all of them under their times. Laid out as lines, with the lines that scrolling and search need.
 
 use std::borrow::Cow;
 
@@ -10,39 +10,39 @@ use ratatui::{
 
 use super::wrap::{hang, wrap, wrap_placed};
 use crate::{
+    present::formats::plural,
     record::{StopReason, Verdict},
     tui::{
         Theme,
         model::{
             EngineState, Model,
-            run::{Run, RunState},
+            run::{Activity, Run},
             search::matches,
         },
-        text,
         theme::Role,
     },
 };
 
-/// How the token under the cursor stands out, with and without colours.
+/// The token under the cursor, with and without colours.
 const CURSOR: Modifier = Modifier::REVERSED;
 
-/// The sign between two steps.
+/// Marks the end of a step.
 const EDGE: &str = "╎";
 
 /// Text in one style.
 type Part<'a> = (Cow<'a, str>, Style);
 
-/// The lines, and where something is that one may want to see.
+/// The lines, and which of them show something to scroll to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Laid {
     pub lines: Vec<Line<'static>>,
-    /// How many of them fit.
+    /// How many of them fit in the pane.
     pub rows: usize,
     /// The line of the token cursor.
     pub cursor: Option<usize>,
-    /// The line at which the shown one of several pieces begins.
-    pub piece: Option<usize>,
-    /// The lines at which the matches of the search begin.
+    /// The first line of the shown segment.
+    pub segment: Option<usize>,
+    /// The lines at which the search matches begin.
     pub found: Vec<usize>,
 }
 
@@ -52,13 +52,13 @@ impl Laid {
         self.lines.len().saturating_sub(self.rows)
     }
 
-    /// The first line that is seen, where `up` lines are below the last one.
+    /// The first visible line, with `up` lines below the last one.
     pub fn top(&self, up: usize) -> usize {
         self.overflow() - up.min(self.overflow())
     }
 
-    /// How many lines have to be below the last one so that this line is seen, and one of what stands around it; none where it
-    /// is seen already.
+    /// How many lines must be below the last visible one to show this line with one line around it; none if it is visible
+    /// already.
     pub fn scroll_to(&self, line: usize, up: usize) -> Option<usize> {
         let (most, top) = (self.overflow(), self.top(up));
         let wanted = if line < top + 1 {
@@ -72,7 +72,7 @@ impl Laid {
     }
 }
 
-/// Lay the pane's text out in so many columns.
+/// Lay out the pane's text in `columns`.
 pub(super) fn lay(model: &Model, theme: &Theme, columns: usize) -> Laid {
     let Some(shown) = model.runs.shown() else {
         return Laid { lines: welcome(model, theme, columns), ..Laid::default() };
@@ -81,16 +81,16 @@ pub(super) fn lay(model: &Model, theme: &Theme, columns: usize) -> Laid {
     let runs = model.runs.together(shown);
     for (i, run) in runs.iter().enumerate() {
         // What a replay has not come to is not there yet.
-        if run.state == RunState::Sent && run.about.replayed && run.id != shown.id {
+        if run.activity() == Activity::Sent && run.replayed && run.id() != shown.id() {
             continue;
         }
-        if let Some(span) = run.about.span.filter(|_| run.group().is_some()) {
+        if let Some(span) = run.subject.span.filter(|_| run.group().is_some()) {
             if i > 0 {
                 writer.gap();
             }
-            let here = run.id == shown.id;
+            let here = run.id() == shown.id();
             if here {
-                writer.laid.piece = Some(writer.laid.lines.len());
+                writer.laid.segment = Some(writer.laid.lines.len());
             }
             let style = theme.style(if here { Role::Accent } else { Role::Dim });
             writer.say(vec![(span.to_string().into(), style)]);
@@ -98,16 +98,13 @@ pub(super) fn lay(model: &Model, theme: &Theme, columns: usize) -> Laid {
         if i == 0 {
             writer.conversation(run);
         }
-        writer.caption(run, run.id == shown.id);
+        writer.caption(run, run.id() == shown.id());
     }
-    let more = model
-        .queue
-        .iter()
-        .filter(|w| shown.group().is_some() && w.about.segment.map(|s| s.first) == shown.group());
+    let more = model.queue.iter().filter(|w| shown.group().is_some() && w.run.group() == shown.group());
     let more = more.count();
     if more > 0 {
         writer.gap();
-        let words = if more == 1 { "… 1 more piece".to_owned() } else { format!("… {more} more pieces") };
+        let words = format!("… {}", plural(more as u64, "more segment"));
         writer.say(vec![(words.into(), theme.style(Role::Dim))]);
     }
     writer.laid
@@ -125,7 +122,7 @@ impl Writer<'_> {
         self.laid.lines.push(Line::default());
     }
 
-    /// One paragraph, with what is searched marked.
+    /// One paragraph, with search matches highlighted.
     fn say(&mut self, parts: Vec<Part<'_>>) {
         let first = self.laid.lines.len();
         let found = match self.model.search.query.as_str() {
@@ -142,7 +139,7 @@ impl Writer<'_> {
         self.laid.lines.extend(lines.into_iter().map(|(_, line)| line));
     }
 
-    /// The parts, divided where a match begins or ends; the current one stands out most.
+    /// The parts, split where a match begins or ends; the current match is highlighted most.
     fn marked<'p>(
         &self,
         parts: Vec<Part<'p>>,
@@ -151,7 +148,7 @@ impl Writer<'_> {
     ) -> Vec<Part<'p>> {
         let mut other = self.theme.style(Role::SelectionDim).add_modifier(Modifier::UNDERLINED);
         if other.bg.is_some() && other.fg.is_none() {
-            // Words in the colour of that background would vanish in it.
+            // Words of the background's colour would be invisible.
             other.fg = Some(Color::Reset);
         }
         let mut out = Vec::new();
@@ -177,17 +174,17 @@ impl Writer<'_> {
         out
     }
 
-    /// What was asked and answered before, and what is asked now; nothing where this is the first question.
+    /// Earlier questions and answers, and the current question; nothing if there are none before.
     fn conversation(&mut self, run: &Run) {
         let (dim, asked) = (self.theme.style(Role::Dim), self.theme.style(Role::Accent));
-        let question = |words: &str| vec![("› ".into(), asked), (text::clean(words).into(), asked)];
-        for turn in &run.about.before {
+        let question = |words: &str| vec![("› ".into(), asked), (words.to_owned().into(), asked)];
+        for turn in &run.subject.before {
             self.say(question(&turn.prompt));
-            self.say(vec![(text::clean(&turn.answer).into(), dim)]);
+            self.say(vec![(turn.answer.as_str().into(), dim)]);
             self.gap();
         }
-        if !run.about.before.is_empty() {
-            self.say(question(&run.about.prompt));
+        if !run.subject.before.is_empty() {
+            self.say(question(&run.subject.prompt));
         }
     }
 
@@ -195,9 +192,9 @@ impl Writer<'_> {
     fn caption(&mut self, run: &Run, shown: bool) {
         let theme = self.theme;
         let cursor = self.model.inspector.filter(|_| shown).map(|i| i.token);
-        let cursor = cursor.map(|token| token.min(run.token_count().saturating_sub(1)));
+        let cursor = cursor.map(|token| token.min(run.log.token_count().saturating_sub(1)));
         let starts = step_starts(self.model, run);
-        let parts = run.pieces.iter().flat_map(|p| {
+        let parts = run.log.chunks().iter().flat_map(|p| {
             let here = cursor.is_some_and(|n| p.tokens.contains(&n));
             let style = theme.verdict(p.verdict);
             let edge = starts.contains(&p.tokens.start).then_some((EDGE.into(), theme.style(Role::Dim)));
@@ -215,35 +212,28 @@ impl Writer<'_> {
 
     fn ending(&mut self, run: &Run) {
         let (dim, bad) = (self.theme.style(Role::Dim), self.theme.style(Role::Bad));
-        let words: Vec<(&str, Style)> = match &run.state {
-            RunState::Failed(failure) => {
-                let hint = failure.hint.as_deref().map(|hint| (hint, dim));
-                [("✗ ", bad), (failure.error.as_str(), bad)].into_iter().chain(hint).collect()
-            }
-            RunState::Done(StopReason::Cancelled) => vec![("— cancelled", dim)],
-            RunState::CutOff => vec![("— the recording ends here", dim)],
-            RunState::Done(StopReason::Length) => vec![("— stopped at the token limit", dim)],
-            RunState::Done(StopReason::Eos) if run.pieces.is_empty() => {
-                vec![("— the target wrote nothing", dim)]
-            }
-            RunState::Sent | RunState::Working { .. } if run.pieces.is_empty() => vec![("…", dim)],
+        let is_empty = run.log.chunks().is_empty();
+        let (words, style) = match run.activity() {
+            Activity::Failed(failure) => (format!("✗ {}", failure.error), bad),
+            Activity::Done(StopReason::Cancelled) => ("— cancelled".into(), dim),
+            Activity::CutOff => ("— the recording ends here".into(), dim),
+            Activity::Done(StopReason::Length) => ("— stopped at the token limit".into(), dim),
+            Activity::Done(StopReason::Eos) if is_empty => ("— the target wrote nothing".into(), dim),
+            Activity::Sent | Activity::Working { .. } if is_empty => ("…".into(), dim),
             _ => return,
         };
-        if !run.pieces.is_empty() {
+        if !is_empty {
             self.gap();
         }
-        // A failure's sign belongs to its words, the way out stands by itself.
-        let (said, hint) = words.split_at(if words[0].0 == "✗ " { 2 } else { words.len() });
-        self.say(said.iter().map(|(text, style)| (Cow::Borrowed(*text), *style)).collect());
-        for (hint, style) in hint {
+        self.say(vec![(words.into(), style)]);
+        if let Some(hint) = run.log.failure().and_then(|failure| failure.hint.as_deref()) {
             self.gap();
-            self.say(vec![(Cow::Borrowed(*hint), *style)]);
+            self.say(vec![(hint.into(), dim)]);
         }
     }
 }
 
-/// The numbers of the tokens before which a step ends, where that is to be shown. While something is searched the
-/// text stays whole.
+/// The numbers of the tokens before which a step ends, if that is shown. Not during a search, which a mark would interrupt.
 fn step_starts(model: &Model, run: &Run) -> std::collections::HashSet<usize> {
     let mut n = 0;
     let start = |step: &crate::record::Step| {
@@ -251,11 +241,11 @@ fn step_starts(model: &Model, run: &Run) -> std::collections::HashSet<usize> {
         n += step.tokens.len();
         start
     };
-    let steps = run.steps.iter().filter(|_| model.boundaries && model.search.query.is_empty());
+    let steps = run.log.steps().iter().filter(|_| model.boundaries && model.search.query.is_empty());
     steps.map(start).filter(|start| *start > 0).collect()
 }
 
-/// What stands there before the first run.
+/// The text before the first run.
 fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let dim = theme.style(Role::Dim);
     if let EngineState::Failed(failure) = &model.engine {
@@ -268,7 +258,7 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     }
     let mut lines = wrap(
         [(
-            "Choose a clip, write a prompt, press Enter. The caption streams here, and every token shows how it \
+            "Select a clip, edit the prompt, press Enter. The caption streams here, and every token shows how it \
              was verified:",
             dim,
         )],
@@ -279,6 +269,12 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     for verdict in shown {
         let name = Span::styled(verdict.name(), theme.verdict(verdict));
         lines.extend(hang(name, 11, (verdict.why(), dim), columns));
+    }
+    if let EngineState::Ready { notes, .. } = &model.engine {
+        for note in notes {
+            lines.push(Line::default());
+            lines.extend(wrap([("note: ", theme.style(Role::Warn)), (note.as_str(), dim)], columns));
+        }
     }
     lines
 }

@@ -1,10 +1,11 @@
-//! The line of a clock: whether it goes, where it is, and how fast.
+//! The line of a clock: whether it plays, its time and its speed.
 
 use ratatui::text::{Line, Span};
 
+use super::track;
 use crate::tui::{Theme, model::player::Player, text, theme::Role};
 
-/// Whether it goes, where it is, and how fast, without a bar.
+/// Whether it plays, its time and its speed, without a bar.
 pub(super) fn clock(player: &Player, theme: &Theme) -> Vec<Span<'static>> {
     let (sign, left, right) = parts(player, theme);
     vec![sign, Span::raw(left), right, Span::raw(" ")]
@@ -14,15 +15,8 @@ pub(super) fn clock(player: &Player, theme: &Theme) -> Vec<Span<'static>> {
 pub(super) fn bar(player: &Player, theme: &Theme, columns: usize) -> Line<'static> {
     let (sign, left, right) = parts(player, theme);
     let room = columns.saturating_sub(1 + text::width(&left) + 2 + right.width());
-    let done = ((player.share() * room as f64).round() as usize).min(room);
-    Line::from(vec![
-        sign,
-        Span::raw(left),
-        Span::styled("━".repeat(done), theme.style(Role::Gauge)),
-        Span::styled("─".repeat(room - done), theme.style(Role::GaugeRest)),
-        Span::raw("  "),
-        right,
-    ])
+    let [done, rest] = track(player.share(), room, theme);
+    Line::from(vec![sign, Span::raw(left), done, rest, Span::raw("  "), right])
 }
 
 fn parts(player: &Player, theme: &Theme) -> (Span<'static>, String, Span<'static>) {
@@ -31,7 +25,7 @@ fn parts(player: &Player, theme: &Theme) -> (Span<'static>, String, Span<'static
         (false, true) => ("■", Role::Dim),
         (false, false) => ("‖", Role::Warn),
     };
-    // Below a second tenths say nothing.
+    // Below a second, milliseconds instead of tenths.
     let short = player.length < 1000.0;
     let time = |ms: f64| if short { format!("{ms:.0}") } else { format!("{:.1}", ms / 1000.0) };
     let whole = time(player.length);
@@ -48,7 +42,7 @@ mod tests {
     use crate::tui::ColorDepth;
 
     #[test]
-    fn it_fills_its_line_and_does_not_jump() {
+    fn it_fills_its_line_at_every_time() {
         let theme = Theme::built_in("dark", ColorDepth::None).unwrap();
         let mut player = Player::new(12_340.0);
         for at in [0.0, 999.0, 9_999.0, 12_340.0] {

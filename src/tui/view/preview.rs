@@ -1,15 +1,15 @@
-//! The selected clip: what it is, its frames, and which of them a run would look at.
+//! The selected clip: its properties, its frames, and which of them a run would sample.
 
 use std::sync::Arc;
 
 use ratatui::{
     Frame,
-    layout::Rect,
+    layout::{Constraint, Layout, Rect},
     text::{Line, Span},
     widgets::Paragraph,
 };
 
-use super::{Slot, blocks, player, popup, wrap::wrap};
+use super::{Slot, blocks, dialog, player, popup, wrap::wrap};
 use crate::{
     record::units,
     tui::{
@@ -25,44 +25,37 @@ use crate::{
     video,
 };
 
-/// The layer.
+/// The preview box.
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Option<Slot> {
     let (entry, preview) = (model.library.selected()?, model.shown_preview()?);
     let whole = frame.area();
-    let (area, inner) = popup(frame, theme, whole.width, whole.height, "Preview");
-    let dim = theme.style(Role::Dim);
-    let room = usize::from(area.width).saturating_sub(14);
-    let head = Line::styled(format!(" {} ", text::fit(&entry.title, room)), dim).right_aligned();
-    frame.render_widget(head, Rect { x: area.x + 1, width: area.width - 2, height: 1, ..area });
-
+    let title = text::fit(&entry.title, usize::from(whole.width).saturating_sub(14));
+    let title = Line::styled(format!(" {title} "), theme.style(Role::Dim)).right_aligned();
+    let inner = popup(frame, theme, whole.width, whole.height, dialog("Preview", theme).title_top(title));
     let columns = usize::from(inner.width);
-    let mut lines = wrap([(facts(entry).as_str(), theme.style(Role::Text))], columns);
-    lines.truncate(2);
-    let used = lines.len() as u16;
-    frame.render_widget(Paragraph::new(lines), Rect { height: used, ..inner });
-    let times = timeline(model, entry, preview, theme, columns);
-    let high = (times.len() as u16).min(inner.height - used);
-    let below = Rect { y: inner.bottom() - high, height: high, ..inner };
-    frame.render_widget(Paragraph::new(times), below);
-
-    let middle = Rect { y: inner.y + used, height: inner.height - used - high, ..inner };
+    let mut facts = wrap([(facts(entry).as_str(), theme.style(Role::Text))], columns);
+    facts.truncate(2);
+    let [above, middle, below] = inner.layout(&Layout::vertical([
+        Constraint::Length(facts.len() as u16),
+        Constraint::Min(0),
+        Constraint::Length(3),
+    ]));
+    frame.render_widget(Paragraph::new(facts), above);
+    frame.render_widget(Paragraph::new(timeline(model, entry, preview, theme, columns)), below);
     let strip = model.strips.get(&strip(&entry.path));
     let shown = strip.and_then(|r| r.at(preview.clock.at / 1e3)).filter(|_| model.has_pictures());
-    match shown {
-        Some(still) => picture(model, still, frame, middle),
-        None => {
-            let problem = strip.and_then(|r| r.ended.clone()).and_then(Result::err);
-            let (words, role) = match problem {
-                Some(problem) => (problem, Role::Bad),
-                None => (absent(model).to_owned(), Role::Dim),
-            };
-            let lines = wrap([(words.as_str(), theme.style(role))], columns);
-            let top = middle.y + middle.height.saturating_sub(lines.len() as u16) / 2;
-            let at = Rect { y: top, height: middle.bottom() - top, ..middle };
-            frame.render_widget(Paragraph::new(lines).centered(), at);
-            None
-        }
+    if let Some(still) = shown {
+        return picture(model, still, frame, middle);
     }
+    let problem = strip.and_then(|r| r.ended.clone()).and_then(Result::err);
+    let (words, role) = match problem {
+        Some(problem) => (problem, Role::Bad),
+        None => (absent(model).to_owned(), Role::Dim),
+    };
+    let lines = wrap([(words.as_str(), theme.style(role))], columns);
+    let at = middle.centered_vertically(Constraint::Length(lines.len() as u16));
+    frame.render_widget(Paragraph::new(lines).centered(), at);
+    None
 }
 
 /// Why there is no picture.
@@ -71,15 +64,13 @@ fn absent(model: &Model) -> &'static str {
         (true, _) => "reading frames…",
         (false, _) if !model.settings.reads => "",
         (false, _) if model.ascii => "no pictures in ASCII",
-        (false, ColorDepth::None) => "no pictures without colours",
-        (false, ColorDepth::Ansi) => {
-            "no pictures in 16 colours; --image-protocol names what the terminal can do"
-        }
-        (false, _) => "pictures are switched off",
+        (false, ColorDepth::None) => "no pictures without colors",
+        (false, ColorDepth::Ansi) => "no pictures in 16 colors: choose a protocol with --image-protocol",
+        (false, _) => "pictures are off",
     }
 }
 
-/// The picture that stands below the list, as far as it is there.
+/// The thumbnail below the library's list, if it is read.
 pub(super) fn small(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) -> Option<Slot> {
     if let Some(problem) = model.library.selected()?.problem() {
         let inside = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
@@ -92,7 +83,7 @@ pub(super) fn small(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: R
     picture(model, strip.frames.first()?, frame, area)
 }
 
-/// Half-blocks at once; where the terminal can do better, that follows.
+/// Half-blocks at once; a graphics protocol draws over them later.
 fn picture(model: &Model, still: &Arc<video::Frame>, frame: &mut Frame<'_>, area: Rect) -> Option<Slot> {
     if area.is_empty() {
         return None;
@@ -101,7 +92,7 @@ fn picture(model: &Model, still: &Arc<video::Frame>, frame: &mut Frame<'_>, area
     Some(Slot { area, frame: Arc::clone(still) })
 }
 
-/// What is known of a clip, in a line.
+/// The properties of a clip, in a line.
 fn facts(entry: &Entry) -> String {
     let mut known = Vec::new();
     if let Some(facts) = entry.facts() {
@@ -110,15 +101,15 @@ fn facts(entry: &Entry) -> String {
         known.extend(facts.fps.map(|fps| format!("{} fps", (100.0 * fps).round() / 100.0)));
         known.extend(facts.seconds.map(text::clock));
         known.extend(facts.frames.map(|n| format!("{n} frames")));
-        known.extend((facts.turned != 0).then(|| format!("turned by {}°", facts.turned)));
+        known.extend((facts.turned != 0).then(|| format!("rotated by {}°", facts.turned)));
     }
     known.extend(entry.bytes.map(units::bytes));
-    // Where a clip of the program's own lies is nobody's concern.
+    // The path of an embedded clip means nothing to the user.
     known.extend((entry.kind != Kind::Clip).then(|| text::clean_line(&entry.path.to_string_lossy())));
     known.join(" · ")
 }
 
-/// Three lines: the frames that a run would look at, where the clock stands, and both in words.
+/// Three lines: marks for the frames that a run would sample, the position, and both in words.
 fn timeline(
     model: &Model,
     entry: &Entry,
@@ -140,7 +131,7 @@ fn timeline(
     let mut words = player::clock(clock, theme);
     let many = match sampled.len() {
         0 => String::new(),
-        n => format!("a run looks at {n} frames ╷"),
+        n => format!("a run samples {n} frames ╷"),
     };
     let used = words.iter().map(Span::width).sum::<usize>();
     words.push(Span::styled(text::fit(&many, columns.saturating_sub(used)), theme.style(Role::Dim)));

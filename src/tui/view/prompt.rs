@@ -1,6 +1,6 @@
 //! The prompt pane.
 
-use ratatui::{Frame, layout::Rect, style::Modifier, text::Line};
+use ratatui::{Frame, layout::Rect, style::Modifier, text::Line, widgets::Padding};
 
 use super::{has_focus, panel, title};
 use crate::tui::{
@@ -11,7 +11,7 @@ use crate::tui::{
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Prompt);
-    let mut block = panel(title("Prompt", focused, theme), focused, theme);
+    let mut block = panel(title("Prompt", focused, theme), focused, theme).padding(Padding::horizontal(1));
     if focused {
         let key = |action| model.keymap.keys(KeyContext::Prompt, action).first().map(ToString::to_string);
         if let (Some(run), Some(newline)) = (key(Action::Run), key(Action::Newline)) {
@@ -23,10 +23,9 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     }
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
     frame.render_widget(&model.prompt.editor, inner);
     if !focused {
-        // The editor always draws its cursor; only the pane with the focus has one.
+        // The widget always draws a cursor, which only the pane with the focus should have.
         for position in inner.positions() {
             if let Some(cell) = frame.buffer_mut().cell_mut(position) {
                 cell.modifier.remove(Modifier::REVERSED);

@@ -1,166 +1,120 @@
-//! The saved sessions: a list, and the caption of the one under the cursor.
+//! The saved runs: a list, and the prompt and caption of the one under the cursor.
 
 use ratatui::{
     Frame,
-    layout::Rect,
+    layout::{Constraint, Layout},
     style::Style,
-    text::{Line, Span},
-    widgets::Paragraph,
+    text::{Line, Text},
+    widgets::{Cell, Paragraph, Row, Wrap},
 };
 
-use super::{caption, place_in_list, popup, typed, window_top, wrap::wrap};
+use super::{dialog, filter_line, list, number, popup, rule, sign, wrap::wrap};
 use crate::{
-    record::{StopReason, units},
+    present::{
+        formats::{bytes, plural},
+        statistics::{LOOSENED, Measures, SPEED, TAU},
+    },
+    record::{StopReason, log::RunState},
     tui::{
         Action, KeyContext, Theme,
-        archive::{Ended, SessionEntry},
+        archive::SessionEntry,
         model::{Model, Overlay},
         text,
         theme::Role,
     },
 };
 
-/// Columns of the numbers, the age, and the sign between them.
-const FIXED: usize = 10 + 3 + 8 + 9 + 7 + 7;
-/// Columns of the size, and least ones of the names beside which it is shown.
-const SIZE: usize = 9;
-const ROOMY: usize = 32;
-
-/// Columns of the clip and of the method, and whether the file's size stands behind them.
-#[derive(Clone, Copy)]
-struct Widths {
-    clip: usize,
-    method: usize,
-    size: bool,
-}
-
-impl Widths {
-    fn of(columns: usize) -> Self {
-        let size = columns >= FIXED + ROOMY + SIZE;
-        let names = columns.saturating_sub(FIXED + if size { SIZE } else { 0 });
-        let method = (names / 2).clamp(6, 22);
-        Self { clip: names.saturating_sub(method).max(6), method, size }
-    }
-}
+/// Columns from which on the file's size is shown.
+const SHOWS_SIZE: u16 = 85;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
-    let (area, inner) = popup(frame, theme, 104, frame.area().height, "Saved runs");
-    let columns = usize::from(inner.width);
+    let sessions = &model.sessions;
     let dim = theme.style(Role::Dim);
-    let list = &model.sessions;
-    let Some(entries) = list.entries.as_ref().filter(|e| !e.is_empty()) else {
-        let words = match (&list.entries, &list.folder) {
+    let mut block = dialog("Saved runs", theme);
+    let Some(entries) = sessions.entries.as_ref().filter(|e| !e.is_empty()) else {
+        let words = match (&sessions.entries, &sessions.folder) {
             (None, _) => "reading …".to_owned(),
             (_, folder) => {
-                let place = folder.as_ref().map(|f| text::clean_line(&f.to_string_lossy()));
-                format!("Nothing yet. Every run is kept as a file in {}", place.unwrap_or_default())
+                let folder = folder.as_ref().map(|f| text::clean_line(&f.to_string_lossy()));
+                format!("no saved runs yet: every run is saved in {}", folder.unwrap_or_default())
             }
         };
-        frame.render_widget(Paragraph::new(wrap([(words.as_str(), dim)], columns)), inner);
+        let inner = popup(frame, theme, 104, frame.area().height, block);
+        frame.render_widget(Paragraph::new(words).style(dim).wrap(Wrap { trim: true }), inner);
         return;
     };
-    foot(model, entries, theme, frame, area);
-    let shown: Vec<&SessionEntry> = list.shown.iter().filter_map(|i| entries.get(*i)).collect();
-    let below = (inner.height / 3).clamp(4, 10);
-    let rows = usize::from(inner.height.saturating_sub(below + 1)).max(1);
-    place_in_list(list.cursor, shown.len(), rows, theme, frame, area);
-    let widths = Widths::of(columns);
-    let head = format!(
-        "{:<10}{}{}{:>8}{:>9}{:>7}{:>7}{}",
-        "",
-        text::pad("clip", widths.clip),
-        text::pad("method", widths.method + 3),
-        "tokens",
-        "tok/s",
-        "tau",
-        "loose",
-        if widths.size { "     size" } else { "" }
-    );
-    let mut lines = vec![Line::styled(text::fit(&head, columns), dim)];
-    let top = window_top(list.cursor, shown.len(), rows);
+    let total = bytes(entries.iter().map(|e| e.bytes).sum());
+    let total = format!(" {}, {total} ", plural(entries.len() as u64, "run"));
+    let room = usize::from(frame.area().width.min(104)).saturating_sub(text::width(&total) + 10);
+    block = block.title_bottom(Line::styled(total, dim).right_aligned());
+    let is_typed = model.layer == Some(Overlay::SessionFilter);
+    if is_typed || !sessions.filter.is_empty() {
+        block = block.title_bottom(filter_line(model, &sessions.filter, is_typed, room, theme));
+    }
+    let inner = popup(frame, theme, 104, frame.area().height, block);
+    let shown: Vec<&SessionEntry> = sessions.shown.iter().filter_map(|i| entries.get(*i)).collect();
+    let details_rows = (inner.height / 3).clamp(4, 10);
+    let [above, below] =
+        inner.layout(&Layout::vertical([Constraint::Min(2), Constraint::Length(details_rows)]));
+    let with_size = inner.width >= SHOWS_SIZE;
+    let names = [Cell::new(""), Cell::new("clip"), Cell::new("method"), Cell::new("")];
+    let numbers = ["tokens", SPEED.title, TAU.title, LOOSENED.title, "size"]
+        .into_iter()
+        .take(4 + usize::from(with_size));
+    let header = Row::new(names.into_iter().chain(numbers.map(number)));
+    let mut widths =
+        vec![Constraint::Length(6), Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(1)];
+    widths.extend([6, 8, 5, 8].map(Constraint::Length));
+    widths.extend(with_size.then_some(Constraint::Length(9)));
+    list(frame, theme, above, (sessions.cursor, shown.len()), (Some(header), &widths), |i| {
+        row(shown[i], with_size, theme)
+    });
     if shown.is_empty() {
-        lines.push(Line::styled("None of them says this.", dim));
+        let [_, line] = above.layout(&Layout::vertical([Constraint::Length(1), Constraint::Length(1)]));
+        frame.render_widget(Line::styled("no match", dim), line);
     }
-    for (i, entry) in shown.into_iter().enumerate().skip(top).take(rows) {
-        lines.push(line(entry, i == list.cursor, widths, columns, theme));
-    }
-    frame.render_widget(Paragraph::new(lines), Rect { height: rows as u16 + 1, ..inner });
-    if let Some(entry) = list.selected() {
-        let at = Rect { y: inner.bottom() - below, height: below, ..inner };
-        frame.render_widget(Paragraph::new(details(model, entry, columns, theme)), at);
-    }
-}
-
-/// On the lower border: the filter, and what all take on the disk.
-fn foot(model: &Model, entries: &[SessionEntry], theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
-    let at = Rect { x: area.x + 2, y: area.bottom() - 1, width: area.width.saturating_sub(4), height: 1 };
-    let dim = theme.style(Role::Dim);
-    let (n, bytes) = (entries.len(), entries.iter().map(|e| e.bytes).sum());
-    let words = format!(" {n} {}, {} ", if n == 1 { "run" } else { "runs" }, units::bytes(bytes));
-    let room = usize::from(at.width).saturating_sub(text::width(&words) + 6);
-    frame.render_widget(Line::from(Span::styled(words, dim)).right_aligned(), at);
-    let (filter, is_typed) = (&model.sessions.filter, model.layer == Some(Overlay::SessionFilter));
-    if is_typed || !filter.is_empty() {
-        let mut words = vec![Span::styled(" / ", theme.style(Role::Key))];
-        match is_typed {
-            true => words.extend(typed(filter, model.caret, room, theme)),
-            false => words.push(Span::raw(text::fit_end(filter, room))),
-        }
-        words.push(Span::raw(" "));
-        frame.render_widget(Line::from(words), at);
+    if let Some(entry) = sessions.selected() {
+        let details = details(model, entry, below.width.into(), theme);
+        frame.render_widget(Paragraph::new(details).block(rule(theme)), below);
     }
 }
 
 /// One run.
-fn line(entry: &SessionEntry, here: bool, widths: Widths, columns: usize, theme: &Theme) -> Line<'static> {
-    let of = |style: Style| if here { Style::new() } else { style };
-    let dim = of(theme.style(Role::Dim));
+fn row(entry: &SessionEntry, with_size: bool, theme: &Theme) -> Row<'static> {
+    let dim = theme.style(Role::Dim);
     let stats = &entry.stats;
-    let mut spans = vec![
-        Span::styled(format!("{:>7}   ", text::ago(entry.age_s)), dim),
-        Span::raw(text::pad(&text::fit(&entry.name(), widths.clip - 1), widths.clip)),
-        Span::raw(text::pad(&entry.method, widths.method)),
-        Span::styled(
-            if entry.lossless { " = " } else { " ≈ " },
-            of(caption::mark_style(entry.lossless, theme)),
-        ),
+    let mut cells = vec![
+        number(text::ago(entry.age_s)).style(dim),
+        Cell::new(entry.name()),
+        Cell::new(entry.method.clone()),
+        Cell::new(sign(entry.started.lossless, theme)),
     ];
-    match &entry.ended {
-        Ended::Done(_) | Ended::Open if stats.steps > 0 => {
-            let (tau, loose) = match stats.judged {
-                0 => ("–".to_owned(), "–".to_owned()),
-                _ => (format!("{:.2}", stats.tau), format!("{:.0} %", 100.0 * stats.loosened_share())),
-            };
-            let (tokens, speed) = (stats.emitted, stats.tokens_per_second);
-            spans.push(Span::raw(format!("{tokens:>8}{speed:>9.1}{tau:>7}{loose:>7}")));
+    let ended = |words: &str, role| number(words).style(theme.style(role)).column_span(4);
+    match &entry.state {
+        RunState::Failed(_) => cells.push(ended("failed", Role::Bad)),
+        _ if stats.steps > 0 => {
+            let measures = Measures::of_stats(&entry.method, entry.started.lossless, stats);
+            cells.push(number(stats.emitted.to_string()));
+            cells.extend([SPEED, TAU, LOOSENED].map(|column| number((column.cell)(&measures))));
         }
-        Ended::Done(_) => spans.push(Span::styled(format!("{:>31}", "cancelled"), dim)),
-        Ended::Failed(_) => spans.push(Span::styled(format!("{:>31}", "failed"), of(theme.style(Role::Bad)))),
-        Ended::Open => spans.push(Span::styled(format!("{:>31}", "cut off"), of(theme.style(Role::Warn)))),
+        RunState::Done(_) => cells.push(ended("cancelled", Role::Dim)),
+        _ => cells.push(ended("cut off", Role::Warn)),
     }
-    if widths.size {
-        spans.push(Span::styled(format!("{:>SIZE$}", units::bytes(entry.bytes)), dim));
-    }
-    let mut line = Line::from(spans);
-    if here {
-        line.push_span(Span::raw(" ".repeat(columns.saturating_sub(line.width()))));
-        line = line.style(theme.style(Role::Selection));
-    }
-    line
+    cells.extend(with_size.then(|| number(bytes(entry.bytes)).style(dim)));
+    Row::new(cells)
 }
 
 /// The prompt and the caption; before something is deleted, the question.
-fn details(model: &Model, entry: &SessionEntry, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
+fn details(model: &Model, entry: &SessionEntry, columns: usize, theme: &Theme) -> Text<'static> {
     let dim = theme.style(Role::Dim);
-    let mut lines = vec![Line::styled("─".repeat(columns), theme.style(Role::Border))];
     if model.sessions.confirm {
         let key = |action| model.keymap.keys(KeyContext::Confirm, action).first().map(ToString::to_string);
         let (yes, no) = (key(Action::Yes).unwrap_or_default(), key(Action::Back).unwrap_or_default());
         let age = match text::ago(entry.age_s).as_str() {
-            "now" => "of just now".to_owned(),
-            ago => format!("of {ago} ago"),
+            "now" => "from just now".to_owned(),
+            ago => format!("from {ago} ago"),
         };
-        let words = format!("Delete the run {age}, {} with {}?  ", entry.name(), entry.method);
+        let words = format!("Delete the run {age}: {} with {}?  ", entry.name(), entry.method);
         let asked = [
             (words.as_str(), theme.style(Role::Bad)),
             (yes.as_str(), theme.style(Role::Key)),
@@ -168,26 +122,28 @@ fn details(model: &Model, entry: &SessionEntry, columns: usize, theme: &Theme) -
             (no.as_str(), theme.style(Role::Key)),
             (" no", dim),
         ];
-        lines.extend(wrap(asked, columns));
-        return lines;
+        return wrap(asked, columns).into();
     }
-    let mut prompt = format!("{}  ", entry.prompt.replace('\n', " "));
-    if let Some(before) = entry.before.first() {
-        let n = entry.before.len() + 1;
-        prompt = format!("{} … {prompt}({n} questions)  ", before.prompt.replace('\n', " "));
+    let started = &entry.started;
+    let one_line = |prompt: &str| prompt.replace('\n', " ");
+    let mut prompt = format!("{}  ", one_line(&started.prompt));
+    if let Some(before) = started.before.first() {
+        let n = started.before.len() + 1;
+        prompt = format!("{} … {prompt}({n} questions)  ", one_line(&before.prompt));
     }
-    if let Some((begun, count)) = entry.pieces {
-        prompt += &format!("{begun} of {count} pieces  ");
+    if let Some((begun, count)) = entry.segments {
+        prompt += &format!("{begun} of {count} segments  ");
     }
-    let target = format!("{} ", entry.target);
-    lines.extend(wrap([(prompt.as_str(), theme.style(Role::Title)), (target.as_str(), dim)], columns));
-    let (words, style) = match &entry.ended {
-        Ended::Failed(words) => (format!("✗ {words}"), theme.style(Role::Bad)),
-        Ended::Open if !entry.text.is_empty() => (entry.text.clone(), Style::new()),
-        Ended::Open => ("The file ends in the middle; a replay shows what was written.".to_owned(), dim),
-        Ended::Done(StopReason::Cancelled) if entry.text.is_empty() => ("— cancelled".to_owned(), dim),
-        Ended::Done(_) => (entry.text.clone(), Style::new()),
+    let asked = [(prompt.as_str(), theme.style(Role::Title)), (started.target.as_str(), dim)];
+    let mut lines = wrap(asked, columns);
+    let (words, style) = match &entry.state {
+        RunState::Failed(failure) => (format!("✗ {}", failure.error), theme.style(Role::Bad)),
+        RunState::CutOff if entry.text.is_empty() => {
+            ("the recording ends early: replay it to see what was written".to_owned(), dim)
+        }
+        RunState::Done(StopReason::Cancelled) if entry.text.is_empty() => ("— cancelled".to_owned(), dim),
+        _ => (entry.text.clone(), Style::new()),
     };
     lines.extend(wrap([(words.as_str(), style)], columns));
-    lines
+    lines.into()
 }

@@ -1,13 +1,14 @@
-//! The first and the last line: what is chosen, what the engine does, and which keys work now.
+//! The first and the last line: the method and the models, what the engine does, and the available keys.
 
 use ratatui::{
     Frame,
     layout::Rect,
+    style::Style,
     text::{Line, Span},
-    widgets::{Clear, Paragraph},
+    widgets::{Clear, Padding, Paragraph},
 };
 
-use super::{bars, caption, wrap::wrap};
+use super::{mark, rule, track, wrap::wrap};
 use crate::{
     record::Stage,
     tui::{
@@ -15,53 +16,49 @@ use crate::{
         model::{
             EngineState, Model, Overlay, Tone,
             compare::Below,
-            run::{Run, RunState},
+            run::{Activity, Run},
         },
         text,
         theme::Role,
     },
 };
 
-/// Most lines of a notice.
+/// Maximum lines of a notice.
 const LONG: u16 = 4;
 
-/// The pictures of the spinner.
+/// The frames of the spinner.
 pub(super) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// The first line: the method on the left, the models on the right.
 pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let dim = theme.style(Role::Dim);
-    let columns = usize::from(area.width);
-    let mut left =
-        Line::from(Span::styled(" specreel ", theme.style(Role::Accent).patch(theme.style(Role::Title))));
+    let strong = theme.style(Role::Accent).patch(theme.style(Role::Title));
+    let mut left = Line::from(Span::styled(" specreel ", strong));
     if let Some(method) = model.methods.current() {
-        let lossless = model.methods.is_lossless(method);
-        let label = text::fit(&model.methods.label(model.methods.chosen), columns / 3);
-        left.push_span(Span::styled("│ ", dim));
-        left.push_span(Span::styled(label, theme.style(Role::Title)));
-        left.push_span(Span::styled(
-            format!(" {}", caption::mark(lossless)),
-            caption::mark_style(lossless, theme),
-        ));
+        let label = text::fit(&model.methods.label(model.methods.chosen), usize::from(area.width) / 3);
+        left.extend([
+            Span::styled("│ ", dim),
+            Span::styled(label, theme.style(Role::Title)),
+            Span::raw(" "),
+            mark(model.methods.is_lossless(method), theme),
+        ]);
         if let Some(knob) = model.methods.active_knob() {
             left.push_span(Span::styled(format!(" │ [ {knob} ]"), dim));
         }
     }
     let right = match &model.engine {
-        EngineState::Ready { target, drafter, device, dtype } => {
+        EngineState::Ready { target, drafter, device, dtype, .. } => {
             let drafter = drafter.as_ref().map_or_else(String::new, |d| format!(" + {d}"));
             format!("{target}{drafter} · {device} · {dtype} ")
         }
         EngineState::Loading { .. } => "loading models ".into(),
         EngineState::Failed(_) => "no models ".into(),
     };
-    let room = columns.saturating_sub(left.width() + 1);
+    let room = usize::from(area.width).saturating_sub(left.width() + 1);
     if room > 8 {
-        let right = text::fit(&right, room);
-        left.push_span(Span::raw(" ".repeat(columns.saturating_sub(left.width() + text::width(&right)))));
-        left.push_span(Span::styled(right, dim));
+        frame.render_widget(Line::styled(text::fit(&right, room), dim).right_aligned(), area);
     }
-    frame.render_widget(Paragraph::new(left), area);
+    frame.render_widget(left, area);
 }
 
 /// The last line.
@@ -73,69 +70,65 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         if left.spans.len() > 1 {
             left.push_span(Span::styled(" │ ", theme.style(Role::Dim)));
         }
-        let style = theme.style(if *tone == Tone::Bad { Role::Bad } else { Role::Accent });
-        let room = columns.saturating_sub(left.width() + 1);
-        left.push_span(Span::styled(text::fit(words, room), style));
+        let words = text::fit(words, columns.saturating_sub(left.width() + 1));
+        left.push_span(Span::styled(words, notice_style(*tone, theme)));
     }
-    let room = columns.saturating_sub(left.width() + 2);
-    let hints = hints(model, theme, room);
-    left.push_span(Span::raw(" ".repeat(columns.saturating_sub(left.width() + hints.width() + 1))));
-    left.spans.extend(hints.spans);
-    frame.render_widget(Paragraph::new(left), area);
+    let mut hints = hints(model, theme, columns.saturating_sub(left.width() + 2));
+    hints.push_span(Span::raw(" "));
+    frame.render_widget(hints.right_aligned(), area);
+    frame.render_widget(left, area);
 }
 
-/// True for a notice that leaves room on the last line for what the engine does, and for the way out.
+fn notice_style(tone: Tone, theme: &Theme) -> Style {
+    theme.style(if tone == Tone::Bad { Role::Bad } else { Role::Accent })
+}
+
+/// True if a notice leaves room on the last line for what the engine does and for the most important keys.
 fn has_room(words: &str, columns: usize) -> bool {
     text::width(words) + 24 <= columns
 }
 
-/// A notice that the last line cannot hold, above it.
+/// A notice that is too long for the last line, above it.
 pub(super) fn long_notice(model: &Model, theme: &Theme, frame: &mut Frame<'_>, status: Rect) {
     let Some((tone, words)) = &model.notice else { return };
     let columns = usize::from(status.width).saturating_sub(4);
     if has_room(words, status.width.into()) || status.y < LONG + 2 {
         return;
     }
-    let style = theme.style(if *tone == Tone::Bad { Role::Bad } else { Role::Accent });
-    let mut lines = wrap([(words.as_str(), style)], columns);
+    let mut lines = wrap([(words.as_str(), notice_style(*tone, theme))], columns);
     lines.truncate(LONG.into());
     let high = lines.len() as u16 + 1;
     let area = Rect { y: status.y - high, height: high, ..status };
     frame.render_widget(Clear, area);
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
-    let rule = Line::styled("─".repeat(status.width.into()), theme.style(Role::BorderFocus));
-    frame.render_widget(rule, Rect { height: 1, ..area });
-    let inner = Rect { x: area.x + 2, y: area.y + 1, width: columns as u16, height: high - 1 };
-    frame.render_widget(Paragraph::new(lines), inner);
+    let block = rule(theme).border_style(theme.style(Role::BorderFocus)).padding(Padding::horizontal(2));
+    frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-/// What the engine does, with a bar where it is known how far it is.
+/// What the engine does, with a progress bar if the total is known.
 fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     let spin = Span::styled(format!("{} ", SPINNER[model.tick % SPINNER.len()]), theme.style(Role::Accent));
-    let waits = if model.waiting.is_some() { ", then your run" } else { "" };
+    let queued = if model.waiting.is_some() { ", then your run" } else { "" };
     let progress = |stage: Stage, done: u64, total: u64| {
         let mut spans = vec![spin.clone(), Span::raw(stage.doing())];
         if total > 0 {
-            let cells = (columns / 10).clamp(6, 16);
-            let (bar, rest) = bars::across(done as f64 / total as f64, cells);
             spans.push(Span::raw(" "));
-            spans.push(Span::styled(bar, theme.style(Role::Gauge)));
-            spans.push(Span::styled("─".repeat(rest), theme.style(Role::GaugeRest)));
+            spans.extend(track(done as f64 / total as f64, (columns / 10).clamp(6, 16), theme));
             spans.push(Span::raw(format!(" {done}/{total}")));
         } else if done > 0 {
             spans.push(Span::raw(format!(" {done}")));
         }
-        spans.push(Span::styled(waits, theme.style(Role::Dim)));
+        spans.push(Span::styled(queued, theme.style(Role::Dim)));
         spans
     };
     if let Some(run) = model.runs.active() {
-        let mut spans = match &run.state {
-            // How long a caption becomes is not known before.
-            RunState::Working { stage: Stage::Generate, .. } => {
-                progress(Stage::Generate, run.stats.emitted, 0)
+        let mut spans = match run.activity() {
+            // The length of a caption is not known before its end.
+            Activity::Working { stage: Stage::Generate, .. } => {
+                progress(Stage::Generate, run.stats().emitted, 0)
             }
-            RunState::Working { stage, done, total } => progress(*stage, *done, *total),
-            RunState::Cancelling => vec![spin, Span::raw(format!("cancelling{waits}"))],
+            Activity::Working { stage, done, total } => progress(stage, done, total),
+            Activity::Cancelling => vec![spin, Span::raw(format!("cancelling{queued}"))],
             _ => vec![spin, Span::raw("starting")],
         };
         if let Some(which) = which(model, run) {
@@ -151,17 +144,17 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     }
 }
 
-/// Which of several runs it is: a piece of a clip, a method of a comparison.
+/// Which of several runs it is: a segment of a clip, a method of a comparison.
 fn which(model: &Model, run: &Run) -> Option<String> {
-    if let Some(segment) = run.about.segment {
-        return Some(format!("piece {} of {}", segment.index + 1, segment.count));
+    if let Some(segment) = run.subject.segment {
+        return Some(format!("segment {} of {}", segment.index + 1, segment.count));
     }
     let lanes = &model.comparison.as_ref()?.lanes;
-    let at = lanes.iter().position(|lane| lane.run == run.id)?;
+    let at = lanes.iter().position(|lane| lane.run == run.id())?;
     Some(format!("{} of {}", at + 1, lanes.len()))
 }
 
-/// The actions worth telling of in each place, the most useful first.
+/// The actions to show in each context, the most useful first.
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
         Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, Export, Faster, Filter,
@@ -206,7 +199,7 @@ fn useful(model: &Model) -> &'static [Action] {
     }
 }
 
-/// What an action does here, in a word.
+/// What an action does in this context, in a word.
 fn word(model: &Model, action: Action) -> &'static str {
     match (action, &model.layer) {
         (Action::Back, _) if model.back_cancels() => "cancel",
@@ -231,19 +224,19 @@ fn word(model: &Model, action: Action) -> &'static str {
     }
 }
 
-/// As many keys as fit, the ways out before all others.
+/// As many keys as fit; those to go back, for help and to quit before all others.
 fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
     let hint = |action: &Action| {
         let key = key(model, *action)?;
         Some((*action, key, word(model, *action)))
     };
     let all: Vec<_> = useful(model).iter().filter_map(hint).collect();
-    let is_way_out = |action| matches!(action, Action::Back | Action::Help | Action::Quit);
+    let is_exit = |action| matches!(action, Action::Back | Action::Help | Action::Quit);
     let mut shown = vec![false; all.len()];
     let mut used = 0;
     for first in [true, false] {
         for (i, (action, key, word)) in all.iter().enumerate() {
-            if is_way_out(*action) != first {
+            if is_exit(*action) != first {
                 continue;
             }
             let more = text::width(key) + 1 + word.len() + if used > 0 { 2 } else { 0 };
@@ -265,7 +258,7 @@ fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
     line
 }
 
-/// The key for an action here, with that for its opposite.
+/// The key of an action in this context, with that of its opposite.
 fn key(model: &Model, action: Action) -> Option<String> {
     let place = model.place();
     let first = |action| model.keymap.keys(place, action).first().copied();
@@ -279,7 +272,7 @@ fn key(model: &Model, action: Action) -> Option<String> {
         Action::NextMatch => Some(Action::PreviousMatch),
         _ => None,
     };
-    // An arrow is the same as Tab, but only from here.
+    // Tab works everywhere; an arrow that does the same works in this context only.
     let tab = Key::plain(KeyCode::Tab);
     let tab = (action == Action::NextPane).then(|| model.keymap.keys(place, action).contains(&tab));
     let forward = if tab == Some(true) { Key::plain(KeyCode::Tab) } else { first(action)? };
@@ -291,7 +284,7 @@ fn key(model: &Model, action: Action) -> Option<String> {
     })
 }
 
-/// A key as the status line writes it.
+/// A key as the status line shows it.
 fn short(key: Key) -> String {
     match key.to_string().as_str() {
         "left" => "←".into(),

@@ -1,4 +1,4 @@
-//! Styled text into lines of at most so many columns, broken at spaces and around wide characters.
+//! Wraps styled text at spaces and around wide characters, and knows where each line begins, which search and scrolling need.
 
 use ratatui::{
     style::Style,
@@ -12,7 +12,7 @@ struct Cell<'a> {
     text: &'a str,
     columns: usize,
     style: Style,
-    /// Where it stands in the whole text, in bytes.
+    /// Its position in the whole text, in bytes.
     at: usize,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn wrap<'a>(
     wrap_placed(pieces, columns).into_iter().map(|(_, line)| line).collect()
 }
 
-/// The same, each line with the place in the text, in bytes, at which it begins.
+/// The same, each line with the byte offset at which it begins.
 pub(super) fn wrap_placed<'a>(
     pieces: impl IntoIterator<Item = (&'a str, Style)>,
     columns: usize,
@@ -52,8 +52,7 @@ pub(super) fn wrap_placed<'a>(
             }
             let blank = grapheme.chars().all(char::is_whitespace);
             if used + cell.columns > columns {
-                // A blank at the very end hangs over the edge and is not drawn; before a wide character any place is
-                // a gap.
+                // A blank at the end of a line is not drawn. A line may be broken before any wide character.
                 let rest = match gap.filter(|g| *g > 0 && !blank && cell.columns < 2) {
                     Some(at) => line.split_off(at),
                     None => Vec::new(),
@@ -83,7 +82,7 @@ pub(super) fn wrap_placed<'a>(
     lines
 }
 
-/// A name and words about it, the words in a column of their own that begins after `left` columns.
+/// A name and a text, which is wrapped in a column of its own after `left` columns.
 pub(super) fn hang(
     name: Span<'static>,
     left: usize,
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn breaks_at_spaces_and_inside_words_only_where_it_must() {
+    fn lines_break_at_spaces_and_inside_words_only_if_necessary() {
         assert_eq!(plain("a red ball moves", 8), ["a red", "ball", "moves"]);
         assert_eq!(plain("a red ball", 5), ["a red", "ball"]);
         assert_eq!(plain("unbreakable", 4), ["unbr", "eaka", "ble"]);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn words_hang_beside_their_name() {
+    fn text_is_indented_after_its_name() {
         let lines = hang(Span::raw("tau"), 6, ("one two three four", Style::new()), 20);
         let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
         assert_eq!(lines, ["tau   one two three", "      four"]);

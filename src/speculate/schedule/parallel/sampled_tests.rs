@@ -47,12 +47,12 @@ fn decode(seed: u64, width: usize, careless: bool) -> Vec<u32> {
             rows.push(model(0, &text));
         }
         let mut window = Vec::new();
-        if let Some(order) = &tick.drafter {
-            for position in order.position..order.position + order.draft {
+        if let Some(task) = &tick.drafter {
+            for position in task.position..task.position + task.draft {
                 let evidence = model(1, &text);
                 let id = draw(&evidence, sampler.rng(position, Purpose::Draft).random());
                 text.push(id);
-                window.push(Draft { id, evidence });
+                window.push(DraftToken { id, evidence });
                 if id == END {
                     break;
                 }

@@ -28,15 +28,17 @@ fn decode(
         // Both caches stay within the text that may be written.
         assert!(tick.target.truncate_to + tick.target.rows.len() <= most);
         assert_eq!(tick.target.truncate_to, emitted.len(), "the rows begin with the root");
-        assert!(tick.drafter.as_ref().is_none_or(|order| {
-            order.position + order.draft <= most && order.draft <= window(step).max(1)
-        }));
-        // Asking does not change what is asked.
+        assert!(
+            tick.drafter.as_ref().is_none_or(|task| {
+                task.position + task.draft <= most && task.draft <= window(step).max(1)
+            })
+        );
+        // Requesting a tick does not change it.
         assert_eq!(machine.tick(window(step)), Some(tick));
         let tick = machine.tick(window(step)).unwrap();
 
         target.verify(&tick.target).unwrap();
-        let drafts = tick.drafter.as_ref().map_or_else(Vec::new, |order| drafter.draft(order).unwrap());
+        let drafts = tick.drafter.as_ref().map_or_else(Vec::new, |task| drafter.draft(task).unwrap());
         let outcome = machine.apply(tick, drafts, target);
 
         assert_eq!(machine.target.ids(), target.cache);

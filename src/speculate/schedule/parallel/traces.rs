@@ -7,14 +7,14 @@ fn machine(max_new_tokens: usize) -> Parallel {
     Parallel::new(9, Limits { max_new_tokens, ends: vec![0] })
 }
 
-/// What a tick asks: the target's (truncate_to, rows), the drafter's (truncate_to, feed, draft).
-type Asked<'a> = (Stage, (usize, &'a [u32]), Option<(usize, &'a [u32], usize)>);
+/// The tasks of a tick: the target's (truncate_to, rows), the drafter's (truncate_to, feed, draft).
+type Asked<'a> = (Mode, (usize, &'a [u32]), Option<(usize, &'a [u32], usize)>);
 
-/// One tick: it must ask for `asked`; then the drafter answers `window`, the target wants `wanted`.
+/// One tick: its tasks must be `asked`; then the drafter answers `window`, the target wants `wanted`.
 #[track_caller]
 fn step(machine: &mut Parallel, width: usize, asked: Asked<'_>, window: &[u32], wanted: &[u32]) -> Outcome {
     let tick = machine.tick(width).unwrap();
-    let drafter = tick.drafter.as_ref().map(|order| (order.truncate_to, &order.feed[..], order.draft));
+    let drafter = tick.drafter.as_ref().map(|task| (task.truncate_to, &task.feed[..], task.draft));
     assert_eq!((tick.stage, (tick.target.truncate_to, &tick.target.rows[..]), drafter), asked);
     assert_eq!(wanted.len(), tick.target.rows.len());
     machine.apply(tick, window.iter().map(|&id| id.into()).collect(), &mut Exact { wanted })
@@ -24,8 +24,8 @@ fn tokens(outcome: &Outcome) -> Vec<(u32, Verdict)> {
     outcome.tokens.iter().map(|token| (token.id, token.verdict)).collect()
 }
 
-const PRE: Stage = Stage::Pre;
-const POST: Stage = Stage::Post;
+const PRE: Mode = Mode::Pre;
+const POST: Mode = Mode::Post;
 
 #[test]
 fn pre_verify_rejects() {
@@ -85,7 +85,7 @@ fn post_verify_rejects_the_first_of_the_new_window() {
     let mut m = post();
     let out = step(&mut m, 3, ASKED, &[4, 5, 6], &[2, 3, 8]);
     assert_eq!((tokens(&out), out.discarded), (vec![(2, Exact), (3, Exact), (8, Corrected)], 3));
-    // The target holds 9 1 2 3, all of which stands.
+    // The target holds 9 1 2 3, all of which are kept.
     step(&mut m, 3, (PRE, (4, &[8]), Some((4, &[8], 3))), &[1, 1, 1], &[1]);
 }
 
@@ -166,7 +166,7 @@ fn a_window_longer_than_asked_for_is_cut_and_its_cache_known() {
     let mut m = machine(20);
     let out = step(&mut m, 2, (PRE, (0, &[9]), Some((0, &[9], 2))), &[1, 2, 3, 4], &[1]);
     assert_eq!((out.drafted, out.discarded), (vec![1, 2, 3, 4], 2));
-    // The drafter holds 9 1 2 3 and is asked for what follows 9 1 2.
+    // The drafter holds 9 1 2 3 and must draft after 9 1 2.
     step(&mut m, 2, (POST, (1, &[1, 2]), Some((2, &[2], 2))), &[3, 4], &[2, 3]);
 }
 

@@ -1,4 +1,4 @@
-//! Scripted workers on two threads: the result must not depend on who is faster, and no failure may hang.
+//! Scripted workers on two threads: the result must not depend on which side is faster, and no failure may hang.
 
 use std::time::Duration;
 
@@ -20,25 +20,25 @@ enum Trouble {
     Panic,
 }
 
-/// A worker that takes its time, and perhaps fails in its `at`th order.
+/// A worker that takes its time, and perhaps fails in its `at`th task.
 struct Slow<W> {
     worker: W,
     seed: u64,
-    orders: u32,
+    tasks: u32,
     trouble: Option<(u32, Trouble)>,
 }
 
 impl<W> Slow<W> {
     fn new(worker: W, seed: u64) -> Self {
-        Self { worker, seed, orders: 0, trouble: None }
+        Self { worker, seed, tasks: 0, trouble: None }
     }
 
     fn dawdle(&mut self) -> Result<(), String> {
-        self.orders += 1;
-        std::thread::sleep(Duration::from_micros(hash(self.seed, 0, &[self.orders]) % 300));
+        self.tasks += 1;
+        std::thread::sleep(Duration::from_micros(hash(self.seed, 0, &[self.tasks]) % 300));
         match self.trouble {
-            Some((at, Trouble::Error)) if at == self.orders => Err("out of memory".into()),
-            Some((at, Trouble::Panic)) if at == self.orders => panic!("on purpose"),
+            Some((at, Trouble::Error)) if at == self.tasks => Err("out of memory".into()),
+            Some((at, Trouble::Panic)) if at == self.tasks => panic!("on purpose"),
             _ => Ok(()),
         }
     }
@@ -57,18 +57,18 @@ impl Judge<()> for Slow<ScriptedTarget> {
 impl TargetWorker<()> for Slow<ScriptedTarget> {
     type Error = String;
 
-    fn verify(&mut self, order: &TargetOrder) -> Result<(), String> {
+    fn verify(&mut self, task: &TargetTask) -> Result<(), String> {
         self.dawdle()?;
-        self.worker.verify(order)
+        self.worker.verify(task)
     }
 }
 
 impl DrafterWorker<()> for Slow<ScriptedDrafter> {
     type Error = String;
 
-    fn draft(&mut self, order: &DrafterOrder) -> Result<Vec<Draft>, String> {
+    fn draft(&mut self, task: &DrafterTask) -> Result<Vec<DraftToken>, String> {
         self.dawdle()?;
-        self.worker.draft(order)
+        self.worker.draft(task)
     }
 }
 
@@ -93,7 +93,7 @@ fn timing_changes_nothing() {
         for timing in [100, 200] {
             let (mut target, mut drafter) = workers(seed, timing);
             let (mut machine, mut trace) = (machine(), Vec::new());
-            run(&mut machine, &mut Window::fixed(4), &mut target, &mut drafter, |ticked| {
+            run(&mut machine, &mut WindowLength::fixed(4), &mut target, &mut drafter, |ticked| {
                 trace.push(ticked.outcome);
                 ControlFlow::Continue(())
             })
@@ -111,14 +111,14 @@ fn an_automatic_window_changes_the_ticks_but_not_the_text() {
         let (mut target, mut drafter) = workers(seed, seed);
         let mut machine = machine();
         let go = |_| ControlFlow::Continue(());
-        run(&mut machine, &mut Window::auto(3, 8), &mut target, &mut drafter, go).unwrap();
+        run(&mut machine, &mut WindowLength::auto(3, 8), &mut target, &mut drafter, go).unwrap();
         assert_eq!(machine.tokens(), script(seed).autoregressive(ROOT, MOST).0);
     }
 }
 
 #[test]
 fn both_sides_work_at_the_same_time() {
-    // A target that waits for the drafter within its own pass can only go on if the drafter runs meanwhile.
+    // A target that waits for the drafter within its own pass can only continue if the drafter runs meanwhile.
     struct Meet<W>(W, std::sync::Arc<std::sync::Barrier>);
     impl Judge<()> for Meet<ScriptedTarget> {
         fn accept(&mut self, case: &Case<'_, ()>) -> Vec<Verdict> {
@@ -130,16 +130,16 @@ fn both_sides_work_at_the_same_time() {
     }
     impl TargetWorker<()> for Meet<ScriptedTarget> {
         type Error = String;
-        fn verify(&mut self, order: &TargetOrder) -> Result<(), String> {
+        fn verify(&mut self, task: &TargetTask) -> Result<(), String> {
             self.1.wait();
-            self.0.verify(order)
+            self.0.verify(task)
         }
     }
     impl DrafterWorker<()> for Meet<ScriptedDrafter> {
         type Error = String;
-        fn draft(&mut self, order: &DrafterOrder) -> Result<Vec<Draft>, String> {
+        fn draft(&mut self, task: &DrafterTask) -> Result<Vec<DraftToken>, String> {
             self.1.wait();
-            self.0.draft(order)
+            self.0.draft(task)
         }
     }
     let script = Script { seed: 1, words: 5, agreement: 100, ending: 0 };
@@ -148,7 +148,7 @@ fn both_sides_work_at_the_same_time() {
     let mut drafter = Meet(ScriptedDrafter::new(&script), barrier);
     let (mut machine, mut ticks) = (machine(), 0);
     // Stopped before the last tick, which has no drafting in it.
-    run(&mut machine, &mut Window::fixed(4), &mut target, &mut drafter, |_| {
+    run(&mut machine, &mut WindowLength::fixed(4), &mut target, &mut drafter, |_| {
         ticks += 1;
         if ticks == 5 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
@@ -162,14 +162,14 @@ fn a_window_that_was_drafted_before_is_not_drafted_again() {
         let (mut target, mut drafter) = workers(seed, seed);
         let limits = Limits { max_new_tokens: most, ends: (0..ENDS).collect() };
         let mut machine = Parallel::new(ROOT, limits);
-        let order = DrafterOrder { truncate_to: 0, feed: vec![ROOT], draft: 4, position: 0 };
-        let mut opening = Some((drafter.worker.draft(&order).unwrap(), 1.0));
+        let task = DrafterTask { truncate_to: 0, feed: vec![ROOT], draft: 4, position: 0 };
+        let mut prefetched = Some((drafter.worker.draft(&task).unwrap(), 1.0));
         std::thread::scope(|scope| {
             let drafter_thread = DrafterThread::spawn(scope, &mut drafter).unwrap();
-            let mut window = Window::fixed(4);
+            let mut window = WindowLength::fixed(4);
             let mut first = true;
             while let Some(ticked) =
-                drafter_thread.tick(&mut machine, &mut window, &mut target, opening.take()).unwrap()
+                drafter_thread.tick(&mut machine, &mut window, &mut target, prefetched.take()).unwrap()
             {
                 assert!(!first || ticked.drafter_ms == 0.0);
                 first = false;
@@ -177,7 +177,7 @@ fn a_window_that_was_drafted_before_is_not_drafted_again() {
         });
         assert_eq!(machine.tokens(), script(seed).autoregressive(ROOT, most).0);
         let asked = machine.tally().ticks - 1;
-        assert!(u64::from(drafter.orders) <= asked, "{} orders in {asked} ticks", drafter.orders);
+        assert!(u64::from(drafter.tasks) <= asked, "{} tasks in {asked} ticks", drafter.tasks);
     }
 }
 
@@ -193,8 +193,8 @@ fn a_failing_worker_is_an_error_and_not_a_hang() {
                 }
                 let mut machine = machine();
                 let go = |_| ControlFlow::Continue(());
-                let failure =
-                    run(&mut machine, &mut Window::fixed(3), &mut target, &mut drafter, go).unwrap_err();
+                let failure = run(&mut machine, &mut WindowLength::fixed(3), &mut target, &mut drafter, go)
+                    .unwrap_err();
                 let want = match trouble {
                     Trouble::Error => format!("the {side} failed: out of memory"),
                     Trouble::Panic => format!("the {side} panicked: on purpose"),
@@ -213,10 +213,10 @@ fn a_companion_whose_drafter_failed_says_so() {
     drafter.trouble = Some((1, Trouble::Panic));
     std::thread::scope(|scope| {
         let drafter_thread = DrafterThread::spawn(scope, &mut drafter).unwrap();
-        let (mut machine, mut window) = (machine(), Window::fixed(3));
+        let (mut machine, mut window) = (machine(), WindowLength::fixed(3));
         let first = drafter_thread.tick(&mut machine, &mut window, &mut target, None).unwrap_err();
-        assert!(matches!(first, Failure::Panicked(Side::Drafter, _)));
+        assert!(matches!(first, WorkerError::Panicked(Side::Drafter, _)));
         let second = drafter_thread.tick(&mut machine, &mut window, &mut target, None).unwrap_err();
-        assert!(matches!(second, Failure::Gone));
+        assert!(matches!(second, WorkerError::Gone));
     });
 }

@@ -1,4 +1,4 @@
-//! Whole sittings: keys in, effects to a scripted engine, its events back, every state drawn.
+//! Whole flows: keys in, effects to a scripted engine, its events back, every state drawn.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -8,8 +8,8 @@ use specreel::{
 };
 
 use crate::script::{
-    Reel, alone, asked, begin, compared, done, engine, filmed, finish_compared, inspected, listed, loading,
-    lossy, play, press, ready, session, with_pictures,
+    Footage, alone, asked, begin, compared, done, engine, finish_compared, inspected, listed, loading, lossy,
+    play, press, read_frames, ready, session, start, with_pictures,
 };
 
 fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
@@ -27,9 +27,9 @@ fn from_the_first_key_to_the_last() {
             assert!(screen.contains(word), "no {word:?} in\n{screen}");
         }
     };
-    shows(&studio, &["loading models", "Library", "star-and-cross", "Choose a clip"]);
+    shows(&studio, &["loading models", "Library", "star-and-cross", "Select a clip"]);
 
-    // A wish before the models are there is kept.
+    // A run requested while the models load is kept.
     press(&mut studio, "down e");
     studio.handle(Msg::Paste(" Be brief.".into()));
     assert_eq!(press(&mut studio, "enter"), []);
@@ -72,7 +72,7 @@ fn from_the_first_key_to_the_last() {
     for step in alone() {
         engine(&mut studio, run, EventKind::Step(step));
     }
-    shows(&studio, &["lossless autoregressive", "this is the baseline", "context kept"]);
+    shows(&studio, &["lossless autoregressive", "this is the baseline", "prefill reused"]);
     done(&mut studio, run, &alone(), StopReason::Eos);
     press(&mut studio, "<");
     shows(&studio, &["measured", "runs on this clip", "run 1 of 2"]);
@@ -149,7 +149,7 @@ fn a_caption_token_by_token() {
     let (columns, rows) = (120, 40);
     let mut studio = ready("dark", columns, rows);
     press(&mut studio, "i");
-    assert!(screen(&studio, columns, rows).contains("no token to look at yet"));
+    assert!(screen(&studio, columns, rows).contains("no token to inspect yet"));
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);
     let sees = |studio: &Studio, words: &[&str]| {
@@ -158,7 +158,10 @@ fn a_caption_token_by_token() {
     };
     // It opens at the first token that the target would not have written.
     press(&mut studio, "i");
-    sees(&studio, &["Inspector", "“through”", "it wanted “down”", "31.0 %", "落ちる", "entropy"]);
+    sees(
+        &studio,
+        &["Inspector", "“through”", "the target's choice is “down”", "31.0 %", "落ちる", "entropy"],
+    );
     press(&mut studio, "left");
     sees(&studio, &["“slowly”", "step 2, 1 of 8"]);
     press(&mut studio, "left");
@@ -198,14 +201,14 @@ fn methods_side_by_side() {
     // The target alone and the chosen method are picked; naive comes with them.
     press(&mut studio, "c g down space");
     compared(&mut studio);
-    sees(&studio, &["● autoregressive", "● naive", "1.00×", "nowhere", "lvspec"]);
+    sees(&studio, &["● autoregressive", "● naive", "1.00x", "identical", "lvspec"]);
     finish_compared(&mut studio);
     sees(&studio, &["● lvspec", "token 17"]);
     // Word by word.
     press(&mut studio, "down");
-    sees(&studio, &["word for word what the target alone writes"]);
+    sees(&studio, &["identical to the autoregressive caption"]);
     press(&mut studio, "down");
-    sees(&studio, &["only the target", "only this method"]);
+    sees(&studio, &["only autoregressive", "only this method"]);
     // The race goes on one clock, and can be paused and scrubbed.
     press(&mut studio, "tab");
     assert!(studio.is_playing());
@@ -323,14 +326,15 @@ fn a_method_of_ones_own() {
 fn what_is_shown_goes_to_files_and_the_prompt_to_an_editor() {
     let mut studio = ready("dark", 120, 40);
     assert_eq!(press(&mut studio, "s"), []);
-    assert!(screen(&studio, 120, 40).contains("no caption to save"));
+    assert!(screen(&studio, 120, 40).contains("no caption to export"));
     let Some(Effect::Editor(text)) = press(&mut studio, "E").pop() else { panic!("no editor") };
     assert_eq!(text, "Describe the video in detail.");
     studio.handle(Msg::Edited(Ok("Why?\n".into())));
     assert_eq!(studio.prompt(), "Why?");
     studio.handle(Msg::Edited(Err("cannot run the editor vi".into())));
     assert!(screen(&studio, 120, 40).contains("cannot run the editor") && studio.prompt() == "Why?");
-    let run = asked(&press(&mut studio, "enter")).unwrap();
+    let effects = press(&mut studio, "enter");
+    let run = start(&mut studio, &effects);
     play(&mut studio, run, &lossy(), false);
     press(&mut studio, "esc");
     for (keys, name, word) in [
@@ -363,7 +367,7 @@ fn questions_go_on_with_the_conversation() {
     assert!(request.before[0].answer.starts_with("A small green star"));
     play(&mut studio, request.run, &lossy()[..1], true);
     let seen = screen(&studio, 120, 40);
-    for words in ["› Describe the video in detail.", "› Why?", "context kept"] {
+    for words in ["› Describe the video in detail.", "› Why?", "prefill reused"] {
         assert!(seen.contains(words), "no {words:?} in\n{seen}");
     }
     // Asked again, it is the same conversation; one more question goes on from there.
@@ -463,14 +467,14 @@ fn anything(rng: &mut impl Rng, last_run: u64) -> Msg {
 }
 
 #[test]
-fn a_thousand_sittings_of_random_keys_never_panic() {
+fn a_thousand_flows_of_random_keys_never_panic() {
     let sizes = [(60, 16), (80, 24), (100, 30), (160, 50), (20, 5)];
     for seed in 0..1000 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (mut columns, mut rows) = sizes[seed as usize % sizes.len()];
         let mut studio = match seed % 4 {
-            0 => inspected(Reel::Pattern, columns, rows),
-            1 => with_pictures(Reel::Pattern, "dark", columns, rows),
+            0 => inspected(Footage::Pattern, columns, rows),
+            1 => with_pictures(Footage::Pattern, "dark", columns, rows),
             _ => ready("dark", columns, rows),
         };
         let mut last_run = 0;
@@ -486,7 +490,7 @@ fn a_thousand_sittings_of_random_keys_never_panic() {
             let effects = studio.handle(msg);
             last_run = asked(&effects).unwrap_or(last_run);
             if rng.random_bool(0.5) {
-                filmed(&mut studio, Reel::Pattern, effects);
+                read_frames(&mut studio, Footage::Pattern, effects);
             }
             if turn % 5 == 0 && columns > 0 {
                 studio.picture(columns, rows);

@@ -1,13 +1,15 @@
-//! Clips piece by piece, the search in the caption, earlier prompts, the filter of saved runs.
+//! Clips in segments, the search in the caption, earlier prompts, the filter of saved runs.
 
 use std::path::Path;
 
 use super::*;
 use crate::tui::StudioConfig;
 use crate::{
-    record::{Event, EventKind, Segment, Session, Span, StopReason, Turn, Verdict, session::RecordedEvent},
+    record::{
+        Event, EventKind, RunLog, Segment, Session, Span, StopReason, Turn, Verdict, session::RecordedEvent,
+    },
     tui::{
-        Ended, SessionEntry, Studio,
+        SessionEntry, Studio,
         model::{Overlay, Pane},
         testing::{config, done, press, ready, started, step},
     },
@@ -25,14 +27,24 @@ fn run_of(effects: &[Effect]) -> Option<&crate::engine::RunRequest> {
     effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(&**request) } else { None })
 }
 
-/// A studio that captions the first clip in three pieces; the first one runs.
-fn in_pieces() -> (Studio, Vec<Effect>) {
+/// A studio that captions the first clip in three segments; the first one runs.
+fn in_segments() -> (Studio, Vec<Effect>) {
     let mut studio = ready();
     let effects = press(&mut studio, "L ctrl-u 1 0 enter");
     assert_eq!(effects, [Effect::Cut("/demo/0.mp4".into(), 10.0)]);
-    let pieces = vec![span(0.0, 10.0), span(10.0, 20.0), span(20.0, 27.0)];
-    let effects = studio.handle(Msg::Cut(Ok(pieces)));
+    let segments = vec![span(0.0, 10.0), span(10.0, 20.0), span(20.0, 27.0)];
+    let effects = studio.handle(Msg::Cut(Ok(segments)));
     (studio, effects)
+}
+
+/// Start the run that these effects request.
+fn start(studio: &mut Studio, effects: &[Effect]) {
+    let request = run_of(effects).unwrap();
+    let mut kind = started(&request.video.to_string_lossy(), &request.method.name);
+    if let EventKind::Started { prompt, span, segment, .. } = &mut kind {
+        (*prompt, *span, *segment) = (request.prompt.clone(), request.span, request.segment);
+    }
+    studio.handle(Msg::Engine(Event::new(request.run, kind)));
 }
 
 fn write(studio: &mut Studio, run: u64, text: &str) -> Vec<Effect> {
@@ -45,23 +57,26 @@ fn screen(studio: &Studio) -> String {
 }
 
 #[test]
-fn the_pieces_of_a_clip_run_one_after_another() {
-    let (mut studio, effects) = in_pieces();
+fn the_segments_of_a_clip_run_one_after_another() {
+    let (mut studio, effects) = in_segments();
     let request = run_of(&effects).unwrap();
     assert_eq!((request.run, request.span), (1, Some(span(0.0, 10.0))));
     assert_eq!(request.segment, Some(Segment { first: 1, index: 0, count: 3 }));
+    start(&mut studio, &effects);
     let effects = write(&mut studio, 1, "A ball.");
     assert_eq!(run_of(&effects).unwrap().span, Some(span(10.0, 20.0)));
-    assert_eq!(studio.model().runs.shown, 1, "the piece that is written is shown");
+    start(&mut studio, &effects);
+    assert_eq!(studio.model().runs.shown, 1, "the segment that is being written is shown");
     let said = screen(&studio);
-    for words in ["0:00 – 0:10", "A ball.", "0:10 – 0:20", "… 1 more piece", "2 of 3 · 0:10 – 0:20"]
+    for words in ["0:00 – 0:10", "A ball.", "0:10 – 0:20", "… 1 more segment", "2 of 3 · 0:10 – 0:20"]
     {
         assert!(said.contains(words), "no {words:?} in\n{said}");
     }
     let effects = write(&mut studio, 2, "It rolls.");
     assert_eq!(run_of(&effects).unwrap().span, Some(span(20.0, 27.0)));
+    start(&mut studio, &effects);
     assert!(write(&mut studio, 3, "It stops.").is_empty());
-    // What is copied and saved is the whole.
+    // All segments are copied and exported.
     let [Effect::Copy(text)] = &press(&mut studio, "y")[..] else { panic!("nothing copied") };
     assert!(text.starts_with("[00:00:00.000 --> 00:00:10.000] A ball.\n[00:00:10.000"), "{text}");
     let [Effect::Write(name, text)] = &press(&mut studio, "s G up enter")[..] else {
@@ -72,14 +87,14 @@ fn the_pieces_of_a_clip_run_one_after_another() {
 }
 
 #[test]
-fn a_piece_that_is_looked_at_stays_when_the_next_begins() {
-    let (mut studio, _) = in_pieces();
+fn a_segment_that_is_looked_at_stays_when_the_next_starts() {
+    let (mut studio, _) = in_segments();
     write(&mut studio, 1, "A ball.");
     press(&mut studio, "<");
     assert!(run_of(&write(&mut studio, 2, "It rolls.")).is_some());
     assert_eq!((studio.model().runs.all.len(), studio.model().runs.shown), (3, 0));
     write(&mut studio, 3, "It stops.");
-    // A question is about the piece that is shown; a comparison, too.
+    // A follow-up question is about the segment that is shown.
     press(&mut studio, "a");
     for c in "why?".chars() {
         press(&mut studio, &c.to_string());
@@ -91,8 +106,8 @@ fn a_piece_that_is_looked_at_stays_when_the_next_begins() {
 }
 
 #[test]
-fn a_failure_or_a_cancel_ends_all_pieces_and_again_begins_them_anew() {
-    let (mut studio, _) = in_pieces();
+fn a_failure_or_a_cancel_ends_all_segments_and_again_restarts_them() {
+    let (mut studio, _) = in_segments();
     let failure = Failure { class: FailureClass::Input, error: "broken".into(), hint: None };
     assert!(studio.handle(Msg::Engine(Event::new(1, EventKind::Failed(failure)))).is_empty());
     assert!(studio.model().queue.is_empty());
@@ -102,12 +117,12 @@ fn a_failure_or_a_cancel_ends_all_pieces_and_again_begins_them_anew() {
     assert_eq!(studio.model().queue.len(), 2);
     assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(4)]);
     assert!(studio.handle(done(4, StopReason::Cancelled, "")).is_empty());
-    // A number that is turned does not begin them again by itself.
+    // Adjusting a parameter does not restart them.
     assert!(press(&mut studio, "]").is_empty());
 }
 
 #[test]
-fn a_length_that_cannot_be_is_told() {
+fn an_invalid_segment_length_is_reported() {
     let mut studio = ready();
     for typed in ["0", "x", "1 :"] {
         assert!(press(&mut studio, &format!("L ctrl-u {typed} enter")).is_empty());
@@ -118,14 +133,14 @@ fn a_length_that_cannot_be_is_told() {
     press(&mut studio, "L enter");
     assert!(studio.handle(Msg::Cut(Err("0.mp4: the file is gone".into()))).is_empty());
     assert!(notice(&mut studio).contains("gone"));
-    assert!(studio.handle(Msg::Cut(Ok(vec![span(0.0, 1.0)]))).is_empty(), "nobody asked");
+    assert!(studio.handle(Msg::Cut(Ok(vec![span(0.0, 1.0)]))).is_empty(), "not requested");
 }
 
-/// A saved session of two pieces, the second without an end.
+/// A saved session of two segments, the second without an end.
 fn session() -> Session {
     let mut lines = Vec::new();
     for (run, start) in [(7u64, 0.0), (8, 30.0)] {
-        let mut kind = started("/v/frame_loader.mp4", "naive");
+        let mut kind = started("/v/clip.mp4", "naive");
         if let EventKind::Started { span, segment, .. } = &mut kind {
             *span = Some(Span { start, end: start + 30.0 });
             *segment = Some(Segment { first: 7, index: (run - 7) as usize, count: 3 });
@@ -143,7 +158,7 @@ fn session() -> Session {
 }
 
 #[test]
-fn a_saved_run_of_pieces_is_replayed_whole() {
+fn a_saved_run_of_segments_is_replayed_whole() {
     let mut studio = ready();
     // Numbers of the session mean nothing here: there is a run 7 already.
     studio.model().runs.next = 7;
@@ -158,7 +173,7 @@ fn a_saved_run_of_pieces_is_replayed_whole() {
     assert_eq!(studio.model().runs.shown, 1, "it follows");
     let said = screen(&studio);
     assert!(said.contains("0:30 – 1:00") && said.contains("the recording ends here"), "{said}");
-    // Back into the first piece.
+    // Back into the first segment.
     press(
         &mut studio,
         "left left left left left left left left left left left left left left left left left left",
@@ -172,13 +187,13 @@ fn a_saved_run_of_pieces_is_replayed_whole() {
     // It runs again as what it was.
     let effects = press(&mut studio, "r");
     let segment = run_of(&effects).unwrap().segment.unwrap();
-    assert_eq!((segment.count, segment.index), (2, 0), "the pieces that are known");
+    assert_eq!((segment.count, segment.index), (2, 0), "the known segments");
 }
 
 #[test]
 fn a_saved_conversation_is_replayed_with_its_questions() {
     let mut studio = ready();
-    let mut kind = started("/v/frame_loader.mp4", "naive");
+    let mut kind = started("/v/clip.mp4", "naive");
     if let EventKind::Started { before, .. } = &mut kind {
         before.push(Turn { prompt: "Who is\u{1b}[31m it?".into(), answer: "A ball.".into() });
     }
@@ -227,7 +242,7 @@ fn the_caption_is_searched() {
     press(&mut studio, "/ q q q");
     assert!(screen(&studio).contains("/ qqq▏ no match"));
     press(&mut studio, "esc n");
-    assert!(notice(&mut studio).contains("nothing is searched"));
+    assert!(notice(&mut studio).contains("no search"));
     // The library keeps its own.
     press(&mut studio, "shift-tab shift-tab / x");
     assert_eq!(studio.model().library.filter, "x");
@@ -280,22 +295,20 @@ fn earlier_prompts_come_back() {
 }
 
 fn entry(name: &str, text: &str) -> SessionEntry {
-    SessionEntry {
-        path: Path::new("/sessions").join(name),
-        age_s: 5,
-        bytes: 2_000_000,
-        clip: format!("{name}.mp4"),
-        span: None,
-        pieces: Some((2, 3)),
-        before: vec![],
-        prompt: "Describe it.".into(),
-        method: "naive".into(),
-        lossless: true,
-        target: "t".into(),
-        ended: Ended::Done(StopReason::Eos),
-        text: text.into(),
-        stats: Box::default(),
+    let span = Some(Span { start: 0.0, end: 30.0 });
+    let segment = Some(Segment { first: 1, index: 0, count: 3 });
+    let mut kind = started(&format!("{name}.mp4"), "naive");
+    if let EventKind::Started { span: s, segment: g, .. } = &mut kind {
+        (*s, *g) = (span, segment);
     }
+    let Msg::Engine(end) = done(1, StopReason::Eos, text) else { panic!("no event") };
+    let runs = [1, 2].map(|run| {
+        let mut log = RunLog::new(run);
+        log.apply(&Event::new(run, kind.clone()));
+        log.apply(&Event::new(run, end.kind.clone()));
+        log
+    });
+    SessionEntry::new(&Path::new("/sessions").join(name), 5, 2_000_000, runs.to_vec()).unwrap()
 }
 
 #[test]
@@ -309,7 +322,7 @@ fn saved_runs_are_filtered_by_what_they_say() {
     ])));
     let said = screen(&studio);
     assert!(said.contains("3 runs, 5.7 MiB") || said.contains("3 runs, 6"), "{said}");
-    assert!(said.contains("2 of 3 pieces"), "{said}");
+    assert!(said.contains("2 of 3 segments"), "{said}");
     press(&mut studio, "/ r e d");
     assert_eq!(studio.model().sessions.shown, [1, 2]);
     press(&mut studio, "space s h i p enter");

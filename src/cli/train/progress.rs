@@ -1,4 +1,4 @@
-//! What is told about a training.
+//! Progress of a training run.
 
 use std::{
     io::{self, Write},
@@ -15,25 +15,25 @@ use crate::{
     train::{Account, News, Point, Stage},
 };
 
-/// Where news go.
-pub struct Talk {
+/// Prints the progress of a training run.
+pub struct TrainProgress {
     json: bool,
     quiet: bool,
-    /// Whether there are passes on own outputs to tell of.
+    /// True if the head is also trained on its own outputs.
     recursive: bool,
     captioning: Progress,
     board: Option<Board>,
 }
 
-impl Talk {
-    /// JSON lines on stdout, a picture on a terminal that can show one, or plain lines on stderr; nothing if `quiet`.
+impl TrainProgress {
+    /// JSON lines on stdout, a chart on a capable terminal, or plain lines on stderr; nothing if `quiet`.
     pub fn new(args: &TrainArgs, title: &str, recursive: bool, config: &Config) -> Result<Self, Failure> {
         let board = if args.json || args.quiet { None } else { Board::new(title, recursive, config)? };
         let captioning = Progress::new(!args.quiet && board.is_none());
         Ok(Self { json: args.json, quiet: args.quiet, recursive, captioning, board })
     }
 
-    /// Tell one thing.
+    /// Print one event.
     pub fn news(&mut self, news: &News) {
         if let Some(board) = &mut self.board {
             board.news(news);
@@ -54,18 +54,18 @@ impl Talk {
                 News::Saved => json!({"run": 0, "event": "saved"}),
                 News::Captioned { .. } => return,
             };
-            // A closed stdout does not end a training.
+            // A closed stdout does not stop training.
             let _ = writeln!(io::stdout(), "{line}");
         }
         if self.quiet {
             return;
         }
         match news {
-            News::Begun { steps: 0 } => tell!("the target captions, the layer learns"),
-            News::Begun { steps } => tell!("going on after {}", self::steps(*steps)),
+            News::Begun { steps: 0 } => tell!("training a draft head on the target's captions"),
+            News::Begun { steps } => tell!("resuming after {}", self::steps(*steps)),
             News::Skipped { clip, why } => tell!("{}", skipped(clip, why)),
             News::Learned(p) => {
-                let own = format!(", on own outputs {:.1} %", p.point.own_agreement * 100.0);
+                let own = format!(", own outputs {:.1} %", p.point.own_agreement * 100.0);
                 tell!(
                     "{:>6} {:<6} loss {:.3}  agreement {:.1} %{}  {:.0} tokens/s  {} left",
                     p.point.step,
@@ -81,21 +81,21 @@ impl Talk {
         }
     }
 
-    /// Take the progress line away.
+    /// Clear the progress line.
     pub fn clear(&mut self) {
         self.captioning.clear();
     }
 
-    /// The end: a summary, and the curve as text and as a file.
+    /// Print the summary of a finished run; write the curve as text and as a file.
     ///
     /// # Errors
-    /// Nothing can be written.
+    /// stdout or the file cannot be written.
     pub fn finished(&self, out: &Path, account: &Account) -> io::Result<()> {
         let curve = curve(&account.curve, self.recursive);
         std::fs::write(out.join("curve.svg"), curve.svg())?;
         self.end("finished", account)?;
         if !self.quiet {
-            // A curve of one point is none.
+            // A single point is not a curve.
             if self.board.is_none() && account.curve.len() > 1 {
                 tell!("{}", curve.text(60, 12).trim_end());
             }
@@ -104,14 +104,14 @@ impl Talk {
         Ok(())
     }
 
-    /// The end before the end.
+    /// Print the summary of an interrupted run.
     ///
     /// # Errors
-    /// As [`Talk::finished`].
+    /// stdout cannot be written.
     pub fn stopped(&self, out: &Path, account: &Account) -> io::Result<()> {
         self.end("stopped", account)?;
         if !self.quiet {
-            tell!("saved in {}; the same command goes on", out.display());
+            tell!("checkpoint saved in {}; run the same command to resume", out.display());
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Talk {
     }
 }
 
-/// Loss-free part of the curve: how often layer and target agree.
+/// The agreement between draft head and target over the steps.
 pub(super) fn curve(points: &[Point], recursive: bool) -> Curve {
     let line = |name: &str, value: fn(&Point) -> f64| {
         (name.to_owned(), points.iter().map(|p| (p.step as f64, value(p) * 100.0)).collect())
@@ -155,7 +155,7 @@ pub(super) fn curve(points: &[Point], recursive: bool) -> Curve {
     }
 }
 
-/// A clip that cannot be used.
+/// The message for a skipped clip.
 pub(super) fn skipped(clip: &str, why: &str) -> String {
     format!("skipped {}: {}", plain(clip), plain(why))
 }
@@ -167,7 +167,7 @@ pub(super) fn stage(stage: Stage) -> &'static str {
     }
 }
 
-/// A number of steps in words.
+/// A number of steps as text.
 pub(super) fn steps(n: usize) -> String {
     if n == 1 { "1 step".into() } else { format!("{n} steps") }
 }
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_in_words() {
+    fn times_as_text() {
         assert_eq!((steps(1), steps(8)), ("1 step".into(), "8 steps".into()));
         assert_eq!(time(0.4), "0 s");
         assert_eq!(time(75.0), "1 min 15 s");

@@ -1,4 +1,4 @@
-//! Letting a layer that drafts from the target's states read a prompt.
+//! The prefill of a draft head.
 
 use std::ops::ControlFlow;
 
@@ -18,12 +18,12 @@ use crate::{
 const MIDDLE: f64 = 0.5;
 
 impl Preparation<'_> {
-    /// The layer's sequence over the prompt without its last token: text rows from the target's states, visual rows as it was
+    /// The head's sequence over the prompt without its last token: text rows from the target's states, visual rows as it was
     /// trained with them, if the selection keeps any. None if `progress` stopped the work.
     ///
     /// # Errors
     /// If a forward pass fails.
-    pub fn prefill_layer(
+    pub fn prefill_draft_head(
         &self,
         layer: &DraftHead,
         states: &TextStates,
@@ -33,7 +33,7 @@ impl Preparation<'_> {
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Option<Sequence>, ModelError> {
         let prompt = self.prompt;
-        // What ends a video in some families is no text, and the layer was not trained with it.
+        // The newline that ends a video in some families is not text, and the head was not trained with it.
         let known = |row: &usize| prompt.newline != Some(*row);
         let rows: Vec<usize> = self.rows(selection).into_iter().filter(known).collect();
         let sees_any = rows.iter().any(|row| prompt.visual.contains(*row));

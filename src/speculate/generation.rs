@@ -1,9 +1,9 @@
-//! What a generation needs beside its method: the models' sequences and the rules of the text.
+//! The configuration and the inputs of a generation.
 
 use super::{
-    accept::{Needs, Row, relevance::VisualStates},
-    draft::{Draft, Head, Lookup, ModelDrafter},
-    method::{AcceptedRows, Drafter, Method, VisualContext},
+    accept::{Row, RuleNeeds, relevance::VisualStates},
+    draft::{DraftHeadState, Lookup, ModelDrafter, Proposer},
+    method::{Acceptance, AcceptedRows, Drafter, Method, VisualContext},
     overlap::PrefetchedDraft,
     sampling::Sampler,
 };
@@ -15,7 +15,7 @@ use crate::{
     record::Verdict,
 };
 
-/// What a session needs to know about the text.
+/// Everything but the prompt that determines the text.
 #[derive(Clone, Copy)]
 pub struct GenerationConfig<'a> {
     /// The method.
@@ -24,43 +24,50 @@ pub struct GenerationConfig<'a> {
     pub sampler: Sampler,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
-    /// Logits from here on are padding: the target's real vocabulary. A drafter's table may be narrower; what it has no place for,
-    /// it never drafts.
+    /// Logits from here on are padding: the target's real vocabulary. A drafter's table may be narrower; it never drafts
+    /// ids beyond its own.
     pub vocab: usize,
     /// End tokens.
     pub ends: &'a [u32],
-    /// Special tokens: a text repeats none of them ([`Lookup`]).
+    /// Special tokens, which prompt lookup never repeats ([`Lookup`]).
     pub special: &'a [u32],
-    /// True for tokens that are never loosened beside the end tokens: special tokens, words that must stay strict.
+    /// True for tokens that are never loosened, in addition to the end tokens: special tokens, words that must stay strict.
     pub protected: &'a dyn Fn(u32) -> bool,
     /// How many of the target's most likely tokens to report.
     pub logprobs: usize,
     /// Time of one target row in milliseconds, where known: an automatic length starts from it.
     pub row_ms: Option<f64>,
-    /// A rule of the caller's own in place of the method's acceptance (whose signals are computed all the same): for each draft
-    /// of a branch why it passes, if it does. Measurements use it; see `benches/`.
-    pub rule: Option<&'a OwnRule<'a>>,
+    /// A custom rule in place of the method's acceptance, whose signals are still computed: for each draft of a branch the
+    /// verdict, if it passes. For measurements; see `benches/`.
+    pub rule: Option<&'a CustomRule<'a>>,
 }
 
 /// See [`GenerationConfig::rule`].
-pub type OwnRule<'a> = dyn Fn(&[Row]) -> Vec<Option<Verdict>> + 'a;
+pub type CustomRule<'a> = dyn Fn(&[Row]) -> Vec<Option<Verdict>> + 'a;
 
 /// The sequences of a generation, each holding the prompt without its last token.
 pub struct GenerationInputs<'a> {
     /// The target's.
     pub target: &'a mut Sequence,
-    /// The drafter's, where it is a decoder.
+    /// The drafter's, if it is a decoder.
     pub drafter: Option<&'a mut Sequence>,
-    /// What that decoder goes on from, where it is a layer that drafts from the target's states.
-    pub head: Option<Head<'a>>,
+    /// The target's states for the drafter, if it is a draft head.
+    pub head: Option<DraftHeadState<'a>>,
     /// The target's final states at the visual tokens.
     pub visual: &'a VisualStates,
     /// The slots of the visual tokens in the target's cache.
     pub spans: VisualSpans,
     /// The prompt's ids; the last is the first root.
     pub prompt: &'a [u32],
-    /// The drafter's first window, where it was drafted beside the target's prefill (parallel schedule).
-    pub opening: Option<PrefetchedDraft>,
+    /// The drafter's first window, if it was drafted during the target's prefill (parallel schedule).
+    pub prefetched: Option<PrefetchedDraft>,
+}
+
+impl GenerationConfig<'_> {
+    /// True where drafts are drawn from the drafter's distribution and judged by min(1, p/q).
+    pub(super) fn draws_drafts(&self) -> bool {
+        self.method.acceptance == (Acceptance::Sampled {}) && !self.sampler.is_greedy()
+    }
 }
 
 impl<'a> GenerationInputs<'a> {
@@ -69,8 +76,8 @@ impl<'a> GenerationInputs<'a> {
         self.prompt.last().copied().unwrap_or_default()
     }
 
-    /// What a verify pass has to tap for this rule.
-    pub(super) fn taps(&self, needs: Needs) -> Taps {
+    /// The taps that a verify pass needs for this rule.
+    pub(super) fn taps(&self, needs: RuleNeeds) -> Taps {
         let probe = needs.gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
         Taps { probe, ..Taps::default() }
     }
@@ -80,15 +87,15 @@ impl<'a> GenerationInputs<'a> {
 pub(super) fn drafter<'a>(
     method: &Method,
     sequence: Option<&'a mut Sequence>,
-    head: Option<Head<'a>>,
+    head: Option<DraftHeadState<'a>>,
     prompt: &[u32],
-) -> Option<Box<dyn Draft + 'a>> {
+) -> Option<Box<dyn Proposer + 'a>> {
     if let Drafter::Lookup { ngram } = method.drafter {
         return Some(Box::new(Lookup::new(prompt.to_vec(), ngram)));
     }
     let dense = matches!(method.context, VisualContext::TopKKv { rows: AcceptedRows::Dense, .. });
     let root = prompt.last().copied().unwrap_or_default();
     sequence.map(|sequence| {
-        Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)) as Box<dyn Draft + 'a>
+        Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)) as Box<dyn Proposer + 'a>
     })
 }

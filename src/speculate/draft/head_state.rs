@@ -1,4 +1,4 @@
-//! What a drafting layer's rows are made of: tokens, and states of the target or its own.
+//! Input rows of a draft head: each fuses a token with the state before it, the target's or the head's own.
 
 use candle_core::{Result, Tensor};
 
@@ -7,8 +7,8 @@ use crate::model::{
     draft_head::DraftHead,
 };
 
-/// The states beside a [`super::ModelDrafter`] that goes on from its target's.
-pub struct Head<'a> {
+/// The draft head of a [`super::ModelDrafter`], and the states that it drafts from: the target's, and its own within a step.
+pub struct DraftHeadState<'a> {
     layer: &'a DraftHead,
     width: usize,
     /// The target's states before each accepted token that was not fed yet.
@@ -17,14 +17,14 @@ pub struct Head<'a> {
     own: Vec<f32>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> DraftHeadState<'a> {
     /// `before` is the target's final state before the first root.
     pub fn new(layer: &'a DraftHead, before: &[f32]) -> Self {
         let width = layer.decoder().config().hidden;
         Self { layer, width, before: before.to_vec(), own: Vec::new() }
     }
 
-    /// Input rows of the accepted tokens that wait.
+    /// Input rows of the accepted tokens that were not fed yet.
     pub(super) fn waiting(&mut self, ids: &[u32]) -> Result<Tensor> {
         let input = self.layer.fuse(ids, &self.before)?;
         self.before.clear();
@@ -32,7 +32,7 @@ impl<'a> Head<'a> {
         Ok(input)
     }
 
-    /// Input rows of nodes whose parents stand in these slots after the root's; none = the root.
+    /// Input rows of nodes whose parents are in these slots after the root's; none = the root.
     pub(super) fn nodes(&self, ids: &[u32], parents: impl Iterator<Item = Option<usize>>) -> Result<Tensor> {
         let mut before = Vec::with_capacity(ids.len() * self.width);
         for parent in parents {
@@ -50,7 +50,7 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// After a verify pass whose rows have these states: what stands before each accepted node, and before the new root.
+    /// After a verify pass with these states (rows × width): keep the state before each accepted node and before the new root.
     pub(super) fn apply(&mut self, path: &[usize], states: &Tensor) -> Result<()> {
         with_slice(states, |states| {
             for row in std::iter::once(0).chain(path.iter().map(|node| node + 1)) {

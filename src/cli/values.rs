@@ -1,0 +1,118 @@
+//! Parsers of argument values.
+
+use std::str::FromStr;
+
+use clap::{ValueEnum, builder::PossibleValue};
+
+use crate::{
+    client::{Charset, ImageProtocol},
+    model::{WeightType, family::Rope},
+};
+
+pub use crate::client::parse_device as device;
+
+/// Parse a weight type.
+pub fn dtype(text: &str) -> Result<WeightType, String> {
+    text.parse()
+}
+
+/// Parse a position encoding.
+pub fn rope(text: &str) -> Result<Rope, String> {
+    Ok(match text.to_lowercase().as_str() {
+        "auto" => Rope::Auto,
+        "mrope" => Rope::Mrope,
+        "sequential" => Rope::Sequential,
+        _ => return Err("expected one of: auto, mrope, sequential".into()),
+    })
+}
+
+fn number<T: FromStr>(text: &str, fits: impl Fn(&T) -> bool, range: &str) -> Result<T, String> {
+    text.parse().ok().filter(fits).ok_or_else(|| format!("expected {range}"))
+}
+
+/// Parse a seed or a count.
+pub fn whole(text: &str) -> Result<u64, String> {
+    number(text, |_| true, "a whole number from 0")
+}
+
+/// Parse a sampling temperature.
+pub fn temperature(text: &str) -> Result<f32, String> {
+    number(text, |t| (0.0..=100.0).contains(t), "a number from 0 to 100")
+}
+
+/// Parse a nucleus mass.
+pub fn top_p(text: &str) -> Result<f32, String> {
+    number(text, |p| *p > 0.0 && *p <= 1.0, "a number above 0, up to 1")
+}
+
+/// Parse a frame rate.
+pub fn fps(text: &str) -> Result<f64, String> {
+    number(text, |f| *f > 0.0 && *f <= 1000.0, "a number above 0, up to 1000")
+}
+
+impl ValueEnum for ImageProtocol {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Auto, Self::Kitty, Self::Iterm2, Self::Sixel, Self::Halfblocks, Self::None]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Self::Auto => ("auto", "the best one that the terminal is known to support"),
+            Self::Kitty => ("kitty", "kitty, Ghostty"),
+            Self::Iterm2 => ("iterm2", "iTerm2, WezTerm, and others with its protocol"),
+            Self::Sixel => ("sixel", "sixels"),
+            Self::Halfblocks => ("halfblocks", "two pixels in each character"),
+            Self::None => ("none", "no pictures"),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
+}
+
+impl ValueEnum for Charset {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Auto, Self::Utf8, Self::Ascii]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Self::Auto => ("auto", "those of the locale; all without one"),
+            Self::Utf8 => ("utf-8", "all"),
+            Self::Ascii => ("ascii", "ASCII only"),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_checked() {
+        assert_eq!(dtype("Q4_K"), Ok(WeightType::Q4K));
+        assert_eq!((rope("MRoPE"), rope("sequential")), (Ok(Rope::Mrope), Ok(Rope::Sequential)));
+        assert!(rope("1d").is_err());
+        for bad in ["-1", "101", "nan", "inf", "x", ""] {
+            assert!(temperature(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "1.1", "nan", "-0.5"] {
+            assert!(top_p(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "-2", "nan", "inf"] {
+            assert!(fps(bad).is_err(), "{bad}");
+        }
+        assert_eq!((temperature("0"), top_p("1"), fps("0.5")), (Ok(0.0), Ok(1.0), Ok(0.5)));
+    }
+
+    #[test]
+    fn names_are_those_of_the_configuration_file() {
+        fn check<T: ValueEnum + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>() {
+            for value in T::value_variants() {
+                let name = value.to_possible_value().unwrap().get_name().to_owned();
+                assert_eq!(&serde_json::from_value::<T>(name.into()).unwrap(), value);
+            }
+        }
+        check::<ImageProtocol>();
+        check::<Charset>();
+    }
+}

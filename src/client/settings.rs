@@ -1,0 +1,306 @@
+//! Settings: the command line over the configuration file over defaults. Each value knows where it came from, so that an error
+//! names the flag, or the file, line and key.
+
+use std::{fmt, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+use super::config::Config;
+use crate::{
+    model::{DeviceChoice, WeightType},
+    record::{Failure, FailureClass},
+};
+
+/// The default prompt.
+pub const DEFAULT_PROMPT: &str = "Describe the video in detail.";
+
+/// The default limit of new tokens.
+pub const DEFAULT_MAX_NEW_TOKENS: u32 = 256;
+
+/// Where a value came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// The command line, with the flag's name.
+    Flag(String),
+    /// The configuration file.
+    Config {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The key.
+        key: &'static str,
+    },
+    /// Nobody has set it.
+    #[default]
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => f.write_str(flag),
+            Self::Config { file, line, key } => {
+                write!(f, "configuration file {}:{line}: {key}", file.display())
+            }
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value, if one is set, and its origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value; none leaves the default.
+    pub value: Option<T>,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+impl<T> Default for Setting<T> {
+    fn default() -> Self {
+        Self { value: None, origin: Origin::Default }
+    }
+}
+
+impl<T> Setting<T> {
+    fn merge(key: &'static str, flag: Option<T>, configured: Option<T>, config: &Config) -> Self {
+        match flag {
+            Some(_) => Self { value: flag, origin: Origin::Flag(format!("--{}", key.replace('_', "-"))) },
+            None => config.setting(key, configured),
+        }
+    }
+
+    /// The value, or a default.
+    pub fn or(&self, default: T) -> T
+    where
+        T: Clone,
+    {
+        self.value.clone().unwrap_or(default)
+    }
+
+    /// The value, or the default of its type.
+    pub fn or_default(&self) -> T
+    where
+        T: Clone + Default,
+    {
+        self.or(T::default())
+    }
+
+    /// The failure with the origin of the value in front of it. What is wrong in the configuration file is an input, not a usage
+    /// error.
+    pub fn blame(&self, failure: Failure) -> Failure {
+        let error = format!("{}: {}", self.origin, failure.error);
+        match self.origin {
+            Origin::Default => failure,
+            Origin::Flag(_) => Failure { error, ..failure },
+            Origin::Config { .. } => Failure { class: FailureClass::Input, error, ..failure },
+        }
+    }
+}
+
+/// Makes the two structs of one table: [`Layer`], which one source sets, and [`Settings`], the merged values.
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])* $(#[file($($attribute:meta),*)])? $key:ident: $type:ty,)*) => {
+        /// The values of one source. Every key is optional.
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        #[schemars(rename = "Config")]
+        pub struct Layer {
+            $($(#[doc = $doc])* $($(#[$attribute])*)? pub $key: Option<$type>,)*
+        }
+
+        /// The merged values.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct Settings {
+            $($(#[doc = $doc])* pub $key: Setting<$type>,)*
+        }
+
+        impl Settings {
+            fn merged(flags: Layer, config: &Config) -> Self {
+                let file = config.values.clone();
+                Self { $($key: Setting::merge(stringify!($key), flags.$key, file.$key, config),)* }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Decoding method: a name, or a TOML file.
+    method: String,
+    /// Prompt.
+    prompt: String,
+    /// Target model: a directory, or the id of a model in the cache.
+    target: PathBuf,
+    /// Drafter for that target, likewise; not used without `target`.
+    drafter: PathBuf,
+    /// Folders of models, for `specreel models` and for suggested drafters.
+    models: Vec<PathBuf>,
+    /// Device: auto, cpu, cuda, cuda:N or metal.
+    #[file(serde(deserialize_with = "device"), schemars(with = "Option<String>"))]
+    device: DeviceChoice,
+    /// The drafter's device, if not the target's.
+    #[file(serde(deserialize_with = "device"), schemars(with = "Option<String>"))]
+    drafter_device: DeviceChoice,
+    /// Weight type of the language models: auto, f32, bf16, f16, q8_0, q6_k, q5_k, q4_k or q4_0.
+    #[file(serde(deserialize_with = "dtype"), schemars(with = "Option<String>"))]
+    dtype: WeightType,
+    /// Limit of new tokens, from 1 to 65536.
+    #[file(serde(deserialize_with = "new_tokens"))]
+    max_new_tokens: u32,
+    /// The studio's theme.
+    theme: String,
+    /// How the studio draws pictures.
+    image_protocol: ImageProtocol,
+    /// Whether the studio takes the mouse; default false.
+    mouse: bool,
+    /// The studio's characters.
+    charset: Charset,
+    /// The studio's library folders.
+    library: Vec<PathBuf>,
+    /// Whether the studio keeps every run as a session file; default true.
+    sessions: bool,
+    /// How many session files it keeps; the oldest are removed.
+    #[file(serde(deserialize_with = "sessions"))]
+    sessions_keep: usize,
+    /// Whether the studio keeps the prompts that were run; default true.
+    prompt_history: bool,
+    /// Whether the studio remembers recently used files; default true.
+    recent: bool,
+}
+
+impl Settings {
+    /// The command line's values over those of the configuration file. A configured drafter belongs to the configured target;
+    /// it is dropped if the target comes from elsewhere.
+    pub fn merge(flags: Layer, config: &Config) -> Self {
+        let mut settings = Self::merged(flags, config);
+        let configured = |origin: &Origin| matches!(origin, Origin::Config { .. });
+        if configured(&settings.drafter.origin) && !configured(&settings.target.origin) {
+            settings.drafter = Setting::default();
+        }
+        settings
+    }
+}
+
+/// How the studio draws pictures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageProtocol {
+    /// The best one that the terminal is known to support
+    #[default]
+    Auto,
+    /// kitty, Ghostty
+    Kitty,
+    /// iTerm2, WezTerm, and others with its protocol
+    Iterm2,
+    /// Sixels
+    Sixel,
+    /// Two pixels in each character, in true colour or 256 colours
+    Halfblocks,
+    /// No pictures
+    None,
+}
+
+/// The characters that the studio draws with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Charset {
+    /// Those of the locale; all without one
+    #[default]
+    Auto,
+    /// All
+    #[serde(rename = "utf-8")]
+    Utf8,
+    /// ASCII only
+    Ascii,
+}
+
+/// Parse a device.
+///
+/// # Errors
+/// The expected values, for people.
+pub fn parse_device(text: &str) -> Result<DeviceChoice, String> {
+    let text = text.to_lowercase();
+    match (text.as_str(), text.strip_prefix("cuda:").map(str::parse)) {
+        ("auto", _) => Ok(DeviceChoice::Auto),
+        ("cpu", _) => Ok(DeviceChoice::Cpu),
+        ("cuda", _) => Ok(DeviceChoice::Cuda(0)),
+        ("metal", _) => Ok(DeviceChoice::Metal),
+        ("cpu-tensors", _) => Ok(DeviceChoice::CpuTensors),
+        (_, Some(Ok(number))) if number < 1024 => Ok(DeviceChoice::Cuda(number)),
+        _ => Err("expected one of: auto, cpu, cuda[:N], metal".into()),
+    }
+}
+
+fn device<'de, D: Deserializer<'de>>(value: D) -> Result<Option<DeviceChoice>, D::Error> {
+    parse_device(&String::deserialize(value)?).map(Some).map_err(D::Error::custom)
+}
+
+fn dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::Error> {
+    String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+fn new_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+    let number = u32::deserialize(value)?;
+    let problem = "expected a number from 1 to 65536";
+    (1..=65536).contains(&number).then_some(Some(number)).ok_or_else(|| D::Error::custom(problem))
+}
+
+fn sessions<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
+    let number = usize::deserialize(value)?;
+    let problem = "expected a number from 1; sessions = false keeps none";
+    (number > 0).then_some(Some(number)).ok_or_else(|| D::Error::custom(problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure() -> Failure {
+        Failure { class: FailureClass::Usage, error: "no such method".into(), hint: None }
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_every_value_knows_its_origin() {
+        let config = Config::parse("theme = \"dark\"\n\nmethod = \"fly\"\nmouse = true\n", "c.toml".as_ref());
+        let flags = Layer { method: Some("naive".into()), ..Layer::default() };
+        let settings = Settings::merge(flags, &config.unwrap());
+        assert_eq!(settings.method.value.as_deref(), Some("naive"));
+        assert_eq!(settings.method.blame(failure()).error, "--method: no such method");
+        assert_eq!(settings.method.blame(failure()).class, FailureClass::Usage);
+
+        let mouse = settings.mouse.blame(failure());
+        assert_eq!(mouse.error, "configuration file c.toml:4: mouse: no such method");
+        assert_eq!(mouse.class, FailureClass::Input);
+        assert_eq!(settings.theme.or("auto".into()), "dark");
+        assert_eq!((settings.prompt.value.clone(), &settings.prompt.origin), (None, &Origin::Default));
+        assert_eq!(settings.prompt.blame(failure()), failure());
+        let long = Layer { max_new_tokens: Some(3), ..Layer::default() };
+        let settings = Settings::merge(long, &Config::default());
+        assert_eq!(settings.max_new_tokens.origin, Origin::Flag("--max-new-tokens".into()));
+    }
+
+    #[test]
+    fn a_configured_drafter_belongs_to_the_configured_target() {
+        let config = Config::parse("target = \"t\"\ndrafter = \"d\"", "c.toml".as_ref()).unwrap();
+        let drafter = |target: Option<&str>, drafter: Option<&str>, config: &Config| {
+            let [target, drafter] = [target, drafter].map(|name| name.map(PathBuf::from));
+            Settings::merge(Layer { target, drafter, ..Layer::default() }, config).drafter.value
+        };
+        assert_eq!(drafter(None, None, &config), Some("d".into()));
+        assert_eq!(drafter(None, Some("e"), &config), Some("e".into()));
+        assert_eq!(drafter(Some("u"), None, &config), None);
+        let alone = Config::parse("drafter = \"d\"", "c.toml".as_ref()).unwrap();
+        assert_eq!(drafter(None, None, &alone), None);
+    }
+
+    #[test]
+    fn devices() {
+        assert_eq!(parse_device("CUDA:3"), Ok(DeviceChoice::Cuda(3)));
+        assert_eq!(parse_device("cuda"), Ok(DeviceChoice::Cuda(0)));
+        for bad in ["cuda:", "cuda:-1", "tpu", ""] {
+            assert!(parse_device(bad).is_err(), "{bad}");
+        }
+    }
+}
