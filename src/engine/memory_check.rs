@@ -6,7 +6,7 @@ use super::{command::RunRequest, memory, models::frames};
 use crate::{
     model::{
         ComputeDevice, ModelSpec, WeightType,
-        about::{Facts, Need, Sample},
+        about::{Facts, Need, VideoInputs},
         config::VlConfig,
         hub::name_of,
     },
@@ -14,7 +14,7 @@ use crate::{
     video::{self, Rule},
 };
 
-pub use crate::model::about::Sampled as Video;
+pub use crate::model::about::SampledVideo as Video;
 
 /// Memory left to everything else, in bytes.
 const RESERVE: u64 = 64 << 20;
@@ -70,7 +70,7 @@ pub fn rule(spec: &ModelSpec) -> &'static Rule {
 #[derive(Clone, Copy)]
 pub(super) struct Work {
     /// The video as the processor cuts it.
-    pub sample: Sample,
+    pub sample: VideoInputs,
     /// Its sampled frames.
     pub frames: usize,
     /// The longest caption, in tokens.
@@ -80,8 +80,8 @@ pub(super) struct Work {
 impl Work {
     /// The same video with half of the frames.
     fn half(&self) -> Self {
-        let Sample { visual, patch_values, grid_patches } = self.sample;
-        let sample = Sample { visual: visual / 2, patch_values: patch_values / 2, grid_patches };
+        let VideoInputs { visual, patch_values, grid_patches } = self.sample;
+        let sample = VideoInputs { visual: visual / 2, patch_values: patch_values / 2, grid_patches };
         Self { sample, frames: self.frames / 2, ..*self }
     }
 }

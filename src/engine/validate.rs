@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     model::{
-        about::Sample,
+        about::VideoInputs,
         draft_head::DraftHead,
         family::Prompt,
         processor::{
@@ -120,7 +120,7 @@ impl Runner<'_> {
         &self,
         cache: &mut PrefixCache,
         key: &ClipKey,
-        sample: &Sample,
+        sample: &VideoInputs,
         frames: usize,
     ) -> Result<(), Stop> {
         let Some(footprint) = self.models.footprint.as_ref() else {
@@ -140,9 +140,9 @@ impl Runner<'_> {
 
 impl Clip {
     /// The sizes of a decoded clip.
-    pub(super) fn sample(&self) -> Sample {
+    pub(super) fn sample(&self) -> VideoInputs {
         let grid = self.patches.grid;
-        Sample {
+        VideoInputs {
             visual: self.grid.len(),
             patch_values: self.patches.data.len(),
             grid_patches: grid.h * grid.w,
@@ -155,12 +155,12 @@ fn sample(
     processor: &VideoProcessor,
     (height, width): (usize, usize),
     frames: usize,
-) -> Result<(Sample, VisualGrid), ProcessorError> {
+) -> Result<(VideoInputs, VisualGrid), ProcessorError> {
     let config = processor.config();
     let patches =
         Grid { t: frames.div_ceil(config.temporal), h: height / config.patch, w: width / config.patch };
     let grid = processor.visual_grid(patches)?;
-    let sample = Sample {
+    let sample = VideoInputs {
         visual: grid.len(),
         patch_values: patches.t * patches.h * patches.w * config.row(),
         grid_patches: patches.h * patches.w,

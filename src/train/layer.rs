@@ -1,4 +1,4 @@
-//! The trainable draft head: the arithmetic of `model::sparrow` through candle's autograd.
+//! The trainable draft head: the arithmetic of `model::draft_head` through candle's autograd.
 //!
 //! With a single layer the outputs at visual rows are not needed, so only their keys and values are computed.
 

@@ -1,4 +1,4 @@
-//! Training of draft heads: a decoder layer that drafts from its target's states ([`crate::model::sparrow`]).
+//! Training of draft heads: a decoder layer that drafts from its target's states ([`crate::model::draft_head`]).
 //!
 //! The target captions the clips itself, and its tokens and states are the only training data. A text stage uses the text rows
 //! alone; the visual stage that follows puts visual rows before them (IVSB). Each step adds passes on the head's own outputs

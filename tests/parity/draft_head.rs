@@ -59,7 +59,7 @@ fn the_head_computes_what_torch_computes() {
     for (i, shown) in [(0, true), (1, false)] {
         let sample = reference.sample(i);
         let visual = if shown { sample.visual_positions.len() } else { 0 };
-        // The states as the target's prefill gives them: rows of text, of video, of text.
+        // The states in the order of a prefill: text, video, text.
         let all = sample.visual_positions.len();
         let front = sample.breaks[0].text;
         let mut states = TextStates::new(width, VisualSpans::from(front..front + all));

@@ -1,4 +1,4 @@
-//! What is special in the other families: their towers, their names, and checkpoints that do not fit together.
+//! Towers and tensor names of the other families, and inconsistent checkpoints.
 
 use std::{fs, ops::ControlFlow, path::Path};
 
@@ -82,7 +82,7 @@ fn edit(dir: &Path, file: &str, change: impl FnOnce(&mut Value)) {
     fs::write(path, value.to_string()).unwrap();
 }
 
-/// Give the tensors of a file other names.
+/// Rename the tensors of a file.
 fn rename(path: &Path, to: impl Fn(&str) -> String) {
     let all = candle_core::safetensors::load(path, &candle_core::Device::Cpu).unwrap();
     let renamed: std::collections::HashMap<String, Tensor> =
@@ -90,7 +90,7 @@ fn rename(path: &Path, to: impl Fn(&str) -> String) {
     candle_core::safetensors::save(&renamed, path).unwrap();
 }
 
-/// The names of the newest version are found, too: it leaves a part of the tower's out and writes the rest as first published.
+/// The newest version leaves a component out of the tower's names and writes the others as first published.
 #[test]
 fn weights_are_found_in_every_layout() {
     let dir = copy("llava_ov_newer");
@@ -170,7 +170,7 @@ fn inconsistent_checkpoints_are_refused() {
             &["picture", "90", "76"],
         ),
         ("llava_ov", "config.json", |c| c["vision_feature_layer"] = json!(-2), &["vision_feature_layer"]),
-        ("llava_ov", "config.json", |c| c["video_token_index"] = json!(7000), &["outside"]),
+        ("llava_ov", "config.json", |c| c["video_token_index"] = json!(7000), &["out of range"]),
         (
             "llava_ov",
             "video_preprocessor_config.json",
@@ -183,7 +183,7 @@ fn inconsistent_checkpoints_are_refused() {
         edit(dir.path(), file, change);
         refused(dir.path(), words);
     }
-    // Sizes that agree with each other, but not with the weights.
+    // Sizes that are consistent with each other, but not with the weights.
     let dir = copy("llava_ov");
     edit(dir.path(), "config.json", |c| c["vision_config"]["image_size"] = json!(90));
     edit(dir.path(), "video_preprocessor_config.json", |c| c["size"] = json!({"height": 90, "width": 90}));
@@ -191,7 +191,7 @@ fn inconsistent_checkpoints_are_refused() {
 }
 
 #[test]
-fn missing_files_are_named() {
+fn missing_tensors_are_named() {
     for missing in
         ["image_newline", "multi_modal_projector.linear_1.weight", "vision_tower.vision_model.embeddings"]
     {
@@ -226,7 +226,7 @@ fn positions_can_be_chosen() {
     }
 }
 
-/// Two sizes of one family pad their embeddings differently; the tokenizer says what is real.
+/// Two sizes of one family pad their embeddings differently; the tokenizer has the true vocabulary.
 #[test]
 fn padded_vocabularies_are_compared_without_padding() {
     for (large, small) in [("llava_ov", "llava_ov_newer"), ("qwen2_vl", "qwen2_vl_nested")] {
@@ -238,7 +238,7 @@ fn padded_vocabularies_are_compared_without_padding() {
     }
 }
 
-/// The newline is read as its own vector wherever rows of the prompt are embedded, with or without a video.
+/// The newline has its own embedding, with or without a video.
 #[test]
 fn the_newline_has_its_own_row() {
     let model = load(&fixture("llava_ov")).unwrap();
@@ -253,4 +253,8 @@ fn the_newline_has_its_own_row() {
         let embeddings = model.embed(&prompt, visual, &rows).unwrap();
         assert_eq!(difference(&embeddings.narrow(0, 1, 1).unwrap(), tower.newline()), 0.0);
     }
+    // Neither rows outside of the prompt nor another clip's embeddings are accepted.
+    assert!(model.embed(&prompt, Some(&visual), &[prompt.ids.len()]).is_err());
+    let fewer = visual.narrow(0, 0, visual.dim(0).unwrap() - 1).unwrap();
+    assert!(model.embed(&prompt, Some(&fewer), &[at - 2]).is_err());
 }

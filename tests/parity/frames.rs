@@ -1,4 +1,4 @@
-//! Whole runs from decoded frames, of all families, against the reference's own processors and models.
+//! Whole runs from decoded frames, of all families, against the processors and models of transformers.
 
 use std::{collections::HashMap, ops::ControlFlow, path::Path};
 
@@ -16,9 +16,9 @@ use specreel::{
 
 use super::{FAMILIES, difference, fixture, numbers, tensors, values};
 
-/// The clip of which the fixture holds two frames.
+/// The clip with the two frames of the fixture.
 const CLIP: &str = "assets/demo/clips/one-large-shape.mp4";
-/// What `make_families.py` asks.
+/// The prompt of `make_families.py`.
 const PROMPT: &str = "what moves?";
 
 struct Frame {
@@ -66,7 +66,7 @@ fn cut(frame: &Frame, side: usize) -> Frame {
     Frame { height: side, width: side, rgb: lines.flat_map(|line| line[..side * 3].to_vec()).collect() }
 }
 
-/// Patches of frames, as a caller of the processor makes them; Qwen2.5-VL's fixture has no limit of its own.
+/// Patches of frames, made as in a run; Qwen2.5-VL's fixture sets no limit.
 fn patches(model: &VideoLlm, frames: &[Frame]) -> Patches {
     let processor = model.processor();
     let limit = processor.config().fixed.is_none().then_some(84 * 84);
@@ -106,7 +106,7 @@ fn decoding_reproduces_the_fixture_frames() {
     for (ours, stored) in decoded().iter().zip(stored()) {
         assert_eq!((ours.height, ours.width), (stored.height, stored.width));
         let off: u64 = ours.rgb.iter().zip(&stored.rgb).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
-        // Other versions of the decoder may round otherwise.
+        // Decoder versions round differently.
         assert!(off as f64 / stored.rgb.len() as f64 <= 1.0, "{off}");
     }
 }
@@ -125,7 +125,7 @@ fn frames_to_ids_equal_transformers() {
             let grid = [patches.grid.t, patches.grid.h, patches.grid.w].map(|side| side as i64);
             assert_eq!(grid.to_vec(), numbers(part("grid")), "{name} {case}");
             if case == "whole" {
-                // Byte levels after a bicubic resize.
+                // Difference in byte levels after a bicubic resize.
                 let (config, levels) = (model.processor().config(), values(part("levels")));
                 assert_eq!(levels.len(), patches.data.len());
                 let plane = config.temporal * config.patch * config.patch;
@@ -141,7 +141,7 @@ fn frames_to_ids_equal_transformers() {
             let embeds = part("visual_embeds");
             let n = visual.dim(0).unwrap();
             let worst = difference(&visual, &embeds.narrow(0, 0, n).unwrap());
-            // What is not resized is the same picture; what is may differ by a level here and there.
+            // Frames that are not resized are identical; resized ones may differ by single levels.
             let limit = if case == "cut" { 1e-4 } else { 0.1 };
             assert!(worst <= limit, "{name} {case}: embeddings differ by {worst}");
 

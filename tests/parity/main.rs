@@ -1,4 +1,4 @@
-//! Parity with the reference implementation on tiny random checkpoints, see `make_fixtures.py` and `make_families.py`.
+//! Parity with transformers on tiny random checkpoints, see `make_fixtures.py` and `make_families.py`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,7 @@ const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_o
 const CHECKPOINTS: [&str; 5] =
     ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "sharded_untied", "nested_bf16"];
 
-/// A path below the fixtures.
+/// A path in the fixtures directory.
 fn fixture(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(path)
 }
@@ -42,7 +42,7 @@ fn values(tensor: &Tensor) -> Vec<f32> {
     tensor.to_dtype(DType::F32).unwrap().flatten_all().unwrap().to_vec1().unwrap()
 }
 
-/// Whole numbers of a tensor.
+/// Integers of a tensor, flat.
 fn numbers(tensor: &Tensor) -> Vec<i64> {
     tensor.flatten_all().unwrap().to_vec1().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Frames, sizes and positions against the reference.
+//! Patches, frame sizes and positions against transformers.
 
 use specreel::model::processor::{
     Grid, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid, VisualRope, positions,

@@ -1,4 +1,4 @@
-//! Tokenizer and chat template against the reference.
+//! Tokenizer and chat template against transformers.
 
 use specreel::model::{
     template::{ChatTemplate, QWEN, TemplateError},
@@ -39,7 +39,7 @@ fn texts_encode_and_stream_back() {
         }
         assert_eq!(stream.finish(), "");
         assert_eq!(streamed, tokenizer.decode(&ids));
-        // the tokenizer composes accents and special tokens are not text
+        // The tokenizer composes accents, and special tokens are not text.
         assert_eq!(streamed, text.replace("a\u{301}", "á").replace("<|im_end|>", ""));
     }
 }

@@ -1,4 +1,4 @@
-//! The vision tower against the reference.
+//! The vision tower against transformers.
 
 use std::{collections::HashMap, ops::ControlFlow};
 

@@ -27,7 +27,7 @@ const DECODER_ROWS: usize = 128;
 
 /// A sampled video.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sampled {
+pub struct SampledVideo {
     /// Frames.
     pub frames: usize,
     /// Height and width in pixels.
@@ -40,7 +40,7 @@ pub struct Sampled {
 
 /// Sizes of a video's inputs to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct VideoInputs {
     /// Visual tokens.
     pub visual: usize,
     /// Values of all patches.
@@ -105,14 +105,14 @@ impl Facts {
     }
 
     /// Sizes of a video's inputs; none if the model cannot take such frames.
-    pub fn sample(&self, video: &Sampled) -> Option<Sample> {
+    pub fn sample(&self, video: &SampledVideo) -> Option<VideoInputs> {
         let config = self.processor.config();
         let (height, width) = video.size;
         let (h, w) = self.processor.target_size(height, width, video.frames, video.max_pixels).ok()?;
         let grid =
             Grid { t: video.frames.div_ceil(config.temporal), h: h / config.patch, w: w / config.patch };
         let visual = self.processor.visual_grid(grid).ok()?.len();
-        Some(Sample {
+        Some(VideoInputs {
             visual,
             patch_values: grid.t * grid.h * grid.w * config.row(),
             grid_patches: grid.h * grid.w,
@@ -125,7 +125,7 @@ impl Facts {
     }
 
     /// Memory estimate for a weight type, with a video if there is one.
-    pub fn need(&self, dtype: WeightType, sample: Option<&Sample>, new_tokens: usize) -> Need {
+    pub fn need(&self, dtype: WeightType, sample: Option<&VideoInputs>, new_tokens: usize) -> Need {
         let c = &self.text;
         let visual = sample.map_or(0, |sample| sample.visual);
         let slots = visual + new_tokens + EXTRA_SLOTS;
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_longer_video_needs_more_cache_and_the_same_weights() {
         let facts = facts("assets/demo/target");
-        let video = |frames| Sampled { frames, size: (144, 192), max_pixels: None, new_tokens: 64 };
+        let video = |frames| SampledVideo { frames, size: (144, 192), max_pixels: None, new_tokens: 64 };
         let (short, long) = (facts.sample(&video(8)).unwrap(), facts.sample(&video(64)).unwrap());
         assert_eq!(short.visual * 8, long.visual);
         let need = |sample| facts.need(WeightType::Q8_0, Some(sample), 64);

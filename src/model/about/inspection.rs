@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde::Serialize;
 
-use super::{Facts, Sampled};
+use super::{Facts, SampledVideo};
 use crate::{
     model::{
         ComputeDevice, WeightType,
@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// The example video for tokens and memory: half a minute of 720p with default sampling.
-pub const EXAMPLE: Sampled = Sampled { frames: 60, size: (720, 1280), max_pixels: None, new_tokens: 256 };
+pub const EXAMPLE: SampledVideo =
+    SampledVideo { frames: 60, size: (720, 1280), max_pixels: None, new_tokens: 256 };
 
 /// A problem that makes a checkpoint unusable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,7 +37,7 @@ pub struct Problem {
 
 /// Tensors of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Share {
+pub struct DtypeShare {
     /// The type's name in the files.
     pub dtype: String,
     /// Number of tensors.
@@ -68,7 +69,7 @@ pub struct Inspection {
     /// Parameters of the language model, and of the rest.
     pub parameters: Option<[u64; 2]>,
     /// Tensors by type in the files.
-    pub shares: Vec<Share>,
+    pub shares: Vec<DtypeShare>,
     /// Bytes of the weight files.
     pub bytes: u64,
     /// Size of the tokenizer's vocabulary.
@@ -181,15 +182,15 @@ impl Inspection {
     }
 }
 
-fn shares(checkpoint: &Checkpoint) -> Vec<Share> {
-    let mut shares: BTreeMap<String, Share> = BTreeMap::new();
+fn shares(checkpoint: &Checkpoint) -> Vec<DtypeShare> {
+    let mut shares: BTreeMap<String, DtypeShare> = BTreeMap::new();
     for (_, info) in checkpoint.tensors() {
         let dtype = format!("{:?}", info.dtype).to_lowercase();
-        let share = shares.entry(dtype.clone()).or_insert(Share { dtype, tensors: 0, parameters: 0 });
+        let share = shares.entry(dtype.clone()).or_insert(DtypeShare { dtype, tensors: 0, parameters: 0 });
         share.tensors += 1;
         share.parameters += info.shape.iter().map(|&n| n as u64).product::<u64>();
     }
-    let mut shares: Vec<Share> = shares.into_values().collect();
+    let mut shares: Vec<DtypeShare> = shares.into_values().collect();
     shares.sort_by_key(|share| std::cmp::Reverse(share.parameters));
     shares
 }

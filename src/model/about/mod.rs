@@ -5,7 +5,7 @@ mod inspection;
 mod need;
 mod pair;
 
-pub use facts::{Facts, Sample, Sampled};
-pub use inspection::{EXAMPLE, Inspection, Memory, Problem, Share};
+pub use facts::{Facts, SampledVideo, VideoInputs};
+pub use inspection::{DtypeShare, EXAMPLE, Inspection, Memory, Problem};
 pub use need::Need;
 pub use pair::{can_draft, same_tokenizer_file};

@@ -218,7 +218,7 @@ impl VideoLlm {
     /// newline from the tower.
     ///
     /// # Errors
-    /// An id is outside of the embedding table, or a row outside of the prompt.
+    /// An id is outside of the embedding table, a row outside of the prompt, or `visual` has another number of tokens.
     pub fn embed(
         &self,
         prompt: &Prompt,
@@ -230,6 +230,14 @@ impl VideoLlm {
             () if prompt.visual.contains(row) => RowKind::Visual,
             () => RowKind::Newline,
         };
+        let fail = |problem: String| Err(candle_core::Error::Msg(problem).into());
+        let (length, tokens) = (prompt.ids.len(), prompt.visual.len());
+        if let Some(row) = rows.iter().find(|row| **row >= length) {
+            return fail(format!("row {row} is outside of a prompt of {length} rows"));
+        }
+        if let Some(count) = visual.map(|visual| visual.dim(0)).transpose()?.filter(|n| *n != tokens) {
+            return fail(format!("{count} visual embeddings for {tokens} visual tokens"));
+        }
         let mut parts: Vec<Tensor> = Vec::new();
         for run in rows.chunk_by(|&a, &b| kind(a) == kind(b)) {
             parts.push(match (kind(run[0]), visual, self.tower.newline()) {
