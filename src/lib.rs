@@ -1,17 +1,18 @@
-//! specreel captions videos on your own machine with Video-LLMs, makes them faster with speculative decoding, and shows for
+//! specreel captions videos on the local machine with Video-LLMs, speeds that up with speculative decoding, and shows for
 //! every token how it was verified.
 //!
-//! The house has five floors; a memory_check may use only rooms on floors below its own.
+//! A module may use only modules on floors below its own:
 //!
-//! | floor | rooms | what they own |
+//! | floor | modules | own |
 //! |---|---|---|
-//! | 5 | [`cli`], [`tui`] | faces: arguments and plain text; the terminal studio |
-//! | 4 | [`engine`], [`train`] | the thread that owns device, models and caches; drafters made on this machine |
-//! | 3 | [`speculate`] | how tokens are drafted, verified and accepted; methods as data |
+//! | 6 | [`cli`], [`tui`] | the faces: arguments and plain text; the terminal studio |
+//! | 5 | [`client`], [`present`], [`train`] | the one way to use an engine; the one way to present a run; training of draft heads |
+//! | 4 | [`engine`] | the thread that owns device, models and caches |
+//! | 3 | [`speculate`] | drafting, verifying and accepting tokens; methods as data |
 //! | 2 | [`model`], [`video`], [`scenes`] | checkpoints and forward passes; files to frames; the synthetic demo world |
-//! | 1 | [`record`], [`chart`] | what happened, as data: verdicts, steps, statistics, comparisons, events; pictures of numbers |
+//! | 1 | [`record`] | what happened, as data: verdicts, steps, statistics, events, and their fold |
 //!
-//! Beside the floors stands [`assets`]: the embedded demo.
+//! [`chart`] (plots) and [`assets`] (the embedded demo) are leaves beside the floors. `docs/architecture.md` explains more.
 
 pub mod assets;
 pub mod chart;

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use rustix::{io::Errno, process::Signal as Kind};
 use tokio::{
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
@@ -21,7 +22,7 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// Exit code after an interrupt: 128 and the signal's number, which is 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 pub fn interrupted() -> i32 {
     match SIGNAL.load(Ordering::SeqCst) {
-        0 => 128 + libc::SIGINT,
+        0 => 128 + Kind::INT.as_raw(),
         number => 128 + number,
     }
 }
@@ -61,7 +62,7 @@ struct Signals {
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        let heard = !is_ignored(libc::SIGHUP);
+        let heard = !is_ignored(Kind::HUP);
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -78,18 +79,19 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => libc::SIGINT,
-            _ = self.terminate.recv() => libc::SIGTERM,
-            _ = hang_up => libc::SIGHUP,
+            _ = self.interrupt.recv() => Kind::INT.as_raw(),
+            _ = self.terminate.recv() => Kind::TERM.as_raw(),
+            _ = hang_up => Kind::HUP.as_raw(),
         }
     }
 }
 
-fn is_ignored(number: i32) -> bool {
+fn is_ignored(kind: Kind) -> bool {
     // SAFETY: all-zero bytes are a valid `sigaction`; with a null pointer for the new action the call only writes the old one.
     unsafe {
         let mut old: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(number, std::ptr::null(), &raw mut old) == 0 && old.sa_sigaction == libc::SIG_IGN
+        libc::sigaction(kind.as_raw(), std::ptr::null(), &raw mut old) == 0
+            && old.sa_sigaction == libc::SIG_IGN
     }
 }
 
@@ -119,7 +121,7 @@ pub fn descriptors() -> Result<(), Failure> {
 }
 
 fn is_too_many(error: &std::io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    Errno::from_io_error(error).is_some_and(|errno| matches!(errno, Errno::MFILE | Errno::NFILE))
 }
 
 fn too_many(error: &std::io::Error) -> Failure {

@@ -13,7 +13,7 @@ use crate::{
     assets,
     model::{
         DeviceChoice, ModelSpec,
-        sparrow::{Recipe, SparrowConfig},
+        draft_head::{DraftHeadConfig, Recipe},
     },
     record::{Failure, FailureClass},
     speculate::{Drafter, Method},
@@ -22,7 +22,7 @@ use crate::{
 /// The recipe of the trained layer in a directory; none where there is no such layer.
 pub fn recipe(dir: &Path) -> Option<Recipe> {
     let dir = found::directory(dir).ok()?;
-    SparrowConfig::read(&dir).ok().map(|config| config.recipe)
+    DraftHeadConfig::read(&dir).ok().map(|config| config.recipe)
 }
 
 /// The models: arguments, then configuration, then the embedded pair.
@@ -65,8 +65,8 @@ pub fn models(
     };
     let target = directory("target", target, &config.target)?;
     let drafter = directory("drafter", drafter, &config.drafter)?;
-    let recipe_of = |dir: &PathBuf| SparrowConfig::read(dir).ok().map(|config| config.recipe);
-    let head = drafter.clone().filter(|dir| SparrowConfig::is_in(dir));
+    let recipe_of = |dir: &PathBuf| DraftHeadConfig::read(dir).ok().map(|config| config.recipe);
+    let head = drafter.clone().filter(|dir| DraftHeadConfig::is_in(dir));
     let small = drafter.filter(|_| head.is_none());
     if let Some(target) = target {
         return Ok(ModelSpec {

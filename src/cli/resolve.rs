@@ -16,7 +16,7 @@ use super::{
 use crate::{
     assets::{self, Clip},
     engine::{RunRequest, TextSampling, memory_check},
-    model::{ModelSpec, sparrow::Recipe},
+    model::{ModelSpec, draft_head::Recipe},
     record::{Failure, FailureClass},
     speculate::Method,
     tui::ImageProtocol,
@@ -195,7 +195,7 @@ pub fn video(name: &Path) -> Result<PathBuf, Failure> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             Err(input("no such file".into(), "check the path; `demo` is an embedded clip"))
         }
-        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
+        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             Err(input(e.to_string(), "a link there leads back to itself; name the file itself"))
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {

@@ -90,7 +90,7 @@ impl Client {
     /// # Errors
     /// The system starts no thread.
     pub fn start_in_background() -> Result<Self, Failure> {
-        let (handle, events) = Engine::start_behind()?;
+        let (handle, events) = Engine::start_in_background()?;
         Ok(Self::new(handle, events))
     }
 

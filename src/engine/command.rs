@@ -1,4 +1,4 @@
-//! What the faces ask of the engine.
+//! Requests and commands to the engine.
 
 use std::path::PathBuf;
 
@@ -17,20 +17,20 @@ pub struct RunRequest {
     pub run: u64,
     /// The video file.
     pub video: PathBuf,
-    /// The part of the video to look at; none is all of it. To the models it is a clip of its own, whose time begins at 0; the
-    /// time stamps that are told are those of the whole video.
+    /// The part of the video to sample; none is all of it. The models see it as a clip that begins at 0; reported time stamps
+    /// are those of the whole video.
     pub span: Option<Span>,
-    /// Which piece that is, where a video is captioned piece by piece; only told.
+    /// Which piece that is, if a video is captioned piece by piece; only reported.
     pub segment: Option<Segment>,
-    /// Earlier questions about the same clip, and their answers.
+    /// Earlier questions about the same clip, with their answers.
     pub before: Vec<Turn>,
     /// The user's prompt, without template.
     pub prompt: String,
     /// How to decode.
     pub method: Method,
-    /// Which frames to look at.
+    /// Which frames to sample.
     pub sampling: Sampling,
-    /// Upper limit of pixels per frame; none = the checkpoint's own.
+    /// Upper limit of pixels per frame; none is the checkpoint's own limit.
     pub max_pixels: Option<usize>,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
@@ -41,14 +41,14 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
-    /// The whole conversation as one name for what is kept of it.
-    pub(super) fn asked(&self) -> String {
+    /// The whole conversation, as a cache key.
+    pub(super) fn conversation(&self) -> String {
         let before = self.before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
         before.chain([self.prompt.as_str()]).collect::<Vec<_>>().join("\0")
     }
 }
 
-/// How the target's distribution becomes a token.
+/// How a token is drawn from the target's distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TextSampling {
     /// 0 = greedy.
@@ -68,9 +68,9 @@ impl Default for TextSampling {
 /// A command to the engine thread.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// From now on load and run even if memory seems not to suffice.
+    /// From now on load and run even if the available memory seems too small.
     IgnoreMemory,
-    /// Load (or change) the models; answered by `Ready` or `Failed` with run 0.
+    /// Load the models, replacing any that are loaded; answered by `ready` or `failed` with run 0.
     Load(ModelSpec),
     /// Run one generation.
     Run(Box<RunRequest>),

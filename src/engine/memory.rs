@@ -1,13 +1,14 @@
-//! What the process takes of the machine's memory, and what there is to take.
+//! Memory that the process uses, and memory that the machine has left.
 
 use std::path::{Path, PathBuf};
 
-/// Peak resident memory of this process in bytes; 0 where the system does not tell.
+use rustix::process::{Resource, getrlimit};
+
+/// Peak resident memory of this process in bytes; 0 if the system does not report it.
 pub fn peak() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to memory for one `rusage`, which the call fills.
-    let told = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } == 0;
-    if !told {
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } != 0 {
         return 0;
     }
     // SAFETY: the call succeeded, and zeroed memory is a valid `rusage` in any case.
@@ -17,26 +18,21 @@ pub fn peak() -> u64 {
     u64::try_from(peak).unwrap_or(0) * unit
 }
 
-/// Bytes that this process may still take: what the machine has to give, or less where a control group or the process's own
-/// limit says so. None where the system does not tell.
+/// Bytes that this process may still allocate: what the machine has available, or less if a control group or the process's own
+/// limit says so. None if the system does not report it.
 pub fn available() -> Option<u64> {
     let machine = available_in(Path::new("/proc"), Path::new("/sys/fs/cgroup"))?;
     Some(own_limit().map_or(machine, |own| own.min(machine)))
 }
 
-/// What `ulimit -v` leaves.
+/// What is left of `ulimit -v`.
 fn own_limit() -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the pointer is to a `rlimit`, which the call fills.
-    let told = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } == 0;
-    if !told || limit.rlim_cur == libc::RLIM_INFINITY {
-        return None;
-    }
+    let limit = getrlimit(Resource::As).current?;
     let pages: u64 = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
-    Some(limit.rlim_cur.saturating_sub(pages * 4096))
+    Some(limit.saturating_sub(pages * rustix::param::page_size() as u64))
 }
 
-/// The same from given mounts of `proc` and of the control groups.
+/// Available memory, from given mount points of `proc` and of the control groups.
 fn available_in(proc: &Path, groups: &Path) -> Option<u64> {
     let machine = meminfo(&std::fs::read_to_string(proc.join("meminfo")).ok()?)?;
     let group = std::fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
@@ -49,7 +45,7 @@ fn meminfo(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What the group of a line of `/proc/self/cgroup` and the groups above it leave.
+/// What is left of the limits of a group (a line of `/proc/self/cgroup`) and of those above it.
 fn limits(line: &str, groups: &Path) -> Vec<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
@@ -61,7 +57,7 @@ fn limits(line: &str, groups: &Path) -> Vec<u64> {
     let number = |file: PathBuf| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
     let left = |group: &Path| {
         let (limit, used) = (number(group.join(limit))?, number(group.join(used))?);
-        // Pages of files that nobody uses now are given back when they are needed.
+        // Inactive file pages are reclaimed when needed.
         let stat = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
         let idle =
             stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse().ok()).unwrap_or(0u64);
@@ -91,7 +87,7 @@ mod tests {
         write(groups.join("a/b/memory.max"), "max\n");
         write(groups.join("a/b/memory.current"), "100\n");
         assert_eq!(available_in(&proc, &groups), Some(1_024_000));
-        // The group above is limited; half of what it uses are idle files.
+        // The group above is limited; half of its usage are inactive file pages.
         write(groups.join("a/memory.max"), "1000\n");
         write(groups.join("a/memory.current"), "800\n");
         assert_eq!(available_in(&proc, &groups), Some(200));
@@ -101,12 +97,12 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn this_machine_tells() {
+    fn this_machine_reports_its_memory() {
         assert!(available().is_some_and(|bytes| bytes > 1 << 20));
     }
 
     #[test]
-    fn a_running_process_takes_memory() {
+    fn a_running_process_uses_memory() {
         assert!(super::peak() > 1 << 20);
     }
 }

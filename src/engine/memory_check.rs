@@ -1,4 +1,4 @@
-//! Whether there is room: what a pair of models will take, against what the machine has.
+//! Whether the machine has the memory that models and a run need, asked before minutes are spent on loading or prefill.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::{command::RunRequest, memory, models::frames};
 use crate::{
     model::{
         ComputeDevice, ModelSpec, WeightType,
-        about::{Facts, Need},
+        about::{Facts, Need, Sample},
         config::VlConfig,
         hub::name_of,
     },
@@ -16,26 +16,26 @@ use crate::{
 
 pub use crate::model::about::Sampled as Video;
 
-/// Memory that is left to everything else, in bytes.
-const LEFT: u64 = 64 << 20;
+/// Memory left to everything else, in bytes.
+const RESERVE: u64 = 64 << 20;
 
-/// Refuse models (and a video, if it is known) that will not fit into the memory that is available now. What cannot be
-/// estimated is let pass: loading it says what is wrong.
+/// Refuse models (and a video, if it is known) that do not fit into the available memory. What cannot be estimated passes:
+/// loading it reports what is wrong.
 ///
 /// # Errors
-/// Class memory: the estimate, what is there, and what would fit.
+/// Class memory: the estimate, the available memory, and what would fit.
 pub fn check(spec: &ModelSpec, video: Option<&Video>) -> Result<(), Failure> {
-    // An accelerator's memory is its own to refuse.
-    let exact = |place: Result<ComputeDevice, Failure>| place.is_ok_and(|place| place.is_batch_invariant());
-    if !exact(spec.target_place()) {
-        return Ok(());
-    }
-    let read = |dir: &Path| Facts::read(dir).ok();
-    let (Some(target), Some(available)) = (read(&spec.target), memory::available()) else { return Ok(()) };
-    let drafter = spec.drafter.as_deref().filter(|_| exact(spec.drafter_place())).and_then(read);
-    let names: Vec<String> =
-        [Some(&spec.target), spec.drafter.as_ref()].into_iter().flatten().map(|d| name_of(d)).collect();
-    Pair { target, drafter }.fits(&names.join(" with "), spec.dtype, video, available.saturating_sub(LEFT))
+    let (Some(footprint), Some(available)) = (Footprint::read(spec), usable()) else { return Ok(()) };
+    let work = video.and_then(|video| {
+        let sample = footprint.target.sample(video)?;
+        Some(Work { sample, frames: video.frames, new_tokens: video.new_tokens })
+    });
+    footprint.fits(true, work.as_ref(), available)
+}
+
+/// Available memory without the reserve; none if it is not known.
+fn usable() -> Option<u64> {
+    Some(memory::available()?.saturating_sub(RESERVE))
 }
 
 /// [`check`] for the video of a request. A video that cannot be read passes: the run itself reports that better.
@@ -66,72 +66,130 @@ pub fn rule(spec: &ModelSpec) -> &'static Rule {
     VlConfig::read(&spec.target).map_or(&Rule::QWEN_VL, |config| frames(config.family))
 }
 
-/// The models of a run.
-struct Pair {
+/// What one run adds to loaded models.
+#[derive(Clone, Copy)]
+pub(super) struct Work {
+    /// The video as the processor cuts it.
+    pub sample: Sample,
+    /// Its sampled frames.
+    pub frames: usize,
+    /// The longest caption, in tokens.
+    pub new_tokens: usize,
+}
+
+impl Work {
+    /// The same video with half of the frames.
+    fn half(&self) -> Self {
+        let Sample { visual, patch_values, grid_patches } = self.sample;
+        let sample = Sample { visual: visual / 2, patch_values: patch_values / 2, grid_patches };
+        Self { sample, frames: self.frames / 2, ..*self }
+    }
+}
+
+/// The memory that a pair of models needs.
+pub struct Footprint {
+    names: String,
+    dtype: WeightType,
     target: Facts,
     drafter: Option<Facts>,
 }
 
-impl Pair {
-    /// Bytes of both models and the video's patches, which they share.
-    fn need(&self, dtype: WeightType, video: Option<&Video>) -> Need {
+impl Footprint {
+    /// Read the sizes of the models. None if they cannot be read, or run on an accelerator, which refuses for itself what does
+    /// not fit its memory.
+    pub(super) fn read(spec: &ModelSpec) -> Option<Self> {
+        let on_cpu =
+            |device: Result<ComputeDevice, Failure>| device.is_ok_and(|device| device.is_batch_invariant());
+        if !on_cpu(spec.target_place()) {
+            return None;
+        }
+        let read = |dir: &Path| Facts::read(dir).ok();
+        let drafter = spec.drafter.as_deref().filter(|_| on_cpu(spec.drafter_place())).and_then(read);
+        let dirs = [Some(&spec.target), spec.drafter.as_ref()].into_iter().flatten();
+        let names = dirs.map(|dir| name_of(dir)).collect::<Vec<_>>().join(" with ");
+        Some(Self { names, dtype: spec.dtype, target: read(&spec.target)?, drafter })
+    }
+
+    /// Bytes that a run adds to the loaded models.
+    pub(super) fn run_bytes(&self, work: &Work) -> u64 {
+        self.need(false, self.dtype, Some(work)).total()
+    }
+
+    /// True if the machine has this many bytes, or does not say.
+    pub(super) fn check_available(&self, bytes: u64) -> bool {
+        usable().is_none_or(|available| bytes <= available)
+    }
+
+    /// Refuse a run of the loaded models that does not fit into the available memory.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub(super) fn check_run(&self, work: &Work) -> Result<(), Failure> {
+        usable().map_or(Ok(()), |available| self.fits(false, Some(work), available))
+    }
+
+    /// Bytes of both models, with their weights or without, and of a run. The models share the video's patches.
+    fn need(&self, weights: bool, dtype: WeightType, work: Option<&Work>) -> Need {
         let one = |facts: &Facts| {
-            let sample = video.and_then(|video| facts.sample(video));
-            facts.need(dtype, sample.as_ref(), video.map_or(0, |video| video.new_tokens))
+            let need =
+                facts.need(dtype, work.map(|work| &work.sample), work.map_or(0, |work| work.new_tokens));
+            if weights { need } else { Need { weights: 0, tower: 0, ..need } }
         };
-        let patches =
-            video.and_then(|video| self.target.sample(video)).map_or(0, |s| 4 * s.patch_values as u64);
+        let patches = work.map_or(0, |work| 4 * work.sample.patch_values as u64);
         let shared = Need { work: patches, ..Need::default() };
         self.drafter.iter().map(one).fold(one(&self.target) + shared, |a, b| a + b)
     }
 
-    fn fits(
-        &self,
-        names: &str,
-        dtype: WeightType,
-        video: Option<&Video>,
-        available: u64,
-    ) -> Result<(), Failure> {
-        let need = self.need(dtype, video);
-        if need.total() <= available {
+    fn fits(&self, weights: bool, work: Option<&Work>, available: u64) -> Result<(), Failure> {
+        let need = self.need(weights, self.dtype, work);
+        let total = need.total();
+        if total <= available {
             return Ok(());
         }
-        let asked = if dtype == WeightType::Auto { WeightType::Q8_0 } else { dtype };
-        let weights = need.weights + need.tower;
-        Err(Failure {
-            class: FailureClass::Memory,
-            error: format!(
-                "{names} in {} {} about {} ({} weights, {} for the video and buffers), but {} are available",
-                asked.name(),
-                if self.drafter.is_some() { "need" } else { "needs" },
-                bytes(need.total()),
-                bytes(weights),
-                bytes(need.total() - weights),
+        let dtype = if self.dtype == WeightType::Auto { WeightType::Q8_0 } else { self.dtype };
+        let (names, needs) = (&self.names, if self.drafter.is_some() { "need" } else { "needs" });
+        let error = if weights {
+            let held = need.weights + need.tower;
+            format!(
+                "{names} in {} {needs} about {} ({} weights, {} for the video and buffers), but {} are available",
+                dtype.name(),
+                bytes(total),
+                bytes(held),
+                bytes(total - held),
                 bytes(available)
-            ),
-            hint: Some(self.ways_out(asked, video, available)),
-        })
+            )
+        } else {
+            format!(
+                "{names} {needs} about {} for this video, but {} are available",
+                bytes(total),
+                bytes(available)
+            )
+        };
+        let hint = Some(self.alternatives(weights, dtype, work, available));
+        Err(Failure { class: FailureClass::Memory, error, hint })
     }
 
-    /// What would fit, in words.
-    fn ways_out(&self, asked: WeightType, video: Option<&Video>, available: u64) -> String {
+    /// What would fit, for people.
+    fn alternatives(&self, weights: bool, dtype: WeightType, work: Option<&Work>, available: u64) -> String {
+        let need = |dtype, work: Option<&Work>| self.need(weights, dtype, work).total();
         let mut ways = Vec::new();
-        let smaller = WeightType::ALL.into_iter().skip_while(|dtype| *dtype != asked).skip(1);
-        let mut smaller = smaller.map(|dtype| (dtype.name(), self.need(dtype, video).total()));
+        // Loaded weights stay as they are.
+        let smaller = WeightType::ALL.into_iter().skip_while(|other| *other != dtype).skip(1);
+        let mut smaller = smaller.map(|dtype| (dtype.name(), need(dtype, work))).filter(|_| weights);
         if let Some((dtype, needed)) = smaller.find(|way| way.1 <= available) {
             ways.push(format!("--dtype {dtype} needs {}", bytes(needed)));
         }
-        let half = |video: &Video| Some(Video { frames: video.frames / 2, ..*video });
-        let halves = std::iter::successors(video.and_then(half), half).take_while(|video| video.frames >= 4);
-        let mut fewer = halves.map(|video| (video.frames, self.need(asked, Some(&video)).total()));
+        let halves = std::iter::successors(work.map(Work::half), |work| Some(work.half()));
+        let mut fewer =
+            halves.take_while(|work| work.frames >= 4).map(|work| (work.frames, need(dtype, Some(&work))));
         if let Some((frames, needed)) = fewer.find(|way| way.1 <= available) {
             ways.push(format!("--frames {frames} needs {}", bytes(needed)));
         }
         if self.drafter.is_some() {
-            let alone = Pair { target: self.target.clone(), drafter: None };
-            let bytes_alone = alone.need(asked, video).total();
-            if bytes_alone <= available {
-                ways.push(format!("without a drafter it needs {}", bytes(bytes_alone)));
+            let alone = Self { names: String::new(), target: self.target.clone(), drafter: None, ..*self };
+            let needed = alone.need(weights, dtype, work).total();
+            if needed <= available {
+                ways.push(format!("without a drafter it needs {}", bytes(needed)));
             }
         }
         if ways.is_empty() {
@@ -146,40 +204,56 @@ impl Pair {
 mod tests {
     use super::*;
 
-    fn pair() -> Pair {
+    fn pair(dtype: WeightType) -> Footprint {
         let read = |part: &str| {
             Facts::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo").join(part)).unwrap()
         };
-        Pair { target: read("target"), drafter: Some(read("drafter")) }
+        Footprint { names: "a with b".into(), dtype, target: read("target"), drafter: Some(read("drafter")) }
     }
 
-    const LONG: Video = Video { frames: 512, size: (720, 1280), max_pixels: None, new_tokens: 256 };
+    fn long(pair: &Footprint) -> Work {
+        let video = Video { frames: 512, size: (720, 1280), max_pixels: None, new_tokens: 256 };
+        Work { sample: pair.target.sample(&video).unwrap(), frames: 512, new_tokens: 256 }
+    }
 
     #[test]
-    fn what_fits_is_let_pass() {
-        let pair = pair();
-        let need = pair.need(WeightType::Auto, Some(&LONG)).total();
-        assert_eq!(pair.fits("a", WeightType::Auto, Some(&LONG), need), Ok(()));
-        let failure = pair.fits("a with b", WeightType::Auto, Some(&LONG), need - 1).unwrap_err();
+    fn what_fits_passes() {
+        let pair = pair(WeightType::Auto);
+        let work = long(&pair);
+        let need = pair.need(true, WeightType::Auto, Some(&work)).total();
+        assert_eq!(pair.fits(true, Some(&work), need), Ok(()));
+        let failure = pair.fits(true, Some(&work), need - 1).unwrap_err();
         assert_eq!((failure.class, failure.class.exit_code()), (FailureClass::Memory, 4));
         assert!(failure.error.starts_with("a with b in q8_0 need about "), "{}", failure.error);
     }
 
     #[test]
-    fn the_ways_out_are_ways_out() {
-        let pair = pair();
-        let at = |dtype, video: &Video| pair.need(dtype, Some(video)).total();
+    fn a_run_of_loaded_models_needs_no_weights() {
+        let pair = pair(WeightType::Auto);
+        let work = long(&pair);
+        let (whole, run) = (pair.need(true, WeightType::Auto, Some(&work)), pair.run_bytes(&work));
+        assert_eq!(run, whole.total() - whole.weights - whole.tower);
+        assert_eq!(pair.fits(false, Some(&work), run), Ok(()));
+        let failure = pair.fits(false, Some(&work), run - 1).unwrap_err();
+        assert!(failure.error.contains("for this video"), "{}", failure.error);
+        let hint = failure.hint.unwrap();
+        assert!(hint.contains("--frames 256 needs") && !hint.contains("--dtype"), "{hint}");
+    }
+
+    #[test]
+    fn the_alternatives_fit() {
+        let pair = pair(WeightType::F32);
+        let work = long(&pair);
+        let at = |dtype, work: &Work| pair.need(true, dtype, Some(work)).total();
         // A little less than f32 takes: bf16 fits, and so do fewer frames.
-        let available = at(WeightType::F32, &LONG) - 1;
-        let hint = pair.fits("a", WeightType::F32, Some(&LONG), available).unwrap_err().hint.unwrap();
+        let available = at(WeightType::F32, &work) - 1;
+        let hint = pair.fits(true, Some(&work), available).unwrap_err().hint.unwrap();
         assert!(hint.contains("--dtype bf16 needs") && hint.contains("--frames 256 needs"), "{hint}");
         assert!(
             hint.contains("without a drafter it needs") && hint.ends_with("--ignore-memory tries it anyway")
         );
-        let short = Video { frames: 256, ..LONG };
-        assert!(pair.fits("a", WeightType::F32, Some(&short), available).is_ok());
-        assert!(pair.fits("a", WeightType::Bf16, Some(&LONG), available).is_ok());
-        let nothing = pair.fits("a", WeightType::Q4_0, Some(&LONG), 1).unwrap_err().hint.unwrap();
+        assert!(at(WeightType::F32, &work.half()) <= available && at(WeightType::Bf16, &work) <= available);
+        let nothing = pair.fits(true, Some(&work), 1).unwrap_err().hint.unwrap();
         assert!(nothing.contains("a smaller model"), "{nothing}");
     }
 }

@@ -1,15 +1,31 @@
-//! The engine thread: owns device, models and caches; commands in, events out.
+//! The engine thread: owns device, models and caches; takes commands and sends events.
+//!
+//! A run goes through these stages, each a method of `run::Runner` in a file of its own:
+//!
+//! 1. `validate`: the method against the models, sampling, prompt; then, as soon as the video is open, the prompt's length and
+//!    the memory. Nothing is computed or evicted before.
+//! 2. `clip`: decode the sampled frames.
+//! 3. `prefill`: the target reads video and prompt, or what follows a prefix that it has read before (`reuse`).
+//! 4. `drafter`: the drafter's visual tokens are selected, and it reads its share of the prompt.
+//! 5. `generate`: draft, verify, report; before that, `baseline` times a few autoregressive steps.
+//!
+//! What the first four leave is kept in the [`PrefixCache`](prefix_cache::PrefixCache) and is bounded in bytes.
 
+mod baseline;
+mod clip;
 pub mod command;
+mod drafter;
+mod generate;
 pub mod memory;
 pub mod memory_check;
 mod models;
-mod prefix;
-mod prepare;
+mod prefill;
+pub mod prefix_cache;
+mod reuse;
 mod run;
-pub mod store;
 pub mod thread;
 mod tie;
+mod validate;
 
 pub use command::{Command, RunRequest, TextSampling, Turn};
 pub use models::frames;

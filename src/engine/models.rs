@@ -2,14 +2,17 @@
 
 use std::{ops::ControlFlow, path::Path, sync::Arc};
 
-use super::thread::{Cancelled, EventSender};
+use super::{
+    memory_check::Footprint,
+    thread::{Cancelled, EventSender},
+};
 use crate::{
     model::{
         ComputeDevice, ModelSpec, WeightType,
         checkpoint::{CheckpointError, LoadProgress},
         decoder::parts,
+        draft_head::{DraftHead, Recipe},
         family::{Family, Rope, VideoLlm},
-        sparrow::{Recipe, Sparrow},
     },
     record::{EventKind, Failure, FailureClass, Stage},
     video::Rule,
@@ -21,16 +24,17 @@ pub struct Models {
     pub target: VideoLlm,
     /// The small model that may draft for it.
     pub drafter: Option<VideoLlm>,
-    /// Layers that may draft from the target's states.
-    pub heads: Vec<Arc<Sparrow>>,
-    /// Device in words.
+    /// Heads that may draft from the target's states.
+    pub heads: Vec<Arc<DraftHead>>,
+    /// Device, for people.
     pub device: String,
-    /// Weight type in words.
+    /// Weight type, for people.
     pub dtype: String,
-    /// The type that was asked for.
-    asked: WeightType,
-    /// Positions of a prompt's tokens, as asked.
-    pub rope: Rope,
+    /// Memory that they and a run need; none if that is not known (accelerators).
+    pub footprint: Option<Footprint>,
+    /// The requested weight type.
+    requested: WeightType,
+    rope: Rope,
 }
 
 /// How a family samples frames.
@@ -42,26 +46,27 @@ pub fn frames(family: Family) -> &'static Rule {
 }
 
 impl Models {
-    /// What people should know about how these checkpoints are used.
+    /// What users should know about how these checkpoints are used.
     pub fn notes(&self) -> Vec<String> {
         // Methods are compared on the models' own distributions; see docs/methods.md.
         let penalty = self.target.tokenizer().repetition_penalty().filter(|penalty| *penalty != 1.0);
         let note = |penalty| {
             format!(
-                "{}'s generation_config.json asks for a repetition penalty of {penalty}; it is off under every method",
+                "the repetition penalty of {penalty} in the generation_config.json of {} is not applied",
                 self.target.name()
             )
         };
         let rope =
             (self.rope == Rope::Sequential && self.target.family() != Family::LlavaOnevision).then(|| {
-                "all tokens stand on one axis (--rope sequential), not on the model's own three".to_owned()
+                "positions have one axis (--rope sequential) instead of the model's own three".to_owned()
             });
         let odd = |model: &VideoLlm| {
-            let (held, width) = parts::fallback(model.decoder().config(), self.asked)?;
-            let (name, asked, held) = (model.name(), self.asked.name(), held.name());
-            let block = self.asked.block();
+            let (held, width) = parts::fallback(model.decoder().config(), self.requested)?;
+            let (name, asked, held) = (model.name(), self.requested.name(), held.name());
+            let block = self.requested.block();
             Some(format!(
-                "{name}: matrices {width} wide are held as {held}, as {block} values of {asked} do not divide them"
+                "{name}: matrices of width {width} are stored as {held}: the width is not a multiple of {block}, the block size of \
+                 {asked}"
             ))
         };
         let odd = [Some(&self.target), self.drafter.as_ref()].into_iter().flatten().filter_map(odd);
@@ -69,8 +74,8 @@ impl Models {
         let short = self.drafter.as_ref().filter(|drafter| range(drafter) < range(&self.target));
         let short = short.map(|drafter| {
             format!(
-                "{} was made for {} positions, {} for {}: on longer prompts its drafts rarely pass; let the drafter see less \
-                 (context.keep, with context.positions=compact) or draft with the target (std, lvspec-self)",
+                "{} has a context window of {} positions, {} one of {}: on longer prompts few of its drafts are accepted; let the \
+                 drafter see less (context.keep, with context.positions=compact) or draft with the target (std, lvspec-self)",
                 drafter.name(),
                 range(drafter),
                 self.target.name(),
@@ -80,20 +85,20 @@ impl Models {
         penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).collect()
     }
 
-    /// The layer that drafts for a method: the only one, or the one of this recipe.
-    pub fn head(&self, recipe: Recipe) -> Option<&Arc<Sparrow>> {
+    /// The draft head for a method: the only one, or the one of this recipe.
+    pub fn head(&self, recipe: Recipe) -> Option<&Arc<DraftHead>> {
         match &self.heads[..] {
             [only] => Some(only),
             all => all.iter().find(|head| head.config().recipe == recipe),
         }
     }
 
-    /// Load what the spec says, checking that the drafter can draft for the target.
+    /// Load models, checking that the drafter can draft for the target.
     ///
     /// # Errors
-    /// If a device is not there, a checkpoint cannot be used, or the two do not fit together.
+    /// If a device is missing, a checkpoint cannot be used, or the two do not fit together.
     pub fn load(spec: &ModelSpec, sender: &EventSender, cancelled: &Cancelled) -> Result<Self, Failure> {
-        // Both before either model is read: a device that is not there is known at once.
+        // Both before either model is read, so that a missing device is reported at once.
         let place = spec.target_place()?;
         let beside = spec.drafter.as_ref().map(|_| spec.drafter_place()).transpose()?;
         let (sender, cancelled) = (sender.clone(), cancelled.clone());
@@ -115,39 +120,48 @@ impl Models {
             let refuse = |problem: String| Failure {
                 class: FailureClass::Input,
                 error: format!("{} cannot draft for {}: {problem}", drafter.name(), target.name()),
-                hint: Some("pick a smaller checkpoint of the target's own family".into()),
+                hint: Some("use a smaller checkpoint of the target's family".into()),
             };
             if target.family() != drafter.family() {
                 let [ours, theirs] = [&target, drafter].map(|model| model.family().name());
-                return Err(refuse(format!("the one is a {theirs}, the other a {ours}")));
+                return Err(refuse(format!("its family is {theirs}, not {ours}")));
             }
             target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
             if !target.processor().config().cuts_like(drafter.processor().config()) {
-                return Err(refuse("it cuts frames into other patches".into()));
+                return Err(refuse("it cuts frames into different patches".into()));
             }
         }
-        let (device, dtype) = words(&place, beside.as_ref());
-        let head = |dir| Sparrow::load(dir, target.decoder(), &place).map(Arc::new);
+        let (device, dtype) = describe(&place, beside.as_ref());
+        let footprint = Footprint::read(spec);
+        let head = |dir| DraftHead::load(dir, target.decoder(), &place).map(Arc::new);
         let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
         let heads = heads.collect::<Result<_, _>>()?;
-        Ok(Self { target, drafter, heads, device, dtype, asked: place.dtype(), rope: spec.rope })
+        Ok(Self {
+            target,
+            drafter,
+            heads,
+            device,
+            dtype,
+            requested: place.dtype(),
+            footprint,
+            rope: spec.rope,
+        })
     }
 }
 
-/// Why a layer does not draft here.
+/// The failure of a draft head that does not fit the target.
 fn refused(dir: &Path, error: CheckpointError) -> Failure {
     let failure = Failure::from(error);
-    let again =
-        "a layer drafts for the target it was trained with; train one: specreel train sparrow --target DIR";
+    let hint = "a draft head works with the target it was trained for; train one: specreel train sparrow --target DIR";
     Failure {
         error: format!("drafter {}: {}", dir.display(), failure.error),
-        hint: Some(again.into()),
+        hint: Some(hint.into()),
         ..failure
     }
 }
 
-/// Device and weight type for people; the drafter's, where they are others.
-fn words(target: &ComputeDevice, drafter: Option<&ComputeDevice>) -> (String, String) {
+/// Device and weight type for people, with the drafter's if they differ.
+fn describe(target: &ComputeDevice, drafter: Option<&ComputeDevice>) -> (String, String) {
     let with =
         |word: fn(&ComputeDevice) -> &str| match drafter.map(word).filter(|other| *other != word(target)) {
             Some(other) => format!("{}, drafter {other}", word(target)),
@@ -162,12 +176,12 @@ mod tests {
     use crate::model::{DeviceChoice, WeightType};
 
     #[test]
-    fn the_drafters_device_is_named_where_it_is_another() {
+    fn the_drafters_device_is_named_if_it_differs() {
         let place = |choice| ComputeDevice::open(choice, WeightType::Auto).unwrap();
         let (cpu, tensors) = (place(DeviceChoice::Cpu), place(DeviceChoice::CpuTensors));
-        assert_eq!(words(&cpu, Some(&cpu)), ("cpu".into(), "q8_0".into()));
-        assert_eq!(words(&cpu, None).0, "cpu");
-        let both = words(&tensors, Some(&cpu));
+        assert_eq!(describe(&cpu, Some(&cpu)), ("cpu".into(), "q8_0".into()));
+        assert_eq!(describe(&cpu, None).0, "cpu");
+        let both = describe(&tensors, Some(&cpu));
         assert_eq!(both, ("cpu tensors, drafter cpu".into(), "bf16, drafter q8_0".into()));
     }
 }

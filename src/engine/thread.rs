@@ -1,8 +1,9 @@
 //! The engine's thread and the handle to it.
 //!
-//! One thread owns every tensor. Commands reach it over a bounded channel, events leave over another; a face that reads slowly
-//! slows the engine rather than losing tokens, but progress may be dropped. Cancelling is a flag that the thread looks at in
-//! every step and every chunk of longer work. An error or a panic ends the run, not the engine.
+//! One thread owns every tensor. Commands arrive over a bounded channel, events leave over another; a slow reader slows the
+//! engine down rather than losing tokens, but progress may be dropped. Cancelling sets a flag that the thread checks in every
+//! step and every chunk of longer work. A failure or a panic ends the run, not the engine, and costs at most the context that
+//! the run was changing.
 
 use std::{
     collections::BTreeSet,
@@ -14,10 +15,10 @@ use tokio::sync::mpsc;
 
 use super::{
     command::{Command, RunRequest},
-    memory_check,
+    memory, memory_check,
     models::Models,
+    prefix_cache::PrefixCache,
     run::Runner,
-    store::PrefixCache,
 };
 use crate::{
     model::ModelSpec,
@@ -29,17 +30,17 @@ const COMMANDS: usize = 64;
 /// Events that may wait before the engine does.
 const EVENTS: usize = 1024;
 
-/// Runs that somebody wants ended; 0 is the loading of models.
+/// Cancelled runs; 0 is the loading of models.
 #[derive(Clone, Default)]
 pub struct Cancelled(Arc<Mutex<BTreeSet<u64>>>);
 
 impl Cancelled {
-    /// End this run soon, also if it still waits.
+    /// Cancel this run, even if it still waits.
     pub fn add(&self, run: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(run);
     }
 
-    /// True if this run is to end.
+    /// True if this run is cancelled.
     pub fn contains(&self, run: u64) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&run)
     }
@@ -57,12 +58,12 @@ pub struct EventSender {
 }
 
 impl EventSender {
-    /// Send an event of this run; waits for a slow reader. False if nobody listens any more.
+    /// Send an event of this run; waits for a slow reader. False if the reader has gone.
     pub fn send(&self, kind: EventKind) -> bool {
         self.events.blocking_send(Event::new(self.run, kind)).is_ok()
     }
 
-    /// Send an event that may be dropped where the reader is slow: progress, which is replaced by the next.
+    /// Send an event that may be dropped if the reader is slow: progress, which the next one replaces.
     pub fn offer(&self, kind: EventKind) {
         if self.events.capacity() > EVENTS / 2 {
             let _ = self.events.try_send(Event::new(self.run, kind));
@@ -73,7 +74,7 @@ impl EventSender {
 /// Starts the engine.
 pub struct Engine;
 
-/// A handle to the engine's thread. Clones speak to the same engine; it ends when the last is dropped.
+/// A handle to the engine's thread. Clones share the engine, which ends when the last one is dropped.
 #[derive(Clone)]
 pub struct EngineHandle {
     commands: mpsc::Sender<Command>,
@@ -89,14 +90,13 @@ impl Engine {
         Self::start_after(|| {})
     }
 
-    /// As [`Engine::start`], but the engine's threads give way to whoever answers a person: where all processors are busy, a
-    /// key that is typed into this program, or into another, is served first. Linux only; elsewhere a niceness is the whole
-    /// process's.
+    /// As [`Engine::start`], but with a lower priority, so that user interfaces stay responsive when all processors are busy.
+    /// Linux only; elsewhere a niceness applies to the whole process.
     ///
     /// # Errors
     /// If the system starts no thread.
-    pub fn start_behind() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
-        Self::start_after(give_way)
+    pub fn start_in_background() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
+        Self::start_after(lower_priority)
     }
 
     fn start_after(
@@ -109,79 +109,103 @@ impl Engine {
         std::thread::Builder::new()
             .name("engine".into())
             .spawn(move || {
-                // Before any other thread is started here: those inherit it.
+                // Threads started from here inherit the priority.
                 prepare();
                 work(inbox, &events, &flags);
             })
-            .map_err(|e| internal(format!("the engine thread could not be started: {e}")))?;
+            .map_err(|e| internal(format!("cannot start the engine thread: {e}")))?;
         Ok((EngineHandle { commands, cancelled }, outbox))
     }
 }
 
-/// How far the calling thread, and those that it starts, stand behind others (`nice`): a third of the share of one that
-/// does not, while both want the same processor.
+/// Niceness of the engine's threads in the background: about a third of the share of a thread without one, while both want
+/// the same processor.
 #[cfg(target_os = "linux")]
-const NICENESS: libc::c_int = 5;
+const NICENESS: i32 = 5;
 
-#[cfg(target_os = "linux")]
-fn give_way() {
-    // SAFETY: no memory is involved. On Linux this is about the calling thread alone; to stand further behind is always
-    // allowed, and beyond the last place it does nothing.
-    unsafe { libc::nice(NICENESS) };
+fn lower_priority() {
+    // On Linux a niceness applies to the calling thread and those that it starts; a lower priority is always allowed.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(NICENESS);
 }
-
-#[cfg(not(target_os = "linux"))]
-fn give_way() {}
 
 impl EngineHandle {
     /// Send a command.
     ///
     /// # Errors
-    /// If the engine is gone, or so many commands wait that it takes no more.
+    /// If the engine has stopped, or its queue is full; the command then has no effect.
     pub fn send(&self, command: Command) -> Result<(), Failure> {
         self.commands.try_send(command).map_err(|e| match e {
             mpsc::error::TrySendError::Full(_) => {
-                internal(format!("{COMMANDS} commands already wait for the engine"))
+                internal(format!("the engine's queue is full: {COMMANDS} commands are waiting"))
             }
             mpsc::error::TrySendError::Closed(_) => internal("the engine has stopped".into()),
         })
     }
 
-    /// End a run within one step, whether it runs or waits; it answers with its `done` event. Run 0 is the loading of models
-    /// that is under way: it answers with `failed`.
+    /// Cancel a run within one step, whether it runs or waits; it answers with its `done` event. Run 0 is the loading of models:
+    /// it answers with `failed`.
     pub fn cancel(&self, run: u64) {
         self.cancelled.add(run);
     }
 }
 
+/// What the thread owns.
+struct Worker<'a> {
+    events: &'a mpsc::Sender<Event>,
+    cancelled: &'a Cancelled,
+    models: Option<Models>,
+    cache: PrefixCache,
+    ignore_memory: bool,
+}
+
 fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancelled: &Cancelled) {
-    let mut models: Option<Models> = None;
-    let mut ignore_memory = false;
-    let mut store = PrefixCache::default();
+    let cache = PrefixCache::with_memory(None);
+    let mut worker = Worker { events, cancelled, models: None, cache, ignore_memory: false };
     while let Some(command) = inbox.blocking_recv() {
         match command {
-            Command::IgnoreMemory => ignore_memory = true,
-            Command::Load(spec) => {
-                // The old models go first: two large pairs need not fit together.
-                drop(models.take());
-                store = PrefixCache::default();
-                let sender = EventSender { events: events.clone(), run: 0 };
-                models = guarded(&sender, || load(&spec, &sender, cancelled, ignore_memory));
-            }
-            Command::Run(request) => {
-                let sender = EventSender { events: events.clone(), run: request.run };
-                let finished =
-                    guarded(&sender, || run(&request, models.as_ref(), &mut store, &sender, cancelled));
-                if finished.is_none() {
-                    // A run that broke off may have left a kept context half-written.
-                    store = PrefixCache::default();
-                }
-                cancelled.forget(request.run);
-            }
+            Command::IgnoreMemory => worker.ignore_memory = true,
+            Command::Load(spec) => worker.load(&spec),
+            Command::Run(request) => worker.run(&request),
         }
         if events.is_closed() {
             return;
         }
+    }
+}
+
+impl Worker<'_> {
+    fn sender(&self, run: u64) -> EventSender {
+        EventSender { events: self.events.clone(), run }
+    }
+
+    fn load(&mut self, spec: &ModelSpec) {
+        // The old models go first: two large pairs need not fit together.
+        self.models = None;
+        self.cache = PrefixCache::with_memory(None);
+        let sender = self.sender(0);
+        self.models = guarded(&sender, || load(spec, &sender, self.cancelled, self.ignore_memory));
+        let known = self.models.as_ref().is_some_and(|models| models.footprint.is_some());
+        self.cache = PrefixCache::with_memory(memory::available().filter(|_| known));
+    }
+
+    fn run(&mut self, request: &RunRequest) {
+        let (sender, cancelled, ignore_memory) =
+            (self.sender(request.run), self.cancelled, self.ignore_memory);
+        let (models, cache) = (self.models.as_ref(), &mut self.cache);
+        let finished = guarded(&sender, || {
+            let models = models.ok_or_else(|| Failure {
+                class: FailureClass::Input,
+                error: "no models are loaded".into(),
+                hint: Some("load a target first; the embedded pair is the default".into()),
+            })?;
+            Runner { request, models, sender: &sender, cancelled, ignore_memory }.run(cache)
+        });
+        match finished {
+            Some(()) => self.cache.writing = None,
+            None => self.cache.abandon(),
+        }
+        cancelled.forget(request.run);
     }
 }
 
@@ -190,16 +214,14 @@ fn guarded<T>(sender: &EventSender, f: impl FnOnce() -> Result<T, Failure>) -> O
     let failure = match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value)) => return Some(value),
         Ok(Err(failure)) => failure,
-        Err(panic) => {
-            let words = panic_words(&*panic).unwrap_or_default();
-            Failure {
-                class: FailureClass::Internal,
-                error: format!("the engine broke off: {words}"),
-                hint: Some(
-                    "this is a bug in specreel; please report it with the command and the video".into(),
-                ),
-            }
-        }
+        Err(panic) => Failure {
+            class: FailureClass::Internal,
+            error: format!(
+                "internal error: the engine panicked: {}",
+                panic_words(&*panic).unwrap_or("no message")
+            ),
+            hint: Some("this is a bug in specreel; please report it with the command and the video".into()),
+        },
     };
     sender.send(EventKind::Failed(failure));
     None
@@ -215,7 +237,7 @@ fn load(
         memory_check::check(spec, None)?;
     }
     let models = Models::load(spec, sender, cancelled);
-    // Before anybody hears of the outcome: a cancel from then on means the next loading.
+    // Before the outcome is sent: a cancel from then on means the next loading.
     cancelled.forget(0);
     let models = models?;
     sender.send(EventKind::Ready {
@@ -228,21 +250,10 @@ fn load(
     Ok(models)
 }
 
-fn run(
-    request: &RunRequest,
-    models: Option<&Models>,
-    store: &mut PrefixCache,
-    sender: &EventSender,
-    cancelled: &Cancelled,
-) -> Result<(), Failure> {
-    let models = models.ok_or_else(|| Failure {
-        class: FailureClass::Input,
-        error: "no models are loaded".into(),
-        hint: Some("load a target first; the embedded pair is the default".into()),
-    })?;
-    Runner { request, models, sender, cancelled }.run(store)
-}
-
 pub(super) fn internal(error: String) -> Failure {
     Failure { class: FailureClass::Internal, error, hint: None }
 }
+
+#[cfg(test)]
+#[path = "thread_tests.rs"]
+pub(super) mod tests;

@@ -1,8 +1,8 @@
-//! Where a lossless run left the text of autoregressive decoding: which two tokens it was between, and how close they were.
+//! Where a lossless run first differs from autoregressive decoding: between which two tokens, and how close their logits are.
 //!
-//! On the CPU this does not happen. An accelerator's libraries sum a row in another order when it is computed among others, so
-//! where the target's two best tokens are all but equally likely, either may come out on top. The logits at that place are
-//! computed once more, in a pass over the text up to there, and what they say is kept with the run.
+//! This does not happen on the CPU. An accelerator's libraries sum a row in another order when it is computed together with
+//! others, so of two nearly equally likely tokens either may win. The logits at that place are computed again, in a pass over
+//! the common text, and reported with the run.
 
 use candle_core::{DType, Result};
 
@@ -14,11 +14,11 @@ use crate::{
     record::stats::Tie,
 };
 
-/// The text that both runs share, and how each goes on; none = with its end.
-pub(super) struct Parting<'a> {
+/// The text that both runs have in common, and the next token of each; none is its end.
+pub(super) struct Difference<'a> {
     /// The prompt's last token.
     pub root: u32,
-    /// The tokens that both wrote.
+    /// The tokens of both.
     pub common: &'a [u32],
     /// Autoregressive decoding's next token.
     pub plain: Option<u32>,
@@ -30,15 +30,15 @@ pub(super) struct Parting<'a> {
     pub vocab: usize,
 }
 
-impl Parting<'_> {
-    /// Look at the place. `target` holds the prompt without its last token, and does again afterwards.
+impl Difference<'_> {
+    /// Compute the logits after the common text. `target` holds the prompt without its last token, before and after.
     ///
     /// # Errors
     /// If a pass fails.
-    pub fn look(
+    pub fn measure(
         &self,
         target: &mut Sequence,
-        place: &ComputeDevice,
+        device: &ComputeDevice,
         text: &dyn Fn(u32) -> String,
     ) -> Result<Option<Tie>> {
         let base = target.len();
@@ -57,11 +57,11 @@ impl Parting<'_> {
             plain: text(plain.0),
             other: text(other.0),
             gap,
-            near: gap.abs() <= rounding(place),
+            near: gap.abs() <= rounding(device),
         }))
     }
 
-    /// Logits after the shared text.
+    /// Logits after the common text.
     fn logits(&self, target: &mut Sequence) -> Result<Vec<f32>> {
         let ids: Vec<u32> = std::iter::once(self.root).chain(self.common.iter().copied()).collect();
         let mut last = None;
@@ -75,11 +75,11 @@ impl Parting<'_> {
     }
 }
 
-/// How far logits may be apart, in nats, for rounding to have changed their order: some units in the last place of logits of
-/// usual size (10 to 30), after layers that all round. On the CPU rounding changes nothing.
-fn rounding(place: &ComputeDevice) -> f32 {
-    match place.compute_type() {
-        _ if place.is_batch_invariant() => 0.0,
+/// Largest gap between two logits, in nats, that rounding can reverse: some units in the last place of typical logits (10 to
+/// 30), accumulated over the layers. 0 on the CPU, whose rounding does not depend on the number of rows.
+fn rounding(device: &ComputeDevice) -> f32 {
+    match device.compute_type() {
+        _ if device.is_batch_invariant() => 0.0,
         DType::BF16 => 0.5,
         DType::F16 => 0.0625,
         _ => 0.01,
@@ -92,11 +92,11 @@ mod tests {
     use crate::model::{WeightType, device::DeviceChoice, family::VideoLlm};
 
     #[test]
-    fn the_gap_is_that_of_the_row_after_the_shared_text() {
+    fn the_gap_is_that_of_the_row_after_the_common_text() {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
         for choice in [DeviceChoice::Cpu, DeviceChoice::CpuTensors] {
-            let place = ComputeDevice::open(choice, WeightType::F32).unwrap();
-            let model = VideoLlm::load_on(&dir, &place, &mut |_, _| {}).unwrap();
+            let device = ComputeDevice::open(choice, WeightType::F32).unwrap();
+            let model = VideoLlm::load_on(&dir, &device, &mut |_, _| {}).unwrap();
             let mut target = Sequence::new(model.decoder().clone(), 8);
             target.feed(&[5, 9, 31], &Taps::default()).unwrap();
             // The same row by hand.
@@ -104,7 +104,7 @@ mod tests {
             let pass = whole.feed(&[5, 9, 31, 7, 40, 41], &Taps::default()).unwrap();
             let row = whole.logits(&pass.states.narrow(0, 5, 1).unwrap()).unwrap();
             let row = row.flatten_all().unwrap().to_vec1::<f32>().unwrap();
-            let parting = |plain, other| Parting {
+            let difference = |plain, other| Difference {
                 root: 7,
                 common: &[40, 41],
                 plain,
@@ -113,15 +113,15 @@ mod tests {
                 vocab: row.len(),
             };
             let text = |id: u32| format!("<{id}>");
-            let tie = parting(Some(10), Some(11)).look(&mut target, &place, &text).unwrap().unwrap();
+            let tie = difference(Some(10), Some(11)).measure(&mut target, &device, &text).unwrap().unwrap();
             assert_eq!(target.len(), 3);
             assert_eq!((tie.at, tie.plain.as_str(), tie.other.as_str()), (2, "<10>", "<11>"));
             assert!((tie.gap - (row[10] - row[11])).abs() < 1e-4, "{} {}", tie.gap, row[10] - row[11]);
-            let even = parting(Some(10), Some(10)).look(&mut target, &place, &text).unwrap().unwrap();
+            let even = difference(Some(10), Some(10)).measure(&mut target, &device, &text).unwrap().unwrap();
             assert_eq!((even.gap, even.near), (0.0, true));
             // The end of a text is its likeliest end token.
             let end = if row[2] > row[3] { "<2>" } else { "<3>" };
-            let ended = parting(None, Some(10)).look(&mut target, &place, &text).unwrap().unwrap();
+            let ended = difference(None, Some(10)).measure(&mut target, &device, &text).unwrap().unwrap();
             assert_eq!(ended.plain, end);
         }
     }

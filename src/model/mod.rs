@@ -5,6 +5,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod decoder;
 pub mod device;
+pub mod draft_head;
 pub mod family;
 pub mod files;
 pub mod hub;
@@ -13,7 +14,6 @@ pub mod processor;
 pub mod rows;
 pub mod shapes;
 pub mod spans;
-pub mod sparrow;
 pub mod template;
 mod tensor_error;
 pub mod text;
@@ -38,7 +38,7 @@ pub struct ModelSpec {
     pub target: PathBuf,
     /// Directory of the drafter; none leaves only methods without a small model.
     pub drafter: Option<PathBuf>,
-    /// Directories of layers that draft from the target's states ([`sparrow`]).
+    /// Directories of layers that draft from the target's states ([`draft_head`]).
     pub heads: Vec<PathBuf>,
     /// Where to compute.
     pub device: DeviceChoice,

@@ -15,7 +15,7 @@ use candle_core::Result;
 use super::{
     config::TextConfig,
     decoder::{Decoder, Sequence, Taps},
-    sparrow::Sparrow,
+    draft_head::DraftHead,
 };
 use crate::record::summary::median;
 
@@ -61,7 +61,7 @@ pub struct PassTime {
 /// If a tensor operation fails.
 pub fn time(
     decoder: &Arc<Decoder>,
-    layer: Option<&Sparrow>,
+    layer: Option<&DraftHead>,
     slots: usize,
     rows: &[usize],
     effort: Effort,

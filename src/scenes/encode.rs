@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ffmpeg_next::software::scaling;
 use ffmpeg_next::{Dictionary, Packet, Rational, codec, encoder, format, frame};
+use rustix::io::Errno;
 
 use super::render;
 use super::world::Scene;
@@ -37,7 +38,7 @@ pub enum EncodeError {
 impl EncodeError {
     /// True if the disk is full.
     pub fn is_full(&self) -> bool {
-        let full = |errno: i32| errno == libc::ENOSPC || errno == libc::EDQUOT;
+        let full = |errno: i32| [Errno::NOSPC, Errno::DQUOT].iter().any(|full| full.raw_os_error() == errno);
         matches!(self, Self::Ffmpeg { source: ffmpeg_next::Error::Other { errno }, .. } if full(*errno))
     }
 }

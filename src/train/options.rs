@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::sparrow::{Recipe, VisualRows};
+use crate::model::draft_head::{Recipe, VisualRows};
 
 /// Everything that decides what comes out, beside the target and the clips. A training goes on only with the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

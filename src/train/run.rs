@@ -20,7 +20,7 @@ use crate::model::{
     ComputeDevice,
     checkpoint::Checkpoint,
     decoder::rope::Rope,
-    sparrow::{self, SparrowConfig},
+    draft_head::{DraftHeadConfig, TargetIdentity},
 };
 
 /// Steps between two points of the curve.
@@ -110,10 +110,10 @@ pub fn train(
     let mut teacher = Teacher::load(job.target, job.place)?;
     let decoder = teacher.model().decoder().clone();
     let text = decoder.config().clone();
-    let mark = sparrow::mark(&decoder, teacher.model().name())?;
+    let mark = TargetIdentity::of(&decoder, teacher.model().name())?;
     let (store, begun) = Store::open(job.out, options, &mark, &job.clips.describe())?;
     let layer = TrainedLayer::new(&Checkpoint::open(job.target)?, &text, options.seed)?;
-    let config = SparrowConfig::like(&text, mark, options.recipe, options.visual_rows);
+    let config = DraftHeadConfig::like(&text, mark, options.recipe, options.visual_rows);
     let (mut adam, mut account) = (AdamW::default(), Account::default());
     match begun {
         Some(_) => account = store.resume(&layer, &mut adam)?,

@@ -17,7 +17,7 @@ use safetensors::{
 use serde::{Deserialize, Serialize};
 
 use super::{AdamW, Options, TrainError, TrainedLayer};
-use crate::model::sparrow::{SparrowConfig, TargetMark};
+use crate::model::draft_head::{DraftHeadConfig, TargetIdentity};
 
 /// File of the state.
 const STATE: &str = "training.safetensors";
@@ -85,7 +85,7 @@ pub struct Account {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Told {
     options: Options,
-    target: TargetMark,
+    target: TargetIdentity,
     account: Account,
 }
 
@@ -94,7 +94,7 @@ struct Told {
 pub struct Store {
     dir: PathBuf,
     options: Options,
-    mark: TargetMark,
+    mark: TargetIdentity,
 }
 
 impl Store {
@@ -105,7 +105,7 @@ impl Store {
     pub fn open(
         dir: &Path,
         options: &Options,
-        mark: &TargetMark,
+        mark: &TargetIdentity,
         data: &str,
     ) -> Result<(Self, Option<Account>), TrainError> {
         fs::create_dir_all(dir).map_err(TrainError::write(dir))?;
@@ -186,7 +186,7 @@ impl Store {
     pub fn save(
         &self,
         layer: &TrainedLayer,
-        config: &SparrowConfig,
+        config: &DraftHeadConfig,
         adam: &AdamW,
         account: &Account,
     ) -> Result<(), TrainError> {
@@ -230,7 +230,7 @@ impl Store {
     pub fn save_first(
         &self,
         layer: &TrainedLayer,
-        config: &SparrowConfig,
+        config: &DraftHeadConfig,
         adam: &AdamW,
         account: &Account,
     ) -> Result<(), TrainError> {

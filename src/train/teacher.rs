@@ -13,8 +13,8 @@ use crate::{
     model::{
         ComputeDevice,
         decoder::{Cache, Mask, Pass, Positions, Taps, Workspace, with_slice},
+        draft_head::VisualRows,
         family::{ModelError, VideoLlm},
-        sparrow::VisualRows,
     },
     speculate::{context::layers_of, sampling::argmax},
 };

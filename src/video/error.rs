@@ -160,7 +160,9 @@ impl Error {
             Error::Empty(_) | Error::Damaged { .. } | Error::NothingDecoded { .. } => {
                 "copy or download the file again; the transfer may have been incomplete"
             }
-            Error::Unreadable { source, .. } if source.raw_os_error() == Some(libc::ELOOP) => {
+            Error::Unreadable { source, .. }
+                if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) =>
+            {
                 "the path contains a symbolic link loop; pass the path of the file itself"
             }
             Error::Unreadable { .. } => "check the file's permissions",

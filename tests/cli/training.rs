@@ -55,7 +55,7 @@ fn a_draft_head_works_with_its_target_only() {
     assert!(captions.windows(2).all(|pair| pair[0] == pair[1]), "{captions:?}");
     let other = program.run(&["caption", "demo", "--drafter", "mine"]);
     assert_eq!(other.code, 3);
-    assert!(other.stderr.contains("drafts for another target"), "{}", other.stderr);
+    assert!(other.stderr.contains("trained for another target"), "{}", other.stderr);
     let small =
         program.run(&["caption", "demo", "--target", &tiny, "--drafter", "mine", "--method", "naive"]);
     assert_eq!(small.code, 2, "{}", small.stderr);

@@ -600,7 +600,7 @@ fn the_studios_engine_gives_way_to_everybody_else() {
     let dir = tempfile::tempdir().unwrap();
     let clip = dir.path().join("clip.mp4");
     scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
-    let (handle, events) = Engine::start_behind().unwrap();
+    let (handle, events) = Engine::start_in_background().unwrap();
     let mut rig = Rig { handle, events, clip, _dir: dir, next: 0 };
     rig.load("gqa_tied", Some("mha_tied_bf16"));
     assert!(matches!(rig.event().kind, EventKind::Ready { .. }));

@@ -1,4 +1,4 @@
-//! Pulling a model from a hub on this machine, as it should go and as it goes wrong.
+//! Pulls from a local hub, with and without failures.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use std::{fs, ops::ControlFlow, path::Path, time::Duration};
 
 use server::{COMMIT, File, Quirk, Reply, Server};
 use specreel::{
-    model::hub::{Hub, HubError, ModelId, Progress, Pulled, Settings, Token, Watch},
+    model::hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Pulled, Settings, Token},
     record::{Failure, FailureClass},
 };
 use tempfile::TempDir;
@@ -19,7 +19,7 @@ fn small(name: &'static str, text: &str) -> File {
     File { name, bytes: text.as_bytes().to_vec(), large: false }
 }
 
-/// A model of two shards, and files that nobody needs.
+/// A model of two shards, and files that are not needed.
 fn model() -> Vec<File> {
     let noise = |n: u32, k: u32| (0..n).map(|i| (i.wrapping_mul(k) >> 7) as u8).collect();
     vec![
@@ -33,16 +33,16 @@ fn model() -> Vec<File> {
     ]
 }
 
-/// Watches, and cancels after so many looks.
+/// Records the progress, and cancels after `most` calls.
 #[derive(Default)]
-struct Looks {
-    seen: Vec<Progress>,
+struct Recorder {
+    seen: Vec<PullProgress>,
     most: Option<usize>,
     refuse: bool,
 }
 
-impl Watch for Looks {
-    fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {
+impl PullObserver for Recorder {
+    fn progress(&mut self, progress: &PullProgress) -> ControlFlow<()> {
         self.seen.push(progress.clone());
         match self.most {
             Some(most) if self.seen.len() > most => ControlFlow::Break(()),
@@ -50,7 +50,7 @@ impl Watch for Looks {
         }
     }
 
-    fn judge(&mut self, dir: &Path) -> Result<(), Failure> {
+    fn check(&mut self, dir: &Path) -> Result<(), Failure> {
         assert!(dir.join("config.json").is_file());
         let failure = Failure { class: FailureClass::Input, error: "unknown".into(), hint: None };
         if self.refuse { Err(failure) } else { Ok(()) }
@@ -80,17 +80,17 @@ impl Case {
         Self::new(model(), Box::new(|_, _, _| {}))
     }
 
-    fn pull_watched(&self, watch: &mut Looks) -> Result<Pulled, HubError> {
-        let (patience, pause) = (Duration::from_secs(5), Duration::from_millis(1));
-        let hub = Hub::patient(self.settings.clone(), patience, pause)?;
-        hub.pull(&ModelId::parse("me/model").unwrap(), watch)
+    fn pull_observed(&self, observer: &mut Recorder) -> Result<Pulled, HubError> {
+        let (timeout, retry_delay) = (Duration::from_secs(5), Duration::from_millis(1));
+        let hub = Hub::with_timeouts(self.settings.clone(), timeout, retry_delay)?;
+        hub.pull(&ModelId::parse("me/model").unwrap(), observer)
     }
 
     fn pull(&self) -> Result<Pulled, HubError> {
-        self.pull_watched(&mut Looks::default())
+        self.pull_observed(&mut Recorder::default())
     }
 
-    /// What the user is told.
+    /// The failure of a pull, and its message with the hint.
     fn refused(&self) -> (Failure, String) {
         let failure = Failure::from(self.pull().unwrap_err());
         let text = format!("{} {}", failure.error, failure.hint.clone().unwrap_or_default());
@@ -106,10 +106,10 @@ impl Case {
 }
 
 #[test]
-fn a_whole_model_in_the_layout_that_all_tools_share() {
+fn a_model_is_pulled_in_the_shared_layout() {
     let case = Case::plain();
-    let mut looks = Looks::default();
-    let pulled = case.pull_watched(&mut looks).unwrap();
+    let mut recorder = Recorder::default();
+    let pulled = case.pull_observed(&mut recorder).unwrap();
     let folder = case.cache.path().join("models--me--model");
     assert_eq!(pulled.dir, folder.join("snapshots").join(COMMIT));
     assert_eq!(fs::read_to_string(folder.join("refs/main")).unwrap(), COMMIT);
@@ -118,29 +118,29 @@ fn a_whole_model_in_the_layout_that_all_tools_share() {
         assert_eq!(fs::read(&path).unwrap(), file.bytes);
         assert_eq!(fs::read_link(&path).unwrap(), Path::new("../../blobs").join(file.digest()));
     }
-    // Neither the other format nor the page about it.
+    // Neither the other format nor the README.
     assert_eq!((pulled.files, case.blobs().len()), (5, 5));
     assert!(case.server.asked("pytorch_model.bin").is_empty() && case.server.asked("README.md").is_empty());
     let total: u64 = model().iter().take(5).map(|f| f.bytes.len() as u64).sum();
     assert_eq!((pulled.bytes, pulled.fetched), (total, total));
-    let last = looks.seen.last().unwrap();
+    let last = recorder.seen.last().unwrap();
     assert_eq!((last.done, last.total, last.number, last.files), (total, total, 5, 5));
-    assert!(looks.seen.is_sorted_by_key(|p| p.done), "progress never goes back");
+    assert!(recorder.seen.is_sorted_by_key(|p| p.done), "progress never goes back");
 }
 
 #[test]
-fn what_is_here_is_not_fetched_again() {
+fn cached_files_are_not_downloaded_again() {
     let case = Case::plain();
     let first = case.pull().unwrap();
     let requests = case.server.requests.lock().unwrap().len();
     let second = case.pull().unwrap();
     assert_eq!((second.fetched, second.dir), (0, first.dir));
-    // Only the list was asked for.
+    // Only the file list was requested.
     assert_eq!(case.server.requests.lock().unwrap().len(), requests + 1);
 }
 
 #[test]
-fn a_broken_connection_is_taken_up_where_it_broke() {
+fn a_broken_connection_is_resumed() {
     let case = Case::new(
         model(),
         Box::new(|request, before, reply| {
@@ -161,12 +161,12 @@ fn a_broken_connection_is_taken_up_where_it_broke() {
 }
 
 #[test]
-fn a_cancelled_pull_goes_on_later() {
+fn a_cancelled_pull_is_resumed() {
     let case = Case::plain();
-    let cancelled = case.pull_watched(&mut Looks { most: Some(8), ..Looks::default() });
+    let cancelled = case.pull_observed(&mut Recorder { most: Some(8), ..Recorder::default() });
     assert!(matches!(cancelled, Err(HubError::Cancelled)));
     assert!(case.blobs().iter().any(|name| name.ends_with(".incomplete")), "{:?}", case.blobs());
-    // A model that is not whole is not found.
+    // An incomplete model has no ref.
     assert!(!case.cache.path().join("models--me--model/refs/main").exists());
     let pulled = case.pull().unwrap();
     assert!(pulled.fetched < pulled.bytes);
@@ -175,7 +175,7 @@ fn a_cancelled_pull_goes_on_later() {
 }
 
 #[test]
-fn a_server_that_knows_no_parts_begins_anew() {
+fn a_server_without_ranges_restarts_the_file() {
     let case = Case::new(
         model(),
         Box::new(|request, before, reply| {
@@ -191,7 +191,7 @@ fn a_server_that_knows_no_parts_begins_anew() {
 }
 
 #[test]
-fn a_connection_that_never_gets_further_ends_in_words() {
+fn a_connection_without_progress_fails() {
     let never = |request: &server::Request, _: usize, reply: &mut Reply| {
         if request.path.ends_with("model-1.safetensors") {
             *reply = Reply::status(503, "");
@@ -203,14 +203,14 @@ fn a_connection_that_never_gets_further_ends_in_words() {
     assert!(text.contains("503"), "{text}");
     assert_eq!(case.server.asked("model-1.safetensors").len(), 5);
 
-    // Nobody there at all.
+    // No server at all.
     let mut gone = Case::plain();
     gone.settings.endpoint = "http://127.0.0.1:9".into();
     assert!(gone.refused().1.contains("127.0.0.1"));
 }
 
 #[test]
-fn other_bytes_and_other_sizes_are_not_kept() {
+fn wrong_bytes_and_sizes_are_not_kept() {
     type Damage = fn(&mut Reply);
     let damages: [(Damage, &str); 3] = [
         (|reply| reply.body[1000] ^= 1, "checksum"),
@@ -233,7 +233,7 @@ fn other_bytes_and_other_sizes_are_not_kept() {
             !case.blobs().contains(&model()[3].digest()) && !case.blobs().iter().any(|b| b.contains('.'))
         );
     }
-    // A small file is checked, too.
+    // Small files are verified, too.
     let case = Case::new(
         model(),
         Box::new(|request, _, reply| {
@@ -246,23 +246,23 @@ fn other_bytes_and_other_sizes_are_not_kept() {
 }
 
 #[test]
-fn a_part_that_belongs_to_something_else_is_found_out() {
+fn a_foreign_partial_file_is_detected() {
     let case = Case::plain();
     let blobs = case.cache.path().join("models--me--model/blobs");
     fs::create_dir_all(&blobs).unwrap();
     fs::write(blobs.join(format!("{}.incomplete", model()[3].digest())), vec![7; 1000]).unwrap();
     assert!(case.refused().1.contains("checksum"));
-    // The part is gone, so the next pull succeeds.
+    // The partial file was removed, so the next pull succeeds.
     case.pull().unwrap();
 }
 
 #[test]
-fn who_may_not_see_it_is_told_what_to_do() {
+fn access_errors_have_hints() {
     for (status, code, token, part) in [
         (401, "GatedRepo", false, "settings/tokens"),
         (403, "GatedRepo", true, "accept it at"),
-        (401, "RepoNotFound", false, "if the model is private"),
-        (401, "", true, "refuses the token"),
+        (401, "RepoNotFound", false, "for a private model"),
+        (401, "", true, "rejected the token"),
         (404, "RepoNotFound", true, "check owner and name"),
         (404, "RevisionNotFound", false, "no revision `main`"),
         (500, "", false, "500"),
@@ -281,13 +281,13 @@ fn who_may_not_see_it_is_told_what_to_do() {
 }
 
 #[test]
-fn large_files_from_another_host_which_gets_no_token() {
+fn redirected_hosts_get_no_token() {
     let other = Server::start(model(), Box::new(|_, _, _| {}));
     let address = other.address.clone();
     let mut case = Case::new(
         model(),
         Box::new(move |request, _, reply| match request.path.rsplit_once('/') {
-            // First to another page of the hub, then away from it.
+            // First to another path of the hub, then to another host.
             Some(("/moved", name)) => *reply = Reply::to(&format!("{address}/blob/{name}")),
             Some((_, name)) if name.ends_with(".safetensors") => {
                 *reply = Reply::to(&format!("/moved/{name}"))
@@ -306,7 +306,7 @@ fn large_files_from_another_host_which_gets_no_token() {
 }
 
 #[test]
-fn redirects_in_circles_end() {
+fn redirect_loops_end() {
     let case = Case::new(
         model(),
         Box::new(|request, _, reply| {
@@ -315,11 +315,11 @@ fn redirects_in_circles_end() {
             }
         }),
     );
-    assert!(case.refused().1.contains("circles"));
+    assert!(case.refused().1.contains("too many redirects"));
 }
 
 #[test]
-fn offline_takes_what_is_here_and_asks_nobody() {
+fn offline_uses_the_cache_only() {
     let mut case = Case::plain();
     case.settings.offline = true;
     assert!(case.refused().1.contains("HF_HUB_OFFLINE"));
@@ -331,12 +331,12 @@ fn offline_takes_what_is_here_and_asks_nobody() {
     case.settings.offline = true;
     assert_eq!(case.pull().unwrap(), Pulled { fetched: 0, ..pulled.clone() });
     fs::remove_file(pulled.dir.join("model-2.safetensors")).unwrap();
-    assert!(case.refused().1.contains("it lacks model-2.safetensors"));
+    assert!(case.refused().1.contains("missing model-2.safetensors"));
     assert_eq!(case.server.asked("").len(), requests);
 }
 
 #[test]
-fn names_that_lead_elsewhere_write_nothing() {
+fn unsafe_file_names_write_nothing() {
     for name in ["../../../../evil", "/tmp/evil", "a/b.safetensors", "..", "x\\..\\y"] {
         let mut files = model();
         files[2].bytes = serde_json::json!({ "weight_map": { "x": name } }).to_string().into_bytes();
@@ -350,9 +350,9 @@ fn names_that_lead_elsewhere_write_nothing() {
 }
 
 #[test]
-fn what_cannot_be_used_is_known_before_the_weights_come() {
+fn unsupported_models_fail_before_the_weights() {
     let case = Case::plain();
-    let error = case.pull_watched(&mut Looks { refuse: true, ..Looks::default() }).unwrap_err();
+    let error = case.pull_observed(&mut Recorder { refuse: true, ..Recorder::default() }).unwrap_err();
     assert_eq!(Failure::from(error).error, "unknown");
     assert!(case.server.asked(".safetensors").is_empty());
 
@@ -368,7 +368,7 @@ fn what_cannot_be_used_is_known_before_the_weights_come() {
 }
 
 #[test]
-fn two_pulls_of_one_file_do_not_mix() {
+fn a_locked_file_is_not_downloaded_twice() {
     let case = Case::plain();
     let locks = case.cache.path().join(".locks/models--me--model");
     fs::create_dir_all(&locks).unwrap();
@@ -380,7 +380,7 @@ fn two_pulls_of_one_file_do_not_mix() {
 }
 
 #[test]
-fn what_does_not_fit_on_the_disk_is_not_begun() {
+fn a_model_larger_than_the_disk_is_not_started() {
     let quirk = |request: &server::Request, _: usize, reply: &mut Reply| {
         if request.path.starts_with("/api/") {
             let mut listing: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();

@@ -1,4 +1,4 @@
-//! A small server that speaks the hub's protocol on this machine, and what a test may make go wrong with it.
+//! A local server that speaks the hub's protocol, with failures that a test can inject.
 
 use std::{
     collections::HashMap,
@@ -9,10 +9,10 @@ use std::{
 
 use sha1::Digest;
 
-/// The commit that every revision stands at.
+/// The commit of every revision.
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// What somebody asked for.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub path: String,
@@ -25,13 +25,13 @@ impl Request {
     }
 }
 
-/// What is answered.
+/// The response to send.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Close the connection after so many bytes of the body.
+    /// Close the connection after this many bytes of the body.
     pub cut: Option<usize>,
 }
 
@@ -50,7 +50,7 @@ impl Reply {
 pub struct File {
     pub name: &'static str,
     pub bytes: Vec<u8>,
-    /// Large files are named by SHA-256.
+    /// Large files are identified by SHA-256, others by their git hash.
     pub large: bool,
 }
 
@@ -80,10 +80,10 @@ impl File {
     }
 }
 
-/// Changes an answer; the number counts the requests for this path from 0.
+/// Changes a reply; the number counts the earlier requests for this path.
 pub type Quirk = dyn Fn(&Request, usize, &mut Reply) + Send + Sync;
 
-/// A running server; it ends with the test's process.
+/// A running server; it ends with the test process.
 pub struct Server {
     pub address: String,
     pub requests: Arc<Mutex<Vec<Request>>>,
@@ -101,16 +101,16 @@ impl Server {
                 let Some(request) = read(&stream) else { continue };
                 let before = seen.lock().unwrap().iter().filter(|r| r.path == request.path).count();
                 seen.lock().unwrap().push(request.clone());
-                let mut reply = answer(&files, &request);
+                let mut reply = reply_to(&files, &request);
                 quirk(&request, before, &mut reply);
-                // Whoever closed early has their reasons.
+                // The client may have closed the connection early.
                 let _ = write(&stream, &reply);
             }
         });
         Self { address, requests }
     }
 
-    /// Requests whose path ends so.
+    /// Requests whose path ends with `end`.
     pub fn asked(&self, end: &str) -> Vec<Request> {
         self.requests.lock().unwrap().iter().filter(|r| r.path.ends_with(end)).cloned().collect()
     }
@@ -131,7 +131,7 @@ fn read(stream: &TcpStream) -> Option<Request> {
     Some(Request { path, headers })
 }
 
-fn answer(files: &[File], request: &Request) -> Reply {
+fn reply_to(files: &[File], request: &Request) -> Reply {
     if request.path.starts_with("/api/models/me/model/revision/") {
         let listed: Vec<_> = files.iter().map(File::listed).collect();
         let body = serde_json::json!({ "id": "me/model", "sha": COMMIT, "siblings": listed }).to_string();

@@ -9,7 +9,7 @@ mod spans;
 mod support;
 
 use specreel::{
-    model::{WeightType, sparrow::Recipe},
+    model::{WeightType, draft_head::Recipe},
     speculate::{
         Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
         VisualContext,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specreel::{
-    model::{WeightType, sparrow::Recipe},
+    model::{WeightType, draft_head::Recipe},
     record::{Step, StopReason, Token, Verdict},
     speculate::{
         Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,

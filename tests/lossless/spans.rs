@@ -4,7 +4,7 @@ use specreel::{
     model::{
         VisualSpans, WeightType,
         decoder::{AttentionProbe, AttentionStats, Taps},
-        sparrow::Recipe,
+        draft_head::Recipe,
     },
     speculate::{Acceptance, AcceptedRows, Drafter, Method, Placing, Sampler, VisualContext},
 };

@@ -12,12 +12,12 @@ use specreel::{
         ComputeDevice, WeightType,
         checkpoint::Checkpoint,
         decoder::{Pass, Sequence, Taps},
+        draft_head::{DraftHead, DraftHeadConfig, Recipe, TargetIdentity, TextStates, VisualRows},
         family::{Prompt, VideoLlm},
         processor::{
             Patches,
             layout::{Grid, VisualGrid, VisualRope},
         },
-        sparrow::{self, Recipe, Sparrow, SparrowConfig, TextStates, VisualRows},
     },
     record::{Step, StopReason},
     speculate::{
@@ -60,7 +60,7 @@ pub struct Bench {
     /// The target's states before its text rows.
     states: TextStates,
     /// Layers that draft from them: Sparrow's and MSD's.
-    layers: [Sparrow; 2],
+    layers: [DraftHead; 2],
 }
 
 fn fixture(name: &str) -> PathBuf {
@@ -74,7 +74,7 @@ fn special(id: u32) -> bool {
 
 /// A layer that has read the prompt, and its target.
 pub struct LayerParts<'a> {
-    layer: &'a Sparrow,
+    layer: &'a DraftHead,
     sequence: &'a mut Sequence,
     base: usize,
     before: Vec<f32>,
@@ -91,15 +91,15 @@ impl LayerParts<'_> {
 }
 
 /// An untrained layer for a target: its last layer behind a random projection.
-fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> Sparrow {
+fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> DraftHead {
     let (dir, decoder) = (tempfile::tempdir().unwrap(), target.decoder());
-    let mark = sparrow::mark(decoder, name).unwrap();
+    let mark = TargetIdentity::of(decoder, name).unwrap();
     let options = Options::of(recipe);
-    let config = SparrowConfig::like(decoder.config(), mark.clone(), recipe, visual);
+    let config = DraftHeadConfig::like(decoder.config(), mark.clone(), recipe, visual);
     let layer = TrainedLayer::new(&Checkpoint::open(&fixture(name)).unwrap(), decoder.config(), 5).unwrap();
     let (store, _) = Store::open(dir.path(), &options, &mark, "").unwrap();
     store.save(&layer, &config, &AdamW::default(), &Account::default()).unwrap();
-    Sparrow::load(dir.path(), decoder, target.place()).unwrap()
+    DraftHead::load(dir.path(), decoder, target.place()).unwrap()
 }
 
 impl Bench {
@@ -289,7 +289,7 @@ impl Bench {
     }
 
     /// The layer that drafts for this method.
-    fn layer(&self, method: &Method) -> Option<&Sparrow> {
+    fn layer(&self, method: &Method) -> Option<&DraftHead> {
         match method.drafter {
             Drafter::Sparrow { recipe: Recipe::Sparrow } => Some(&self.layers[0]),
             Drafter::Sparrow { recipe: Recipe::Msd } => Some(&self.layers[1]),

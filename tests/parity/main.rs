@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod decoder;
+mod draft_head;
 mod families;
 mod frames;
 mod processor;
-mod sparrow;
 mod tensors;
 mod text;
 mod tower;

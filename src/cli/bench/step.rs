@@ -11,10 +11,10 @@ use crate::{
         ComputeDevice, ModelSpec,
         checkpoint::Checkpoint,
         decoder::Decoder,
+        draft_head::{DraftHead, Recipe},
         family::{ModelError, VideoLlm},
         rows::{self, Effort, Work},
         shapes,
-        sparrow::{Recipe, Sparrow},
     },
     record::{Failure, FailureClass, Stage},
 };
@@ -69,7 +69,7 @@ struct LoadedModel {
     name: String,
     decoder: Arc<Decoder>,
     /// Set for a draft head.
-    head: Option<Sparrow>,
+    head: Option<DraftHead>,
 }
 
 impl LoadedModel {
@@ -83,7 +83,7 @@ impl LoadedModel {
 
     /// Bytes of the weight matrices of a pass.
     fn weight_bytes(&self) -> usize {
-        self.decoder.matrix_bytes() + self.head.as_ref().map_or(0, Sparrow::projection_bytes)
+        self.decoder.matrix_bytes() + self.head.as_ref().map_or(0, DraftHead::projection_bytes)
     }
 }
 
@@ -173,7 +173,7 @@ fn load(
         Source::Head(dir) => {
             let target =
                 target.ok_or_else(|| internal("internal error: draft head loaded before its target"))?;
-            let head = Sparrow::load(dir, target, place)?;
+            let head = DraftHead::load(dir, target, place)?;
             let (name, decoder) = (head.name().into(), head.decoder().clone());
             Ok(LoadedModel { name, decoder, head: Some(head) })
         }

@@ -14,7 +14,7 @@ use crate::{
     cli::{End, color, config::Config, interrupt::Interrupt, interrupted},
     model::{
         config::VlConfig,
-        hub::{Hub, HubError, ModelId, Progress, Settings, Watch},
+        hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Settings},
     },
     record::{Failure, units::bytes},
 };
@@ -73,8 +73,8 @@ impl DownloadBar {
     }
 }
 
-impl Watch for DownloadBar {
-    fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {
+impl PullObserver for DownloadBar {
+    fn progress(&mut self, progress: &PullProgress) -> ControlFlow<()> {
         if self.interrupt.asked() {
             return ControlFlow::Break(());
         }
@@ -104,7 +104,7 @@ impl Watch for DownloadBar {
         ControlFlow::Continue(())
     }
 
-    fn judge(&mut self, dir: &Path) -> Result<(), Failure> {
+    fn check(&mut self, dir: &Path) -> Result<(), Failure> {
         VlConfig::read(dir)?;
         Ok(())
     }

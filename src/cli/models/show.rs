@@ -11,8 +11,8 @@ use crate::{
     model::{
         about::{EXAMPLE, Inspection},
         checkpoint::Checkpoint,
+        draft_head::{DraftHeadConfig, Recipe},
         hub::name_of,
-        sparrow::{Recipe, SparrowConfig},
     },
     record::{
         Failure, FailureClass,
@@ -28,7 +28,7 @@ pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
         error: format!("model {}: {what}", model.display()),
         hint: Some(hint),
     })?;
-    if SparrowConfig::is_in(&dir) {
+    if DraftHeadConfig::is_in(&dir) {
         return draft_head(&dir, as_json);
     }
     let inspection = Inspection::of(&dir);
@@ -52,7 +52,7 @@ pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
 
 /// A draft head that was trained for one target.
 fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
-    let config = SparrowConfig::read(dir).map_err(Failure::from)?;
+    let config = DraftHeadConfig::read(dir).map_err(Failure::from)?;
     let bytes = Checkpoint::open(dir).map_err(Failure::from)?.bytes();
     let recipe = match config.recipe {
         Recipe::Sparrow => "sparrow",

@@ -8,7 +8,7 @@ use crate::{
     cli::args::{device, dtype, whole},
     model::{
         DeviceChoice, WeightType,
-        sparrow::{Recipe, VisualRows},
+        draft_head::{Recipe, VisualRows},
     },
     record::{Failure, FailureClass},
     train::{Clips, Options},

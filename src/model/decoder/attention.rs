@@ -69,7 +69,13 @@ impl ProbedLayer {
     }
 
     /// Add this layer to the statistics of a model of `layers` layers.
-    pub fn add_to(&self, stats: &mut AttentionStats, probe: &AttentionProbe, shape: Shape, layers: usize) {
+    pub fn add_to(
+        &self,
+        stats: &mut AttentionStats,
+        probe: &AttentionProbe,
+        shape: AttentionShape,
+        layers: usize,
+    ) {
         let (heads, n) = (shape.heads, probe.spans.len());
         stats.peaks.resize(self.peaks.len() / heads, 0.0);
         for (sum, peaks) in stats.peaks.iter_mut().zip(self.peaks.chunks_exact(heads)) {
@@ -89,7 +95,7 @@ impl ProbedLayer {
 
 /// The shape of a layer's attention.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct AttentionShape {
     /// Query heads.
     pub heads: usize,
     /// Key and value heads; they divide `heads`.
@@ -112,7 +118,7 @@ const QUERIES: usize = 8;
 pub(super) fn attend<'a>(
     cache: &Cache,
     layer: usize,
-    shape: Shape,
+    shape: AttentionShape,
     rows: usize,
     mask: &Mask,
     q: &(dyn Fn(usize) -> &'a [f32] + Sync),
@@ -120,7 +126,7 @@ pub(super) fn attend<'a>(
     quantized: Option<DisjointBlocksMut<'_>>,
     probe: Option<(&AttentionProbe, &mut ProbedLayer)>,
 ) {
-    let Shape { heads, kv_heads, head_dim: d } = shape;
+    let AttentionShape { heads, kv_heads, head_dim: d } = shape;
     let group = heads / kv_heads;
     let prefix = match mask {
         Mask::Causal => cache.len(),

@@ -6,7 +6,7 @@ use candle_core::{Device, Result, Tensor};
 
 use super::{
     Mask, Pass, Positions, Taps,
-    attention::{self, AttentionStats, ProbedLayer, Shape},
+    attention::{self, AttentionShape, AttentionStats, ProbedLayer},
     cache::Cache,
     check_pass,
     kernels::{self, BLOCK, Rows8},
@@ -27,6 +27,7 @@ use crate::model::{
 const SINGLE_THREADED: usize = 1536;
 
 /// The decoder's weights on the CPU.
+#[derive(Clone)]
 pub struct CpuDecoder {
     config: TextConfig,
     /// `vocab × hidden`: rows are looked up, not multiplied.
@@ -146,15 +147,10 @@ impl CpuDecoder {
 
     /// See [`super::Decoder::first_layers`].
     pub fn first_layers(&self, layers: usize) -> Self {
-        let layers = layers.clamp(1, self.layers.len());
-        Self {
-            config: TextConfig { layers, ..self.config.clone() },
-            embeddings: self.embeddings.clone(),
-            layers: self.layers[..layers].to_vec(),
-            norm: self.norm.clone(),
-            head: self.head.clone(),
-            rope: self.rope.clone(),
-        }
+        let mut first = self.clone();
+        first.layers.truncate(layers.max(1));
+        first.config.layers = first.layers.len();
+        first
     }
 
     /// See [`super::Decoder::with_layer`].
@@ -168,12 +164,11 @@ impl CpuDecoder {
         dtype: WeightType,
     ) -> std::result::Result<Self, CheckpointError> {
         Ok(Self {
-            embeddings: self.embeddings.clone(),
             layers: vec![Arc::new(Layer::load(checkpoint, config, 0, dtype)?)],
             norm: checkpoint.f32("model.norm.weight", &[config.hidden])?,
-            head: self.head.clone(),
             rope: Rope::new(config.head_dim, config.rope_theta, config.mrope_section),
             config: config.clone(),
+            ..self.clone()
         })
     }
 
@@ -231,7 +226,7 @@ impl CpuDecoder {
         let c = &self.config;
         let (rows, width) = (check_pass(input, positions, mask, cache.len(), c)?, c.hidden);
         let (q, kv, d) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.head_dim);
-        let shape = Shape { heads: c.heads, kv_heads: c.kv_heads, head_dim: d };
+        let shape = AttentionShape { heads: c.heads, kv_heads: c.kv_heads, head_dim: d };
         let (cos, sin) = self.rope.tables(positions);
         let half = d / 2;
         let fused = q + 2 * kv;

@@ -23,6 +23,16 @@ const CHUNK: usize = 128;
 /// Rows of a prefill pass on an accelerator, which few rows do not fill.
 const WIDE_CHUNK: usize = 1024;
 
+/// Evaluate `$body` with `$inner` bound to either implementation.
+macro_rules! either {
+    ($self:expr, $inner:ident => $body:expr) => {
+        match $self {
+            Self::Cpu($inner) => $body,
+            Self::Tensors($inner) => $body,
+        }
+    };
+}
+
 /// A decoder's weights.
 pub enum Decoder {
     /// On the CPU, in this crate's kernels.
@@ -85,10 +95,7 @@ impl Decoder {
 
     /// The resolved configuration.
     pub fn config(&self) -> &TextConfig {
-        match self {
-            Self::Cpu(decoder) => decoder.config(),
-            Self::Tensors(decoder) => decoder.config(),
-        }
+        either!(self, decoder => decoder.config())
     }
 
     /// True if a row's result is bit-identical for any other rows in the pass.
@@ -98,10 +105,7 @@ impl Decoder {
 
     /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
-        match self {
-            Self::Cpu(decoder) => decoder.bytes(),
-            Self::Tensors(decoder) => decoder.bytes(),
-        }
+        either!(self, decoder => decoder.bytes())
     }
 
     /// Bytes of the matrices that a pass of one row and its logits read.
@@ -144,10 +148,7 @@ impl Decoder {
     /// # Errors
     /// If an id is outside of the vocabulary.
     pub fn embed(&self, ids: &[u32]) -> Result<Tensor> {
-        match self {
-            Self::Cpu(decoder) => decoder.embed(ids),
-            Self::Tensors(decoder) => decoder.embed(ids),
-        }
+        either!(self, decoder => decoder.embed(ids))
     }
 
     /// Run rows through all layers. `input` is `rows × width`; the cache grows by `rows` slots.
@@ -211,10 +212,7 @@ impl Decoder {
 impl Cache {
     /// Slots in use.
     pub fn len(&self) -> usize {
-        match self {
-            Self::Cpu(cache) => cache.len(),
-            Self::Tensors(cache) => cache.len(),
-        }
+        either!(self, cache => cache.len())
     }
 
     /// True if no slot is in use.
@@ -224,26 +222,17 @@ impl Cache {
 
     /// Number of layers, key heads and values of a head.
     fn layout(&self) -> [usize; 3] {
-        match self {
-            Self::Cpu(cache) => cache.layout(),
-            Self::Tensors(cache) => cache.layout(),
-        }
+        either!(self, cache => cache.layout())
     }
 
     /// Allocated bytes.
     pub fn bytes(&self) -> usize {
-        match self {
-            Self::Cpu(cache) => cache.bytes(),
-            Self::Tensors(cache) => cache.bytes(),
-        }
+        either!(self, cache => cache.bytes())
     }
 
     /// Drop all slots from `len` on. O(1). A `len` larger than the current one has no effect.
     pub fn truncate(&mut self, len: usize) {
-        match self {
-            Self::Cpu(cache) => cache.truncate(len),
-            Self::Tensors(cache) => cache.truncate(len),
-        }
+        either!(self, cache => cache.truncate(len))
     }
 
     /// Of the slots from `base` on, keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: of a
@@ -255,10 +244,7 @@ impl Cache {
         let end = rows.last().map_or(base, |row| base + row + 1);
         let valid = end <= self.len() && rows.is_sorted_by(|a, b| a < b);
         assert!(valid, "cannot keep the slots {rows:?} after {base} of {}", self.len());
-        match self {
-            Self::Cpu(cache) => cache.keep(base, rows),
-            Self::Tensors(cache) => cache.keep(base, rows),
-        }
+        either!(self, cache => cache.keep(base, rows))
     }
 
     /// The cache of the first `layers` layers, for a model that ends after them.

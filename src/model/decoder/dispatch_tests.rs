@@ -1,4 +1,4 @@
-//! Caches and decoders that do not belong together.
+//! Mismatched caches and decoders.
 
 use candle_core::{DType, Device};
 
@@ -12,7 +12,7 @@ fn caches(layers: usize, heads: usize, head_dim: usize) -> [Cache; 2] {
     ]
 }
 
-/// The same with `slots` slots in use.
+/// Caches with `slots` slots in use.
 fn filled(slots: usize) -> [Cache; 2] {
     let mut caches = caches(2, 2, 4);
     for cache in &mut caches {

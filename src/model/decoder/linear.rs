@@ -39,19 +39,16 @@ impl Builder {
     /// An empty matrix of `outputs × inputs` weights of a type, or of its fallback (see [`WeightType::fitting`]).
     pub fn new(outputs: usize, inputs: usize, dtype: WeightType) -> Self {
         let values = outputs * inputs;
-        let blocks = |mut blocks: Blocks| {
-            blocks.reserve(values);
-            Weight::Blocks(blocks)
-        };
-        let weight = match dtype.fitting(inputs) {
-            WeightType::F32 => Weight::F32(Vec::with_capacity(values)),
-            WeightType::F16 => Weight::Half(HalfKind::F16, Vec::with_capacity(values)),
-            WeightType::Bf16 => Weight::Half(HalfKind::Bf16, Vec::with_capacity(values)),
-            WeightType::Q4_0 => blocks(Blocks::Q4_0(Vec::new())),
-            WeightType::Q4K => blocks(Blocks::Q4K(Vec::new())),
-            WeightType::Q5K => blocks(Blocks::Q5K(Vec::new())),
-            WeightType::Q6K => blocks(Blocks::Q6K(Vec::new())),
-            WeightType::Q8_0 | WeightType::Auto => Weight::Q8(Weights8::empty(outputs, inputs)),
+        let dtype = dtype.fitting(inputs);
+        let weight = match (dtype, Blocks::empty(dtype)) {
+            (_, Some(mut blocks)) => {
+                blocks.reserve(values);
+                Weight::Blocks(blocks)
+            }
+            (WeightType::F16, _) => Weight::Half(HalfKind::F16, Vec::with_capacity(values)),
+            (WeightType::Bf16, _) => Weight::Half(HalfKind::Bf16, Vec::with_capacity(values)),
+            (WeightType::Q8_0, _) => Weight::Q8(Weights8::empty(outputs, inputs)),
+            _ => Weight::F32(Vec::with_capacity(values)),
         };
         Self { linear: Linear { weight, bias: None, inputs, outputs }, rows: 0 }
     }
@@ -97,18 +94,15 @@ impl Builder {
 impl Linear {
     /// Bytes of a matrix of `outputs × inputs`.
     pub fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
-        let blocks = |blocks: Blocks| {
-            let (bytes, values) = blocks.shape();
-            outputs * inputs / values * bytes
-        };
-        match dtype.fitting(inputs) {
-            WeightType::F32 => outputs * inputs * 4,
-            WeightType::F16 | WeightType::Bf16 => outputs * inputs * 2,
-            WeightType::Q8_0 | WeightType::Auto => Weights8::bytes_of(outputs, inputs),
-            WeightType::Q4_0 => blocks(Blocks::Q4_0(Vec::new())),
-            WeightType::Q4K => blocks(Blocks::Q4K(Vec::new())),
-            WeightType::Q5K => blocks(Blocks::Q5K(Vec::new())),
-            WeightType::Q6K => blocks(Blocks::Q6K(Vec::new())),
+        let dtype = dtype.fitting(inputs);
+        match (dtype, Blocks::empty(dtype)) {
+            (_, Some(blocks)) => {
+                let (bytes, values) = blocks.shape();
+                outputs * inputs / values * bytes
+            }
+            (WeightType::F16 | WeightType::Bf16, _) => outputs * inputs * 2,
+            (WeightType::Q8_0, _) => Weights8::bytes_of(outputs, inputs),
+            _ => outputs * inputs * 4,
         }
     }
 

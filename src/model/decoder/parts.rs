@@ -8,16 +8,39 @@ use crate::model::{
 };
 
 /// A fused matrix: the rows of some tensors, stacked.
-pub(super) struct Matrix {
+pub(super) struct FusedMatrix {
     /// Names without `.weight`, with their number of rows.
     tensors: Vec<(String, usize)>,
-    inputs: usize,
+    pub inputs: usize,
     bias: bool,
 }
 
-impl Matrix {
-    fn outputs(&self) -> usize {
+impl FusedMatrix {
+    pub fn outputs(&self) -> usize {
         self.tensors.iter().map(|t| t.1).sum()
+    }
+
+    /// The name of its first tensor.
+    pub fn name(&self) -> &str {
+        self.tensors.first().map_or("", |t| &t.0)
+    }
+
+    /// All weights as f32, `outputs × inputs`.
+    pub fn weights(&self, checkpoint: &Checkpoint) -> Result<Vec<f32>, CheckpointError> {
+        let mut weights = Vec::new();
+        for (name, rows) in &self.tensors {
+            weights.extend(checkpoint.f32(&format!("{name}.weight"), &[*rows, self.inputs])?);
+        }
+        Ok(weights)
+    }
+
+    /// The biases of all tensors, if they have some.
+    pub fn biases(&self, checkpoint: &Checkpoint) -> Result<Option<Vec<f32>>, CheckpointError> {
+        let mut biases = Vec::new();
+        for (name, rows) in self.tensors.iter().filter(|_| self.bias) {
+            biases.extend(checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
+        }
+        Ok(self.bias.then_some(biases))
     }
 
     /// Load the matrix row by row into a weight type.
@@ -27,22 +50,18 @@ impl Matrix {
             checkpoint.verify(&format!("{name}.weight"), &[*rows, self.inputs])?;
         }
         let mut builder = Builder::new(self.outputs(), self.inputs, dtype);
-        let mut biases = Vec::new();
         for (name, rows) in &self.tensors {
             checkpoint
                 .rows(&format!("{name}.weight"), [*rows, self.inputs], &mut |rows| builder.push(rows))?;
-            if self.bias {
-                biases.extend(checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
-            }
         }
-        Ok(builder.finish(self.bias.then_some(biases)))
+        Ok(builder.finish(self.biases(checkpoint)?))
     }
 }
 
 /// The matrices of a layer: queries, keys and values; output; gate and up; down.
-pub(super) fn layer(c: &TextConfig, index: usize) -> [Matrix; 4] {
+pub(super) fn layer(c: &TextConfig, index: usize) -> [FusedMatrix; 4] {
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
-    let matrix = |tensors: &[(&str, usize)], inputs: usize, bias: bool| Matrix {
+    let matrix = |tensors: &[(&str, usize)], inputs: usize, bias: bool| FusedMatrix {
         tensors: tensors.iter().map(|(name, rows)| (format!("model.layers.{index}.{name}"), *rows)).collect(),
         inputs,
         bias,
@@ -60,9 +79,9 @@ pub(super) fn layer(c: &TextConfig, index: usize) -> [Matrix; 4] {
 }
 
 /// The head; the embedding table if they are tied.
-pub(super) fn head(c: &TextConfig) -> Matrix {
+pub(super) fn head(c: &TextConfig) -> FusedMatrix {
     let name = if c.tied { "model.embed_tokens" } else { "lm_head" };
-    Matrix { tensors: vec![(name.to_owned(), c.vocab)], inputs: c.hidden, bias: false }
+    FusedMatrix { tensors: vec![(name.to_owned(), c.vocab)], inputs: c.hidden, bias: false }
 }
 
 /// All tensors that [`super::Decoder::load`] reads, by their original names.
@@ -90,7 +109,7 @@ pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
 
 /// Bytes of the loaded weights in a type; the embedding table has `table` bytes a value, as in the checkpoint.
 pub fn bytes(c: &TextConfig, dtype: WeightType, table: usize) -> u64 {
-    let of = |matrix: &Matrix| Linear::bytes_of(matrix.outputs(), matrix.inputs, dtype) as u64;
+    let of = |matrix: &FusedMatrix| Linear::bytes_of(matrix.outputs(), matrix.inputs, dtype) as u64;
     let layers: u64 = c.layers as u64 * layer(c, 0).iter().map(of).sum::<u64>();
     layers + of(&head(c)) + (c.vocab * c.hidden * table) as u64
 }

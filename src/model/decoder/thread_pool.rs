@@ -175,20 +175,20 @@ fn worker(shared: &Shared, index: usize) {
 
 /// A mutable slice that the units of one job write at disjoint places.
 #[derive(Clone, Copy)]
-pub struct DisjointSliceMut<'a> {
-    start: *mut f32,
+pub struct DisjointSliceMut<'a, T = f32> {
+    start: *mut T,
     len: usize,
-    _borrow: std::marker::PhantomData<&'a mut [f32]>,
+    _borrow: std::marker::PhantomData<&'a mut [T]>,
 }
 
 // SAFETY: all access goes through `set` and `slice`, whose contracts make it disjoint.
-unsafe impl Sync for DisjointSliceMut<'_> {}
-// SAFETY: as above.
-unsafe impl Send for DisjointSliceMut<'_> {}
+unsafe impl<T: Send> Sync for DisjointSliceMut<'_, T> {}
+// SAFETY: as a mutable slice, whose access it shares.
+unsafe impl<T: Send> Send for DisjointSliceMut<'_, T> {}
 
-impl<'a> DisjointSliceMut<'a> {
+impl<'a, T: Copy> DisjointSliceMut<'a, T> {
     /// Borrow a slice for the duration of a job.
-    pub fn new(slice: &'a mut [f32]) -> Self {
+    pub fn new(slice: &'a mut [T]) -> Self {
         Self { start: slice.as_mut_ptr(), len: slice.len(), _borrow: std::marker::PhantomData }
     }
 
@@ -200,10 +200,10 @@ impl<'a> DisjointSliceMut<'a> {
     /// # Safety
     /// No other unit may use the same place at the same time.
     #[inline]
-    pub unsafe fn set(&self, at: usize, value: f32) {
+    pub unsafe fn set(&self, at: usize, value: T) {
         assert!(at < self.len, "index outside of the borrowed slice");
         // SAFETY: within the borrow by the assertion, disjoint by contract.
-        unsafe { *self.start.add(at) = value };
+        unsafe { self.start.add(at).write(value) };
     }
 
     /// The part `at..at + len`.
@@ -213,7 +213,7 @@ impl<'a> DisjointSliceMut<'a> {
     ///
     /// # Safety
     /// No two units may hold overlapping parts at the same time.
-    pub unsafe fn slice(&self, at: usize, len: usize) -> &'a mut [f32] {
+    pub unsafe fn slice(&self, at: usize, len: usize) -> &'a mut [T] {
         let inside = at.checked_add(len).is_some_and(|end| end <= self.len);
         assert!(inside, "range outside of the borrowed slice");
         // SAFETY: within the borrow by the assertion, disjoint by contract.

@@ -1,7 +1,7 @@
-//! The cache that all Hugging Face tools share: `models--owner--name/{blobs,refs,snapshots}`.
+//! The shared cache of the Hugging Face tools: `models--owner--name/{blobs,refs,snapshots}`.
 //!
-//! A blob is a file named for its checksum; a snapshot is a folder of links to blobs, named for its commit; a ref says which
-//! commit a branch or tag stood at. Names come from files and folders that anybody may have written, so all are checked.
+//! A blob is a file named after its checksum; a snapshot is a directory of links to blobs, named after its commit; a ref holds
+//! the commit of a branch or tag. Any program may have written the names, so all of them are validated.
 
 use std::{
     fs,
@@ -10,63 +10,63 @@ use std::{
 
 use super::{HubError, ModelId, id::MAIN};
 
-/// The cache at a root.
+/// A cache directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     root: PathBuf,
 }
 
-/// A model of the cache.
+/// A model in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// Owner, name and revision (a commit where no ref stands at it).
+    /// Owner, name and revision (the commit itself if no ref points to it).
     pub id: ModelId,
     /// The snapshot's directory.
     pub dir: PathBuf,
 }
 
 impl Cache {
-    /// The cache at `root`, which need not be there yet.
+    /// The cache at `root`, which need not exist yet.
     pub fn new(root: PathBuf) -> Self {
         Self { root }
     }
 
-    /// Its root.
+    /// Its root directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of a model.
+    /// The directory of a model.
     pub fn folder(&self, id: &ModelId) -> PathBuf {
         self.root.join(id.folder())
     }
 
-    /// The commit that a revision stood at when it was last fetched.
+    /// The commit of a revision when it was last downloaded.
     pub fn commit(&self, id: &ModelId) -> Option<String> {
         let folder = self.folder(id);
-        let noted = fs::read_to_string(folder.join("refs").join(&id.revision)).ok();
-        let commit = noted.map_or_else(|| id.revision.clone(), |text| text.trim().to_owned());
+        let stored = fs::read_to_string(folder.join("refs").join(&id.revision)).ok();
+        let commit = stored.map_or_else(|| id.revision.clone(), |text| text.trim().to_owned());
         is_commit(&commit).then_some(commit)
     }
 
-    /// Where a commit's files are, or will be.
+    /// The directory of a commit's files, whether it exists or not.
     pub fn snapshot(&self, id: &ModelId, commit: &str) -> PathBuf {
         self.folder(id).join("snapshots").join(commit)
     }
 
-    /// The directory of a model that is here, at least its `config.json`.
+    /// The directory of a cached model; none without a `config.json`.
     pub fn find(&self, id: &ModelId) -> Option<PathBuf> {
         let dir = self.snapshot(id, &self.commit(id)?);
         dir.join("config.json").is_file().then_some(dir)
     }
 
-    /// All models that are here, by name; a cache that cannot be read has none.
+    /// All cached models, by name; empty if the cache cannot be read.
     pub fn models(&self) -> Vec<Cached> {
         let mut models = Vec::new();
         for folder in names(&self.root) {
             let Some(main) = ModelId::from_folder(&folder, MAIN) else { continue };
             let mut revisions: Vec<String> = names(&self.folder(&main).join("refs"));
-            // The main branch's name is the one to show where several stand at one commit.
+            // Of several refs to one commit, the main branch is shown.
             revisions.sort_by_key(|revision| (revision != MAIN, revision.clone()));
             revisions.extend(names(&self.folder(&main).join("snapshots")));
             let mut seen: Vec<PathBuf> = Vec::new();
@@ -82,8 +82,8 @@ impl Cache {
         models
     }
 
-    /// Note that a revision stands at a commit.
-    pub(super) fn note(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
+    /// Store the commit of a revision.
+    pub(super) fn set_ref(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
         if id.revision == commit {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl Cache {
     }
 }
 
-/// Name for people of a model's directory: the model's own for a snapshot in a cache, else the directory's.
+/// Display name of a model directory: the model's name for a cache snapshot, else the directory's.
 pub fn name_of(dir: &Path) -> String {
     let part =
         |dir: Option<&Path>| dir.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
@@ -102,12 +102,12 @@ pub fn name_of(dir: &Path) -> String {
     id.map(|id| id.name).or_else(|| part(Some(dir))).unwrap_or_else(|| dir.display().to_string())
 }
 
-/// True for the forty hexadecimal digits of a commit.
+/// True for a commit hash: forty hexadecimal digits.
 pub(super) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// Names in a folder, sorted; none if it cannot be read.
+/// Names of a directory's entries, sorted; empty if it cannot be read.
 fn names(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut names: Vec<String> =
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_is_called_by_its_model() {
+    fn a_snapshot_has_its_models_name() {
         assert_eq!(name_of(Path::new("/c/models--a--b.c/snapshots/0123")), "b.c");
         for plain in ["/models/b.c", "/c/snapshots/b.c", "b.c"] {
             assert_eq!(name_of(Path::new(plain)), "b.c");
@@ -140,13 +140,13 @@ mod tests {
             fs::write(snapshot.join("config.json"), "{}").unwrap();
         }
         let old = ModelId::parse(&format!("a/b@{}", "2".repeat(40))).unwrap();
-        cache.note(&id, &"1".repeat(40)).unwrap();
+        cache.set_ref(&id, &"1".repeat(40)).unwrap();
         fs::create_dir_all(dir.path().join("models--a--empty/snapshots")).unwrap();
         fs::create_dir_all(dir.path().join("datasets--a--b")).unwrap();
         assert_eq!(cache.find(&id), Some(cache.snapshot(&id, &"1".repeat(40))));
         assert_eq!(cache.models().into_iter().map(|m| m.id).collect::<Vec<_>>(), [id.clone(), old]);
 
-        // A ref that was tampered with leads nowhere.
+        // A tampered ref is ignored.
         fs::write(cache.folder(&id).join("refs/main"), "../../../etc").unwrap();
         assert_eq!(cache.find(&id), None);
     }

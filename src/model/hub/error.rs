@@ -1,56 +1,54 @@
-//! What can go wrong between this machine and the hub, and the way out of it.
+//! Errors of the hub and its cache, each with a hint.
 
 use std::path::PathBuf;
 
 use crate::record::{Failure, FailureClass, units::bytes};
 
-/// Why a model could not be fetched or found.
+/// Why a model could not be downloaded or found.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// A text that is no id.
-    #[error("`{id}` is no id of a model on the hub: {problem}")]
+    /// An invalid model id.
+    #[error("invalid model id `{id}`: {problem}")]
     Id {
         /// The text.
         id: String,
-        /// What is wrong with it.
+        /// What is wrong.
         problem: String,
     },
-    /// `HF_ENDPOINT` is no address.
-    #[error("HF_ENDPOINT is `{0}`, which is no http or https address")]
+    /// `HF_ENDPOINT` is not a URL.
+    #[error("HF_ENDPOINT is `{0}`, expected an http or https URL")]
     Endpoint(String),
-    /// There is no home for the cache.
-    #[error("there is no home directory, so there is no cache of models")]
+    /// Neither a home directory nor a cache directory is set.
+    #[error("no home directory for the model cache")]
     NoCache,
-    /// The network may not be used, and the cache does not have it all.
+    /// Offline mode is on, and the cache does not have the whole model.
     #[error("{id} is not in the cache{missing}, and HF_HUB_OFFLINE is set")]
     Offline {
         /// The model.
         id: String,
-        /// ` (it lacks FILE)` where a part is there.
+        /// ` (missing FILE)` if the model is incomplete.
         missing: String,
     },
-    /// The hub wants to know who asks, or does not tell whether there is such a model.
-    #[error("the hub has no model {id} that {who} may see")]
+    /// The model does not exist, or the token does not give access to it.
+    #[error("model {id} not found, or not accessible {} token", if *token { "with this" } else { "without a" })]
     Absent {
         /// The model.
         id: String,
-        /// `you` or `somebody without a token`.
-        who: &'static str,
         /// True if a token was sent.
         token: bool,
     },
-    /// The model's licence has to be accepted first.
-    #[error("{id} is gated: its licence has to be accepted first")]
+    /// The model requires an accepted licence.
+    #[error("{id} is gated: accept its licence first")]
     Gated {
         /// The model.
         id: String,
-        /// Where it is accepted.
+        /// The page to accept it.
         page: String,
         /// True if a token was sent.
         token: bool,
     },
-    /// The token is refused.
-    #[error("the hub refuses the token ({status})")]
+    /// The token is rejected.
+    #[error("the hub rejected the token (HTTP {status})")]
     Token {
         /// HTTP status.
         status: u16,
@@ -63,7 +61,7 @@ pub enum HubError {
         /// The revision.
         revision: String,
     },
-    /// A file that has to be there is not.
+    /// A required file is missing.
     #[error("{id} has no {file}")]
     File {
         /// The model.
@@ -71,63 +69,63 @@ pub enum HubError {
         /// The file.
         file: String,
     },
-    /// A name that would lead out of the model's folder.
-    #[error("{id} names a file `{name}`, which could lie anywhere; nothing is written")]
+    /// A file name that escapes the model's directory.
+    #[error("{id} lists the unsafe file name `{name}`")]
     Path {
         /// The model.
         id: String,
         /// The name.
         name: String,
     },
-    /// An answer that cannot be understood.
-    #[error("the hub's answer about {what} cannot be used: {problem}")]
-    Answer {
-        /// About what.
+    /// A malformed response.
+    #[error("invalid response from the hub for {what}: {problem}")]
+    Response {
+        /// What was requested.
         what: String,
-        /// What is wrong with it.
+        /// What is wrong.
         problem: String,
     },
     /// Any other status.
-    #[error("the hub answers {status} to a request for {what}")]
+    #[error("the hub returned HTTP {status} for {what}")]
     Status {
-        /// About what.
+        /// What was requested.
         what: String,
         /// HTTP status.
         status: u16,
     },
-    /// The connection fails again and again.
-    #[error("the connection to {host} fails: {problem}")]
+    /// The connection failed, after several attempts.
+    #[error("connection to {host} failed: {problem}")]
     Network {
         /// The host.
         host: String,
         /// Why.
         problem: String,
     },
-    /// What came is not what was announced.
-    #[error("{file} came damaged: {problem}")]
+    /// A file does not have the listed size or checksum.
+    #[error("{file} is corrupt: {problem}")]
     Damaged {
         /// The file.
         file: String,
         /// How it differs.
         problem: String,
     },
-    /// The disk has no room.
-    #[error("{} are to be fetched, but {} has {} free", bytes(*needed), dir.display(), bytes(*free))]
+    /// Not enough disk space.
+    #[error("not enough disk space in {}: {} needed, {} free", dir.display(), bytes(*needed), bytes(*free))]
     Disk {
-        /// Bytes that are to come.
+        /// Bytes to download.
         needed: u64,
-        /// Bytes that are free.
+        /// Free bytes.
         free: u64,
         /// The cache.
         dir: PathBuf,
     },
-    /// Another process fetches the same file.
-    #[error("another process is fetching {file}")]
+    /// Another process downloads the same file.
+    #[error("another process is downloading {file}")]
     Locked {
         /// The file.
         file: String,
     },
-    /// A file of the cache cannot be read or written.
+    /// A cache file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
@@ -135,10 +133,10 @@ pub enum HubError {
         /// Why.
         source: std::io::Error,
     },
-    /// Somebody cancelled.
-    #[error("cancelled; what was fetched is kept, and the next pull goes on from there")]
+    /// The pull was cancelled.
+    #[error("cancelled; the next pull resumes")]
     Cancelled,
-    /// What came so far cannot be used here.
+    /// The model is not supported, judging by its configuration.
     #[error("{}", .0.error)]
     Unusable(Failure),
 }
@@ -149,43 +147,43 @@ impl HubError {
     }
 
     fn hint(&self) -> String {
-        const TOKEN: &str = "make a token with read access at https://huggingface.co/settings/tokens and set HF_TOKEN (or run `hf auth login`)";
+        const TOKEN: &str = "create a token with read access at https://huggingface.co/settings/tokens and set HF_TOKEN (or run `hf auth login`)";
         match self {
             Self::Id { .. } => "for example: specreel models pull Qwen/Qwen2.5-VL-3B-Instruct".into(),
             Self::Endpoint(_) => {
-                "unset HF_ENDPOINT, or set it to an address such as https://huggingface.co".into()
+                "unset HF_ENDPOINT, or set it to a URL such as https://huggingface.co".into()
             }
             Self::NoCache => "set HOME or HF_HOME".into(),
-            Self::Offline { .. } => "unset HF_HUB_OFFLINE, or name a directory".into(),
+            Self::Offline { .. } => "unset HF_HUB_OFFLINE, or pass a directory".into(),
             Self::Absent { token: false, .. } => {
-                format!("check owner and name; if the model is private, {TOKEN}")
+                format!("check owner and name; for a private model, {TOKEN}")
             }
-            Self::Absent { .. } => {
-                "check owner and name, and that the token's owner may see the model".into()
-            }
+            Self::Absent { .. } => "check owner and name, and that the token has access to the model".into(),
             Self::Gated { page, token: false, .. } => format!("accept it at {page}, then {TOKEN}"),
             Self::Gated { page, .. } => {
-                format!("accept it at {page} with the account that the token belongs to")
+                format!("accept it at {page} with the token's account")
             }
             Self::Token { .. } => {
-                format!("it may have expired: {TOKEN}, or unset HF_TOKEN for a public model")
+                format!("the token may have expired: {TOKEN}; public models need no token")
             }
-            Self::Revision { .. } => "leave the revision out for the main branch".into(),
-            Self::File { .. } => {
-                "only checkpoints with safetensors weights and a tokenizer.json can be used".into()
-            }
-            Self::Path { .. } | Self::Answer { .. } => {
-                "do not use this model; is HF_ENDPOINT the hub you mean?".into()
+            Self::Revision { .. } => "omit the revision to use the main branch".into(),
+            Self::File { .. } => "pull a checkpoint that has safetensors weights and a tokenizer.json".into(),
+            Self::Path { .. } | Self::Response { .. } => {
+                "do not use this model; check that HF_ENDPOINT is the right hub".into()
             }
             Self::Status { .. } => "try again later".into(),
             Self::Network { .. } => {
-                "check the network, HTTPS_PROXY and HF_ENDPOINT; what was fetched is kept".into()
+                "check the network, HTTPS_PROXY and HF_ENDPOINT, then pull again to resume".into()
             }
-            Self::Damaged { .. } => "pull again: the damaged part is gone".into(),
-            Self::Disk { .. } => "make room, or set HF_HUB_CACHE to a larger disk".into(),
-            Self::Locked { .. } => "wait for it, or end it".into(),
-            Self::Io { .. } => "make it writable, or set HF_HUB_CACHE to another directory".into(),
-            Self::Cancelled => "pull again to go on".into(),
+            Self::Damaged { .. } => "pull again: the corrupt file was removed".into(),
+            Self::Disk { .. } => {
+                "free disk space, or set HF_HUB_CACHE to a directory on a larger disk".into()
+            }
+            Self::Locked { .. } => "wait until it finishes, or stop it".into(),
+            Self::Io { .. } => {
+                "make it readable and writable, or set HF_HUB_CACHE to another directory".into()
+            }
+            Self::Cancelled => "pull again to resume".into(),
             Self::Unusable(failure) => failure.hint.clone().unwrap_or_default(),
         }
     }

@@ -1,6 +1,6 @@
-//! Requests to the hub: redirects followed by hand, so that the token is sent to the hub alone.
+//! Requests to the hub. Redirects are followed here, so that only the hub receives the token.
 //!
-//! Large files lie on other hosts, to which the hub redirects with an address that is signed. Those hosts never get the token.
+//! The hub redirects requests for large files to signed URLs on other hosts, which must not receive it.
 
 use std::{io::Read, time::Duration};
 
@@ -11,8 +11,8 @@ use ureq::{
 
 use super::{HubError, Settings};
 
-/// Redirects that are followed.
-const REDIRECTS: usize = 10;
+/// Maximum number of redirects.
+const MAX_REDIRECTS: usize = 10;
 
 /// The hub over HTTP.
 pub(super) struct Http {
@@ -20,85 +20,85 @@ pub(super) struct Http {
     settings: Settings,
 }
 
-/// An answer with its status still to be judged.
-pub(super) struct Answer {
+/// A response of any status.
+pub(super) struct HubResponse {
     pub status: u16,
     pub headers: HeaderMap,
     body: Body,
 }
 
-impl Answer {
+impl HubResponse {
     /// A header as text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The body as it comes.
+    /// The body as a stream.
     pub fn reader(self) -> impl Read {
         self.body.into_reader()
     }
 
-    /// The whole body, refused where it is longer than `most` bytes.
-    pub fn bytes(self, what: &str, most: u64) -> Result<Vec<u8>, HubError> {
-        let refuse = |problem: String| HubError::Answer { what: what.into(), problem };
+    /// The whole body; an error if it is longer than `limit` bytes.
+    pub fn bytes(self, what: &str, limit: u64) -> Result<Vec<u8>, HubError> {
+        let refuse = |problem: String| HubError::Response { what: what.into(), problem };
         let mut bytes = Vec::new();
-        self.reader().take(most + 1).read_to_end(&mut bytes).map_err(|e| refuse(e.to_string()))?;
-        if bytes.len() as u64 > most {
-            return Err(refuse(format!("it is longer than {most} bytes")));
+        self.reader().take(limit + 1).read_to_end(&mut bytes).map_err(|e| refuse(e.to_string()))?;
+        if bytes.len() as u64 > limit {
+            return Err(refuse(format!("longer than {limit} bytes")));
         }
         Ok(bytes)
     }
 }
 
 impl Http {
-    /// A connection with these settings. `patience` is how long the other side may be silent.
-    pub fn new(settings: Settings, patience: Duration) -> Self {
+    /// A client with these settings. `timeout` limits how long a server may be silent.
+    pub fn new(settings: Settings, timeout: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .timeout_connect(Some(patience))
-            .timeout_recv_response(Some(patience))
-            .timeout_per_read(Some(patience))
+            .timeout_connect(Some(timeout))
+            .timeout_recv_response(Some(timeout))
+            .timeout_per_read(Some(timeout))
             .user_agent(concat!("specreel/", env!("CARGO_PKG_VERSION")));
         Self { agent: config.build().new_agent(), settings }
     }
 
-    /// True if a token is sent.
+    /// True if requests carry a token.
     pub fn has_token(&self) -> bool {
         self.settings.token.is_some()
     }
 
-    /// Address of a page of the hub.
-    pub fn page(&self, path: &str) -> String {
+    /// URL of a path on the hub.
+    pub fn url(&self, path: &str) -> String {
         format!("{}/{path}", self.settings.endpoint)
     }
 
-    /// Ask for a page of the hub, from byte `from` on, following redirects.
-    pub fn get(&self, path: &str, from: u64) -> Result<Answer, HubError> {
+    /// Request a path on the hub from byte `from` on, following redirects.
+    pub fn get(&self, path: &str, from: u64) -> Result<HubResponse, HubError> {
         let hub = parse(&self.settings.endpoint)?;
-        let mut address = parse(&self.page(path))?;
-        for _ in 0..=REDIRECTS {
-            let home = origin(&address) == origin(&hub);
-            let response = self.ask(&address, home, from)?;
+        let mut address = parse(&self.url(path))?;
+        for _ in 0..=MAX_REDIRECTS {
+            let is_hub = origin(&address) == origin(&hub);
+            let response = self.request(&address, is_hub, from)?;
             let status = response.status().as_u16();
             let (parts, body) = response.into_parts();
-            let answer = Answer { status, headers: parts.headers, body };
-            // The hub says what it knows of a file (its commit, its checksum) before it sends us elsewhere; we know already.
+            let response = HubResponse { status, headers: parts.headers, body };
+            // Commit and checksum headers of the redirect are not needed: the listing has them.
             let Some(to) =
-                answer.header("location").filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308))
+                response.header("location").filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308))
             else {
-                return Ok(answer);
+                return Ok(response);
             };
             address = next(&address, to)?;
         }
-        Err(network(&address, "it redirects in circles"))
+        Err(network(&address, "too many redirects"))
     }
 
-    fn ask(&self, address: &Uri, home: bool, from: u64) -> Result<Response<Body>, HubError> {
-        // Compressed bytes would be other bytes than those that are counted.
+    fn request(&self, address: &Uri, is_hub: bool, from: u64) -> Result<Response<Body>, HubError> {
+        // Sizes and checksums are of the uncompressed content.
         let mut request = self.agent.get(address).header("accept-encoding", "identity");
-        if let (true, Some(token)) = (home, &self.settings.token) {
+        if let (true, Some(token)) = (is_hub, &self.settings.token) {
             request = request.header("authorization", format!("Bearer {}", token.secret()));
         }
         if from > 0 {
@@ -119,14 +119,14 @@ fn parse(address: &str) -> Result<Uri, HubError> {
     if known { Ok(uri) } else { Err(refuse()) }
 }
 
-/// Scheme, host and port: what a secret belongs to.
+/// Scheme, host and port: the token is for one origin.
 fn origin(uri: &Uri) -> (String, String, u16) {
     let scheme = uri.scheme_str().unwrap_or_default().to_lowercase();
     let port = uri.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
     (scheme, uri.host().unwrap_or_default().to_lowercase(), port)
 }
 
-/// Where a redirect leads; never from https to http.
+/// The target of a redirect; never from https to http.
 fn next(from: &Uri, to: &str) -> Result<Uri, HubError> {
     let refuse = |problem: &str| network(from, &format!("it redirects to `{to}`, {problem}"));
     let whole = match to.strip_prefix('/') {
@@ -136,9 +136,9 @@ fn next(from: &Uri, to: &str) -> Result<Uri, HubError> {
         }
         _ => to.to_owned(),
     };
-    let uri = parse(&whole).map_err(|_| refuse("which is no address"))?;
+    let uri = parse(&whole).map_err(|_| refuse("which is not a URL"))?;
     if from.scheme_str() == Some("https") && uri.scheme_str() != Some("https") {
-        return Err(refuse("which is not encrypted"));
+        return Err(refuse("which is not https"));
     }
     Ok(uri)
 }

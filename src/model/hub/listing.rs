@@ -1,36 +1,36 @@
-//! What the hub has of a model: the commit of a revision, and its files with their sizes and checksums.
+//! The hub's file list of a model: the commit of a revision, and its files with sizes and checksums.
 
 use serde::Deserialize;
 
 use super::{HubError, ModelId, cache::is_commit};
 
-/// Largest listing that is read, in bytes.
-pub(super) const LONGEST: u64 = 16 << 20;
+/// Maximum size of a listing, in bytes.
+pub(super) const MAX_LISTING: u64 = 16 << 20;
 
-/// Largest size that is believed, in bytes.
-const LARGEST: u64 = 1 << 44;
+/// Largest plausible file, in bytes.
+const MAX_FILE: u64 = 1 << 44;
 
-/// How a file's content is named.
+/// The checksum that identifies a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// SHA-256 of the content (large files).
     Sha256(String),
-    /// git's name of a blob: SHA-1 of `blob LENGTH\0` and the content (small files).
+    /// Git blob hash: SHA-1 of `blob LENGTH\0` and the content (small files).
     Git(String),
 }
 
 impl Checksum {
-    /// The hexadecimal digits, which are the blob's name in the cache.
+    /// The hexadecimal digits: the blob's file name in the cache.
     pub fn digits(&self) -> &str {
         let (Self::Sha256(digits) | Self::Git(digits)) = self;
         digits
     }
 }
 
-/// A file of the model.
+/// A file of a model on the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteFile {
-    /// Its path from the model's root.
+    /// Its path relative to the model's root.
     pub path: String,
     /// Its size in bytes.
     pub size: u64,
@@ -72,16 +72,16 @@ struct Lfs {
 }
 
 impl Listing {
-    /// Read the hub's answer to `/api/models/OWNER/NAME/revision/REVISION?blobs=true`.
+    /// Parse the hub's response to `/api/models/OWNER/NAME/revision/REVISION?blobs=true`.
     ///
     /// # Errors
-    /// [`HubError::Answer`] if it is not such an answer. Files without size or checksum are left out: nothing that cannot be
-    /// checked is fetched.
+    /// [`HubError::Response`] if it is malformed. Files without size or checksum are left out: nothing that cannot be
+    /// verified is downloaded.
     pub fn read(id: &ModelId, json: &[u8]) -> Result<Self, HubError> {
-        let refuse = |problem: String| HubError::Answer { what: id.to_string(), problem };
+        let refuse = |problem: String| HubError::Response { what: id.to_string(), problem };
         let raw: Raw = serde_json::from_slice(json).map_err(|e| refuse(e.to_string()))?;
         if !is_commit(&raw.sha) {
-            return Err(refuse(format!("`{}` is no commit", raw.sha)));
+            return Err(refuse(format!("`{}` is not a commit", raw.sha)));
         }
         let files = raw.siblings.into_iter().filter_map(Sibling::file).collect();
         Ok(Self { commit: raw.sha, files })
@@ -103,7 +103,7 @@ impl Sibling {
             Some(_) => return None,
             None => (self.size?, Checksum::Git(self.blob_id.filter(|digits| hex(digits, 40))?)),
         };
-        (size <= LARGEST).then_some(RemoteFile { path: self.rfilename, size, checksum })
+        (size <= MAX_FILE).then_some(RemoteFile { path: self.rfilename, size, checksum })
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_and_large_files_are_told_apart() {
+    fn small_and_large_files_are_distinguished() {
         let (commit, git, sha) = ("a".repeat(40), "b".repeat(40), "c".repeat(64));
         let json = format!(
             r#"{{"sha":"{commit}","siblings":[

@@ -1,8 +1,9 @@
-//! The Hugging Face hub: models found in the cache that all its tools share, and fetched into it.
+//! The Hugging Face hub: finds models in the shared cache of its tools, and downloads models into it.
 //!
-//! The transfer is our own. The hub's official crate shares the cache, but (in 1.0) it goes on from no broken file, checks no
-//! sum and no room on the disk, knows no HF_HUB_OFFLINE, and brings two hundred crates of its own. What is fetched here is
-//! listed with sizes and checksums first, redirected hosts get no token, and a file has its name only once its sum is right.
+//! This crate downloads by itself. The hub's official crate shares the cache, but version 1.0 does not resume partial files,
+//! verifies neither checksums nor free disk space, ignores HF_HUB_OFFLINE, and has two hundred dependencies. Here, the file
+//! list with sizes and checksums comes first, only the hub itself receives the token, and a file gets its final name after its
+//! checksum is verified.
 
 pub mod cache;
 mod disk;
@@ -18,5 +19,5 @@ pub use cache::{Cache, Cached, name_of};
 pub use disk::free_space;
 pub use error::HubError;
 pub use id::ModelId;
-pub use pull::{Hub, Progress, Pulled, Watch};
+pub use pull::{Hub, PullObserver, PullProgress, Pulled};
 pub use settings::{Settings, Token};

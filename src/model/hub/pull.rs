@@ -1,4 +1,4 @@
-//! A model from the hub into the cache: the files that are needed, no others, in the order in which they can be judged.
+//! Downloads a model from the hub into the cache: only the files that are needed, configuration before weights.
 
 use std::{
     collections::BTreeSet,
@@ -20,11 +20,11 @@ use super::{
 };
 use crate::record::Failure;
 
-/// Files that a checkpoint cannot do without.
-const NEEDED: [&str; 2] = ["config.json", "tokenizer.json"];
+/// Files that every checkpoint must have.
+const REQUIRED: [&str; 2] = ["config.json", "tokenizer.json"];
 
-/// Files that are fetched where there are such.
-const WELCOME: [&str; 7] = [
+/// Files that are downloaded if they exist.
+const OPTIONAL: [&str; 7] = [
     "generation_config.json",
     "tokenizer_config.json",
     "chat_template.json",
@@ -34,86 +34,90 @@ const WELCOME: [&str; 7] = [
     "processor_config.json",
 ];
 
-/// The weights, whole or listed.
-const WHOLE: &str = "model.safetensors";
+/// The weights: one file, or an index of several.
+const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// Largest file that is read as JSON, in bytes.
-const LARGEST_INDEX: u64 = 64 << 20;
+/// Maximum size of a JSON file, in bytes.
+const MAX_JSON: u64 = 64 << 20;
 
-/// How far a pull is.
+/// Progress of a pull.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// The file that is being fetched.
+pub struct PullProgress {
+    /// The file being downloaded.
     pub file: String,
-    /// Its place among all, from 1.
+    /// Its number, from 1.
     pub number: usize,
-    /// How many files there are (known once the weights are listed).
+    /// Number of files; without the weights until these are listed.
     pub files: usize,
-    /// Bytes that are here, of all files.
+    /// Bytes in the cache, of all files.
     pub done: u64,
     /// Bytes of all files.
     pub total: u64,
 }
 
-/// A model that is here.
+/// A pulled model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pulled {
     /// The snapshot's directory.
     pub dir: PathBuf,
     /// The commit.
     pub commit: String,
-    /// Files of the model that are here.
+    /// Number of its files in the cache.
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes that were fetched for it now.
+    /// Bytes downloaded by this pull.
     pub fetched: u64,
 }
 
-/// Who watches a pull, and may end it.
-pub trait Watch {
-    /// A portion came, or nothing for a while. `Break` cancels.
-    fn progress(&mut self, progress: &Progress) -> ControlFlow<()>;
+/// Observes a pull and may cancel it.
+pub trait PullObserver {
+    /// Called for every chunk, and regularly while waiting. `Break` cancels.
+    fn progress(&mut self, progress: &PullProgress) -> ControlFlow<()>;
 
-    /// The small files are in this directory; the weights come next unless this refuses.
+    /// Called when all files but the weights are in `dir`, before the weights are downloaded.
     ///
     /// # Errors
-    /// If the model cannot be used anyway.
-    fn judge(&mut self, dir: &Path) -> Result<(), Failure>;
+    /// If the model cannot be used; the pull ends with this failure.
+    fn check(&mut self, dir: &Path) -> Result<(), Failure>;
 }
 
-/// Fetches models.
+/// Downloads models.
 pub struct Hub {
     http: Http,
     cache: Cache,
     settings: Settings,
-    pause: Duration,
+    retry_delay: Duration,
 }
 
 impl Hub {
-    /// The hub and cache of these settings.
+    /// A client for the hub and cache of these settings.
     ///
     /// # Errors
-    /// [`HubError::NoCache`] where there is no home.
+    /// [`HubError::NoCache`] without a home directory.
     pub fn new(settings: Settings) -> Result<Self, HubError> {
-        Self::patient(settings, Duration::from_secs(30), Duration::from_secs(1))
+        Self::with_timeouts(settings, Duration::from_secs(30), Duration::from_secs(1))
     }
 
-    /// The same with a `patience` for silent servers and a first `pause` before a broken connection is taken up again.
+    /// As [`Hub::new`], with a `timeout` for silent servers and the delay before the first retry.
     ///
     /// # Errors
     /// As [`Hub::new`].
-    pub fn patient(settings: Settings, patience: Duration, pause: Duration) -> Result<Self, HubError> {
+    pub fn with_timeouts(
+        settings: Settings,
+        timeout: Duration,
+        retry_delay: Duration,
+    ) -> Result<Self, HubError> {
         let cache = Cache::new(settings.cache.clone().ok_or(HubError::NoCache)?);
-        Ok(Self { http: Http::new(settings.clone(), patience), cache, settings, pause })
+        Ok(Self { http: Http::new(settings.clone(), timeout), cache, settings, retry_delay })
     }
 
-    /// Fetch what is missing of a model.
+    /// Download the missing files of a model.
     ///
     /// # Errors
-    /// See [`HubError`]. What came before an error is kept and gone on from, unless it is damaged.
-    pub fn pull(&self, id: &ModelId, watch: &mut dyn Watch) -> Result<Pulled, HubError> {
+    /// See [`HubError`]. Bytes downloaded before an error are kept, unless they are corrupt, and the next pull resumes.
+    pub fn pull(&self, id: &ModelId, observer: &mut dyn PullObserver) -> Result<Pulled, HubError> {
         if self.settings.offline {
             return self.offline(id);
         }
@@ -125,45 +129,53 @@ impl Hub {
             commit: &listing.commit,
             blobs: folder.join("blobs"),
             locks: self.cache.root().join(".locks").join(id.folder()),
-            pause: self.pause,
+            retry_delay: self.retry_delay,
         };
         let dir = self.cache.snapshot(id, &listing.commit);
         let small = small_files(id, &listing)?;
-        let mut work =
-            Work { transfer, dir: &dir, watch, done: 0, total: 0, number: 0, files: small.len(), fetched: 0 };
-        let guess: u64 =
+        let mut pull = ActivePull {
+            transfer,
+            dir: &dir,
+            observer,
+            done: 0,
+            total: 0,
+            number: 0,
+            files: small.len(),
+            fetched: 0,
+        };
+        let estimate: u64 =
             listing.files.iter().filter(|f| f.path.ends_with(".safetensors")).map(|f| f.size).sum();
-        work.total = small.iter().map(|f| f.size).sum::<u64>() + guess;
-        self.room(&small, &work.transfer)?;
+        pull.total = small.iter().map(|f| f.size).sum::<u64>() + estimate;
+        self.check_disk_space(&small, &pull.transfer)?;
         for file in &small {
-            work.fetch(file)?;
+            pull.fetch(file)?;
         }
-        work.watch.judge(&dir).map_err(HubError::Unusable)?;
+        pull.observer.check(&dir).map_err(HubError::Unusable)?;
         let large = weights(id, &listing, &dir)?;
-        self.room(&large, &work.transfer)?;
+        self.check_disk_space(&large, &pull.transfer)?;
         let all = || small.iter().chain(&large);
         let bytes = all().map(|f| f.size).sum();
-        (work.files, work.total) = (small.len() + large.len(), bytes);
+        (pull.files, pull.total) = (small.len() + large.len(), bytes);
         for file in &large {
-            work.fetch(file)?;
+            pull.fetch(file)?;
         }
-        let fetched = work.fetched;
-        self.cache.note(id, &listing.commit)?;
+        let fetched = pull.fetched;
+        self.cache.set_ref(id, &listing.commit)?;
         Ok(Pulled { files: all().count(), bytes, fetched, commit: listing.commit, dir })
     }
 
     fn list(&self, id: &ModelId) -> Result<Listing, HubError> {
         let page = format!("api/models/{}/revision/{}?blobs=true", id.repository(), id.revision_in_url());
-        let answer = self.http.get(&page, 0)?;
-        if answer.status != 200 {
-            return Err(refusal(&self.http, id, "its list of files", &answer));
+        let response = self.http.get(&page, 0)?;
+        if response.status != 200 {
+            return Err(refusal(&self.http, id, "its file list", &response));
         }
-        Listing::read(id, &answer.bytes(&id.to_string(), listing::LONGEST)?)
+        Listing::read(id, &response.bytes(&id.to_string(), listing::MAX_LISTING)?)
     }
 
-    /// Refuse what does not fit on the disk.
-    fn room(&self, files: &[RemoteFile], transfer: &Transfer<'_>) -> Result<(), HubError> {
-        let needed: u64 = files.iter().map(|file| file.size - transfer.have(file)).sum();
+    /// An error if the missing files do not fit on the disk.
+    fn check_disk_space(&self, files: &[RemoteFile], transfer: &Transfer<'_>) -> Result<(), HubError> {
+        let needed: u64 = files.iter().map(|file| file.size - transfer.cached(file)).sum();
         match free_space(self.cache.root()) {
             Some(free) if free < needed => {
                 Err(HubError::Disk { needed, free, dir: self.cache.root().to_owned() })
@@ -172,19 +184,20 @@ impl Hub {
         }
     }
 
-    /// What the cache has, if it has it all.
+    /// The cached model, if it is complete.
     fn offline(&self, id: &ModelId) -> Result<Pulled, HubError> {
-        let lacks = |missing: String| HubError::Offline { id: id.to_string(), missing };
-        let dir = self.cache.find(id).ok_or_else(|| lacks(String::new()))?;
+        let incomplete = |missing: String| HubError::Offline { id: id.to_string(), missing };
+        let dir = self.cache.find(id).ok_or_else(|| incomplete(String::new()))?;
         let weights = match dir.join(INDEX).is_file() {
             true => [vec![INDEX.to_owned()], shards(id, &dir)?].concat(),
-            false => vec![WHOLE.to_owned()],
+            false => vec![SINGLE.to_owned()],
         };
-        let needed = NEEDED.map(str::to_owned).into_iter().chain(weights);
-        let there = WELCOME.map(str::to_owned).into_iter().filter(|name| dir.join(name).is_file());
+        let required = REQUIRED.map(str::to_owned).into_iter().chain(weights);
+        let optional = OPTIONAL.map(str::to_owned).into_iter().filter(|name| dir.join(name).is_file());
         let (mut files, mut bytes) = (0, 0);
-        for name in needed.chain(there) {
-            let about = fs::metadata(dir.join(&name)).map_err(|_| lacks(format!(" (it lacks {name})")))?;
+        for name in required.chain(optional) {
+            let about =
+                fs::metadata(dir.join(&name)).map_err(|_| incomplete(format!(" (missing {name})")))?;
             (files, bytes) = (files + 1, bytes + about.len());
         }
         let commit = self.cache.commit(id).unwrap_or_default();
@@ -192,11 +205,11 @@ impl Hub {
     }
 }
 
-/// One pull under way.
-struct Work<'a> {
+/// A pull in progress.
+struct ActivePull<'a> {
     transfer: Transfer<'a>,
     dir: &'a Path,
-    watch: &'a mut dyn Watch,
+    observer: &'a mut dyn PullObserver,
     done: u64,
     total: u64,
     number: usize,
@@ -204,63 +217,63 @@ struct Work<'a> {
     fetched: u64,
 }
 
-impl Work<'_> {
-    /// Fetch a file and put it in its place in the snapshot.
+impl ActivePull<'_> {
+    /// Download a file and link it into the snapshot.
     fn fetch(&mut self, file: &RemoteFile) -> Result<(), HubError> {
         self.number += 1;
-        let have = self.transfer.have(file);
-        let mut progress = Progress {
+        let cached = self.transfer.cached(file);
+        let mut progress = PullProgress {
             file: file.path.clone(),
             number: self.number,
             files: self.files,
-            done: self.done + have,
+            done: self.done + cached,
             total: self.total,
         };
-        let (watch, fetched, limit) = (&mut *self.watch, &mut self.fetched, self.done + file.size);
-        if watch.progress(&progress).is_break() {
+        let (observer, fetched, limit) = (&mut *self.observer, &mut self.fetched, self.done + file.size);
+        if observer.progress(&progress).is_break() {
             return Err(HubError::Cancelled);
         }
         let blob = self.transfer.fetch(file, &mut |n| {
             *fetched += n;
-            // A file that had to be begun anew counts no byte twice.
+            // A file that is downloaded from the start again counts once.
             progress.done = (progress.done + n).min(limit);
-            watch.progress(&progress)
+            observer.progress(&progress)
         })?;
         self.done += file.size;
         link(&blob, self.dir, &file.path)
     }
 }
 
-/// The small files to fetch.
+/// The files to download before the weights.
 fn small_files(id: &ModelId, listing: &Listing) -> Result<Vec<RemoteFile>, HubError> {
     let find = |name: &str| listing.file(name).cloned();
-    let lacks = |name: &str| HubError::File { id: id.to_string(), file: name.into() };
+    let missing = |name: &str| HubError::File { id: id.to_string(), file: name.into() };
     let mut files = Vec::new();
-    for name in NEEDED {
-        files.push(find(name).ok_or_else(|| lacks(name))?);
+    for name in REQUIRED {
+        files.push(find(name).ok_or_else(|| missing(name))?);
     }
-    files.extend(WELCOME.into_iter().filter_map(find));
-    match (find(INDEX), find(WHOLE)) {
+    files.extend(OPTIONAL.into_iter().filter_map(find));
+    match (find(INDEX), find(SINGLE)) {
         (Some(index), _) => files.push(index),
         (None, Some(_)) => {}
-        (None, None) => return Err(lacks(WHOLE)),
+        (None, None) => return Err(missing(SINGLE)),
     }
-    if let Some(file) = files.iter().find(|file| file.size > LARGEST_INDEX) {
+    if let Some(file) = files.iter().find(|file| file.size > MAX_JSON) {
         let problem = format!("{} has {} bytes", file.path, file.size);
-        return Err(HubError::Answer { what: id.to_string(), problem });
+        return Err(HubError::Response { what: id.to_string(), problem });
     }
     Ok(files)
 }
 
-/// The weight files to fetch.
+/// The weight files to download.
 fn weights(id: &ModelId, listing: &Listing, dir: &Path) -> Result<Vec<RemoteFile>, HubError> {
-    let names = if listing.file(INDEX).is_some() { shards(id, dir)? } else { vec![WHOLE.to_owned()] };
+    let names = if listing.file(INDEX).is_some() { shards(id, dir)? } else { vec![SINGLE.to_owned()] };
     let find =
         |name: String| listing.file(&name).cloned().ok_or(HubError::File { id: id.to_string(), file: name });
     names.into_iter().map(find).collect()
 }
 
-/// The names of the shards in a snapshot's index, each a plain name.
+/// The shards in a snapshot's index; an error if one is not a plain file name.
 fn shards(id: &ModelId, dir: &Path) -> Result<Vec<String>, HubError> {
     #[derive(Deserialize)]
     struct Index {
@@ -269,7 +282,7 @@ fn shards(id: &ModelId, dir: &Path) -> Result<Vec<String>, HubError> {
     let path = dir.join(INDEX);
     let bytes = fs::read(&path).map_err(|e| HubError::io(&path, e))?;
     let index: Index = serde_json::from_slice(&bytes)
-        .map_err(|e| HubError::Answer { what: format!("{id}'s {INDEX}"), problem: e.to_string() })?;
+        .map_err(|e| HubError::Response { what: format!("{id}'s {INDEX}"), problem: e.to_string() })?;
     let names: BTreeSet<String> = index.weight_map.into_values().collect();
     match names.iter().find(|name| !is_plain(name)) {
         Some(name) => Err(HubError::Path { id: id.to_string(), name: name.clone() }),
@@ -277,33 +290,25 @@ fn shards(id: &ModelId, dir: &Path) -> Result<Vec<String>, HubError> {
     }
 }
 
-/// True for the name of a file in the same folder.
+/// True for the name of a file in the same directory.
 fn is_plain(name: &str) -> bool {
     Path::new(name).file_name() == Some(OsStr::new(name)) && !name.contains(['\\', '\0', ':'])
 }
 
-/// A link to a blob in the snapshot, relative as the other tools make it; a copy where there are no links.
+/// Link a blob into the snapshot with a relative path, as the other tools do.
 fn link(blob: &Path, dir: &Path, name: &str) -> Result<(), HubError> {
     let path = dir.join(name);
     if !is_plain(name) {
         return Err(HubError::Path { id: dir.display().to_string(), name: name.into() });
     }
     fs::create_dir_all(dir).map_err(|e| HubError::io(dir, e))?;
-    let right = fs::canonicalize(&path).ok().zip(fs::canonicalize(blob).ok()).is_some_and(|(a, b)| a == b);
-    if right {
+    let linked = fs::canonicalize(&path).ok().zip(fs::canonicalize(blob).ok()).is_some_and(|(a, b)| a == b);
+    if linked {
         return Ok(());
     }
     if fs::symlink_metadata(&path).is_ok() {
         fs::remove_file(&path).map_err(|e| HubError::io(&path, e))?;
     }
-    let made = {
-        #[cfg(unix)]
-        {
-            let blob = Path::new("../../blobs").join(blob.file_name().unwrap_or_default());
-            std::os::unix::fs::symlink(blob, &path)
-        }
-        #[cfg(not(unix))]
-        fs::copy(blob, &path).map(|_| ())
-    };
-    made.map_err(|e| HubError::io(&path, e))
+    let blob = Path::new("../../blobs").join(blob.file_name().unwrap_or_default());
+    std::os::unix::fs::symlink(blob, &path).map_err(|e| HubError::io(&path, e))
 }

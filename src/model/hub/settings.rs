@@ -1,19 +1,19 @@
-//! Where the hub is, where its cache lies and who asks: the environment variables of the Hugging Face tools.
+//! Hub endpoint, cache directory and access token from the environment variables of the Hugging Face tools.
 
 use std::path::{Path, PathBuf};
 
 /// The public hub.
 const PUBLIC: &str = "https://huggingface.co";
 
-/// Longest token file that is read, in bytes.
-const LONGEST_TOKEN: u64 = 4096;
+/// Maximum size of a token file, in bytes.
+const MAX_TOKEN_FILE: u64 = 4096;
 
-/// A secret: it is sent to the hub and shown nowhere.
+/// An access token: sent to the hub, never displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// A token; none if the text is empty or could break a header.
+    /// A token; none if the text is empty or is not safe in a header.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())).then(|| Self(text.to_owned()))
@@ -30,28 +30,28 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// How to reach the hub and its cache.
+/// Settings of the hub and its cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The cache: folders `models--owner--name`. None where there is no home.
+    /// The cache: directories `models--owner--name`. None without a home directory.
     pub cache: Option<PathBuf>,
-    /// Address of the hub, without a slash at its end.
+    /// URL of the hub, without a trailing slash.
     pub endpoint: String,
-    /// Who asks.
+    /// The access token.
     pub token: Option<Token>,
     /// Never use the network.
     pub offline: bool,
 }
 
 impl Settings {
-    /// What the process's environment says: `HF_HUB_CACHE` (older: `HUGGINGFACE_HUB_CACHE`), `HF_HOME`, `HF_ENDPOINT`,
+    /// From the process environment: `HF_HUB_CACHE` (older: `HUGGINGFACE_HUB_CACHE`), `HF_HOME`, `HF_ENDPOINT`,
     /// `HF_TOKEN` (older: `HUGGING_FACE_HUB_TOKEN`), `HF_TOKEN_PATH`, `HF_HUB_DISABLE_IMPLICIT_TOKEN`, `HF_HUB_OFFLINE`.
     pub fn from_env() -> Self {
         let home = etcetera::home_dir().ok();
         Self::read(&|name| std::env::var(name).ok(), home.as_deref())
     }
 
-    /// The same from any source of variables.
+    /// From any source of variables.
     pub fn read(variable: &dyn Fn(&str) -> Option<String>, home: Option<&Path>) -> Self {
         let text = |name: &str| variable(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
         let path = |name: &str| {
@@ -88,7 +88,7 @@ impl Settings {
 
 fn small_file(path: &Path) -> Option<String> {
     let about = std::fs::metadata(path).ok()?;
-    (about.is_file() && about.len() <= LONGEST_TOKEN).then(|| std::fs::read_to_string(path).ok())?
+    (about.is_file() && about.len() <= MAX_TOKEN_FILE).then(|| std::fs::read_to_string(path).ok())?
 }
 
 #[cfg(test)]

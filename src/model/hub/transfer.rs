@@ -1,4 +1,4 @@
-//! One file from the hub into the cache: resumed where it broke off, counted, and checked before it gets its name.
+//! Downloads one file from the hub into the cache: resumes partial files, and verifies size and checksum before renaming.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -13,35 +13,35 @@ use sha2::{Digest, Sha256};
 
 use super::{
     HubError, ModelId,
-    http::{Answer, Http},
+    http::{Http, HubResponse},
     listing::{Checksum, RemoteFile},
 };
 
-/// Times that a broken connection is taken up again without a byte having come.
-const ATTEMPTS: u32 = 5;
+/// Maximum number of attempts in a row that transfer no byte.
+const MAX_ATTEMPTS: u32 = 5;
 
-/// Bytes read at a time; between two of them the transfer can be cancelled.
-const PORTION: usize = 1 << 17;
+/// Bytes read at a time; the download can be cancelled in between.
+const CHUNK: usize = 1 << 17;
 
-/// Told of every portion: the bytes that came. `Break` cancels.
-pub(super) type Told<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
+/// Receives the number of bytes of every chunk. `Break` cancels.
+pub(super) type OnBytes<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
 
-/// Fetches files of one model at one commit.
+/// Downloads files of one model at one commit.
 pub(super) struct Transfer<'a> {
     pub http: &'a Http,
     pub id: &'a ModelId,
     pub commit: &'a str,
-    /// Where blobs go.
+    /// Directory of the blobs.
     pub blobs: PathBuf,
-    /// Where locks go, as the other tools have them.
+    /// Directory of the lock files, shared with the other tools.
     pub locks: PathBuf,
-    /// How long to wait before a broken connection is taken up again, at first.
-    pub pause: Duration,
+    /// Delay before the first retry.
+    pub retry_delay: Duration,
 }
 
 impl Transfer<'_> {
-    /// Bytes of a file that are here already.
-    pub fn have(&self, file: &RemoteFile) -> u64 {
+    /// Bytes of a file that are in the cache, its partial download included.
+    pub fn cached(&self, file: &RemoteFile) -> u64 {
         let size = |path: &Path| fs::metadata(path).map_or(0, |m| m.len());
         let blob = self.blob(file);
         if size(&blob) == file.size && blob.is_file() {
@@ -55,8 +55,8 @@ impl Transfer<'_> {
         self.blobs.join(file.checksum.digits())
     }
 
-    /// The blob of a file, fetched if it is not here.
-    pub fn fetch(&self, file: &RemoteFile, told: &mut Told<'_>) -> Result<PathBuf, HubError> {
+    /// The blob of a file, downloaded if it is not in the cache.
+    pub fn fetch(&self, file: &RemoteFile, on_bytes: &mut OnBytes<'_>) -> Result<PathBuf, HubError> {
         let blob = self.blob(file);
         if blob.is_file() && fs::metadata(&blob).is_ok_and(|m| m.len() == file.size) {
             return Ok(blob);
@@ -73,9 +73,9 @@ impl Transfer<'_> {
             .map_err(|e| HubError::io(&lock, e))?;
         lock.try_lock().map_err(|_| HubError::Locked { file: file.path.clone() })?;
         let path = partial(&blob);
-        let written = self.write(file, &path, told);
+        let written = self.write(file, &path, on_bytes);
         if matches!(written, Err(HubError::Damaged { .. })) {
-            // A part that is wrong must not be gone on from.
+            // A corrupt partial file must not be resumed.
             let _ = fs::remove_file(&path);
         }
         written?;
@@ -83,29 +83,30 @@ impl Transfer<'_> {
         Ok(blob)
     }
 
-    fn write(&self, file: &RemoteFile, path: &Path, told: &mut Told<'_>) -> Result<(), HubError> {
+    fn write(&self, file: &RemoteFile, path: &Path, on_bytes: &mut OnBytes<'_>) -> Result<(), HubError> {
         let io = |e| HubError::io(path, e);
         let mut out =
             OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).map_err(io)?;
         if out.metadata().map_err(io)?.len() > file.size {
             out.set_len(0).map_err(io)?;
         }
-        let mut sum = Sum::new(file);
+        let mut sum = Hasher::new(file);
         let mut done = sum.read(&mut out, path)?;
         let mut failures = 0;
         while done < file.size {
             let before = done;
-            match self.portion(file, &mut out, path, &mut sum, &mut done, told) {
+            match self.request(file, &mut out, path, &mut sum, &mut done, on_bytes) {
                 Ok(()) if done == file.size => break,
-                Err(error) if !again(&error) => return Err(error),
+                Err(error) if !is_transient(&error) => return Err(error),
                 outcome => {
                     failures = if done > before { 0 } else { failures + 1 };
-                    if failures >= ATTEMPTS {
-                        let host = self.http.page("");
-                        let lost = HubError::Network { host, problem: "it closes too early".into() };
+                    if failures >= MAX_ATTEMPTS {
+                        let host = self.http.url("");
+                        let lost =
+                            HubError::Network { host, problem: "the connection was closed early".into() };
                         return Err(outcome.err().unwrap_or(lost));
                     }
-                    self.wait(failures, told)?;
+                    self.wait(failures, on_bytes)?;
                 }
             }
         }
@@ -116,75 +117,72 @@ impl Transfer<'_> {
         }
     }
 
-    /// Wait a little, longer after each failure, unless somebody cancels.
-    fn wait(&self, failures: u32, told: &mut Told<'_>) -> Result<(), HubError> {
+    /// Wait before a retry, longer after each failure, unless cancelled.
+    fn wait(&self, failures: u32, on_bytes: &mut OnBytes<'_>) -> Result<(), HubError> {
         for _ in 0..10 << failures {
-            if told(0).is_break() {
+            if on_bytes(0).is_break() {
                 return Err(HubError::Cancelled);
             }
-            std::thread::sleep(self.pause / 10);
+            std::thread::sleep(self.retry_delay / 10);
         }
         Ok(())
     }
 
-    /// One request for what is missing, as far as it goes.
-    fn portion(
+    /// One request for the rest of the file, until the connection ends.
+    fn request(
         &self,
         file: &RemoteFile,
         out: &mut File,
         path: &Path,
-        sum: &mut Sum,
+        sum: &mut Hasher,
         done: &mut u64,
-        told: &mut Told<'_>,
+        on_bytes: &mut OnBytes<'_>,
     ) -> Result<(), HubError> {
         let io = |e| HubError::io(path, e);
         let page = format!("{}/resolve/{}/{}", self.id.repository(), self.commit, file.path);
-        let answer = self.http.get(&page, *done)?;
+        let response = self.http.get(&page, *done)?;
         let damaged = |problem: String| HubError::Damaged { file: file.path.clone(), problem };
-        match answer.status {
+        match response.status {
             206 => {
-                let (first, total) = range(&answer)
-                    .ok_or_else(|| damaged("the hub sends some part of it, but not which".into()))?;
+                let (first, total) = range(&response)
+                    .ok_or_else(|| damaged("the hub sent a part of it without its range".into()))?;
                 if first != *done || total.is_some_and(|total| total != file.size) {
                     return Err(damaged(format!(
-                        "asked for it from byte {done} on, the hub sends it from {first} on"
+                        "requested it from byte {done}, the hub sent it from byte {first}"
                     )));
                 }
             }
             200 => {
-                if let Some(length) = answer.header("content-length").and_then(|v| v.parse::<u64>().ok())
+                if let Some(length) = response.header("content-length").and_then(|v| v.parse::<u64>().ok())
                     && length != file.size
                 {
-                    return Err(damaged(format!(
-                        "it has {length} bytes, but the hub announced {}",
-                        file.size
-                    )));
+                    return Err(damaged(format!("it has {length} bytes, the hub listed {}", file.size)));
                 }
-                // A server that knows no parts begins anew.
+                // The server does not support ranges and sends the whole file.
                 out.set_len(0).map_err(io)?;
                 out.seek(SeekFrom::Start(0)).map_err(io)?;
-                (*done, *sum) = (0, Sum::new(file));
+                (*done, *sum) = (0, Hasher::new(file));
             }
-            // What is here is not what the server has a rest of.
-            416 => return Err(damaged("its part here is no part of it".into())),
-            _ => return Err(refusal(self.http, self.id, &file.path, &answer)),
+            // The partial file is longer than the server's.
+            416 => return Err(damaged("the partial file does not belong to it".into())),
+            _ => return Err(refusal(self.http, self.id, &file.path, &response)),
         }
-        let mut reader = answer.reader();
-        let mut buffer = vec![0; PORTION];
+        let mut reader = response.reader();
+        let mut buffer = vec![0; CHUNK];
         loop {
             let n = match reader.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(n) => n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(HubError::Network { host: self.http.page(""), problem: e.to_string() }),
+                Err(e) => return Err(HubError::Network { host: self.http.url(""), problem: e.to_string() }),
             };
             if *done + n as u64 > file.size {
-                return Err(damaged(format!("more than its {} bytes come", file.size)));
+                return Err(damaged(format!("the hub sent more than its {} bytes", file.size)));
             }
             out.write_all(&buffer[..n]).map_err(io)?;
             sum.update(&buffer[..n]);
             *done += n as u64;
-            if told(n as u64).is_break() {
+            if on_bytes(n as u64).is_break() {
                 return Err(HubError::Cancelled);
             }
         }
@@ -195,14 +193,14 @@ fn partial(blob: &Path) -> PathBuf {
     blob.with_extension("incomplete")
 }
 
-/// First byte and length of the whole, from `Content-Range: bytes 5-9/10`.
-fn range(answer: &Answer) -> Option<(u64, Option<u64>)> {
-    let (range, total) = answer.header("content-range")?.strip_prefix("bytes ")?.split_once('/')?;
+/// First byte and total length, from `Content-Range: bytes 5-9/10`.
+fn range(response: &HubResponse) -> Option<(u64, Option<u64>)> {
+    let (range, total) = response.header("content-range")?.strip_prefix("bytes ")?.split_once('/')?;
     Some((range.split_once('-')?.0.parse().ok()?, total.parse().ok()))
 }
 
-/// True for what may go away by itself.
-fn again(error: &HubError) -> bool {
+/// True for errors that are worth a retry.
+fn is_transient(error: &HubError) -> bool {
     match error {
         HubError::Network { .. } => true,
         HubError::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
@@ -210,34 +208,33 @@ fn again(error: &HubError) -> bool {
     }
 }
 
-/// What a status that is no success means.
-pub(super) fn refusal(http: &Http, id: &ModelId, what: &str, answer: &Answer) -> HubError {
+/// The error for an unsuccessful response.
+pub(super) fn refusal(http: &Http, id: &ModelId, what: &str, response: &HubResponse) -> HubError {
     let token = http.has_token();
-    let who = if token { "you" } else { "somebody without a token" };
-    match (answer.status, answer.header("x-error-code").unwrap_or_default()) {
+    match (response.status, response.header("x-error-code").unwrap_or_default()) {
         (401 | 403, "GatedRepo") => {
-            HubError::Gated { id: id.to_string(), page: http.page(&id.repository()), token }
+            HubError::Gated { id: id.to_string(), page: http.url(&id.repository()), token }
         }
         (404, "RevisionNotFound") => {
             HubError::Revision { repository: id.repository(), revision: id.revision.clone() }
         }
         (404, "EntryNotFound") => HubError::File { id: id.to_string(), file: what.into() },
-        // Without a token the hub does not tell a private model from none.
-        (401, _) if !token => HubError::Absent { id: id.to_string(), who, token },
-        (404, _) | (401 | 403, "RepoNotFound") => HubError::Absent { id: id.to_string(), who, token },
+        // Without a token, the hub answers the same for private and missing models.
+        (401, _) if !token => HubError::Absent { id: id.to_string(), token },
+        (404, _) | (401 | 403, "RepoNotFound") => HubError::Absent { id: id.to_string(), token },
         (status @ (401 | 403), _) if token => HubError::Token { status },
-        (403, _) => HubError::Gated { id: id.to_string(), page: http.page(&id.repository()), token },
+        (403, _) => HubError::Gated { id: id.to_string(), page: http.url(&id.repository()), token },
         (status, _) => HubError::Status { what: what.into(), status },
     }
 }
 
-/// A checksum in the making.
-enum Sum {
+/// A running checksum.
+enum Hasher {
     Sha256(Sha256),
     Git(Sha1),
 }
 
-impl Sum {
+impl Hasher {
     fn new(file: &RemoteFile) -> Self {
         match file.checksum {
             Checksum::Sha256(_) => Self::Sha256(Sha256::new()),
@@ -252,9 +249,9 @@ impl Sum {
         }
     }
 
-    /// Take in what a file has; the bytes that it has.
+    /// Hash the content of a file; returns its length.
     fn read(&mut self, file: &mut File, path: &Path) -> Result<u64, HubError> {
-        let mut buffer = vec![0; PORTION];
+        let mut buffer = vec![0; CHUNK];
         let mut done = 0;
         loop {
             let n = file.read(&mut buffer).map_err(|e| HubError::io(path, e))?;
@@ -272,6 +269,6 @@ impl Sum {
             Self::Sha256(sum) => hex(&sum.finalize()),
             Self::Git(sum) => hex(&sum.finalize()),
         };
-        (found != wanted.digits()).then(|| format!("its checksum is {found} instead of {}", wanted.digits()))
+        (found != wanted.digits()).then(|| format!("its checksum is {found}, expected {}", wanted.digits()))
     }
 }

@@ -34,6 +34,11 @@ impl VisualStates {
         self.tokens
     }
 
+    /// Bytes of the states.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.unit[..])
+    }
+
     /// True if there are no visual tokens.
     pub fn is_empty(&self) -> bool {
         self.tokens == 0

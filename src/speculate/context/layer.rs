@@ -8,8 +8,8 @@ use super::{Preparation, Selection, layers_of};
 use crate::{
     model::{
         decoder::{Positions, Sequence},
+        draft_head::{DraftHead, TextStates, VisualRows},
         family::ModelError,
-        sparrow::{Sparrow, TextStates, VisualRows},
     },
     speculate::method::Placing,
 };
@@ -25,7 +25,7 @@ impl Preparation<'_> {
     /// If a forward pass fails.
     pub fn prefill_layer(
         &self,
-        layer: &Sparrow,
+        layer: &DraftHead,
         states: &TextStates,
         selection: &Selection,
         placing: Placing,

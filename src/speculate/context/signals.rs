@@ -33,6 +33,12 @@ pub struct Signals {
 }
 
 impl Signals {
+    /// Bytes of the signals.
+    pub fn bytes(&self) -> usize {
+        let variations = self.variations.iter().map(|(_, scores)| size_of_val(&scores[..]));
+        variations.sum::<usize>() + self.attention.as_ref().map_or(0, |a| size_of_val(&a.by_head[..]))
+    }
+
     /// The variation after this share of the layers.
     pub fn variation(&self, depth: f64) -> Option<&[f32]> {
         self.variations.iter().find(|(d, _)| *d == depth).map(|(_, scores)| scores.as_slice())

@@ -4,12 +4,12 @@ use candle_core::{Result, Tensor};
 
 use crate::model::{
     decoder::{Pass, with_slice},
-    sparrow::Sparrow,
+    draft_head::DraftHead,
 };
 
 /// The states beside a [`super::ModelDrafter`] that goes on from its target's.
 pub struct Head<'a> {
-    layer: &'a Sparrow,
+    layer: &'a DraftHead,
     width: usize,
     /// The target's states before each accepted token that was not fed yet.
     before: Vec<f32>,
@@ -19,7 +19,7 @@ pub struct Head<'a> {
 
 impl<'a> Head<'a> {
     /// `before` is the target's final state before the first root.
-    pub fn new(layer: &'a Sparrow, before: &[f32]) -> Self {
+    pub fn new(layer: &'a DraftHead, before: &[f32]) -> Self {
         let width = layer.decoder().config().hidden;
         Self { layer, width, before: before.to_vec(), own: Vec::new() }
     }

@@ -11,7 +11,7 @@ use super::{
     table::{Axis, Field, Key, Kind, choices, optional, required},
     values::{AcceptedRows, EntropyOver, Length, Part, Placing},
 };
-use crate::{model::sparrow::Recipe, speculate::tree};
+use crate::{model::draft_head::Recipe, speculate::tree};
 
 const KEEP: Key = required("0.1").share();
 const POSITIONS: Key = optional("\"original\"");

@@ -6,7 +6,7 @@ use super::{
     Acceptance,
     table::{Field, Value},
 };
-use crate::model::sparrow::Recipe;
+use crate::model::draft_head::Recipe;
 
 /// Positions of the kept visual tokens for the drafter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

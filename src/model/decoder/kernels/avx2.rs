@@ -2,9 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{
-    BLOCK, DisjointSliceMut, LANES, Product, SLOTS, portable, quantized::Q8, tiles::attention_tiles,
-};
+use super::{BLOCK, DisjointSliceMut, LANES, Product, SLOTS, quantized::Q8, tiles::attention_tiles};
 
 attention_tiles!(
     "avx2,fma", __m256, width 8, queries 4,
@@ -217,34 +215,4 @@ unsafe fn tile_f32<const O: usize, const R: usize>(
         }
     }
     acc
-}
-
-#[target_feature(enable = "avx2,fma")]
-pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
-    portable::softmax_unnormalized(scores)
-}
-
-#[target_feature(enable = "avx2,fma")]
-pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
-    portable::rms_norm(x, weight, eps, out);
-}
-
-#[target_feature(enable = "avx2,fma")]
-pub fn add(x: &mut [f32], y: &[f32]) {
-    portable::add(x, y);
-}
-
-#[target_feature(enable = "avx2,fma")]
-pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
-    portable::rotate(head, cos, sin);
-}
-
-#[target_feature(enable = "avx2,fma")]
-pub fn sum_exp(x: &[f32], max: f32) -> f64 {
-    portable::sum_exp(x, max)
-}
-
-#[target_feature(enable = "avx2,fma")]
-pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    portable::swiglu(gate, up, out);
 }

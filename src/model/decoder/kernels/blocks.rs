@@ -11,6 +11,7 @@ use candle_core::quantized::{
 use rayon::prelude::*;
 
 use super::{DisjointSliceMut, Product};
+use crate::model::WeightType;
 
 /// Values that one thread quantises at a time.
 const CHUNK: usize = 1 << 14;
@@ -40,6 +41,19 @@ macro_rules! each {
 }
 
 impl Blocks {
+    /// An empty matrix; none if the type has other blocks or none.
+    pub fn empty(dtype: WeightType) -> Option<Self> {
+        match dtype {
+            WeightType::Q4_0 => Some(Self::Q4_0(Vec::new())),
+            WeightType::Q4K => Some(Self::Q4K(Vec::new())),
+            WeightType::Q5K => Some(Self::Q5K(Vec::new())),
+            WeightType::Q6K => Some(Self::Q6K(Vec::new())),
+            WeightType::F32 | WeightType::F16 | WeightType::Bf16 | WeightType::Q8_0 | WeightType::Auto => {
+                None
+            }
+        }
+    }
+
     /// Reserve memory for `values` values.
     pub fn reserve(&mut self, values: usize) {
         each!(self, blocks => blocks.reserve_exact(values / width(blocks)));

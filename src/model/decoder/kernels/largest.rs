@@ -2,47 +2,27 @@
 //!
 //! Loops over whole lanes, compiled once for any processor and once for AVX2.
 
-#[cfg(target_arch = "x86_64")]
-use super::has_avx2;
+use super::with_avx2;
 
 /// Values compared at a time.
 const LANES: usize = 16;
 /// Up to this number, the largest values are kept sorted lane by lane; above, each row is partitioned.
 const FEW: usize = 32;
 
-/// Defines a function that runs `lanes::$name`, with AVX2 where the processor has it.
-macro_rules! on_lanes {
-    ($(#[$doc:meta])* $name:ident ($($arg:ident: $type:ty),*) $(-> $out:ty)?) => {
-        $(#[$doc])*
-        pub fn $name($($arg: $type),*) $(-> $out)? {
-            #[cfg(target_arch = "x86_64")]
-            if has_avx2() {
-                #[target_feature(enable = "avx2,fma")]
-                fn with_avx2($($arg: $type),*) $(-> $out)? {
-                    lanes::$name($($arg),*)
-                }
-                // SAFETY: the features were detected.
-                return unsafe { with_avx2($($arg),*) };
-            }
-            lanes::$name($($arg),*)
-        }
-    };
+/// The three largest values, descending; minus infinity if there are fewer. NaN is skipped.
+pub fn largest3(x: &[f32]) -> [f32; 3] {
+    with_avx2!(lanes::largest3(x: &[f32]) -> [f32; 3])
 }
 
-on_lanes! {
-    /// The three largest values, descending; minus infinity if there are fewer. NaN is skipped.
-    largest3(x: &[f32]) -> [f32; 3]
+/// The first index of a value.
+pub fn position(x: &[f32], value: f32) -> Option<usize> {
+    with_avx2!(lanes::position(x: &[f32], value: f32) -> Option<usize>)
 }
 
-on_lanes! {
-    /// The first index of a value.
-    position(x: &[f32], value: f32) -> Option<usize>
-}
-
-on_lanes! {
-    /// For each row, the sum of its `n` largest of `count` values: row `r` begins at `r * stride`. `n` is at least 1 and at
-    /// most `count`; `rows`, which may be reordered, hold `sums.len()` such rows.
-    largest_sums(rows: &mut [f32], stride: usize, count: usize, n: usize, sums: &mut [f32])
+/// For each row, the sum of its `n` largest of `count` values: row `r` begins at `r * stride`. `n` is at least 1 and at most
+/// `count`; `rows`, which may be reordered, hold `sums.len()` such rows.
+pub fn largest_sums(rows: &mut [f32], stride: usize, count: usize, n: usize, sums: &mut [f32]) {
+    with_avx2!(lanes::largest_sums(rows: &mut [f32], stride: usize, count: usize, n: usize, sums: &mut [f32]))
 }
 
 mod lanes {

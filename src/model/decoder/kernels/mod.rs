@@ -32,6 +32,23 @@ pub const SLOTS: usize = 16;
 /// Lanes of portable loops, so that the compiler vectorises them.
 const LANES: usize = 8;
 
+/// Call a function, compiled for AVX2 and FMA if the processor has them.
+macro_rules! with_avx2 {
+    ($module:ident::$name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)?) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $crate::model::decoder::kernels::has_avx2() {
+            #[target_feature(enable = "avx2,fma")]
+            fn vectorized($($arg: $type),*) $(-> $out)? {
+                $module::$name($($arg),*)
+            }
+            // SAFETY: the features were detected.
+            return unsafe { vectorized($($arg),*) };
+        }
+        $module::$name($($arg),*)
+    }};
+}
+use with_avx2;
+
 /// True if the AVX-512 implementation (with VNNI's 8-bit dot products) is used on this processor.
 #[cfg(target_arch = "x86_64")]
 pub fn has_avx512() -> bool {
@@ -89,10 +106,10 @@ pub struct Product {
 }
 
 impl Product {
-    /// Check that `W` holds at least `w` values and `x` at least `x` values.
+    /// Check that operands of `w` and `x` values are large enough.
     ///
     /// # Panics
-    /// If they do not.
+    /// If they are not.
     fn check(&self, w: usize, x: usize) {
         assert!(self.columns.end <= self.outputs, "the product has fewer columns");
         let inside = w >= self.outputs * self.inputs && x >= self.rows * self.inputs;
@@ -161,12 +178,7 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
         // SAFETY: the features were detected.
         return unsafe { avx512::softmax_unnormalized(scores) };
     }
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the features were detected.
-        return unsafe { avx2::softmax_unnormalized(scores) };
-    }
-    portable::softmax_unnormalized(scores)
+    with_avx2!(portable::softmax_unnormalized(scores: &mut [f32]) -> f32)
 }
 
 /// `sum_j exp(x[j] - max)`, for `max` no less than any value.
@@ -177,12 +189,7 @@ pub fn sum_exp(x: &[f32], max: f32) -> f64 {
         // SAFETY: the features were detected.
         return unsafe { avx512::sum_exp(x, max) };
     }
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the features were detected.
-        return unsafe { avx2::sum_exp(x, max) };
-    }
-    portable::sum_exp(x, max)
+    with_avx2!(portable::sum_exp(x: &[f32], max: f32) -> f64)
 }
 
 /// Sums of value rows for several queries: `out[n] = factors[n] * sum_j weights[n * stride + j] * values[j]`, `j < slots`.
@@ -218,36 +225,21 @@ pub fn weighted_sum(
 #[inline]
 pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     assert!(x.len() == weight.len() && x.len() == out.len(), "rows and weights differ in width");
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the features were detected.
-        return unsafe { avx2::rms_norm(x, weight, eps, out) };
-    }
-    portable::rms_norm(x, weight, eps, out);
+    with_avx2!(portable::rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]))
 }
 
 /// `x[i] += y[i]`.
 #[inline]
 pub fn add(x: &mut [f32], y: &[f32]) {
     assert!(x.len() == y.len(), "the summands differ in length");
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the features were detected.
-        return unsafe { avx2::add(x, y) };
-    }
-    portable::add(x, y);
+    with_avx2!(portable::add(x: &mut [f32], y: &[f32]))
 }
 
 /// Rotate one head in place by the angles of its position: pairs are `(i, i + head_dim / 2)`.
 #[inline]
 pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
     assert!(head.len() == 2 * cos.len() && cos.len() == sin.len(), "head and angles differ in width");
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the features were detected.
-        return unsafe { avx2::rotate(head, cos, sin) };
-    }
-    portable::rotate(head, cos, sin);
+    with_avx2!(portable::rotate(head: &mut [f32], cos: &[f32], sin: &[f32]))
 }
 
 /// `out[i] = silu(gate[i]) * up[i]`.
@@ -259,12 +251,7 @@ pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
         // SAFETY: the features were detected, and the slices have the same length.
         return unsafe { avx512::swiglu(gate, up, out) };
     }
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: as above.
-        return unsafe { avx2::swiglu(gate, up, out) };
-    }
-    portable::swiglu(gate, up, out);
+    with_avx2!(portable::swiglu(gate: &[f32], up: &[f32], out: &mut [f32]))
 }
 
 /// e^x for finite x ≤ 88, relative error below 2e-7; underflows to 0 (Cephes' polynomial).

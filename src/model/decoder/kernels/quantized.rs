@@ -154,11 +154,9 @@ impl Rows8 {
         self.scales.resize(values / BLOCK, 0.0);
         self.offsets.resize(values / BLOCK, 0);
         DisjointBlocksMut {
-            quants: self.quants.as_mut_ptr(),
-            scales: self.scales.as_mut_ptr(),
-            offsets: self.offsets.as_mut_ptr(),
-            values,
-            borrow: std::marker::PhantomData,
+            quants: DisjointSliceMut::new(&mut self.quants),
+            scales: DisjointSliceMut::new(&mut self.scales),
+            offsets: DisjointSliceMut::new(&mut self.offsets),
         }
     }
 }
@@ -166,17 +164,10 @@ impl Rows8 {
 /// Rows that the units of one job quantise at disjoint places.
 #[derive(Clone, Copy)]
 pub struct DisjointBlocksMut<'a> {
-    quants: *mut i8,
-    scales: *mut f32,
-    offsets: *mut i32,
-    values: usize,
-    borrow: std::marker::PhantomData<&'a mut Rows8>,
+    quants: DisjointSliceMut<'a, i8>,
+    scales: DisjointSliceMut<'a, f32>,
+    offsets: DisjointSliceMut<'a, i32>,
 }
-
-// SAFETY: all access goes through `quantize`, whose contract makes it disjoint.
-unsafe impl Sync for DisjointBlocksMut<'_> {}
-// SAFETY: as above.
-unsafe impl Send for DisjointBlocksMut<'_> {}
 
 impl DisjointBlocksMut<'_> {
     /// Quantise `x` to the values from `at` on.
@@ -187,18 +178,14 @@ impl DisjointBlocksMut<'_> {
     /// # Safety
     /// No two units may use overlapping places at the same time.
     pub unsafe fn quantize(&self, at: usize, x: &[f32]) {
-        let inside = at.checked_add(x.len()).is_some_and(|end| end <= self.values);
-        assert!(
-            inside && at.is_multiple_of(BLOCK) && x.len().is_multiple_of(BLOCK),
-            "not whole blocks of the rows"
-        );
+        assert!(at.is_multiple_of(BLOCK) && x.len().is_multiple_of(BLOCK), "not whole blocks of the rows");
         let (block, blocks) = (at / BLOCK, x.len() / BLOCK);
-        // SAFETY: within the borrow by the assertion, disjoint by contract.
+        // SAFETY: the caller's places are disjoint.
         let (quants, scales, offsets) = unsafe {
             (
-                std::slice::from_raw_parts_mut(self.quants.add(at), x.len()),
-                std::slice::from_raw_parts_mut(self.scales.add(block), blocks),
-                std::slice::from_raw_parts_mut(self.offsets.add(block), blocks),
+                self.quants.slice(at, x.len()),
+                self.scales.slice(block, blocks),
+                self.offsets.slice(block, blocks),
             )
         };
         #[cfg(target_arch = "x86_64")]

@@ -3,7 +3,7 @@
 use candle_core::{D, DType, Result, Tensor};
 use candle_nn::ops;
 
-use crate::model::decoder::attention::{AttentionProbe, AttentionStats, Shape};
+use crate::model::decoder::attention::{AttentionProbe, AttentionShape, AttentionStats};
 
 /// Attention scores in memory at a time, in values (256 MiB as bf16): a prefill never has those of all rows and slots.
 const SCORES: usize = 1 << 27;
@@ -13,7 +13,7 @@ const REPEATED: usize = 1 << 25;
 
 /// Attention of one pass: what its layers have in common.
 pub(super) struct PassAttention {
-    shape: Shape,
+    shape: AttentionShape,
     /// Slots of the cache, including the new rows.
     pub slots: usize,
     /// True if each row sees all slots before it.
@@ -28,7 +28,7 @@ impl PassAttention {
     ///
     /// # Errors
     /// If a tensor operation fails.
-    pub fn new(shape: Shape, slots: usize, causal: bool, mask: Option<Tensor>) -> Result<Self> {
+    pub fn new(shape: AttentionShape, slots: usize, causal: bool, mask: Option<Tensor>) -> Result<Self> {
         let repeated = |mask: Tensor| {
             let (rows, slots) = mask.dims2()?;
             match shape.heads * rows * slots <= REPEATED {
@@ -50,7 +50,7 @@ impl PassAttention {
         values: &Tensor,
         mut probe: Option<&mut ProbeSums<'_>>,
     ) -> Result<Tensor> {
-        let Shape { heads, kv_heads, head_dim } = self.shape;
+        let AttentionShape { heads, kv_heads, head_dim } = self.shape;
         let scale = 1.0 / (head_dim as f64).sqrt();
         #[cfg(feature = "flash-attn")]
         if probe.is_none() && self.causal && fused::fits(q, head_dim) {
@@ -118,7 +118,7 @@ impl<'a> ProbeSums<'a> {
     }
 
     /// Add weights `heads × rows × slots` of the current layer.
-    fn add(&mut self, weights: &Tensor, shape: Shape) -> Result<()> {
+    fn add(&mut self, weights: &Tensor, shape: AttentionShape) -> Result<()> {
         let (heads, rows, slots) = weights.dims3()?;
         let spans = self.probe.spans.ranges_below(slots);
         let parts: Vec<Tensor> =

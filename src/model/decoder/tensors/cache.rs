@@ -9,8 +9,8 @@ const GROW: usize = 256;
 
 /// The keys and values of one sequence in all layers, each `kv_heads × capacity × head_dim`.
 ///
-/// Memory is allocated by the first pass. The methods that move slots return nothing, as on the CPU; their errors are reported by
-/// the next pass.
+/// Memory is allocated by the first pass. `keep`, `gather` and `first_layers` cannot fail on the CPU; here their errors are reported
+/// by the next pass.
 pub struct TensorCache {
     layers: Vec<[Tensor; 2]>,
     count: usize,
@@ -23,7 +23,7 @@ pub struct TensorCache {
     head_dim: usize,
     dtype: DType,
     device: Device,
-    /// The first error since the cache was made: its contents are incomplete.
+    /// The first error; the contents are incomplete since then.
     failed: Option<String>,
 }
 

@@ -23,7 +23,13 @@ use self::{
     attention::{PassAttention, ProbeSums},
     linear::{Gated, Matrix},
 };
-use super::{Mask, Pass, Positions, Taps, attention::Shape, check_pass, rope::Rope};
+use super::{
+    Mask, Pass, Positions, Taps,
+    attention::AttentionShape,
+    check_pass,
+    parts::{self, FusedMatrix},
+    rope::Rope,
+};
 use crate::model::{
     ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
@@ -32,6 +38,7 @@ use crate::model::{
 };
 
 /// The decoder's weights on a device.
+#[derive(Clone)]
 pub struct TensorDecoder {
     config: TextConfig,
     device: ComputeDevice,
@@ -66,55 +73,24 @@ impl Reader<'_> {
             .map_err(|e| CheckpointError::tensor(name, &tensor_error_text(&e)))
     }
 
-    /// The rows of matrices with the same inputs, one after the other.
-    fn rows(
-        &self,
-        parts: &[(String, usize)],
-        inputs: usize,
-    ) -> std::result::Result<Vec<f32>, CheckpointError> {
-        let mut rows = Vec::new();
-        for (name, outputs) in parts {
-            rows.extend(self.checkpoint.f32(&format!("{name}.weight"), &[*outputs, inputs])?);
-        }
-        Ok(rows)
-    }
-
-    /// Matrices with the same inputs, fused into one.
-    fn matrix(
-        &self,
-        parts: &[(String, usize)],
-        inputs: usize,
-        bias: bool,
-    ) -> std::result::Result<Matrix, CheckpointError> {
-        let mut biases = Vec::new();
-        for (name, outputs) in parts.iter().filter(|_| bias) {
-            biases.extend(self.checkpoint.f32(&format!("{name}.bias"), &[*outputs])?);
-        }
-        let outputs = parts.iter().map(|(_, outputs)| outputs).sum();
-        Matrix::new(self.rows(parts, inputs)?, bias.then_some(biases), outputs, inputs, self.device)
-            .map_err(|e| CheckpointError::tensor(&parts[0].0, &tensor_error_text(&e)))
+    fn matrix(&self, list: &FusedMatrix) -> std::result::Result<Matrix, CheckpointError> {
+        let (weight, bias) = (list.weights(self.checkpoint)?, list.biases(self.checkpoint)?);
+        Matrix::new(weight, bias, list.outputs(), list.inputs, self.device)
+            .map_err(|e| CheckpointError::tensor(list.name(), &tensor_error_text(&e)))
     }
 
     fn layer(&self, c: &TextConfig, index: usize) -> std::result::Result<Layer, CheckpointError> {
-        let (d, q, kv) = (c.hidden, c.heads * c.head_dim, c.kv_heads * c.head_dim);
-        let p = |name: &str| format!("model.layers.{index}.{name}");
+        let norm =
+            |name: &str| self.vector(&format!("model.layers.{index}.{name}_layernorm.weight"), c.hidden);
+        let [qkv, output, gate_up, down] = parts::layer(c, index);
+        let gated = Gated::new(gate_up.weights(self.checkpoint)?, c.intermediate, c.hidden, self.device);
         Ok(Layer {
-            input_norm: self.vector(&p("input_layernorm.weight"), d)?,
-            qkv: self.matrix(
-                &[(p("self_attn.q_proj"), q), (p("self_attn.k_proj"), kv), (p("self_attn.v_proj"), kv)],
-                d,
-                true,
-            )?,
-            output: self.matrix(&[(p("self_attn.o_proj"), d)], q, false)?,
-            post_norm: self.vector(&p("post_attention_layernorm.weight"), d)?,
-            gate_up: Gated::new(
-                self.rows(&[(p("mlp.gate_proj"), c.intermediate), (p("mlp.up_proj"), c.intermediate)], d)?,
-                c.intermediate,
-                d,
-                self.device,
-            )
-            .map_err(|e| CheckpointError::tensor(&p("mlp"), &tensor_error_text(&e)))?,
-            down: self.matrix(&[(p("mlp.down_proj"), d)], c.intermediate, false)?,
+            input_norm: norm("input")?,
+            qkv: self.matrix(&qkv)?,
+            output: self.matrix(&output)?,
+            post_norm: norm("post_attention")?,
+            gate_up: gated.map_err(|e| CheckpointError::tensor(gate_up.name(), &tensor_error_text(&e)))?,
+            down: self.matrix(&down)?,
         })
     }
 }
@@ -138,22 +114,18 @@ impl TensorDecoder {
             layers.push(Arc::new(reader.layer(c, index)?));
             progress(index + 1, total);
         }
-        let failed = |name: &'static str| {
-            move |e: candle_core::Error| CheckpointError::tensor(name, &tensor_error_text(&e))
-        };
-        let table = checkpoint.f32("model.embed_tokens.weight", &[c.vocab, c.hidden])?;
-        let embeddings =
-            device.tensor(table, &[c.vocab, c.hidden]).map_err(failed("model.embed_tokens.weight"))?;
-        let head = if c.tied && !device.quantizes() {
+        let name = "model.embed_tokens.weight";
+        let embeddings = device
+            .tensor(checkpoint.f32(name, &[c.vocab, c.hidden])?, &[c.vocab, c.hidden])
+            .map_err(|e| CheckpointError::tensor(name, &tensor_error_text(&e)))?;
+        let head = match c.tied && !device.quantizes() {
             // The embedding table is the head: it is stored once.
-            Ok(Matrix::of(embeddings.clone()))
-        } else {
-            let name = if c.tied { "model.embed_tokens.weight" } else { "lm_head.weight" };
-            Matrix::new(checkpoint.f32(name, &[c.vocab, c.hidden])?, None, c.vocab, c.hidden, device)
+            true => Matrix::of(embeddings.clone()),
+            false => reader.matrix(&parts::head(c))?,
         };
         progress(total, total);
         Ok(Self {
-            head: Arc::new(head.map_err(failed("lm_head.weight"))?),
+            head: Arc::new(head),
             embeddings,
             layers,
             norm: reader.vector("model.norm.weight", c.hidden)?,
@@ -165,16 +137,10 @@ impl TensorDecoder {
 
     /// See [`super::Decoder::first_layers`].
     pub fn first_layers(&self, layers: usize) -> Self {
-        let layers = layers.clamp(1, self.layers.len());
-        Self {
-            config: TextConfig { layers, ..self.config.clone() },
-            device: self.device.clone(),
-            embeddings: self.embeddings.clone(),
-            layers: self.layers[..layers].to_vec(),
-            norm: self.norm.clone(),
-            head: self.head.clone(),
-            rope: self.rope.clone(),
-        }
+        let mut first = self.clone();
+        first.layers.truncate(layers.max(1));
+        first.config.layers = first.layers.len();
+        first
     }
 
     /// See [`super::Decoder::with_layer`].
@@ -189,12 +155,10 @@ impl TensorDecoder {
         let reader = Reader { checkpoint, device: &self.device };
         Ok(Self {
             config: config.clone(),
-            device: self.device.clone(),
-            embeddings: self.embeddings.clone(),
             layers: vec![Arc::new(reader.layer(config, 0)?)],
             norm: reader.vector("model.norm.weight", config.hidden)?,
-            head: self.head.clone(),
             rope: Rope::new(config.head_dim, config.rope_theta, config.mrope_section),
+            ..self.clone()
         })
     }
 
@@ -266,7 +230,7 @@ impl TensorDecoder {
         if !cache.device().same_device(self.device()) {
             candle_core::bail!("the decoder and the cache are on different devices");
         }
-        let shape = Shape { heads: c.heads, kv_heads: c.kv_heads, head_dim: c.head_dim };
+        let shape = AttentionShape { heads: c.heads, kv_heads: c.kv_heads, head_dim: c.head_dim };
         cache.reserve(rows)?;
         let before = cache.len();
         let (mut angles, sin) = self.rope.tables(positions);
@@ -321,8 +285,13 @@ impl TensorDecoder {
 
 /// Split fused rows `rows × (heads + 2 · kv_heads) · head_dim` into rotated queries (`heads × rows × head_dim`), rotated keys and
 /// values (`kv_heads × rows × head_dim`), all contiguous.
-fn rotated(qkv: &Tensor, shape: Shape, cos: &Tensor, sin: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-    let Shape { heads, kv_heads, head_dim } = shape;
+fn rotated(
+    qkv: &Tensor,
+    shape: AttentionShape,
+    cos: &Tensor,
+    sin: &Tensor,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let AttentionShape { heads, kv_heads, head_dim } = shape;
     let rows = qkv.dim(0)?;
     let qkv = qkv.reshape((rows, heads + 2 * kv_heads, head_dim))?.transpose(0, 1)?.contiguous()?;
     let qk = qkv.narrow(0, 0, heads + kv_heads)?.unsqueeze(0)?;

@@ -1,4 +1,4 @@
-//! `config.json` of a layer that drafts for one target.
+//! `config.json` of a draft head.
 
 use std::path::Path;
 
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{checkpoint::CheckpointError, config::TextConfig};
 
-/// `model_type` of such a checkpoint.
+/// `model_type` of a draft head's checkpoint.
 pub const MODEL_TYPE: &str = "specreel_sparrow";
 
-/// How a layer was trained, and hence how it is used best.
+/// How a draft head was trained, and hence how it drafts best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recipe {
-    /// Sparrow: it drafts without looking at the video.
+    /// Sparrow: drafts without looking at the video.
     #[default]
     Sparrow,
-    /// MSD: it reads the visual embeddings before the text.
+    /// MSD: reads the visual embeddings before the text.
     Msd,
 }
 
-/// What stands at the rows of visual tokens, where the layer sees any.
+/// Inputs at the rows of visual tokens, if the head sees any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VisualRows {
@@ -31,49 +31,48 @@ pub enum VisualRows {
     Embeddings,
 }
 
-/// The target that a layer was made for.
+/// The target that a draft head was trained for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TargetMark {
-    /// Its name, for people.
+pub struct TargetIdentity {
+    /// Its display name.
     pub name: String,
     /// Width of its states.
     pub hidden_size: usize,
     /// Rows of its embedding table.
     pub vocab_size: usize,
-    /// Its layers.
+    /// Number of its layers.
     pub num_hidden_layers: usize,
-    /// A hash of some of its embeddings, to know it again.
+    /// A hash of some of its embeddings.
     pub fingerprint: String,
 }
 
-impl TargetMark {
-    /// What differs between the target that is meant and another, in words; none if nothing does.
-    pub fn difference(&self, other: &TargetMark) -> Option<String> {
-        for (what, ours, theirs) in [
-            ("states", self.hidden_size, other.hidden_size),
-            ("embeddings", self.vocab_size, other.vocab_size),
-            ("layers", self.num_hidden_layers, other.num_hidden_layers),
-        ] {
-            if ours != theirs {
-                let wide = if what == "states" { "wide" } else { "in number" };
-                return Some(format!("its target's {what} are {ours} {wide}, here they are {theirs}"));
-            }
+impl TargetIdentity {
+    /// The first difference from another target, as a clause of an error message; none if they are the same model.
+    pub fn difference(&self, other: &TargetIdentity) -> Option<String> {
+        let sizes = [
+            ("hidden_size", self.hidden_size, other.hidden_size),
+            ("vocab_size", self.vocab_size, other.vocab_size),
+            ("num_hidden_layers", self.num_hidden_layers, other.num_hidden_layers),
+        ];
+        if let Some((key, expected, found)) = sizes.into_iter().find(|(_, expected, found)| expected != found)
+        {
+            return Some(format!("it expects a `{key}` of {expected}, this target has {found}"));
         }
         (self.fingerprint != other.fingerprint)
-            .then(|| format!("it was made for `{}`, whose embeddings are others", self.name))
+            .then(|| format!("it expects `{}`, this target has other weights", self.name))
     }
 }
 
-/// The file.
+/// The contents of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SparrowConfig {
+pub struct DraftHeadConfig {
     /// [`MODEL_TYPE`].
     pub model_type: String,
     /// How it was trained.
     pub recipe: Recipe,
-    /// What it was shown at visual tokens.
+    /// Its inputs at visual tokens.
     pub visual_rows: VisualRows,
-    /// Width of the feed-forward part.
+    /// Width of the feed-forward layer.
     pub intermediate_size: usize,
     /// Query heads.
     pub num_attention_heads: usize,
@@ -88,13 +87,18 @@ pub struct SparrowConfig {
     pub mrope_section: Option<[usize; 3]>,
     /// Added to the mean square in norms.
     pub rms_norm_eps: f32,
-    /// The target.
-    pub target: TargetMark,
+    /// The target it was trained for.
+    pub target: TargetIdentity,
 }
 
-impl SparrowConfig {
-    /// A layer of the shape of a target's own.
-    pub fn like(target: &TextConfig, mark: TargetMark, recipe: Recipe, visual_rows: VisualRows) -> Self {
+impl DraftHeadConfig {
+    /// A head whose layer has the shape of the target's own.
+    pub fn like(
+        target: &TextConfig,
+        identity: TargetIdentity,
+        recipe: Recipe,
+        visual_rows: VisualRows,
+    ) -> Self {
         Self {
             model_type: MODEL_TYPE.into(),
             recipe,
@@ -106,11 +110,11 @@ impl SparrowConfig {
             rope_theta: target.rope_theta,
             mrope_section: target.mrope_section,
             rms_norm_eps: target.norm_eps,
-            target: mark,
+            target: identity,
         }
     }
 
-    /// True if `DIR/config.json` is of such a layer. A file that cannot be read is none.
+    /// True if `DIR/config.json` is readable and describes a draft head.
     pub fn is_in(dir: &Path) -> bool {
         #[derive(Deserialize)]
         struct Type {
@@ -123,7 +127,7 @@ impl SparrowConfig {
     /// Read `DIR/config.json`.
     ///
     /// # Errors
-    /// It is missing, no such file, or holds impossible sizes.
+    /// The file is missing, describes no draft head, or holds impossible sizes.
     pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
         let path = dir.join("config.json");
         let fail = |problem: &str| CheckpointError::file(&path, problem);
@@ -152,13 +156,16 @@ impl SparrowConfig {
         }
         let sum = |s: [usize; 3]| s.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
         if !self.head_dim.is_multiple_of(2) || self.mrope_section.is_some_and(|s| sum(s) != Some(half)) {
-            return Some(format!("heads of {} do not fit the rotary sections", self.head_dim));
+            return Some(format!(
+                "`mrope_section` does not add up to half of `head_dim` ({})",
+                self.head_dim
+            ));
         }
         let good = self.rope_theta.is_finite() && self.rope_theta > 0.0 && self.rms_norm_eps.is_finite();
-        (!good).then(|| "`rope_theta` or `rms_norm_eps` is no usable number".into())
+        (!good).then(|| "`rope_theta` must be positive, and `rms_norm_eps` finite".into())
     }
 
-    /// The layer as a language model of one layer, beside its target.
+    /// The head's layer as a language model of one layer that shares the target's embeddings.
     pub fn layer(&self, target: &TextConfig) -> TextConfig {
         TextConfig {
             layers: 1,
@@ -178,8 +185,8 @@ impl SparrowConfig {
 mod tests {
     use super::*;
 
-    fn config() -> SparrowConfig {
-        SparrowConfig {
+    fn config() -> DraftHeadConfig {
+        DraftHeadConfig {
             model_type: MODEL_TYPE.into(),
             recipe: Recipe::Msd,
             visual_rows: VisualRows::Embeddings,
@@ -190,7 +197,7 @@ mod tests {
             rope_theta: 1e4,
             mrope_section: Some([2, 3, 3]),
             rms_norm_eps: 1e-6,
-            target: TargetMark {
+            target: TargetIdentity {
                 name: "t".into(),
                 hidden_size: 64,
                 vocab_size: 320,
@@ -201,41 +208,43 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn configs_round_trip() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("config.json"), serde_json::to_string(&config()).unwrap()).unwrap();
-        assert_eq!(SparrowConfig::read(dir.path()).unwrap(), config());
-        assert!(SparrowConfig::is_in(dir.path()));
-        assert!(!SparrowConfig::is_in(&dir.path().join("no")));
+        assert_eq!(DraftHeadConfig::read(dir.path()).unwrap(), config());
+        assert!(DraftHeadConfig::is_in(dir.path()));
+        assert!(!DraftHeadConfig::is_in(&dir.path().join("no")));
         std::fs::write(dir.path().join("config.json"), r#"{"model_type": "qwen2_5_vl"}"#).unwrap();
-        assert!(!SparrowConfig::is_in(dir.path()));
+        assert!(!DraftHeadConfig::is_in(dir.path()));
     }
 
     #[test]
-    fn impossible_sizes_are_told() {
-        let wrong = |change: &dyn Fn(&mut SparrowConfig)| {
+    fn impossible_sizes_are_refused() {
+        let wrong = |change: &dyn Fn(&mut DraftHeadConfig)| {
             let mut config = config();
             change(&mut config);
             config.problem().unwrap()
         };
         assert!(wrong(&|c| c.num_key_value_heads = 3).contains("cannot share"));
         assert!(wrong(&|c| c.intermediate_size = 0).contains("intermediate_size"));
-        assert!(wrong(&|c| c.mrope_section = Some([usize::MAX, 1, 1])).contains("rotary"));
+        assert!(wrong(&|c| c.mrope_section = Some([usize::MAX, 1, 1])).contains("mrope_section"));
         assert!(wrong(&|c| c.rope_theta = f64::NAN).contains("rope_theta"));
         assert_eq!(config().problem(), None);
     }
 
     #[test]
-    fn another_target_is_another() {
-        let mark = config().target;
-        let other = |change: &dyn Fn(&mut TargetMark)| {
-            let mut other = mark.clone();
+    fn another_target_is_recognised() {
+        let expected = config().target;
+        let other = |change: &dyn Fn(&mut TargetIdentity)| {
+            let mut other = expected.clone();
             change(&mut other);
-            mark.difference(&other)
+            expected.difference(&other)
         };
         assert_eq!(other(&|_| {}), None);
         assert_eq!(other(&|o| o.name = "renamed".into()), None);
-        assert!(other(&|o| o.hidden_size = 32).unwrap().contains("64 wide, here they are 32"));
-        assert!(other(&|o| o.fingerprint = "2".into()).unwrap().contains("made for `t`"));
+        assert!(
+            other(&|o| o.hidden_size = 32).unwrap().contains("a `hidden_size` of 64, this target has 32")
+        );
+        assert!(other(&|o| o.fingerprint = "2".into()).unwrap().contains("expects `t`"));
     }
 }

@@ -1,11 +1,11 @@
-//! A layer that drafts from its target's states (Sparrow, MSD; the form is EAGLE's).
+//! A trained draft head: one decoder layer that drafts from its target's states (Sparrow, MSD; the architecture is EAGLE's).
 //!
-//! The row of token t gets z = FC([embedding of t ; the target's final state before t]) (Sparrow, eq. 1) and goes through one
-//! decoder layer and a norm; what comes out stands for the target's final state at t, and the target's head reads the next
-//! token from it. Embeddings and head are the target's own, shared, not copied. While drafting, own outputs stand for states
-//! that the target has not computed yet.
+//! The input row of token t is z = FC([embedding of t ; the target's final state before t]) (Sparrow, eq. 1). It passes
+//! through one decoder layer and a norm; the output approximates the target's final state at t, from which the target's LM
+//! head reads the next token. Embeddings and LM head are the target's own, shared, not copied. While drafting, the head's own
+//! outputs take the place of states that the target has not computed yet.
 //!
-//! Checkpoint: `config.json` ([`SparrowConfig`]) and `model.safetensors` with `fc.weight` (`width × 2 width`), `fc.bias`,
+//! Checkpoint: `config.json` ([`DraftHeadConfig`]) and `model.safetensors` with `fc.weight` (`width × 2 width`), `fc.bias`,
 //! `model.layers.0.…` and `model.norm.weight` under the names of a Qwen2 checkpoint.
 
 mod config;
@@ -16,7 +16,7 @@ use std::{path::Path, sync::Arc};
 
 use candle_core::{Result, Tensor};
 
-pub use config::{MODEL_TYPE, Recipe, SparrowConfig, TargetMark, VisualRows};
+pub use config::{DraftHeadConfig, MODEL_TYPE, Recipe, TargetIdentity, VisualRows};
 pub use states::TextStates;
 
 use self::projection::Projection;
@@ -26,34 +26,34 @@ use super::{
     decoder::{Decoder, with_slice},
 };
 
-/// Embeddings that a fingerprint is taken of, at most.
-const MARKED: usize = 64;
+/// Largest number of embeddings in a fingerprint.
+const FINGERPRINT_ROWS: usize = 64;
 
-/// A loaded layer.
-pub struct Sparrow {
+/// A loaded draft head.
+pub struct DraftHead {
     name: String,
-    config: SparrowConfig,
+    config: DraftHeadConfig,
     decoder: Arc<Decoder>,
     projection: Projection,
 }
 
-impl Sparrow {
+impl DraftHead {
     /// Load a checkpoint directory for this target.
     ///
     /// # Errors
-    /// A file is missing or damaged, or it was made for another target.
+    /// A file is missing or damaged, or the head was trained for another target.
     pub fn load(
         dir: &Path,
         target: &Decoder,
         place: &ComputeDevice,
     ) -> std::result::Result<Self, CheckpointError> {
-        let config = SparrowConfig::read(dir)?;
+        let config = DraftHeadConfig::read(dir)?;
         let name =
             dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let here =
-            mark(target, "").map_err(|e| CheckpointError::tensor("model.embed_tokens", &e.to_string()))?;
-        if let Some(difference) = config.target.difference(&here) {
-            let problem = format!("it drafts for another target: {difference}");
+        let loaded = TargetIdentity::of(target, "")
+            .map_err(|e| CheckpointError::tensor("model.embed_tokens", &e.to_string()))?;
+        if let Some(difference) = config.target.difference(&loaded) {
+            let problem = format!("this draft head was trained for another target: {difference}");
             return Err(CheckpointError::file(&dir.join("config.json"), &problem));
         }
         let checkpoint = Checkpoint::open(dir)?;
@@ -64,17 +64,17 @@ impl Sparrow {
         Ok(Self { name, config, decoder, projection })
     }
 
-    /// Name for people: the directory's.
+    /// Display name: the directory's.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its `config.json` says.
-    pub fn config(&self) -> &SparrowConfig {
+    /// The contents of its `config.json`.
+    pub fn config(&self) -> &DraftHeadConfig {
         &self.config
     }
 
-    /// The layer between the target's embeddings and head.
+    /// Its layer between the target's embeddings and LM head.
     pub fn decoder(&self) -> &Arc<Decoder> {
         &self.decoder
     }
@@ -86,36 +86,42 @@ impl Sparrow {
     pub fn fuse(&self, ids: &[u32], before: &[f32]) -> Result<Tensor> {
         let width = self.decoder.config().hidden;
         if before.len() != ids.len() * width {
-            candle_core::bail!("{} values before {} tokens of {width}", before.len(), ids.len());
+            candle_core::bail!(
+                "expected {} states of {width} values, got {} values",
+                ids.len(),
+                before.len()
+            );
         }
         self.projection.forward(&self.decoder.embed(ids)?, before)
     }
 
-    /// Bytes of the projection that makes its rows.
+    /// Bytes of the projection that makes its input rows.
     pub fn projection_bytes(&self) -> usize {
         self.projection.bytes()
     }
 }
 
-/// What tells this target from others.
-///
-/// # Errors
-/// If the model has no embeddings.
-pub fn mark(target: &Decoder, name: &str) -> Result<TargetMark> {
-    let config = target.config();
-    Ok(TargetMark {
-        name: name.to_owned(),
-        hidden_size: config.hidden,
-        vocab_size: config.vocab,
-        num_hidden_layers: config.layers,
-        fingerprint: fingerprint(target)?,
-    })
+impl TargetIdentity {
+    /// The identity of a loaded target.
+    ///
+    /// # Errors
+    /// If the model has no embeddings.
+    pub fn of(target: &Decoder, name: &str) -> Result<Self> {
+        let config = target.config();
+        Ok(Self {
+            name: name.to_owned(),
+            hidden_size: config.hidden,
+            vocab_size: config.vocab,
+            num_hidden_layers: config.layers,
+            fingerprint: fingerprint(target)?,
+        })
+    }
 }
 
-/// FNV-1a over the bits of up to 64 embeddings, evenly spread over the table: whatever was trained differently differs here.
+/// FNV-1a over the bits of up to 64 embeddings, evenly spread over the table: targets with different weights differ here.
 fn fingerprint(target: &Decoder) -> Result<String> {
     let vocab = target.config().vocab;
-    let count = MARKED.min(vocab);
+    let count = FINGERPRINT_ROWS.min(vocab);
     let ids: Vec<u32> = (0..count).map(|i| (i * vocab / count) as u32).collect();
     let hash = with_slice(&target.embed(&ids)?, |values| {
         let bytes = values.iter().flat_map(|value| value.to_bits().to_le_bytes());

@@ -1,11 +1,11 @@
-//! Prompts that begin as a kept one does: another question about the same clip, or one that goes on with the conversation. What
-//! both have in common is taken over, so that the video is neither encoded nor read again.
+//! Prompts that share a prefix with a kept one: another question about the same clip, or the next one of a conversation. The
+//! common prefix is copied, so that the video is neither encoded nor read again.
 
 use std::time::Instant;
 
 use super::{
+    prefix_cache::{ClipKey, ContextKey, Prefill, Recent},
     run::{KV_HEADROOM, Runner, Stop, since},
-    store::{ClipKey, Prefill, Recent},
 };
 use crate::{
     model::{
@@ -15,13 +15,13 @@ use crate::{
     record::Stage,
 };
 
-/// Tokens of a text that is added to what is kept, fed in one pass.
+/// Tokens fed in one pass when a kept prefix is extended.
 const READ_AT_ONCE: usize = 256;
 
-/// A kept context over the same clip that begins as this prompt does, at least to the video's end; and how many ids they
-/// have in common, the prompt's last not counted.
+/// A kept context over the same clip that shares a prefix with this prompt, at least up to the video's end; and the length of
+/// the common prefix, without the prompt's last token.
 pub(super) fn kept_prefix<'a>(
-    contexts: &'a Recent<(ClipKey, String), Prefill>,
+    contexts: &'a Recent<ContextKey, Prefill>,
     key: &ClipKey,
     prompt: &Prompt,
 ) -> Option<(&'a Prefill, usize)> {
@@ -29,17 +29,17 @@ pub(super) fn kept_prefix<'a>(
         let same = context.prompt.ids.iter().zip(&prompt.ids).take_while(|(a, b)| a == b).count();
         same.min(prompt.ids.len() - 1).min(context.target.len())
     };
-    let will_do = |(clip, _): &(ClipKey, String), context: &Prefill| {
+    let fits = |(clip, _): &ContextKey, context: &Prefill| {
         let kept = &context.prompt;
         let same_video = (&kept.visual, kept.newline) == (&prompt.visual, prompt.newline);
         clip == key && same_video && common(context) >= prompt.video_end()
     };
-    contexts.find(will_do).map(|context| (context, common(context)))
+    contexts.find(fits).map(|context| (context, common(context)))
 }
 
 impl Runner<'_> {
-    /// The context of a prompt that begins as a kept one does, video and all: only what is new is read.
-    pub(super) fn read_on(
+    /// The context of a prompt that shares a prefix with a kept one: only the rest is read.
+    pub(super) fn extend(
         &self,
         (kept, common): (&Prefill, usize),
         prompt: Prompt,
@@ -57,7 +57,7 @@ impl Runner<'_> {
                 return Err(Stop::Cancelled);
             }
         }
-        // What the whole would have cost: the video was read for the kept one.
+        // What the whole prompt would have cost: the kept context has paid for the video.
         let prefill_ms = kept.prefill_ms + since(started);
         Ok(Prefill::new(prompt, target, kept.visual.clone(), states, prefill_ms))
     }

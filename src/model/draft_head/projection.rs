@@ -1,4 +1,4 @@
-//! What makes a layer's rows: a matrix from embedding and state, wherever the target computes.
+//! The projection that makes a draft head's input rows from embeddings and states, on the target's device.
 
 use candle_core::{DType, Device, Result, Tensor};
 
@@ -14,9 +14,9 @@ use crate::model::{
 
 /// FC of the paper's eq. 1, `width × 2 width`.
 pub(super) enum Projection {
-    /// In this crate's kernels.
+    /// On the CPU, in this crate's kernels.
     Cpu(Linear),
-    /// In candle's tensors, in the type that the place computes in.
+    /// In candle's tensors, in the device's compute type.
     Tensors {
         /// Transposed.
         weight: Tensor,
@@ -54,7 +54,7 @@ impl Projection {
         }
     }
 
-    /// Rows from embeddings (`rows × width`) and as many states.
+    /// Input rows, `rows × width`, from embeddings (`rows × width`) and as many states.
     pub fn forward(&self, embeddings: &Tensor, states: &[f32]) -> Result<Tensor> {
         let (rows, width) = embeddings.dims2()?;
         match self {

@@ -1,4 +1,4 @@
-//! The drafting layer, as it drafts and as it is trained, against what torch computed.
+//! The draft head's forward pass, loss and gradients against PyTorch.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -9,8 +9,8 @@ use specreel::{
         checkpoint::Checkpoint,
         config::VlConfig,
         decoder::{Positions, Sequence, rope::Rope},
+        draft_head::{DraftHead, TextStates},
         family::VideoLlm,
-        sparrow::{Sparrow, TextStates},
     },
     train::{Batch, Break, Sample, TrainedLayer},
 };
@@ -51,11 +51,11 @@ fn target() -> VideoLlm {
 }
 
 #[test]
-fn the_layer_reads_as_torch_does() {
+fn the_head_computes_what_torch_computes() {
     let reference = Reference(tensors("sparrow/reference.safetensors"));
     let target = target();
-    let layer = Sparrow::load(&fixture("sparrow"), target.decoder(), target.place()).unwrap();
-    let width = layer.decoder().config().hidden;
+    let head = DraftHead::load(&fixture("sparrow"), target.decoder(), target.place()).unwrap();
+    let width = head.decoder().config().hidden;
     for (i, shown) in [(0, true), (1, false)] {
         let sample = reference.sample(i);
         let visual = if shown { sample.visual_positions.len() } else { 0 };
@@ -69,7 +69,7 @@ fn the_layer_reads_as_torch_does() {
         let text = |rows: std::ops::Range<usize>| {
             let row = |r: usize| if r < front { r } else { r + all };
             let before: Vec<f32> = rows.clone().flat_map(|r| states.before(row(r)).to_vec()).collect();
-            layer.fuse(&sample.ids[rows], &before).unwrap()
+            head.fuse(&sample.ids[rows], &before).unwrap()
         };
         let video = reference.0[&format!("{i}.visual")].narrow(0, 0, visual).unwrap();
         let rows = sample.ids.len();
@@ -79,7 +79,7 @@ fn the_layer_reads_as_torch_does() {
             [&text[..front], &video[..visual], &text[front..]].concat()
         };
         let positions = Positions { axes: [axis(0), axis(1), axis(2)] };
-        let mut sequence = Sequence::new(layer.decoder().clone(), 4);
+        let mut sequence = Sequence::new(head.decoder().clone(), 4);
         let mut out = Vec::new();
         let mut keep = |_: usize, states: &[f32]| out.extend_from_slice(states);
         let going = &mut |_, _| ControlFlow::Continue(());
@@ -92,7 +92,7 @@ fn the_layer_reads_as_torch_does() {
 }
 
 #[test]
-fn loss_and_gradients_are_those_of_torch() {
+fn loss_and_gradients_equal_torch() {
     let reference = Reference(tensors("sparrow/reference.safetensors"));
     let config = VlConfig::read(&fixture("gqa_tied")).unwrap().text;
     let layer = TrainedLayer::new(&Checkpoint::open(&fixture("gqa_tied")).unwrap(), &config, 0).unwrap();
@@ -115,10 +115,11 @@ fn loss_and_gradients_are_those_of_torch() {
 }
 
 #[test]
-fn another_target_is_refused_in_words() {
+fn another_target_is_refused() {
     let other = VideoLlm::load(&fixture("nested_bf16"), WeightType::F32, &mut |_, _| {}).unwrap();
-    let error = Sparrow::load(&fixture("sparrow"), other.decoder(), other.place()).err().unwrap().to_string();
-    assert!(error.contains("it drafts for another target"), "{error}");
-    let error = Sparrow::load(&fixture("gqa_tied"), other.decoder(), other.place()).err().unwrap();
+    let error =
+        DraftHead::load(&fixture("sparrow"), other.decoder(), other.place()).err().unwrap().to_string();
+    assert!(error.contains("trained for another target"), "{error}");
+    let error = DraftHead::load(&fixture("gqa_tied"), other.decoder(), other.place()).err().unwrap();
     assert!(error.to_string().contains("specreel_sparrow") || error.to_string().contains("missing field"));
 }

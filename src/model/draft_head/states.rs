@@ -28,6 +28,11 @@ impl TextStates {
         }
     }
 
+    /// Bytes of the states.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.states[..]) + size_of_val(&self.zeros[..])
+    }
+
     /// The states of the first `rows` rows only: another prompt that begins like this one may continue from there.
     pub fn first(&self, rows: usize) -> Self {
         let mut first = self.clone();

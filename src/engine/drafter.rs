@@ -1,0 +1,159 @@
+//! The drafter's side of a prefill: its visual tokens, and its own reading of the prompt.
+
+use std::time::Instant;
+
+use candle_core::Tensor;
+
+use super::{
+    prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
+    run::{KV_HEADROOM, Runner, Stop, since},
+};
+use crate::{
+    model::{
+        decoder::Sequence,
+        family::{ModelError, Prompt, VideoLlm},
+        processor::Patches,
+        vision::VisionError,
+    },
+    record::{Stage, Stats},
+    speculate::{
+        Drafter,
+        context::{self, Preparation, Selection},
+    },
+};
+
+/// A drafter that has read its share.
+pub(super) struct Share {
+    pub sequence: Sequence,
+    pub prefill_ms: f64,
+    /// Its visual embeddings and their time, if they were computed now.
+    pub encoded: Option<(Tensor, f64)>,
+}
+
+impl Runner<'_> {
+    /// Select the drafter's visual tokens, computing the signals of the target's prefill that the method needs.
+    pub(super) fn select(
+        &self,
+        cache: &mut PrefixCache,
+        key: &ContextKey,
+        stats: &mut Stats,
+    ) -> Result<Selection, Stop> {
+        let method = &self.request.method;
+        if !method.drafter.reads() {
+            return Ok(Selection { kept: Some(Vec::new()), ..Selection::default() });
+        }
+        let (clip, context) = cache.entry(key)?;
+        let started = Instant::now();
+        let complete = self.preparation(&context.prompt, clip).signals(
+            context::Needs::of(&method.context),
+            &mut context.target,
+            &mut context.signals,
+            &mut |done, total| self.progress(Stage::Select, done, total),
+        )?;
+        let selection =
+            context::select(&method.context, [clip.grid.t, clip.grid.h, clip.grid.w], &context.signals);
+        stats.timings.select_ms = since(started);
+        if !complete || self.progress(Stage::Select, 1, 1).is_break() {
+            return Err(Stop::Cancelled);
+        }
+        Ok(selection)
+    }
+
+    pub(super) fn preparation<'p>(&'p self, prompt: &'p Prompt, clip: &'p Clip) -> Preparation<'p> {
+        Preparation { target: &self.models.target, prompt, visual: clip.target.as_ref().map(|t| &t.0) }
+    }
+
+    /// Make sure that the drafter has read its share of the prompt. None if it reads nothing.
+    pub(super) fn ensure_drafter(
+        &self,
+        cache: &mut PrefixCache,
+        key: &ContextKey,
+        selection: &Selection,
+        stats: &mut Stats,
+    ) -> Result<Option<DrafterKey>, Stop> {
+        let method = &self.request.method;
+        if !method.drafter.reads() {
+            return Ok(None);
+        }
+        let (clip, context) = cache.entry(key)?;
+        let drafter_key = DrafterKey::new(method, selection);
+        if context.drafters.touch(&drafter_key).is_some() {
+            return Ok(Some(drafter_key));
+        }
+        let room = self.request.max_new_tokens + KV_HEADROOM;
+        let started = Instant::now();
+        let shared =
+            self.preparation(&context.prompt, clip).shared(&method.drafter, selection, &context.target, room);
+        let (sequence, prefill_ms) = match (shared, self.draft_head()) {
+            (Some(sequence), _) => (sequence, since(started)),
+            (None, Some(head)) => {
+                let sequence = self.preparation(&context.prompt, clip).prefill_layer(
+                    head,
+                    &context.states,
+                    selection,
+                    method.context.placing(),
+                    room,
+                    &mut |done, total| self.progress(Stage::Prefill, done, total),
+                )?;
+                (sequence.ok_or(Stop::Cancelled)?, since(started))
+            }
+            (None, None) => {
+                let share = self.read_share(clip, &context.prompt, selection)?;
+                if let Some(encoded) = share.encoded {
+                    stats.timings.encode_drafter_ms = encoded.1;
+                    clip.drafter = Some(encoded);
+                }
+                (share.sequence, share.prefill_ms)
+            }
+        };
+        stats.timings.prefill_drafter_ms = prefill_ms;
+        let drafter = DrafterContext { sequence, prefill_ms, prefetched: None };
+        context.drafters.insert(drafter_key.clone(), drafter);
+        Ok(Some(drafter_key))
+    }
+
+    /// Let the drafter read its share of the prompt. A small model encodes the clip first, unless that is done.
+    pub(super) fn read_share(
+        &self,
+        clip: &Clip,
+        prompt: &Prompt,
+        selection: &Selection,
+    ) -> Result<Share, Stop> {
+        let method = &self.request.method;
+        let (model, own) = match (&method.drafter, &self.models.drafter) {
+            (Drafter::Model {}, Some(drafter)) => (drafter, false),
+            _ => (&self.models.target, true),
+        };
+        let sees_any = selection.kept.as_ref().is_none_or(|kept| !kept.is_empty());
+        let encoded = match !own && sees_any && clip.drafter.is_none() {
+            true => Some(self.encode(model, &clip.patches)?),
+            false => None,
+        };
+        let kept = if own { &clip.target } else { &clip.drafter };
+        let visual = encoded.as_ref().or(kept.as_ref()).map(|v| &v.0);
+        let rows = self.preparation(prompt, clip).rows(selection);
+        let started = Instant::now();
+        let sequence = context::prefill(
+            model,
+            prompt,
+            visual,
+            &rows,
+            &method.context,
+            self.request.max_new_tokens + KV_HEADROOM,
+            &mut |_, _| {},
+            &mut |done, total| self.progress(Stage::Prefill, done, total),
+        )?;
+        Ok(Share { sequence: sequence.ok_or(Stop::Cancelled)?, prefill_ms: since(started), encoded })
+    }
+
+    /// Visual embeddings of a clip, and the time that took.
+    pub(super) fn encode(&self, model: &VideoLlm, patches: &Patches) -> Result<(Tensor, f64), Stop> {
+        let started = Instant::now();
+        let embeddings = model.encode(patches, &mut |done, total| self.progress(Stage::Encode, done, total));
+        match embeddings {
+            Ok(embeddings) => Ok((embeddings, since(started))),
+            Err(ModelError::Vision(VisionError::Cancelled)) => Err(Stop::Cancelled),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

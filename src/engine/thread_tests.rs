@@ -1,0 +1,143 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::{
+    engine::TextSampling,
+    model::{DeviceChoice, WeightType},
+    record::Stage,
+    scenes::{self, Scene},
+    speculate::Method,
+    video::Sampling,
+};
+
+/// A prompt that makes its run panic, and when.
+const PANICS: &str = "panic while generating";
+
+/// Called at every progress report of a run.
+pub fn fail_point(prompt: &str, stage: Stage) {
+    assert!(!(prompt == PANICS && stage == Stage::Generate), "out of luck");
+}
+
+struct Rig {
+    handle: EngineHandle,
+    events: mpsc::Receiver<Event>,
+    clip: PathBuf,
+    _dir: tempfile::TempDir,
+    next: u64,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let fixture = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name);
+        let dir = tempfile::tempdir().unwrap();
+        let clip = dir.path().join("clip.mp4");
+        scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
+        let (handle, mut events) = Engine::start().unwrap();
+        let spec = ModelSpec {
+            target: fixture("gqa_tied"),
+            drafter: Some(fixture("mha_tied_bf16")),
+            heads: Vec::new(),
+            device: DeviceChoice::Cpu,
+            drafter_device: None,
+            dtype: WeightType::Auto,
+            rope: Default::default(),
+        };
+        handle.send(Command::Load(spec)).unwrap();
+        while !matches!(events.blocking_recv().unwrap().kind, EventKind::Ready { .. }) {}
+        Self { handle, events, clip, _dir: dir, next: 0 }
+    }
+
+    fn request(&mut self, prompt: &str) -> RunRequest {
+        self.next += 1;
+        RunRequest {
+            run: self.next,
+            video: self.clip.clone(),
+            span: None,
+            segment: None,
+            before: Vec::new(),
+            prompt: prompt.into(),
+            method: Method::preset("naive").unwrap(),
+            sampling: Sampling::Frames(4),
+            max_pixels: None,
+            max_new_tokens: 8,
+            text: TextSampling::default(),
+            logprobs: 0,
+        }
+    }
+
+    /// Run a request: whether its context was kept, and its failure.
+    fn run(&mut self, request: RunRequest) -> (Option<bool>, Option<Failure>) {
+        self.handle.send(Command::Run(Box::new(request))).unwrap();
+        let mut kept = None;
+        loop {
+            match self.events.blocking_recv().unwrap().kind {
+                EventKind::Prompt { reused, .. } => kept = Some(reused),
+                EventKind::Done { .. } => return (kept, None),
+                EventKind::Failed(failure) => return (kept, Some(failure)),
+                _ => {}
+            }
+        }
+    }
+
+    /// True if this prompt's context, and not only the video's part of it, is kept: nothing is prefilled.
+    fn is_kept(&mut self, prompt: &str) -> bool {
+        let request = self.request(prompt);
+        self.handle.send(Command::Run(Box::new(request))).unwrap();
+        let mut prefilled = false;
+        loop {
+            match self.events.blocking_recv().unwrap().kind {
+                EventKind::Stage { stage: Stage::Prefill, .. } => prefilled = true,
+                EventKind::Done { .. } => return !prefilled,
+                EventKind::Failed(failure) => panic!("{failure:?}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_that_panics_costs_only_its_own_context() {
+    let mut rig = Rig::new();
+    for prompt in ["first", "second"] {
+        let request = rig.request(prompt);
+        assert_eq!(rig.run(request).1, None);
+    }
+    let request = rig.request(PANICS);
+    let (_, failure) = rig.run(request);
+    let failure = failure.unwrap();
+    assert_eq!(failure.class, FailureClass::Internal);
+    assert_eq!(failure.error, "internal error: the engine panicked: out of luck");
+    assert!(rig.is_kept("first") && rig.is_kept("second"));
+}
+
+#[test]
+fn a_refused_request_costs_nothing() {
+    let mut rig = Rig::new();
+    let request = rig.request("first");
+    assert_eq!(rig.run(request), (Some(false), None));
+    let wrong: [fn(&mut RunRequest); 7] = [
+        |r| r.method = Method::preset("sparrow").unwrap(),
+        |r| r.video = "no-such-file.mp4".into(),
+        |r| r.prompt = " ".into(),
+        |r| r.sampling = Sampling::Frames(0),
+        |r| r.max_new_tokens = 0,
+        |r| r.max_new_tokens = 10_000_000,
+        |r| r.text.top_p = 0.0,
+    ];
+    for change in wrong {
+        let mut request = rig.request("first");
+        change(&mut request);
+        let (_, failure) = rig.run(request);
+        assert_eq!(failure.map(|f| f.class), Some(FailureClass::Input));
+        assert!(rig.is_kept("first"));
+    }
+}
+
+#[test]
+fn a_full_queue_refuses_a_run() {
+    // Nothing takes commands from this queue.
+    let (commands, _inbox) = mpsc::channel(1);
+    let handle = EngineHandle { commands, cancelled: Cancelled::default() };
+    handle.send(Command::IgnoreMemory).unwrap();
+    assert!(handle.send(Command::IgnoreMemory).unwrap_err().error.contains("queue is full"));
+}

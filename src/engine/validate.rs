@@ -1,0 +1,173 @@
+//! Checks of a request before anything is computed or evicted.
+
+use std::sync::Arc;
+
+use super::{
+    memory_check::Work,
+    prefix_cache::{Clip, ClipKey, PrefixCache},
+    run::{Runner, Stop},
+};
+use crate::{
+    model::{
+        about::Sample,
+        draft_head::DraftHead,
+        family::Prompt,
+        processor::{
+            ProcessorError, VideoProcessor,
+            layout::{Grid, VisualGrid},
+        },
+    },
+    record::{Failure, FailureClass},
+    speculate::Drafter,
+    video::sampling,
+};
+
+impl Runner<'_> {
+    /// Check what does not need the video: the method, whether its drafter is loaded, sampling.
+    ///
+    /// # Errors
+    /// Names what cannot be used (class input).
+    pub(super) fn validate(&self) -> Result<(), Failure> {
+        let (request, method) = (self.request, &self.request.method);
+        method.validate()?;
+        let missing = |what: &str, hint: &str| {
+            let error = format!("method `{}` drafts with {what}, but none is loaded", method.name);
+            Err(input(error, hint))
+        };
+        match method.drafter {
+            Drafter::Model {} if self.models.drafter.is_none() => missing(
+                "a small model",
+                "add one with --drafter, or use a method that drafts with the target itself (lvspec-self)",
+            )?,
+            Drafter::Sparrow { .. } if self.draft_head().is_none() => missing(
+                "a draft head trained on the target's states",
+                "add one with --drafter; `specreel train sparrow` trains one for any target",
+            )?,
+            _ => {}
+        }
+        sampling::check(request.sampling).map_err(|e| Failure::from(crate::video::Error::from(e)))?;
+        if request.prompt.trim().is_empty() {
+            return Err(input("the prompt is empty".into(), "ask something about the video"));
+        }
+        if request.max_new_tokens == 0 {
+            return Err(input("the limit of new tokens is 0".into(), "set a limit of at least 1"));
+        }
+        let text = request.text;
+        if !(text.temperature.is_finite() && text.temperature >= 0.0) {
+            let error = format!("temperature {} is not a number from 0", text.temperature);
+            return Err(input(error, "0 always takes the most likely token"));
+        }
+        if !(text.top_p > 0.0 && text.top_p <= 1.0) {
+            let error = format!("top-p {} is not a number above 0, up to 1", text.top_p);
+            return Err(input(error, "1 samples from the whole distribution"));
+        }
+        Ok(())
+    }
+
+    /// The draft head of the method, if it drafts with one and it is loaded.
+    pub(super) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
+        match self.request.method.drafter {
+            Drafter::Sparrow { recipe } => self.models.head(recipe),
+            _ => None,
+        }
+    }
+
+    /// Check the prompt's length and the memory for a video that has been opened but not decoded: `frames` frames of `size`
+    /// (height, width), resized already.
+    pub(super) fn check_video(
+        &self,
+        cache: &mut PrefixCache,
+        key: &ClipKey,
+        size: (usize, usize),
+        frames: usize,
+        sample_fps: f64,
+    ) -> Result<(), Stop> {
+        let (sample, grid) = sample(self.models.target.processor(), size, frames)?;
+        self.lay_out(grid, sample_fps)?;
+        self.make_room(cache, key, &sample, frames)
+    }
+
+    /// The prompt for a video of this grid.
+    ///
+    /// # Errors
+    /// It is longer than the target's context window.
+    pub(super) fn lay_out(&self, grid: VisualGrid, sample_fps: f64) -> Result<Prompt, Stop> {
+        let request = self.request;
+        let prompt = self.models.target.prompt_after(&request.before, &request.prompt, grid, sample_fps)?;
+        self.check_length(prompt.ids.len(), grid.len())?;
+        Ok(prompt)
+    }
+
+    /// Check that a prompt of so many tokens, and the caption, fit the target's context window.
+    pub(super) fn check_length(&self, tokens: usize, visual: usize) -> Result<(), Failure> {
+        let (target, new_tokens) = (&self.models.target, self.request.max_new_tokens);
+        let limit = target.decoder().config().max_positions;
+        if tokens + new_tokens <= limit {
+            return Ok(());
+        }
+        Err(input(
+            format!(
+                "the prompt has {tokens} tokens ({visual} of them visual) and the caption up to {new_tokens}, but the context \
+                 window of {} is {limit}",
+                target.name(),
+            ),
+            "use fewer frames (--frames), smaller ones (--max-pixels), a shorter prompt or --max-new-tokens",
+        ))
+    }
+
+    /// Evict kept contexts until this run fits, and refuse it if it does not fit without them.
+    pub(super) fn make_room(
+        &self,
+        cache: &mut PrefixCache,
+        key: &ClipKey,
+        sample: &Sample,
+        frames: usize,
+    ) -> Result<(), Stop> {
+        let Some(footprint) = self.models.footprint.as_ref() else {
+            cache.make_room(0, key, &|_| true);
+            return Ok(());
+        };
+        let work = Work { sample: *sample, frames, new_tokens: self.request.max_new_tokens };
+        let bytes = footprint.run_bytes(&work);
+        if self.ignore_memory {
+            cache.make_room(bytes, key, &|_| true);
+            return Ok(());
+        }
+        cache.make_room(bytes, key, &|bytes| footprint.check_available(bytes));
+        Ok(footprint.check_run(&work)?)
+    }
+}
+
+impl Clip {
+    /// The sizes of a decoded clip.
+    pub(super) fn sample(&self) -> Sample {
+        let grid = self.patches.grid;
+        Sample {
+            visual: self.grid.len(),
+            patch_values: self.patches.data.len(),
+            grid_patches: grid.h * grid.w,
+        }
+    }
+}
+
+/// What a processor makes of `frames` frames of `size` (height, width).
+fn sample(
+    processor: &VideoProcessor,
+    (height, width): (usize, usize),
+    frames: usize,
+) -> Result<(Sample, VisualGrid), ProcessorError> {
+    let config = processor.config();
+    let patches =
+        Grid { t: frames.div_ceil(config.temporal), h: height / config.patch, w: width / config.patch };
+    let grid = processor.visual_grid(patches)?;
+    let sample = Sample {
+        visual: grid.len(),
+        patch_values: patches.t * patches.h * patches.w * config.row(),
+        grid_patches: patches.h * patches.w,
+    };
+    Ok((sample, grid))
+}
+
+fn input(error: String, hint: &str) -> Failure {
+    Failure { class: FailureClass::Input, error, hint: Some(hint.into()) }
+}
