@@ -84,11 +84,7 @@ fn user_methods_are_listed_shown_checked_and_run() {
     program
         .file("naive.toml", program.run(&["methods", "show", "fly"]).stdout.replace("\"fly\"", "\"naive\""));
     let check = program.run(&["methods", "check", "naive.toml"]);
-    assert!(
-        check.stderr.contains("`naive` is the name of a built-in method"),
-        "{}",
-        check.stderr
-    );
+    assert!(check.stderr.contains("`naive` is the name of a built-in method"), "{}", check.stderr);
 }
 
 #[test]

@@ -100,7 +100,12 @@ fn an_invalid_choice_is_refused_before_anything_runs() {
             "--sweep acceptance.lambda=abc for method `lvspec`: ",
         ),
         (Some("lvspec"), &[], &["acceptance.lambda=2"], "must be 0 to 1"),
-        (Some("naive"), &["acceptance.lambda=1"], &[], "--set acceptance.lambda=1 applies to none of the methods"),
+        (
+            Some("naive"),
+            &["acceptance.lambda=1"],
+            &[],
+            "--set acceptance.lambda=1 applies to none of the methods",
+        ),
     ] {
         let failure = plan(methods, sets, sweeps).unwrap_err();
         assert!(failure.error.contains(part), "{}", failure.error);
