@@ -198,15 +198,15 @@ fn a_replay() {
 }
 
 #[test]
-fn a_clip_in_pieces_and_a_search_in_it() {
+fn a_clip_in_segments_and_a_search_in_it() {
     for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
         let mut studio = ready(theme, size.0, size.1);
         press(&mut studio, "L");
-        look("pieces_asked", &studio, size);
+        look("segments_asked", &studio, size);
         press(&mut studio, "enter");
         let ends = [0.0, 30.0, 60.0, 75.5];
-        let pieces = ends.windows(2).map(|w| Span { start: w[0], end: w[1] }).collect();
-        let run = asked(&studio.handle(Msg::Cut(Ok(pieces)))).unwrap();
+        let segments = ends.windows(2).map(|w| Span { start: w[0], end: w[1] }).collect();
+        let run = asked(&studio.handle(Msg::Cut(Ok(segments)))).unwrap();
         begin(&mut studio, run, Some(10), false);
         for step in &lossy()[..5] {
             engine(&mut studio, run, EventKind::Step(step.clone()));
@@ -216,7 +216,7 @@ fn a_clip_in_pieces_and_a_search_in_it() {
         for step in &lossy()[5..7] {
             engine(&mut studio, run, EventKind::Step(step.clone()));
         }
-        look("pieces", &studio, size);
+        look("segments", &studio, size);
         // Where panes stand one above another, a caption that is written has the focus by itself.
         if size.0 == 120 {
             press(&mut studio, "tab tab");

@@ -36,7 +36,7 @@ use line::Caret;
 use methods::Methods;
 pub(crate) use overlay::{Overlay, Pane};
 use preview::Preview;
-use prompt::Prompt;
+use prompt::PromptEditor;
 use replay::Replay;
 use run::{Run, Runs, Subject};
 use search::Search;
@@ -88,13 +88,13 @@ pub(crate) struct Waiting {
 pub(crate) struct Model {
     pub size: (u16, u16),
     pub focus: Pane,
-    pub layer: Option<Overlay>,
+    pub overlay: Option<Overlay>,
     pub library: Library,
     /// The preview of a clip.
     pub preview: Option<Preview>,
     /// Frames of clips that were read.
     pub strips: FrameStrips,
-    pub prompt: Prompt,
+    pub prompt: PromptEditor,
     pub presets: Vec<PromptPreset>,
     pub methods: Methods,
     pub engine: EngineState,
@@ -163,11 +163,11 @@ impl Model {
         Ok(Self {
             size: (0, 0),
             focus: Pane::Library,
-            layer: None,
+            overlay: None,
             library,
             preview: None,
             strips: FrameStrips::default(),
-            prompt: Prompt::with_history(&config.prompt, &config.history),
+            prompt: PromptEditor::with_history(&config.prompt, &config.history),
             presets: config.presets.clone(),
             methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
             engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
@@ -220,7 +220,7 @@ impl Model {
 
     /// The context of the next key.
     pub fn place(&self) -> KeyContext {
-        match (&self.layer, self.focus) {
+        match (&self.overlay, self.focus) {
             (Some(Overlay::Methods(_) | Overlay::Presets(_) | Overlay::Export(_)), _) => KeyContext::List,
             (Some(Overlay::Pick(_)), _) => KeyContext::Pick,
             (Some(Overlay::Edit(_)), _) => KeyContext::Edit,
@@ -259,7 +259,7 @@ impl Model {
 
     /// True if going back cancels the run.
     pub fn back_cancels(&self) -> bool {
-        let nothing_else = match (&self.layer, self.focus) {
+        let nothing_else = match (&self.overlay, self.focus) {
             // The comparison stays open with the runs it has.
             (Some(Overlay::Compare), _) => true,
             (Some(_), _) | (None, Pane::Prompt) => false,
@@ -268,7 +268,7 @@ impl Model {
             (None, Pane::Caption) => self.search.query.is_empty(),
             (None, Pane::Meters) => true,
         };
-        nothing_else && self.is_running() && (self.layer.is_some() || self.shown_replay().is_none())
+        nothing_else && self.is_running() && (self.overlay.is_some() || self.shown_replay().is_none())
     }
 
     /// True while the spinner is shown.
@@ -291,7 +291,7 @@ impl Model {
 
     /// The preview, if it is open.
     pub fn shown_preview(&self) -> Option<&Preview> {
-        self.preview.as_ref().filter(|_| self.layer == Some(Overlay::Preview))
+        self.preview.as_ref().filter(|_| self.overlay == Some(Overlay::Preview))
     }
 
     /// True if frames of clips can be shown.
@@ -302,7 +302,7 @@ impl Model {
     /// The race's clock, if the race is shown.
     pub fn race(&self) -> Option<&player::Player> {
         let comparison = self.comparison.as_ref().filter(|c| c.below == Below::Race)?;
-        comparison.player.as_ref().filter(|_| self.layer == Some(Overlay::Compare))
+        comparison.player.as_ref().filter(|_| self.overlay == Some(Overlay::Compare))
     }
 
     pub fn theme(&self) -> &Theme {

@@ -14,7 +14,7 @@ pub(crate) const MAX_HISTORY: usize = 1000;
 
 /// The prompt's text, cursor and history.
 #[derive(Clone, Debug)]
-pub(crate) struct Prompt {
+pub(crate) struct PromptEditor {
     pub editor: TextArea<'static>,
     history: Vec<String>,
     /// The index of the recalled prompt in the history, and the text before it.
@@ -40,7 +40,7 @@ fn cut(text: &str, limit: usize) -> &str {
     &text[..end]
 }
 
-impl Prompt {
+impl PromptEditor {
     pub fn new(content: &str) -> Self {
         let content = text::clean(cut(content, MAX_PROMPT_BYTES));
         Self { editor: editor(&content), history: Vec::new(), recalled: None }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn history_goes_back_and_returns_to_the_draft() {
-        let mut prompt = Prompt::new("draft");
+        let mut prompt = PromptEditor::new("draft");
         prompt.remember("one");
         prompt.remember("two");
         let up = Key::plain(KeyCode::Up);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_prompt_just_run_is_not_its_own_history() {
-        let mut prompt = Prompt::new("two");
+        let mut prompt = PromptEditor::new("two");
         prompt.remember("one");
         prompt.remember("two");
         prompt.older();
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn earlier_prompts_are_found_by_letters_or_by_time() {
         let old = ["What moves?", "Who is it?", "What moves?", "Count the discs."].map(String::from);
-        let prompt = Prompt::with_history("", &old);
+        let prompt = PromptEditor::with_history("", &old);
         assert_eq!(prompt.found(""), ["Count the discs.", "What moves?", "Who is it?"]);
         assert_eq!(prompt.found("wh ?"), ["What moves?", "Who is it?"]);
         assert_eq!(prompt.found("discs"), ["Count the discs."]);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_pasted_megabyte_is_cut_and_cleaned() {
-        let mut prompt = Prompt::new("");
+        let mut prompt = PromptEditor::new("");
         assert!(prompt.paste("a\u{1b}[31mb\r\nc"));
         assert_eq!(prompt.text(), "ab\nc");
         assert!(!prompt.paste(&"日".repeat(1 << 20)));

@@ -18,11 +18,11 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         inspect::control(model, action);
         return Vec::new();
     }
-    if model.layer == Some(Overlay::Compare) && compare::is_its_own(action) {
+    if model.overlay == Some(Overlay::Compare) && compare::is_its_own(action) {
         compare::control(model, action);
         return Vec::new();
     }
-    if model.layer == Some(Overlay::Preview) && preview::is_its_own(action) {
+    if model.overlay == Some(Overlay::Preview) && preview::is_its_own(action) {
         preview::control(model, action);
         return Vec::new();
     }
@@ -32,8 +32,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     }
     match action {
         Action::Run => {
-            if model.layer == Some(Overlay::Preview) {
-                model.layer = None;
+            if model.overlay == Some(Overlay::Preview) {
+                model.overlay = None;
             }
             return runs::run(model);
         }
@@ -44,23 +44,23 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::NextPane => focus(model, model.focus.next(1)),
         Action::PreviousPane => focus(model, model.focus.next(-1)),
         Action::Prompt => focus(model, Pane::Prompt),
-        Action::Methods => model.layer = Some(Overlay::Methods(model.methods.chosen)),
+        Action::Methods => model.overlay = Some(Overlay::Methods(model.methods.chosen)),
         Action::FollowUp => {
             let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.log.chunks().is_empty());
             match done {
-                true => model.layer = Some(Overlay::Ask(String::new())),
+                true => model.overlay = Some(Overlay::Ask(String::new())),
                 false => model.note(Tone::Info, "no caption to ask about yet"),
             }
         }
-        Action::Presets => model.layer = Some(Overlay::Presets(0)),
-        Action::Help => model.layer = Some(Overlay::Help { query: String::new(), top: 0 }),
-        Action::KnobUp | Action::KnobDown if matches!(model.layer, Some(Overlay::Edit(_))) => {
+        Action::Presets => model.overlay = Some(Overlay::Presets(0)),
+        Action::Help => model.overlay = Some(Overlay::Help { query: String::new(), top: 0 }),
+        Action::KnobUp | Action::KnobDown if matches!(model.overlay, Some(Overlay::Edit(_))) => {
             edit::turn(model, action == Action::KnobUp);
         }
         Action::KnobUp => return turn(model, true),
         Action::KnobDown => return turn(model, false),
         Action::Editor => {
-            model.layer = None;
+            model.overlay = None;
             return vec![Effect::Editor(model.prompt.text())];
         }
         Action::Export => export::open(model),
@@ -71,7 +71,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 if model.boundaries { "steps end at ╎" } else { "steps are no longer marked" },
             );
         }
-        Action::Edit if matches!(model.layer, Some(Overlay::Edit(_))) => edit::ask_value(model),
+        Action::Edit if matches!(model.overlay, Some(Overlay::Edit(_))) => edit::ask_value(model),
         Action::Edit => edit::open(model),
         Action::Reset => edit::reset(model),
         Action::Save => edit::ask_name(model),
@@ -109,17 +109,17 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Sort => model.library.sort_next(),
         Action::Filter => {
             focus(model, Pane::Library);
-            model.layer = Some(Overlay::Filter);
+            model.overlay = Some(Overlay::Filter);
         }
-        Action::FilterSessions => model.layer = Some(Overlay::SessionFilter),
+        Action::FilterSessions => model.overlay = Some(Overlay::SessionFilter),
         Action::Segments => segments::open(model),
         Action::Search => search::open(model),
         Action::NextMatch => search::step(model, 1),
         Action::PreviousMatch => search::step(model, -1),
         Action::History => {
-            model.layer = Some(Overlay::History { query: String::new(), cursor: 0 });
+            model.overlay = Some(Overlay::History { query: String::new(), cursor: 0 });
         }
-        Action::Open => model.layer = Some(Overlay::Open { line: String::new(), found: Vec::new() }),
+        Action::Open => model.overlay = Some(Overlay::Open { line: String::new(), found: Vec::new() }),
         Action::Choose => return entry::choose(model),
         Action::Newline => model.prompt.editor.insert_newline(),
         Action::HistoryOlder => model.prompt.older(),
@@ -148,7 +148,7 @@ pub(super) fn focus(model: &mut Model, pane: Pane) {
     if pane == Pane::Prompt && model.focus != Pane::Prompt {
         model.before_prompt = model.focus;
     }
-    model.layer = None;
+    model.overlay = None;
     if pane != Pane::Caption {
         model.inspector = None;
     }
@@ -157,7 +157,7 @@ pub(super) fn focus(model: &mut Model, pane: Pane) {
 
 /// In the method picker the parameters are those of the method under the cursor.
 fn follow_picker(model: &mut Model) {
-    if let Some(Overlay::Methods(cursor)) = model.layer
+    if let Some(Overlay::Methods(cursor)) = model.overlay
         && cursor != model.methods.chosen
     {
         model.methods.choose(cursor);
@@ -171,7 +171,7 @@ fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
         model.note(Tone::Info, "this method has no adjustable parameter");
         return Vec::new();
     };
-    let effects = if model.layer.is_none() { runs::again_if_shown(model) } else { Vec::new() };
+    let effects = if model.overlay.is_none() { runs::again_if_shown(model) } else { Vec::new() };
     model.note(Tone::Info, knob.to_string());
     effects
 }
@@ -227,14 +227,14 @@ impl Move {
 fn step(model: &mut Model, go: Move) {
     let page = usize::from(model.size.1 / 2).max(1);
     let n = list_length(model);
-    if let Some(cursor) = model.layer.as_mut().and_then(Overlay::cursor) {
+    if let Some(cursor) = model.overlay.as_mut().and_then(Overlay::cursor) {
         *cursor = go.apply(*cursor, n, page);
-        if matches!(model.layer, Some(Overlay::Methods(_))) {
+        if matches!(model.overlay, Some(Overlay::Methods(_))) {
             model.methods.knob = 0;
         }
         return;
     }
-    match (&model.layer, model.focus) {
+    match (&model.overlay, model.focus) {
         (Some(Overlay::Filter | Overlay::Preview), _) | (None, Pane::Library) => {
             model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), page);
         }
@@ -270,7 +270,7 @@ fn step(model: &mut Model, go: Move) {
 
 /// The length of the list in a box, or of the help page.
 fn list_length(model: &Model) -> usize {
-    match &model.layer {
+    match &model.overlay {
         Some(Overlay::Methods(_) | Overlay::Pick(_)) => model.methods.presets.len(),
         Some(Overlay::Presets(_)) => model.presets.len(),
         Some(Overlay::Export(_)) => export::formats(model).len(),

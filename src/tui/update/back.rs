@@ -14,21 +14,21 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     if model.back_cancels() {
         return runs::cancel(model);
     }
-    match model.layer.take() {
+    match model.overlay.take() {
         // One level back, to the picker.
         Some(Overlay::Edit(_) | Overlay::SaveMethod(_)) => {
-            model.layer = Some(Overlay::Methods(model.methods.chosen));
+            model.overlay = Some(Overlay::Methods(model.methods.chosen));
         }
-        Some(Overlay::Value { row, .. }) => model.layer = Some(Overlay::Edit(row)),
+        Some(Overlay::Value { row, .. }) => model.overlay = Some(Overlay::Edit(row)),
         Some(Overlay::Filter) => model.library.clear_filter(),
         Some(Overlay::Search) => model.search = Search::default(),
         Some(Overlay::SessionFilter) => {
             model.sessions.set_filter(String::new());
-            model.layer = Some(Overlay::Sessions);
+            model.overlay = Some(Overlay::Sessions);
         }
         Some(Overlay::Sessions) if !model.sessions.filter.is_empty() => {
             model.sessions.set_filter(String::new());
-            model.layer = Some(Overlay::Sessions);
+            model.overlay = Some(Overlay::Sessions);
         }
         Some(_) => {}
         None if model.focus == Pane::Library && !model.library.filter.is_empty() => {

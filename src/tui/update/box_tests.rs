@@ -88,7 +88,7 @@ fn keys_of_the_panes_do_nothing_in_a_box() {
     press(&mut studio, "c space down space");
     let picked = studio.model().picked.clone();
     assert!(press(&mut studio, "w b r L").is_empty());
-    assert!(matches!(studio.model().layer, Some(Overlay::Pick(_))) && !studio.model().boundaries);
+    assert!(matches!(studio.model().overlay, Some(Overlay::Pick(_))) && !studio.model().boundaries);
     assert_eq!(studio.model().picked, picked);
 }
 
@@ -100,7 +100,7 @@ fn a_path_completes_and_stays_until_it_is_opened() {
     let found = || vec!["clip.mp4".to_owned(), "clips/".to_owned()];
     let done = Completion { typed: "cl".into(), line: "clip".into(), found: found() };
     studio.handle(Msg::Completed(Ok(done.clone())));
-    let line = |studio: &mut Studio| match studio.model().layer.clone() {
+    let line = |studio: &mut Studio| match studio.model().overlay.clone() {
         Some(Overlay::Open { line, found }) => (line, found.len()),
         other => panic!("{other:?}"),
     };
@@ -120,7 +120,7 @@ fn a_path_completes_and_stays_until_it_is_opened() {
     assert_eq!(press(&mut studio, "enter"), [Effect::Open("clip.mp4".into())]);
     let file = VideoFile { path: "/v/clip.mp4".into(), bytes: Some(7), modified: None };
     studio.handle(Msg::Opened(Ok(file)));
-    assert_eq!(studio.model().layer, None);
+    assert_eq!(studio.model().overlay, None);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_directory_that_is_opened_again_says_so() {
         press(&mut studio, "o / v enter");
         studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(vec![file()]), note: None });
         assert!(notice(&mut studio).contains(words), "{n}: {}", notice(&mut studio));
-        assert_eq!(studio.model().layer, None);
+        assert_eq!(studio.model().overlay, None);
     }
 }
 
@@ -174,11 +174,11 @@ fn a_value_is_typed_and_an_invalid_one_stays() {
     press(&mut studio, "e 7 enter");
     assert!(notice(&mut studio).contains("must be"), "{}", notice(&mut studio));
     assert!(
-        matches!(&studio.model().layer, Some(Overlay::Value { line, .. }) if line == "7"),
+        matches!(&studio.model().overlay, Some(Overlay::Value { line, .. }) if line == "7"),
         "7 took the place of 0.7"
     );
     press(&mut studio, "ctrl-u 0 . 5 5 enter");
-    assert_eq!(studio.model().layer, Some(Overlay::Edit(at.unwrap())));
+    assert_eq!(studio.model().overlay, Some(Overlay::Edit(at.unwrap())));
     assert_eq!(studio.model().methods.label(2), "lvspec lambda=0.55");
     // And back to the preset.
     press(&mut studio, "u");
@@ -187,7 +187,7 @@ fn a_value_is_typed_and_an_invalid_one_stays() {
     assert!(notice(&mut studio).contains("unchanged"));
     // A choice has no value to type.
     press(&mut studio, "home e");
-    assert_eq!(studio.model().layer, Some(Overlay::Edit(0)));
+    assert_eq!(studio.model().overlay, Some(Overlay::Edit(0)));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn typing_replaces_a_suggested_value() {
 fn the_caret_moves() {
     let mut studio = ready();
     press(&mut studio, "o / v / c l i p home delete ctrl-right x");
-    assert!(matches!(&studio.model().layer, Some(Overlay::Open { line, .. }) if line == "vx/clip"));
+    assert!(matches!(&studio.model().overlay, Some(Overlay::Open { line, .. }) if line == "vx/clip"));
     assert!(screen(&studio, 80, 24).contains("vx▏/clip"));
     press(&mut studio, "esc / 1 left");
     assert_eq!(studio.model().library.filter, "1", "moving the caret does not change the filter");

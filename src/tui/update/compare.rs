@@ -23,20 +23,20 @@ pub(super) fn open(model: &mut Model) {
     for (i, method) in model.methods.turned.iter().enumerate() {
         model.picked[i] |= i == model.methods.chosen || methods::is_autoregressive(method);
     }
-    model.layer = Some(Overlay::Pick(model.methods.chosen));
+    model.overlay = Some(Overlay::Pick(model.methods.chosen));
 }
 
 /// Show the last comparison.
 pub(super) fn reopen(model: &mut Model) {
     match model.comparison {
-        Some(_) => model.layer = Some(Overlay::Compare),
+        Some(_) => model.overlay = Some(Overlay::Compare),
         None => model.note(Tone::Info, "no comparison yet: press c to compare methods"),
     }
 }
 
 /// Pick the method under the cursor, or remove it.
 pub(super) fn pick(model: &mut Model) {
-    if let Some(Overlay::Pick(cursor)) = model.layer
+    if let Some(Overlay::Pick(cursor)) = model.overlay
         && let Some(picked) = model.picked.get_mut(cursor)
     {
         *picked = !*picked;
@@ -93,7 +93,7 @@ fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effec
     model.queue = queue;
     let title = subject.name();
     model.comparison = Some(Comparison { title, lanes, cursor: 0, below, player: None });
-    model.layer = Some(Overlay::Compare);
+    model.overlay = Some(Overlay::Compare);
     model.notice = None;
     effects.into_iter().chain(runs::start_waiting(model)).collect()
 }
@@ -156,6 +156,6 @@ pub(super) fn choose(model: &mut Model) {
             model.runs.shown = at;
             model.caption_up = 0;
         }
-        None => model.layer = Some(Overlay::Compare),
+        None => model.overlay = Some(Overlay::Compare),
     }
 }

@@ -10,16 +10,18 @@ use crate::{
 
 /// Edit the method under the picker's cursor.
 pub(super) fn open(model: &mut Model) {
-    let Some(Overlay::Methods(cursor)) = model.layer else { return };
+    let Some(Overlay::Methods(cursor)) = model.overlay else { return };
     model.methods.choose(cursor);
     if model.methods.current().is_some() {
-        model.layer = Some(Overlay::Edit(0));
+        model.overlay = Some(Overlay::Edit(0));
     }
 }
 
 /// Adjust the row under the cursor.
 pub(super) fn turn(model: &mut Model, up: bool) {
-    let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.layer, model.methods.current()) else { return };
+    let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.overlay, model.methods.current()) else {
+        return;
+    };
     let rows = edit::rows(method);
     let Some(row) = rows.get(*cursor) else { return };
     match edit::turned(method, *row, up) {
@@ -30,10 +32,12 @@ pub(super) fn turn(model: &mut Model, up: bool) {
 
 /// Ask for the value of the row under the cursor.
 pub(super) fn ask_value(model: &mut Model) {
-    let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.layer, model.methods.current()) else { return };
+    let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.overlay, model.methods.current()) else {
+        return;
+    };
     let row = *cursor;
     match edit::rows(method).get(row).and_then(|row| edit::typeable(method, *row)) {
-        Some(line) => model.layer = Some(Overlay::Value { row, line }),
+        Some(line) => model.overlay = Some(Overlay::Value { row, line }),
         None => model.note(Tone::Info, "press ← or → to change a choice"),
     }
 }
@@ -45,18 +49,18 @@ pub(super) fn set(model: &mut Model, row: usize, line: String) {
     match edit::with_typed(method, of, &line) {
         Ok(method) => {
             model.methods.replace(method);
-            model.layer = Some(Overlay::Edit(row));
+            model.overlay = Some(Overlay::Edit(row));
         }
         Err(problem) => {
             model.note(Tone::Bad, problem);
-            model.layer = Some(Overlay::Value { row, line });
+            model.overlay = Some(Overlay::Value { row, line });
         }
     }
 }
 
 /// Reset the method under the cursor to its preset.
 pub(super) fn reset(model: &mut Model) {
-    let index = match model.layer {
+    let index = match model.overlay {
         Some(Overlay::Methods(cursor)) => cursor,
         Some(Overlay::Edit(_)) => model.methods.chosen,
         _ => return,
@@ -66,7 +70,7 @@ pub(super) fn reset(model: &mut Model) {
         false => "this method is unchanged".to_owned(),
     };
     model.note(Tone::Info, words);
-    if let Some(Overlay::Edit(cursor)) = &mut model.layer {
+    if let Some(Overlay::Edit(cursor)) = &mut model.overlay {
         let rows = model.methods.current().map_or(1, |method| edit::rows(method).len());
         *cursor = (*cursor).min(rows.saturating_sub(1));
     }
@@ -74,14 +78,14 @@ pub(super) fn reset(model: &mut Model) {
 
 /// Ask for a name for the selected method.
 pub(super) fn ask_name(model: &mut Model) {
-    if let Some(Overlay::Methods(cursor)) = model.layer {
+    if let Some(Overlay::Methods(cursor)) = model.overlay {
         model.methods.choose(cursor);
     }
-    if !matches!(model.layer, Some(Overlay::Methods(_) | Overlay::Edit(_))) {
+    if !matches!(model.overlay, Some(Overlay::Methods(_) | Overlay::Edit(_))) {
         return;
     }
     let Some(method) = model.methods.current() else { return };
-    model.layer = Some(Overlay::SaveMethod(format!("my-{}", method.name)));
+    model.overlay = Some(Overlay::SaveMethod(format!("my-{}", method.name)));
 }
 
 /// Save the selected method under a name.
@@ -89,7 +93,7 @@ pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
     let name = name.trim();
     if let Some(problem) = edit::name_problem(name) {
         model.note(Tone::Bad, problem);
-        model.layer = Some(Overlay::SaveMethod(name.to_owned()));
+        model.overlay = Some(Overlay::SaveMethod(name.to_owned()));
         return Vec::new();
     }
     let (Some(method), Some(folder)) = (model.methods.current(), &model.settings.methods) else {

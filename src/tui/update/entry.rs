@@ -44,7 +44,7 @@ fn change(model: &mut Model, change: impl FnOnce(&mut String, &mut Caret)) {
 
 /// The input line.
 fn typed_line(model: &mut Model) -> Option<&mut String> {
-    match model.layer.as_mut()? {
+    match model.overlay.as_mut()? {
         Overlay::Open { line, .. }
         | Overlay::SaveMethod(line)
         | Overlay::Ask(line)
@@ -60,7 +60,7 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
 
 /// The input line has changed.
 fn changed(model: &mut Model) {
-    match &mut model.layer {
+    match &mut model.overlay {
         Some(Overlay::Open { found, .. }) => found.clear(),
         Some(Overlay::History { cursor: first, .. } | Overlay::Help { top: first, .. }) => *first = 0,
         Some(Overlay::Filter) => model.library.set_filter(model.library.filter.clone()),
@@ -72,14 +72,14 @@ fn changed(model: &mut Model) {
 
 /// The typed path was opened.
 pub(super) fn opened(model: &mut Model) {
-    if std::mem::take(&mut model.opening) && matches!(model.layer, Some(Overlay::Open { .. })) {
-        model.layer = None;
+    if std::mem::take(&mut model.opening) && matches!(model.overlay, Some(Overlay::Open { .. })) {
+        model.overlay = None;
     }
 }
 
 /// Request completions of the typed path.
 pub(super) fn complete(model: &Model) -> Vec<Effect> {
-    match &model.layer {
+    match &model.overlay {
         Some(Overlay::Open { line, .. }) => vec![Effect::Complete(model.caret.split(line).0.to_owned())],
         _ => Vec::new(),
     }
@@ -87,7 +87,7 @@ pub(super) fn complete(model: &Model) -> Vec<Effect> {
 
 /// Apply a completion, unless the input line has changed meanwhile.
 pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) {
-    let Some(Overlay::Open { line, found }) = &mut model.layer else { return };
+    let Some(Overlay::Open { line, found }) = &mut model.overlay else { return };
     match outcome {
         Ok(done) if model.caret.split(line).0 == done.typed => {
             model.caret.clear(line);
@@ -101,7 +101,7 @@ pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) 
 
 /// Accept what is typed or selected.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
-    match model.layer.take() {
+    match model.overlay.take() {
         Some(Overlay::Methods(cursor)) => {
             if cursor != model.methods.chosen {
                 model.methods.choose(cursor);
@@ -120,7 +120,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             // The line stays until the file is known to exist.
             model.opening = true;
             let typed = line.trim().to_owned();
-            model.layer = Some(Overlay::Open { line, found: Vec::new() });
+            model.overlay = Some(Overlay::Open { line, found: Vec::new() });
             return vec![Effect::Open(typed)];
         }
         Some(Overlay::Segments(typed)) => return segments::choose(model, &typed),
@@ -130,7 +130,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             }
             model.focus = Pane::Prompt;
         }
-        Some(Overlay::SessionFilter) => model.layer = Some(Overlay::Sessions),
+        Some(Overlay::SessionFilter) => model.overlay = Some(Overlay::Sessions),
         Some(Overlay::Edit(_)) => return runs::again_if_shown(model),
         Some(Overlay::Ask(question)) if !question.trim().is_empty() => {
             return runs::follow_up(model, question.trim());

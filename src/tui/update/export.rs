@@ -26,7 +26,7 @@ pub(super) fn write(model: &Model, format: Format) -> String {
 pub(super) fn open(model: &mut Model) {
     let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
     match runs.iter().any(|r| !r.log.chunks().is_empty()) {
-        true => model.layer = Some(Overlay::Export(0)),
+        true => model.overlay = Some(Overlay::Export(0)),
         false => model.note(Tone::Info, "no caption to export yet"),
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn toggle(model: &mut Model) {
     if let Some(replay) = &mut model.replay {
         replay.player.playing = false;
     }
-    model.layer = None;
+    model.overlay = None;
     model.focus = Pane::Caption;
     model.inspector = Some(Inspector { token: first_shown(model).min(n - 1), ..Inspector::default() });
     follow(model);

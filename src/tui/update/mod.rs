@@ -35,11 +35,11 @@ const MAX_PATH_BYTES: usize = 4096;
 /// Change the model by one message.
 pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let before = model.library.selected().map(|e| e.path.clone());
-    let layer = model.layer.as_ref().map(std::mem::discriminant);
+    let overlay = model.overlay.as_ref().map(std::mem::discriminant);
     let mut effects = handle(model, msg);
     // A new input line is edited at its end; a suggested value is selected, so that typing replaces it.
-    if layer != model.layer.as_ref().map(std::mem::discriminant) {
-        model.caret = match model.layer {
+    if overlay != model.overlay.as_ref().map(std::mem::discriminant) {
+        model.caret = match model.overlay {
             Some(Overlay::Segments(_) | Overlay::Value { .. }) => Caret::ALL,
             _ => Caret::default(),
         };
@@ -210,7 +210,7 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
     model.asked = model.asked.filter(|asked| action == Some(*asked));
     match action {
         Some(action) => actions::act(model, action),
-        None if model.layer.is_some() => entry::type_key(model, key),
+        None if model.overlay.is_some() => entry::type_key(model, key),
         None if model.focus == Pane::Prompt => {
             if !model.prompt.input(key) {
                 model.note(Tone::Bad, "the prompt is full");
@@ -230,7 +230,7 @@ fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
     if let Some(path) = as_video_path(pasted) {
         return vec![Effect::Open(path)];
     }
-    if model.layer.is_none() && model.focus == Pane::Prompt {
+    if model.overlay.is_none() && model.focus == Pane::Prompt {
         if !model.prompt.paste(pasted) {
             model.note(Tone::Bad, "the pasted text is too long for a prompt and was truncated");
         }

@@ -19,7 +19,7 @@ pub(super) fn on_mouse(model: &mut Model, mouse: Mouse) -> Vec<Effect> {
         MouseKind::WheelUp => Some(Action::Up),
         MouseKind::WheelDown => Some(Action::Down),
     };
-    if !matches!(model.layer, None | Some(Overlay::Filter)) {
+    if !matches!(model.overlay, None | Some(Overlay::Filter)) {
         // A box is scrolled wherever the pointer is, and a click in it selects nothing.
         return wheel.map(|action| actions::act(model, action)).unwrap_or_default();
     }
@@ -27,10 +27,10 @@ pub(super) fn on_mouse(model: &mut Model, mouse: Mouse) -> Vec<Effect> {
     match wheel {
         Some(action) => {
             let focus = std::mem::replace(&mut model.focus, pane);
-            let layer = model.layer.take();
+            let overlay = model.overlay.take();
             let notches = if pane == Pane::Caption { NOTCH } else { 1 };
             let effects = (0..notches).flat_map(|_| actions::act(model, action)).collect();
-            (model.focus, model.layer) = (focus, layer);
+            (model.focus, model.overlay) = (focus, overlay);
             effects
         }
         None => {
@@ -96,12 +96,12 @@ mod tests {
         assert_eq!(studio.model().library.cursor, 0);
         // Over an open list it moves the list.
         studio.handle(Msg::Key(crate::tui::Key::char('m')));
-        let before = studio.model().layer.clone();
+        let before = studio.model().overlay.clone();
         mouse(&mut studio, 5, 3, MouseKind::WheelUp);
-        assert_ne!(studio.model().layer, before);
+        assert_ne!(studio.model().overlay, before);
         assert_eq!(studio.model().library.cursor, 0);
         mouse(&mut studio, 5, 3, MouseKind::Click);
-        assert!(studio.model().layer.is_some(), "a click chooses nothing");
+        assert!(studio.model().overlay.is_some(), "a click chooses nothing");
     }
 
     #[test]

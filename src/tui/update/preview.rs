@@ -15,7 +15,7 @@ pub(super) fn open(model: &mut Model) {
     if model.library.selected().is_none() {
         return model.note(Tone::Info, "no clip to preview");
     }
-    model.layer = Some(Overlay::Preview);
+    model.overlay = Some(Overlay::Preview);
     follow(model);
 }
 
@@ -50,7 +50,7 @@ pub(super) fn advance(model: &mut Model, ms: f64) {
 
 /// Keep the preview on the selected clip, and pause it when it is closed.
 pub(super) fn follow(model: &mut Model) {
-    if model.layer != Some(Overlay::Preview) {
+    if model.overlay != Some(Overlay::Preview) {
         if let Some(preview) = &mut model.preview {
             preview.clock.playing = false;
         }
@@ -84,11 +84,11 @@ fn wanted(model: &Model) -> Option<FrameRequest> {
         return None;
     }
     let selected = || model.library.selected().map(|e| e.path.as_path());
-    if model.layer == Some(Overlay::Preview) {
+    if model.overlay == Some(Overlay::Preview) {
         return selected().map(preview::strip);
     }
     let inspected = model.inspector.and_then(|_| model.runs.shown());
-    let blends = model.colors == ColorDepth::True && model.layer.is_none();
+    let blends = model.colors == ColorDepth::True && model.overlay.is_none();
     let tiles = inspected.filter(|_| blends).and_then(preview::tiles);
     let small = selected().filter(|_| view::shows_thumbnail(model)).map(preview::thumbnail);
     [tiles, small].into_iter().flatten().find(|request| !model.strips.has(request))
@@ -220,9 +220,9 @@ mod tests {
         let mut studio = with_pictures(100, 30);
         let effects = press(&mut studio, "v down enter");
         assert!(effects.iter().any(|e| matches!(e, Effect::Run(r) if r.video.ends_with("1.mp4"))));
-        assert_eq!(studio.model().layer, None);
+        assert_eq!(studio.model().overlay, None);
         press(&mut studio, "esc tab shift-tab / n o n e enter");
         press(&mut studio, "v");
-        assert_eq!(studio.model().layer, None);
+        assert_eq!(studio.model().overlay, None);
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn open(model: &mut Model) {
     model.inspector = None;
     model.focus = Pane::Caption;
     model.search = Search::default();
-    model.layer = Some(Overlay::Search);
+    model.overlay = Some(Overlay::Search);
 }
 
 /// The search changed: go to the first match from the top visible line on.

@@ -119,7 +119,7 @@ fn an_invalid_segment_length_is_reported() {
     for typed in ["0", "x", "1 :"] {
         assert!(press(&mut studio, &format!("L ctrl-u {typed} enter")).is_empty());
         assert!(notice(&mut studio).contains("at least one second"), "{typed}");
-        assert!(matches!(studio.model().layer, Some(Overlay::Segments(_))));
+        assert!(matches!(studio.model().overlay, Some(Overlay::Segments(_))));
         press(&mut studio, "esc");
     }
     press(&mut studio, "L enter");
@@ -217,7 +217,7 @@ fn the_caption_is_searched() {
     press(&mut studio, "backspace backspace backspace backspace backspace n u m b e r");
     assert!(screen(&studio).contains("of 30"), "{}", screen(&studio));
     press(&mut studio, "enter");
-    assert_eq!(studio.model().layer, None);
+    assert_eq!(studio.model().overlay, None);
     studio.model().search.at = 29;
     press(&mut studio, "n");
     let said = screen(&studio);
@@ -319,7 +319,7 @@ fn saved_runs_are_filtered_by_what_they_say() {
     assert_eq!(studio.model().sessions.shown, [1, 2]);
     press(&mut studio, "space s h i p enter");
     assert_eq!(
-        (studio.model().layer.clone(), studio.model().sessions.shown.clone()),
+        (studio.model().overlay.clone(), studio.model().sessions.shown.clone()),
         (Some(Overlay::Sessions), vec![2])
     );
     assert_eq!(press(&mut studio, "d y"), [Effect::Delete("/sessions/sea".into())]);
@@ -329,9 +329,9 @@ fn saved_runs_are_filtered_by_what_they_say() {
     // Esc clears it, then closes.
     press(&mut studio, "esc");
     assert_eq!(
-        (studio.model().sessions.shown.len(), studio.model().layer.clone()),
+        (studio.model().sessions.shown.len(), studio.model().overlay.clone()),
         (2, Some(Overlay::Sessions))
     );
     press(&mut studio, "esc");
-    assert_eq!(studio.model().layer, None);
+    assert_eq!(studio.model().overlay, None);
 }

@@ -15,7 +15,7 @@ use crate::{
 /// Ask for the segment length.
 pub(super) fn open(model: &mut Model) {
     if runs::selected_subject(model).is_some() {
-        model.layer = Some(Overlay::Segments(model.segment_length.clone()));
+        model.overlay = Some(Overlay::Segments(model.segment_length.clone()));
     }
 }
 
@@ -23,7 +23,7 @@ pub(super) fn open(model: &mut Model) {
 pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
     let Some(seconds) = span::seconds(typed).filter(|s| *s >= span::LEAST_SEGMENT_S) else {
         model.note(Tone::Bad, "invalid segment length: expected at least one second, such as 30 or 1:30");
-        model.layer = Some(Overlay::Segments(typed.to_owned()));
+        model.overlay = Some(Overlay::Segments(typed.to_owned()));
         return Vec::new();
     };
     let Some(subject) = runs::selected_subject(model) else { return Vec::new() };

@@ -16,7 +16,7 @@ pub(super) fn open(model: &mut Model) -> Vec<Effect> {
         return Vec::new();
     };
     model.sessions.confirm = false;
-    model.layer = Some(Overlay::Sessions);
+    model.overlay = Some(Overlay::Sessions);
     vec![Effect::List(folder)]
 }
 
@@ -34,14 +34,14 @@ pub(super) fn listed(model: &mut Model, found: Result<Vec<SessionEntry>, String>
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     let path = model.sessions.selected().map(|e| e.path.clone());
     if path.is_none() {
-        model.layer = Some(Overlay::Sessions);
+        model.overlay = Some(Overlay::Sessions);
     }
     path.map(Effect::Load).into_iter().collect()
 }
 
 /// Ask whether to delete the selected session.
 pub(super) fn ask_delete(model: &mut Model) {
-    model.sessions.confirm = model.layer == Some(Overlay::Sessions) && model.sessions.selected().is_some();
+    model.sessions.confirm = model.overlay == Some(Overlay::Sessions) && model.sessions.selected().is_some();
 }
 
 /// Delete the selected session, if that was asked.
@@ -69,7 +69,7 @@ pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
     }
     replay.sync(&mut model.runs);
     model.replay = Some(replay);
-    model.layer = None;
+    model.overlay = None;
     model.focus = Pane::Caption;
     model.caption_up = 0;
 }

@@ -96,7 +96,7 @@ fn back_closes_clears_and_cancels_in_this_order() {
     let mut studio = ready();
     press(&mut studio, "enter / 1 enter m");
     press(&mut studio, "esc");
-    assert_eq!(studio.model().layer, None);
+    assert_eq!(studio.model().overlay, None);
     assert!(press(&mut studio, "esc").is_empty());
     assert_eq!(studio.model().library.filter, "");
     assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(1)]);
@@ -172,14 +172,14 @@ fn prepared_prompts_replace_the_prompt() {
     let second = studio.model().presets[1].text.clone();
     assert_eq!((studio.prompt(), studio.model().focus), (second, Pane::Prompt));
     press(&mut studio, "f3 G esc");
-    assert_eq!(studio.model().layer, None);
+    assert_eq!(studio.model().overlay, None);
 }
 
 #[test]
 fn a_method_is_chosen_from_the_list() {
     let mut studio = ready();
     press(&mut studio, "m");
-    assert_eq!(studio.model().layer, Some(Overlay::Methods(2)));
+    assert_eq!(studio.model().overlay, Some(Overlay::Methods(2)));
     press(&mut studio, "g j enter");
     assert_eq!(studio.model().methods.current().unwrap().name, "naive");
     press(&mut studio, "f2 home q");
@@ -244,9 +244,9 @@ fn themes_cycle() {
 fn help_is_searched_and_scrolled() {
     let mut studio = ready();
     press(&mut studio, "? down pagedown k");
-    assert!(matches!(&studio.model().layer, Some(Overlay::Help { query, top: 0 }) if query == "k"));
+    assert!(matches!(&studio.model().overlay, Some(Overlay::Help { query, top: 0 }) if query == "k"));
     press(&mut studio, "ctrl-u down up end esc");
-    assert_eq!(studio.model().layer, None);
+    assert_eq!(studio.model().overlay, None);
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn the_filter_takes_text_and_keeps_or_clears_it() {
     assert_eq!((studio.model().focus, studio.model().library.shown.as_slice()), (Pane::Library, &[1][..]));
     press(&mut studio, "backspace ctrl-u s q enter");
     assert_eq!(studio.model().library.filter, "sq");
-    assert_eq!(studio.model().layer, None);
+    assert_eq!(studio.model().overlay, None);
     let effects = press(&mut studio, "enter");
     assert_eq!(run_of(&effects).unwrap().video, PathBuf::from("/demo/1.mp4"));
 }
@@ -335,7 +335,7 @@ fn pastes_are_paths_or_prompts() {
     assert_eq!(studio.prompt(), "Describe the video. Why?");
     press(&mut studio, "f1");
     studio.handle(Msg::Paste("tau".into()));
-    assert!(matches!(&studio.model().layer, Some(Overlay::Help { query, .. }) if query == "tau"));
+    assert!(matches!(&studio.model().overlay, Some(Overlay::Help { query, .. }) if query == "tau"));
 }
 
 #[test]

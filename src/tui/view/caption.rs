@@ -29,7 +29,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let room = usize::from(area.width).saturating_sub(14);
     let inner = text_area(model, area);
     let laid = Laid { rows: inner.height.into(), ..passage::lay(model, theme, inner.width.into()) };
-    if !model.search.query.is_empty() || model.layer == Some(Overlay::Search) {
+    if !model.search.query.is_empty() || model.overlay == Some(Overlay::Search) {
         block = block.title_top(search(model, &laid, theme, room).right_aligned());
     } else if let Some(run) = run {
         block = block.title_top(legend(run, theme, room).right_aligned());
@@ -123,7 +123,7 @@ fn search(model: &Model, laid: &Laid, theme: &Theme, columns: usize) -> Line<'st
         n => Span::styled(format!("{} of {n} ", (at + 1).min(n)), theme.style(Role::Dim)),
     };
     let room = columns.saturating_sub(count.width() + 5);
-    let mut line = filter_line(model, query, model.layer == Some(Overlay::Search), room, theme);
+    let mut line = filter_line(model, query, model.overlay == Some(Overlay::Search), room, theme);
     line.push_span(count);
     line
 }

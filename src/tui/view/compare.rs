@@ -176,8 +176,8 @@ fn difference(model: &Model, comparison: &Comparison, theme: &Theme, columns: us
         let chunks = run.log.chunks().iter();
         return wrap(chunks.map(|chunk| (chunk.text.as_str(), theme.verdict(chunk.verdict))), columns);
     };
-    let pieces = words(plain, run);
-    if pieces.iter().all(|p| p.change == Change::Same) {
+    let edits = words(plain, run);
+    if edits.iter().all(|e| e.change == Change::Same) {
         let mut lines = wrap([(run.log.shown().trim(), Style::new())], columns);
         lines.push(Line::default());
         lines.push(Line::styled("identical to the autoregressive caption", theme.style(Role::Good)));
@@ -185,16 +185,16 @@ fn difference(model: &Model, comparison: &Comparison, theme: &Theme, columns: us
     }
     let [deleted, inserted] = change_styles(theme);
     let mut shown: Vec<(String, Style)> = Vec::new();
-    for piece in pieces {
-        if piece.spaced && !shown.is_empty() {
+    for edit in edits {
+        if edit.spaced && !shown.is_empty() {
             shown.push((" ".into(), Style::new()));
         }
-        let style = match piece.change {
+        let style = match edit.change {
             Change::Same => Style::new(),
             Change::Deleted => deleted,
             Change::Inserted => inserted,
         };
-        shown.push((piece.text, style));
+        shown.push((edit.text, style));
     }
     wrap(shown.iter().map(|(t, s)| (t.as_str(), *s)), columns)
 }

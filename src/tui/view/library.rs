@@ -55,7 +55,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         order => format!("{count}· {order} "),
     };
     block = block.title_top(Line::styled(count, dim).right_aligned());
-    let is_typed = model.layer == Some(Overlay::Filter);
+    let is_typed = model.overlay == Some(Overlay::Filter);
     if is_typed || !library.filter.is_empty() {
         let room = usize::from(area.width).saturating_sub(8);
         block = block.title_bottom(filter_line(model, &library.filter, is_typed, room, theme));

@@ -75,10 +75,10 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         (None, _) => {}
     }
     status::draw(model, theme, frame, areas.status);
-    if model.layer.as_ref().is_some_and(|l| *l != Overlay::Filter) {
+    if model.overlay.as_ref().is_some_and(|l| *l != Overlay::Filter) {
         slot = None;
     }
-    match &model.layer {
+    match &model.overlay {
         Some(Overlay::Methods(cursor)) => picker::methods(model, *cursor, theme, frame),
         Some(Overlay::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
         Some(Overlay::Help { query, top }) => help::draw(model, query, *top, theme, frame),
@@ -108,7 +108,7 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
 pub(crate) fn shows_thumbnail(model: &Model) -> bool {
     let areas = areas(model.size, model.focus, model.inspector.is_some());
     let pane = areas.and_then(|a| a.library);
-    matches!(model.layer, None | Some(Overlay::Filter))
+    matches!(model.overlay, None | Some(Overlay::Filter))
         && pane.is_some_and(|p| library::picture_rows(model, p) > 0)
 }
 
@@ -133,7 +133,8 @@ fn on_border(theme: &Theme) -> Style {
 
 /// True if this pane has the focus.
 fn has_focus(model: &Model, pane: Pane) -> bool {
-    model.focus == pane && model.layer.as_ref().is_none_or(|l| matches!(l, Overlay::Filter | Overlay::Search))
+    model.focus == pane
+        && model.overlay.as_ref().is_none_or(|l| matches!(l, Overlay::Filter | Overlay::Search))
 }
 
 /// The border and the title of a box over the panes.

@@ -50,7 +50,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let total = format!(" {}, {total} ", plural(entries.len() as u64, "run"));
     let room = usize::from(frame.area().width.min(104)).saturating_sub(text::width(&total) + 10);
     block = block.title_bottom(Line::styled(total, dim).right_aligned());
-    let is_typed = model.layer == Some(Overlay::SessionFilter);
+    let is_typed = model.overlay == Some(Overlay::SessionFilter);
     if is_typed || !sessions.filter.is_empty() {
         block = block.title_bottom(filter_line(model, &sessions.filter, is_typed, room, theme));
     }

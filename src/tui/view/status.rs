@@ -164,7 +164,7 @@ fn useful(model: &Model) -> &'static [Action] {
     };
     let busy = model.is_running();
     match model.place() {
-        KeyContext::List if matches!(model.layer, Some(Overlay::Methods(_))) => {
+        KeyContext::List if matches!(model.overlay, Some(Overlay::Methods(_))) => {
             &[Choose, Edit, Save, KnobUp, NextKnob, Reset, Back]
         }
         KeyContext::Edit => &[KnobUp, Edit, Choose, Save, Reset, Back],
@@ -179,8 +179,8 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
         KeyContext::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
         KeyContext::Player => &[Pause, SeekForward, StepForward, Faster, Back, Again, Help],
-        KeyContext::Entry if matches!(model.layer, Some(Overlay::Help { .. })) => &[Back, Down, PageDown],
-        KeyContext::Entry if matches!(model.layer, Some(Overlay::Open { .. })) => {
+        KeyContext::Entry if matches!(model.overlay, Some(Overlay::Help { .. })) => &[Back, Down, PageDown],
+        KeyContext::Entry if matches!(model.overlay, Some(Overlay::Open { .. })) => {
             &[Choose, Complete, Back, ClearLine]
         }
         KeyContext::Entry => &[Choose, Back, ClearLine],
@@ -201,14 +201,14 @@ fn useful(model: &Model) -> &'static [Action] {
 
 /// What an action does in this context, in a word.
 fn word(model: &Model, action: Action) -> &'static str {
-    match (action, &model.layer) {
+    match (action, &model.overlay) {
         (Action::Back, _) if model.back_cancels() => "cancel",
         (Action::Back, _) if model.sessions.confirm => "no",
         (Action::Pause, _) if !model.is_playing() => "play",
         (Action::NextPane, Some(Overlay::Compare)) => "view",
         (Action::Down, Some(Overlay::Compare)) => "method",
         (Action::Down, Some(Overlay::Preview)) => "clip",
-        (Action::Choose, Some(layer)) => match layer {
+        (Action::Choose, Some(overlay)) => match overlay {
             Overlay::Methods(_) | Overlay::Presets(_) | Overlay::History { .. } => "use",
             Overlay::Edit(_) | Overlay::Pick(_) | Overlay::Segments(_) => "run",
             Overlay::Value { .. } => "set",
