@@ -243,7 +243,7 @@ fn methods_are_turned_inspected_and_compared() {
     t.keys("m");
     t.wait("schedule");
     t.keys("e");
-    t.wait("what passes?");
+    t.wait("which drafts pass?");
     t.keys("s");
     t.wait("my-lvspec");
     t.keys("\r");
@@ -385,8 +385,8 @@ fn a_comparison_fits_a_narrow_terminal() {
         assert!(screen[table..].contains(&format!("\n{row}")), "no {row:?} in\n{screen}");
     }
     let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("Left out for lack of room: per step, end to end"), "{screen}");
-    assert!(words.contains("random-loose from token") && words.contains("{+"), "no differences in\n{screen}");
+    assert!(words.contains("Columns that do not fit this terminal: per step, end to end"), "{screen}");
+    assert!(words.contains("random-loose differs at token") && words.contains("{+"), "no differences in\n{screen}");
 }
 
 #[test]
