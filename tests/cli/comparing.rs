@@ -178,7 +178,7 @@ fn what_cannot_be_compared_is_refused_before_any_model_is_read() {
         (&["--repeat", "0"], 2, "--repeat"),
         (&["--force"], 2, "--html"),
         (&["--html", "no/such/page.html"], 3, "error: cannot write the page to no/such/page.html: "),
-        (&["--prompt", " "], 2, "error: the prompt is empty\n"),
+        (&["--prompt", " "], 2, "error: --prompt: the prompt is empty\n"),
     ] {
         let models = ["compare", &clip, "--target", "m", "--drafter", "m"];
         let run = program.run(&[&models, args].concat());
