@@ -386,7 +386,10 @@ fn a_comparison_fits_a_narrow_terminal() {
     }
     let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("Columns that do not fit this terminal: per step, end to end"), "{screen}");
-    assert!(words.contains("random-loose differs at token") && words.contains("{+"), "no differences in\n{screen}");
+    assert!(
+        words.contains("random-loose differs at token") && words.contains("{+"),
+        "no differences in\n{screen}"
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub enum RunState {
     Done(StopReason),
     /// It failed.
     Failed(Failure),
-    /// Its recording ends before its last event ([`RunLog::cut_off`]).
+    /// Its recording ends before its last event ([`RunLog::cut_off`](super::RunLog::cut_off)).
     CutOff,
 }
 
@@ -91,7 +91,7 @@ pub struct Chunk {
     pub verdict: Verdict,
     /// Numbers of its first token and of the one after its last, counted over the run.
     pub tokens: Range<usize>,
-    /// Number of the token that has this verdict; none if the text came without a step (see [`RunLog::apply`]).
+    /// Number of the token that has this verdict; none if the text came without a step (see [`RunLog::apply`](super::RunLog::apply)).
     pub deciding: Option<usize>,
 }
 
@@ -106,7 +106,7 @@ pub struct Placed<'a> {
     pub token: &'a Token,
 }
 
-/// What one event added to a log: ranges of [`RunLog::chunks`] and [`RunLog::notes`].
+/// What one event added to a log: ranges of [`RunLog::chunks`](super::RunLog::chunks) and [`RunLog::notes`](super::RunLog::notes).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Added {
     /// New chunks.
