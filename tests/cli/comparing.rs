@@ -187,7 +187,7 @@ fn what_cannot_be_compared_is_refused_before_any_model_is_read() {
     }
     let alone = program.run(&["compare", &clip, "--target", "m", "--methods", "naive"]);
     assert_eq!(alone.code, 2);
-    assert!(alone.stderr.contains("without --drafter"), "{}", alone.stderr);
+    assert!(alone.stderr.contains("--drafter is missing"), "{}", alone.stderr);
     let json = program.run(&["compare", &clip, "--target", "m", "--methods", "naive", "--json"]);
     let last: Value = serde_json::from_str(json.stdout.lines().last().unwrap()).unwrap();
     assert_eq!((json.code, &last["event"]), (2, &"failed".into()));

@@ -69,6 +69,10 @@ impl PngFile {
             .suffix(".part")
             .permissions(permissions())
             .tempfile_in(folder)
+            // The crate adds the path of the temporary file, which means nothing to a user.
+            .map_err(|e| {
+                io::Error::new(e.kind(), e.to_string().split(" at path ").next().unwrap_or_default())
+            })
     }
 
     /// Write a temporary file in the same directory, then rename it.
