@@ -518,7 +518,7 @@ fn benches_that_are_refused() {
 #[test]
 fn models() {
     let mut t = Transcript::new();
-    t.filter(r"\S+ \S+ are available", "[N] GB are available").filter(r" +does not fit now", "");
+    t.filter(r"\S+ \S+ available", "[N] GB available").filter(r" +not enough memory", "");
     t.copy("assets/demo/target", "models/target").copy("assets/demo/drafter", "models/drafter");
     let folder = t.program.home().join("models").display().to_string();
     t.file(".config/specreel/config.toml", format!("models = [{folder:?}]"));
