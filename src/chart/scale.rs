@@ -37,7 +37,7 @@ impl Scale {
         let rough = (high - low) / STEPS;
         let power = 10f64.powf(rough.log10().floor());
         let step = power * [1.0, 2.0, 5.0].into_iter().find(|m| m * power >= rough * 0.999).unwrap_or(10.0);
-        // A value that is on a tick but for rounding is on the tick.
+        // A value that misses a tick by no more than rounding error counts as on it.
         let low = (low / step + 1e-9).floor() * step;
         let high = (high / step - 1e-9).ceil() * step;
         Scale { low, high, step }

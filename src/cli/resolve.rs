@@ -232,11 +232,12 @@ fn prompt(given: &Setting<String>, stdin: &mut dyn Read) -> Result<String, Failu
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::client::Origin;
 
-    fn spec(drafter: bool) -> ModelSpec {
+    /// Models at paths that are never read.
+    pub fn spec(drafter: bool) -> ModelSpec {
         ModelSpec {
             target: "t".into(),
             drafter: drafter.then(|| "d".into()),

@@ -88,18 +88,7 @@ pub(super) fn usage(error: String, hint: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn spec(drafter: bool) -> ModelSpec {
-        ModelSpec {
-            target: "t".into(),
-            drafter: drafter.then(|| "d".into()),
-            heads: Vec::new(),
-            device: Default::default(),
-            drafter_device: None,
-            dtype: Default::default(),
-            rope: Default::default(),
-        }
-    }
+    use crate::cli::resolve::tests::spec;
 
     fn choose(names: &str) -> Result<Chosen, Failure> {
         let names: Vec<String> = names.split(',').map(String::from).collect();
