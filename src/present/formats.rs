@@ -45,6 +45,19 @@ pub fn rough(ratio: f64) -> String {
     format!("≈ {ratio:.digits$}x")
 }
 
+/// Tokens per second, with three digits: `38.3`, `8120`.
+pub fn rate(per_second: f64) -> String {
+    match per_second {
+        r if !r.is_finite() => NOTHING.into(),
+        r if r < 99.95 => format!("{r:.1}"),
+        r if r < 999.5 => format!("{r:.0}"),
+        r => {
+            let unit = 10f64.powi(r.log10().floor() as i32 - 2);
+            format!("{:.0}", (r / unit).round() * unit)
+        }
+    }
+}
+
 /// A number of things: `1 step`, `3 steps`.
 pub fn plural(n: u64, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
@@ -75,6 +88,13 @@ mod tests {
         for broken in [f64::NAN, f64::INFINITY] {
             assert!(told(1.0, broken, broken).starts_with('≈'));
         }
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        let rates = [0.0, 38.26, 99.94, 99.96, 999.4, 1234.56, 8_128.0, 9_996.0, 123_456.0].map(rate);
+        assert_eq!(rates, ["0.0", "38.3", "99.9", "100", "999", "1230", "8130", "10000", "123000"]);
+        assert_eq!(rate(f64::INFINITY), NOTHING);
     }
 
     #[test]
