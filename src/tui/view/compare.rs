@@ -99,11 +99,11 @@ pub(super) fn lane_runs<'a>(model: &'a Model, comparison: &'a Comparison) -> Vec
         LaneRun {
             lane,
             run,
-            speedup: paired.map(|paired| paired.decode).or(of_runs),
+            speedup: told.map(|told| told.decode).or(of_runs),
             interval: if is_baseline {
                 Some(Interval::ONE)
             } else {
-                paired.and_then(|paired| paired.interval)
+                told.and_then(|told| told.interval)
             },
         }
     };
