@@ -151,7 +151,10 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.close()?;
                 Ok(Flow::Failed(failure.clone()))
             }
-            EventKind::Step(_) | EventKind::Prompt { .. } | EventKind::Ready { .. } => Ok(Flow::Go),
+            EventKind::Step(_)
+            | EventKind::Draft { .. }
+            | EventKind::Prompt { .. }
+            | EventKind::Ready { .. } => Ok(Flow::Go),
         }
     }
 

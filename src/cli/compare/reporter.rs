@@ -61,7 +61,7 @@ impl<O: Write, E: Write> Reporter<O, E> {
                 self.progress.stage(Stage::Generate, log.token_count() as u64, self.limit as u64);
             }
             EventKind::Done { .. } | EventKind::Failed(_) => self.close()?,
-            EventKind::Ready { .. } | EventKind::Prompt { .. } => {}
+            EventKind::Ready { .. } | EventKind::Prompt { .. } | EventKind::Draft { .. } => {}
         }
         Ok(())
     }

@@ -15,11 +15,12 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     if event.run == 0 {
         return on_engine(model, event.kind);
     }
-    let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.is_over() && !r.replayed) else {
+    let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.has_ended() && !r.replayed) else {
         return Vec::new();
     };
     let notes = run.apply(&event);
-    let (is_over, failed_segment) = (run.is_over(), run.group().is_some() && run.log.failure().is_some());
+    let failed = run.log.whole().failure().is_some();
+    let (is_over, failed_segment) = (run.has_ended(), run.group().is_some() && failed);
     announce(model, notes);
     if !is_over {
         return Vec::new();

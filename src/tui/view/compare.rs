@@ -57,7 +57,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
             let lines = difference(model, comparison, theme, below.width.into());
             frame.render_widget(Paragraph::new(lines), below);
         }
-        Below::Race => race::draw(model, comparison, theme, frame, below),
+        Below::Race => race::draw(comparison, theme, frame, below),
         Below::Chart => plot(model, comparison, theme, frame, below),
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct LaneRun<'a> {
 
 /// The lanes with their runs and their speed relative to the baseline's.
 pub(super) fn lane_runs<'a>(model: &'a Model, comparison: &'a Comparison) -> Vec<LaneRun<'a>> {
-    let speed = |run: &Run| Some(run.stats().tokens_per_second).filter(|speed| *speed > 0.0);
+    let speed = |run: &Run| Some(run.log.whole().stats().tokens_per_second).filter(|speed| *speed > 0.0);
     let plain = baseline(model, comparison).and_then(speed);
     let of = |lane: &'a Lane| {
         let run = model.runs.get(lane.run);
@@ -161,7 +161,7 @@ fn measures(run: &Run, one: &LaneRun<'_>, plain: Option<&Run>) -> Measures {
     Measures {
         decode: one.speedup,
         output: output.unwrap_or_default(),
-        ..Measures::of_stats(&one.lane.label, one.lane.lossless, run.stats())
+        ..Measures::of_stats(&one.lane.label, one.lane.lossless, run.log.whole().stats())
     }
 }
 
@@ -172,7 +172,7 @@ fn difference(model: &Model, comparison: &Comparison, theme: &Theme, columns: us
         return vec![Line::styled("not run yet", theme.style(Role::Dim))];
     };
     let plain = baseline(model, comparison);
-    let Some(plain) = plain.filter(|p| p.id() != run.id() && p.is_over() && run.is_over()) else {
+    let Some(plain) = plain.filter(|p| p.id() != run.id() && p.has_ended() && run.has_ended()) else {
         let chunks = run.log.chunks().iter();
         return wrap(chunks.map(|chunk| (chunk.text.as_str(), theme.verdict(chunk.verdict))), columns);
     };
@@ -221,7 +221,7 @@ fn changes(theme: &Theme) -> Line<'static> {
 /// Speedup against the share of tokens that the target would have written itself.
 fn plot(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let points = lane_runs(model, comparison).into_iter().filter_map(|one| {
-        let run = one.run.filter(|r| r.is_over() && r.stats().emitted > 0)?;
+        let run = one.run.filter(|r| r.has_ended() && r.stats().emitted > 0)?;
         Some((one.speedup?, 100.0 * (1.0 - run.stats().loosened_share()), one.lane.label.clone()))
     });
     let plot = Plot::new("", "speedup", "% strict tokens", points).y_at_most(100.0);
