@@ -22,7 +22,7 @@ mod scene;
 use std::ops::Deref;
 
 use crate::record::{Event, Pace, RunLog, RunState, StopReason, log::Added};
-pub use race::{Race, winner};
+pub use race::Race;
 pub use scene::{Fate, Part, Phase, Scene};
 use scene::{JUDGED, LOOKED, SETTLED};
 
@@ -280,7 +280,7 @@ impl Player {
     }
 
     /// The rate in words, if it is not the true speed: `slowed 400×`, `2× speed`.
-    pub fn speed(&self) -> Option<String> {
+    pub fn speed_words(&self) -> Option<String> {
         in_words(self.rate())
     }
 

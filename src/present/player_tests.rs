@@ -119,7 +119,7 @@ fn a_short_run_takes_as_long_as_a_person_needs_and_a_slow_one_is_left_alone() {
     let played = |step_ms: f64, n: usize| {
         let one = Step { draft_ms: step_ms / 2.0, verify_ms: step_ms / 2.0, ..steps().remove(0) };
         let mut player = live(&events(vec![one; n]), Pace::Auto);
-        let words = player.speed();
+        let words = player.speed_words();
         let mut ms = 0.0;
         while player.is_playing() {
             player.advance(10.0);
@@ -138,17 +138,17 @@ fn a_short_run_takes_as_long_as_a_person_needs_and_a_slow_one_is_left_alone() {
 #[test]
 fn a_number_is_a_factor_of_the_true_speed() {
     let mut player = live(&events(steps()), Pace::Speed(0.1));
-    assert_eq!(player.speed().unwrap(), "slowed 10×");
+    assert_eq!(player.speed_words().unwrap(), "slowed 10×");
     player.advance(50.0);
     assert_eq!(player.time(), (5.0, 20.0));
     player.change_speed(true);
     player.advance(25.0);
-    assert_eq!((player.time().0, player.speed().unwrap().as_str()), (10.0, "slowed 5×"));
+    assert_eq!((player.time().0, player.speed_words().unwrap().as_str()), (10.0, "slowed 5×"));
     (0..40).for_each(|_| player.change_speed(false));
-    assert_eq!(player.speed().unwrap(), "slowed 2600×");
+    assert_eq!(player.speed_words().unwrap(), "slowed 2600×");
     (0..40).for_each(|_| player.change_speed(true));
-    assert_eq!(player.speed().unwrap(), "26× speed");
-    assert_eq!(live(&events(steps()), Pace::Speed(1.0)).speed(), None);
+    assert_eq!(player.speed_words().unwrap(), "26× speed");
+    assert_eq!(live(&events(steps()), Pace::Speed(1.0)).speed_words(), None);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_player_that_is_behind_a_long_live_run_catches_up() {
     assert_eq!(end, 10_000.0);
     assert!(end - at < 1100.0, "{} ms behind", end - at);
     player.apply(all.last().unwrap());
-    assert_eq!(player.speed(), None, "a long run has its true speed");
+    assert_eq!(player.speed_words(), None, "a long run has its true speed");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn drafts_that_are_reported_are_seen_while_they_are_verified() {
     assert_eq!(player.scene().unwrap().phase, Phase::Verifying);
     player.apply(&slow(&all[1]));
     assert_eq!(shown(&player), "_A _red _cube _is", "they are not drafted again");
-    assert_eq!(player.speed(), None, "what is slow enough is not slowed");
+    assert_eq!(player.speed_words(), None, "what is slow enough is not slowed");
     assert_eq!(
         film(&mut player)[1..],
         ["A _red _cube _is", "A red _cube _is", "A red -cube ~is", "A red -cube ball ~is", "no scene"]
@@ -352,7 +352,7 @@ fn a_recording_plays_its_stages_and_then_its_steps() {
     assert!(player.is_unseen() && player.started().is_some() && player.stage().is_none());
     assert_eq!(player.time(), (0.0, 1020.0));
     player.advance(400.0);
-    assert_eq!((player.stage().is_some(), player.speed().unwrap().as_str()), (true, "slowed 100×"));
+    assert_eq!((player.stage().is_some(), player.speed_words().unwrap().as_str()), (true, "slowed 100×"));
     player.advance(600.0);
     assert_eq!(player.time().0, 1000.0);
     player.advance(100.0);

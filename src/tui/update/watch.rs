@@ -59,7 +59,7 @@ pub(super) fn control(model: &mut Model, action: Action) {
         _ => {}
     }
     if matches!(action, Action::Slower | Action::Faster) {
-        let speed = player.speed().unwrap_or_else(|| "true speed".into());
+        let speed = player.speed_words().unwrap_or_else(|| "true speed".into());
         model.note(Tone::Info, speed);
     } else if model.runs.all[at].log.is_at_end() {
         follow(model, at);

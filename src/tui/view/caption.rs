@@ -68,7 +68,7 @@ fn playback(model: &Model, run: &Run, theme: &Theme) -> Line<'static> {
     }
     let mut line = Line::default();
     let paused = run.log.is_paused();
-    let words = match (run.log.speed(), paused) {
+    let words = match (run.log.speed_words(), paused) {
         (Some(speed), _) => format!(" {speed} "),
         (None, true) => " paused ".into(),
         (None, false) => return line,

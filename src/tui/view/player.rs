@@ -26,13 +26,13 @@ impl From<&player::Player> for Dial {
 
 impl From<&Player> for Dial {
     fn from(player: &Player) -> Self {
-        Self { playing: player.is_playing(), time: player.time(), speed: words(player.speed()) }
+        Self { playing: player.is_playing(), time: player.time(), speed: words(player.speed_words()) }
     }
 }
 
 impl From<&Race> for Dial {
     fn from(race: &Race) -> Self {
-        Self { playing: race.is_playing(), time: race.time(), speed: words(race.speed()) }
+        Self { playing: race.is_playing(), time: race.time(), speed: words(race.speed_words()) }
     }
 }
 

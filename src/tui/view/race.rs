@@ -7,23 +7,33 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{player, sign, track, window_top, wrap::wrap};
+use super::{
+    compare::{fastest, lane_runs},
+    player, sign, track, window_top,
+    wrap::wrap,
+};
 use crate::{
     present::player::Race,
     tui::{
         Theme,
-        model::compare::{Comparison, Lane},
+        model::{
+            Model,
+            compare::{Comparison, Lane},
+        },
         text,
         theme::Role,
     },
 };
 
-pub(super) fn draw(comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn draw(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let race = comparison.race.as_ref().filter(|(lanes, _)| area.height >= 4 && !lanes.is_empty());
     let Some((lanes, race)) = race else {
         frame.render_widget(Line::styled("no run has ended yet", theme.style(Role::Dim)), area);
         return;
     };
+    // A place says what happened in these runs; the fastest method is named only if the measurements say so.
+    let fastest = fastest(&lane_runs(model, comparison)).filter(|_| race.is_over());
+    let winner = lanes.iter().position(|lane| Some(*lane) == fastest);
     let lanes: Vec<&Lane> = lanes.iter().filter_map(|at| comparison.lanes.get(*at)).collect();
     let [above, _, bar] =
         area.layout(&Layout::vertical([Constraint::Min(0), Constraint::Length(1), Constraint::Length(1)]));
@@ -34,14 +44,14 @@ pub(super) fn draw(comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>
     let top = window_top(comparison.cursor.min(lanes.len()), lanes.len(), fit);
     let areas = Layout::vertical(vec![Constraint::Length(each as u16); fit]).split(above);
     for ((at, lane), area) in lanes.into_iter().enumerate().skip(top).zip(areas.iter()) {
-        let mut lines = vec![head(lane, at, race, theme, area.width.into())];
+        let mut lines = vec![head(lane, (at, winner == Some(at)), race, theme, area.width.into())];
         lines.extend(tail(race, at, theme, area.width.into(), each - 1));
         frame.render_widget(Paragraph::new(lines), *area);
     }
 }
 
 /// The lane's name, a bar as long as the time that it has taken, and at its end its place and its time.
-fn head(lane: &Lane, at: usize, race: &Race, theme: &Theme, columns: usize) -> Line<'static> {
+fn head(lane: &Lane, (at, wins): (usize, bool), race: &Race, theme: &Theme, columns: usize) -> Line<'static> {
     let player = &race.lanes()[at];
     let (now, longest) = race.time();
     let finish = race.finish(at);
@@ -53,6 +63,7 @@ fn head(lane: &Lane, at: usize, race: &Race, theme: &Theme, columns: usize) -> L
         Some((place, ms)) => format!("  {:>4}  {ms:>5.0} ms", ordinal(place)),
         None => format!("  {tokens:>4} tokens   "),
     };
+    let right = if wins { right + "  fastest" } else { right };
     let cells = columns.saturating_sub(name + 5 + text::width(&right));
     let taken = finish.map_or(now, |(_, ms)| ms);
     let [mut done, rest] = track(taken / longest.max(f64::MIN_POSITIVE), cells, theme);
