@@ -1,6 +1,6 @@
 //! Runs on one clock, from their first draft on.
 
-use super::{Player, SEEN_MS, SHIFTS, in_words};
+use super::{Player, SEEN_MS, SHIFTS, rate::in_words};
 
 /// The race: every run at the speed at which it was decoded, all slowed by the same factor if the slowest would be over before
 /// it is seen. Times are in milliseconds of the runs.
