@@ -7,6 +7,7 @@
 //! | [`verdicts`] | the legend: looks and colours of verdicts |
 //! | [`statistics`] | statistics of runs, as table columns and in words |
 //! | [`reason`] | why a token is in the caption |
+//! | [`ledger`] | the steps of a run, row by row |
 //! | [`heat`] | visual tokens as values from 0 to 1 |
 //! | [`formats`] | bytes, times, percentages, ratios |
 //! | [`text`] | foreign text that reaches a terminal: sanitised, measured, cut |
@@ -17,6 +18,7 @@
 pub mod export;
 pub mod formats;
 pub mod heat;
+pub mod ledger;
 pub mod reason;
 pub mod statistics;
 pub mod text;
