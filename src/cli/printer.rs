@@ -8,6 +8,7 @@ use super::{
     color,
     progress::Progress,
     session::{SessionFile, event_line},
+    steps::Steps,
     user_methods,
 };
 use crate::{
@@ -37,6 +38,10 @@ pub struct Style {
     pub terminal: bool,
     /// Captions as subtitles, each as soon as it is complete.
     pub subtitles: Option<Subtitles>,
+    /// Each step as a line on stderr.
+    pub steps: bool,
+    /// Width of the terminal that stderr is; none if it is not a terminal.
+    pub columns: Option<usize>,
 }
 
 /// The state of the run after an event.
@@ -76,6 +81,9 @@ pub struct Printer<O, E> {
     limit: usize,
     /// Number of cues written; none before the file's header.
     cues: Option<usize>,
+    steps: Steps,
+    /// The current run's caption has been held back, and is not written yet.
+    held: bool,
 }
 
 impl<O: Write, E: Write> Printer<O, E> {
@@ -99,6 +107,8 @@ impl<O: Write, E: Write> Printer<O, E> {
             ends_line: true,
             limit,
             cues: None,
+            steps: Steps::new(style.color_talk, style.columns),
+            held: false,
         }
     }
 
@@ -127,8 +137,14 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.say(&color::plain(&format!("note: {note}\n")))?;
             }
         }
-        if !self.style.json && self.style.subtitles.is_none() {
+        if self.holds() {
+            self.held |= !added.chunks.is_empty();
+        } else if !self.style.json && self.style.subtitles.is_none() {
             self.chunks(added.chunks)?;
+        }
+        if self.style.steps && !self.style.json {
+            let lines = self.steps.lines(&self.runs[current]);
+            self.tell(&lines);
         }
         match &event.kind {
             EventKind::Started { method, .. } => {
@@ -153,6 +169,21 @@ impl<O: Write, E: Write> Printer<O, E> {
             }
             EventKind::Step(_) | EventKind::Prompt { .. } | EventKind::Ready { .. } => Ok(Flow::Go),
         }
+    }
+
+    /// True if the caption is written at the end: on a terminal it would be torn apart by the lines of its steps.
+    fn holds(&self) -> bool {
+        self.style.steps && self.style.terminal && !self.style.json && self.style.subtitles.is_none()
+    }
+
+    /// Write the caption that was held back.
+    fn release(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.held) {
+            return Ok(());
+        }
+        self.out.write_all(b"\n")?;
+        self.stamp()?;
+        self.chunks(0..self.run().chunks().len())
     }
 
     /// The current run.
@@ -197,13 +228,19 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.out.write_all(subtitles.head().as_bytes())?;
                 self.out.flush()?;
             }
-            (None, Some(_), Some(span)) => {
-                self.progress.clear();
-                write!(self.out, "{} ", stamp(span))?;
-                self.out.flush()?;
-                self.ends_line = false;
-            }
+            (None, ..) if !self.holds() => self.stamp()?,
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// The times of a piece.
+    fn stamp(&mut self) -> io::Result<()> {
+        if let (Some(_), Some(span)) = (self.segment(), self.span()) {
+            self.progress.clear();
+            write!(self.out, "{} ", stamp(span))?;
+            self.out.flush()?;
+            self.ends_line = false;
         }
         Ok(())
     }
@@ -302,6 +339,7 @@ impl<O: Write, E: Write> Printer<O, E> {
     /// As [`Printer::event`].
     pub fn close(&mut self) -> Result<(), PrintError> {
         self.progress.clear();
+        self.release()?;
         if !self.style.json {
             self.paint("")?;
             if !self.ends_line {
@@ -335,12 +373,18 @@ impl<O: Write, E: Write> Printer<O, E> {
 
     /// Write to stderr, unless quiet. A closed stderr does not stop the run.
     fn say(&mut self, text: &str) -> io::Result<()> {
-        if !self.style.quiet && !self.style.json && !text.is_empty() {
+        if !self.style.quiet && !self.style.json {
+            self.tell(text);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, text: &str) {
+        if !text.is_empty() {
             self.progress.clear();
             let _ = self.talk.write_all(text.as_bytes());
             let _ = self.talk.flush();
         }
-        Ok(())
     }
 }
 

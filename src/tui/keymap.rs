@@ -43,6 +43,7 @@ contexts! {
     Prompt "prompt" "Prompt";
     Reading "reading" "Caption and meters";
     Inspector "inspector" "Inspector";
+    Steps "steps" "Steps";
     Player "player" "Replay";
     Edit "edit" "Method editor";
     Pick "pick" "Methods to compare";
@@ -62,7 +63,7 @@ impl KeyContext {
     fn behind(self) -> Option<KeyContext> {
         match self {
             KeyContext::Everywhere | KeyContext::Confirm => None,
-            KeyContext::Player => Some(KeyContext::Reading),
+            KeyContext::Player | KeyContext::Steps => Some(KeyContext::Reading),
             _ => Some(KeyContext::Everywhere),
         }
     }
@@ -75,10 +76,10 @@ impl KeyContext {
     /// True if a binding of `everywhere` applies in this context: in a box, not if it is about the panes behind it.
     fn lets(self, action: Action) -> bool {
         use Action::{
-            Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Sweep,
+            Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Steps, Sweep,
         };
-        const OF_PANES: [Action; 10] =
-            [Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Sweep];
+        const OF_PANES: [Action; 11] =
+            [Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Steps, Sweep];
         let own: &[Action] = match self {
             KeyContext::Compare => &[Sweep],
             KeyContext::Preview => &[Segments],
