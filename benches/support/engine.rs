@@ -69,6 +69,7 @@ impl Loaded {
             max_new_tokens: 256,
             text: TextSampling::default(),
             logprobs: 0,
+            measure: false,
         };
         self.handle.send(Command::Run(Box::new(request))).map_err(|f| f.error)?;
         while let Some(event) = self.events.blocking_recv() {
