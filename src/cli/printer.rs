@@ -2,6 +2,8 @@
 //!
 //! A [`Printer`] knows no engine and no terminal: it writes to the sinks that it is given, in the style that they support.
 
+mod held;
+
 use std::io::{self, Write};
 
 use super::{
@@ -13,10 +15,7 @@ use super::{
 };
 use crate::{
     present::{
-        export::{
-            Subtitles,
-            subtitles::{cues, stamp},
-        },
+        export::{Subtitles, subtitles::cues},
         statistics::{ending, headline, loosened, statistics, verdicts},
         verdicts::Role,
     },
@@ -180,21 +179,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         }
     }
 
-    /// True if the caption is written at the end: on a terminal it would be torn apart by the lines of its steps.
-    fn holds(&self) -> bool {
-        self.style.steps && self.style.terminal && !self.style.json && self.style.subtitles.is_none()
-    }
-
-    /// Write the caption that was held back.
-    fn release(&mut self) -> io::Result<()> {
-        if !std::mem::take(&mut self.held) {
-            return Ok(());
-        }
-        self.out.write_all(b"\n")?;
-        self.stamp()?;
-        self.chunks(0..self.run().chunks().len())
-    }
-
     /// The current run.
     fn run(&self) -> &RunLog {
         &self.runs[self.runs.len() - 1]
@@ -239,17 +223,6 @@ impl<O: Write, E: Write> Printer<O, E> {
             }
             (None, ..) if !self.holds() => self.stamp()?,
             _ => {}
-        }
-        Ok(())
-    }
-
-    /// The times of a piece.
-    fn stamp(&mut self) -> io::Result<()> {
-        if let (Some(_), Some(span)) = (self.segment(), self.span()) {
-            self.progress.clear();
-            write!(self.out, "{} ", stamp(span))?;
-            self.out.flush()?;
-            self.ends_line = false;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use crate::{
     present::{
+        export::subtitles::stamp,
         formats::duration,
         ledger::{self, Mark, Piece, Row},
         text::width,
@@ -40,6 +41,10 @@ impl Steps {
         let n = log.steps().len();
         let mut out = String::new();
         if self.printed == 0 && n > 0 {
+            if let Some(span) = log.started().filter(|started| started.segment.is_some()).and_then(|s| s.span)
+            {
+                out += &(self.sgr(DIM, &stamp(span)) + "\n");
+            }
             let head = columns(["step", "accepted", "draft", "verify"]) + "draft → target";
             out += &(self.sgr(DIM, head.trim_end()) + "\n");
         }

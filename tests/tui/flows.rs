@@ -179,7 +179,7 @@ fn a_caption_token_by_token() {
     // Esc closes it; another pane, too.
     press(&mut studio, "esc");
     assert!(!screen(&studio, columns, rows).contains("Inspector"));
-    press(&mut studio, "i shift-tab");
+    press(&mut studio, "i tab tab");
     assert!(!screen(&studio, columns, rows).contains("Inspector"));
     // On a low screen the caption scrolls with the cursor.
     studio.handle(Msg::Resize(60, 16));

@@ -244,7 +244,7 @@ mod tests {
             piece(" → ", Mark::Between),
             piece("picture", Mark::Token(crate::record::Verdict::Corrected)),
         ];
-        for columns in 12..70 {
+        for columns in 15..70 {
             for most in 1..4 {
                 for strikes in [true, false] {
                     let lines = lines(&pieces, columns, most, strikes, &theme);
