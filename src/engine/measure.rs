@@ -38,7 +38,7 @@ const LOOKS: usize = 5;
 /// be more certain.
 const PASSES_AFTER: usize = 12;
 /// Runs that are measured together at most.
-const TOGETHER: usize = 16;
+const TOGETHER: usize = 64;
 
 /// A finished run whose speed is measured.
 pub struct Trial {

@@ -4,7 +4,7 @@
 //! shown by every table (compare, bench, saved runs), the command line and the exported files.
 
 use super::{
-    formats::{NOTHING, differs_at, duration, percent, plural, rough, speedup},
+    formats::{NOTHING, differs_at, duration, percent, plural, rate, rough, speedup},
     verdicts::lossless_mark,
 };
 use crate::record::{
@@ -165,11 +165,12 @@ pub const KIND: Column =
     Column { title: "kind", right: false, rank: 0, cell: |m| lossless_mark(m.lossless).into() };
 /// Decode speed.
 pub const SPEED: Column =
-    Column { title: "tokens/s", right: true, rank: 3, cell: |m| known(m.tokens_per_second, one_decimal) };
+    Column { title: "tokens/s", right: true, rank: 3, cell: |m| known(m.tokens_per_second, rate) };
 /// Speedup of decoding.
 pub const DECODE: Column = Column { title: "decode", right: true, rank: 1, cell: decode };
 /// Speedup from file to last token.
-pub const END_TO_END: Column = Column { title: "end to end", right: true, rank: 6, cell: end_to_end };
+pub const END_TO_END: Column =
+    Column { title: "end to end", right: true, rank: 6, cell: |m| known(m.end_to_end, rough) };
 /// Accepted drafts per step.
 pub const TAU: Column = Column { title: "tau", right: true, rank: 5, cell: |m| known(m.tau, two_decimals) };
 /// Emitted tokens per step.
@@ -182,29 +183,14 @@ pub const LOOSENED: Column =
 pub const OUTPUT: Column = Column { title: "output", right: false, rank: 2, cell: |m| m.output.words() };
 
 /// The columns of a comparison, in order.
-pub const COMPARISON: [Column; 9] = [NAME, KIND, SPEED, DECODE, END_TO_END, TAU, PER_STEP, LOOSENED, OUTPUT];
+pub const COMPARISON: [Column; 9] = [NAME, KIND, TAU, PER_STEP, LOOSENED, SPEED, DECODE, END_TO_END, OUTPUT];
 
 fn decode(measures: &Measures) -> String {
-    match (measures.decode, &measures.output) {
-        (Some(_), Output::Baseline) => "1x".into(),
-        (Some(ratio), _) => speedup(ratio, measures.interval.as_ref()),
-        (None, _) => NOTHING.into(),
-    }
-}
-
-fn end_to_end(measures: &Measures) -> String {
-    match (measures.end_to_end, &measures.output) {
-        (Some(_), Output::Baseline) => "1x".into(),
-        (value, _) => known(value, rough),
-    }
+    measures.decode.map_or_else(|| NOTHING.into(), |ratio| speedup(ratio, measures.interval.as_ref()))
 }
 
 fn known(value: Option<f64>, words: fn(f64) -> String) -> String {
     value.map_or_else(|| NOTHING.into(), words)
-}
-
-fn one_decimal(value: f64) -> String {
-    format!("{value:.1}")
 }
 
 fn two_decimals(value: f64) -> String {
@@ -213,11 +199,12 @@ fn two_decimals(value: f64) -> String {
 
 /// Statistics as rows of name and value: decoding, speedup, time.
 pub fn statistics(stats: &Stats) -> Vec<(&'static str, String)> {
-    let mut parts = vec![format!("{} in {}", plural(stats.emitted, "token"), plural(stats.steps, "step"))];
+    let mut parts = vec![in_passes(stats)];
     if stats.judged > 0 {
+        parts.push(format!("{} of {} accepted", stats.accepted, plural(stats.judged, "draft")));
         parts.push(format!("{:.2} per step (tau {:.2})", stats.emitted_per_step, stats.tau));
     }
-    parts.push(format!("{:.1} tokens/s", stats.tokens_per_second));
+    parts.push(format!("{} tokens/s", rate(stats.tokens_per_second)));
     let mut rows = vec![("decoding", parts.join(" · "))];
     if let Some(speedup) = &stats.speedup {
         let (decode, end_to_end) =
@@ -242,6 +229,12 @@ pub fn statistics(stats: &Stats) -> Vec<(&'static str, String)> {
         rows.push(("time", format!("{total} ({parts})")));
     }
     rows
+}
+
+/// The counts that never vary: `76 tokens in 15 target passes`.
+pub fn in_passes(stats: &Stats) -> String {
+    let passes = if stats.steps == 1 { "pass" } else { "passes" };
+    format!("{} in {} target {passes}", plural(stats.emitted, "token"), stats.steps)
 }
 
 /// What a speedup was measured with, in a word or two.

@@ -11,8 +11,8 @@ use ratatui::{
 use super::{has_focus, history, is_wide, legend, panel, title, track, wrap::hang};
 use crate::{
     present::{
-        formats::{NOTHING, bytes, duration, plural, rough, speedup},
-        statistics::basis,
+        formats::{NOTHING, bytes, duration, rate, rough, speedup},
+        statistics::{basis, in_passes},
     },
     record::{Stage, Step, StopReason, log::Speed},
     tui::{
@@ -95,10 +95,10 @@ impl Meters<'_> {
         let mut groups = vec![
             group(0, vec![self.state()]),
             group(3, history::segments(self.model, self.run, self.theme, self.columns)),
-            self.speed(),
             group(1, vec![self.tau()]),
             self.steps(),
             group(1, vec![self.speedup()]),
+            self.speed(),
             group(5, vec![self.verdicts()]),
             group(6, self.legend()),
             group(6, if self.rows >= 16 { self.time_bars() } else { vec![self.time_line()] }),
@@ -155,8 +155,8 @@ impl Meters<'_> {
         let stats = self.run.stats();
         let mut line = self.line("state", [Span::styled(words, self.theme.style(role))]);
         let right = match self.rows < 6 {
-            true => format!("{:.1} tok/s  τ {:.2}", stats.tokens_per_second, stats.tau),
-            false => plural(stats.steps, "step"),
+            true => format!("τ {:.2}  {} tok/s", stats.tau, rate(stats.tokens_per_second)),
+            false => in_passes(stats),
         };
         let fill = self.columns.saturating_sub(line.width() + text::width(&right));
         if fill > 0 && stats.steps > 0 {
@@ -171,7 +171,7 @@ impl Meters<'_> {
         if stats.steps == 0 {
             return Group { rank: 0, lines: vec![self.nothing("speed")], chart: None };
         }
-        let speed = format!("{:>7.1}", stats.tokens_per_second);
+        let speed = format!("{:>7}", rate(stats.tokens_per_second));
         let line =
             self.line("speed", [Span::styled(speed, self.theme.style(Role::Title)), Span::raw(" tok/s")]);
         let rates = rates(self.run.log.steps(), self.columns.saturating_sub(NAME + 17).min(48));
