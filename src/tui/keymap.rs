@@ -44,7 +44,7 @@ contexts! {
     Reading "reading" "Caption and meters";
     Inspector "inspector" "Inspector";
     Steps "steps" "Steps";
-    Player "player" "Replay";
+    Player "player" "Playback";
     Edit "edit" "Method editor";
     Pick "pick" "Methods to compare";
     Compare "compare" "Comparison";
@@ -76,10 +76,26 @@ impl KeyContext {
     /// True if a binding of `everywhere` applies in this context: in a box, not if it is about the panes behind it.
     fn lets(self, action: Action) -> bool {
         use Action::{
-            Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Steps, Sweep,
+            Again, Boundaries, Copy, Export, Faster, FollowUp, Inspect, NewerRun, OlderRun, Segments, Slower,
+            StepBack, StepForward, Steps, Sweep,
         };
-        const OF_PANES: [Action; 11] =
-            [Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Steps, Sweep];
+        const OF_PANES: [Action; 15] = [
+            Again,
+            Boundaries,
+            Copy,
+            Export,
+            FollowUp,
+            Inspect,
+            NewerRun,
+            OlderRun,
+            Segments,
+            Steps,
+            Sweep,
+            StepBack,
+            StepForward,
+            Slower,
+            Faster,
+        ];
         let own: &[Action] = match self {
             KeyContext::Compare => &[Sweep],
             KeyContext::Preview => &[Segments],

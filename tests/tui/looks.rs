@@ -2,13 +2,13 @@
 
 use insta::assert_snapshot;
 use specreel::{
-    record::{EventKind, Failure, FailureClass, Span, StopReason},
+    record::{EventKind, Failure, FailureClass, Pace, Span, StopReason},
     tui::{Effect, Msg, Studio, Theme, picture},
 };
 
 use crate::script::{
-    Footage, asked, begin, branched, compared, done, engine, finish_compared, inspected, listed, loading,
-    lossy, play, press, read_frames, ready, session, streaming, with_pictures,
+    Footage, asked, baselines, begin, branched, compared, done, engine, finish_compared, inspected, listed,
+    loading, lossy, play, press, read_frames, ready, session, streaming, with_pictures,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -116,6 +116,15 @@ fn the_steps_of_a_run() {
     let mut studio = ready("dark", 100, 30);
     press(&mut studio, "d");
     look("steps_none", &studio, (100, 30));
+    // The step that is being played is the last row.
+    for size in [(80, 24), (200, 60)] {
+        let mut studio = baselines("dark", Pace::Auto, size.0, size.1);
+        let run = asked(&press(&mut studio, "r")).unwrap();
+        play(&mut studio, run, &lossy(), true);
+        press(&mut studio, "d");
+        studio.handle(Msg::Advance(1750.0));
+        look("steps_played", &studio, size);
+    }
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::{
 
 use specreel::{
     record::{
-        Event, EventKind, Failure, FailureClass, RunLog, Session, Stage, Stats, Step, StopReason, Token,
-        Verdict, session::RecordedEvent,
+        Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, Stage, Stats, Step, StopReason,
+        Token, Verdict, session::RecordedEvent,
     },
     scenes::{Scene, render},
     speculate::Method,
@@ -55,7 +55,11 @@ pub fn config(theme: &str) -> StudioConfig {
 
 /// A studio of this size whose library is read and whose models still load.
 pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
-    let (mut studio, _) = Studio::new(&config(theme)).unwrap();
+    loading_with(&config(theme), columns, rows)
+}
+
+fn loading_with(config: &StudioConfig, columns: u16, rows: u16) -> Studio {
+    let (mut studio, _) = Studio::new(config).unwrap();
     studio.handle(Msg::Resize(columns, rows));
     let path = |name: &str| PathBuf::from(format!("/videos/scenes/{name}.mp4"));
     let found = TITLES.iter().map(|(name, _, bytes)| VideoFile {
@@ -517,9 +521,11 @@ pub fn listed() -> Vec<SessionEntry> {
     ]
 }
 
-/// After a run of the target alone and one of an exact method on the same clip, with `lvspec` selected.
-pub fn baselines(theme: &str, columns: u16, rows: u16) -> Studio {
-    let mut studio = ready(theme, columns, rows);
+/// After a run of the target alone and one of an exact method on the same clip, with `lvspec` selected. Runs are played at this
+/// pace.
+pub fn baselines(theme: &str, pace: Pace, columns: u16, rows: u16) -> Studio {
+    let mut studio = loading_with(&StudioConfig { pace, ..config(theme) }, columns, rows);
+    loaded(&mut studio);
     press(&mut studio, "m g enter");
     let run = asked(&press(&mut studio, "r")).unwrap();
     play(&mut studio, run, &alone(), false);
@@ -527,6 +533,9 @@ pub fn baselines(theme: &str, columns: u16, rows: u16) -> Studio {
     let run = asked(&press(&mut studio, "r")).unwrap();
     let drafted: Vec<Step> = lossy().into_iter().map(strict).collect();
     play(&mut studio, run, &drafted, true);
+    while studio.is_playing() {
+        studio.handle(Msg::Advance(1000.0));
+    }
     let at = Method::presets().iter().position(|m| m.name == "lvspec").unwrap();
     press(&mut studio, "m g");
     for _ in 0..at {
@@ -538,7 +547,7 @@ pub fn baselines(theme: &str, columns: u16, rows: u16) -> Studio {
 
 /// In the middle of a lossy run, after a run of the target alone on the same clip.
 pub fn streaming(theme: &str, columns: u16, rows: u16) -> Studio {
-    let mut studio = baselines(theme, columns, rows);
+    let mut studio = baselines(theme, Pace::Off, columns, rows);
     let run = asked(&press(&mut studio, "r")).unwrap();
     begin(&mut studio, run, Some(10), true);
     let steps = lossy();

@@ -1,6 +1,8 @@
 //! The effect of each action.
 
-use super::{back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, steps};
+use super::{
+    back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, steps, watch,
+};
 use crate::{
     present::export::Format,
     tui::{
@@ -46,7 +48,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Prompt => focus(model, Pane::Prompt),
         Action::Methods => model.overlay = Some(Overlay::Methods(model.methods.chosen)),
         Action::FollowUp => {
-            let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.log.chunks().is_empty());
+            let done =
+                model.runs.shown().is_some_and(|r| r.has_ended() && !r.log.whole().chunks().is_empty());
             match done {
                 true => model.overlay = Some(Overlay::Ask(String::new())),
                 false => model.note(Tone::Info, "no caption to ask about yet"),
@@ -133,7 +136,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         | Action::StepBack
         | Action::StepForward
         | Action::Slower
-        | Action::Faster => sessions::control(model, action),
+        | Action::Faster
+        | Action::Skip => watch::control(model, action),
         Action::NextLoosened => steps::seek(model, true),
         Action::PreviousLoosened => steps::seek(model, false),
         Action::TokenBack | Action::TokenForward | Action::Heat => {}

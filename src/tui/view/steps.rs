@@ -8,7 +8,7 @@ use ratatui::{
     widgets::{Cell, Padding, Paragraph, Row, Table, TableState},
 };
 
-use super::{has_focus, inspector, legend, number, panel, rule, scrollbar, title, wrap::wrap};
+use super::{has_focus, inspector, legend, number, panel, passage, rule, scrollbar, title, wrap::wrap};
 use crate::{
     present::{
         formats::{duration, plural},
@@ -39,7 +39,7 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     let focused = has_focus(model, Pane::Steps);
     let mut block = panel(title("Steps", focused, theme), focused, theme).padding(Padding::horizontal(1));
     let inner = block.inner(area);
-    let run = model.runs.shown().filter(|run| !run.log.steps().is_empty());
+    let run = model.runs.shown().filter(|run| !run.log.steps().is_empty() || run.log.scene().is_some());
     let Some(run) = run else {
         frame.render_widget(block, area);
         let words =
@@ -59,12 +59,12 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     let details = if inner.height >= DETAILS + LEAST_ROWS { DETAILS } else { 0 };
     let [above, below] = inner.layout(&Layout::vertical([Constraint::Min(0), Constraint::Length(details)]));
     table(model, run, theme, frame, above);
-    if details > 0 {
+    if details > 0 && n > 0 {
         detail(model, run, theme, frame, below);
     }
 }
 
-/// The rows around the cursor; without one, the newest.
+/// The rows around the cursor; without one, the newest, and the step that is being played.
 fn table(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let n = run.log.steps().len();
     let rows = usize::from(area.height).saturating_sub(1);
@@ -80,9 +80,19 @@ fn table(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: R
     let titles =
         [number("#"), Cell::new("draft → target"), number("accepted"), number("draft"), number("verify")];
     let header = Row::new(titles.into_iter().take(widths.len())).style(theme.style(Role::Dim));
+    // A step that is played is in the log once the target's token is there.
+    let scene = run.log.scene().filter(|scene| cursor.is_none() && scene.step == n);
     let strikes = strikes_out(model);
     let most = if area.height >= TALL { LINES } else { 1 };
-    let window = Window::around(cursor, n, rows, |step| {
+    let staged = scene.map(|scene| {
+        let parts = passage::staged(&scene, model, theme);
+        let mut lines = wrap(parts.iter().map(|(text, style)| (text.as_ref(), *style)), columns);
+        lines.truncate(most);
+        Row::new([number((n + 1).to_string()).style(theme.style(Role::Dim)), Cell::new(lines)])
+            .height(most as u16)
+    });
+    let room = rows - if staged.is_some() { most.min(rows) } else { 0 };
+    let window = Window::around(cursor, n, room, |step| {
         let row = ledger::rows(&run.log, step..step + 1).pop();
         row.map_or(1, |row| lines(&row.pieces, columns, most, strikes, theme).len())
     });
@@ -101,7 +111,8 @@ fn table(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: R
     // The inspector's cursor is that of the ledger.
     let is_active = has_focus(model, Pane::Steps) || model.inspector.is_some();
     let selection = theme.style(if is_active { Role::Selection } else { Role::SelectionDim });
-    let shown = ledger::rows(&run.log, window.top..window.top + window.count).into_iter().map(row);
+    let shown =
+        ledger::rows(&run.log, window.top..window.top + window.count).into_iter().map(row).chain(staged);
     let table = Table::new(shown, &widths).column_spacing(2).header(header).row_highlight_style(selection);
     let mut state = TableState::new().with_selected(cursor.map(|cursor| cursor.saturating_sub(window.top)));
     frame.render_stateful_widget(table, area, &mut state);
@@ -193,7 +204,7 @@ fn style(mark: Mark, theme: &Theme) -> Style {
     let dim = theme.style(Role::Dim);
     match mark {
         Mark::Token(verdict) => theme.verdict(verdict),
-        Mark::Rejected => theme.style(Role::Bad).add_modifier(Modifier::CROSSED_OUT),
+        Mark::Rejected => theme.style(Role::Rejected),
         Mark::Discarded => dim.add_modifier(Modifier::CROSSED_OUT),
         Mark::Unused | Mark::Between => dim,
     }
