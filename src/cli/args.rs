@@ -170,6 +170,9 @@ pub struct CaptionArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// Print each step on stderr: what was drafted, accepted and rejected
+    #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
+    pub steps: bool,
 }
 
 /// How to run a generation; shared by the studio, `caption` and `compare`.

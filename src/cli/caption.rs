@@ -26,7 +26,7 @@ use crate::{
 
 /// Caption a video.
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
-    let CaptionArgs { video, part, run, output } = args;
+    let CaptionArgs { video, part, run, output, steps } = args;
     part.span.check()?;
     let mut caption = resolve::whole_video(video, run, config)?;
     resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
@@ -63,6 +63,8 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
         quiet: output.quiet,
         terminal: out_terminal,
         subtitles: part.format.subtitles(),
+        steps: *steps,
+        columns: terminal::columns_stderr(),
     };
     let lines_on_screen = output.json && out_terminal;
     let shown = !output.quiet && !lines_on_screen;

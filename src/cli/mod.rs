@@ -37,6 +37,7 @@ pub mod resolve;
 mod scenes;
 pub mod session;
 mod settings;
+mod steps;
 mod suggest;
 pub mod terminal;
 mod train;
@@ -133,7 +134,7 @@ fn studio(args: args::StudioArgs, config: &config::Config, run_studio: RunStudio
         }));
     };
     let (part, output) = (part::PartArgs::default(), args::OutputArgs::default());
-    caption::run(&args::CaptionArgs { video, part, run: args.run, output }, config)
+    caption::run(&args::CaptionArgs { video, part, run: args.run, output, steps: false }, config)
 }
 
 /// Why a command ended early.

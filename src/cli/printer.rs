@@ -2,20 +2,20 @@
 //!
 //! A [`Printer`] knows no engine and no terminal: it writes to the sinks that it is given, in the style that they support.
 
+mod held;
+
 use std::io::{self, Write};
 
 use super::{
     color,
     progress::Progress,
     session::{SessionFile, event_line},
+    steps::Steps,
     user_methods,
 };
 use crate::{
     present::{
-        export::{
-            Subtitles,
-            subtitles::{cues, stamp},
-        },
+        export::{Subtitles, subtitles::cues},
         statistics::{ending, headline, loosened, statistics, verdicts},
         verdicts::Role,
     },
@@ -37,6 +37,10 @@ pub struct Style {
     pub terminal: bool,
     /// Captions as subtitles, each as soon as it is complete.
     pub subtitles: Option<Subtitles>,
+    /// Each step as a line on stderr.
+    pub steps: bool,
+    /// Width of the terminal that stderr is; none if it is not a terminal.
+    pub columns: Option<usize>,
 }
 
 /// The state of the run after an event.
@@ -80,6 +84,9 @@ pub struct Printer<O, E> {
     due: Option<StopReason>,
     /// Number of cues written; none before the file's header.
     cues: Option<usize>,
+    steps: Steps,
+    /// The current run's caption has been held back, and is not written yet.
+    held: bool,
 }
 
 impl<O: Write, E: Write> Printer<O, E> {
@@ -105,6 +112,8 @@ impl<O: Write, E: Write> Printer<O, E> {
             measures: false,
             due: None,
             cues: None,
+            steps: Steps::new(style.color_talk, style.columns),
+            held: false,
         }
     }
 
@@ -133,8 +142,14 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.say(&color::plain(&format!("note: {note}\n")))?;
             }
         }
-        if !self.style.json && self.style.subtitles.is_none() {
+        if self.holds() {
+            self.held |= !added.chunks.is_empty();
+        } else if !self.style.json && self.style.subtitles.is_none() {
             self.chunks(added.chunks)?;
+        }
+        if self.style.steps && !self.style.json {
+            let lines = self.steps.lines(&self.runs[current]);
+            self.tell(&lines);
         }
         match &event.kind {
             EventKind::Started { method, .. } => {
@@ -207,12 +222,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.out.write_all(subtitles.head().as_bytes())?;
                 self.out.flush()?;
             }
-            (None, Some(_), Some(span)) => {
-                self.progress.clear();
-                write!(self.out, "{} ", stamp(span))?;
-                self.out.flush()?;
-                self.ends_line = false;
-            }
+            (None, ..) if !self.holds() => self.stamp()?,
             _ => {}
         }
         Ok(())
@@ -332,6 +342,7 @@ impl<O: Write, E: Write> Printer<O, E> {
     /// As [`Printer::event`].
     pub fn close(&mut self) -> Result<(), PrintError> {
         self.progress.clear();
+        self.release()?;
         if !self.style.json {
             self.paint("")?;
             if !self.ends_line {
@@ -365,12 +376,18 @@ impl<O: Write, E: Write> Printer<O, E> {
 
     /// Write to stderr, unless quiet. A closed stderr does not stop the run.
     fn say(&mut self, text: &str) -> io::Result<()> {
-        if !self.style.quiet && !self.style.json && !text.is_empty() {
+        if !self.style.quiet && !self.style.json {
+            self.tell(text);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, text: &str) {
+        if !text.is_empty() {
             self.progress.clear();
             let _ = self.talk.write_all(text.as_bytes());
             let _ = self.talk.flush();
         }
-        Ok(())
     }
 }
 

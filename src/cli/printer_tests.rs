@@ -97,6 +97,40 @@ fn verdicts_have_styles() {
 }
 
 #[test]
+fn steps_are_lines_on_stderr_and_the_caption_stays_on_stdout() {
+    let style = Style { steps: true, quiet: true, ..Style::default() };
+    let (out, talk, _) = print(&script(&TOKENS, StopReason::Eos), style);
+    assert_eq!(out, "A red round ring.\n");
+    let lines: Vec<_> = talk.lines().collect();
+    assert_eq!(lines.len(), 2, "a heading and one step, even with --quiet: {talk}");
+    assert!(
+        lines[1].starts_with("   1       3/4") && lines[1].contains("A red round ~~…~~ → ring."),
+        "{talk}"
+    );
+}
+
+#[test]
+fn on_a_terminal_the_caption_follows_its_steps() {
+    let style = Style { steps: true, terminal: true, ..Style::default() };
+    let events = script(&TOKENS, StopReason::Eos);
+    let (out, _, _) = print(&events[..3], style);
+    assert_eq!(out, "", "the run is not over");
+    let (out, _, _) = print(&events, style);
+    assert_eq!(out, "\nA red round ring.\n");
+    let (out, _, _) = print(&script(&TOKENS, StopReason::Cancelled), style);
+    assert_eq!(out, "\nA red round ring.\n", "what is written stays");
+    let pieces = [piece(0, StopReason::Eos), piece(1, StopReason::Eos)].concat();
+    let (out, talk, _) = print(&pieces, style);
+    assert_eq!(
+        out,
+        "\n[00:00:00.000 --> 00:00:01.500] A red round ring.\n\n[00:00:01.500 --> 00:00:03.000] A red round ring.\n"
+    );
+    assert_eq!(talk.matches("step  accepted").count(), 2, "each piece has its steps: {talk}");
+    let (out, _, _) = print(&events[..1], style);
+    assert_eq!(out, "");
+}
+
+#[test]
 fn json_lines_and_nothing_else() {
     let events = script(&TOKENS, StopReason::Eos);
     let (out, talk, _) = print(&events, Style { json: true, ..Style::default() });

@@ -52,6 +52,9 @@ pub struct ReplayArgs {
     /// Print the events as JSON, one object per line
     #[arg(long)]
     pub json: bool,
+    /// Print each step on stderr: what was drafted, accepted and rejected
+    #[arg(long, conflicts_with = "json")]
+    pub steps: bool,
     /// Colour tokens by verdict
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub color: ColorChoice,
@@ -130,6 +133,8 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         quiet: args.quiet,
         terminal,
         subtitles: args.format.subtitles(),
+        steps: args.steps,
+        columns: terminal::columns_stderr(),
     };
     let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);
     let (out, talk) = (std::io::stdout().lock(), std::io::stderr());

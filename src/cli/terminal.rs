@@ -61,6 +61,14 @@ pub fn columns() -> Option<usize> {
     crossterm::terminal::size().ok().map(|(columns, _)| columns.into()).filter(|&columns| columns > 0)
 }
 
+/// Width of the terminal in columns; none if stderr is not a terminal.
+pub fn columns_stderr() -> Option<usize> {
+    if !std::io::stderr().is_terminal() {
+        return None;
+    }
+    crossterm::terminal::size().ok().map(|(columns, _)| columns.into()).filter(|&columns| columns > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

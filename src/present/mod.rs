@@ -7,6 +7,7 @@
 //! | [`verdicts`] | the legend: looks and colours of verdicts |
 //! | [`statistics`] | statistics of runs, as table columns and in words |
 //! | [`reason`] | why a token is in the caption |
+//! | [`ledger`] | the steps of a run, row by row |
 //! | [`heat`] | visual tokens as values from 0 to 1 |
 //! | [`player`] | a run as it is played: what has been seen of it, and the scene of the current step |
 //! | [`formats`] | bytes, times, percentages, ratios |
@@ -18,6 +19,7 @@
 pub mod export;
 pub mod formats;
 pub mod heat;
+pub mod ledger;
 pub mod player;
 pub mod reason;
 pub mod statistics;

@@ -45,6 +45,7 @@ actions! {
     Comparison "comparison" "show the last comparison";
     Sweep "sweep" "run the method over a range of its parameter: speedup against quality";
     Inspect "inspect" "inspect the caption token by token";
+    Steps "steps" "show the steps: what was drafted, accepted and rejected";
     Copy "copy" "copy the caption";
     OlderRun "older_run" "show the previous run";
     NewerRun "newer_run" "show the next run";
@@ -91,8 +92,8 @@ actions! {
     Pick "pick" "pick or unpick the method";
     TokenBack "token_back" "previous token";
     TokenForward "token_forward" "next token";
-    NextLoosened "next_loosened" "next loosened token";
-    PreviousLoosened "previous_loosened" "previous loosened token";
+    NextLoosened "next_loosened" "next rejected or loosened token";
+    PreviousLoosened "previous_loosened" "previous rejected or loosened token";
     Heat "heat" "switch the heat map: similar visual tokens, tokens that the drafter sees, scores";
     Delete "delete" "delete the selected run";
     Yes "yes" "confirm";
@@ -125,7 +126,7 @@ impl Action {
             Action::StepBack | Action::StepForward => "step",
             Action::Slower | Action::Faster => "speed",
             Action::TokenBack | Action::TokenForward => "token",
-            Action::NextLoosened | Action::PreviousLoosened => "loosened",
+            Action::NextLoosened | Action::PreviousLoosened => "reject",
             Action::Heat => "map",
             other => other.name(),
         }

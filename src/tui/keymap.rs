@@ -43,6 +43,7 @@ contexts! {
     Prompt "prompt" "Prompt";
     Reading "reading" "Caption and meters";
     Inspector "inspector" "Inspector";
+    Steps "steps" "Steps";
     Player "player" "Playback";
     Edit "edit" "Method editor";
     Pick "pick" "Methods to compare";
@@ -62,7 +63,7 @@ impl KeyContext {
     fn behind(self) -> Option<KeyContext> {
         match self {
             KeyContext::Everywhere | KeyContext::Confirm => None,
-            KeyContext::Player => Some(KeyContext::Reading),
+            KeyContext::Player | KeyContext::Steps => Some(KeyContext::Reading),
             _ => Some(KeyContext::Everywhere),
         }
     }
@@ -76,9 +77,9 @@ impl KeyContext {
     fn lets(self, action: Action) -> bool {
         use Action::{
             Again, Boundaries, Copy, Export, Faster, FollowUp, Inspect, NewerRun, OlderRun, Segments, Slower,
-            StepBack, StepForward, Sweep,
+            StepBack, StepForward, Steps, Sweep,
         };
-        const OF_PANES: [Action; 14] = [
+        const OF_PANES: [Action; 15] = [
             Again,
             Boundaries,
             Copy,
@@ -88,6 +89,7 @@ impl KeyContext {
             NewerRun,
             OlderRun,
             Segments,
+            Steps,
             Sweep,
             StepBack,
             StepForward,

@@ -1,13 +1,17 @@
 //! Pictures of screens: SVG for the documentation, and text with styles for snapshots.
 
+mod animation;
+
 use std::fmt::Write;
 
 use ratatui::{
     buffer::{Buffer, Cell},
+    layout::Rect,
     style::{Color, Modifier},
 };
 
 use super::text::width;
+pub use animation::animated;
 
 /// One cell in SVG units.
 const CELL: (f64, f64) = (8.0, 17.0);
@@ -19,18 +23,14 @@ const FOREGROUND: &str = "#d6dae2";
 /// every font.
 pub fn svg(buffer: &Buffer) -> String {
     let area = buffer.area;
-    let (w, h) =
-        (f64::from(area.width) * CELL.0 + 2.0 * MARGIN, f64::from(area.height) * CELL.1 + 2.0 * MARGIN);
     let mut out = String::new();
     let mut put = |line: String| {
         out.push_str(&line);
         out.push('\n');
     };
-    put(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w:.1} {h:.1}\" width=\"{w:.0}\" height=\"{h:.0}\" \
-         font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"13.3\">"
-    ));
-    put(format!("<rect width=\"{w:.1}\" height=\"{h:.1}\" rx=\"8\" fill=\"{BACKGROUND}\"/>"));
+    let (head, size) = opening(area);
+    put(head);
+    put(format!("<rect {size} rx=\"8\" fill=\"{BACKGROUND}\"/>"));
     for y in 0..area.height {
         let runs = runs(buffer, area.y + y);
         let top = MARGIN + f64::from(y) * CELL.1;
@@ -40,6 +40,17 @@ pub fn svg(buffer: &Buffer) -> String {
     }
     put("</svg>".into());
     out
+}
+
+/// The first tag of a document for a screen of this area, and the attributes of its size.
+fn opening(area: Rect) -> (String, String) {
+    let (w, h) =
+        (f64::from(area.width) * CELL.0 + 2.0 * MARGIN, f64::from(area.height) * CELL.1 + 2.0 * MARGIN);
+    let head = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w:.1} {h:.1}\" width=\"{w:.0}\" height=\"{h:.0}\" \
+         font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"13.3\">"
+    );
+    (head, format!("width=\"{w:.1}\" height=\"{h:.1}\""))
 }
 
 /// What a stretch of cells is drawn as.
@@ -289,7 +300,7 @@ fn style_words(cell: &Cell) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ratatui::{layout::Rect, style::Style};
+    use ratatui::style::Style;
 
     use super::*;
 

@@ -417,6 +417,19 @@ fn captions() {
 }
 
 #[test]
+fn steps_of_runs() {
+    let mut t = Transcript::new();
+    t.measured();
+    t.run("caption demo --max-new-tokens 24 --method naive --steps --save run.jsonl");
+    t.run("caption demo --max-new-tokens 24 --method lvspec-tree --steps --quiet");
+    t.run("caption demo --max-new-tokens 3 --method autoregressive --steps --quiet");
+    t.run("caption demo --max-new-tokens 6 --segments 2 --steps --quiet");
+    t.run("replay run.jsonl --speed 0 --steps --quiet --color always");
+    t.run("caption demo --steps --json");
+    check!(t);
+}
+
+#[test]
 fn damaged_videos_with_notes() {
     let mut t = Transcript::new();
     t.measured().file("cut.mp4", Clip { faststart: true, ..Clip::of(100) }.write().cut(0.5).bytes());

@@ -2,13 +2,13 @@
 
 use insta::assert_snapshot;
 use specreel::{
-    record::{EventKind, Failure, FailureClass, Span, StopReason},
+    record::{EventKind, Failure, FailureClass, Pace, Span, StopReason},
     tui::{Effect, Msg, Studio, Theme, picture},
 };
 
 use crate::script::{
-    Footage, asked, begin, compared, done, engine, finish_compared, inspected, listed, loading, lossy, play,
-    press, read_frames, ready, session, streaming, watched, with_pictures,
+    Footage, asked, baselines, begin, branched, compared, done, engine, finish_compared, inspected, listed,
+    loading, lossy, play, press, read_frames, ready, session, streaming, watched, with_pictures,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -51,7 +51,7 @@ fn a_run_that_is_over() {
         let mut studio = streaming("dark", columns, rows);
         done(&mut studio, 3, &lossy(), specreel::record::StopReason::Eos);
         look("over", &studio, (columns, rows));
-        press(&mut studio, if columns == 80 { "tab" } else { "tab tab tab" });
+        press(&mut studio, if columns == 80 { "tab tab" } else { "shift-tab" });
         look("over_meters", &studio, (columns, rows));
     }
 }
@@ -85,6 +85,46 @@ fn a_token_looked_at() {
     look("inspect_kept", &studio, (120, 40));
     press(&mut studio, "< g");
     look("inspect_exact", &studio, (120, 40));
+}
+
+#[test]
+fn the_steps_of_a_run() {
+    for size in [(60, 16), (80, 24), (120, 40), (200, 60)] {
+        let mut studio = streaming("dark", size.0, size.1);
+        press(&mut studio, "d");
+        look("steps_dark", &studio, size);
+        done(&mut studio, 3, &lossy(), StopReason::Eos);
+        press(&mut studio, "n n");
+        look("steps_cursor_dark", &studio, size);
+    }
+    // Without colours, rejected drafts are marked as well as struck out.
+    let mut studio = streaming("mono", 80, 24);
+    press(&mut studio, "d g");
+    look("steps_mono", &studio, (80, 24));
+    // Over the inspector, and beside it.
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let mut studio = streaming("light", size.0, size.1);
+        done(&mut studio, 3, &lossy(), StopReason::Eos);
+        press(&mut studio, "i d down down");
+        look("steps_inspector_light", &studio, size);
+    }
+    let mut studio = ready("dark", 120, 40);
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    play(&mut studio, run, &branched(), false);
+    press(&mut studio, "d g down");
+    look("steps_tree", &studio, (120, 40));
+    let mut studio = ready("dark", 100, 30);
+    press(&mut studio, "d");
+    look("steps_none", &studio, (100, 30));
+    // The step that is being played is the last row.
+    for size in [(80, 24), (200, 60)] {
+        let mut studio = baselines("dark", Pace::Auto, size.0, size.1);
+        let run = asked(&press(&mut studio, "r")).unwrap();
+        play(&mut studio, run, &lossy(), true);
+        press(&mut studio, "d");
+        studio.handle(Msg::Advance(1750.0));
+        look("steps_played", &studio, size);
+    }
 }
 
 #[test]

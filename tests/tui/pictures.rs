@@ -4,22 +4,25 @@
 use std::path::Path;
 
 use specreel::{
-    record::StopReason,
+    record::{EventKind, Pace, Step, StopReason},
     tui::{Msg, Studio, picture},
 };
 
 use crate::script::{
-    Footage, compared, done, finish_compared, inspected, loaded, lossy, press, read_frames, ready, streaming,
-    watched, with_pictures,
+    Footage, asked, baselines, begin, compared, done, engine, finish_compared, inspected, loaded, lossy,
+    press, read_frames, ready, streaming, watched, with_pictures,
 };
 
 /// Fails where the file of this name is not what the studio draws.
 fn kept(name: &str, studio: &Studio, (columns, rows): (u16, u16)) {
-    let drawn = picture::svg(&studio.picture(columns, rows));
+    kept_as(name, &picture::svg(&studio.picture(columns, rows)));
+}
+
+fn kept_as(name: &str, drawn: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
     if std::env::var_os("SPECREEL_UPDATE_SCREEN").is_some() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, &drawn).unwrap();
+        std::fs::write(&file, drawn).unwrap();
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
@@ -31,6 +34,52 @@ fn kept(name: &str, studio: &Studio, (columns, rows): (u16, u16)) {
 #[test]
 fn a_caption_as_it_is_written() {
     kept("screen.svg", &streaming("dark", 112, 33), (112, 33));
+}
+
+/// A run whose events are there at once: it is played from its beginning.
+fn play_from(studio: &mut Studio, run: u64, steps: &[Step]) {
+    begin(studio, run, Some(10), true);
+    for step in steps {
+        engine(studio, run, EventKind::Step(step.clone()));
+    }
+    done(studio, run, steps, StopReason::Eos);
+}
+
+/// Largest size of the moving picture in bytes: a page should not wait for it.
+const MAX_BYTES: usize = 600_000;
+
+#[test]
+fn a_run_as_it_is_watched() {
+    let (columns, rows) = (112, 33);
+    let mut studio = baselines("dark", Pace::Auto, columns, rows);
+    let mut film = Vec::new();
+    let mut take = |studio: &Studio, ms: u32| film.push((studio.picture(columns, rows), ms));
+    take(&studio, 700);
+    let run = asked(&press(&mut studio, "r")).unwrap();
+    take(&studio, 300);
+    play_from(&mut studio, run, &lossy());
+    // A little slower than in the studio: whoever reads a page does not wait for it.
+    while studio.is_playing() {
+        studio.handle(Msg::Advance(100.0));
+        take(&studio, 150);
+    }
+    take(&studio, 2500);
+    // Then step by step.
+    for (key, ms) in [("d", 900), ("n", 900), ("n", 900), ("n", 900), ("n", 2500)] {
+        press(&mut studio, key);
+        take(&studio, ms);
+    }
+    let drawn = picture::animated(&film);
+    assert!(drawn.len() < MAX_BYTES, "{} bytes", drawn.len());
+    kept_as("watch.svg", &drawn);
+}
+
+#[test]
+fn the_steps_of_a_run() {
+    let mut studio = streaming("dark", 180, 40);
+    done(&mut studio, 3, &lossy(), StopReason::Eos);
+    press(&mut studio, "d n n n");
+    kept("screens/steps.svg", &studio, (180, 40));
 }
 
 #[test]

@@ -55,7 +55,11 @@ pub fn config(theme: &str) -> StudioConfig {
 
 /// A studio of this size whose library is read and whose models still load.
 pub fn loading(theme: &str, columns: u16, rows: u16) -> Studio {
-    let (mut studio, _) = Studio::new(&config(theme)).unwrap();
+    loading_with(&config(theme), columns, rows)
+}
+
+fn loading_with(config: &StudioConfig, columns: u16, rows: u16) -> Studio {
+    let (mut studio, _) = Studio::new(config).unwrap();
     studio.handle(Msg::Resize(columns, rows));
     let path = |name: &str| PathBuf::from(format!("/videos/scenes/{name}.mp4"));
     let found = TITLES.iter().map(|(name, _, bytes)| VideoFile {
@@ -244,15 +248,33 @@ pub fn lossy() -> Vec<Step> {
     lines.iter().enumerate().map(|(i, (n, t))| told(i, step(*n, t.trim_end_matches('|'), time(i)))).collect()
 }
 
+/// Drafts that the target rejected, step by step.
+const LEFTOVERS: [&str; 10] = [
+    "drops down to the left side",
+    "and then stops",
+    "",
+    "A small ring is moving from the",
+    "rolls to the",
+    "",
+    "the ring and then all of it",
+    "a",
+    "then it",
+    "",
+];
+
 /// The step with what is known of its tokens.
 fn told(index: usize, mut step: Step) -> Step {
     let ln = |p: f32| p.ln();
     step.index = index;
     step.drafted_text = step.tokens.iter().map(|t| t.text.clone()).collect();
-    if let Some(last) = step.drafted_text.last_mut() {
-        *last = " dot".into();
+    // What the drafter wrote instead of the target's own token, and after it.
+    if step.accepted < step.judged {
+        let drafts = LEFTOVERS[index % LEFTOVERS.len()]
+            .split_inclusive(' ')
+            .map(|word| format!(" {}", word.trim_end()));
+        step.drafted_text.truncate(step.accepted);
+        step.drafted_text.extend(drafts.cycle().take(step.judged - step.accepted));
     }
-    step.drafted_text.resize(step.judged, " and".into());
     step.root_looks = vec![(8 * index as u32 % 96, 0.7), (8 * index as u32 % 96 + 1, 0.6)];
     let n = step.tokens.len();
     for (i, token) in step.tokens.iter_mut().enumerate() {
@@ -277,6 +299,25 @@ fn told(index: usize, mut step: Step) -> Step {
         }
     }
     step
+}
+
+/// The steps of a run that drafts trees of three leaves.
+pub fn branched() -> Vec<Step> {
+    let draft = |step: Step, drafts: [&str; 5], path: &[usize]| Step {
+        drafted: vec![1; 5],
+        drafted_text: drafts.map(Into::into).to_vec(),
+        // Two drafts at the root, two below the first and one below the second.
+        parents: vec![None, None, Some(0), Some(0), Some(1)],
+        path: path.to_vec(),
+        ..step
+    };
+    let time = (4.2, 33.1);
+    vec![
+        draft(step(5, "=A|= small|! star", time), ["A", "The", " small", " green", " star"], &[0, 2]),
+        draft(step(5, "= falls|! slowly", time), [" falls", " moves", " down", " fast", " down"], &[0]),
+        draft(step(5, "! and", time), [" through", " to", " the", " a", " the"], &[]),
+        draft(step(5, "= turns|= around|+.", time), [" goes", " turns", " on", " away", " around"], &[1, 4]),
+    ]
 }
 
 /// The steps of the target alone.
@@ -490,9 +531,11 @@ pub fn listed() -> Vec<SessionEntry> {
     ]
 }
 
-/// In the middle of a lossy run, after a run of the target alone on the same clip.
-pub fn streaming(theme: &str, columns: u16, rows: u16) -> Studio {
-    let mut studio = ready(theme, columns, rows);
+/// After a run of the target alone and one of an exact method on the same clip, with `lvspec` selected. Runs are played at this
+/// pace.
+pub fn baselines(theme: &str, pace: Pace, columns: u16, rows: u16) -> Studio {
+    let mut studio = loading_with(&StudioConfig { pace, ..config(theme) }, columns, rows);
+    loaded(&mut studio);
     press(&mut studio, "m g enter");
     let run = asked(&press(&mut studio, "r")).unwrap();
     play(&mut studio, run, &alone(), false);
@@ -500,12 +543,21 @@ pub fn streaming(theme: &str, columns: u16, rows: u16) -> Studio {
     let run = asked(&press(&mut studio, "r")).unwrap();
     let drafted: Vec<Step> = lossy().into_iter().map(strict).collect();
     play(&mut studio, run, &drafted, true);
+    while studio.is_playing() {
+        studio.handle(Msg::Advance(1000.0));
+    }
     let at = Method::presets().iter().position(|m| m.name == "lvspec").unwrap();
     press(&mut studio, "m g");
     for _ in 0..at {
         press(&mut studio, "down");
     }
     press(&mut studio, "enter");
+    studio
+}
+
+/// In the middle of a lossy run, after a run of the target alone on the same clip.
+pub fn streaming(theme: &str, columns: u16, rows: u16) -> Studio {
+    let mut studio = baselines(theme, Pace::Off, columns, rows);
     let run = asked(&press(&mut studio, "r")).unwrap();
     begin(&mut studio, run, Some(10), true);
     let steps = lossy();
@@ -525,9 +577,12 @@ fn strict(mut step: Step) -> Step {
     if let Some(at) = step.tokens.iter().position(|t| !t.verdict.is_strict()) {
         step.tokens.truncate(at + 1);
         step.tokens[at].verdict = Verdict::Corrected;
+        step.drafted_text[at] = " down".into();
         step.accepted = at;
     }
     step.judged = 5.max(step.accepted);
+    step.drafted.truncate(step.judged);
+    step.drafted_text.truncate(step.judged);
     step.draft_ms = 2.6;
     step.verify_ms = 15.2;
     step

@@ -16,6 +16,7 @@ pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod sessions;
+pub(crate) mod steps;
 
 use std::{collections::VecDeque, path::PathBuf};
 
@@ -42,6 +43,7 @@ use replay::Replay;
 use run::{Run, Runs, Subject};
 use search::Search;
 use sessions::Sessions;
+use steps::StepCursor;
 
 /// The engine's state.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,6 +130,8 @@ pub(crate) struct Model {
     pub sessions: Sessions,
     /// The token cursor over the caption.
     pub inspector: Option<Inspector>,
+    /// The cursor over the steps; without one the newest step is followed.
+    pub step_cursor: Option<StepCursor>,
     /// The replay of a saved run.
     pub replay: Option<Replay>,
     /// Number of the last run from the queue that is shown when it is its turn: once the runs before it have been played.
@@ -191,6 +195,7 @@ impl Model {
             comparison: None,
             sessions: Sessions { folder: config.sessions.clone(), ..Sessions::default() },
             inspector: None,
+            step_cursor: None,
             replay: None,
             follows: None,
             boundaries: false,
@@ -253,6 +258,7 @@ impl Model {
             (None, Pane::Caption) if self.inspector.is_some() => KeyContext::Inspector,
             (None, Pane::Library) => KeyContext::Library,
             (None, Pane::Prompt) => KeyContext::Prompt,
+            (None, Pane::Steps) => KeyContext::Steps,
             (None, Pane::Caption | Pane::Meters) if self.shows_player() => KeyContext::Player,
             (None, Pane::Caption | Pane::Meters) => KeyContext::Reading,
         }
@@ -273,6 +279,7 @@ impl Model {
             (None, _) if self.inspector.is_some() => false,
             (None, Pane::Library) => self.library.filter.is_empty(),
             (None, Pane::Caption) => self.search.query.is_empty(),
+            (None, Pane::Steps) => self.shown_step().is_none(),
             (None, Pane::Meters) => true,
         };
         nothing_else && self.is_running() && (self.overlay.is_some() || self.shown_replay().is_none())

@@ -6,11 +6,13 @@ pub(crate) enum Pane {
     Library,
     Prompt,
     Caption,
+    /// The ledger of steps.
+    Steps,
     Meters,
 }
 
 impl Pane {
-    pub const ALL: [Pane; 4] = [Pane::Library, Pane::Prompt, Pane::Caption, Pane::Meters];
+    pub const ALL: [Pane; 5] = [Pane::Library, Pane::Prompt, Pane::Caption, Pane::Steps, Pane::Meters];
 
     pub fn next(self, by: isize) -> Self {
         let at = Self::ALL.iter().position(|p| *p == self).unwrap_or(0) as isize;

@@ -136,13 +136,6 @@ impl Run {
         };
         found.copied().unwrap_or(number)
     }
-
-    /// The nearest token after (or before) this one that the target would not have written.
-    pub fn next_loosened(&self, number: usize, forward: bool) -> Option<usize> {
-        let tokens = self.log.tokens().enumerate();
-        let mut loosened = tokens.filter(|(_, t)| !t.verdict.is_strict()).map(|(n, _)| n);
-        if forward { loosened.find(|n| *n > number) } else { loosened.take_while(|n| *n < number).last() }
-    }
 }
 
 /// The runs of this session, oldest first.
@@ -222,7 +215,5 @@ mod tests {
         let run = testing::after_a_run().model().runs.shown().unwrap().clone();
         assert_eq!(run.log.token_count(), 5);
         assert_eq!((run.step_start(4, false), run.step_start(1, true), run.step_start(0, false)), (3, 3, 0));
-        assert_eq!((run.next_loosened(0, true), run.next_loosened(1, true)), (Some(1), None));
-        assert_eq!(run.next_loosened(4, false), Some(1));
     }
 }

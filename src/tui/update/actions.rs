@@ -1,6 +1,8 @@
 //! The effect of each action.
 
-use super::{back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, watch};
+use super::{
+    back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, steps, watch,
+};
 use crate::{
     present::export::Format,
     tui::{
@@ -89,6 +91,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Sweep => return compare::sweep(model),
         Action::Pick => compare::pick(model),
         Action::Inspect => inspect::toggle(model),
+        Action::Steps => steps::toggle(model),
         Action::Copy => return copy(model),
         Action::OlderRun => show_run(model, model.runs.shown.saturating_sub(1)),
         Action::NewerRun => show_run(model, model.runs.shown + 1),
@@ -135,11 +138,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         | Action::Slower
         | Action::Faster
         | Action::Skip => watch::control(model, action),
-        Action::TokenBack
-        | Action::TokenForward
-        | Action::NextLoosened
-        | Action::PreviousLoosened
-        | Action::Heat => {}
+        Action::NextLoosened => steps::seek(model, true),
+        Action::PreviousLoosened => steps::seek(model, false),
+        Action::TokenBack | Action::TokenForward | Action::Heat => {}
         Action::Delete => sessions::ask_delete(model),
         Action::Yes => return sessions::delete(model),
     }
@@ -151,7 +152,7 @@ pub(super) fn focus(model: &mut Model, pane: Pane) {
         model.before_prompt = model.focus;
     }
     model.overlay = None;
-    if pane != Pane::Caption {
+    if !matches!(pane, Pane::Caption | Pane::Steps) {
         model.inspector = None;
     }
     model.focus = pane;
@@ -259,6 +260,7 @@ fn step(model: &mut Model, go: Move) {
             let down = most.saturating_sub(model.caption_up.min(most));
             model.caption_up = most - go.apply(down, most + 1, view::caption::page(model));
         }
+        (None, Pane::Steps) => steps::go(model, |at, n| go.apply(at, n, page)),
         (None, Pane::Meters) => match go {
             Move::By(d) if d < 0 => show_run(model, model.runs.shown.saturating_sub(1)),
             Move::By(_) => show_run(model, model.runs.shown + 1),

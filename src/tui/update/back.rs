@@ -4,6 +4,7 @@ use super::{runs, watch};
 use crate::tui::{
     Action, Effect,
     model::{Model, Overlay, Pane, Tone, search::Search},
+    view::is_wide,
 };
 
 /// Close a box; else leave the prompt, clear the filter, or cancel the run.
@@ -36,6 +37,8 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         }
         None if model.focus == Pane::Prompt => model.focus = model.before_prompt,
         None if model.inspector.take().is_some() => {}
+        None if model.focus == Pane::Steps && model.shown_step().is_some() => model.step_cursor = None,
+        None if model.focus == Pane::Steps && !is_wide(model.size) => model.focus = Pane::Caption,
         None if model.focus == Pane::Caption && !model.search.query.is_empty() => {
             model.search = Search::default();
         }

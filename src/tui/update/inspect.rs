@@ -1,12 +1,16 @@
 //! Moving the token cursor.
 
-use crate::tui::{
-    Action,
-    model::{Model, Pane, Tone, inspect::Inspector},
-    view,
+use super::steps;
+use crate::{
+    present::ledger::{next_notable, previous_notable, token_of},
+    tui::{
+        Action,
+        model::{Model, Pane, Tone, inspect::Inspector},
+        view,
+    },
 };
 
-/// Open the inspector at the last token, or close it.
+/// Open the inspector, or close it.
 pub(super) fn toggle(model: &mut Model) {
     if model.inspector.take().is_some() {
         return;
@@ -19,14 +23,21 @@ pub(super) fn toggle(model: &mut Model) {
     }
     model.overlay = None;
     model.focus = Pane::Caption;
-    model.inspector = Some(Inspector { token: first_shown(model).min(n - 1), ..Inspector::default() });
+    let first = first_shown(model).min(n - 1);
+    model.inspector = Some(Inspector::default());
+    model.go_to_token(first);
     follow(model);
 }
 
-/// The first loosened token of a run that is over; the newest token of one that is being written.
+/// A token of the step under the cursor; else the first rejected or loosened one of a run that is over, or the newest token of
+/// one that is being written.
 fn first_shown(model: &Model) -> usize {
     let Some(run) = model.runs.shown() else { return 0 };
-    if run.is_over() { run.next_loosened(0, true).unwrap_or(0) } else { run.log.token_count() }
+    match model.shown_step().and_then(|step| token_of(&run.log, step)) {
+        Some(token) => token,
+        None if run.is_over() => next_notable(&run.log, None).unwrap_or(0),
+        None => run.log.token_count(),
+    }
 }
 
 /// True for actions that the inspector handles itself.
@@ -48,24 +59,21 @@ pub(super) fn control(model: &mut Model, action: Action) {
         Action::TokenForward => (n + 1).min(last),
         Action::StepBack => run.step_start(n, false),
         Action::StepForward => run.step_start(n, true),
-        Action::NextLoosened => run.next_loosened(n, true).unwrap_or(n),
-        Action::PreviousLoosened => run.next_loosened(n, false).unwrap_or(n),
+        Action::NextLoosened => next_notable(&run.log, Some(n)).unwrap_or(n),
+        Action::PreviousLoosened => previous_notable(&run.log, n).unwrap_or(n),
         Action::Top => 0,
         Action::Bottom => last,
         _ => n,
     };
     let seeks = matches!(action, Action::NextLoosened | Action::PreviousLoosened);
-    let words = match run.stats().loosened_share() > 0.0 {
-        true => "no more loosened tokens",
-        false => "this run has no loosened tokens",
-    };
     let stays = seeks && here.token == n;
     if action == Action::Heat {
         here.heat = here.heat.next();
     }
     model.inspector = Some(here);
+    model.go_to_token(here.token);
     if stays {
-        model.note(Tone::Info, words);
+        model.note(Tone::Info, steps::none_left(model));
     }
     follow(model);
 }

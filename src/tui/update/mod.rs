@@ -16,6 +16,7 @@ mod runs;
 mod search;
 mod segments;
 mod sessions;
+mod steps;
 mod watch;
 
 use std::path::Path;

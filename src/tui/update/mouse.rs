@@ -51,6 +51,7 @@ fn pane_at(model: &Model, mouse: Mouse) -> Option<(Pane, ratatui::layout::Rect)>
         (Pane::Library, areas.library),
         (Pane::Prompt, areas.prompt),
         (Pane::Caption, areas.caption),
+        (Pane::Steps, areas.steps),
         (Pane::Meters, areas.meters),
     ];
     let here = Position::new(mouse.column, mouse.row);

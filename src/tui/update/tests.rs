@@ -136,12 +136,12 @@ fn quit_suspend_and_redraw_are_effects() {
 #[test]
 fn panes_cycle_in_both_directions() {
     let mut studio = ready();
-    for pane in [Pane::Prompt, Pane::Caption, Pane::Meters, Pane::Library] {
+    for pane in [Pane::Prompt, Pane::Caption, Pane::Steps, Pane::Meters, Pane::Library] {
         press(&mut studio, "tab");
         assert_eq!(studio.model().focus, pane);
     }
     press(&mut studio, "shift-tab h");
-    assert_eq!(studio.model().focus, Pane::Caption);
+    assert_eq!(studio.model().focus, Pane::Steps);
     press(&mut studio, "l");
     assert_eq!(studio.model().focus, Pane::Meters);
 }

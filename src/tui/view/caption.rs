@@ -8,7 +8,7 @@ use ratatui::{
 };
 
 use super::{
-    Areas, areas, filter_line, has_focus, mark, on_border, panel,
+    Areas, areas, filter_line, has_focus, legend, mark, on_border, panel,
     passage::{self, Laid},
     player, title,
 };
@@ -34,7 +34,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     } else if let Some(run) = run {
         let state = playback(model, run, theme);
         let room = room.saturating_sub(state.width());
-        block = block.title_top(state).title_top(legend(run, theme, room).right_aligned());
+        block = block.title_top(state).title_top(legend::line(run, theme, room).right_aligned());
     }
     let (top, up) = match run {
         Some(_) => (laid.top(model.caption_up), model.caption_up.min(laid.overflow())),
@@ -146,30 +146,5 @@ fn search(model: &Model, laid: &Laid, theme: &Theme, columns: usize) -> Line<'st
     let room = columns.saturating_sub(count.width() + 5);
     let mut line = filter_line(model, query, model.overlay == Some(Overlay::Search), room, theme);
     line.push_span(count);
-    line
-}
-
-/// The verdicts with their live counts, each in its own style.
-fn legend(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
-    let dim = theme.style(Role::Dim);
-    let mut line = Line::default();
-    for (verdict, count) in run.stats().verdicts.iter() {
-        let gap = if line.spans.is_empty() { " " } else { " · " };
-        // On a border, a style without a colour of its own would take the border's.
-        let style = on_border(theme).patch(theme.verdict(verdict));
-        let one = [
-            Span::styled(gap, dim),
-            Span::styled(verdict.name(), style),
-            Span::styled(format!(" {count}"), dim),
-        ];
-        if line.width() + one.iter().map(Span::width).sum::<usize>() + 1 > columns {
-            line.push_span(Span::styled(" …", dim));
-            break;
-        }
-        line.extend(one);
-    }
-    if !line.spans.is_empty() {
-        line.push_span(Span::raw(" "));
-    }
     line
 }

@@ -84,14 +84,14 @@ fn head(placed: &Placed<'_>, theme: &Theme, columns: usize, reason_lines: usize)
     ];
     let mut lines = wrap(pieces, columns);
     lines.truncate(reason_lines);
-    lines.extend(draft(placed, theme, columns));
+    lines.extend(draft(placed.step, Some(placed.at), theme, columns));
     lines
 }
 
 /// The step's draft, token by token: accepted ones in their verdict's style, others struck out. Of a tree, first the branch
-/// that was followed, then each other branch from where it leaves those before it.
-fn draft(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
-    let step = placed.step;
+/// that was followed, then each other branch from where it leaves those before it. `cursor` is the place of the token under the
+/// cursor among those of the step.
+pub(super) fn draft(step: &Step, cursor: Option<usize>, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let dim = theme.style(Role::Dim);
     if step.drafted.is_empty() {
         return vec![Line::styled("nothing was drafted", dim)];
@@ -106,7 +106,7 @@ fn draft(placed: &Placed<'_>, theme: &Theme, columns: usize) -> Vec<Line<'static
             Some(token) => theme.verdict(token.verdict),
             None => dim.add_modifier(Modifier::CROSSED_OUT),
         };
-        if at == Some(placed.at) { style.add_modifier(Modifier::REVERSED) } else { style }
+        if at.is_some() && at == cursor { style.add_modifier(Modifier::REVERSED) } else { style }
     };
     let mut parts = vec![("draft    ".to_owned(), dim)];
     for (n, branch) in branches(step, &accepted).into_iter().enumerate() {

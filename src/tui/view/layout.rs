@@ -14,16 +14,27 @@ pub(crate) struct Areas {
     pub library: Option<Rect>,
     pub prompt: Option<Rect>,
     pub caption: Option<Rect>,
+    /// The ledger.
+    pub steps: Option<Rect>,
     pub meters: Option<Rect>,
     pub status: Rect,
 }
 
-/// True if the panes are stacked, and only one of library, caption and meters is shown in full.
+/// Columns from which on caption, ledger and meters are side by side.
+const WIDE: u16 = 170;
+
+/// True if caption, ledger and meters are side by side. On smaller screens the ledger is shown while it has the focus.
+pub(crate) fn is_wide(size: (u16, u16)) -> bool {
+    size.0 >= WIDE && !is_stacked(size)
+}
+
+/// True if the panes are stacked, and only one of library, caption, ledger and meters is shown in full.
 pub(crate) fn is_stacked((columns, rows): (u16, u16)) -> bool {
     columns < 92 || rows < 24
 }
 
-/// Divide a screen of `(columns, rows)`; none if it is too small. The inspector replaces the meters and takes more room.
+/// Divide a screen of `(columns, rows)`; none if it is too small. The inspector replaces the meters and takes more room. Unless
+/// the screen is wide, the ledger takes the place of the meters, or of the caption above the inspector.
 pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) -> Option<Areas> {
     if columns < LEAST.0 || rows < LEAST.1 {
         return None;
@@ -35,6 +46,7 @@ pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) 
         library: None,
         prompt: None,
         caption: None,
+        steps: None,
         meters: None,
         status: Rect { x: 0, y: rows - 1, width: columns, height: 1 },
     };
@@ -42,6 +54,9 @@ pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) 
         let inspector = (body * 3 / 5).max(body.saturating_sub(10));
         areas.caption = at(0, 0, columns, body - inspector);
         areas.meters = at(0, body - inspector, columns, inspector);
+        if focus == Pane::Steps {
+            areas.steps = areas.caption.take();
+        }
         return Some(areas);
     }
     if is_stacked((columns, rows)) {
@@ -52,6 +67,7 @@ pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) 
         match focus {
             Pane::Library => areas.library = main,
             Pane::Prompt | Pane::Caption => areas.caption = main,
+            Pane::Steps => areas.steps = main,
             Pane::Meters => areas.meters = main,
         }
         if strip > 0 {
@@ -60,6 +76,18 @@ pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) 
         return Some(areas);
     }
     let prompt = (body / 4).clamp(6, 10);
+    if is_wide((columns, rows)) {
+        let left = (columns / 6).clamp(28, 40);
+        let right = if inspecting { 62 } else { (columns * 27 / 100).clamp(48, 62) };
+        let middle = columns - left - right;
+        let caption = (middle * 2 / 5).max(32);
+        areas.library = at(0, 0, left, body - prompt);
+        areas.prompt = at(0, body - prompt, left, prompt);
+        areas.caption = at(left, 0, caption, body);
+        areas.steps = at(left + caption, 0, middle - caption, body);
+        areas.meters = at(left + middle, 0, right, body);
+        return Some(areas);
+    }
     if columns >= 156 {
         let left = 40;
         let right = 62;
@@ -77,6 +105,9 @@ pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) 
         areas.caption = at(left, 0, right, body - meters);
         areas.meters = at(left, body - meters, right, meters);
     }
+    if focus == Pane::Steps {
+        areas.steps = if inspecting { areas.caption.take() } else { areas.meters.take() };
+    }
     Some(areas)
 }
 
@@ -91,7 +122,7 @@ mod tests {
                 for (focus, inspecting) in Pane::ALL.into_iter().flat_map(|p| [(p, false), (p, true)]) {
                     let a = areas((columns, rows), focus, inspecting).unwrap();
                     let panes: Vec<_> =
-                        [a.library, a.prompt, a.caption, a.meters].into_iter().flatten().collect();
+                        [a.library, a.prompt, a.caption, a.steps, a.meters].into_iter().flatten().collect();
                     let sum: u32 = panes.iter().map(|r| r.area()).sum();
                     assert_eq!(sum, u32::from(columns) * u32::from(rows - 2), "{columns}x{rows}");
                     for (i, p) in panes.iter().enumerate() {
@@ -101,6 +132,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_ledger_is_beside_the_caption_or_where_the_focus_is() {
+        let panes = |size, focus, inspecting| {
+            let a = areas(size, focus, inspecting).unwrap();
+            [a.caption, a.steps, a.meters].map(|pane| pane.is_some())
+        };
+        for focus in [Pane::Library, Pane::Caption, Pane::Steps] {
+            assert_eq!(panes((170, 40), focus, false), [true, true, true], "{focus:?}");
+            assert_eq!(panes((200, 60), focus, true), [true, true, true], "{focus:?}");
+        }
+        for size in [(120, 40), (160, 40)] {
+            assert_eq!(panes(size, Pane::Caption, false), [true, false, true]);
+            assert_eq!(panes(size, Pane::Steps, false), [true, true, false]);
+            assert_eq!(panes(size, Pane::Steps, true), [false, true, true]);
+        }
+        assert_eq!(panes((80, 24), Pane::Steps, false), [false, true, true]);
+        assert_eq!(panes((80, 24), Pane::Steps, true), [false, true, true]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use ratatui::{
     widgets::{Padding, Paragraph, Sparkline, Wrap},
 };
 
-use super::{has_focus, history, panel, title, track, wrap::hang};
+use super::{has_focus, history, is_wide, legend, panel, title, track, wrap::hang};
 use crate::{
     present::{
         formats::{NOTHING, bytes, duration, rate, rough, speedup},
@@ -37,13 +37,19 @@ struct Group {
     chart: Option<(usize, Sparkline<'static>)>,
 }
 
-pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+/// Draw the pane, with the legend of verdicts on its border if no other pane has it.
+pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Meters);
     let mut block = panel(title("Meters", focused, theme), focused, theme).padding(Padding::horizontal(1));
-    if model.runs.all.len() > 1 {
-        let words = format!(" run {} of {} ", model.runs.shown + 1, model.runs.all.len());
-        block = block.title_top(Line::styled(words, theme.style(Role::Dim)).right_aligned());
-    }
+    let words = match model.runs.all.len() {
+        0 | 1 => String::new(),
+        n => format!(" run {} of {n} ", model.runs.shown + 1),
+    };
+    let room = usize::from(area.width).saturating_sub(14 + text::width(&words));
+    let legend = model.runs.shown().filter(|_| has_legend).map(|run| legend::line(run, theme, room));
+    let mut right = legend.unwrap_or_default();
+    right.push_span(Span::styled(words, theme.style(Role::Dim)));
+    block = block.title_top(right.right_aligned());
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let Some(run) = model.runs.shown() else {
@@ -94,6 +100,7 @@ impl Meters<'_> {
             group(1, vec![self.speedup()]),
             self.speed(),
             group(5, vec![self.verdicts()]),
+            group(6, self.legend()),
             group(6, if self.rows >= 16 { self.time_bars() } else { vec![self.time_line()] }),
             group(7, vec![self.visual()]),
             group(8, self.memory()),
@@ -291,6 +298,14 @@ impl Meters<'_> {
         let share = 100.0 * self.run.stats().loosened_share();
         spans.push(Span::styled(format!(" {share:5.1} % loosened"), self.dim()));
         self.line("verdicts", spans)
+    }
+
+    /// All verdicts with their counts, where the caption's border is too short for them.
+    fn legend(&self) -> Vec<Line<'static>> {
+        match is_wide(self.model.size) {
+            true => legend::lines(self.run, self.theme, NAME, self.columns),
+            false => Vec::new(),
+        }
     }
 
     /// The stages that took time, in milliseconds. Those before the first token are known at the run's end.

@@ -9,6 +9,7 @@ pub(crate) mod help;
 mod history;
 mod inspector;
 mod layout;
+mod legend;
 pub(crate) mod library;
 mod meters;
 mod passage;
@@ -19,6 +20,7 @@ mod prompt;
 mod race;
 mod sessions;
 mod status;
+mod steps;
 pub(crate) mod training;
 mod wrap;
 
@@ -44,7 +46,7 @@ use super::{
     update::export,
 };
 use crate::{chart::Scale, present::verdicts::lossless_mark, video};
-pub(crate) use layout::{Areas, areas, is_stacked};
+pub(crate) use layout::{Areas, areas, is_stacked, is_wide};
 
 /// Columns of a speedup with its interval: `1.63x (1.61–1.67)`.
 const DECODE_WIDTH: u16 = 17;
@@ -72,9 +74,16 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
     if let Some(area) = areas.caption {
         caption::draw(model, theme, frame, area);
     }
+    // The legend is on the caption's border, or else on that of the pane in its place.
+    let without_caption = areas.caption.is_none();
+    if let Some(area) = areas.steps {
+        steps::draw(model, without_caption, theme, frame, area);
+    }
     match (areas.meters, model.inspector) {
         (Some(area), Some(inspector)) => inspector::draw(model, inspector, theme, frame, area),
-        (Some(area), None) => meters::draw(model, theme, frame, area),
+        (Some(area), None) => {
+            meters::draw(model, without_caption && areas.steps.is_none(), theme, frame, area);
+        }
         (None, _) => {}
     }
     status::draw(model, theme, frame, areas.status);

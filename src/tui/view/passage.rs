@@ -33,7 +33,7 @@ const CURSOR: Modifier = Modifier::REVERSED;
 const EDGE: &str = "╎";
 
 /// Text in one style.
-type Part<'a> = (Cow<'a, str>, Style);
+pub(super) type Part<'a> = (Cow<'a, str>, Style);
 
 /// The lines, and which of them show something to scroll to.
 #[derive(Clone, Debug, Default)]
@@ -245,7 +245,7 @@ impl Writer<'_> {
 }
 
 /// The text of a scene. Where strike-through may not be available, the rejected draft stands in brackets.
-fn staged(scene: &Scene, model: &Model, theme: &Theme) -> Vec<Part<'static>> {
+pub(super) fn staged(scene: &Scene, model: &Model, theme: &Theme) -> Vec<Part<'static>> {
     let is_marked = model.ascii || matches!(model.colors, ColorDepth::None | ColorDepth::Ansi);
     let dim = theme.style(Role::Dim);
     let mut parts: Vec<Part<'static>> = Vec::new();

@@ -160,7 +160,7 @@ fn useful(model: &Model) -> &'static [Action] {
         Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, Export, Faster, Filter,
         FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened,
         NextMatch, NextPane, Open, PageDown, Pause, Pick, Presets, Preview, Prompt, Quit, Reset, Run, Save,
-        Search, SeekForward, Segments, Sessions, Skip, StepForward, TokenForward, Yes,
+        Search, SeekForward, Segments, Sessions, Skip, StepForward, Steps, TokenForward, Yes,
     };
     let busy = model.is_running();
     match model.place() {
@@ -178,6 +178,8 @@ fn useful(model: &Model) -> &'static [Action] {
         },
         KeyContext::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
         KeyContext::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
+        KeyContext::Steps if model.back_cancels() => &[Back, Down, NextLoosened, Inspect, NextPane, Help],
+        KeyContext::Steps => &[Down, NextLoosened, Inspect, NextPane, Back, Help],
         KeyContext::Player => &[Pause, StepForward, Faster, Skip, SeekForward, Back, Again, Help],
         KeyContext::Entry if matches!(model.overlay, Some(Overlay::Help { .. })) => &[Back, Down, PageDown],
         KeyContext::Entry if matches!(model.overlay, Some(Overlay::Open { .. })) => {
@@ -193,9 +195,10 @@ fn useful(model: &Model) -> &'static [Action] {
         }
         KeyContext::Reading if !model.search.query.is_empty() => &[NextMatch, Back, Search, NextPane, Help],
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
-        _ => {
-            &[Again, Methods, KnobUp, Compare, Inspect, Copy, Export, NextPane, Search, Sessions, Help, Quit]
-        }
+        _ => &[
+            Again, Methods, KnobUp, Compare, Inspect, Steps, Copy, Export, NextPane, Search, Sessions, Help,
+            Quit,
+        ],
     }
 }
 
@@ -208,6 +211,7 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::NextPane, Some(Overlay::Compare)) => "view",
         (Action::Down, Some(Overlay::Compare)) => "method",
         (Action::Down, Some(Overlay::Preview)) => "clip",
+        (Action::Down, None) if model.place() == KeyContext::Steps => "step",
         (Action::Choose, Some(overlay)) => match overlay {
             Overlay::Methods(_) | Overlay::Presets(_) | Overlay::History { .. } => "use",
             Overlay::Edit(_) | Overlay::Pick(_) | Overlay::Segments(_) => "run",
@@ -270,6 +274,7 @@ fn key(model: &Model, action: Action) -> Option<String> {
         Action::Faster => Some(Action::Slower),
         Action::Down => Some(Action::Up),
         Action::NextMatch => Some(Action::PreviousMatch),
+        Action::NextLoosened => Some(Action::PreviousLoosened),
         _ => None,
     };
     // Tab works everywhere; an arrow that does the same works in this context only.
