@@ -40,7 +40,7 @@ pub(crate) fn config() -> StudioConfig {
 /// A studio of 100 × 30 whose models still load.
 pub(crate) fn studio() -> Studio {
     let (mut studio, effects) = Studio::new(&config()).unwrap();
-    assert!(effects.is_empty());
+    assert_eq!(effects, [Effect::List("/sessions".into())]);
     studio.handle(Msg::Resize(100, 30));
     studio
 }

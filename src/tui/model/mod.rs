@@ -24,6 +24,7 @@ use super::{
     question::Answers, text,
 };
 use crate::{
+    assets,
     engine::{RunRequest, TextSampling},
     record::{Failure, Stage},
     video::{Rule, Sampling},
@@ -66,6 +67,8 @@ pub(crate) struct Settings {
     pub text: TextSampling,
     pub logprobs: usize,
     pub probes: bool,
+    /// The models are the embedded ones.
+    pub embedded: bool,
     /// Frames of clips can be read.
     pub reads: bool,
     /// How the target samples frames.
@@ -102,6 +105,8 @@ pub(crate) struct Model {
     pub waiting: Option<Waiting>,
     /// Runs of a comparison, or segments of a clip, that wait for the one before them.
     pub queue: VecDeque<Waiting>,
+    /// Clips that are captioned after all of those.
+    pub clip_queue: VecDeque<Waiting>,
     /// The subject of a run in segments, until the segments are known.
     pub cutting: Option<Subject>,
     /// The segment length as it was last typed.
@@ -156,7 +161,9 @@ impl Model {
             return Err(wrong.swap_remove(at).1);
         }
         let theme = theme_at(&themes, &config.theme)?;
-        let mut library = Library::default();
+        let named =
+            config.folder.as_ref().map(|dir| std::path::absolute(dir).unwrap_or_else(|_| dir.clone()));
+        let mut library = Library { named, ..Library::default() };
         for clip in &config.clips {
             library.add_clip(&clip.title, &clip.path);
         }
@@ -174,6 +181,7 @@ impl Model {
             runs: Runs { next: 1, ..Runs::default() },
             waiting: None,
             queue: VecDeque::new(),
+            clip_queue: VecDeque::new(),
             cutting: None,
             segment_length: "30".into(),
             search: Search::default(),
@@ -208,6 +216,7 @@ impl Model {
                 text: config.text,
                 logprobs: config.logprobs,
                 probes: config.probe.is_some(),
+                embedded: config.embedded,
                 reads: config.frames.is_some(),
                 rule: config.rule,
                 recent: config.recent.clone(),
@@ -253,8 +262,16 @@ impl Model {
 
     /// True while a run is active or waits.
     pub fn is_running(&self) -> bool {
-        let waits = self.waiting.is_some() || self.cutting.is_some() || !self.queue.is_empty();
-        waits || self.runs.active().is_some()
+        let waits = self.waiting.is_some() || self.cutting.is_some();
+        let is_queued = !self.queue.is_empty() || !self.clip_queue.is_empty();
+        waits || is_queued || self.runs.active().is_some()
+    }
+
+    /// True if the embedded models caption, or would caption, a clip that is not one of their own: its caption says nothing.
+    pub fn is_out_of_depth(&self) -> bool {
+        let noted = |run: &Run| run.log.notes().iter().any(|note| note == assets::LIMITS_NOTE);
+        let is_foreign = self.library.selected().is_some_and(|entry| entry.kind != library::Kind::Clip);
+        self.runs.shown().is_some_and(noted) || (self.settings.embedded && is_foreign)
     }
 
     /// True if going back cancels the run.
@@ -264,7 +281,7 @@ impl Model {
             (Some(Overlay::Compare), _) => true,
             (Some(_), _) | (None, Pane::Prompt) => false,
             (None, _) if self.inspector.is_some() => false,
-            (None, Pane::Library) => self.library.filter.is_empty(),
+            (None, Pane::Library) => self.library.filter.is_empty() && self.library.marked.is_empty(),
             (None, Pane::Caption) => self.search.query.is_empty(),
             (None, Pane::Meters) => true,
         };

@@ -34,6 +34,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Run => {
             if model.overlay == Some(Overlay::Preview) {
                 model.overlay = None;
+                return runs::run_selected(model);
             }
             return runs::run(model);
         }
@@ -106,6 +107,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Top => step(model, Move::Top),
         Action::Bottom => step(model, Move::Bottom),
         Action::Preview => preview::open(model),
+        Action::Mark => model.library.toggle_mark(),
         Action::Sort => model.library.sort_next(),
         Action::Filter => {
             focus(model, Pane::Library);

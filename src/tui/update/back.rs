@@ -12,7 +12,7 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         return Vec::new();
     }
     if model.back_cancels() {
-        return runs::cancel(model);
+        return if runs::drop_queue(model) { Vec::new() } else { runs::cancel(model) };
     }
     match model.overlay.take() {
         // One level back, to the picker.
@@ -34,6 +34,9 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         None if model.focus == Pane::Library && !model.library.filter.is_empty() => {
             model.library.clear_filter();
         }
+        None if model.focus == Pane::Library && !model.library.marked.is_empty() => {
+            model.library.marked.clear()
+        }
         None if model.focus == Pane::Prompt => model.focus = model.before_prompt,
         None if model.inspector.take().is_some() => {}
         None if model.focus == Pane::Caption && !model.search.query.is_empty() => {
@@ -49,6 +52,7 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
 pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
     let cancelling = model.runs.active().is_some_and(|r| r.cancelling);
     if model.is_running() && !cancelling {
+        model.clip_queue.clear();
         return runs::cancel(model);
     }
     // It may be meant for a run that has just ended.

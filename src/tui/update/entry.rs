@@ -144,7 +144,8 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
         Some(
             Overlay::Filter | Overlay::Search | Overlay::Open { .. } | Overlay::Ask(_) | Overlay::Help { .. },
         ) => {}
-        Some(Overlay::Preview) | None => return runs::run(model),
+        Some(Overlay::Preview) => return runs::run_selected(model),
+        None => return runs::run(model),
     }
     Vec::new()
 }

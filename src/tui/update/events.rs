@@ -20,10 +20,12 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     };
     let notes = run.apply(&event);
     let (is_over, failed_segment) = (run.is_over(), run.group().is_some() && run.log.failure().is_some());
+    let written = run.log.is_finished().then(|| run.subject.video.clone());
     announce(model, notes);
     if !is_over {
         return Vec::new();
     }
+    model.library.captioned.extend(written);
     // The other segments of the clip would fail in the same way.
     if failed_segment {
         model.queue.clear();
@@ -61,6 +63,7 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
 pub(super) fn engine_failed(model: &mut Model, failure: Failure) {
     model.waiting = None;
     model.queue.clear();
+    model.clip_queue.clear();
     let active = model.runs.active().map(|r| r.id());
     if let Some(run) = active.and_then(|id| model.runs.get_mut(id)) {
         let (error, hint) = ("the engine ended during this run".into(), failure.hint.clone());

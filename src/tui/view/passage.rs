@@ -10,6 +10,7 @@ use ratatui::{
 
 use super::wrap::{hang, wrap, wrap_placed};
 use crate::{
+    assets,
     present::formats::plural,
     record::{StopReason, Verdict},
     tui::{
@@ -256,14 +257,19 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         }
         return lines;
     }
-    let mut lines = wrap(
+    let mut lines = Vec::new();
+    if model.is_out_of_depth() {
+        lines = wrap([("note: ", theme.style(Role::Warn)), (assets::LIMITS_NOTE, dim)], columns);
+        lines.push(Line::default());
+    }
+    lines.extend(wrap(
         [(
             "Select a clip, edit the prompt, press Enter. The caption streams here, and every token shows how it \
              was verified:",
             dim,
         )],
         columns,
-    );
+    ));
     lines.push(Line::default());
     let shown = [Verdict::Exact, Verdict::Loosened, Verdict::Shifted, Verdict::Corrected, Verdict::Bonus];
     for verdict in shown {

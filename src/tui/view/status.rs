@@ -3,7 +3,7 @@
 use ratatui::{
     Frame,
     layout::Rect,
-    style::Style,
+    style::{Modifier, Style},
     text::{Line, Span},
     widgets::{Clear, Padding, Paragraph},
 };
@@ -46,6 +46,12 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
             left.push_span(Span::styled(format!(" │ [ {knob} ]"), dim));
         }
     }
+    let badge = if model.is_out_of_depth() { " toy models " } else { "" };
+    // The badge stays, whatever else has to go.
+    let most = usize::from(area.width).saturating_sub(badge.len());
+    while left.width() > most && left.spans.len() > 1 {
+        left.spans.pop();
+    }
     let right = match &model.engine {
         EngineState::Ready { target, drafter, device, dtype, .. } => {
             let drafter = drafter.as_ref().map_or_else(String::new, |d| format!(" + {d}"));
@@ -54,10 +60,11 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
         EngineState::Loading { .. } => "loading models ".into(),
         EngineState::Failed(_) => "no models ".into(),
     };
-    let room = usize::from(area.width).saturating_sub(left.width() + 1);
-    if room > 8 {
-        frame.render_widget(Line::styled(text::fit(&right, room), dim).right_aligned(), area);
-    }
+    let room = usize::from(area.width).saturating_sub(left.width() + 1 + badge.len());
+    let right = if room > 8 { text::fit(&right, room) } else { String::new() };
+    let badge = Span::styled(badge, theme.style(Role::Warn).add_modifier(Modifier::REVERSED));
+    let gap = Span::raw(if badge.content.is_empty() || right.is_empty() { "" } else { " " });
+    frame.render_widget(Line::from(vec![badge, gap, Span::styled(right, dim)]).right_aligned(), area);
     frame.render_widget(left, area);
 }
 
@@ -108,7 +115,7 @@ pub(super) fn long_notice(model: &Model, theme: &Theme, frame: &mut Frame<'_>, s
 /// What the engine does, with a progress bar if the total is known.
 fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     let spin = Span::styled(format!("{} ", SPINNER[model.tick % SPINNER.len()]), theme.style(Role::Accent));
-    let queued = if model.waiting.is_some() { ", then your run" } else { "" };
+    let queued = queued(model, columns / 3);
     let progress = |stage: Stage, done: u64, total: u64| {
         let mut spans = vec![spin.clone(), Span::raw(stage.doing())];
         if total > 0 {
@@ -118,7 +125,7 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         } else if done > 0 {
             spans.push(Span::raw(format!(" {done}")));
         }
-        spans.push(Span::styled(queued, theme.style(Role::Dim)));
+        spans.push(Span::styled(queued.clone(), theme.style(Role::Dim)));
         spans
     };
     if let Some(run) = model.runs.active() {
@@ -129,7 +136,7 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
             }
             Activity::Working { stage, done, total } => progress(stage, done, total),
             Activity::Cancelling => vec![spin, Span::raw(format!("cancelling{queued}"))],
-            _ => vec![spin, Span::raw("starting")],
+            _ => vec![spin, Span::raw(format!("starting{queued}"))],
         };
         if let Some(which) = which(model, run) {
             spans.insert(1, Span::styled(format!("{which} · "), theme.style(Role::Dim)));
@@ -141,6 +148,16 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         EngineState::Failed(_) => vec![Span::styled("✗ no models", theme.style(Role::Bad))],
         EngineState::Ready { .. } if model.notice.is_some() => Vec::new(),
         EngineState::Ready { .. } => vec![Span::styled("● ", theme.style(Role::Good)), Span::raw("ready")],
+    }
+}
+
+/// What runs next: the request that replaces the active one, and the queued clips by their names.
+fn queued(model: &Model, columns: usize) -> String {
+    let next = if model.waiting.is_some() { ", then your run" } else { "" };
+    let titles: Vec<_> = model.clip_queue.iter().map(|waiting| waiting.run.subject.name()).collect();
+    match titles.len() {
+        0 => next.to_owned(),
+        n => text::fit(&format!("{next} · {n} queued: {}", titles.join(", ")), columns.max(11)),
     }
 }
 
@@ -202,6 +219,7 @@ fn useful(model: &Model) -> &'static [Action] {
 /// What an action does in this context, in a word.
 fn word(model: &Model, action: Action) -> &'static str {
     match (action, &model.overlay) {
+        (Action::Back, _) if model.back_cancels() && !model.clip_queue.is_empty() => "drop the queue",
         (Action::Back, _) if model.back_cancels() => "cancel",
         (Action::Back, _) if model.sessions.confirm => "no",
         (Action::Pause, _) if !model.is_playing() => "play",
