@@ -46,6 +46,9 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         method: first.name,
         lossless: Method::lossless,
         prompt: start.request.prompt,
+        // A theme that is configured is not forgotten for one that was tried.
+        theme_file: usual.theme_file.clone().filter(|_| settings.theme.value.is_none()),
+        is_first: usual.log.as_ref().is_some_and(|log| !log.exists()),
         theme: settings.theme.or("auto".into()),
         sampling: start.request.sampling,
         max_pixels: start.request.max_pixels,

@@ -9,6 +9,7 @@
 //! | [`reason`] | why a token is in the caption |
 //! | [`heat`] | visual tokens as values from 0 to 1 |
 //! | [`formats`] | bytes, times, percentages, ratios |
+//! | [`systems`] | which system a method belongs to |
 //! | [`text`] | foreign text that reaches a terminal: sanitised, measured, cut |
 //! | [`export`] | runs as text, Markdown, subtitles and HTML |
 //!
@@ -19,5 +20,6 @@ pub mod formats;
 pub mod heat;
 pub mod reason;
 pub mod statistics;
+pub mod systems;
 pub mod text;
 pub mod verdicts;

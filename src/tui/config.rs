@@ -110,6 +110,10 @@ pub struct StudioConfig {
     pub presets: Vec<PromptPreset>,
     /// Name of the theme; `auto` is dark or light, depending on the terminal.
     pub theme: String,
+    /// The file that remembers the theme chosen last, used instead of `theme`; it need not exist. None remembers none.
+    pub theme_file: Option<PathBuf>,
+    /// Show a line for people who have never opened the studio.
+    pub is_first: bool,
     /// Colors of the terminal.
     pub colors: ColorDepth,
     /// Capture the mouse.
@@ -193,6 +197,8 @@ impl Default for StudioConfig {
             embedded: false,
             presets: PromptPreset::built_in(false),
             theme: "auto".into(),
+            theme_file: state.as_ref().map(|dir| dir.join("theme")),
+            is_first: false,
             colors: ColorDepth::default(),
             mouse: false,
             ascii: false,

@@ -29,6 +29,7 @@ pub(crate) fn config() -> StudioConfig {
         colors: ColorDepth::True,
         keymap: None,
         themes: None,
+        theme_file: None,
         methods_dir: Some("/config/methods".into()),
         sessions: Some("/sessions".into()),
         recent: None,

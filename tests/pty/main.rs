@@ -49,11 +49,9 @@ fn a_whole_session() {
     t.wait("r again");
     t.keys("m");
     t.wait("schedule");
-    t.keys("g");
-    t.wait("● lvspec");
+    t.keys("autoreg");
+    t.wait("filter autoreg");
     t.keys("\r");
-    t.wait("method autoregressive");
-    t.keys("r");
     t.wait("this is the baseline");
     t.wait("state     done");
     t.wait("runs on this clip");
@@ -242,7 +240,7 @@ fn methods_are_turned_inspected_and_compared() {
     // A method of one's own.
     t.keys("m");
     t.wait("schedule");
-    t.keys("e");
+    t.keys("\t");
     t.wait("which drafts pass?");
     t.keys("s");
     t.wait("my-lvspec");

@@ -58,9 +58,14 @@ fn a_run_that_is_over() {
 
 #[test]
 fn boxes_over_the_panes() {
-    for (name, keys) in
-        [("picker", "m up"), ("presets", "p down"), ("help", "?"), ("search", "? t a u"), ("open", "o ~ / a")]
-    {
+    for (name, keys) in [
+        ("picker", "m up"),
+        ("picker_filter", "m s p e c"),
+        ("presets", "p down"),
+        ("help", "?"),
+        ("search", "? t a u"),
+        ("open", "o ~ / a"),
+    ] {
         for size in [(60, 16), (100, 30)] {
             let mut studio = ready("dark", size.0, size.1);
             press(&mut studio, keys);
@@ -120,7 +125,7 @@ fn heat_over_the_frames() {
 fn a_method_taken_apart() {
     for (theme, size) in [("dark", (60, 16)), ("light", (100, 30))] {
         let mut studio = ready(theme, size.0, size.1);
-        press(&mut studio, "m e down down down right");
+        press(&mut studio, "m tab down down down right");
         look("edit", &studio, size);
         press(&mut studio, "s");
         look("edit_save", &studio, size);

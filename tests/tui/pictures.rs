@@ -68,6 +68,6 @@ fn methods_side_by_side() {
 fn a_method_taken_apart() {
     let mut studio = streaming("dark", 100, 28);
     done(&mut studio, 3, &lossy(), StopReason::Eos);
-    press(&mut studio, "m e down down down down down down");
+    press(&mut studio, "m tab down down down down down down");
     kept("screens/method.svg", &studio, (100, 28));
 }

@@ -73,6 +73,8 @@ pub(crate) struct Settings {
     pub reads: bool,
     /// How the target samples frames.
     pub rule: Rule,
+    /// The file that remembers the theme; none if it is configured.
+    pub theme: Option<PathBuf>,
     /// The list of recent files.
     pub recent: Option<PathBuf>,
     /// The directory of the user's methods.
@@ -151,6 +153,8 @@ pub(crate) struct Model {
     /// The frame of the spinner.
     pub tick: usize,
     pub start_video: Option<PathBuf>,
+    /// The studio was never opened before.
+    pub is_first: bool,
 }
 
 impl Model {
@@ -219,18 +223,21 @@ impl Model {
                 embedded: config.embedded,
                 reads: config.frames.is_some(),
                 rule: config.rule,
+                theme: config.theme_file.clone(),
                 recent: config.recent.clone(),
                 methods: config.methods_dir.clone(),
             },
             tick: 0,
             start_video: config.video.clone(),
+            is_first: config.is_first,
         })
     }
 
     /// The context of the next key.
     pub fn place(&self) -> KeyContext {
         match (&self.overlay, self.focus) {
-            (Some(Overlay::Methods(_) | Overlay::Presets(_) | Overlay::Export(_)), _) => KeyContext::List,
+            (Some(Overlay::Methods { .. }), _) => KeyContext::Methods,
+            (Some(Overlay::Presets(_) | Overlay::Export(_)), _) => KeyContext::List,
             (Some(Overlay::Pick(_)), _) => KeyContext::Pick,
             (Some(Overlay::Edit(_)), _) => KeyContext::Edit,
             (Some(Overlay::Compare), _) => KeyContext::Compare,
@@ -258,6 +265,12 @@ impl Model {
             (None, Pane::Caption | Pane::Meters) if self.shown_replay().is_some() => KeyContext::Player,
             (None, Pane::Caption | Pane::Meters) => KeyContext::Reading,
         }
+    }
+
+    /// The method under the picker's cursor.
+    pub fn picked_method(&self) -> Option<usize> {
+        let Some(Overlay::Methods { query, cursor }) = &self.overlay else { return None };
+        self.methods.found(query).0.get(*cursor).copied()
     }
 
     /// True while a run is active or waits.

@@ -1,6 +1,6 @@
 //! Going back and quitting: what Esc, Ctrl-C and q do.
 
-use super::{runs, sessions};
+use super::{actions, runs, sessions};
 use crate::tui::{
     Action, Effect,
     model::{Model, Overlay, Pane, Tone, search::Search},
@@ -17,7 +17,7 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     match model.overlay.take() {
         // One level back, to the picker.
         Some(Overlay::Edit(_) | Overlay::SaveMethod(_)) => {
-            model.overlay = Some(Overlay::Methods(model.methods.chosen));
+            actions::open_picker(model);
         }
         Some(Overlay::Value { row, .. }) => model.overlay = Some(Overlay::Edit(row)),
         Some(Overlay::Filter) => model.library.clear_filter(),

@@ -14,7 +14,7 @@ use crate::{
     present::formats::plural,
     record::{StopReason, Verdict},
     tui::{
-        Theme,
+        Action, KeyContext, Theme,
         model::{
             EngineState, Model,
             run::{Activity, Run},
@@ -258,8 +258,17 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         return lines;
     }
     let mut lines = Vec::new();
+    if model.is_first {
+        let key = |action| model.keymap.shown(KeyContext::Library, &[action]);
+        let (run, methods, help) = (key(Action::Run), key(Action::Methods), key(Action::Help));
+        let words = format!(
+            "Welcome to specreel. {run} captions the selected clip, {methods} selects a method, {help} lists all keys."
+        );
+        lines = wrap([(words.as_str(), theme.style(Role::Accent))], columns);
+        lines.push(Line::default());
+    }
     if model.is_out_of_depth() {
-        lines = wrap([("note: ", theme.style(Role::Warn)), (assets::LIMITS_NOTE, dim)], columns);
+        lines.extend(wrap([("note: ", theme.style(Role::Warn)), (assets::LIMITS_NOTE, dim)], columns));
         lines.push(Line::default());
     }
     lines.extend(wrap(

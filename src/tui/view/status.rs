@@ -43,7 +43,13 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
             mark(model.methods.is_lossless(method), theme),
         ]);
         if let Some(knob) = model.methods.active_knob() {
-            left.push_span(Span::styled(format!(" │ [ {knob} ]"), dim));
+            let key = |action| model.keymap.shown(KeyContext::Everywhere, &[action]);
+            let (down, up) = (key(Action::KnobDown), key(Action::KnobUp));
+            left.push_span(Span::styled(format!(" │ {down} {knob} {up}"), dim));
+            // The keys of all numbers, where there is room.
+            if area.width >= 120 && model.methods.knobs().len() > 1 {
+                left.push_span(Span::styled(format!("  {} next", key(Action::NextKnob)), dim));
+            }
         }
     }
     let badge = if model.is_out_of_depth() { " toy models " } else { "" };
@@ -181,9 +187,7 @@ fn useful(model: &Model) -> &'static [Action] {
     };
     let busy = model.is_running();
     match model.place() {
-        KeyContext::List if matches!(model.overlay, Some(Overlay::Methods(_))) => {
-            &[Choose, Edit, Save, KnobUp, NextKnob, Reset, Back]
-        }
+        KeyContext::Methods => &[Choose, Edit, KnobUp, NextKnob, Save, Reset, Back],
         KeyContext::Edit => &[KnobUp, Edit, Choose, Save, Reset, Back],
         KeyContext::List => &[Choose, Back],
         KeyContext::Sessions => &[Choose, FilterSessions, Delete, Back],
@@ -227,8 +231,8 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::Down, Some(Overlay::Compare)) => "method",
         (Action::Down, Some(Overlay::Preview)) => "clip",
         (Action::Choose, Some(overlay)) => match overlay {
-            Overlay::Methods(_) | Overlay::Presets(_) | Overlay::History { .. } => "use",
-            Overlay::Edit(_) | Overlay::Pick(_) | Overlay::Segments(_) => "run",
+            Overlay::Presets(_) | Overlay::History { .. } => "use",
+            Overlay::Methods { .. } | Overlay::Edit(_) | Overlay::Pick(_) | Overlay::Segments(_) => "run",
             Overlay::Value { .. } => "set",
             Overlay::Compare => "show",
             Overlay::Export(_) | Overlay::SaveMethod(_) => "save",
@@ -294,22 +298,10 @@ fn key(model: &Model, action: Action) -> Option<String> {
     let tab = Key::plain(KeyCode::Tab);
     let tab = (action == Action::NextPane).then(|| model.keymap.keys(place, action).contains(&tab));
     let forward = if tab == Some(true) { Key::plain(KeyCode::Tab) } else { first(action)? };
-    let (forward, back) = (short(forward), other.and_then(first).map(short));
+    let (forward, back) = (forward.short(), other.and_then(first).map(Key::short));
     Some(match back {
         Some(back) if back.chars().all(char::is_alphabetic) => format!("{forward} {back}"),
         Some(back) => back + &forward,
         None => forward,
     })
-}
-
-/// A key as the status line shows it.
-fn short(key: Key) -> String {
-    match key.to_string().as_str() {
-        "left" => "←".into(),
-        "right" => "→".into(),
-        "up" => "↑".into(),
-        "down" => "↓".into(),
-        "minus" => "-".into(),
-        other => other.to_owned(),
-    }
 }
