@@ -74,6 +74,10 @@ pub struct Printer<O, E> {
     painted: String,
     ends_line: bool,
     limit: usize,
+    /// The speed of the current run is measured after it: its statistics wait for that.
+    measures: bool,
+    /// Statistics that are still to be printed, and how the run ended.
+    due: Option<StopReason>,
     /// Number of cues written; none before the file's header.
     cues: Option<usize>,
 }
@@ -98,6 +102,8 @@ impl<O: Write, E: Write> Printer<O, E> {
             painted: String::new(),
             ends_line: true,
             limit,
+            measures: false,
+            due: None,
             cues: None,
         }
     }
@@ -151,7 +157,10 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.close()?;
                 Ok(Flow::Failed(failure.clone()))
             }
-            EventKind::Step(_) | EventKind::Prompt { .. } | EventKind::Ready { .. } => Ok(Flow::Go),
+            EventKind::Step(_)
+            | EventKind::Prompt { .. }
+            | EventKind::Ready { .. }
+            | EventKind::Speed { .. } => Ok(Flow::Go),
         }
     }
 
@@ -265,6 +274,26 @@ impl<O: Write, E: Write> Printer<O, E> {
             // A cancelled run gives no cue: its caption is incomplete.
             self.cues()?;
         }
+        self.close()?;
+        self.due = Some(reason);
+        if self.measures && reason != StopReason::Cancelled {
+            self.progress.after_runs("measuring the speedup");
+            return Ok(());
+        }
+        self.report()
+    }
+
+    /// Expect that the speed of the next run is measured: its statistics wait for [`Printer::report`].
+    pub fn measures(&mut self, measures: bool) {
+        self.measures = measures;
+    }
+
+    /// Print the statistics of the run that has ended, unless that is done.
+    ///
+    /// # Errors
+    /// As [`Printer::event`].
+    pub fn report(&mut self) -> Result<(), PrintError> {
+        let Some(reason) = self.due.take() else { return Ok(()) };
         self.close()?;
         let runs = Pieces::of(&self.runs);
         let stats = runs.stats();

@@ -251,7 +251,10 @@ fn a_comparison_that_is_ended_early_keeps_what_it_has() {
 /// On a dark terminal a light theme could not be read where it left the terminal's background.
 #[test]
 fn light_themes_paint_every_cell() {
-    let boxes = ["", "m", "m tab", "m ctrl-s", "c", "p", "s", "S", "o", "L", "?", "v", "a", "/", "e ctrl-r", "i", "c enter"];
+    let boxes = [
+        "", "m", "m tab", "m ctrl-s", "c", "p", "s", "S", "o", "L", "?", "v", "a", "/", "e ctrl-r", "i",
+        "c enter",
+    ];
     for theme in ["light", "catppuccin-latte", "solarized-light"] {
         for size in [(60, 16), (100, 30), (200, 60)] {
             for keys in boxes {
