@@ -355,6 +355,28 @@ fn a_tiny_terminal_gets_a_polite_notice() {
 }
 
 #[test]
+fn a_named_folder_comes_first_and_toy_models_say_so() {
+    let clips = clips();
+    let mut t = Terminal::start(120, 40, &[clips.to_str().unwrap()]);
+    t.wait("▸ cross.mp4");
+    t.wait("Welcome to specreel");
+    t.wait("toy models");
+    t.wait("● ready");
+    // Marked, both are captioned one after the other.
+    t.keys("xx\r");
+    t.wait("cross.mp4 ✓");
+    t.wait("star.mp4 ✓");
+    t.wait("know only moving coloured shapes");
+    t.wait("state     done");
+    // A clip of their own; the theme is remembered.
+    t.keys("Gt");
+    t.wait("theme ");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
 fn keys_one_by_one_after_silence_are_all_answered() {
     // The studio sleeps between these keys; each of them has to wake it.
     let mut t = studio(100, 30, &[]);

@@ -2,6 +2,7 @@
 
 use super::runs;
 use crate::{
+    assets,
     record::{Event, EventKind, Failure, FailureClass},
     tui::{
         Effect,
@@ -38,9 +39,9 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     runs::start_waiting(model)
 }
 
-/// Show notes in the status line, unless they were shown for the run before. They stay readable in the meters.
+/// Show notes in the status line, unless they were shown for the run before, or have a badge. They stay readable in the meters.
 fn announce(model: &mut Model, notes: Vec<String>) {
-    let is_new = |note: &String| !model.announced.contains(note);
+    let is_new = |note: &String| note != assets::LIMITS_NOTE && !model.announced.contains(note);
     let new: Vec<String> = notes.into_iter().filter(is_new).collect();
     if !new.is_empty() {
         model.note(Tone::Info, format!("note: {}", new.join("; ")));

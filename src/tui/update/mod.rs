@@ -302,6 +302,8 @@ mod box_tests;
 #[cfg(test)]
 mod event_tests;
 #[cfg(test)]
+mod first_tests;
+#[cfg(test)]
 mod queue_tests;
 #[cfg(test)]
 mod segment_tests;
