@@ -92,6 +92,27 @@ impl From<AssetError> for Failure {
     }
 }
 
+/// A note on captions that the embedded models write of other videos than the embedded clips.
+pub const LIMITS_NOTE: &str = "the embedded models know only moving coloured shapes: what they say about any other video is meaningless (load \
+     others with --target)";
+
+/// True for the embedded target or a copy of it: its configuration, and weights of the same size.
+pub fn is_embedded_target(dir: &Path) -> bool {
+    let embedded = |name: &str| FILES.iter().find(|file| file.path == name);
+    let (Some(config), Some(weights)) =
+        (embedded("target/config.json"), embedded("target/model.safetensors"))
+    else {
+        return false;
+    };
+    let bytes = fs::metadata(dir.join("model.safetensors")).map(|m| m.len()).ok();
+    bytes == Some(weights.bytes.len() as u64) && same(&dir.join("config.json"), config.bytes)
+}
+
+/// True for an embedded clip or a copy of it.
+pub fn is_embedded_clip(video: &Path) -> bool {
+    FILES.iter().filter(|file| clip_name(file).is_some()).any(|clip| same(video, clip.bytes))
+}
+
 /// The number of embedded clips. Unpacks nothing.
 pub fn clip_count() -> usize {
     FILES.iter().filter_map(clip_name).count()
@@ -238,6 +259,20 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, b"").unwrap();
         assert!(unpack(SMALL, &file.join("demo")).is_err());
+    }
+
+    #[test]
+    fn the_demo_is_known_by_its_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = dir.path().join("clip.mp4");
+        fs::write(&other, b"no clip").unwrap();
+        assert!(
+            !is_embedded_clip(&other) && !is_embedded_clip(dir.path()) && !is_embedded_target(dir.path())
+        );
+        let Ok(demo) = demo(Some(dir.path())) else { return };
+        assert!(is_embedded_target(&demo.target) && !is_embedded_target(&demo.drafter));
+        fs::copy(&demo.clips[1].path, &other).unwrap();
+        assert!(demo.clips.iter().all(|clip| is_embedded_clip(&clip.path)) && is_embedded_clip(&other));
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use specreel::{
+    assets,
     cli::{self, resolve},
     client::Client,
     engine::memory_check,
     record::{Failure, FailureClass},
     speculate::Method,
-    tui::{self, ClipFacts, FrameRequest, StudioConfig, StudioError},
+    tui::{self, ClipFacts, FrameRequest, PromptPreset, StudioConfig, StudioError},
     video,
 };
 
@@ -16,6 +17,7 @@ use specreel::{
 pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     let client = Client::start_in_background()?;
     let rule = *memory_check::rule(&start.models);
+    let embedded = assets::is_embedded_target(&start.models.target);
     client.load(start.models, start.ignore_memory)?;
     let mut methods: Vec<Method> = Method::presets().to_vec();
     for own in start.methods {
@@ -33,14 +35,20 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir: PathBuf| vec![dir]);
     let usual = StudioConfig::default();
     let config = StudioConfig {
+        embedded,
+        presets: PromptPreset::built_in(embedded),
         recent: usual.recent.clone().filter(|_| settings.recent.or(true)),
         video: start.video,
         clips: start.clips.into_iter().map(|c| tui::Clip { title: c.title, path: c.path }).collect(),
+        folder: start.folder,
         folders: if start.library.is_empty() { here() } else { start.library },
         methods,
         method: first.name,
         lossless: Method::lossless,
         prompt: start.request.prompt,
+        // A theme that is configured is not forgotten for one that was tried.
+        theme_file: usual.theme_file.clone().filter(|_| settings.theme.value.is_none()),
+        is_first: usual.log.as_ref().is_some_and(|log| !log.exists()),
         theme: settings.theme.or("auto".into()),
         pace: settings.pace.or_default(),
         sampling: start.request.sampling,

@@ -36,6 +36,8 @@ pub struct Studio {
     pub clips: Vec<Clip>,
     /// Folders of videos for the library.
     pub library: Vec<PathBuf>,
+    /// The one that was named instead of a video, in which the library opens.
+    pub folder: Option<PathBuf>,
     /// Models to load.
     pub models: ModelSpec,
     /// The first run's request; the studio changes prompt, method, video and number.
@@ -112,7 +114,8 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let (methods, problems) = user_methods::all(dirs.as_ref());
     let notice = problems.into_iter().next().map(|problem| problem.error);
     let ignore_memory = args.run.ignore_memory;
-    Ok(Studio { video, clips, library, models, request, methods, notice, settings, ignore_memory })
+    let folder = folder.map(Path::to_owned);
+    Ok(Studio { video, clips, library, folder, models, request, methods, notice, settings, ignore_memory })
 }
 
 /// The file of a video; `demo` and `demo:N` are embedded clips.

@@ -7,6 +7,7 @@ use super::{
     thread::{Cancelled, EventSender},
 };
 use crate::{
+    assets,
     model::{
         ComputeDevice, ModelSpec, WeightType,
         checkpoint::{CheckpointError, LoadProgress},
@@ -32,6 +33,8 @@ pub struct Models {
     pub dtype: String,
     /// Memory that they and a run need; none if that is not known (accelerators).
     pub footprint: Option<Footprint>,
+    /// The target is the embedded one.
+    pub embedded: bool,
     /// The requested weight type.
     requested: WeightType,
     rope: Rope,
@@ -144,6 +147,7 @@ impl Models {
             dtype,
             requested: place.dtype(),
             footprint,
+            embedded: assets::is_embedded_target(&spec.target),
             rope: spec.rope,
         })
     }

@@ -10,6 +10,7 @@ use super::{
     thread::{Cancelled, EventSender, internal},
 };
 use crate::{
+    assets,
     record::{EventKind, Failure, Stage, Stats, StopReason},
     speculate::Drafter,
 };
@@ -112,13 +113,19 @@ impl Runner<'_> {
             kept: kept.map(|kept| kept.iter().map(|&i| i as u32).collect()),
             scores: selection.scores.clone().filter(|_| drafter_key.is_some()),
             reused,
-            notes: clip.notes.clone(),
+            notes: clip.notes.iter().cloned().chain(self.limits()).collect(),
         });
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         self.calibrate(context, since(started))?;
         let generated = self.generate(context, drafter_key.as_ref(), &mut stats, plain_front_ms)?;
         let finished = generated.reason != StopReason::Cancelled && self.request.is_measured();
         Ok(finished.then(|| Trial::new(self.request.clone(), key, selection, stats, generated)))
+    }
+
+    /// A note if the models cannot know what the video shows.
+    fn limits(&self) -> Option<String> {
+        let is_foreign = self.models.embedded && !assets::is_embedded_clip(&self.request.video);
+        is_foreign.then(|| assets::LIMITS_NOTE.to_owned())
     }
 
     /// Report progress; break if the run is cancelled.

@@ -11,6 +11,7 @@
 //! | [`heat`] | visual tokens as values from 0 to 1 |
 //! | [`player`] | a run as it is played: what has been seen of it, and the scene of the current step |
 //! | [`formats`] | bytes, times, percentages, ratios |
+//! | [`systems`] | which system a method belongs to |
 //! | [`text`] | foreign text that reaches a terminal: sanitised, measured, cut |
 //! | [`export`] | runs as text, Markdown, subtitles and HTML |
 //!
@@ -23,5 +24,6 @@ pub mod ledger;
 pub mod player;
 pub mod reason;
 pub mod statistics;
+pub mod systems;
 pub mod text;
 pub mod verdicts;

@@ -309,6 +309,19 @@ mod tests {
         assert!(caption.facts.len() >= 8);
     }
 
+    /// The studio offers these while the embedded models are loaded.
+    #[test]
+    fn prompts_for_the_embedded_models_are_ones_they_were_trained_on() {
+        let file: toml::Table = include_str!("../../assets/prompts/embedded.toml").parse().unwrap();
+        let mut known: Vec<String> =
+            LONG_PROMPTS.iter().chain(SHORT_PROMPTS).map(|p| (*p).to_owned()).collect();
+        known.extend((0..20).flat_map(|seed| questions(&Scene::from_seed(seed))).map(|(asked, _)| asked));
+        for prompt in file["prompt"].as_array().unwrap() {
+            let text = prompt["text"].as_str().unwrap();
+            assert!(known.iter().any(|known| known == text), "{text}");
+        }
+    }
+
     #[test]
     fn every_question_has_one_fact_in_its_answer() {
         for (question, answer) in questions_with_facts(&Scene::from_seed(11)) {

@@ -61,6 +61,7 @@ actions! {
     Top "top" "go to the beginning";
     Bottom "bottom" "go to the end";
     Preview "preview" "preview the selected clip: its properties and frames";
+    Mark "mark" "mark or unmark the clip; run captions all marked clips, one after another";
     Sort "sort" "sort the clips by name, duration, size or time";
     Filter "filter" "filter the clips by name";
     Search "search" "search in the caption";

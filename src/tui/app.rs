@@ -14,7 +14,8 @@ use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    ColorDepth, Cut, Effect, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig, StudioError, files,
+    ColorDepth, Cut, Effect, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig, StudioError, Theme,
+    files,
     frame_loader::FrameLoader,
     frames::Frames,
     images,
@@ -53,6 +54,9 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() {
         return Err(StudioError::NoTerminal.into());
     }
+    let remembered = config.theme_file.as_deref();
+    let remembered = remembered.and_then(|file| Theme::remembered(file, config.themes.as_deref()));
+    config.theme = remembered.unwrap_or(config.theme);
     let seeks_theme = matches!(config.theme.as_str(), "auto" | "") && std::env::var_os("COLORFGBG").is_none();
     let has_pictures = config.colors != ColorDepth::None && !config.ascii;
     let plain = matches!(config.image_protocol, ImageProtocol::Halfblocks | ImageProtocol::None);

@@ -17,6 +17,9 @@ use crate::{
 /// The built-in preset prompts (TOML).
 pub const DEFAULT_PRESETS: &str = include_str!("../../assets/prompts/default.toml");
 
+/// The preset prompts that the embedded models can answer (TOML).
+pub const EMBEDDED_PRESETS: &str = include_str!("../../assets/prompts/embedded.toml");
+
 /// A clip that the library shows under a title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clip {
@@ -37,13 +40,15 @@ pub struct PromptPreset {
 }
 
 impl PromptPreset {
-    /// The built-in preset prompts.
-    pub fn built_in() -> Vec<Self> {
+    /// The built-in preset prompts: those for the embedded models, which answer only what they were trained on, or for any
+    /// others.
+    pub fn built_in(embedded: bool) -> Vec<Self> {
         #[derive(serde::Deserialize)]
         struct File {
             prompt: Vec<PromptPreset>,
         }
-        toml::from_str::<File>(DEFAULT_PRESETS).map(|file| file.prompt).unwrap_or_default()
+        let text = if embedded { EMBEDDED_PRESETS } else { DEFAULT_PRESETS };
+        toml::from_str::<File>(text).map(|file| file.prompt).unwrap_or_default()
     }
 }
 
@@ -87,6 +92,8 @@ pub struct StudioConfig {
     pub clips: Vec<Clip>,
     /// Directories whose videos the library shows.
     pub folders: Vec<PathBuf>,
+    /// The one of them that the library opens in.
+    pub folder: Option<PathBuf>,
     /// The methods.
     pub methods: Vec<Method>,
     /// The directory of the user's methods; it need not exist.
@@ -97,10 +104,16 @@ pub struct StudioConfig {
     pub lossless: fn(&Method) -> bool,
     /// The prompt at the start.
     pub prompt: String,
+    /// The models are the embedded ones, which know only the clips with titles.
+    pub embedded: bool,
     /// Preset prompts.
     pub presets: Vec<PromptPreset>,
     /// Name of the theme; `auto` is dark or light, depending on the terminal.
     pub theme: String,
+    /// The file that remembers the theme chosen last, used instead of `theme`; it need not exist. None remembers none.
+    pub theme_file: Option<PathBuf>,
+    /// Show a line for people who have never opened the studio.
+    pub is_first: bool,
     /// Colors of the terminal.
     pub colors: ColorDepth,
     /// Capture the mouse.
@@ -177,13 +190,17 @@ impl Default for StudioConfig {
             video: None,
             clips: Vec::new(),
             folders: Vec::new(),
+            folder: None,
             methods: Vec::new(),
             methods_dir: config.as_ref().map(|dir| dir.join("methods")),
             method: String::new(),
             lossless: |_| true,
             prompt: "Describe the video.".into(),
-            presets: PromptPreset::built_in(),
+            embedded: false,
+            presets: PromptPreset::built_in(false),
             theme: "auto".into(),
+            theme_file: state.as_ref().map(|dir| dir.join("theme")),
+            is_first: false,
             colors: ColorDepth::default(),
             mouse: false,
             ascii: false,
@@ -218,6 +235,6 @@ mod tests {
 
     #[test]
     fn the_built_in_prompts_are_readable() {
-        assert!(PromptPreset::built_in().len() >= 5);
+        assert!([true, false].into_iter().all(|embedded| PromptPreset::built_in(embedded).len() >= 5));
     }
 }

@@ -95,6 +95,8 @@ pub enum Effect {
     Recent(PathBuf),
     /// Add a file (the second path) to the list of recent files (the first).
     Remember(PathBuf, PathBuf),
+    /// Write the name of a theme to this file, which remembers it.
+    RememberTheme(PathBuf, String),
     /// Probe a clip; only the newest request counts. Answered by [`Msg::Probed`].
     Probe(PathBuf),
     /// Divide a clip into segments of so many seconds; answered by [`Msg::Cut`].

@@ -122,6 +122,19 @@ pub(crate) fn replace_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> 
     Ok(())
 }
 
+/// Write a short file, readable by the user alone, without waiting for the disk.
+///
+/// # Errors
+/// It cannot be written; the old file stays.
+pub(crate) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    new.write_all(text.as_bytes())?;
+    new.persist(file)?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

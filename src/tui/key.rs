@@ -159,6 +159,20 @@ impl std::fmt::Display for Key {
     }
 }
 
+impl Key {
+    /// The key as the status line shows it.
+    pub(crate) fn short(self) -> String {
+        match self.to_string().as_str() {
+            "left" => "←".into(),
+            "right" => "→".into(),
+            "up" => "↑".into(),
+            "down" => "↓".into(),
+            "minus" => "-".into(),
+            other => other.to_owned(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,6 +45,7 @@ contexts! {
     Inspector "inspector" "Inspector";
     Steps "steps" "Steps";
     Player "player" "Playback";
+    Methods "methods" "Method picker";
     Edit "edit" "Method editor";
     Pick "pick" "Methods to compare";
     Compare "compare" "Comparison";
@@ -100,6 +101,7 @@ impl KeyContext {
             KeyContext::Compare => &[Sweep],
             KeyContext::Preview => &[Segments],
             KeyContext::List
+            | KeyContext::Methods
             | KeyContext::Edit
             | KeyContext::Pick
             | KeyContext::Sessions
@@ -110,7 +112,7 @@ impl KeyContext {
     }
 
     fn is_typing(self) -> bool {
-        matches!(self, KeyContext::Prompt | KeyContext::Entry)
+        matches!(self, KeyContext::Prompt | KeyContext::Entry | KeyContext::Methods)
     }
 }
 
@@ -257,6 +259,12 @@ impl Keymap {
             self.bindings.iter().filter(move |(p, _, a)| *p == wanted && *a == action).map(|(_, k, _)| *k)
         };
         context.chain().flat_map(of).filter(|k| self.action(context, *k) == Some(action)).collect()
+    }
+
+    /// The first key of each of these actions in a context, as the screen shows them; those that are unbound are left out.
+    pub(crate) fn shown(&self, context: KeyContext, actions: &[Action]) -> String {
+        let first = |action: &Action| self.keys(context, *action).first().map(|key| key.short());
+        actions.iter().filter_map(first).collect::<Vec<_>>().join(" ")
     }
 
     /// The help page: contexts in order, each with its actions and their keys.

@@ -50,7 +50,8 @@ pub use app::run;
 pub use archive::SessionEntry;
 pub use complete::Completion;
 pub use config::{
-    Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, FrameReader, Probe, PromptPreset, StudioConfig,
+    Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EMBEDDED_PRESETS, FrameReader, Probe, PromptPreset,
+    StudioConfig,
 };
 pub use effect::{Effect, Msg};
 pub use error::StudioError;

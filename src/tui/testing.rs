@@ -29,6 +29,7 @@ pub(crate) fn config() -> StudioConfig {
         colors: ColorDepth::True,
         keymap: None,
         themes: None,
+        theme_file: None,
         methods_dir: Some("/config/methods".into()),
         sessions: Some("/sessions".into()),
         recent: None,
@@ -40,7 +41,7 @@ pub(crate) fn config() -> StudioConfig {
 /// A studio of 100 × 30 whose models still load.
 pub(crate) fn studio() -> Studio {
     let (mut studio, effects) = Studio::new(&config()).unwrap();
-    assert!(effects.is_empty());
+    assert_eq!(effects, [Effect::List("/sessions".into())]);
     studio.handle(Msg::Resize(100, 30));
     studio
 }

@@ -180,6 +180,13 @@ impl Theme {
         })
     }
 
+    /// The name in a file that remembers a theme; none if there is no such theme any more.
+    pub(crate) fn remembered(file: &Path, folder: Option<&Path>) -> Option<String> {
+        let name = std::fs::read_to_string(file).ok()?.trim().to_owned();
+        let (themes, _) = Self::readable(folder, ColorDepth::None).ok()?;
+        themes.iter().any(|theme| theme.name == name).then_some(name)
+    }
+
     /// The JSON schema of a theme.
     pub fn schema() -> serde_json::Value {
         let named = json!({"enum": [

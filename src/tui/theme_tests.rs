@@ -45,6 +45,39 @@ fn verdicts_follow_the_legend_in_every_theme() {
     }
 }
 
+/// Words for a light background cannot be read on a dark one, so a light theme brings its own, at every color depth.
+#[test]
+fn light_themes_have_a_background() {
+    let text = |name: &str, depth| Theme::built_in(name, depth).unwrap().style(Role::Text);
+    for name in ["light", "catppuccin-latte", "solarized-light"] {
+        for depth in [ColorDepth::Ansi, ColorDepth::Indexed] {
+            let style = text(name, depth);
+            assert_eq!((style.fg, style.bg), (Some(Color::Black), Some(Color::White)), "{name}");
+        }
+        let style = text(name, ColorDepth::True);
+        let (Some(Color::Rgb(ink, ..)), Some(Color::Rgb(ground, ..))) = (style.fg, style.bg) else {
+            panic!("{name}: {style:?}")
+        };
+        assert!(ground > 200 && ink < 120, "{name}: {style:?}");
+        assert_eq!(text(name, ColorDepth::None), Style::new(), "{name}");
+    }
+}
+
+#[test]
+fn a_theme_is_remembered_while_it_exists() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("state/theme");
+    assert_eq!(Theme::remembered(&file, None), None);
+    for (name, known) in [("nord", true), ("mine", false), ("light", true)] {
+        crate::tui::files::write_private(&file, &format!("{name}\n")).unwrap();
+        assert_eq!(Theme::remembered(&file, None), known.then(|| name.to_owned()));
+    }
+    std::fs::write(dir.path().join("mine.toml"), "").unwrap();
+    crate::tui::files::write_private(&file, "mine\n").unwrap();
+    assert_eq!(Theme::remembered(&file, Some(dir.path())).as_deref(), Some("mine"));
+    assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+}
+
 #[test]
 fn errors_name_file_line_role_and_field() {
     for (text, key, way) in [

@@ -3,6 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
+use specreel::assets::LIMITS_NOTE;
 
 use crate::{
     Outcome, Program, event, events,
@@ -12,6 +13,29 @@ use crate::{
 fn notes(run: &Outcome) -> Vec<String> {
     let notes = event(&events(&run.stdout), "prompt")["notes"].as_array().cloned().unwrap_or_default();
     notes.iter().map(|note| note.as_str().unwrap().to_owned()).collect()
+}
+
+/// The embedded models know nothing of such a video, which is noted after what is wrong with it.
+#[test]
+fn a_video_that_the_embedded_models_cannot_know_is_noted() {
+    let program = Program::new();
+    program.file("own.mp4", Clip::of(20).write().bytes());
+    let run = |video: &str, more: &[&str]| {
+        let run = program.run(&[&["caption", video, "--max-new-tokens", "4"], more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run
+    };
+    let note = format!("note: {LIMITS_NOTE}\n");
+    assert!(run("own.mp4", &[]).stderr.contains(&note));
+    assert_eq!(notes(&run("own.mp4", &["--json"])), [LIMITS_NOTE]);
+    assert!(!run("demo:2", &[]).stderr.contains("note: "));
+    // A copy of an embedded clip is one, too; so is a copy of the target.
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
+    let copy = format!("{demo}/clips/three-shots.mp4");
+    assert!(!run(&copy, &[]).stderr.contains("note: "));
+    assert!(run("own.mp4", &["--target", &format!("{demo}/target")]).stderr.contains(&note));
+    let compared = program.run(&["compare", "own.mp4", "--methods", "lookup", "--max-new-tokens", "4"]);
+    assert_eq!(compared.stderr.matches(&note).count(), 1, "{}", compared.stderr);
 }
 
 /// The bytes with some bits of the media flipped.
@@ -34,7 +58,7 @@ fn a_damaged_video_is_noted_and_captioned_deterministically() {
     let caption = |file: &str, more: &[&str]| {
         program.run(&[&["caption", file, "--max-new-tokens", "24"], more].concat())
     };
-    assert_eq!(notes(&caption("whole.mp4", &["--json"])), [""; 0]);
+    assert_eq!(notes(&caption("whole.mp4", &["--json"])), [LIMITS_NOTE]);
     let first = caption("damaged.mp4", &[]);
     assert_eq!(first.code, 0, "{}", first.stderr);
     assert!(first.stderr.contains("note: the video is damaged: "), "{}", first.stderr);

@@ -50,11 +50,9 @@ fn a_whole_session() {
     t.wait("r again");
     t.keys("m");
     t.wait("schedule");
-    t.keys("g");
-    t.wait("● lvspec");
+    t.keys("autoreg");
+    t.wait("filter autoreg");
     t.keys("\r");
-    t.wait("method autoregressive");
-    t.keys("r");
     t.wait("this is the baseline");
     t.wait("state     done");
     t.wait("runs on this clip");
@@ -243,7 +241,7 @@ fn methods_are_turned_inspected_and_compared() {
     // A method of one's own.
     t.keys("m");
     t.wait("schedule");
-    t.keys("e");
+    t.keys("\t");
     t.wait("which drafts pass?");
     t.keys("s");
     t.wait("my-lvspec");
@@ -352,6 +350,28 @@ fn a_tiny_terminal_gets_a_polite_notice() {
     t.wait("Library");
     t.resize(20, 5);
     t.wait("60 × 16");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+    t.check_restored();
+}
+
+#[test]
+fn a_named_folder_comes_first_and_toy_models_say_so() {
+    let clips = clips();
+    let mut t = Terminal::start(120, 40, &[clips.to_str().unwrap()]);
+    t.wait("▸ cross.mp4");
+    t.wait("Welcome to specreel");
+    t.wait("toy models");
+    t.wait("● ready");
+    // Marked, both are captioned one after the other.
+    t.keys("xx\r");
+    t.wait("cross.mp4 ✓");
+    t.wait("star.mp4 ✓");
+    t.wait("know only moving coloured shapes");
+    t.wait("state     done");
+    // A clip of their own; the theme is remembered.
+    t.keys("Gt");
+    t.wait("theme ");
     t.keys("q");
     assert_eq!(t.exit_code(), 0);
     t.check_restored();

@@ -75,7 +75,7 @@ fn unread() -> Terminal {
     t.stop_reading();
     // More than a terminal's line holds is drawn.
     for _ in 0..20 {
-        t.keys("mq");
+        t.keys("pq");
     }
     t.keys("\r");
     t.until_session(|text| text.contains("\"event\":\"done\""));

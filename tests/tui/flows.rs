@@ -2,14 +2,15 @@
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use ratatui::style::Color;
 use specreel::{
     record::{EventKind, Failure, FailureClass, Stage, StopReason},
     tui::{Effect, Key, KeyCode, Msg, Studio, VideoFile, picture},
 };
 
 use crate::script::{
-    Footage, alone, asked, begin, compared, done, engine, finish_compared, inspected, listed, loading, lossy,
-    play, press, read_frames, ready, session, start, with_pictures,
+    Footage, alone, asked, begin, choose, compared, done, engine, finish_compared, inspected, listed,
+    loading, lossy, play, press, read_frames, ready, session, start, streaming, strict, with_pictures,
 };
 
 fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
@@ -66,8 +67,8 @@ fn from_the_first_key_to_the_last() {
     shows(&studio, &["done", "10 steps"]);
 
     // Another method on the kept context: a baseline, and with it a speedup.
-    press(&mut studio, "esc m g enter");
-    let run = asked(&press(&mut studio, "r")).unwrap();
+    press(&mut studio, "esc");
+    let run = asked(&choose(&mut studio, "autoregressive")).unwrap();
     begin(&mut studio, run, None, true);
     for step in alone() {
         engine(&mut studio, run, EventKind::Step(step));
@@ -246,6 +247,56 @@ fn a_comparison_that_is_ended_early_keeps_what_it_has() {
     assert!(!screen(&studio, 100, 30).contains("did not run"));
 }
 
+/// On a dark terminal a light theme could not be read where it left the terminal's background.
+#[test]
+fn light_themes_paint_every_cell() {
+    let boxes = [
+        "", "m", "m tab", "m ctrl-s", "c", "p", "s", "S", "o", "L", "?", "v", "a", "/", "e ctrl-r", "i",
+        "c enter",
+    ];
+    for theme in ["light", "catppuccin-latte", "solarized-light"] {
+        for size in [(60, 16), (100, 30), (200, 60)] {
+            for keys in boxes {
+                let mut studio = streaming(theme, size.0, size.1);
+                done(&mut studio, 3, &lossy(), StopReason::Eos);
+                if !keys.is_empty() {
+                    press(&mut studio, keys);
+                }
+                let buffer = studio.picture(size.0, size.1);
+                let bare = buffer.content.iter().filter(|cell| cell.bg == Color::Reset).count();
+                assert_eq!(bare, 0, "{theme} {size:?} after {keys:?}");
+            }
+        }
+    }
+}
+
+/// Where nothing is lost, the chart shows what changes.
+#[test]
+fn a_lossless_method_is_swept_for_speed_and_length() {
+    for (columns, rows) in [(120, 40), (80, 24), (60, 16)] {
+        let mut studio = ready("dark", columns, rows);
+        press(&mut studio, "m n a i v e ] esc");
+        let mut run = asked(&press(&mut studio, "w"));
+        while let Some(number) = run {
+            begin(&mut studio, number, None, number > 1);
+            let steps = match number {
+                1 => alone(),
+                _ => lossy().into_iter().map(strict).take(number as usize).collect(),
+            };
+            for step in &steps {
+                engine(&mut studio, number, EventKind::Step(step.clone()));
+            }
+            run = asked(&done(&mut studio, number, &steps, StopReason::Eos));
+        }
+        let screen = screen(&studio, columns, rows);
+        let words = ["the same fidelity at every length", "speedup", "●"];
+        let more = if columns > 64 { &["accepted drafts per step"][..] } else { &[] };
+        for words in words.iter().chain(more) {
+            assert!(screen.contains(words), "no {words:?} in\n{screen}");
+        }
+    }
+}
+
 #[test]
 fn a_number_at_all_its_values() {
     let mut studio = ready("dark", 120, 40);
@@ -297,7 +348,7 @@ fn a_method_of_ones_own() {
         assert!(screen.contains(word), "no {word:?} in\n{screen}");
     };
     // lvspec with another context and another rule.
-    press(&mut studio, "m e");
+    press(&mut studio, "m tab");
     sees(&studio, "which visual tokens does the drafter see?");
     sees(&studio, "‹ model ›");
     press(&mut studio, "down right down right right");
@@ -316,7 +367,7 @@ fn a_method_of_ones_own() {
     sees(&studio, "saved as /config/methods/my-lvspec2.toml");
     press(&mut studio, "m");
     sees(&studio, "● my-lvspec2");
-    let effects = press(&mut studio, "enter enter");
+    let effects = press(&mut studio, "enter");
     let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
     assert_eq!(request.method.name, "my-lvspec2");
 }

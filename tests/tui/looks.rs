@@ -7,8 +7,8 @@ use specreel::{
 };
 
 use crate::script::{
-    Footage, asked, baselines, begin, branched, compared, done, engine, finish_compared, inspected, listed,
-    loading, lossy, play, press, read_frames, ready, session, streaming, watched, with_pictures,
+    Footage, asked, baselines, begin, branched, choose, compared, done, engine, finish_compared, inspected,
+    listed, loading, lossy, play, press, read_frames, ready, session, streaming, watched, with_pictures,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -58,9 +58,14 @@ fn a_run_that_is_over() {
 
 #[test]
 fn boxes_over_the_panes() {
-    for (name, keys) in
-        [("picker", "m up"), ("presets", "p down"), ("help", "?"), ("search", "? t a u"), ("open", "o ~ / a")]
-    {
+    for (name, keys) in [
+        ("picker", "m up"),
+        ("picker_filter", "m s p e c"),
+        ("presets", "p down"),
+        ("help", "?"),
+        ("search", "? t a u"),
+        ("open", "o ~ / a"),
+    ] {
         for size in [(60, 16), (100, 30)] {
             let mut studio = ready("dark", size.0, size.1);
             press(&mut studio, keys);
@@ -119,7 +124,7 @@ fn the_steps_of_a_run() {
     // The step that is being played is the last row.
     for size in [(80, 24), (200, 60)] {
         let mut studio = baselines("dark", Pace::Auto, size.0, size.1);
-        let run = asked(&press(&mut studio, "r")).unwrap();
+        let run = asked(&choose(&mut studio, "lvspec")).unwrap();
         play(&mut studio, run, &lossy(), true);
         press(&mut studio, "d");
         studio.handle(Msg::Advance(1750.0));
@@ -160,7 +165,7 @@ fn heat_over_the_frames() {
 fn a_method_taken_apart() {
     for (theme, size) in [("dark", (60, 16)), ("light", (100, 30))] {
         let mut studio = ready(theme, size.0, size.1);
-        press(&mut studio, "m e down down down right");
+        press(&mut studio, "m tab down down down right");
         look("edit", &studio, size);
         press(&mut studio, "s");
         look("edit_save", &studio, size);

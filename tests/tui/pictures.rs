@@ -9,8 +9,8 @@ use specreel::{
 };
 
 use crate::script::{
-    Footage, asked, baselines, begin, compared, done, engine, finish_compared, inspected, loaded, lossy,
-    press, read_frames, ready, streaming, watched, with_pictures,
+    Footage, asked, baselines, begin, choose, compared, done, engine, finish_compared, inspected, loaded,
+    lossy, press, read_frames, ready, streaming, watched, with_pictures,
 };
 
 /// Fails where the file of this name is not what the studio draws.
@@ -55,7 +55,7 @@ fn a_run_as_it_is_watched() {
     let mut film = Vec::new();
     let mut take = |studio: &Studio, ms: u32| film.push((studio.picture(columns, rows), ms));
     take(&studio, 700);
-    let run = asked(&press(&mut studio, "r")).unwrap();
+    let run = asked(&choose(&mut studio, "lvspec")).unwrap();
     take(&studio, 300);
     play_from(&mut studio, run, &lossy());
     // A little slower than in the studio: whoever reads a page does not wait for it.
@@ -124,6 +124,6 @@ fn methods_side_by_side() {
 fn a_method_taken_apart() {
     let mut studio = streaming("dark", 100, 28);
     done(&mut studio, 3, &lossy(), StopReason::Eos);
-    press(&mut studio, "m e down down down down down down");
+    press(&mut studio, "m tab down down down down down down");
     kept("screens/method.svg", &studio, (100, 28));
 }

@@ -45,6 +45,7 @@ pub fn config(theme: &str) -> StudioConfig {
         colors: if theme == "mono" { ColorDepth::None } else { ColorDepth::True },
         keymap: None,
         themes: None,
+        theme_file: None,
         methods_dir: Some("/config/methods".into()),
         sessions: Some("/data/sessions".into()),
         recent: None,
@@ -184,6 +185,15 @@ pub fn engine(studio: &mut Studio, run: u64, kind: EventKind) -> Vec<Effect> {
 /// Press keys as key maps write them, separated by blanks.
 pub fn press(studio: &mut Studio, keys: &str) -> Vec<Effect> {
     keys.split(' ').flat_map(|key| studio.handle(Msg::Key(Key::parse(key).unwrap()))).collect()
+}
+
+/// Type a method's name into the picker and run it.
+pub fn choose(studio: &mut Studio, name: &str) -> Vec<Effect> {
+    press(studio, "m");
+    for letter in name.chars() {
+        press(studio, &letter.to_string());
+    }
+    press(studio, "enter")
 }
 
 /// The number of the run that these effects ask for.
@@ -536,29 +546,21 @@ pub fn listed() -> Vec<SessionEntry> {
 pub fn baselines(theme: &str, pace: Pace, columns: u16, rows: u16) -> Studio {
     let mut studio = loading_with(&StudioConfig { pace, ..config(theme) }, columns, rows);
     loaded(&mut studio);
-    press(&mut studio, "m g enter");
-    let run = asked(&press(&mut studio, "r")).unwrap();
+    let run = asked(&choose(&mut studio, "autoregressive")).unwrap();
     play(&mut studio, run, &alone(), false);
-    press(&mut studio, "m g down enter");
-    let run = asked(&press(&mut studio, "r")).unwrap();
+    let run = asked(&choose(&mut studio, "naive")).unwrap();
     let drafted: Vec<Step> = lossy().into_iter().map(strict).collect();
     play(&mut studio, run, &drafted, true);
     while studio.is_playing() {
         studio.handle(Msg::Advance(1000.0));
     }
-    let at = Method::presets().iter().position(|m| m.name == "lvspec").unwrap();
-    press(&mut studio, "m g");
-    for _ in 0..at {
-        press(&mut studio, "down");
-    }
-    press(&mut studio, "enter");
     studio
 }
 
 /// In the middle of a lossy run, after a run of the target alone on the same clip.
 pub fn streaming(theme: &str, columns: u16, rows: u16) -> Studio {
     let mut studio = baselines(theme, Pace::Off, columns, rows);
-    let run = asked(&press(&mut studio, "r")).unwrap();
+    let run = asked(&choose(&mut studio, "lvspec")).unwrap();
     begin(&mut studio, run, Some(10), true);
     let steps = lossy();
     for (i, step) in steps[..9].iter().enumerate() {
@@ -573,7 +575,7 @@ pub fn streaming(theme: &str, columns: u16, rows: u16) -> Studio {
 }
 
 /// The step as an exact method would have it: it ends at the first difference.
-fn strict(mut step: Step) -> Step {
+pub fn strict(mut step: Step) -> Step {
     if let Some(at) = step.tokens.iter().position(|t| !t.verdict.is_strict()) {
         step.tokens.truncate(at + 1);
         step.tokens[at].verdict = Verdict::Corrected;

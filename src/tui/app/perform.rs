@@ -28,6 +28,12 @@ impl Driver {
                 Effect::Remember(list, file) => {
                     self.workers.quietly(move || recent::remember(&list, &file));
                 }
+                // On this thread: a few bytes, and the order matters.
+                Effect::RememberTheme(file, name) => {
+                    if let Err(error) = files::write_private(&file, &(name + "\n")) {
+                        tracing::warn!(%error, file = %file.display(), "the theme is not remembered");
+                    }
+                }
                 Effect::Open(path) => {
                     self.workers.run(move || files::open(&path), |problem| Msg::Opened(Err(problem)));
                 }

@@ -33,6 +33,8 @@ pub(crate) struct Lane {
     pub label: String,
     pub lossless: bool,
     pub autoregressive: bool,
+    /// The value of the parameter that is swept.
+    pub value: Option<f64>,
 }
 
 /// A comparison.
@@ -42,6 +44,8 @@ pub(crate) struct Comparison {
     /// The autoregressive method first, if it is among them.
     pub lanes: Vec<Lane>,
     pub cursor: usize,
+    /// The parameter that is swept.
+    pub swept: Option<&'static str>,
     pub below: Below,
     /// The race, once it was shown, with the indices of its lanes.
     pub race: Option<(Vec<usize>, Race)>,

@@ -1,6 +1,7 @@
 //! The library: embedded clips, recent files, videos of directories, opened files; filtered by name, one of them selected.
 
 use std::{
+    collections::HashSet,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -27,6 +28,8 @@ pub struct VideoFile {
 /// What an entry is, in the default order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
+    /// In the directory that the studio was started with.
+    Named,
     /// An embedded clip.
     Clip,
     /// A recent file.
@@ -73,6 +76,12 @@ pub(crate) struct Library {
     pub sort: Sort,
     /// Directories that are still being read.
     pub scanning: usize,
+    /// The directory that the studio was started with, until it was read.
+    pub named: Option<PathBuf>,
+    /// Clips that a saved run or one of this session captions.
+    pub captioned: HashSet<PathBuf>,
+    /// Clips that the user marked, in this order.
+    pub marked: Vec<PathBuf>,
 }
 
 /// Only clips this close to the selected one are probed.
@@ -118,15 +127,36 @@ impl Library {
 
     /// Add the videos of a directory.
     pub fn add_folder(&mut self, folder: &Path, found: Vec<VideoFile>) {
+        let named = self.named.take_if(|named| named == folder).is_some();
+        // Unless the user has gone to another clip meanwhile.
+        let first = found.first().filter(|_| named && self.cursor == 0).map(|file| file.path.clone());
+        let kind = if named { Kind::Named } else { Kind::File };
         for file in found {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             let parent = file.path.parent().unwrap_or(folder);
             let inside = parent.strip_prefix(folder).unwrap_or(parent);
             let place = Path::new(folder.file_name().unwrap_or(folder.as_os_str())).join(inside);
             let place = place.to_string_lossy().trim_end_matches('/').to_owned();
-            self.add(Kind::File, &name, &place, &file);
+            self.add(kind, &name, &place, &file);
+            // It may be one of the recent files.
+            if let Some(entry) = self.entries.iter_mut().find(|e| named && e.path == file.path) {
+                (entry.kind, entry.place) = (kind, text::clean_line(&place));
+            }
         }
         self.refresh();
+        if let Some(first) = first {
+            self.select(&first);
+        }
+    }
+
+    /// Mark the selected clip, or unmark it, and go to the next one.
+    pub fn toggle_mark(&mut self) {
+        let Some(path) = self.selected().map(|e| e.path.clone()) else { return };
+        match self.marked.iter().position(|marked| *marked == path) {
+            Some(at) => drop(self.marked.remove(at)),
+            None => self.marked.push(path),
+        }
+        self.cursor = (self.cursor + 1).min(self.shown.len().saturating_sub(1));
     }
 
     /// Add a file that was opened by its path, and select it.
@@ -265,6 +295,29 @@ mod tests {
         early.add_folder(Path::new("/v"), vec![found("/v/birds.mp4"), found("/v/sea/waves.mkv")]);
         assert_eq!(titles(&early), titles(&late));
         assert_eq!((early.entries[0].place.as_str(), early.entries.len()), ("recent · /v/sea", 4));
+    }
+
+    #[test]
+    fn the_named_folder_comes_first_and_is_selected_unless_the_user_went_elsewhere() {
+        let files = || vec![found("/v/a.mp4"), found("/v/sea/waves.mkv")];
+        let start = || {
+            let mut library = Library { named: Some("/v".into()), ..Library::default() };
+            library.add_clip("Red ball", Path::new("/d/0.mp4"));
+            library.add_clip("Two squares", Path::new("/d/1.mp4"));
+            library.add_recent(&[found("/v/a.mp4"), found("/x/b.mp4")]);
+            library
+        };
+        let mut opened = start();
+        opened.add_folder(Path::new("/v"), files());
+        assert_eq!(titles(&opened), ["a.mp4", "waves.mkv", "Red ball", "Two squares", "b.mp4"]);
+        assert_eq!(opened.selected().unwrap().title, "a.mp4");
+        let mut moved = start();
+        moved.cursor = 1;
+        moved.add_folder(Path::new("/v"), files());
+        assert_eq!(moved.selected().unwrap().title, "Two squares");
+        let mut other = start();
+        other.add_folder(Path::new("/w"), vec![found("/w/c.mp4")]);
+        assert_eq!(other.selected().unwrap().title, "Red ball");
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! The methods to choose from and their adjustable parameters, a view of the table of methods (`speculate::method`).
 
+use nucleo_matcher::Config;
 use serde_json::Value;
 
-use crate::speculate::{
-    Drafter, Method,
-    method::{AXES, Axis, Key},
+use super::search::fuzzy;
+use crate::{
+    present::systems,
+    speculate::{
+        Drafter, Method,
+        method::{AXES, Axis, Key},
+    },
 };
 
 /// A number of the chosen method.
@@ -46,7 +51,9 @@ pub(crate) struct Methods {
 }
 
 impl Methods {
-    pub fn new(presets: Vec<Method>, name: &str, lossless: fn(&Method) -> bool) -> Self {
+    /// The methods by system; the one of this name is chosen, or the first.
+    pub fn new(mut presets: Vec<Method>, name: &str, lossless: fn(&Method) -> bool) -> Self {
+        presets.sort_by_key(systems::rank);
         let chosen = presets.iter().position(|m| m.name == name).unwrap_or(0);
         Self { turned: presets.clone(), presets, chosen, knob: 0, lossless }
     }
@@ -97,6 +104,27 @@ impl Methods {
         self.knob = 0;
     }
 
+    /// The methods that match a filter, as indices, and which of those matches best: by its name, else by its system, description
+    /// or paper.
+    pub fn found(&self, query: &str) -> (Vec<usize>, usize) {
+        let all = 0..self.presets.len();
+        let query = query.trim();
+        if query.is_empty() {
+            let chosen = self.chosen;
+            return (all.collect(), chosen);
+        }
+        let named = fuzzy(query, Config::DEFAULT, all.clone(), |i| self.presets[*i].name.clone());
+        let says = |i: &usize| {
+            let method = &self.presets[*i];
+            let paper = method.paper.as_deref().unwrap_or_default();
+            let texts = [systems::system(method), &method.about, paper];
+            texts.iter().any(|text| text.to_lowercase().contains(&query.to_lowercase()))
+        };
+        let found: Vec<usize> = all.filter(|i| named.contains(i) || says(i)).collect();
+        let best = named.first().and_then(|best| found.iter().position(|i| i == best));
+        (found, best.unwrap_or(0))
+    }
+
     /// Undo all changes of a method; false if it has none.
     pub fn reset(&mut self, index: usize) -> bool {
         let (Some(turned), Some(preset)) = (self.turned.get_mut(index), self.presets.get(index)) else {
@@ -108,11 +136,13 @@ impl Methods {
         changed
     }
 
-    /// Add a method of the user's own, or replace the one of the same name, and choose it.
+    /// Add a method of the user's own behind those of its system, or replace the one of the same name, and choose it.
     pub fn add(&mut self, method: Method) {
-        let at = self.presets.iter().position(|p| p.name == method.name).unwrap_or(self.presets.len());
-        self.presets.splice(at..(at + 1).min(self.presets.len()), [method.clone()]);
-        self.turned.splice(at..(at + 1).min(self.turned.len()), [method]);
+        let same = self.presets.iter().position(|p| p.name == method.name);
+        let behind = self.presets.partition_point(|p| systems::rank(p) <= systems::rank(&method));
+        let (at, old) = same.map_or((behind, 0), |at| (at, 1));
+        self.presets.splice(at..at + old, [method.clone()]);
+        self.turned.splice(at..at + old, [method]);
         self.choose(at);
     }
 
@@ -259,6 +289,33 @@ mod tests {
                 all.reset(preset);
             }
         }
+    }
+
+    #[test]
+    fn methods_are_found_by_name_first_and_stay_grouped() {
+        let mut all = Methods::new(Method::presets().to_vec(), "naive", Method::lossless);
+        let found = |all: &Methods, query: &str| {
+            let (found, best) = all.found(query);
+            let names: Vec<String> = found.iter().map(|i| all.presets[*i].name.clone()).collect();
+            let best = names.get(best).cloned().unwrap_or_default();
+            (names, best)
+        };
+        let (names, best) = found(&all, "");
+        assert_eq!((names.len(), best.as_str()), (all.presets.len(), "naive"));
+        let (names, best) = found(&all, "lvs");
+        assert_eq!((names[0].as_str(), best.as_str()), ("lvspec", "lvspec"), "{names:?}");
+        let (names, best) = found(&all, "spv");
+        assert_eq!(best, "specvlm", "{names:?}");
+        // A word of the description, the name of a system.
+        assert!(
+            found(&all, "medusa").0 == ["typical"] && found(&all, "FLy").0.contains(&"fly-entropy".into())
+        );
+        assert_eq!(found(&all, "no such thing").0, [""; 0]);
+        // A saved copy stands behind the methods of its system.
+        all.add(Method { name: "my-lvspec".into(), ..Method::preset("lvspec").unwrap() });
+        let systems: Vec<_> = all.presets.iter().map(systems::rank).collect();
+        assert!(systems.is_sorted() && all.current().unwrap().name == "my-lvspec");
+        assert_eq!(all.presets[all.chosen - 1].name, "lvspec-self");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use super::{
     question::Answers, text,
 };
 use crate::{
+    assets,
     engine::{RunRequest, TextSampling},
     present::player::Race,
     record::{Failure, Pace, Stage},
@@ -71,10 +72,14 @@ pub(crate) struct Settings {
     /// How runs are played.
     pub pace: Pace,
     pub probes: bool,
+    /// The models are the embedded ones.
+    pub embedded: bool,
     /// Frames of clips can be read.
     pub reads: bool,
     /// How the target samples frames.
     pub rule: Rule,
+    /// The file that remembers the theme; none if it is configured.
+    pub theme: Option<PathBuf>,
     /// The list of recent files.
     pub recent: Option<PathBuf>,
     /// The directory of the user's methods.
@@ -107,6 +112,8 @@ pub(crate) struct Model {
     pub waiting: Option<Waiting>,
     /// Runs of a comparison, or segments of a clip, that wait for the one before them.
     pub queue: VecDeque<Waiting>,
+    /// Clips that are captioned after all of those.
+    pub clip_queue: VecDeque<Waiting>,
     /// The subject of a run in segments, until the segments are known.
     pub cutting: Option<Subject>,
     /// The segment length as it was last typed.
@@ -155,6 +162,8 @@ pub(crate) struct Model {
     /// The frame of the spinner.
     pub tick: usize,
     pub start_video: Option<PathBuf>,
+    /// The studio was never opened before.
+    pub is_first: bool,
 }
 
 impl Model {
@@ -165,7 +174,9 @@ impl Model {
             return Err(wrong.swap_remove(at).1);
         }
         let theme = theme_at(&themes, &config.theme)?;
-        let mut library = Library::default();
+        let named =
+            config.folder.as_ref().map(|dir| std::path::absolute(dir).unwrap_or_else(|_| dir.clone()));
+        let mut library = Library { named, ..Library::default() };
         for clip in &config.clips {
             library.add_clip(&clip.title, &clip.path);
         }
@@ -183,6 +194,7 @@ impl Model {
             runs: Runs { next: 1, ..Runs::default() },
             waiting: None,
             queue: VecDeque::new(),
+            clip_queue: VecDeque::new(),
             cutting: None,
             segment_length: "30".into(),
             search: Search::default(),
@@ -220,20 +232,24 @@ impl Model {
                 logprobs: config.logprobs,
                 pace: config.pace,
                 probes: config.probe.is_some(),
+                embedded: config.embedded,
                 reads: config.frames.is_some(),
                 rule: config.rule,
+                theme: config.theme_file.clone(),
                 recent: config.recent.clone(),
                 methods: config.methods_dir.clone(),
             },
             tick: 0,
             start_video: config.video.clone(),
+            is_first: config.is_first,
         })
     }
 
     /// The context of the next key.
     pub fn place(&self) -> KeyContext {
         match (&self.overlay, self.focus) {
-            (Some(Overlay::Methods(_) | Overlay::Presets(_) | Overlay::Export(_)), _) => KeyContext::List,
+            (Some(Overlay::Methods { .. }), _) => KeyContext::Methods,
+            (Some(Overlay::Presets(_) | Overlay::Export(_)), _) => KeyContext::List,
             (Some(Overlay::Pick(_)), _) => KeyContext::Pick,
             (Some(Overlay::Edit(_)), _) => KeyContext::Edit,
             (Some(Overlay::Compare), _) => KeyContext::Compare,
@@ -264,10 +280,24 @@ impl Model {
         }
     }
 
+    /// The method under the picker's cursor.
+    pub fn picked_method(&self) -> Option<usize> {
+        let Some(Overlay::Methods { query, cursor }) = &self.overlay else { return None };
+        self.methods.found(query).0.get(*cursor).copied()
+    }
+
     /// True while a run is active or waits.
     pub fn is_running(&self) -> bool {
-        let waits = self.waiting.is_some() || self.cutting.is_some() || !self.queue.is_empty();
-        waits || self.runs.active().is_some()
+        let waits = self.waiting.is_some() || self.cutting.is_some();
+        let is_queued = !self.queue.is_empty() || !self.clip_queue.is_empty();
+        waits || is_queued || self.runs.active().is_some()
+    }
+
+    /// True if the embedded models caption, or would caption, a clip that is not one of their own: its caption says nothing.
+    pub fn is_out_of_depth(&self) -> bool {
+        let noted = |run: &Run| run.log.notes().iter().any(|note| note == assets::LIMITS_NOTE);
+        let is_foreign = self.library.selected().is_some_and(|entry| entry.kind != library::Kind::Clip);
+        self.runs.shown().is_some_and(noted) || (self.settings.embedded && is_foreign)
     }
 
     /// True if going back cancels the run.
@@ -277,7 +307,7 @@ impl Model {
             (Some(Overlay::Compare), _) => true,
             (Some(_), _) | (None, Pane::Prompt) => false,
             (None, _) if self.inspector.is_some() => false,
-            (None, Pane::Library) => self.library.filter.is_empty(),
+            (None, Pane::Library) => self.library.filter.is_empty() && self.library.marked.is_empty(),
             (None, Pane::Caption) => self.search.query.is_empty(),
             (None, Pane::Steps) => self.shown_step().is_none(),
             (None, Pane::Meters) => true,

@@ -23,8 +23,8 @@ impl Pane {
 /// A box or an input line over the panes, which has the focus.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Overlay {
-    /// The method picker with its cursor.
-    Methods(usize),
+    /// The method picker with its filter, and the cursor among the methods that match.
+    Methods { query: String, cursor: usize },
     /// The preset prompts with their cursor.
     Presets(usize),
     /// The help with its search and its first line.
@@ -65,12 +65,12 @@ impl Overlay {
     /// The cursor of its list, or the first line of the help page.
     pub fn cursor(&mut self) -> Option<&mut usize> {
         match self {
-            Overlay::Methods(at)
-            | Overlay::Presets(at)
+            Overlay::Presets(at)
             | Overlay::Pick(at)
             | Overlay::Edit(at)
             | Overlay::Export(at)
             | Overlay::Help { top: at, .. }
+            | Overlay::Methods { cursor: at, .. }
             | Overlay::History { cursor: at, .. } => Some(at),
             _ => None,
         }

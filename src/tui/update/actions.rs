@@ -36,6 +36,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Run => {
             if model.overlay == Some(Overlay::Preview) {
                 model.overlay = None;
+                return runs::run_selected(model);
             }
             return runs::run(model);
         }
@@ -46,7 +47,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::NextPane => focus(model, model.focus.next(1)),
         Action::PreviousPane => focus(model, model.focus.next(-1)),
         Action::Prompt => focus(model, Pane::Prompt),
-        Action::Methods => model.overlay = Some(Overlay::Methods(model.methods.chosen)),
+        Action::Methods => open_picker(model),
         Action::FollowUp => {
             let done =
                 model.runs.shown().is_some_and(|r| r.has_ended() && !r.log.whole().chunks().is_empty());
@@ -82,7 +83,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             follow_picker(model);
             model.methods.next_knob();
             match model.methods.active_knob() {
-                Some(knob) => model.note(Tone::Info, format!("{knob}: adjust with [ and ]")),
+                Some(knob) => {
+                    let keys = model.keymap.shown(model.place(), &[Action::KnobDown, Action::KnobUp]);
+                    model.note(Tone::Info, format!("{knob}: adjust with {keys}"));
+                }
                 None => model.note(Tone::Info, "this method has no adjustable parameter"),
             }
         }
@@ -99,7 +103,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Theme => {
             model.theme = (model.theme + 1) % model.themes.len();
             let name = model.theme().name.clone();
-            model.note(Tone::Info, format!("theme {name}"));
+            let file = model.settings.theme.clone();
+            let only_now = if file.is_none() { ", for this session only" } else { "" };
+            model.note(Tone::Info, format!("theme {name}{only_now}"));
+            return file.map(|file| Effect::RememberTheme(file, name)).into_iter().collect();
         }
         Action::Redraw => return vec![Effect::Redraw],
         Action::Suspend => return vec![Effect::Suspend],
@@ -110,6 +117,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Top => step(model, Move::Top),
         Action::Bottom => step(model, Move::Bottom),
         Action::Preview => preview::open(model),
+        Action::Mark => model.library.toggle_mark(),
         Action::Sort => model.library.sort_next(),
         Action::Filter => {
             focus(model, Pane::Library);
@@ -160,11 +168,16 @@ pub(super) fn focus(model: &mut Model, pane: Pane) {
 
 /// In the method picker the parameters are those of the method under the cursor.
 fn follow_picker(model: &mut Model) {
-    if let Some(Overlay::Methods(cursor)) = model.overlay
-        && cursor != model.methods.chosen
+    if let Some(index) = model.picked_method()
+        && index != model.methods.chosen
     {
-        model.methods.choose(cursor);
+        model.methods.choose(index);
     }
+}
+
+/// Open the method picker at the selected method.
+pub(super) fn open_picker(model: &mut Model) {
+    model.overlay = Some(Overlay::Methods { query: String::new(), cursor: model.methods.chosen });
 }
 
 /// Adjust the active parameter; if a run is shown, re-run it at once.
@@ -232,7 +245,7 @@ fn step(model: &mut Model, go: Move) {
     let n = list_length(model);
     if let Some(cursor) = model.overlay.as_mut().and_then(Overlay::cursor) {
         *cursor = go.apply(*cursor, n, page);
-        if matches!(model.overlay, Some(Overlay::Methods(_))) {
+        if matches!(model.overlay, Some(Overlay::Methods { .. })) {
             model.methods.knob = 0;
         }
         return;
@@ -275,7 +288,8 @@ fn step(model: &mut Model, go: Move) {
 /// The length of the list in a box, or of the help page.
 fn list_length(model: &Model) -> usize {
     match &model.overlay {
-        Some(Overlay::Methods(_) | Overlay::Pick(_)) => model.methods.presets.len(),
+        Some(Overlay::Methods { query, .. }) => model.methods.found(query).0.len(),
+        Some(Overlay::Pick(_)) => model.methods.presets.len(),
         Some(Overlay::Presets(_)) => model.presets.len(),
         Some(Overlay::Export(_)) => export::formats(model).len(),
         Some(Overlay::Edit(_)) => model.methods.current().map_or(0, |m| rows(m).len()),

@@ -1,6 +1,6 @@
 //! Going back and quitting: what Esc, Ctrl-C and q do.
 
-use super::{runs, watch};
+use super::{actions, runs, watch};
 use crate::tui::{
     Action, Effect,
     model::{Model, Overlay, Pane, Tone, search::Search},
@@ -13,12 +13,12 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         return Vec::new();
     }
     if model.back_cancels() {
-        return runs::cancel(model);
+        return if runs::drop_queue(model) { Vec::new() } else { runs::cancel(model) };
     }
     match model.overlay.take() {
         // One level back, to the picker.
         Some(Overlay::Edit(_) | Overlay::SaveMethod(_)) => {
-            model.overlay = Some(Overlay::Methods(model.methods.chosen));
+            actions::open_picker(model);
         }
         Some(Overlay::Value { row, .. }) => model.overlay = Some(Overlay::Edit(row)),
         Some(Overlay::Filter) => model.library.clear_filter(),
@@ -34,6 +34,9 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         Some(_) => {}
         None if model.focus == Pane::Library && !model.library.filter.is_empty() => {
             model.library.clear_filter();
+        }
+        None if model.focus == Pane::Library && !model.library.marked.is_empty() => {
+            model.library.marked.clear()
         }
         None if model.focus == Pane::Prompt => model.focus = model.before_prompt,
         None if model.inspector.take().is_some() => {}
@@ -53,6 +56,7 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
 pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
     let cancelling = model.runs.active().is_some_and(|r| r.cancelling);
     if model.is_running() && !cancelling {
+        model.clip_queue.clear();
         return runs::cancel(model);
     }
     // It may be meant for a run that has just ended.

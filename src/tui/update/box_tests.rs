@@ -66,9 +66,22 @@ fn an_active_run_is_not_lost_by_one_key() {
 #[test]
 fn the_status_line_always_shows_how_to_go_back() {
     for (columns, rows) in [(60, 16), (80, 24), (100, 30)] {
-        for keys in
-            ["m", "m e", "m e down e", "m s", "c", "c enter", "p", "o", "v", "S", "?", "/", "L", "e ctrl-r"]
-        {
+        for keys in [
+            "m",
+            "m tab",
+            "m tab down e",
+            "m ctrl-s",
+            "c",
+            "c enter",
+            "p",
+            "o",
+            "v",
+            "S",
+            "?",
+            "/",
+            "L",
+            "e ctrl-r",
+        ] {
             let mut studio = with_pictures(columns, rows);
             press(&mut studio, keys);
             let line = last_line(&studio, columns, rows);
@@ -165,7 +178,7 @@ fn a_file_that_is_not_a_video_is_shown_as_such_and_not_remembered() {
 #[test]
 fn a_value_is_typed_and_an_invalid_one_stays() {
     let mut studio = ready();
-    press(&mut studio, "m e");
+    press(&mut studio, "m tab");
     let rows = crate::tui::model::edit::rows(studio.model().methods.current().unwrap());
     let at = rows
         .iter()

@@ -49,38 +49,42 @@ pub(super) fn start(model: &mut Model) -> Vec<Effect> {
     let all = model.methods.turned.iter().enumerate();
     let wanted = all.filter(|(i, m)| model.picked.get(*i) == Some(&true) || methods::is_autoregressive(m));
     let methods: Vec<Method> = wanted.map(|(_, m)| m.clone()).collect();
-    begin(model, methods, Below::Words)
+    begin(model, methods.into_iter().map(|method| (method, None)).collect(), None)
 }
 
 /// Run the selected method with its parameter at all values of its range.
 pub(super) fn sweep(model: &mut Model) -> Vec<Effect> {
-    let swept = model.methods.active_knob().map(|knob| {
-        let (span, counts) = model.methods.knob_range(&knob);
-        sweep_values(span, counts).into_iter().filter_map(|v| model.methods.with(&knob, v)).collect()
-    });
-    let Some(swept) = swept.filter(|methods: &Vec<Method>| !methods.is_empty()) else {
+    let Some(knob) = model.methods.active_knob() else {
         model.note(Tone::Info, "this method has no adjustable parameter");
         return Vec::new();
     };
+    let (span, counts) = model.methods.knob_range(&knob);
+    let at = |value| Some((model.methods.with(&knob, value)?, Some(value)));
+    let swept: Vec<_> = sweep_values(span, counts).into_iter().filter_map(at).collect();
     let plain = model.methods.turned.iter().find(|m| methods::is_autoregressive(m)).cloned();
-    begin(model, plain.into_iter().chain(swept).collect(), Below::Chart)
+    begin(model, plain.map(|plain| (plain, None)).into_iter().chain(swept).collect(), Some(knob.key.name))
 }
 
-fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effect> {
+/// Run methods, each with the value of the parameter that is swept, if one is.
+fn begin(
+    model: &mut Model,
+    mut methods: Vec<(Method, Option<f64>)>,
+    swept: Option<&'static str>,
+) -> Vec<Effect> {
     if let Some(problem) = engine_problem(model) {
         model.note(Tone::Bad, problem);
         return Vec::new();
     }
-    if let Some(error) = methods.iter().find_map(|m| m.validate().err()) {
+    if let Some(error) = methods.iter().find_map(|(method, _)| method.validate().err()) {
         model.note(Tone::Bad, error.to_string());
         return Vec::new();
     }
     let Some(subject) = runs::subject(model) else { return Vec::new() };
     // The baseline runs first, so that the others show their speedup at once.
-    methods.sort_by_key(|m| !methods::is_autoregressive(m));
+    methods.sort_by_key(|(method, _)| !methods::is_autoregressive(method));
     let mut lanes = Vec::new();
     let mut queue = std::collections::VecDeque::new();
-    for method in methods {
+    for (method, value) in methods {
         let mut waiting = runs::waiting(model, subject.clone(), method);
         // The table fills as the runs end; the race plays them.
         waiting.run.log = Player::live(RunLog::new(waiting.request.run), Pace::Off);
@@ -89,13 +93,15 @@ fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effec
             label: waiting.run.label.clone(),
             lossless: waiting.run.lossless,
             autoregressive: waiting.run.autoregressive,
+            value,
         });
         queue.push_back(waiting);
     }
     let effects = runs::cancel(model);
     model.queue = queue;
     let title = subject.name();
-    model.comparison = Some(Comparison { title, lanes, cursor: 0, below, race: None });
+    let below = if swept.is_some() { Below::Chart } else { Below::Words };
+    model.comparison = Some(Comparison { title, lanes, cursor: 0, swept, below, race: None });
     model.overlay = Some(Overlay::Compare);
     model.notice = None;
     effects.into_iter().chain(runs::start_waiting(model)).collect()

@@ -10,8 +10,8 @@ use crate::{
 
 /// Edit the method under the picker's cursor.
 pub(super) fn open(model: &mut Model) {
-    let Some(Overlay::Methods(cursor)) = model.overlay else { return };
-    model.methods.choose(cursor);
+    let Some(index) = model.picked_method() else { return };
+    model.methods.choose(index);
     if model.methods.current().is_some() {
         model.overlay = Some(Overlay::Edit(0));
     }
@@ -61,10 +61,10 @@ pub(super) fn set(model: &mut Model, row: usize, line: String) {
 /// Reset the method under the cursor to its preset.
 pub(super) fn reset(model: &mut Model) {
     let index = match model.overlay {
-        Some(Overlay::Methods(cursor)) => cursor,
-        Some(Overlay::Edit(_)) => model.methods.chosen,
-        _ => return,
+        Some(Overlay::Edit(_)) => Some(model.methods.chosen),
+        _ => model.picked_method(),
     };
+    let Some(index) = index else { return };
     let words = match model.methods.reset(index) {
         true => format!("{} reset", model.methods.label(index)),
         false => "this method is unchanged".to_owned(),
@@ -78,11 +78,10 @@ pub(super) fn reset(model: &mut Model) {
 
 /// Ask for a name for the selected method.
 pub(super) fn ask_name(model: &mut Model) {
-    if let Some(Overlay::Methods(cursor)) = model.overlay {
-        model.methods.choose(cursor);
-    }
-    if !matches!(model.overlay, Some(Overlay::Methods(_) | Overlay::Edit(_))) {
-        return;
+    match model.picked_method() {
+        Some(index) => model.methods.choose(index),
+        None if matches!(model.overlay, Some(Overlay::Edit(_))) => {}
+        None => return,
     }
     let Some(method) = model.methods.current() else { return };
     model.overlay = Some(Overlay::SaveMethod(format!("my-{}", method.name)));

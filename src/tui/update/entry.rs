@@ -50,7 +50,9 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
         | Overlay::Ask(line)
         | Overlay::Segments(line)
         | Overlay::Value { line, .. } => Some(line),
-        Overlay::History { query, .. } | Overlay::Help { query, .. } => Some(query),
+        Overlay::History { query, .. } | Overlay::Help { query, .. } | Overlay::Methods { query, .. } => {
+            Some(query)
+        }
         Overlay::Filter => Some(&mut model.library.filter),
         Overlay::Search => Some(&mut model.search.query),
         Overlay::SessionFilter => Some(&mut model.sessions.filter),
@@ -63,6 +65,7 @@ fn changed(model: &mut Model) {
     match &mut model.overlay {
         Some(Overlay::Open { found, .. }) => found.clear(),
         Some(Overlay::History { cursor: first, .. } | Overlay::Help { top: first, .. }) => *first = 0,
+        Some(Overlay::Methods { query, cursor }) => *cursor = model.methods.found(query).1,
         Some(Overlay::Filter) => model.library.set_filter(model.library.filter.clone()),
         Some(Overlay::SessionFilter) => model.sessions.set_filter(model.sessions.filter.clone()),
         Some(Overlay::Search) => search::begin(model),
@@ -102,13 +105,15 @@ pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) 
 /// Accept what is typed or selected.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     match model.overlay.take() {
-        Some(Overlay::Methods(cursor)) => {
-            if cursor != model.methods.chosen {
-                model.methods.choose(cursor);
+        Some(Overlay::Methods { query, cursor }) => {
+            let Some(index) = model.methods.found(&query).0.get(cursor).copied() else {
+                model.overlay = Some(Overlay::Methods { query, cursor });
+                return Vec::new();
+            };
+            if index != model.methods.chosen {
+                model.methods.choose(index);
             }
-            let label = model.methods.label(model.methods.chosen);
-            let hint = if model.runs.all.is_empty() { "" } else { "  ·  press r to re-run" };
-            model.note(Tone::Info, format!("method {label}{hint}"));
+            return runs::again(model);
         }
         Some(Overlay::Presets(cursor)) => {
             if let Some(preset) = model.presets.get(cursor) {
@@ -144,7 +149,8 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
         Some(
             Overlay::Filter | Overlay::Search | Overlay::Open { .. } | Overlay::Ask(_) | Overlay::Help { .. },
         ) => {}
-        Some(Overlay::Preview) | None => return runs::run(model),
+        Some(Overlay::Preview) => return runs::run_selected(model),
+        None => return runs::run(model),
     }
     Vec::new()
 }

@@ -2,6 +2,7 @@
 
 use super::runs;
 use crate::{
+    assets,
     record::{Event, EventKind, Failure, FailureClass},
     tui::{
         Effect,
@@ -26,10 +27,12 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     let notes = run.apply(&event);
     let failed = run.log.whole().failure().is_some();
     let (is_over, failed_segment) = (run.has_ended(), run.group().is_some() && failed);
+    let written = run.log.whole().is_finished().then(|| run.subject.video.clone());
     announce(model, notes);
     if !is_over {
         return Vec::new();
     }
+    model.library.captioned.extend(written);
     // The other segments of the clip would fail in the same way.
     if failed_segment {
         model.queue.clear();
@@ -37,9 +40,9 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     runs::start_waiting(model)
 }
 
-/// Show notes in the status line, unless they were shown for the run before. They stay readable in the meters.
+/// Show notes in the status line, unless they were shown for the run before, or have a badge. They stay readable in the meters.
 fn announce(model: &mut Model, notes: Vec<String>) {
-    let is_new = |note: &String| !model.announced.contains(note);
+    let is_new = |note: &String| note != assets::LIMITS_NOTE && !model.announced.contains(note);
     let new: Vec<String> = notes.into_iter().filter(is_new).collect();
     if !new.is_empty() {
         model.note(Tone::Info, format!("note: {}", new.join("; ")));
@@ -67,6 +70,7 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
 pub(super) fn engine_failed(model: &mut Model, failure: Failure) {
     model.waiting = None;
     model.queue.clear();
+    model.clip_queue.clear();
     let active = model.runs.active().map(|r| r.id());
     if let Some(run) = active.and_then(|id| model.runs.get_mut(id)) {
         let (error, hint) = ("the engine ended during this run".into(), failure.hint.clone());

@@ -189,6 +189,8 @@ pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Ef
     let mut effects: Vec<_> = folders.iter().cloned().map(Effect::Scan).collect();
     model.library.scanning = effects.len();
     effects.extend(model.settings.recent.clone().map(Effect::Recent));
+    // The library marks clips that were captioned before.
+    effects.extend(model.sessions.folder.clone().map(Effect::List));
     if let Some(video) = model.start_video.take() {
         match model.library.entries.iter().any(|e| e.path == video) {
             true => model.library.select(&video),
@@ -301,6 +303,10 @@ fn engine_problem(model: &Model) -> Option<String> {
 mod box_tests;
 #[cfg(test)]
 mod event_tests;
+#[cfg(test)]
+mod first_tests;
+#[cfg(test)]
+mod queue_tests;
 #[cfg(test)]
 mod segment_tests;
 #[cfg(test)]

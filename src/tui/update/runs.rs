@@ -1,30 +1,90 @@
-//! Requesting runs, one at a time: a new request cancels the active run and waits for its end.
+//! Requesting runs, one at a time: a new request cancels the active run and waits for its end; one for another clip is queued.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use super::{actions, engine_problem, segments};
 use crate::{
     engine::{RunRequest, Turn},
-    present::player::Player,
+    present::{formats::plural, player::Player},
     record::RunLog,
     speculate::Method,
     tui::{
         Effect,
         model::{
-            Model, Pane, Tone, Waiting, methods,
+            Model, Pane, Tone, Waiting,
+            library::Entry,
+            methods,
             run::{Run, Subject},
         },
         view::is_stacked,
     },
 };
 
-/// Caption the selected clip with the current prompt and method.
+/// Caption the marked clips, or else the selected one, with the current prompt and method. While another clip is captioned, they
+/// are queued.
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
-    let Some(subject) = selected_subject(model) else { return Vec::new() };
+    let library = &model.library;
+    let entry = |path: &PathBuf| library.entries.iter().find(|entry| entry.path == *path);
+    let marked: Vec<_> = library.marked.iter().filter_map(entry).map(clip_of).collect();
+    if marked.is_empty() {
+        return run_selected(model);
+    }
+    let mut effects = Vec::new();
+    for clip in marked {
+        let Some(subject) = subject_of(model, clip) else { return effects };
+        effects.extend(run_or_queue(model, subject));
+    }
+    model.library.marked.clear();
+    effects
+}
+
+/// Caption the selected clip, or queue it.
+pub(super) fn run_selected(model: &mut Model) -> Vec<Effect> {
+    match selected_subject(model) {
+        Some(subject) => run_or_queue(model, subject),
+        None => Vec::new(),
+    }
+}
+
+fn run_or_queue(model: &mut Model, subject: Subject) -> Vec<Effect> {
     model.prompt.remember(&subject.prompt);
     let mut effects = super::remember(model, &subject.video);
-    effects.extend(request(model, subject));
+    effects.extend(match is_behind_another(model, &subject) {
+        true => enqueue(model, subject),
+        false => request(model, subject),
+    });
     effects
+}
+
+/// True if another clip is being captioned, or is about to be.
+fn is_behind_another(model: &Model, subject: &Subject) -> bool {
+    let active = model.runs.active().filter(|run| !run.cancelling).map(|run| &run.subject);
+    let next = model.waiting.as_ref().or(model.queue.front()).map(|waiting| &waiting.run.subject);
+    let first = next.or(active).or(model.cutting.as_ref());
+    first.is_some_and(|first| first.video != subject.video)
+}
+
+/// Add a clip to the queue; if it is there, its request is replaced.
+fn enqueue(model: &mut Model, subject: Subject) -> Vec<Effect> {
+    let Some(method) = method_to_run(model) else { return Vec::new() };
+    let title = subject.title.clone();
+    let new = waiting(model, subject, method);
+    match model.clip_queue.iter_mut().find(|queued| queued.request.video == new.request.video) {
+        Some(queued) => *queued = new,
+        None => model.clip_queue.push_back(new),
+    }
+    model.note(Tone::Info, format!("{title} is queued"));
+    start_waiting(model)
+}
+
+/// Drop the queue of clips; false if there is none.
+pub(super) fn drop_queue(model: &mut Model) -> bool {
+    let n = model.clip_queue.len();
+    model.clip_queue.clear();
+    if n > 0 {
+        model.note(Tone::Info, format!("{} dropped from the queue", plural(n as u64, "clip")));
+    }
+    n > 0
 }
 
 /// Re-run the shown clip and prompt with the selected method.
@@ -70,11 +130,24 @@ pub(super) fn subject(model: &mut Model) -> Option<Subject> {
 }
 
 pub(super) fn selected_subject(model: &mut Model) -> Option<Subject> {
-    let Some(entry) = model.library.selected() else {
-        model.note(Tone::Bad, "no clip selected: paste a path, or press o to open one");
+    let Some(clip) = model.library.selected().map(clip_of) else {
+        no_clip(model);
         return None;
     };
-    let (video, title) = (entry.path.clone(), entry.title.clone());
+    subject_of(model, clip)
+}
+
+fn no_clip(model: &mut Model) {
+    model.note(Tone::Bad, "no clip selected: paste a path, or press o to open one");
+}
+
+/// The file and the title of a clip.
+fn clip_of(entry: &Entry) -> (PathBuf, String) {
+    (entry.path.clone(), entry.title.clone())
+}
+
+/// A clip with the current prompt.
+fn subject_of(model: &mut Model, (video, title): (PathBuf, String)) -> Option<Subject> {
     let prompt = model.prompt.text();
     if prompt.is_empty() {
         model.note(Tone::Bad, "the prompt is empty: type one, or press p for a preset");
@@ -160,22 +233,28 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     if !actions::is_ready(model) || model.runs.active().is_some() {
         return Vec::new();
     }
-    let (waiting, is_queued) = match model.waiting.take() {
-        Some(waiting) => (Some(waiting), false),
-        None => (model.queue.pop_front(), true),
-    };
-    let Some(waiting) = waiting else { return Vec::new() };
+    let waiting = model.waiting.take();
+    let is_next = waiting.is_none();
+    let waiting = waiting.or_else(|| model.queue.pop_front());
+    let is_other_clip = waiting.is_none();
+    let Some(waiting) = waiting.or_else(|| model.clip_queue.pop_front()) else { return Vec::new() };
     let Waiting { request, run } = waiting;
     model.runs.forget_unwritten();
     // The next segment of a clip does not replace one that the user looks at.
     let continues = run.subject.segment.is_some_and(|s| s.index > 0);
     let is_before = |r: &Run| r.group() == run.group() && r.id() + 1 == run.id();
-    let follow = !continues || (model.inspector.is_none() && model.runs.shown().is_some_and(is_before));
+    let is_last = model.runs.shown + 1 >= model.runs.all.len() && model.overlay.is_none();
+    let follow = match (continues, is_other_clip) {
+        (true, _) => model.inspector.is_none() && model.runs.shown().is_some_and(is_before),
+        // Nor does the next clip of the queue.
+        (false, true) => model.inspector.is_none() && is_last,
+        (false, false) => true,
+    };
     // A run that is being watched is shown to its end.
-    let is_watched = is_queued && model.is_playing();
+    let is_watched = is_next && model.is_playing();
     model.follows = (follow && is_watched).then_some(run.id());
     let follow = follow && !is_watched;
-    if !continues {
+    if !continues && follow {
         model.caption_up = 0;
     }
     model.runs.add(run, follow);

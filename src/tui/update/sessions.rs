@@ -23,7 +23,14 @@ pub(super) fn open(model: &mut Model) -> Vec<Effect> {
 
 pub(super) fn listed(model: &mut Model, found: Result<Vec<SessionEntry>, String>) {
     match found {
-        Ok(entries) => model.sessions.set(entries),
+        Ok(entries) => {
+            let saved =
+                entries.iter().filter(|entry| !entry.text.is_empty()).map(|e| e.started.video.clone());
+            let written = model.runs.all.iter().filter(|run| !run.replayed && run.log.is_finished());
+            let written = written.map(|run| run.subject.video.clone());
+            model.library.captioned = saved.map(Into::into).chain(written).collect();
+            model.sessions.set(entries);
+        }
         Err(problem) => {
             model.sessions.entries.get_or_insert_default();
             model.note(Tone::Bad, problem);

@@ -82,7 +82,7 @@ fn on_a_low_screen_a_run_shows_its_caption() {
 #[test]
 fn again_keeps_clip_and_prompt_and_uses_the_selected_method() {
     let mut studio = after_a_run();
-    press(&mut studio, "down m up enter");
+    press(&mut studio, "down m up ] esc");
     let effects = press(&mut studio, "r");
     let request = run_of(&effects).unwrap();
     assert_eq!(request.video, PathBuf::from("/demo/0.mp4"));
@@ -179,10 +179,10 @@ fn prepared_prompts_replace_the_prompt() {
 fn a_method_is_chosen_from_the_list() {
     let mut studio = ready();
     press(&mut studio, "m");
-    assert_eq!(studio.model().overlay, Some(Overlay::Methods(2)));
-    press(&mut studio, "g j enter");
-    assert_eq!(studio.model().methods.current().unwrap().name, "naive");
-    press(&mut studio, "f2 home q");
+    assert_eq!(studio.model().overlay, Some(Overlay::Methods { query: String::new(), cursor: 2 }));
+    let effects = press(&mut studio, "up enter");
+    assert_eq!(run_of(&effects).unwrap().method.name, "naive", "the selected clip is captioned with it");
+    press(&mut studio, "f2 up esc");
     assert_eq!(studio.model().methods.current().unwrap().name, "naive");
 }
 
@@ -298,7 +298,7 @@ fn recent_files_are_in_the_library_from_the_start() {
     let list = PathBuf::from("/data/recent.json");
     let config = crate::tui::StudioConfig { recent: Some(list.clone()), ..crate::tui::testing::config() };
     let (mut studio, effects) = Studio::new(&config).unwrap();
-    assert_eq!(effects, [Effect::Recent(list)]);
+    assert_eq!(effects[0], Effect::Recent(list));
     let file = VideoFile { path: "/a/c.mp4".into(), bytes: None, modified: None };
     studio.handle(Msg::Recent(Ok(vec![file])));
     assert_eq!(studio.model().library.entries.last().unwrap().place, "recent · /a");

@@ -11,7 +11,7 @@ use ratatui::{
 };
 
 use super::{
-    DECODE_WIDTH, chart, dialog, line_marker, list, number, popup, race, rule, sign, status::SPINNER,
+    DECODE_WIDTH, chart, curves, dialog, line_marker, list, number, popup, race, rule, sign, status::SPINNER,
     wrap::wrap,
 };
 use crate::{
@@ -33,6 +33,8 @@ use crate::{
 /// Columns from which on the speed, and tau, are shown.
 const SHOWS_SPEED: u16 = 82;
 const SHOWS_TAU: u16 = 72;
+/// Shares of loosened tokens that differ by less are equal.
+const FLAT: f64 = 0.005;
 /// The columns beside the method, with their widths.
 const COLUMNS: [(Column, u16); 5] =
     [(SPEED, 8), (DECODE, DECODE_WIDTH), (TAU, 5), (LOOSENED, 8), (OUTPUT, 19)];
@@ -239,9 +241,24 @@ fn changes(theme: &Theme) -> Line<'static> {
     ])
 }
 
-/// Speedup against the share of tokens that the target would have written itself.
+/// The chart: speedup against the share of tokens that the target would have written itself. A sweep over which that share does
+/// not change shows what does: speedup and accepted drafts against the parameter.
 fn plot(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
-    let points = lane_runs(model, comparison).into_iter().filter_map(|one| {
+    let lanes = lane_runs(model, comparison);
+    let over = |one: &&LaneRun<'_>| one.run.is_some_and(|run| run.has_ended() && run.stats().emitted > 0);
+    let shares = lanes.iter().filter(over).filter_map(|one| Some(one.run?.stats().loosened_share()));
+    let (least, most) = shares.fold((1.0_f64, 0.0_f64), |(least, most), s| (least.min(s), most.max(s)));
+    match comparison.swept {
+        Some(parameter) if most - least < FLAT => {
+            curves::draw(model, &lanes, parameter, theme, frame, area);
+        }
+        _ => front(model, &lanes, theme, frame, area),
+    }
+}
+
+/// Speedup against strict tokens, with the Pareto front.
+fn front(model: &Model, lanes: &[LaneRun<'_>], theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    let points = lanes.iter().filter_map(|one| {
         let run = one.run.filter(|r| r.has_ended() && r.stats().emitted > 0)?;
         Some((one.speedup?, 100.0 * (1.0 - run.stats().loosened_share()), one.lane.label.clone()))
     });

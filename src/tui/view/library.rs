@@ -76,7 +76,8 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let rows = usize::from(inner.height);
     let top = window_top(library.cursor, library.shown.len(), rows);
     let lines = library.shown.iter().enumerate().skip(top).take(rows).map(|(at, index)| {
-        entry_line(&library.entries[*index], at == library.cursor, inner.width.into(), theme)
+        let entry = &library.entries[*index];
+        entry_line(entry, tag(model, entry), at == library.cursor, inner.width.into(), theme)
     });
     let style = theme.style(if focused { Role::Selection } else { Role::SelectionDim });
     let list = List::new(lines).highlight_style(style);
@@ -85,8 +86,26 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     preview::small(model, theme, frame, foot)
 }
 
-/// `▸ title  folder      0:12  3.4 MB`; if it does not fit, the folder is dropped first.
-fn entry_line(entry: &Entry, here: bool, columns: usize, theme: &Theme) -> Line<'static> {
+/// What is known of a clip's runs.
+struct Tag {
+    marked: bool,
+    /// Its place in the queue, or that it was captioned.
+    state: String,
+    role: Role,
+}
+
+fn tag(model: &Model, entry: &Entry) -> Tag {
+    let queued = model.clip_queue.iter().position(|waiting| waiting.request.video == entry.path);
+    let (state, role) = match queued {
+        Some(at) => (format!(" +{}", at + 1), Role::Accent),
+        None if model.library.captioned.contains(&entry.path) => (" ✓".into(), Role::Good),
+        None => (String::new(), Role::Dim),
+    };
+    Tag { marked: model.library.marked.contains(&entry.path), state, role }
+}
+
+/// `▸ title ✓  folder      0:12  3.4 MB`; if it does not fit, the folder is dropped first.
+fn entry_line(entry: &Entry, tag: Tag, here: bool, columns: usize, theme: &Theme) -> Line<'static> {
     let seconds = entry.facts().and_then(|f| f.seconds).map(text::clock);
     let mut right = match entry.problem() {
         Some(_) => "no video".to_owned(),
@@ -99,8 +118,8 @@ fn entry_line(entry: &Entry, here: bool, columns: usize, theme: &Theme) -> Line<
         right = format!(" {} ", right.trim_start());
     }
     let room = columns.saturating_sub(2 + text::width(&right));
-    let name = text::fit(&entry.title, room);
-    let left = room - text::width(&name);
+    let name = text::fit(&entry.title, room.saturating_sub(text::width(&tag.state)));
+    let left = room.saturating_sub(text::width(&name) + text::width(&tag.state));
     let place = match entry.place.as_str() {
         "" => String::new(),
         place if left > text::width(place) + 2 => format!("  {place}"),
@@ -112,9 +131,12 @@ fn entry_line(entry: &Entry, here: bool, columns: usize, theme: &Theme) -> Line<
     let named = if entry.problem().is_some() { dim } else { Style::new() };
     // The selection's colours replace these.
     let dim = if here { Style::new() } else { dim };
+    let of = |role| if here { Style::new() } else { theme.style(role) };
     Line::from(vec![
-        Span::raw(if here { "▸ " } else { "  " }),
+        Span::raw(if here { "▸" } else { " " }),
+        Span::styled(if tag.marked { "*" } else { " " }, of(Role::Accent)),
         Span::styled(name, named),
+        Span::styled(tag.state, of(tag.role)),
         Span::styled(format!("{place}{fill}{right}"), dim),
     ])
 }

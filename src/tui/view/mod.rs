@@ -3,6 +3,7 @@
 mod blocks;
 pub(crate) mod caption;
 mod compare;
+mod curves;
 mod editor;
 mod heat;
 pub(crate) mod help;
@@ -12,6 +13,7 @@ mod layout;
 mod legend;
 pub(crate) mod library;
 mod meters;
+mod methods;
 mod passage;
 mod picker;
 mod player;
@@ -91,12 +93,12 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         slot = None;
     }
     match &model.overlay {
-        Some(Overlay::Methods(cursor)) => picker::methods(model, *cursor, theme, frame),
+        Some(Overlay::Methods { query, cursor }) => methods::draw(model, query, *cursor, theme, frame),
         Some(Overlay::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
         Some(Overlay::Help { query, top }) => help::draw(model, query, *top, theme, frame),
         Some(Overlay::Open { line, found }) => picker::path(model, line, found, theme, frame),
         Some(Overlay::Sessions | Overlay::SessionFilter) => sessions::draw(model, theme, frame),
-        Some(Overlay::Pick(cursor)) => picker::pick(model, *cursor, theme, frame),
+        Some(Overlay::Pick(cursor)) => methods::pick(model, *cursor, theme, frame),
         Some(Overlay::Edit(cursor)) => editor::draw(model, *cursor, theme, frame),
         Some(Overlay::Ask(question)) => picker::line(model, "Follow-up question", question, theme, frame),
         Some(Overlay::SaveMethod(name)) => picker::line(model, "Save method as", name, theme, frame),

@@ -10,13 +10,14 @@ use ratatui::{
 
 use super::wrap::{hang, wrap, wrap_placed};
 use crate::{
+    assets,
     present::{
         formats::plural,
         player::{Fate, Scene},
     },
     record::{StopReason, Verdict},
     tui::{
-        ColorDepth, Theme,
+        Action, ColorDepth, KeyContext, Theme,
         model::{
             EngineState, Model,
             run::{Activity, Run},
@@ -300,14 +301,28 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         }
         return lines;
     }
-    let mut lines = wrap(
+    let mut lines = Vec::new();
+    if model.is_first {
+        let key = |action| model.keymap.shown(KeyContext::Library, &[action]);
+        let (run, methods, help) = (key(Action::Run), key(Action::Methods), key(Action::Help));
+        let words = format!(
+            "Welcome to specreel. {run} captions the selected clip, {methods} selects a method, {help} lists all keys."
+        );
+        lines = wrap([(words.as_str(), theme.style(Role::Accent))], columns);
+        lines.push(Line::default());
+    }
+    if model.is_out_of_depth() {
+        lines.extend(wrap([("note: ", theme.style(Role::Warn)), (assets::LIMITS_NOTE, dim)], columns));
+        lines.push(Line::default());
+    }
+    lines.extend(wrap(
         [(
             "Select a clip, edit the prompt, press Enter. The caption streams here, and every token shows how it \
              was verified:",
             dim,
         )],
         columns,
-    );
+    ));
     lines.push(Line::default());
     let shown = [Verdict::Exact, Verdict::Loosened, Verdict::Shifted, Verdict::Corrected, Verdict::Bonus];
     for verdict in shown {

@@ -1,4 +1,4 @@
-//! Lists and input lines over the panes: methods, presets, earlier prompts, export formats, paths, values.
+//! Lists and input lines over the panes: presets, earlier prompts, export formats, paths, values.
 
 use ratatui::{
     Frame,
@@ -7,113 +7,25 @@ use ratatui::{
     widgets::{Paragraph, Row, Wrap},
 };
 
-use super::{dialog, list, mark, popup, rule, typed};
+use super::{dialog, list, popup, rule, typed};
 use crate::{
     present::export::Format,
-    speculate::{Method, method::Value as Takes},
+    speculate::method::Value as Takes,
     tui::{
         Theme,
         model::{
             Model,
             edit::{self, rows},
-            methods,
         },
         text,
         theme::Role,
     },
 };
 
-/// Rows of a method's description.
-const ABOUT: u16 = 2;
 /// Rows of the rule and the text below a list.
 const BELOW: u16 = 3;
 /// At most this many completions are listed.
 const MAX_COMPLETIONS: usize = 8;
-
-/// The methods, and below them the five choices of the one under the cursor.
-pub(super) fn methods(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
-    let methods = &model.methods;
-    let n = methods.turned.len();
-    // On a low screen the list matters more than the details of one method.
-    let details = 1 + ABOUT + if frame.area().height >= 24 { 7 } else { 0 };
-    let inner = popup(frame, theme, 96, n as u16 + details + 2, dialog("Method", theme));
-    let [above, below] = inner.layout(&Layout::vertical([Constraint::Min(1), Constraint::Length(details)]));
-    method_list(model, cursor, theme, frame, above, |i, _| if i == methods.chosen { "● " } else { "  " });
-    let Some(method) = methods.turned.get(cursor) else { return };
-    let dim = theme.style(Role::Dim);
-    let about = Paragraph::new(text::clean_line(&method.about)).wrap(Wrap { trim: true });
-    frame.render_widget(rule(theme), below);
-    let [_, at, below] = below.layout(&Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(ABOUT),
-        Constraint::Min(0),
-    ]));
-    frame.render_widget(about, at);
-    let named = |name: &str, words: &str| {
-        let words = text::fit(&text::clean_line(words), usize::from(below.width).saturating_sub(13));
-        Line::from(vec![Span::styled(text::pad(name, 13), dim), Span::raw(words)])
-    };
-    let mut lines: Vec<_> =
-        methods::choices(method).into_iter().map(|(axis, choice)| named(axis, &choice)).collect();
-    lines.extend(method.paper.as_ref().map(|paper| named("from", paper)));
-    if cursor == methods.chosen {
-        lines.push(parameters(model, theme));
-    }
-    frame.render_widget(Paragraph::new(lines), below);
-}
-
-/// The methods of a comparison, with a check box each.
-pub(super) fn pick(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
-    let n = model.methods.turned.len() as u16;
-    let inner = popup(frame, theme, 84, n.saturating_add(2), dialog("Compare", theme));
-    method_list(model, cursor, theme, frame, inner, |i, method| {
-        let picked = model.picked.get(i) == Some(&true) || methods::is_autoregressive(method);
-        if picked { "[x] " } else { "[ ] " }
-    });
-}
-
-/// A line for each method: a sign, its name, whether it is lossless, and its description.
-fn method_list(
-    model: &Model,
-    cursor: usize,
-    theme: &Theme,
-    frame: &mut Frame<'_>,
-    area: Rect,
-    sign: impl Fn(usize, &Method) -> &'static str,
-) {
-    let methods = &model.methods;
-    let n = methods.turned.len();
-    let names = (0..n).map(|i| text::width(&methods.label(i))).max().unwrap_or(0).clamp(12, 30) as u16;
-    let widths = [Constraint::Length(names + 4), Constraint::Length(10), Constraint::Fill(1)];
-    list(frame, theme, area, (cursor, n), (None, &widths), |i| {
-        let method = &methods.turned[i];
-        let about = Span::styled(text::clean_line(&method.about), theme.style(Role::Dim));
-        let name = text::fit(&methods.label(i), names.into());
-        Row::new([
-            Line::from(vec![Span::styled(sign(i, method), theme.style(Role::Accent)), Span::raw(name)]),
-            mark(methods.is_lossless(method), theme).into(),
-            about.into(),
-        ])
-    });
-}
-
-/// The adjustable parameters, the active one marked.
-fn parameters(model: &Model, theme: &Theme) -> Line<'static> {
-    let dim = theme.style(Role::Dim);
-    let active = model.methods.active_knob();
-    let mut line = Line::from(Span::styled(text::pad("[ ] adjust", 13), dim));
-    let knobs = model.methods.knobs();
-    if knobs.is_empty() {
-        line.push_span(Span::styled("nothing", dim));
-    }
-    for knob in knobs {
-        let here = active.as_ref().is_some_and(|a| a.is_same(&knob));
-        let style = theme.style(if here { Role::Accent } else { Role::Dim });
-        let (open, close) = if here { ("‹", "›") } else { (" ", " ") };
-        line.push_span(Span::styled(format!("{open}{knob}{close} "), style));
-    }
-    line
-}
 
 /// Names with their descriptions.
 fn named<'a>(name: &str, about: &str, theme: &Theme) -> Row<'a> {

@@ -3,7 +3,7 @@
 use ratatui::{
     Frame,
     layout::Rect,
-    style::Style,
+    style::{Modifier, Style},
     text::{Line, Span},
     widgets::{Clear, Padding, Paragraph},
 };
@@ -43,8 +43,20 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
             mark(model.methods.is_lossless(method), theme),
         ]);
         if let Some(knob) = model.methods.active_knob() {
-            left.push_span(Span::styled(format!(" │ [ {knob} ]"), dim));
+            let key = |action| model.keymap.shown(KeyContext::Everywhere, &[action]);
+            let (down, up) = (key(Action::KnobDown), key(Action::KnobUp));
+            left.push_span(Span::styled(format!(" │ {down} {knob} {up}"), dim));
+            // The keys of all numbers, where there is room.
+            if area.width >= 120 && model.methods.knobs().len() > 1 {
+                left.push_span(Span::styled(format!("  {} next", key(Action::NextKnob)), dim));
+            }
         }
+    }
+    let badge = if model.is_out_of_depth() { " toy models " } else { "" };
+    // The badge stays, whatever else has to go.
+    let most = usize::from(area.width).saturating_sub(badge.len());
+    while left.width() > most && left.spans.len() > 1 {
+        left.spans.pop();
     }
     let right = match &model.engine {
         EngineState::Ready { target, drafter, device, dtype, .. } => {
@@ -54,10 +66,11 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
         EngineState::Loading { .. } => "loading models ".into(),
         EngineState::Failed(_) => "no models ".into(),
     };
-    let room = usize::from(area.width).saturating_sub(left.width() + 1);
-    if room > 8 {
-        frame.render_widget(Line::styled(text::fit(&right, room), dim).right_aligned(), area);
-    }
+    let room = usize::from(area.width).saturating_sub(left.width() + 1 + badge.len());
+    let right = if room > 8 { text::fit(&right, room) } else { String::new() };
+    let badge = Span::styled(badge, theme.style(Role::Warn).add_modifier(Modifier::REVERSED));
+    let gap = Span::raw(if badge.content.is_empty() || right.is_empty() { "" } else { " " });
+    frame.render_widget(Line::from(vec![badge, gap, Span::styled(right, dim)]).right_aligned(), area);
     frame.render_widget(left, area);
 }
 
@@ -108,7 +121,7 @@ pub(super) fn long_notice(model: &Model, theme: &Theme, frame: &mut Frame<'_>, s
 /// What the engine does, with a progress bar if the total is known.
 fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     let spin = Span::styled(format!("{} ", SPINNER[model.tick % SPINNER.len()]), theme.style(Role::Accent));
-    let queued = if model.waiting.is_some() { ", then your run" } else { "" };
+    let queued = queued(model, columns / 3);
     let progress = |stage: Stage, done: u64, total: u64| {
         let mut spans = vec![spin.clone(), Span::raw(stage.doing())];
         if total > 0 {
@@ -118,7 +131,7 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         } else if done > 0 {
             spans.push(Span::raw(format!(" {done}")));
         }
-        spans.push(Span::styled(queued, theme.style(Role::Dim)));
+        spans.push(Span::styled(queued.clone(), theme.style(Role::Dim)));
         spans
     };
     if let Some(run) = model.runs.active() {
@@ -129,7 +142,7 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
             }
             Activity::Working { stage, done, total } => progress(stage, done, total),
             Activity::Cancelling => vec![spin, Span::raw(format!("cancelling{queued}"))],
-            _ => vec![spin, Span::raw("starting")],
+            _ => vec![spin, Span::raw(format!("starting{queued}"))],
         };
         if let Some(which) = which(model, run) {
             spans.insert(1, Span::styled(format!("{which} · "), theme.style(Role::Dim)));
@@ -141,6 +154,16 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         EngineState::Failed(_) => vec![Span::styled("✗ no models", theme.style(Role::Bad))],
         EngineState::Ready { .. } if model.notice.is_some() => Vec::new(),
         EngineState::Ready { .. } => vec![Span::styled("● ", theme.style(Role::Good)), Span::raw("ready")],
+    }
+}
+
+/// What runs next: the request that replaces the active one, and the queued clips by their names.
+fn queued(model: &Model, columns: usize) -> String {
+    let next = if model.waiting.is_some() { ", then your run" } else { "" };
+    let titles: Vec<_> = model.clip_queue.iter().map(|waiting| waiting.run.subject.name()).collect();
+    match titles.len() {
+        0 => next.to_owned(),
+        n => text::fit(&format!("{next} · {n} queued: {}", titles.join(", ")), columns.max(11)),
     }
 }
 
@@ -164,9 +187,7 @@ fn useful(model: &Model) -> &'static [Action] {
     };
     let busy = model.is_running();
     match model.place() {
-        KeyContext::List if matches!(model.overlay, Some(Overlay::Methods(_))) => {
-            &[Choose, Edit, Save, KnobUp, NextKnob, Reset, Back]
-        }
+        KeyContext::Methods => &[Choose, Edit, KnobUp, NextKnob, Save, Reset, Back],
         KeyContext::Edit => &[KnobUp, Edit, Choose, Save, Reset, Back],
         KeyContext::List => &[Choose, Back],
         KeyContext::Sessions => &[Choose, FilterSessions, Delete, Back],
@@ -205,6 +226,7 @@ fn useful(model: &Model) -> &'static [Action] {
 /// What an action does in this context, in a word.
 fn word(model: &Model, action: Action) -> &'static str {
     match (action, &model.overlay) {
+        (Action::Back, _) if model.back_cancels() && !model.clip_queue.is_empty() => "drop the queue",
         (Action::Back, _) if model.back_cancels() => "cancel",
         (Action::Back, _) if model.sessions.confirm => "no",
         (Action::Pause, _) if !model.is_playing() => "play",
@@ -213,8 +235,8 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::Down, Some(Overlay::Preview)) => "clip",
         (Action::Down, None) if model.place() == KeyContext::Steps => "step",
         (Action::Choose, Some(overlay)) => match overlay {
-            Overlay::Methods(_) | Overlay::Presets(_) | Overlay::History { .. } => "use",
-            Overlay::Edit(_) | Overlay::Pick(_) | Overlay::Segments(_) => "run",
+            Overlay::Presets(_) | Overlay::History { .. } => "use",
+            Overlay::Methods { .. } | Overlay::Edit(_) | Overlay::Pick(_) | Overlay::Segments(_) => "run",
             Overlay::Value { .. } => "set",
             Overlay::Compare => "show",
             Overlay::Export(_) | Overlay::SaveMethod(_) => "save",
@@ -281,22 +303,10 @@ fn key(model: &Model, action: Action) -> Option<String> {
     let tab = Key::plain(KeyCode::Tab);
     let tab = (action == Action::NextPane).then(|| model.keymap.keys(place, action).contains(&tab));
     let forward = if tab == Some(true) { Key::plain(KeyCode::Tab) } else { first(action)? };
-    let (forward, back) = (short(forward), other.and_then(first).map(short));
+    let (forward, back) = (forward.short(), other.and_then(first).map(Key::short));
     Some(match back {
         Some(back) if back.chars().all(char::is_alphabetic) => format!("{forward} {back}"),
         Some(back) => back + &forward,
         None => forward,
     })
-}
-
-/// A key as the status line shows it.
-fn short(key: Key) -> String {
-    match key.to_string().as_str() {
-        "left" => "←".into(),
-        "right" => "→".into(),
-        "up" => "↑".into(),
-        "down" => "↓".into(),
-        "minus" => "-".into(),
-        other => other.to_owned(),
-    }
 }

@@ -1,0 +1,214 @@
+//! Clips that are captioned one after another, and the marks of the library.
+
+use std::path::Path;
+
+use crate::{
+    engine::RunRequest,
+    record::{EventKind, RunLog, StopReason, Verdict},
+    tui::{
+        Effect, Msg, SessionEntry, Studio, VideoFile,
+        model::{Overlay, Pane, library::Kind},
+        testing::{config, done, notice, press, ready, ready_event, run_of, started, step},
+    },
+};
+
+/// A ready studio with five clips: two of the demo, three of a directory.
+fn five() -> Studio {
+    let mut studio = ready();
+    let found = ["a", "b", "c"].map(|name| VideoFile {
+        path: format!("/v/{name}.mp4").into(),
+        bytes: None,
+        modified: None,
+    });
+    studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(found.to_vec()), note: None });
+    studio
+}
+
+fn asked(request: Option<&RunRequest>) -> (u64, &Path) {
+    let request = request.unwrap();
+    (request.run, &request.video)
+}
+
+fn queued(studio: &mut Studio) -> Vec<String> {
+    studio.model().clip_queue.iter().map(|waiting| waiting.run.subject.title.clone()).collect()
+}
+
+fn screen(studio: &Studio) -> String {
+    crate::tui::picture::describe(&studio.picture(100, 30))
+}
+
+/// The run writes two tokens and ends.
+fn finish(studio: &mut Studio, run: u64) -> Vec<Effect> {
+    studio.handle(step(run, &[("A red", Verdict::Exact), (" ball.", Verdict::Corrected)], 2));
+    studio.handle(done(run, StopReason::Eos, "A red ball."))
+}
+
+#[test]
+fn enter_on_three_clips_runs_three() {
+    let mut studio = five();
+    let first = press(&mut studio, "enter");
+    assert_eq!(asked(run_of(&first)), (1, Path::new("/demo/0.mp4")));
+    assert!(press(&mut studio, "down enter").is_empty(), "the first run goes on");
+    assert!(press(&mut studio, "down e end space M o r e . enter").is_empty());
+    assert_eq!(queued(&mut studio), ["Two squares", "a.mp4"]);
+    assert!(notice(&mut studio).contains("a.mp4 is queued"));
+    press(&mut studio, "esc");
+    let shown = screen(&studio);
+    assert!(shown.contains("2 queued: Two squares") && shown.contains("Two squares +1"), "{shown}");
+
+    let effects = finish(&mut studio, 1);
+    assert_eq!(asked(run_of(&effects)).1, Path::new("/demo/1.mp4"));
+    assert_eq!(run_of(&effects).unwrap().prompt, "Describe the video.");
+    assert!(screen(&studio).contains("Red ball ✓"));
+    let (second, _) = asked(run_of(&effects));
+    assert_eq!(studio.model().runs.shown().unwrap().id(), second, "the next run is shown");
+    let effects = finish(&mut studio, second);
+    assert_eq!(asked(run_of(&effects)).1, Path::new("/v/a.mp4"));
+    assert_eq!(run_of(&effects).unwrap().prompt, "Describe the video. More.", "as it was then");
+    let last = asked(run_of(&effects)).0;
+    assert!(finish(&mut studio, last).is_empty());
+    assert!(!studio.model().is_running());
+}
+
+#[test]
+fn marked_clips_are_captioned_in_the_order_of_their_marks() {
+    let mut studio = five();
+    press(&mut studio, "down down x up up x");
+    assert!(screen(&studio).contains("*a.mp4") && screen(&studio).contains("*Two squares"));
+    // Unmarked again, and marked once more: it goes to the end.
+    press(&mut studio, "x x");
+    assert_eq!(studio.model().library.marked, [Path::new("/demo/1.mp4"), Path::new("/v/b.mp4")]);
+    press(&mut studio, "up up x");
+    let effects = press(&mut studio, "enter");
+    assert_eq!(asked(run_of(&effects)).1, Path::new("/demo/1.mp4"));
+    assert_eq!(queued(&mut studio), ["b.mp4", "a.mp4"]);
+    assert!(studio.model().library.marked.is_empty());
+    // Esc removes marks before it drops anything.
+    press(&mut studio, "g x esc");
+    assert!(studio.model().library.marked.is_empty() && queued(&mut studio).len() == 2);
+}
+
+#[test]
+fn esc_drops_the_queue_and_then_cancels_the_run() {
+    let mut studio = five();
+    press(&mut studio, "enter down enter down enter");
+    assert!(screen(&studio).contains("Esc drop the queue") || screen(&studio).contains("esc drop the queue"));
+    assert!(press(&mut studio, "esc").is_empty());
+    assert_eq!(notice(&mut studio), "2 clips dropped from the queue");
+    assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(1)]);
+    assert!(studio.handle(done(1, StopReason::Cancelled, "")).is_empty());
+    // Ctrl-C stops everything at once.
+    let mut studio = five();
+    press(&mut studio, "enter down enter");
+    assert_eq!(press(&mut studio, "ctrl-c"), [Effect::Cancel(1)]);
+    assert!(studio.handle(done(1, StopReason::Cancelled, "")).is_empty());
+}
+
+#[test]
+fn a_clip_is_queued_once_and_the_running_one_is_replaced() {
+    let mut studio = five();
+    press(&mut studio, "enter down enter enter");
+    assert_eq!(queued(&mut studio), ["Two squares"]);
+    // Another run of the clip that is captioned takes its place; the queue stays.
+    assert_eq!(press(&mut studio, "up enter"), [Effect::Cancel(1)]);
+    let effects = studio.handle(done(1, StopReason::Cancelled, ""));
+    let (again, video) = asked(run_of(&effects));
+    assert_eq!((video, queued(&mut studio).len()), (Path::new("/demo/0.mp4"), 1));
+    // A failed clip does not keep the next one from being captioned.
+    let failure = crate::record::Failure {
+        class: crate::record::FailureClass::Input,
+        error: "no video".into(),
+        hint: None,
+    };
+    let effects = studio.handle(Msg::Engine(crate::record::Event::new(again, EventKind::Failed(failure))));
+    assert_eq!(asked(run_of(&effects)).1, Path::new("/demo/1.mp4"));
+    assert!(!studio.model().library.captioned.contains(Path::new("/demo/0.mp4")));
+}
+
+#[test]
+fn a_queued_run_does_not_take_away_what_the_user_reads() {
+    let mut studio = five();
+    press(&mut studio, "enter");
+    finish(&mut studio, 1);
+    let second = asked(run_of(&press(&mut studio, "down enter"))).0;
+    press(&mut studio, "down enter");
+    // Reading the first caption.
+    press(&mut studio, "<");
+    let third = asked(run_of(&finish(&mut studio, second))).0;
+    assert_eq!(studio.model().runs.shown().unwrap().id(), 1);
+    finish(&mut studio, third);
+    assert_eq!(studio.model().runs.shown().unwrap().id(), 1);
+}
+
+#[test]
+fn while_the_models_load_clips_are_queued_too() {
+    let (mut studio, _) = Studio::new(&config()).unwrap();
+    studio.handle(Msg::Resize(80, 24));
+    assert!(press(&mut studio, "enter").is_empty());
+    studio.model().focus = Pane::Library;
+    assert!(press(&mut studio, "down enter").is_empty());
+    assert_eq!(asked(run_of(&studio.handle(ready_event()))).1, Path::new("/demo/0.mp4"));
+    assert_eq!(queued(&mut studio), ["Two squares"]);
+}
+
+#[test]
+fn the_preview_captions_its_own_clip_only() {
+    let mut studio = five();
+    press(&mut studio, "down x g v");
+    assert_eq!(studio.model().overlay, Some(Overlay::Preview));
+    let effects = press(&mut studio, "enter");
+    assert_eq!(asked(run_of(&effects)).1, Path::new("/demo/0.mp4"));
+    assert_eq!(studio.model().library.marked.len(), 1);
+}
+
+#[test]
+fn clips_of_saved_runs_are_marked_unless_nothing_was_written() {
+    let mut studio = five();
+    let entry = |video: &str, ends: bool| {
+        let mut log = RunLog::new(1);
+        log.apply(&crate::record::Event::new(1, started(video, "lvspec")));
+        if ends {
+            let Msg::Engine(event) = done(1, StopReason::Eos, "A red ball.") else { unreachable!() };
+            log.apply(&event);
+        }
+        SessionEntry::new(Path::new("/sessions/1.jsonl"), 0, 0, vec![log]).unwrap()
+    };
+    studio.handle(Msg::Listed(Ok(vec![entry("/v/b.mp4", true), entry("/v/c.mp4", false)])));
+    let shown = screen(&studio);
+    assert!(shown.contains("b.mp4 ✓") && !shown.contains("c.mp4 ✓"), "{shown}");
+    // Its only run was deleted.
+    studio.handle(Msg::Listed(Ok(vec![])));
+    assert!(!screen(&studio).contains('✓'));
+}
+
+#[test]
+fn clips_that_the_embedded_models_cannot_know_have_a_badge() {
+    let mut studio = five();
+    studio.model().settings.embedded = true;
+    assert!(!screen(&studio).contains("toy models"));
+    press(&mut studio, "G");
+    assert_eq!(studio.model().library.selected().unwrap().kind, Kind::File);
+    let shown = screen(&studio);
+    assert!(shown.contains("toy models") && shown.contains("the embedded models know"), "{shown}");
+    assert!(crate::tui::picture::describe(&studio.picture(60, 16)).contains("toy models"));
+    // It stays while the caption of such a clip is shown, wherever the cursor is.
+    let run = asked(run_of(&press(&mut studio, "enter"))).0;
+    let prompt = EventKind::Prompt {
+        frames: vec![0.0],
+        grid: [1, 1, 1],
+        visual_tokens: 1,
+        prompt_ids: vec![],
+        kept: None,
+        scores: None,
+        reused: false,
+        notes: vec![crate::assets::LIMITS_NOTE.into()],
+    };
+    studio.handle(Msg::Engine(crate::record::Event::new(run, prompt)));
+    finish(&mut studio, run);
+    press(&mut studio, "g");
+    assert!(screen(&studio).contains("toy models"));
+    studio.model().settings.embedded = false;
+    let mut others = five();
+    press(&mut others, "G");
+    assert!(!screen(&others).contains("toy models"), "other models may know it");
+}

@@ -1,0 +1,158 @@
+//! Lists of methods by system: the picker, and the methods of a comparison.
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    text::{Line, Span},
+    widgets::{Paragraph, Row, Wrap},
+};
+
+use super::{dialog, list, mark, popup, rule, typed};
+use crate::{
+    present::systems::system,
+    tui::{
+        Action, KeyContext, Theme,
+        model::{Model, methods},
+        text,
+        theme::Role,
+    },
+};
+
+/// Rows of a method's description.
+const ABOUT: u16 = 2;
+/// Columns of the names of choices.
+const NAME: usize = 13;
+
+/// The methods that match the filter, and below them the five choices of the one under the cursor.
+pub(super) fn draw(model: &Model, query: &str, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let methods = &model.methods;
+    let (found, _) = methods.found(query);
+    // On a low screen the list matters more than the details of one method. The box keeps its size while the filter is typed.
+    let details = 1 + ABOUT + if frame.area().height >= 24 { 7 } else { 0 };
+    let all = lines(model, &methods.found("").0).len() as u16;
+    let inner = popup(frame, theme, 96, all + details + 3, dialog("Method", theme));
+    let [above, middle, below] = inner.layout(&Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(details),
+    ]));
+    let dim = theme.style(Role::Dim);
+    let mut filter = vec![Span::styled("filter ", dim)];
+    filter.extend(typed(query, model.caret, usize::from(above.width).saturating_sub(7), theme));
+    frame.render_widget(Line::from(filter), above);
+    if found.is_empty() {
+        frame.render_widget(Line::styled("no match", dim), middle);
+    }
+    let sign = |i: usize| if i == methods.chosen { "● " } else { "  " };
+    grouped(model, (&found, cursor), theme, frame, middle, sign);
+    frame.render_widget(rule(theme), below);
+    let Some(index) = found.get(cursor).copied() else { return };
+    let method = &methods.turned[index];
+    let about = Paragraph::new(text::clean_line(&method.about)).wrap(Wrap { trim: true });
+    let [_, at, below] = below.layout(&Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(ABOUT),
+        Constraint::Min(0),
+    ]));
+    frame.render_widget(about, at);
+    let named = |name: &str, words: &str| {
+        let words = text::fit(&text::clean_line(words), usize::from(below.width).saturating_sub(NAME));
+        Line::from(vec![Span::styled(text::pad(name, NAME), dim), Span::raw(words)])
+    };
+    let mut lines: Vec<_> =
+        methods::choices(method).into_iter().map(|(axis, choice)| named(axis, &choice)).collect();
+    lines.extend(method.paper.as_ref().map(|paper| named("from", paper)));
+    if index == methods.chosen {
+        lines.push(parameters(model, theme));
+    }
+    frame.render_widget(Paragraph::new(lines), below);
+}
+
+/// The methods of a comparison, with a check box each.
+pub(super) fn pick(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let (all, _) = model.methods.found("");
+    let rows = lines(model, &all).len() as u16;
+    let inner = popup(frame, theme, 84, rows.saturating_add(2), dialog("Compare", theme));
+    grouped(model, (&all, cursor), theme, frame, inner, |i| {
+        let is_baseline = methods::is_autoregressive(&model.methods.turned[i]);
+        if model.picked.get(i) == Some(&true) || is_baseline { "[x] " } else { "[ ] " }
+    });
+}
+
+/// A line of a list of methods.
+enum Listed {
+    System(&'static str),
+    /// Its index.
+    Method(usize),
+}
+
+/// These methods, under the headings of their systems.
+fn lines(model: &Model, methods: &[usize]) -> Vec<Listed> {
+    let mut lines = Vec::new();
+    let mut last = "";
+    for index in methods {
+        let system = system(&model.methods.presets[*index]);
+        if system != last {
+            lines.push(Listed::System(system));
+        }
+        last = system;
+        lines.push(Listed::Method(*index));
+    }
+    lines
+}
+
+/// A line for each method under its system's heading: a sign, its name, whether it is lossless, and its description.
+fn grouped(
+    model: &Model,
+    (indices, cursor): (&[usize], usize),
+    theme: &Theme,
+    frame: &mut Frame<'_>,
+    area: Rect,
+    sign: impl Fn(usize) -> &'static str,
+) {
+    let methods = &model.methods;
+    let all = 0..methods.turned.len();
+    let names = all.map(|i| text::width(&methods.label(i))).max().unwrap_or(0).clamp(12, 30) as u16;
+    let widths = [Constraint::Length(names + 4), Constraint::Length(10), Constraint::Fill(1)];
+    let lines = lines(model, indices);
+    let at = indices.get(cursor).and_then(|under| {
+        lines.iter().position(|line| matches!(line, Listed::Method(index) if index == under))
+    });
+    let here = (at.unwrap_or(0), lines.len());
+    list(frame, theme, area, here, (None, &widths), |row| match lines[row] {
+        Listed::System(name) => Row::new([Line::styled(name, theme.style(Role::Title))]),
+        Listed::Method(index) => {
+            let method = &methods.turned[index];
+            let about = Span::styled(text::clean_line(&method.about), theme.style(Role::Dim));
+            let name = text::fit(&methods.label(index), names.into());
+            Row::new([
+                Line::from(vec![Span::styled(sign(index), theme.style(Role::Accent)), Span::raw(name)]),
+                mark(methods.is_lossless(method), theme).into(),
+                about.into(),
+            ])
+        }
+    });
+}
+
+/// The adjustable parameters, the active one marked, and the keys that adjust it.
+fn parameters(model: &Model, theme: &Theme) -> Line<'static> {
+    let dim = theme.style(Role::Dim);
+    let active = model.methods.active_knob();
+    let keys = model.keymap.shown(KeyContext::Methods, &[Action::KnobDown, Action::KnobUp]);
+    let mut line = Line::from(Span::styled(text::pad(&format!("{keys} adjust"), NAME), dim));
+    let knobs = model.methods.knobs();
+    if knobs.is_empty() {
+        line.push_span(Span::styled("nothing", dim));
+    }
+    for knob in knobs {
+        let here = active.as_ref().is_some_and(|a| a.is_same(&knob));
+        let style = theme.style(if here { Role::Accent } else { Role::Dim });
+        let (open, close) = if here { ("‹", "›") } else { (" ", " ") };
+        line.push_span(Span::styled(format!("{open}{knob}{close} "), style));
+    }
+    if model.methods.knobs().len() > 1 {
+        let next = model.keymap.shown(KeyContext::Methods, &[Action::NextKnob]);
+        line.push_span(Span::styled(format!(" {next} next"), dim));
+    }
+    line
+}
