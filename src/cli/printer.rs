@@ -9,6 +9,7 @@ use super::{
     progress::Progress,
     session::{SessionFile, event_line},
     user_methods,
+    wrap::{Wrapper, hang},
 };
 use crate::{
     present::{
@@ -35,6 +36,10 @@ pub struct Style {
     pub quiet: bool,
     /// stdout is a terminal: no control characters, no progress while the caption is written.
     pub terminal: bool,
+    /// Columns of the terminal at stdout, for whole words on its lines; none leaves the caption as it is.
+    pub columns: Option<usize>,
+    /// The same for the messages on stderr.
+    pub columns_talk: Option<usize>,
     /// Captions as subtitles, each as soon as it is complete.
     pub subtitles: Option<Subtitles>,
 }
@@ -61,6 +66,9 @@ pub enum PrintError {
     Session(Failure),
 }
 
+/// Columns of the names of statistics.
+const NAMES: usize = 10;
+
 /// Prints the events of one run, or of the runs on a video's pieces one after another.
 pub struct Printer<O, E> {
     out: O,
@@ -73,6 +81,9 @@ pub struct Printer<O, E> {
     /// The style that is switched on in `out`.
     painted: String,
     ends_line: bool,
+    wrapper: Wrapper<Verdict>,
+    /// Times of the current piece that are not written yet.
+    stamp: Option<String>,
     limit: usize,
     /// Number of cues written; none before the file's header.
     cues: Option<usize>,
@@ -97,6 +108,8 @@ impl<O: Write, E: Write> Printer<O, E> {
             runs: vec![RunLog::new(0)],
             painted: String::new(),
             ends_line: true,
+            wrapper: Wrapper::new(style.columns),
+            stamp: None,
             limit,
             cues: None,
         }
@@ -197,14 +210,20 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.out.write_all(subtitles.head().as_bytes())?;
                 self.out.flush()?;
             }
-            (None, Some(_), Some(span)) => {
-                self.progress.clear();
-                write!(self.out, "{} ", stamp(span))?;
-                self.out.flush()?;
-                self.ends_line = false;
-            }
+            // Written with the first words: until then the line belongs to the progress.
+            (None, Some(_), Some(span)) => self.stamp = Some(stamp(span) + " "),
             _ => {}
         }
+        Ok(())
+    }
+
+    /// The times of a piece, if they are not on its line yet.
+    fn stamp(&mut self) -> io::Result<()> {
+        let Some(stamp) = self.stamp.take() else { return Ok(()) };
+        self.progress.clear();
+        self.out.write_all(stamp.as_bytes())?;
+        self.wrapper.skip(stamp.len());
+        self.ends_line = false;
         Ok(())
     }
 
@@ -229,6 +248,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         if self.style.terminal {
             self.progress.clear();
         }
+        self.stamp()?;
         for at in which {
             let chunk = &self.run().chunks()[at];
             let (verdict, raw) = (chunk.verdict, chunk.text.clone());
@@ -237,13 +257,24 @@ impl<O: Write, E: Write> Printer<O, E> {
             } else {
                 raw.as_str().into()
             };
+            if !text.is_empty() {
+                self.ends_line = text.ends_with('\n');
+            }
+            let ready = self.wrapper.push(verdict, &text);
+            self.pieces(ready)?;
+        }
+        self.out.flush()
+    }
+
+    /// Text with its verdicts, as it is.
+    fn pieces(&mut self, pieces: Vec<(Verdict, String)>) -> io::Result<()> {
+        for (verdict, text) in pieces {
             if self.style.color {
                 self.paint(&Role::of(verdict).look().sgr(true))?;
             }
             self.out.write_all(text.as_bytes())?;
-            self.ends_line = text.ends_with('\n');
         }
-        self.out.flush()
+        Ok(())
     }
 
     fn paint(&mut self, sgr: &str) -> io::Result<()> {
@@ -264,6 +295,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         if !self.style.json && reason != StopReason::Cancelled {
             // A cancelled run gives no cue: its caption is incomplete.
             self.cues()?;
+            self.stamp()?;
         }
         self.close()?;
         let runs = Pieces::of(&self.runs);
@@ -280,7 +312,9 @@ impl<O: Write, E: Write> Printer<O, E> {
             // On a screen, an empty line separates the caption from its statistics.
             text.push('\n');
         }
-        let mut row = |name: &str, value: &str| text += &format!("{name:<10}{value}\n");
+        let columns = self.style.columns_talk;
+        let mut row =
+            |name: &str, value: &str| text += &hang(&format!("{name:<NAMES$}{value}\n"), columns, NAMES);
         if let Some((done, count)) = runs.progress() {
             row("pieces", &format!("{done} of {count}"));
         }
@@ -303,6 +337,8 @@ impl<O: Write, E: Write> Printer<O, E> {
     pub fn close(&mut self) -> Result<(), PrintError> {
         self.progress.clear();
         if !self.style.json {
+            let rest = self.wrapper.finish();
+            self.pieces(rest)?;
             self.paint("")?;
             if !self.ends_line {
                 self.out.write_all(b"\n")?;
@@ -337,6 +373,7 @@ impl<O: Write, E: Write> Printer<O, E> {
     fn say(&mut self, text: &str) -> io::Result<()> {
         if !self.style.quiet && !self.style.json && !text.is_empty() {
             self.progress.clear();
+            let text = hang(text, self.style.columns_talk, 0);
             let _ = self.talk.write_all(text.as_bytes());
             let _ = self.talk.flush();
         }
