@@ -52,8 +52,25 @@ impl Loaded {
         Ok(Self { handle, events, runs: 0 })
     }
 
-    /// Caption a clip: the text and the account.
+    /// Caption a clip: the text and the statistics.
     pub fn run(&mut self, video: &Path, method: Method) -> Result<(String, Stats), String> {
+        let mut outcome = Err("the engine stopped".into());
+        self.request(video, method, false, &mut |kind| {
+            let EventKind::Done { text, stats, .. } = kind else { return false };
+            outcome = Ok((text, *stats));
+            true
+        })?;
+        outcome
+    }
+
+    /// Caption a clip, with its speed measured afterwards or not, and pass the events on until `on` has seen enough.
+    pub fn request(
+        &mut self,
+        video: &Path,
+        method: Method,
+        measure: bool,
+        on: &mut dyn FnMut(EventKind) -> bool,
+    ) -> Result<(), String> {
         self.runs += 1;
         let name = method.name.clone();
         let request = RunRequest {
@@ -69,12 +86,17 @@ impl Loaded {
             max_new_tokens: 256,
             text: TextSampling::default(),
             logprobs: 0,
+            measure,
         };
         self.handle.send(Command::Run(Box::new(request))).map_err(|f| f.error)?;
         while let Some(event) = self.events.blocking_recv() {
             match event.kind {
-                EventKind::Done { text, stats, .. } => return Ok((text, *stats)),
                 EventKind::Failed(failure) => return Err(format!("{name}: {}", failure.error)),
+                kind if event.run == self.runs => {
+                    if on(kind) {
+                        return Ok(());
+                    }
+                }
                 _ => {}
             }
         }

@@ -146,6 +146,7 @@ impl Kept<'_> {
             protected: &|id| tokenizer.is_special(id),
             logprobs: 0,
             row_ms: None,
+            plain_passes: Default::default(),
             rule: rule.is_some().then_some(own),
         };
         let parts = GenerationInputs {

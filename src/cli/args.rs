@@ -271,6 +271,10 @@ pub struct OutputArgs {
     /// Overwrite an existing --save file
     #[arg(long, requires = "kept", help_heading = OUTPUT)]
     pub force: bool,
+    /// When to measure speedups after the runs, for up to a second each: always, never, or auto (`compare`: always; `caption`:
+    /// if stderr is a terminal)
+    #[arg(long, help_heading = OUTPUT, value_name = "WHEN", value_enum, default_value_t)]
+    pub measure: MeasureChoice,
     /// Report the target's K most likely tokens with each token (--json and --save)
     #[arg(long, help_heading = OUTPUT, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub logprobs: u32,
@@ -286,6 +290,29 @@ pub enum ColorChoice {
     Always,
     /// No color
     Never,
+}
+
+/// When to measure speedups after the runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum MeasureChoice {
+    /// Where somebody waits for them
+    #[default]
+    Auto,
+    /// After every run
+    Always,
+    /// Speedups are rough figures
+    Never,
+}
+
+impl MeasureChoice {
+    /// Whether to measure; `auto` decides in place of [`MeasureChoice::Auto`].
+    pub fn measures(self, auto: bool) -> bool {
+        match self {
+            Self::Auto => auto,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -32,12 +32,19 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
     resolve::tell_unused(run, &[&caption.request.method], output.quiet || output.json);
     caption.request.logprobs = output.logprobs as usize;
+    let is_watched = std::io::stderr().is_terminal() && !output.quiet && !output.json;
+    caption.request.measure = output.measure.measures(is_watched);
     if output.logprobs > 0 && !output.json && output.save.is_none() && !output.quiet {
         tell!("hint: --logprobs needs --json or --save");
     }
     let limit = caption.request.max_new_tokens;
     let file = caption.request.video.clone();
-    let requests = part.runs(caption.request).map_err(|failure| resolve::as_typed(failure, &file, video))?;
+    let mut requests =
+        part.runs(caption.request).map_err(|failure| resolve::as_typed(failure, &file, video))?;
+    if requests.len() > 1 {
+        // The next piece must not wait for the figures of this one.
+        requests.iter_mut().for_each(|request| request.measure = false);
+    }
     let longest = requests.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     if let Some(longest) = longest.filter(|_| !run.ignore_memory) {
         memory_check::check_request(&caption.models, longest)?;
@@ -98,8 +105,16 @@ async fn one<O: Write, E: Write>(
     grace: Duration,
 ) -> Result<i32, End> {
     let mut log = RunLog::new(request.run);
+    let is_measured = request.is_measured();
+    printer.measures(is_measured);
     match client.follow(request, &mut log, printer, interrupt, grace).await.map_err(ended)? {
-        Ending::Done(StopReason::Eos | StopReason::Length) => Ok(0),
+        Ending::Done(StopReason::Eos | StopReason::Length) => {
+            if is_measured {
+                client.settle(&mut [&mut log], printer, interrupt, grace).await.map_err(ended)?;
+            }
+            printer.report().map_err(ended)?;
+            Ok(0)
+        }
         Ending::Done(StopReason::Cancelled) => Ok(interrupted()),
         // With --json the event itself is the last line already.
         Ending::Failed(failure) | Ending::NoModels(failure) => {

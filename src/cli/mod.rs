@@ -40,6 +40,7 @@ mod scenes;
 pub mod session;
 mod settings;
 mod stdin_video;
+mod style;
 mod suggest;
 pub mod terminal;
 mod train;

@@ -4,6 +4,7 @@
 
 use std::io::{self, Write};
 
+pub use super::style::Style;
 use super::{
     color,
     progress::Progress,
@@ -13,36 +14,12 @@ use super::{
 };
 use crate::{
     present::{
-        export::{
-            Subtitles,
-            subtitles::{cues, stamp},
-        },
+        export::subtitles::{cues, stamp},
         statistics::{ending, headline, loosened, statistics, verdicts},
         verdicts::Role,
     },
     record::{Event, EventKind, Failure, Pieces, RunLog, Segment, Span, Stage, Stats, StopReason, Verdict},
 };
-
-/// How to print.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
-    /// Events as JSON lines instead of text.
-    pub json: bool,
-    /// Verdict styles on stdout.
-    pub color: bool,
-    /// Verdict styles on stderr.
-    pub color_talk: bool,
-    /// No messages on stderr.
-    pub quiet: bool,
-    /// stdout is a terminal: no control characters, no progress while the caption is written.
-    pub terminal: bool,
-    /// Columns of the terminal at stdout, for whole words on its lines; none leaves the caption as it is.
-    pub columns: Option<usize>,
-    /// The same for the messages on stderr.
-    pub columns_talk: Option<usize>,
-    /// Captions as subtitles, each as soon as it is complete.
-    pub subtitles: Option<Subtitles>,
-}
 
 /// The state of the run after an event.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +62,10 @@ pub struct Printer<O, E> {
     /// Times of the current piece that are not written yet.
     stamp: Option<String>,
     limit: usize,
+    /// The speed of the current run is measured after it: its statistics wait for that.
+    measures: bool,
+    /// Statistics that are still to be printed, and how the run ended.
+    due: Option<StopReason>,
     /// Number of cues written; none before the file's header.
     cues: Option<usize>,
 }
@@ -111,6 +92,8 @@ impl<O: Write, E: Write> Printer<O, E> {
             wrapper: Wrapper::new(style.columns),
             stamp: None,
             limit,
+            measures: false,
+            due: None,
             cues: None,
         }
     }
@@ -164,7 +147,10 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.close()?;
                 Ok(Flow::Failed(failure.clone()))
             }
-            EventKind::Step(_) | EventKind::Prompt { .. } | EventKind::Ready { .. } => Ok(Flow::Go),
+            EventKind::Step(_)
+            | EventKind::Prompt { .. }
+            | EventKind::Ready { .. }
+            | EventKind::Speed { .. } => Ok(Flow::Go),
         }
     }
 
@@ -297,6 +283,26 @@ impl<O: Write, E: Write> Printer<O, E> {
             self.cues()?;
             self.stamp()?;
         }
+        self.close()?;
+        self.due = Some(reason);
+        if self.measures && reason != StopReason::Cancelled {
+            self.progress.after_runs("measuring the speedup");
+            return Ok(());
+        }
+        self.report()
+    }
+
+    /// Expect that the speed of the next run is measured: its statistics wait for [`Printer::report`].
+    pub fn measures(&mut self, measures: bool) {
+        self.measures = measures;
+    }
+
+    /// Print the statistics of the run that has ended, unless that is done.
+    ///
+    /// # Errors
+    /// As [`Printer::event`].
+    pub fn report(&mut self) -> Result<(), PrintError> {
+        let Some(reason) = self.due.take() else { return Ok(()) };
         self.close()?;
         let runs = Pieces::of(&self.runs);
         let stats = runs.stats();

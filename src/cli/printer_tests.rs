@@ -1,4 +1,5 @@
 use super::*;
+use crate::present::export::Subtitles;
 use crate::record::testing::{ended, failure, started, started_piece, step};
 
 /// A run in one step, of which all tokens but the last are accepted drafts.

@@ -73,6 +73,14 @@ impl Progress {
         }
     }
 
+    /// Set what is being done once the runs are over.
+    pub fn after_runs(&mut self, doing: &'static str) {
+        self.stage(Stage::Generate, 0, 0);
+        if let Some(bar) = &self.bar {
+            bar.set_message(doing);
+        }
+    }
+
     /// Remove the line, so that others can write.
     pub fn clear(&mut self) {
         self.stage = None;

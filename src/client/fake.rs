@@ -143,6 +143,7 @@ pub fn request(run: u64, method: &str) -> RunRequest {
         max_new_tokens: 8,
         text: TextSampling::default(),
         logprobs: 0,
+        measure: false,
     }
 }
 
@@ -192,6 +193,7 @@ pub fn step(text: &str) -> EventKind {
         draft_ms: 1.0,
         verify_ms: 1.0,
         other_ms: 0.0,
+        plain_ms: None,
     })
 }
 

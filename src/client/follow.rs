@@ -8,7 +8,10 @@ use super::{Client, Interrupt};
 use crate::{
     engine::{Command, RunRequest},
     model::ModelSpec,
-    record::{Event, EventKind, Failure, FailureClass, RunLog, StopReason, log::RunState},
+    record::{
+        Event, EventKind, Failure, FailureClass, RunLog, StopReason,
+        log::{RunState, Speed},
+    },
 };
 
 /// How long a cancelled run may take to end before it is abandoned.
@@ -149,6 +152,56 @@ impl Client {
                 RunState::Failed(failure) if event.run == 0 => return Ok(Ending::NoModels(failure.clone())),
                 RunState::Failed(failure) => return Ok(Ending::Failed(failure.clone())),
                 RunState::Waiting | RunState::Running | RunState::CutOff => {}
+            }
+        }
+    }
+
+    /// Wait until the speed of these finished runs is measured ([`RunRequest::measure`]); every event goes into its log and then
+    /// to `sink`. An interrupt ends the measurement: the figures are what was measured until then, and the runs are as complete
+    /// as before.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub async fn settle<S: Sink>(
+        &mut self,
+        logs: &mut [&mut RunLog],
+        sink: &mut S,
+        interrupt: &Interrupt,
+        grace: Duration,
+    ) -> Result<(), S::Error> {
+        let mut ending = interrupt.asked();
+        if ending {
+            logs.iter().for_each(|log| self.remote().cancel(log.run()));
+        }
+        while logs.iter().any(|log| log.is_finished() && log.speed() != Speed::Measured) {
+            let event = match self.receive_until(interrupt, ending.then_some(grace)).await {
+                Ok(event) => event,
+                Err(Silence::Interrupted) if !ending => {
+                    ending = true;
+                    logs.iter().for_each(|log| self.remote().cancel(log.run()));
+                    continue;
+                }
+                Err(_) => return Ok(()),
+            };
+            let Some(log) = logs.iter_mut().find(|log| log.run() == event.run) else { continue };
+            log.apply(&event);
+            // Nothing is left to cancel.
+            let _ = sink.event(&event, log)?;
+        }
+        Ok(())
+    }
+
+    /// The next event, or an interrupt; once that was seen, the end of patience.
+    async fn receive_until(
+        &mut self,
+        interrupt: &Interrupt,
+        patience: Option<Duration>,
+    ) -> Result<Event, Silence> {
+        match patience {
+            None => self.receive(interrupt, Duration::ZERO, None).await,
+            Some(patience) => {
+                let event = tokio::time::timeout(patience, self.next()).await;
+                event.map_err(|_| Silence::Interrupted)?.ok_or(Silence::Stopped)
             }
         }
     }

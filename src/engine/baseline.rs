@@ -1,71 +1,69 @@
-//! What a run is compared with: the speed and the ids of autoregressive decoding over the same context.
+//! What a run is compared with: a first idea of the speed of autoregressive decoding over the same context, and its ids.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, time::Instant};
 
 use super::{
+    generate::Decoding,
     prefix_cache::{Prefill, Reference},
-    run::{Runner, Stop, median},
+    run::{Runner, Stop, median, since},
     tie::Difference,
 };
 use crate::{
     model::family::ModelError,
-    record::{Baseline, BaselineKind, Stage, Stats, StopReason, stats::Equality},
-    speculate::{self, Drafter, Method},
+    record::{Stage, Stats, StopReason, stats::Equality},
+    speculate::{Method, PlainPasses},
 };
+
+/// The method that every other is compared with.
+pub(super) const BASELINE: &str = "autoregressive";
 
 /// Autoregressive steps of a calibration; the first ones warm up.
 const CALIBRATION: usize = 12;
 const WARM_UP: usize = 3;
-/// An autoregressive run of at least this many tokens is a baseline.
-const BASELINE_TOKENS: usize = 16;
+/// A calibration ends after this time, or this share of what the run has spent so far, whichever is longer: it must not delay
+/// the caption noticeably.
+const CALIBRATION_MS: f64 = 5.0;
+const CALIBRATION_SHARE: f64 = 0.02;
 
 impl Runner<'_> {
-    /// Time a few autoregressive steps, unless a baseline is known or this run is one.
-    pub(super) fn calibrate(&self, context: &mut Prefill) -> Result<(), Stop> {
-        if context.baseline.is_some() || matches!(self.request.method.drafter, Drafter::None {}) {
+    /// Time a few autoregressive steps, unless this run is autoregressive or they would delay it: for the automatic draft
+    /// length and for a first, rough figure. `spent_ms` is the time that the run has taken until now.
+    pub(super) fn calibrate(&self, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
+        let method = &self.request.method;
+        let budget_ms = f64::max(CALIBRATION_MS, CALIBRATION_SHARE * spent_ms);
+        if method.is_autoregressive() || context.t1_ms > budget_ms {
             return Ok(());
         }
-        let base = context.target.len();
-        let plain = Method::preset("autoregressive")?;
-        let mut times = Vec::new();
+        let plan = Decoding {
+            method: &Method::preset(BASELINE)?,
+            max_new_tokens: CALIBRATION,
+            plain_passes: PlainPasses::Never,
+        };
+        let (mut passes, mut whole, started) = (Vec::new(), Vec::new(), Instant::now());
         let mut going = true;
-        let config = self.config(&plain, CALIBRATION, &|_| false, None);
-        let written = speculate::generate(config, context.inputs(None, None), &mut |step| {
-            times.push((step.draft_ms + step.verify_ms + step.other_ms, step.verify_ms));
-            going = self.progress(Stage::Calibrate, times.len(), CALIBRATION).is_continue();
-            if going { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        // However it ended, the next run starts from the prompt.
-        context.target.truncate(base);
-        written.map_err(ModelError::from)?;
+        self.decode(context, None, &plan, &mut |step| {
+            passes.push(step.verify_ms);
+            whole.push(step.total_ms());
+            going = self.progress(Stage::Calibrate, passes.len(), CALIBRATION).is_continue();
+            let in_budget = since(started) < budget_ms;
+            if going && in_budget { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
         if !going {
             return Err(Stop::Cancelled);
         }
-        let warm = times.get(WARM_UP..).filter(|t| !t.is_empty()).unwrap_or(&times);
-        let mean = warm.iter().map(|t| t.0).sum::<f64>() / warm.len().max(1) as f64;
-        context.t1_ms = median(warm.iter().map(|t| t.1).collect());
-        if mean > 0.0 {
-            context.baseline = Some(Baseline {
-                name: "autoregressive".into(),
-                kind: BaselineKind::Calibrated,
-                tokens_per_second: 1000.0 / mean,
-            });
+        let warm = if passes.len() > WARM_UP { WARM_UP } else { 0 };
+        if !passes.is_empty() {
+            context.t1_ms = median(passes.split_off(warm));
+            context.calibrated_ms = Some(median(whole.split_off(warm)));
         }
         Ok(())
     }
 
-    /// Keep an autoregressive run as baseline and reference; compare any other run with them.
+    /// Keep the ids of an autoregressive run as reference; compare those of any other run with them.
     pub(super) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
         let (sampler, max_new_tokens) = (self.sampler(), self.request.max_new_tokens);
-        if matches!(self.request.method.drafter, Drafter::None {}) {
+        if self.request.method.is_autoregressive() {
             context.t1_ms = stats.timings.t1_ms;
-            if ids.len() >= BASELINE_TOKENS && stats.tokens_per_second > 0.0 {
-                context.baseline = Some(Baseline {
-                    name: "autoregressive".into(),
-                    kind: BaselineKind::Measured,
-                    tokens_per_second: stats.tokens_per_second,
-                });
-            }
             if reason != StopReason::Cancelled {
                 context.reference = Some(Reference { sampler, max_new_tokens, ids: ids.to_vec() });
             }
@@ -76,7 +74,6 @@ impl Runner<'_> {
         {
             stats.equality = Some(Equality::of(ids, &reference.ids));
         }
-        debug_assert_eq!(stats.verdicts.total(), ids.len() as u64);
     }
 
     /// If a lossless method differs from autoregressive decoding, measure how close the two tokens were.

@@ -38,9 +38,19 @@ pub struct RunRequest {
     pub text: TextSampling,
     /// How many of the target's most likely tokens to report with each token.
     pub logprobs: usize,
+    /// Measure the speed of this run in pairs while the engine is idle afterwards ([`EventKind::Speed`]). Any command or
+    /// cancel ends that at once.
+    ///
+    /// [`EventKind::Speed`]: crate::record::EventKind::Speed
+    pub measure: bool,
 }
 
 impl RunRequest {
+    /// True if its `done` event is followed by `speed` events: it asks for them, and is no baseline itself.
+    pub fn is_measured(&self) -> bool {
+        self.measure && !self.method.is_autoregressive()
+    }
+
     /// The whole conversation, as a cache key.
     pub(super) fn conversation(&self) -> String {
         let before = self.before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);

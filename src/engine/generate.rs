@@ -3,15 +3,54 @@
 use std::{ops::ControlFlow, time::Instant};
 
 use super::{
+    baseline::BASELINE,
     memory,
     prefix_cache::{DrafterKey, Prefill},
     run::{Runner, Stop, median, since},
 };
 use crate::{
     model::family::ModelError,
-    record::{EventKind, Failure, FailureClass, Stage, Stats, Step, StopReason},
-    speculate::{self, Finished, GenerationConfig, GenerationInputs, Method, PrefetchedDraft, Sampler},
+    record::{EventKind, Failure, FailureClass, Stage, Stats, Step, StopReason, paired::Pace},
+    speculate::{
+        self, Finished, GenerationConfig, GenerationInputs, Method, PlainPasses, PrefetchedDraft, Sampler,
+    },
 };
+
+/// Most of a run's time that goes into timing the target alone.
+const PLAIN_SHARE: f64 = 0.02;
+
+/// How to decode a request once.
+pub(super) struct Decoding<'a> {
+    pub method: &'a Method,
+    pub max_new_tokens: usize,
+    pub plain_passes: PlainPasses,
+}
+
+/// A generation that has ended.
+#[derive(Default)]
+pub(super) struct Decoded {
+    pub finished: Finished,
+    /// Text of the bytes that never became a character.
+    pub rest: String,
+    /// What the drafter's prefill and its prefetched window took when they were made, in milliseconds.
+    pub read_ms: f64,
+}
+
+/// Times before the first token, as measured when the parts were made, in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Front {
+    /// What autoregressive decoding needs, too.
+    pub shared_ms: f64,
+    /// What only this run's drafter needs.
+    pub drafter_ms: f64,
+}
+
+/// What is known of a run that has been reported.
+pub(super) struct Generated {
+    pub reason: StopReason,
+    pub pace: Pace,
+    pub front: Front,
+}
 
 impl Runner<'_> {
     /// How to generate with this method; the request says the rest.
@@ -33,6 +72,7 @@ impl Runner<'_> {
             protected,
             logprobs: self.request.logprobs,
             row_ms,
+            plain_passes: PlainPasses::Never,
             rule: None,
         }
     }
@@ -42,17 +82,18 @@ impl Runner<'_> {
         Sampler { temperature: text.temperature, top_p: text.top_p, seed: text.seed }
     }
 
-    /// Generate the caption over a prepared context, step by step.
-    pub(super) fn generate(
+    /// Decode over a prepared context, step by step; `on` gets every step with its texts. Afterwards the sequences hold the
+    /// prompt again, however it ended.
+    pub(super) fn decode(
         &self,
         context: &mut Prefill,
         drafter_key: Option<&DrafterKey>,
-        stats: &mut Stats,
-        plain_front_ms: f64,
-    ) -> Result<(), Stop> {
-        let (method, tokenizer) = (&self.request.method, self.models.target.tokenizer());
+        plan: &Decoding<'_>,
+        on: &mut dyn FnMut(Step) -> ControlFlow<()>,
+    ) -> Result<Decoded, ModelError> {
+        let tokenizer = self.models.target.tokenizer();
         let base = context.target.len();
-        let strict_words = method.acceptance.always_strict();
+        let strict_words = plan.method.acceptance.always_strict();
         let protected = |id: u32| {
             tokenizer.is_special(id)
                 || (!strict_words.is_empty() && {
@@ -61,24 +102,18 @@ impl Runner<'_> {
                 })
         };
         let mut drafter = drafter_key.and_then(|key| context.drafters.take(key));
-        let mut stream = tokenizer.stream();
-        let (mut text, mut ids) = (String::new(), Vec::new());
-        let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
-        let config = self.config(method, self.request.max_new_tokens, &protected, row_ms);
+        let config = GenerationConfig {
+            plain_passes: plan.plain_passes,
+            ..self.config(plan.method, plan.max_new_tokens, &protected, row_ms)
+        };
         let prefetched = drafter.as_mut().and_then(|d| d.take_prefetched(&config));
-        let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms);
-        let drafter_front_ms =
-            stats.timings.drafter_front_ms(read_ms + prefetched.as_ref().map_or(0.0, PrefetchedDraft::ms));
+        let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms)
+            + prefetched.as_ref().map_or(0.0, PrefetchedDraft::ms);
         let drafter_base =
             drafter.as_ref().map(|d| prefetched.as_ref().map_or(d.sequence.len(), PrefetchedDraft::base));
-        let mut finite = true;
-        let mut on = |mut step: Step| {
-            // Logits that are not finite have no probabilities.
-            finite = !step.tokens.iter().any(|token| token.probability.is_some_and(f32::is_nan));
-            if !finite {
-                return ControlFlow::Break(());
-            }
+        let mut stream = tokenizer.stream();
+        let mut with_texts = |mut step: Step| {
             let started = Instant::now();
             for token in &mut step.tokens {
                 token.text = stream.push(token.id);
@@ -87,10 +122,57 @@ impl Runner<'_> {
                 token.drafter_texts = texts(&token.drafter_logprobs);
                 token.target_text =
                     (token.target_id != token.id).then(|| tokenizer.token_text(token.target_id));
+            }
+            step.drafted_text = step.drafted.iter().map(|&id| tokenizer.token_text(id)).collect();
+            step.other_ms += since(started);
+            on(step)
+        };
+        let head = plan.method.drafter.reads().then(|| self.draft_head()).flatten();
+        let inputs = context.inputs(drafter.as_mut().map(|d| &mut d.sequence), head.map(|head| &**head));
+        let outcome = speculate::generate(config, GenerationInputs { prefetched, ..inputs }, &mut with_texts);
+        let rest = stream.finish();
+        context.target.truncate(base);
+        if let (Some(mut drafter), Some(base), Some(key)) = (drafter, drafter_base, drafter_key) {
+            drafter.sequence.truncate(base);
+            context.drafters.insert(key.clone(), drafter);
+        }
+        Ok(Decoded { finished: outcome?, rest, read_ms })
+    }
+
+    /// Generate the caption over a prepared context and report it. Returns what a measurement of its speed needs.
+    pub(super) fn generate(
+        &self,
+        context: &mut Prefill,
+        drafter_key: Option<&DrafterKey>,
+        stats: &mut Stats,
+        plain_front_ms: f64,
+    ) -> Result<Generated, Stop> {
+        let method = &self.request.method;
+        let (mut text, mut ids) = (String::new(), Vec::new());
+        let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
+        let mut pace = Pace::default();
+        let mut finite = true;
+        let calibrated_ms = context.calibrated_ms.take();
+        let autoregressive = method.is_autoregressive();
+        let plan = Decoding {
+            method,
+            max_new_tokens: self.request.max_new_tokens,
+            plain_passes: if autoregressive { PlainPasses::Never } else { PlainPasses::Share(PLAIN_SHARE) },
+        };
+        let mut on = |mut step: Step| {
+            // Logits that are not finite have no probabilities.
+            finite = !step.tokens.iter().any(|token| token.probability.is_some_and(f32::is_nan));
+            if !finite {
+                return ControlFlow::Break(());
+            }
+            let started = Instant::now();
+            for token in &step.tokens {
                 text.push_str(&token.text);
                 ids.push(token.id);
             }
-            step.drafted_text = step.drafted.iter().map(|&id| tokenizer.token_text(id)).collect();
+            if step.index == 0 && !autoregressive {
+                step.plain_ms = step.plain_ms.or(calibrated_ms);
+            }
             match step.judged {
                 0 => plain_ms.push(step.verify_ms),
                 k if method.draft_length().is_none_or(|full| full == k) => full_ms.push(step.verify_ms),
@@ -98,29 +180,20 @@ impl Runner<'_> {
             }
             step.other_ms += since(started);
             stats.add(&step);
+            pace.add(&step);
             if !self.sender.send(EventKind::Step(step)) {
                 return ControlFlow::Break(());
             }
             self.progress(Stage::Generate, ids.len(), self.request.max_new_tokens)
         };
-        let wanted = self.progress(Stage::Generate, 0, self.request.max_new_tokens).is_continue();
-        let outcome = match wanted {
-            true => {
-                let head = self.draft_head().map(|head| &**head);
-                let inputs = context.inputs(drafter.as_mut().map(|d| &mut d.sequence), head);
-                speculate::generate(config, GenerationInputs { prefetched, ..inputs }, &mut on)
-            }
-            false => Ok(Finished::default()),
+        let decoded = match self.progress(Stage::Generate, 0, self.request.max_new_tokens) {
+            ControlFlow::Continue(()) => self.decode(context, drafter_key, &plan, &mut on)?,
+            ControlFlow::Break(()) => Decoded::default(),
         };
-        context.target.truncate(base);
-        if let (Some(mut drafter), Some(base), Some(key)) = (drafter, drafter_base, drafter_key) {
-            drafter.sequence.truncate(base);
-            context.drafters.insert(key.clone(), drafter);
-        }
-        let finished = outcome.map_err(ModelError::from)?;
         if !finite {
             return Err(Stop::Failed(self.not_finite()));
         }
+        let Decoded { finished, rest, read_ms } = decoded;
         let reason = finished.reason.unwrap_or(StopReason::Cancelled);
         stats.timings.relevance_ms = finished.relevance_ms;
         stats.timings.td_ms = median(finished.drafter_row_ms);
@@ -129,18 +202,17 @@ impl Runner<'_> {
             stats.drafted = tally.drafted;
             (stats.discarded, stats.mean_run) = (tally.discarded, tally.mean_run());
         }
-        text.push_str(&stream.finish());
+        text.push_str(&rest);
 
         stats.timings.t1_ms = if plain_ms.is_empty() { context.t1_ms } else { median(plain_ms) };
         stats.timings.tk1_ms = median(full_ms);
         stats.peak_memory_bytes = memory::peak();
         self.compare(context, stats, &ids, reason);
         self.explain(context, stats, &ids)?;
-        if let Some(baseline) = &context.baseline {
-            stats.set_baseline(baseline.clone(), plain_front_ms, drafter_front_ms);
-        }
+        let front = Front { shared_ms: plain_front_ms, drafter_ms: stats.timings.drafter_front_ms(read_ms) };
+        stats.set_paired(BASELINE, &pace.ratios(), front.shared_ms, front.drafter_ms);
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
-        Ok(())
+        Ok(Generated { reason, pace, front })
     }
 
     fn not_finite(&self) -> Failure {

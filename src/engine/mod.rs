@@ -9,6 +9,8 @@
 //! 4. `drafter`: the drafter's visual tokens are selected, and it reads its share of the prompt.
 //! 5. `generate`: draft, verify, report; before that, `baseline` times a few autoregressive steps.
 //!
+//! Then, while no other command waits, `measure` repeats parts of the run to measure its speed.
+//!
 //! What the first four leave is kept in the [`PrefixCache`](prefix_cache::PrefixCache) and is bounded in bytes.
 
 mod baseline;
@@ -16,6 +18,7 @@ mod clip;
 pub mod command;
 mod drafter;
 mod generate;
+mod measure;
 pub mod memory;
 pub mod memory_check;
 mod models;

@@ -21,7 +21,7 @@ use crate::{
         family::Prompt,
         processor::{Patches, layout::VisualGrid},
     },
-    record::{Baseline, Failure, Span},
+    record::{Failure, Span},
     speculate::{
         Drafter, GenerationConfig, GenerationInputs, Method, Placing, PrefetchedDraft, Sampler, VisualStates,
         context::{Selection, Signals},
@@ -37,7 +37,7 @@ const MAX_CONTEXTS: usize = 8;
 /// Most clips kept without a context.
 const IDLE_CLIPS: usize = 2;
 /// Drafter contexts kept with each context.
-const DRAFTER_CONTEXTS: usize = 4;
+const DRAFTER_CONTEXTS: usize = 8;
 
 /// Values by key, most recently used first.
 pub struct Recent<K, V> {
@@ -207,10 +207,10 @@ pub struct Prefill {
     pub prefill_ms: f64,
     /// Drafter contexts.
     pub drafters: Recent<DrafterKey, DrafterContext>,
-    /// Autoregressive speed on this context, once known.
-    pub baseline: Option<Baseline>,
     /// Median time of one target row, once known, in milliseconds.
     pub t1_ms: f64,
+    /// Median time of an autoregressive step, from the calibration of the run that is about to start, in milliseconds.
+    pub calibrated_ms: Option<f64>,
     /// An autoregressive run on this context.
     pub reference: Option<Reference>,
 }
@@ -232,8 +232,8 @@ impl Prefill {
             signals: Signals::default(),
             prefill_ms,
             drafters: Recent::new(DRAFTER_CONTEXTS),
-            baseline: None,
             t1_ms: 0.0,
+            calibrated_ms: None,
             reference: None,
         }
     }

@@ -4,6 +4,7 @@ use std::{ops::ControlFlow, time::Instant};
 
 use super::{
     command::RunRequest,
+    measure::Trial,
     models::Models,
     prefix_cache::PrefixCache,
     thread::{Cancelled, EventSender, internal},
@@ -36,11 +37,14 @@ pub(super) struct Runner<'a> {
     pub cancelled: &'a Cancelled,
     /// Run even if the available memory seems too small.
     pub ignore_memory: bool,
+    /// Set where the run is only repeated to measure its speed: true as soon as that has to end. Nothing is reported then.
+    pub idle: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
 impl Runner<'_> {
-    /// From file to caption. Everything but a failure is reported as events.
-    pub fn run(&self, cache: &mut PrefixCache) -> Result<(), Failure> {
+    /// From file to caption. Everything but a failure is reported as events. Returns what is needed to measure the run's speed,
+    /// if that was requested and it finished.
+    pub fn run(&self, cache: &mut PrefixCache) -> Result<Option<Trial>, Failure> {
         self.validate()?;
         let (request, method) = (self.request, &self.request.method);
         self.sender.send(EventKind::Started {
@@ -57,7 +61,7 @@ impl Runner<'_> {
             segment: request.segment,
         });
         match self.caption(cache) {
-            Ok(()) => Ok(()),
+            Ok(trial) => Ok(trial),
             Err(Stop::Failed(failure)) => Err(failure),
             Err(Stop::Cancelled) => {
                 self.sender.send(EventKind::Done {
@@ -66,7 +70,7 @@ impl Runner<'_> {
                     ids: Vec::new(),
                     stats: Box::default(),
                 });
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -81,7 +85,8 @@ impl Runner<'_> {
         }
     }
 
-    fn caption(&self, cache: &mut PrefixCache) -> Result<(), Stop> {
+    fn caption(&self, cache: &mut PrefixCache) -> Result<Option<Trial>, Stop> {
+        let started = Instant::now();
         let mut stats = Stats::default();
         let key = (self.clip_key(), self.request.conversation());
         self.ensure_clip(cache, &key.0, &mut stats)?;
@@ -110,14 +115,19 @@ impl Runner<'_> {
             notes: clip.notes.clone(),
         });
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
-        self.calibrate(context)?;
-        self.generate(context, drafter_key.as_ref(), &mut stats, plain_front_ms)
+        self.calibrate(context, since(started))?;
+        let generated = self.generate(context, drafter_key.as_ref(), &mut stats, plain_front_ms)?;
+        let finished = generated.reason != StopReason::Cancelled && self.request.is_measured();
+        Ok(finished.then(|| Trial::new(self.request.clone(), key, selection, stats, generated)))
     }
 
     /// Report progress; break if the run is cancelled.
     pub(super) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
         #[cfg(test)]
         super::thread::tests::fail_point(&self.request.prompt, stage);
+        if let Some(ends) = self.idle {
+            return if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        }
         if self.cancelled.contains(self.request.run) {
             return ControlFlow::Break(());
         }

@@ -15,10 +15,11 @@ use tokio::sync::mpsc;
 
 use super::{
     command::{Command, RunRequest},
+    measure::{Bench, Trials},
     memory, memory_check,
     models::Models,
     prefix_cache::PrefixCache,
-    run::Runner,
+    run::{Runner, Stop},
 };
 use crate::{
     model::ModelSpec,
@@ -45,7 +46,7 @@ impl Cancelled {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&run)
     }
 
-    fn forget(&self, run: u64) {
+    pub(super) fn forget(&self, run: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
     }
 }
@@ -156,18 +157,22 @@ struct Worker<'a> {
     cancelled: &'a Cancelled,
     models: Option<Models>,
     cache: PrefixCache,
+    /// Finished runs whose speed is measured.
+    trials: Trials,
     ignore_memory: bool,
 }
 
 fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancelled: &Cancelled) {
     let cache = PrefixCache::with_memory(None);
-    let mut worker = Worker { events, cancelled, models: None, cache, ignore_memory: false };
+    let mut worker =
+        Worker { events, cancelled, models: None, cache, trials: Trials::default(), ignore_memory: false };
     while let Some(command) = inbox.blocking_recv() {
         match command {
             Command::IgnoreMemory => worker.ignore_memory = true,
             Command::Load(spec) => worker.load(&spec),
             Command::Run(request) => worker.run(&request),
         }
+        worker.measure(&|| !inbox.is_empty() || inbox.is_closed() || events.is_closed());
         if events.is_closed() {
             return;
         }
@@ -181,6 +186,7 @@ impl Worker<'_> {
 
     fn load(&mut self, spec: &ModelSpec) {
         // The old models go first: two large pairs need not fit together.
+        self.trials.finish(&|run| EventSender { events: self.events.clone(), run });
         self.models = None;
         self.cache = PrefixCache::with_memory(None);
         let sender = self.sender(0);
@@ -199,13 +205,36 @@ impl Worker<'_> {
                 error: "no models are loaded".into(),
                 hint: Some("load a target first; the embedded pair is the default".into()),
             })?;
-            Runner { request, models, sender: &sender, cancelled, ignore_memory }.run(cache)
+            Runner { request, models, sender: &sender, cancelled, ignore_memory, idle: None }.run(cache)
         });
         match finished {
-            Some(()) => self.cache.writing = None,
+            Some(trial) => {
+                self.cache.writing = None;
+                if let Some(trial) = trial {
+                    self.trials.add(trial, &|run| EventSender { events: self.events.clone(), run });
+                }
+            }
             None => self.cache.abandon(),
         }
         cancelled.forget(request.run);
+    }
+
+    /// Measure the speed of finished runs until the engine is `busy`. A failure costs the figures and the context, no run.
+    fn measure(&mut self, busy: &(dyn Fn() -> bool + Sync)) {
+        let (Some(models), Some(key)) = (&self.models, self.trials.key()) else { return };
+        let sender = |run| EventSender { events: self.events.clone(), run };
+        let bench = Bench { models, cancelled: self.cancelled, sender: &sender, busy };
+        self.cache.writing = Some(key);
+        let (trials, cache) = (&mut self.trials, &mut self.cache);
+        let measured = catch_unwind(AssertUnwindSafe(|| trials.measure(cache, &bench)));
+        match measured {
+            Ok(Ok(()) | Err(Stop::Cancelled)) => self.cache.writing = None,
+            Ok(Err(Stop::Failed(_))) | Err(_) => {
+                tracing::warn!("measuring the speed of a run failed");
+                self.cache.abandon();
+                self.trials.finish(&sender);
+            }
+        }
     }
 }
 

@@ -13,21 +13,29 @@ use crate::{
 /// A prompt that makes its run panic, and when.
 const PANICS: &str = "panic while generating";
 
+/// A prompt whose run is fine, but not its measurement.
+pub const PANICS_LATER: &str = "panic while measuring";
+
+/// Called when a run is repeated.
+pub fn repeat_point(prompt: &str) {
+    assert!(prompt != PANICS_LATER, "out of luck again");
+}
+
 /// Called at every progress report of a run.
 pub fn fail_point(prompt: &str, stage: Stage) {
     assert!(!(prompt == PANICS && stage == Stage::Generate), "out of luck");
 }
 
-struct Rig {
-    handle: EngineHandle,
-    events: mpsc::Receiver<Event>,
+pub struct Rig {
+    pub handle: EngineHandle,
+    pub events: mpsc::Receiver<Event>,
     clip: PathBuf,
     _dir: tempfile::TempDir,
     next: u64,
 }
 
 impl Rig {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let fixture = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name);
         let dir = tempfile::tempdir().unwrap();
         let clip = dir.path().join("clip.mp4");
@@ -47,7 +55,7 @@ impl Rig {
         Self { handle, events, clip, _dir: dir, next: 0 }
     }
 
-    fn request(&mut self, prompt: &str) -> RunRequest {
+    pub fn request(&mut self, prompt: &str) -> RunRequest {
         self.next += 1;
         RunRequest {
             run: self.next,
@@ -62,6 +70,7 @@ impl Rig {
             max_new_tokens: 8,
             text: TextSampling::default(),
             logprobs: 0,
+            measure: false,
         }
     }
 

@@ -4,11 +4,12 @@
 //! shown by every table (compare, bench, saved runs), the command line and the exported files.
 
 use super::{
-    formats::{NOTHING, differs_at, duration, percent, plural, ratio},
+    formats::{NOTHING, differs_at, duration, percent, plural, rate, rough, speedup},
     verdicts::lossless_mark,
 };
 use crate::record::{
-    BaselineKind, Comparison, Pieces, Row, RowState, RunLog, Stats, StopReason, Summary, Verdict,
+    BaselineKind, Comparison, Interval, Pieces, Row, RowState, RunLog, Speedup, Stats, StopReason, Summary,
+    Verdict,
     stats::{Equality, Tie},
     summary::Ties,
 };
@@ -24,6 +25,8 @@ pub struct Measures {
     pub tokens_per_second: Option<f64>,
     /// Ratio of decode speeds.
     pub decode: Option<f64>,
+    /// Its interval; none where it is a rough figure.
+    pub interval: Option<Interval>,
     /// Ratio of times from file to last token.
     pub end_to_end: Option<f64>,
     /// Accepted drafts per step.
@@ -94,6 +97,7 @@ impl Measures {
             lossless: row.lossless,
             tokens_per_second: figures.map(|f| f.tokens_per_second),
             decode: figures.and_then(|f| f.decode_speedup),
+            interval: figures.and_then(|f| f.interval),
             end_to_end: figures.and_then(|f| f.end_to_end_speedup),
             tau: figures.and_then(|f| f.tau),
             emitted_per_step: figures.and_then(|f| f.emitted_per_step),
@@ -114,6 +118,7 @@ impl Measures {
             lossless,
             tokens_per_second: Some(summary.tokens_per_second),
             decode: summary.decode,
+            interval: summary.interval,
             end_to_end: summary.end_to_end,
             tau: Some(summary.tau),
             emitted_per_step: Some(summary.emitted_per_step),
@@ -130,6 +135,7 @@ impl Measures {
             lossless,
             tokens_per_second: (stats.tokens_per_second > 0.0).then_some(stats.tokens_per_second),
             decode: stats.speedup.as_ref().map(|s| s.decode),
+            interval: stats.speedup.as_ref().and_then(|s| s.interval),
             end_to_end: stats.speedup.as_ref().map(|s| s.end_to_end),
             tau: speculates.then_some(stats.tau),
             emitted_per_step: speculates.then_some(stats.emitted_per_step),
@@ -159,12 +165,11 @@ pub const KIND: Column =
     Column { title: "kind", right: false, rank: 0, cell: |m| lossless_mark(m.lossless).into() };
 /// Decode speed.
 pub const SPEED: Column =
-    Column { title: "tokens/s", right: true, rank: 3, cell: |m| known(m.tokens_per_second, one_decimal) };
+    Column { title: "tokens/s", right: true, rank: 3, cell: |m| known(m.tokens_per_second, rate) };
 /// Speedup of decoding.
-pub const DECODE: Column = Column { title: "decode", right: true, rank: 1, cell: |m| known(m.decode, ratio) };
+pub const DECODE: Column = Column { title: "decode", right: true, rank: 1, cell: decode };
 /// Speedup from file to last token.
-pub const END_TO_END: Column =
-    Column { title: "end to end", right: true, rank: 6, cell: |m| known(m.end_to_end, ratio) };
+pub const END_TO_END: Column = Column { title: "end to end", right: true, rank: 6, cell: end_to_end };
 /// Accepted drafts per step.
 pub const TAU: Column = Column { title: "tau", right: true, rank: 5, cell: |m| known(m.tau, two_decimals) };
 /// Emitted tokens per step.
@@ -177,14 +182,25 @@ pub const LOOSENED: Column =
 pub const OUTPUT: Column = Column { title: "output", right: false, rank: 2, cell: |m| m.output.words() };
 
 /// The columns of a comparison, in order.
-pub const COMPARISON: [Column; 9] = [NAME, KIND, SPEED, DECODE, END_TO_END, TAU, PER_STEP, LOOSENED, OUTPUT];
+pub const COMPARISON: [Column; 9] = [NAME, KIND, TAU, PER_STEP, LOOSENED, SPEED, DECODE, END_TO_END, OUTPUT];
+
+fn decode(measures: &Measures) -> String {
+    match (measures.decode, &measures.output) {
+        (Some(_), Output::Baseline) => "1x".into(),
+        (Some(ratio), _) => speedup(ratio, measures.interval.as_ref()),
+        (None, _) => NOTHING.into(),
+    }
+}
+
+fn end_to_end(measures: &Measures) -> String {
+    match (measures.end_to_end, &measures.output) {
+        (Some(_), Output::Baseline) => "1x".into(),
+        (value, _) => known(value, rough),
+    }
+}
 
 fn known(value: Option<f64>, words: fn(f64) -> String) -> String {
     value.map_or_else(|| NOTHING.into(), words)
-}
-
-fn one_decimal(value: f64) -> String {
-    format!("{value:.1}")
 }
 
 fn two_decimals(value: f64) -> String {
@@ -193,22 +209,20 @@ fn two_decimals(value: f64) -> String {
 
 /// Statistics as rows of name and value: decoding, speedup, time.
 pub fn statistics(stats: &Stats) -> Vec<(&'static str, String)> {
-    let mut parts = vec![format!("{} in {}", plural(stats.emitted, "token"), plural(stats.steps, "step"))];
+    let mut parts = vec![in_passes(stats)];
     if stats.judged > 0 {
+        parts.push(format!("{} of {} accepted", stats.accepted, plural(stats.judged, "draft")));
         parts.push(format!("{:.2} per step (tau {:.2})", stats.emitted_per_step, stats.tau));
     }
-    parts.push(format!("{:.1} tokens/s", stats.tokens_per_second));
+    parts.push(format!("{} tokens/s", rate(stats.tokens_per_second)));
     let mut rows = vec![("decoding", parts.join(" · "))];
     if let Some(speedup) = &stats.speedup {
-        let kind = match speedup.baseline.kind {
-            BaselineKind::Measured => "measured",
-            BaselineKind::Calibrated => "calibrated",
-        };
-        let (decode, end_to_end) = (ratio(speedup.decode), ratio(speedup.end_to_end));
-        let name = &speedup.baseline.name;
+        let (decode, end_to_end) =
+            (self::speedup(speedup.decode, speedup.interval.as_ref()), rough(speedup.end_to_end));
+        let (name, basis) = (&speedup.baseline.name, basis(speedup));
         rows.push((
             "speedup",
-            format!("{decode} decoding · {end_to_end} end to end · against {name} ({kind})"),
+            format!("{decode} decoding · {end_to_end} end to end · against {name} ({basis})"),
         ));
     }
     let t = &stats.timings;
@@ -225,6 +239,21 @@ pub fn statistics(stats: &Stats) -> Vec<(&'static str, String)> {
         rows.push(("time", format!("{total} ({parts})")));
     }
     rows
+}
+
+/// The counts that never vary: `76 tokens in 15 target passes`.
+pub fn in_passes(stats: &Stats) -> String {
+    let passes = if stats.steps == 1 { "pass" } else { "passes" };
+    format!("{} in {} target {passes}", plural(stats.emitted, "token"), stats.steps)
+}
+
+/// What a speedup was measured with, in a word or two.
+pub fn basis(speedup: &Speedup) -> String {
+    match (speedup.interval, speedup.baseline.kind) {
+        (Some(interval), _) => plural(interval.pairs as u64, "pair"),
+        (None, BaselineKind::Measured) => "one run each".into(),
+        (None, BaselineKind::Calibrated | BaselineKind::Paired) => "a few passes".into(),
+    }
 }
 
 /// The verdicts that occur with their counts: `exact 2 · corrected 1`. `paint` styles each of them.
@@ -285,14 +314,23 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
     let measured = comparison.rows.iter().any(|row| row.method == *baseline && row.figures.is_some());
     let mut notes = vec![if measured {
         format!(
-            "Speedups are against {baseline} on this clip, measured here: decode from the first token on, \
-             end to end from the file on."
+            "Speedups are against {baseline} on this clip, measured here in alternation: decode from the first token on, with \
+             its 95 % interval; end to end from the file on. ≈ marks figures that vary by more than a quarter, or were \
+             measured too seldom to tell."
         )
     } else {
         format!("No speedups: {baseline} did not finish.")
     }];
+    let with_interval = |row: &Row| row.figures.as_ref().is_some_and(|figures| figures.interval.is_some());
+    match comparison.fastest() {
+        Some(row) => notes.push(format!("{} is the fastest: its interval is above all others.", row.method)),
+        None if measured && comparison.rows.iter().any(with_interval) => {
+            notes.push("No method is the fastest: the intervals overlap, or one is not known.".into());
+        }
+        None => {}
+    }
     if passes > 1 {
-        notes.push(format!("Figures are from the run of median speed out of {passes}."));
+        notes.push(format!("Other figures are from the run of median speed out of {passes}."));
     }
     if sampled {
         notes.push(

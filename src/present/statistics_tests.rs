@@ -17,6 +17,7 @@ fn row(method: &str, state: RowState, figures: Option<Figures>) -> Row {
 fn figures(first_difference: Option<usize>) -> Figures {
     Figures {
         run: 1,
+        interval: Some(Interval { low: 1.25, high: 1.33, pairs: 12 }),
         emitted: 9,
         tokens_per_second: 38.26,
         decode_speedup: Some(1.294),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Segment, Span, Stats, Step, StopReason, Turn};
+use super::{Segment, Span, Speedup, Stats, Step, StopReason, Turn};
 
 /// One event of one run. Serialises flat: `{"event":"step","run":1,…}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -187,6 +187,16 @@ pub enum EventKind {
     },
     /// The run failed; the engine accepts further commands.
     Failed(Failure),
+    /// The speed of a run that is done, measured while the engine was idle. It replaces the speedup of `done`, and that of
+    /// earlier events of this kind.
+    Speed {
+        /// The speedup; none if nothing could be measured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        speedup: Option<Speedup>,
+        /// True while the engine goes on measuring: another event follows.
+        #[serde(default)]
+        measuring: bool,
+    },
 }
 
 impl Event {

@@ -3,11 +3,11 @@
 //!
 //! A log keeps text as the models wrote it; it is escaped where it is shown.
 
-use super::{Event, EventKind, Failure, Stage, Stats, Step, StopReason, Token, Verdict};
+use super::{Event, EventKind, Failure, Stage, Stats, Step, StopReason, Token, Verdict, paired};
 
 mod parts;
 
-pub use parts::{Added, Chunk, Placed, PromptSeen, RunState, Started};
+pub use parts::{Added, Chunk, Placed, PromptSeen, RunState, Speed, Started};
 
 /// Tokens whose text has not appeared yet: a character whose bytes are spread over several tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +34,7 @@ pub struct RunLog {
     text: String,
     ids: Vec<u32>,
     stats: Stats,
+    speed: Speed,
 }
 
 impl RunLog {
@@ -49,7 +50,7 @@ impl RunLog {
         Self { run, planned: Some((name.to_owned(), lossless)), ..Self::default() }
     }
 
-    /// Take in an event. Once the run is over, events change nothing.
+    /// Take in an event. Once the run is over, only `speed` changes anything.
     ///
     /// Bytes that never become a character appear only in the whole text of the `done` event; they become a last chunk, whose
     /// verdict is that of the tokens still waiting for text, or `plain`.
@@ -58,8 +59,13 @@ impl RunLog {
         if self.run == 0 {
             self.run = event.run;
         }
-        if (event.run == self.run || event.run == 0) && !self.is_over() {
-            self.fold(event);
+        match &event.kind {
+            EventKind::Speed { speedup, measuring } if event.run == self.run && self.is_finished() => {
+                self.stats.speedup = speedup.clone().or(self.stats.speedup.take());
+                self.speed = if *measuring { Speed::Measuring } else { Speed::Measured };
+            }
+            _ if (event.run == self.run || event.run == 0) && !self.is_over() => self.fold(event),
+            _ => {}
         }
         Added { chunks: chunks..self.chunks.len(), notes: notes..self.notes.len() }
     }
@@ -117,6 +123,7 @@ impl RunLog {
                 self.ids.clone_from(ids);
                 self.stats = (**stats).clone();
             }
+            EventKind::Speed { .. } => {}
         }
     }
 
@@ -251,6 +258,17 @@ impl RunLog {
     /// Counted from the steps while the run is active; the engine's own figures once it is done.
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// How far the measurement of its speed is.
+    pub fn speed(&self) -> Speed {
+        self.speed
+    }
+
+    /// The decode speedup so far, from the passes of the target alone that were timed before and between the steps; none
+    /// where there were none. A rough figure: see [`Stats::speedup`] once the run is done.
+    pub fn rough_speedup(&self) -> Option<f64> {
+        paired::middle(&paired::Pace::of(&self.steps).ratios())
     }
 
     /// Attach figures that another run provides: a speedup against its baseline.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Step, Verdict};
+use super::{Speedup, Step, Verdict};
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,38 +124,6 @@ impl Timings {
         self.relevance_ms += other.relevance_ms;
         self.other_ms += other.other_ms;
     }
-}
-
-/// How a baseline was obtained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BaselineKind {
-    /// A whole autoregressive run on the same clip, prompt and models.
-    Measured,
-    /// A few autoregressive steps timed on this context before the run.
-    Calibrated,
-}
-
-/// What a speedup is against.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Baseline {
-    /// Always the target decoding alone.
-    pub name: String,
-    /// Measured or calibrated.
-    pub kind: BaselineKind,
-    /// Its decode speed in tokens per second.
-    pub tokens_per_second: f64,
-}
-
-/// Speed against a named baseline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Speedup {
-    /// What it is against.
-    pub baseline: Baseline,
-    /// Ratio of decode speeds, prefill not counted on either side.
-    pub decode: f64,
-    /// Ratio of times from file to last token; the baseline is charged with this run's own target stages.
-    pub end_to_end: f64,
 }
 
 /// The statistics of one run.
@@ -287,20 +255,6 @@ impl Stats {
         let total = self.verdicts.total();
         if total == 0 { 0.0 } else { self.verdicts.loosened() as f64 / total as f64 }
     }
-
-    /// Attach a baseline and compute both ratios. `front_ms` is the time that both sides spend before the first token (video,
-    /// tower and prefill of the target, as measured when they were made), `drafter_ms` what only this run spends there.
-    pub fn set_baseline(&mut self, baseline: Baseline, front_ms: f64, drafter_ms: f64) {
-        if self.tokens_per_second <= 0.0 || baseline.tokens_per_second <= 0.0 {
-            return;
-        }
-        let plain = front_ms + self.emitted as f64 * 1000.0 / baseline.tokens_per_second;
-        self.speedup = Some(Speedup {
-            decode: self.tokens_per_second / baseline.tokens_per_second,
-            end_to_end: plain / (front_ms + drafter_ms + self.timings.generate_ms()),
-            baseline,
-        });
-    }
 }
 
 #[cfg(test)]
@@ -337,15 +291,6 @@ mod tests {
         both.add_run(&stats);
         assert_eq!((both.emitted, both.verdicts.total(), both.tau), (12, 12, 2.0));
         assert_eq!((both.tokens_per_second, both.timings.generate_ms()), (1000.0, 12.0));
-        let baseline = Baseline {
-            name: "autoregressive".into(),
-            kind: BaselineKind::Measured,
-            tokens_per_second: 500.0,
-        };
-        stats.set_baseline(baseline, 6.0, 3.0);
-        let speedup = stats.speedup.as_ref().unwrap();
-        assert_eq!(speedup.decode, 2.0);
-        assert_eq!(speedup.end_to_end, (6.0 + 12.0) / (6.0 + 3.0 + 6.0));
     }
 
     #[test]

@@ -115,4 +115,15 @@ pub struct Step {
     /// Everything else in the step (judging, relevance, bookkeeping), in milliseconds.
     #[serde(default)]
     pub other_ms: f64,
+    /// Time of one pass of the target alone, measured just before this step and not part of its times, in milliseconds. See
+    /// [`Pace`](super::paired::Pace).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain_ms: Option<f64>,
+}
+
+impl Step {
+    /// Time of the whole step, in milliseconds.
+    pub fn total_ms(&self) -> f64 {
+        self.draft_ms + self.verify_ms + self.other_ms
+    }
 }

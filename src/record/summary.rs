@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FactCount, Stats, Trial, Verdict};
+use super::{FactCount, Interval, PairedRatio, Stats, Trial, Verdict};
 
 /// One method over all its clips.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct Summary {
     pub tokens_per_second: f64,
     /// Ratio of decode speeds, median; none if no clip has one.
     pub decode: Option<f64>,
+    /// Its interval; each clip is a pair.
+    #[serde(flatten)]
+    pub interval: Option<Interval>,
     /// Ratio of times from file to last token, median; none if no clip has one.
     pub end_to_end: Option<f64>,
     /// Facts of all texts.
@@ -115,6 +118,7 @@ impl Summary {
                 *loosened.entry(verdict).or_default() += ratio(count as f64, emitted);
             }
         }
+        let decode: Vec<f64> = own.iter().filter_map(|t| Some(t.stats.speedup.as_ref()?.decode)).collect();
         let equalities = || own.iter().filter_map(|t| t.stats.equality.as_ref());
         Some(Summary {
             system: system.into(),
@@ -122,7 +126,8 @@ impl Summary {
             tau: ratio(sum(|s| s.accepted), steps),
             emitted_per_step: ratio(emitted, steps),
             tokens_per_second: median(own.iter().map(|t| t.stats.tokens_per_second)).unwrap_or_default(),
-            decode: median(own.iter().filter_map(|t| Some(t.stats.speedup.as_ref()?.decode))),
+            decode: median(decode.iter().copied()),
+            interval: PairedRatio::of(&decode).map(Interval::from),
             end_to_end: median(own.iter().filter_map(|t| Some(t.stats.speedup.as_ref()?.end_to_end))),
             facts,
             facts_share: facts.share(),

@@ -6,7 +6,7 @@ use crate::record::{
 
 fn speedup(decode: f64) -> Option<Speedup> {
     let baseline = Baseline { name: "plain".into(), kind: BaselineKind::Measured, tokens_per_second: 100.0 };
-    Some(Speedup { baseline, decode, end_to_end: decode / 2.0 })
+    Some(Speedup { baseline, decode, end_to_end: decode / 2.0, interval: None })
 }
 
 /// A trial with so many right facts of ten.

@@ -37,9 +37,24 @@ pub struct GenerationConfig<'a> {
     pub logprobs: usize,
     /// Time of one target row in milliseconds, where known: an automatic length starts from it.
     pub row_ms: Option<f64>,
+    /// When to time the target alone between the steps. Not under the parallel schedule, whose drafter would slow the pass.
+    pub plain_passes: PlainPasses,
     /// A custom rule in place of the method's acceptance, whose signals are still computed: for each draft of a branch the
     /// verdict, if it passes. For measurements; see `benches/`.
     pub rule: Option<&'a CustomRule<'a>>,
+}
+
+/// When a generation times a pass of the target alone ([`Step::plain_ms`](crate::record::Step::plain_ms)). Such a pass leaves
+/// the sequences as they were, so it changes no token.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum PlainPasses {
+    /// Never.
+    #[default]
+    Never,
+    /// As long as they take at most this share of the time of the steps so far (0 to 1).
+    Share(f64),
+    /// Before every step.
+    EveryStep,
 }
 
 /// See [`GenerationConfig::rule`].

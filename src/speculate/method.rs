@@ -95,9 +95,14 @@ impl Method {
         numbers
     }
 
+    /// True without speculation: the target decodes alone. What all other methods are compared with.
+    pub fn is_autoregressive(&self) -> bool {
+        self.drafter == (Drafter::None {})
+    }
+
     /// Drafts of a full step; none without a drafter, and where the number changes from step to step.
     pub fn draft_length(&self) -> Option<usize> {
-        if self.drafter == (Drafter::None {}) {
+        if self.is_autoregressive() {
             return None;
         }
         match (&self.shape, &self.schedule) {

@@ -17,7 +17,7 @@ mod verify;
 
 pub use accept::relevance::VisualStates;
 pub use generate::{Finished, generate};
-pub use generation::{CustomRule, GenerationConfig, GenerationInputs};
+pub use generation::{CustomRule, GenerationConfig, GenerationInputs, PlainPasses};
 pub use method::suggest;
 pub use method::{
     Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Method, MethodError, Part, Placing, Schedule,

@@ -215,6 +215,7 @@ impl TargetSide<'_> {
             draft_ms,
             verify_ms: ticked.target_ms,
             other_ms: (started.elapsed().as_secs_f64() * 1e3 - draft_ms - ticked.target_ms).max(0.0),
+            plain_ms: None,
         }
     }
 }
@@ -333,6 +334,7 @@ mod tests {
             protected: &|_| false,
             logprobs: 0,
             row_ms: None,
+            plain_passes: Default::default(),
             rule: None,
         })
     }

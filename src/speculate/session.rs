@@ -14,8 +14,9 @@ use super::{
     accept::{RuleNeeds, relevance::VisualStates},
     auto::AutoLength,
     draft::{DraftRequest, Form, Proposal, Proposer},
-    generation::{GenerationConfig, GenerationInputs, drafter},
+    generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
     method::{Acceptance, Length, Shape},
+    sampling::argmax,
     tree::Template,
     verify::VerifiedRows,
 };
@@ -40,6 +41,7 @@ pub struct Session<'a> {
     root: u32,
     text: Output,
     steps: usize,
+    plain: PlainClock,
     /// Time spent on relevance so far, in milliseconds.
     pub relevance_ms: f64,
     /// Times of single drafter rows, in milliseconds.
@@ -68,6 +70,7 @@ impl<'a> Session<'a> {
             template,
             auto,
             text: Output::new(config.max_new_tokens),
+            plain: PlainClock { passes: config.plain_passes, ..PlainClock::default() },
             config,
             steps: 0,
             relevance_ms: 0.0,
@@ -88,6 +91,10 @@ impl<'a> Session<'a> {
         if self.text.finished.is_some() {
             return Ok(None);
         }
+        let plain_ms = match self.plain.is_due() {
+            true => Some(self.plain_pass()?),
+            false => None,
+        };
         let started = Instant::now();
         let proposal = self.draft()?;
         let tree = &proposal.tree;
@@ -137,6 +144,8 @@ impl<'a> Session<'a> {
             auto.note(tree.len(), path.len(), verify_ms, draft_ms);
         }
         self.steps += 1;
+        let whole_ms = ms(started.elapsed());
+        self.plain.add_step(whole_ms, verify_ms);
         Ok(Some(Step {
             index: self.steps - 1,
             judged: tree.len(),
@@ -152,8 +161,22 @@ impl<'a> Session<'a> {
             root_looks: looks.into_iter().next().unwrap_or_default(),
             draft_ms,
             verify_ms,
-            other_ms: ms(started.elapsed() - verified_at),
+            other_ms: whole_ms - ms(verified_at),
+            plain_ms,
         }))
+    }
+
+    /// Time a pass of the target over the root alone, as autoregressive decoding would make here, in milliseconds.
+    fn plain_pass(&mut self) -> Result<f64> {
+        let (base, started) = (self.target.len(), Instant::now());
+        let pass = self.target.feed(&[self.root], &Taps::default())?;
+        let logits = self.target.logits(&pass.states)?;
+        // Reading the logits waits for an accelerator.
+        with_slice(&logits, |logits| std::hint::black_box(argmax(logits)))?;
+        let plain_ms = ms(started.elapsed());
+        self.target.truncate(base);
+        self.plain.add_pass(plain_ms);
+        Ok(plain_ms)
     }
 
     fn draft(&mut self) -> Result<Proposal> {
@@ -215,6 +238,43 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Decides when a pass of the target alone is timed.
+#[derive(Clone, Copy, Debug, Default)]
+struct PlainClock {
+    passes: PlainPasses,
+    /// Time of the steps so far, in milliseconds.
+    steps_ms: f64,
+    /// Time of the passes so far.
+    passes_ms: f64,
+    /// What the next pass will take at most; 0 if unknown.
+    next_ms: f64,
+}
+
+impl PlainClock {
+    fn is_due(&self) -> bool {
+        match self.passes {
+            PlainPasses::Never => false,
+            PlainPasses::EveryStep => true,
+            PlainPasses::Share(share) => {
+                self.next_ms > 0.0 && self.passes_ms + self.next_ms <= share * self.steps_ms
+            }
+        }
+    }
+
+    fn add_step(&mut self, step_ms: f64, verify_ms: f64) {
+        self.steps_ms += step_ms;
+        // A verify pass takes at least as long as a pass over its root alone.
+        if self.passes_ms == 0.0 {
+            self.next_ms = verify_ms;
+        }
+    }
+
+    fn add_pass(&mut self, pass_ms: f64) {
+        self.passes_ms += pass_ms;
+        self.next_ms = pass_ms;
+    }
+}
+
 /// Counts the emitted tokens and finds the end of the text.
 pub(super) struct Output {
     most: usize,
@@ -256,6 +316,27 @@ mod tests {
     fn tokens(ids: &[u32]) -> Vec<Token> {
         let token = |&id: &u32| Token::new(id, "", Verdict::Exact);
         ids.iter().map(token).collect()
+    }
+
+    #[test]
+    fn plain_passes_keep_to_their_share_of_the_time() {
+        let mut clock = PlainClock { passes: PlainPasses::Share(0.02), ..PlainClock::default() };
+        let (mut steps_ms, mut passes_ms, mut passes) = (0.0, 0.0, 0);
+        for _ in 0..500 {
+            if clock.is_due() {
+                clock.add_pass(20.0);
+                passes += 1;
+                passes_ms += 20.0;
+            }
+            assert!(passes_ms <= 0.02 * steps_ms, "{passes_ms} of {steps_ms}");
+            clock.add_step(50.0, 40.0);
+            steps_ms += 50.0;
+        }
+        // 25 s of steps allow 0.5 s of passes.
+        assert_eq!(passes, 24);
+        for (passes, due) in [(PlainPasses::Never, false), (PlainPasses::EveryStep, true)] {
+            assert_eq!(PlainClock { passes, ..PlainClock::default() }.is_due(), due);
+        }
     }
 
     #[test]

@@ -107,6 +107,7 @@ pub(crate) fn step_of(tokens: &[(&str, Verdict)], judged: usize) -> Step {
         root_looks: Vec::new(),
         draft_ms: 4.0,
         verify_ms: 16.0,
+        plain_ms: None,
         other_ms: 0.0,
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn clean_event(mut event: Event) -> Event {
         EventKind::Failed(failure) => {
             [&mut failure.error].into_iter().chain(&mut failure.hint).for_each(each)
         }
-        EventKind::Stage { .. } => {}
+        EventKind::Stage { .. } | EventKind::Speed { .. } => {}
     }
     event
 }

@@ -152,6 +152,7 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 max_new_tokens: video.new_tokens,
                 text: TextSampling::default(),
                 logprobs: 0,
+                measure: false,
             };
             handle.send(Command::Run(Box::new(request))).unwrap();
             // Until the engine has ended and freed its memory, so that the next run is counted alone.

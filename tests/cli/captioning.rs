@@ -178,6 +178,7 @@ fn lossless_methods_are_lossless_on_every_clip() {
             max_new_tokens: 64,
             text: TextSampling { temperature: 0.0, top_p: 1.0, seed: 0 },
             logprobs: 0,
+            measure: false,
         };
         engine.send(Command::Run(Box::new(request))).unwrap();
         loop {

@@ -385,6 +385,7 @@ impl Bench {
             protected: &special,
             logprobs: 0,
             row_ms: None,
+            plain_passes: Default::default(),
             rule: None,
         };
         // Where both run side by side, the first window may have been drafted before.

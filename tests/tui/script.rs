@@ -221,6 +221,7 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
         root_looks: Vec::new(),
         draft_ms,
         verify_ms,
+        plain_ms: None,
         other_ms: 0.1,
     }
 }

@@ -34,6 +34,7 @@ pub async fn all<O: Write, E: Write>(
     grace: Duration,
 ) -> Result<Ending, End> {
     let total = requests.len();
+    let measured: Vec<u64> = requests.iter().filter(|r| r.is_measured()).map(|r| r.run).collect();
     for (at, request) in requests.into_iter().enumerate() {
         let name = runs[at].name();
         if runs.iter().any(|run| run.name() == name && run.failure().is_some()) {
@@ -57,6 +58,14 @@ pub async fn all<O: Write, E: Write>(
             }
         }
     }
+    reporter.measuring();
+    let (mut logs, _): (Vec<_>, Vec<_>) = (runs.iter_mut()).partition(|run| measured.contains(&run.run()));
+    let mut sink = |event: &Event, log: &RunLog| {
+        reporter.event(event, log, (total, total))?;
+        Ok(ControlFlow::Continue(()))
+    };
+    client.settle(&mut logs, &mut sink, interrupt, grace).await.map_err(caption::ended)?;
+    reporter.close().map_err(caption::ended)?;
     Ok(Ending::Whole)
 }
 

@@ -62,20 +62,25 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     }
 
     let baseline = chosen.labels[0].clone();
-    let in_turn = (0..repeat).flat_map(|_| &chosen.methods);
+    // In alternation, so that a machine whose speed drifts favours no method: A B C, then C B A, and so on.
+    let count = chosen.methods.len();
+    let in_turn = (0..repeat)
+        .flat_map(|round| (0..count).map(move |at| if round % 2 == 0 { at } else { count - 1 - at }));
+    let in_turn: Vec<usize> = in_turn.collect();
     let requests: Vec<RunRequest> = (1..)
-        .zip(in_turn)
+        .zip(in_turn.iter().map(|at| &chosen.methods[*at]))
         .map(|(run, method)| RunRequest {
             before: Vec::new(),
             run,
             method: method.clone(),
             logprobs: output.logprobs as usize,
+            measure: output.measure.measures(true),
             ..request.clone()
         })
         .collect();
     let mut runs: Vec<RunLog> = requests
         .iter()
-        .zip(chosen.labels.iter().cycle())
+        .zip(in_turn.iter().map(|at| &chosen.labels[*at]))
         .map(|(request, label)| RunLog::planned(request.run, label, request.method.lossless()))
         .collect();
 

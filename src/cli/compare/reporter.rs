@@ -71,9 +71,14 @@ impl<O: Write, E: Write> Reporter<O, E> {
                 self.progress.stage(Stage::Generate, log.token_count() as u64, self.limit as u64);
             }
             EventKind::Done { .. } | EventKind::Failed(_) => self.close()?,
-            EventKind::Ready { .. } | EventKind::Prompt { .. } => {}
+            EventKind::Ready { .. } | EventKind::Prompt { .. } | EventKind::Speed { .. } => {}
         }
         Ok(())
+    }
+
+    /// Show that the runs are over and their speed is being measured.
+    pub fn measuring(&mut self) {
+        self.progress.after_runs("measuring the speedups");
     }
 
     /// Remove the progress line and flush the session file.

@@ -1,13 +1,18 @@
 //! Methods side by side: one row per method, from the logs of its runs.
 //!
-//! All ratios are against an autoregressive run of the same comparison: same clip, prompt, models and prefill. If a method
-//! ran several times, its row has the figures of the run of median speed.
+//! All ratios are against autoregressive decoding in the same comparison: same clip, prompt, models and prefill. If a method
+//! ran several times, its row has the figures of the run of median speed, and its speedup is over the pairs of its i-th run
+//! and the baseline's. Where the engine has measured a run in more pairs ([`EventKind::Speed`](super::EventKind::Speed)), its
+//! figure is used.
 
 mod ttft;
 
 use serde::Serialize;
 
-use super::{Baseline, BaselineKind, Failure, RunLog, RunState, StopReason, stats::Equality};
+use super::{
+    Baseline, BaselineKind, Failure, Interval, PairedRatio, RunLog, RunState, StopReason, paired,
+    speedup::winner, stats::Equality,
+};
 
 /// The rows of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,6 +68,9 @@ pub struct Figures {
     /// Ratio of decode speeds, from the first token on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode_speedup: Option<f64>,
+    /// The interval of `decode_speedup`, if it was measured in pairs.
+    #[serde(flatten)]
+    pub interval: Option<Interval>,
     /// Ratio of times from file to last token for the same number of tokens; what precedes the first token counts on both
     /// sides.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +102,17 @@ impl Comparison {
         let plain = middle(runs, baseline);
         let rows = names.into_iter().map(|name| row(runs, name, plain)).collect();
         Self { baseline: baseline.to_owned(), rows }
+    }
+
+    /// The fastest method, if the measurements say which it is ([`winner`]).
+    pub fn fastest(&self) -> Option<&Row> {
+        let rows: Vec<&Row> = self.rows.iter().filter(|row| row.figures.is_some()).collect();
+        let interval = |row: &&Row| match row.method == self.baseline {
+            true => Some(Interval::ONE),
+            false => row.figures.as_ref()?.interval,
+        };
+        let intervals: Vec<Option<Interval>> = rows.iter().map(interval).collect();
+        winner(&intervals).map(|at| rows[at])
     }
 
     /// True if a method has figures.
@@ -136,15 +155,21 @@ fn row(runs: &[RunLog], name: &str, plain: Option<&RunLog>) -> Row {
 
 fn figures(runs: &[RunLog], run: &RunLog, plain: Option<&RunLog>) -> Figures {
     let mut stats = run.stats().clone();
-    // While it ran, the engine may only have known a calibrated baseline.
+    let measured = plain.and_then(|plain| measured(runs, run.name(), plain.name()));
     stats.speedup = None;
     if let Some(plain) = plain {
         let baseline = Baseline {
             name: plain.name().to_owned(),
             kind: BaselineKind::Measured,
-            tokens_per_second: plain.stats().tokens_per_second,
+            tokens_per_second: match &measured {
+                Some((ratio, _)) if *ratio > 0.0 => stats.tokens_per_second / ratio,
+                _ => plain.stats().tokens_per_second,
+            },
         };
         stats.set_baseline(baseline, ttft::shared_ms(runs), ttft::drafter_ms(runs, run));
+        if let (Some(speedup), Some((ratio, interval))) = (&mut stats.speedup, measured) {
+            (speedup.decode, speedup.interval) = (ratio, interval);
+        }
     }
     let speculates = run.started().is_some_and(|started| started.drafter.is_some());
     Figures {
@@ -152,11 +177,34 @@ fn figures(runs: &[RunLog], run: &RunLog, plain: Option<&RunLog>) -> Figures {
         emitted: stats.emitted,
         tokens_per_second: stats.tokens_per_second,
         decode_speedup: stats.speedup.as_ref().map(|s| s.decode),
+        interval: stats.speedup.as_ref().and_then(|s| s.interval),
         end_to_end_speedup: stats.speedup.as_ref().map(|s| s.end_to_end),
         tau: speculates.then_some(stats.tau),
         emitted_per_step: speculates.then_some(stats.emitted_per_step),
         loosened_share: speculates.then(|| stats.loosened_share()),
         equality: plain.filter(|p| p.name() != run.name()).map(|p| Equality::of(run.ids(), p.ids())),
+    }
+}
+
+/// The best measured speedup of a method: the engine's own with the most pairs, or over the pairs of its i-th finished run and
+/// the baseline's. None for the baseline itself.
+fn measured(runs: &[RunLog], method: &str, baseline: &str) -> Option<(f64, Option<Interval>)> {
+    if method == baseline {
+        return None;
+    }
+    let own = || runs.iter().filter(move |run| run.name() == method && run.is_finished());
+    let engine = own().filter_map(|run| {
+        let speedup = run.stats().speedup.as_ref()?;
+        Some((speedup.decode, speedup.interval?))
+    });
+    let plain = runs.iter().filter(|run| run.name() == baseline && run.is_finished());
+    let speed = |run: &RunLog| run.stats().tokens_per_second;
+    let ratios: Vec<f64> = own().zip(plain).map(|(own, plain)| speed(own) / speed(plain)).collect();
+    let of_runs = PairedRatio::of(&ratios).map(|ratio| (ratio.middle, Interval::from(ratio)));
+    let best = engine.chain(of_runs).max_by_key(|(_, interval)| interval.pairs);
+    match best {
+        Some((ratio, interval)) => Some((ratio, Some(interval))),
+        None => Some((paired::middle(&ratios)?, None)),
     }
 }
 

@@ -20,6 +20,18 @@ pub enum RunState {
     CutOff,
 }
 
+/// How far the measurement of a run's speed is, which goes on after its `done` event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Speed {
+    /// No `speed` event has arrived; in files of earlier versions there is none.
+    #[default]
+    Unmeasured,
+    /// The engine is measuring; the figure may change.
+    Measuring,
+    /// The figure is final.
+    Measured,
+}
+
 /// The fields of the `started` event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Started {

@@ -3,10 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{
-    record::{
-        Baseline, BaselineKind, Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason,
-        Turn,
-    },
+    record::{Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason, Turn},
     speculate::Method,
 };
 
@@ -221,23 +218,6 @@ impl Runs {
     /// The runs on the same clip and prompt as this one, oldest first, itself included.
     pub fn comparable<'a>(&'a self, run: &'a Run) -> impl DoubleEndedIterator<Item = &'a Run> {
         self.all.iter().filter(move |r| r.is_comparable(run))
-    }
-
-    /// The newest finished autoregressive run on the same clip and prompt, as a baseline.
-    pub fn measured_baseline(&self, run: &Run) -> Option<Baseline> {
-        let ended = |r: &&Run| {
-            r.id() != run.id()
-                // A recording may be of another day or machine: its speed is no baseline for a new run.
-                && r.replayed == run.replayed
-                && r.autoregressive
-                && r.log.is_finished()
-                && r.stats().tokens_per_second > 0.0
-        };
-        self.comparable(run).rev().find(ended).map(|r| Baseline {
-            name: "autoregressive".into(),
-            kind: BaselineKind::Measured,
-            tokens_per_second: r.stats().tokens_per_second,
-        })
     }
 }
 

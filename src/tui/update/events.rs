@@ -15,9 +15,14 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     if event.run == 0 {
         return on_engine(model, event.kind);
     }
-    let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.is_over() && !r.replayed) else {
+    let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.replayed) else {
         return Vec::new();
     };
+    if run.is_over() {
+        // Only its speed may still change.
+        run.apply(&event);
+        return Vec::new();
+    }
     let notes = run.apply(&event);
     let (is_over, failed_segment) = (run.is_over(), run.group().is_some() && run.log.failure().is_some());
     announce(model, notes);

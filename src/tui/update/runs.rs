@@ -99,6 +99,7 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         max_new_tokens: settings.max_new_tokens,
         text: settings.text,
         logprobs: settings.logprobs,
+        measure: true,
     };
     let run = Run {
         subject,

@@ -10,11 +10,14 @@ use ratatui::{
     widgets::{Cell, Dataset, GraphType, Paragraph, Row},
 };
 
-use super::{chart, dialog, line_marker, list, number, popup, race, rule, sign, status::SPINNER, wrap::wrap};
+use super::{
+    DECODE_WIDTH, chart, dialog, line_marker, list, number, popup, race, rule, sign, status::SPINNER,
+    wrap::wrap,
+};
 use crate::{
     chart::{Plot, Point},
     present::statistics::{Column, DECODE, LOOSENED, Measures, OUTPUT, Output, SPEED, TAU},
-    record::{Change, StopReason},
+    record::{Change, Interval, StopReason, speedup::winner},
     tui::{
         Theme,
         model::{
@@ -28,10 +31,11 @@ use crate::{
 };
 
 /// Columns from which on the speed, and tau, are shown.
-const SHOWS_SPEED: u16 = 72;
-const SHOWS_TAU: u16 = 62;
+const SHOWS_SPEED: u16 = 82;
+const SHOWS_TAU: u16 = 72;
 /// The columns beside the method, with their widths.
-const COLUMNS: [(Column, u16); 5] = [(SPEED, 8), (DECODE, 7), (TAU, 5), (LOOSENED, 8), (OUTPUT, 19)];
+const COLUMNS: [(Column, u16); 5] =
+    [(SPEED, 8), (DECODE, DECODE_WIDTH), (TAU, 5), (LOOSENED, 8), (OUTPUT, 19)];
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(comparison) = &model.comparison else { return };
@@ -77,17 +81,38 @@ pub(super) struct LaneRun<'a> {
     pub lane: &'a Lane,
     pub run: Option<&'a Run>,
     pub speedup: Option<f64>,
+    /// The interval of the speedup; that of the baseline is 1.
+    pub interval: Option<Interval>,
 }
 
-/// The lanes with their runs and their speed relative to the baseline's.
+/// The lanes with their runs and their speed relative to the baseline's: as measured in pairs, or else roughly, by the speeds
+/// of the two runs.
 pub(super) fn lane_runs<'a>(model: &'a Model, comparison: &'a Comparison) -> Vec<LaneRun<'a>> {
     let speed = |run: &Run| Some(run.stats().tokens_per_second).filter(|speed| *speed > 0.0);
     let plain = baseline(model, comparison).and_then(speed);
     let of = |lane: &'a Lane| {
         let run = model.runs.get(lane.run);
-        LaneRun { lane, run, speedup: run.and_then(speed).zip(plain).map(|(speed, plain)| speed / plain) }
+        let paired =
+            run.and_then(|run| run.stats().speedup.as_ref()).filter(|paired| paired.interval.is_some());
+        let of_runs = run.and_then(speed).zip(plain).map(|(speed, plain)| speed / plain);
+        let is_baseline = run.is_some_and(|run| run.autoregressive);
+        LaneRun {
+            lane,
+            run,
+            speedup: paired.map(|paired| paired.decode).or(of_runs),
+            interval: if is_baseline {
+                Some(Interval::ONE)
+            } else {
+                paired.and_then(|paired| paired.interval)
+            },
+        }
     };
     comparison.lanes.iter().map(of).collect()
+}
+
+/// The lane that is faster than all others, if the measurements say so.
+pub(super) fn fastest(lanes: &[LaneRun<'_>]) -> Option<usize> {
+    winner(&lanes.iter().map(|one| one.interval).collect::<Vec<_>>())
 }
 
 /// The autoregressive run.
@@ -103,7 +128,7 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
     let names = [Cell::new(""), Cell::new("method"), Cell::new("")];
     let header = Row::new(names.into_iter().chain(columns.iter().map(|(column, _)| number(column.title))));
     let lanes = lane_runs(model, comparison);
-    let best = lanes.iter().filter_map(|lane| lane.speedup).fold(0.0, f64::max);
+    let fastest = fastest(&lanes);
     let plain = baseline(model, comparison);
     list(frame, theme, area, (comparison.cursor, lanes.len()), (Some(header), &widths), |i| {
         let one = &lanes[i];
@@ -114,11 +139,11 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
         ];
         match one.run.filter(|r| r.stats().steps > 0) {
             Some(run) => {
-                let (measures, fastest) = (measures(run, one, plain), one.speedup.is_some_and(|s| s >= best));
+                let measures = measures(run, one, plain);
                 cells.extend(columns.iter().map(|(column, _)| {
                     let cell = number((column.cell)(&measures));
-                    let is_best = fastest && column.title == DECODE.title;
-                    if is_best { cell.style(theme.style(Role::Good)) } else { cell }
+                    let is_fastest = fastest == Some(i) && column.title == DECODE.title;
+                    if is_fastest { cell.style(theme.style(Role::Good)) } else { cell }
                 }));
             }
             None => {
@@ -160,7 +185,8 @@ fn measures(run: &Run, one: &LaneRun<'_>, plain: Option<&Run>) -> Measures {
         .map(|plain| first_difference(run, plain).map_or(Output::Identical, Output::DiffersAt));
     Measures {
         decode: one.speedup,
-        output: output.unwrap_or_default(),
+        interval: one.interval,
+        output: output.unwrap_or(if run.autoregressive { Output::Baseline } else { Output::Unknown }),
         ..Measures::of_stats(&one.lane.label, one.lane.lossless, run.stats())
     }
 }

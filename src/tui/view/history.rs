@@ -7,10 +7,10 @@ use ratatui::{
     widgets::{Cell, Row, Table},
 };
 
-use super::{meters::NAME, number};
+use super::{DECODE_WIDTH, meters::NAME, number};
 use crate::{
-    present::statistics::{Column, DECODE, LOOSENED, Measures, SPEED, TAU},
-    record::{Stats, StopReason},
+    present::statistics::{Column, DECODE, LOOSENED, Measures, Output, SPEED, TAU},
+    record::{Interval, Stats, StopReason, speedup::winner},
     tui::{
         Theme,
         model::{
@@ -53,7 +53,7 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     if runs.len() < 2 || area.height < 3 {
         return;
     }
-    let best = runs.iter().map(|r| r.stats().tokens_per_second).fold(0.0, f64::max);
+    let fastest = fastest(&runs);
     let header = [
         Cell::new("  runs on this clip"),
         number(SPEED.title),
@@ -63,13 +63,14 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     ];
     let rows = runs.into_iter().rev().take(area.height.into()).map(|other| {
         let (here, stats) = (other.id() == run.id(), other.stats());
-        let measures = Measures {
-            decode: speedup(model, other),
-            ..Measures::of_stats(&other.label, other.lossless, stats)
-        };
+        let mut measures = Measures::of_stats(&other.label, other.lossless, stats);
+        measures.decode = measures.decode.or_else(|| other.log.rough_speedup());
+        if other.autoregressive {
+            (measures.decode, measures.output) = (Some(1.0), Output::Baseline);
+        }
         let cell = |column: Column| number((column.cell)(&measures));
-        let speed = cell(SPEED);
-        let is_best = stats.tokens_per_second >= best && best > 0.0;
+        let decode = cell(DECODE);
+        let is_fastest = fastest == Some(other.id());
         let name = Line::from(vec![
             Span::styled(if here { "▸ " } else { "  " }, theme.style(Role::Accent)),
             Span::styled(
@@ -79,9 +80,9 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
         ]);
         Row::new([
             Cell::new(name),
-            if is_best { speed.style(theme.style(Role::Good)) } else { speed },
+            cell(SPEED),
             cell(TAU),
-            cell(DECODE),
+            if is_fastest { decode.style(theme.style(Role::Good)) } else { decode },
             if other.lossless { number("=") } else { cell(LOOSENED) },
         ])
     });
@@ -89,7 +90,7 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
         Constraint::Max(36),
         Constraint::Length(8),
         Constraint::Length(5),
-        Constraint::Length(7),
+        Constraint::Length(DECODE_WIDTH),
         Constraint::Length(8),
     ];
     let table =
@@ -97,15 +98,15 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     frame.render_widget(table, area);
 }
 
-fn speedup(model: &Model, run: &Run) -> Option<f64> {
-    match &run.stats().speedup {
-        Some(speedup) => Some(speedup.decode),
-        None if run.autoregressive => None,
-        None => {
-            let baseline = model.runs.measured_baseline(run)?;
-            Some(run.stats().tokens_per_second / baseline.tokens_per_second)
-        }
-    }
+/// The run that is faster than all others here, if the measurements say so. Runs that were not finished do not take part.
+fn fastest(runs: &[&Run]) -> Option<u64> {
+    let finished: Vec<&&Run> = runs.iter().filter(|run| run.log.is_finished()).collect();
+    let interval = |run: &&&Run| match run.autoregressive {
+        true => Some(Interval::ONE),
+        false => run.stats().speedup.as_ref()?.interval,
+    };
+    let at = winner(&finished.iter().map(interval).collect::<Vec<_>>())?;
+    Some(finished[at].id())
 }
 
 /// How a run ended, if not by itself.

@@ -243,6 +243,7 @@ mod tests {
             root_looks: Vec::new(),
             draft_ms: 0.0,
             verify_ms: 0.0,
+            plain_ms: None,
             other_ms: 0.0,
         }
     }

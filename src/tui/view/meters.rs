@@ -10,8 +10,11 @@ use ratatui::{
 
 use super::{has_focus, history, panel, title, track, wrap::hang};
 use crate::{
-    present::formats::{NOTHING, bytes, duration, plural, ratio},
-    record::{BaselineKind, Speedup, Stage, Step, StopReason},
+    present::{
+        formats::{NOTHING, bytes, duration, rate, rough, speedup},
+        statistics::{basis, in_passes},
+    },
+    record::{Stage, Step, StopReason, log::Speed},
     tui::{
         Theme,
         model::{
@@ -86,10 +89,10 @@ impl Meters<'_> {
         let mut groups = vec![
             group(0, vec![self.state()]),
             group(3, history::segments(self.model, self.run, self.theme, self.columns)),
-            self.speed(),
             group(1, vec![self.tau()]),
             self.steps(),
             group(1, vec![self.speedup()]),
+            self.speed(),
             group(5, vec![self.verdicts()]),
             group(6, if self.rows >= 16 { self.time_bars() } else { vec![self.time_line()] }),
             group(7, vec![self.visual()]),
@@ -145,8 +148,8 @@ impl Meters<'_> {
         let stats = self.run.stats();
         let mut line = self.line("state", [Span::styled(words, self.theme.style(role))]);
         let right = match self.rows < 6 {
-            true => format!("{:.1} tok/s  τ {:.2}", stats.tokens_per_second, stats.tau),
-            false => plural(stats.steps, "step"),
+            true => format!("τ {:.2}  {} tok/s", stats.tau, rate(stats.tokens_per_second)),
+            false => in_passes(stats),
         };
         let fill = self.columns.saturating_sub(line.width() + text::width(&right));
         if fill > 0 && stats.steps > 0 {
@@ -161,7 +164,7 @@ impl Meters<'_> {
         if stats.steps == 0 {
             return Group { rank: 0, lines: vec![self.nothing("speed")], chart: None };
         }
-        let speed = format!("{:>7.1}", stats.tokens_per_second);
+        let speed = format!("{:>7}", rate(stats.tokens_per_second));
         let line =
             self.line("speed", [Span::styled(speed, self.theme.style(Role::Title)), Span::raw(" tok/s")]);
         let rates = rates(self.run.log.steps(), self.columns.saturating_sub(NAME + 17).min(48));
@@ -195,8 +198,8 @@ impl Meters<'_> {
             0 => "nothing drafted".to_owned(),
             n => format!("{share:3.0} % of {n} drafts"),
         };
-        if let Some(speedup) = self.known_speedup().filter(|_| self.rows < 6) {
-            words += &format!("  {}", ratio(speedup.decode));
+        if let Some((speedup, _)) = self.known_speedup().filter(|_| self.rows < 6) {
+            words += &format!("  {speedup}");
         }
         let line = self.line("accepted", [Span::styled(words, self.dim())]);
         let from = line.width() + 2;
@@ -213,54 +216,49 @@ impl Meters<'_> {
         Group { rank: 2, lines: vec![line], chart: Some((from, chart)) }
     }
 
-    fn known_speedup(&self) -> Option<Speedup> {
-        if let Some(speedup) = &self.run.stats().speedup {
-            return Some(speedup.clone());
+    /// The speedup in a few words, and whether it is a rough figure; none if it is not known.
+    fn known_speedup(&self) -> Option<(String, bool)> {
+        if let Some(known) = &self.run.stats().speedup {
+            return Some((speedup(known.decode, known.interval.as_ref()), known.is_rough()));
         }
-        if self.run.autoregressive {
-            return None;
-        }
-        let baseline = self.model.runs.measured_baseline(self.run)?;
-        let mut stats = self.run.stats().clone();
-        let t = &stats.timings;
-        let front = t.decode_video_ms + t.encode_target_ms + t.prefill_target_ms;
-        let drafter = t.encode_drafter_ms + t.select_ms + t.prefill_drafter_ms;
-        stats.set_baseline(baseline, front, drafter);
-        stats.speedup
+        // While it runs, from the passes of the target alone that were timed between its steps.
+        let so_far = self.run.log.rough_speedup().filter(|_| !self.run.autoregressive)?;
+        Some((rough(so_far), true))
     }
 
     fn speedup(&self) -> Line<'static> {
-        let Some(Speedup { baseline, decode, end_to_end }) = self.known_speedup() else {
+        let measuring = self.run.log.speed() == Speed::Measuring;
+        let Some((words, is_rough)) = self.known_speedup() else {
             let words = match self.run.autoregressive {
                 true => "this is the baseline",
-                false if self.run.is_over() && self.run.stats().steps > 0 => {
-                    "unknown: run autoregressive once to measure it"
-                }
+                false if self.run.is_over() && !self.run.replayed => "not measured",
                 false => NOTHING,
             };
             return self.line("speedup", [Span::styled(words, self.dim())]);
         };
-        let (name, speed) = (baseline.name, baseline.tokens_per_second);
-        let kind = match baseline.kind {
-            BaselineKind::Measured => "measured",
-            BaselineKind::Calibrated => "calibrated",
+        let known = self.run.stats().speedup.as_ref();
+        let role = if known.is_some_and(|s| s.decode < 1.0) { Role::Warn } else { Role::Good };
+        let style = match is_rough {
+            true => self.dim(),
+            false => self.theme.style(role).patch(self.theme.style(Role::Title)),
         };
-        let role = if decode >= 1.0 { Role::Good } else { Role::Warn };
-        let strong = self.theme.style(role).patch(self.theme.style(Role::Title));
-        let mut line = self
-            .line("speedup", [Span::styled(format!("{:>7}", ratio(decode)), strong), Span::raw(" decode")]);
-        // The end-to-end speedup is known only when all stages are.
-        let whole = match self.run.is_over() && self.columns > 52 {
-            true => format!("  {} all", ratio(end_to_end)),
-            false => String::new(),
+        let mut line = self.line("speedup", [Span::styled(words, style), Span::raw(" decode")]);
+        // What it is measured with matters more than the end-to-end speedup, which is known only when all stages are.
+        let whole = match known.filter(|_| self.run.is_over() && self.columns > 52) {
+            Some(known) => format!("  {} all", rough(known.end_to_end)),
+            None => String::new(),
         };
         let room = self.columns.saturating_sub(line.width());
-        // The baseline and its kind matter more than its speed, and that more than the end-to-end speedup.
+        let basis = match known {
+            _ if measuring => "measuring".into(),
+            Some(known) => basis(known),
+            None => "so far".into(),
+        };
+        let name = known.map_or("autoregressive", |known| &known.baseline.name);
         let variants = [
-            (whole.as_str(), format!("  vs {name} {speed:.1} tok/s, {kind}")),
-            (whole.as_str(), format!("  vs {name}, {kind}")),
-            ("", format!("  vs {name}, {kind}")),
-            ("", format!("  {kind}")),
+            (whole.as_str(), format!("  vs {name}, {basis}")),
+            ("", format!("  vs {name}, {basis}")),
+            ("", format!("  {basis}")),
         ];
         let fits = |(whole, against): &(&str, String)| text::width(whole) + text::width(against) <= room;
         if let Some((whole, against)) = variants.iter().find(|variant| fits(variant)) {

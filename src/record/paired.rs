@@ -1,0 +1,204 @@
+//! Speed ratios from paired measurements, with an interval that makes no assumption about the noise.
+//!
+//! A pair is one ratio of two times measured close together: autoregressive decoding and a method, in milliseconds per token.
+//! The figure is the median of the pairs. Its interval consists of two order statistics: with n independent pairs, the number
+//! that fall below the true median is Binomial(n, ½), so the k-th smallest and the k-th largest pair enclose it with a
+//! probability that does not depend on how the times are distributed (the inverted sign test; Conover, Practical Nonparametric
+//! Statistics, 3.2). A machine that is shared or throttles has heavy tails; a mean, or a bootstrap of few pairs, is too sure
+//! of itself there.
+
+use std::collections::BTreeMap;
+
+use super::Step;
+
+/// Fewer pairs give no interval: min and max of 5 enclose the median with less than 95 %.
+pub const LEAST: usize = 6;
+/// Intervals wider than this share of the figure are too noisy to be printed.
+pub const NOISY: f64 = 0.25;
+/// Intervals up to this share of the figure are settled: more pairs are not worth their time.
+pub const SETTLED: f64 = 0.10;
+/// Probability that the truth lies beyond either end of an interval.
+const TAIL: f64 = 0.025;
+/// Pairs beyond this number are not used.
+const MOST: usize = 1000;
+
+/// A ratio of speeds (above 1: the method is faster than the baseline) and its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairedRatio {
+    /// The median of the pairs.
+    pub middle: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// How many pairs.
+    pub pairs: usize,
+}
+
+impl PairedRatio {
+    /// From the ratio of each pair; those that are not positive numbers are left out. None with fewer than [`LEAST`] pairs.
+    pub fn of(ratios: &[f64]) -> Option<Self> {
+        let mut sorted = positive(ratios);
+        sorted.truncate(MOST);
+        sorted.sort_by(f64::total_cmp);
+        let pairs = sorted.len();
+        let cut = cut(pairs)?;
+        Some(Self { middle: median(&sorted)?, low: sorted[cut], high: sorted[pairs - 1 - cut], pairs })
+    }
+
+    /// Width of the interval as a share of the figure.
+    pub fn width(&self) -> f64 {
+        (self.high - self.low) / self.middle
+    }
+
+    /// True if more pairs are not worth their time.
+    pub fn is_settled(&self) -> bool {
+        self.width() <= SETTLED
+    }
+}
+
+/// The median of ratios; those that are not positive numbers are left out.
+pub fn middle(ratios: &[f64]) -> Option<f64> {
+    let mut sorted = positive(ratios);
+    sorted.sort_by(f64::total_cmp);
+    median(&sorted)
+}
+
+fn positive(ratios: &[f64]) -> Vec<f64> {
+    ratios.iter().copied().filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()
+}
+
+fn median(sorted: &[f64]) -> Option<f64> {
+    let half = sorted.len() / 2;
+    let upper = *sorted.get(half)?;
+    Some(if sorted.len() % 2 == 0 { (sorted[half - 1] + upper) / 2.0 } else { upper })
+}
+
+/// How many of `n` sorted pairs lie beyond each end of the interval: the largest k with P(X ≤ k) ≤ 2.5 % for
+/// X ~ Binomial(n, ½). None if there is no such k.
+fn cut(n: usize) -> Option<usize> {
+    if n < LEAST {
+        return None;
+    }
+    let mut term = 0.5_f64.powi(n as i32);
+    let (mut sum, mut k) = (term, 0);
+    loop {
+        term *= (n - k) as f64 / (k + 1) as f64;
+        sum += term;
+        if sum > TAIL {
+            return Some(k);
+        }
+        k += 1;
+    }
+}
+
+/// The times of a run's steps, for the pairs of a run that is too long to be repeated often: passes of the target alone, timed
+/// between its steps ([`Step::plain_ms`]) or afterwards, against the run's own time per token.
+///
+/// A pass between steps is compared with the steps up to the next one: a machine that is slow for a while slows both. Steps
+/// differ in tokens and rows, so their times are first divided by the median over the steps with as many rows; what remains
+/// is the machine. With p the time of the pass, T and n the run's time and tokens, and f the mean factor of those steps
+/// relative to that of the whole run, the ratio is p · n / (T · f).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pace {
+    steps: Vec<StepTime>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct StepTime {
+    rows: usize,
+    tokens: usize,
+    ms: f64,
+    plain_ms: Option<f64>,
+}
+
+impl Pace {
+    /// Of these steps.
+    pub fn of(steps: &[Step]) -> Self {
+        let mut pace = Self::default();
+        steps.iter().for_each(|step| pace.add(step));
+        pace
+    }
+
+    /// Add a step.
+    pub fn add(&mut self, step: &Step) {
+        let (rows, tokens, ms) = (step.judged, step.tokens.len(), step.total_ms());
+        self.steps.push(StepTime { rows, tokens, ms, plain_ms: step.plain_ms });
+    }
+
+    /// Time of all steps, in milliseconds.
+    pub fn total_ms(&self) -> f64 {
+        self.steps.iter().map(|step| step.ms).sum()
+    }
+
+    /// Tokens of all steps.
+    pub fn tokens(&self) -> usize {
+        self.steps.iter().map(|step| step.tokens).sum()
+    }
+
+    /// Number of steps.
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// One ratio for each pass between its steps.
+    pub fn ratios(&self) -> Vec<f64> {
+        let Some(per_token) = self.per_token() else { return Vec::new() };
+        let usual = self.usual();
+        let factor = |steps: &[StepTime]| {
+            let known: f64 = steps.iter().map(|step| usual[&step.rows]).sum();
+            let own: f64 = steps.iter().map(|step| step.ms).sum();
+            if known > 0.0 { own / known } else { 1.0 }
+        };
+        let whole = factor(&self.steps);
+        let passes: Vec<(usize, f64)> =
+            self.steps.iter().enumerate().filter_map(|(i, step)| Some((i, step.plain_ms?))).collect();
+        let ends = passes.iter().skip(1).map(|(i, _)| *i).chain([self.steps.len()]);
+        let ratio = |((begin, ms), end): (&(usize, f64), usize)| {
+            ms / per_token * whole / factor(&self.steps[*begin..end])
+        };
+        passes.iter().zip(ends).map(ratio).collect()
+    }
+
+    /// The ratios of a later repetition of the same run, with a pass before each of its steps. Steps with a number of rows
+    /// that this run did not have are left out.
+    pub fn ratios_of_repeat(&self, steps: &[Step]) -> Vec<f64> {
+        let Some(per_token) = self.per_token() else { return Vec::new() };
+        let usual = self.usual();
+        let known: f64 = self.steps.iter().map(|step| usual[&step.rows]).sum();
+        let whole = self.total_ms() / known;
+        let ratio = |step: &Step| {
+            let factor = step.total_ms() / usual.get(&step.judged)?;
+            Some(step.plain_ms? / per_token * whole / factor)
+        };
+        steps.iter().filter_map(ratio).collect()
+    }
+
+    /// The ratio of a pass that was timed after the run.
+    pub fn ratio_after(&self, plain_ms: f64) -> Option<f64> {
+        self.per_token().map(|per_token| plain_ms / per_token)
+    }
+
+    /// Milliseconds per token.
+    fn per_token(&self) -> Option<f64> {
+        let (ms, tokens) = (self.total_ms(), self.tokens());
+        (tokens > 0 && ms > 0.0).then(|| ms / tokens as f64)
+    }
+
+    /// The median time of a step by its number of rows, in milliseconds.
+    fn usual(&self) -> BTreeMap<usize, f64> {
+        let mut by_rows: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for step in &self.steps {
+            by_rows.entry(step.rows).or_default().push(step.ms);
+        }
+        let usual = |(rows, mut times): (usize, Vec<f64>)| {
+            times.sort_by(f64::total_cmp);
+            (rows, median(&times).unwrap_or_default())
+        };
+        by_rows.into_iter().map(usual).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "paired_tests.rs"]
+mod tests;
