@@ -143,7 +143,7 @@ mod tests {
         let (text, dropped) = fitted(Some(20));
         assert_eq!(
             (text.as_str(), dropped),
-            ("method        output\nacceptance…    same\n", vec!["tau".into(), "tokens/s".into()])
+            ("method        output\nacceptance.…    same\n", vec!["tau".into(), "tokens/s".into()])
         );
         for columns in 0..60 {
             let (text, _) = fitted(Some(columns));

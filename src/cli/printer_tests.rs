@@ -115,6 +115,7 @@ fn the_times_of_a_piece_come_with_its_first_words() {
     assert_eq!(out, "", "the line belongs to the progress until then");
     let mut empty = piece(0, StopReason::Eos);
     empty.remove(2);
+    empty[2].kind = ended(StopReason::Eos, "", &[], Stats::default());
     assert_eq!(print(&empty, Style::default()).0, "[00:00:00.000 --> 00:00:01.500] \n");
 }
 

@@ -69,8 +69,8 @@ fn table(models: &[(LocalModel, Result<Summary, Failure>)], width: Option<usize>
         problems.push(problem);
     }
     // The end of a path says more than its beginning.
-    let others =
-        rows.iter().map(|row| row[1..].iter().map(|cell| text::width(cell) + 2).sum()).max().unwrap_or(0);
+    let widest = |at: usize| rows.iter().map(|row| text::width(&row[at])).max().unwrap_or(0);
+    let others: usize = (1..rows[0].len()).map(|at| widest(at) + 2).sum();
     if let Some(room) = width.map(|width| width.saturating_sub(others).max(LEAST_NAME)) {
         rows.iter_mut().for_each(|row| row[0] = text::fit_end(&row[0], room));
     }
