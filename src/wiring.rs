@@ -42,6 +42,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         lossless: Method::lossless,
         prompt: start.request.prompt,
         theme: settings.theme.or("auto".into()),
+        pace: settings.pace.or_default(),
         sampling: start.request.sampling,
         max_pixels: start.request.max_pixels,
         max_new_tokens: start.request.max_new_tokens,

@@ -147,6 +147,7 @@ impl Kept<'_> {
             logprobs: 0,
             row_ms: None,
             plain_passes: Default::default(),
+            on_draft: None,
             rule: rule.is_some().then_some(own),
         };
         let parts = GenerationInputs {

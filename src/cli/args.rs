@@ -15,6 +15,7 @@ use super::{
 use crate::{
     client::{Charset, ImageProtocol, Layer},
     model::{DeviceChoice, WeightType, family::Rope},
+    record::Pace,
 };
 
 /// Heading of options about models.
@@ -136,6 +137,9 @@ pub struct StudioArgs {
     /// solarized-dark, solarized-light, tokyo-night, or your own
     #[arg(long, value_name = "NAME", help_heading = STUDIO, add = candidates::themes())]
     pub theme: Option<String>,
+    /// How runs are played: auto (slows a run that would be over before it is seen), off, or a playback speed such as 0.01
+    #[arg(long, value_name = "PACE", allow_negative_numbers = true, help_heading = STUDIO)]
+    pub pace: Option<Pace>,
     /// Image protocol of the terminal
     #[arg(long, value_name = "NAME", value_enum, help_heading = STUDIO)]
     pub image_protocol: Option<ImageProtocol>,
@@ -152,6 +156,7 @@ impl StudioArgs {
     pub fn layer(&self) -> Layer {
         Layer {
             theme: self.theme.clone(),
+            pace: self.pace,
             image_protocol: self.image_protocol,
             mouse: self.mouse.then_some(true),
             charset: self.charset,

@@ -148,6 +148,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 Ok(Flow::Failed(failure.clone()))
             }
             EventKind::Step(_)
+            | EventKind::Draft { .. }
             | EventKind::Prompt { .. }
             | EventKind::Ready { .. }
             | EventKind::Speed { .. } => Ok(Flow::Go),

@@ -20,9 +20,12 @@ use super::{
     progress::Progress,
     report, runtime, terminal,
 };
-use crate::record::{
-    Event, EventKind, Failure, FailureClass, Session, StopReason,
-    session::{RecordedEvent, SessionError},
+use crate::{
+    present::player::Player,
+    record::{
+        Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, StopReason,
+        session::{RecordedEvent, SessionError},
+    },
 };
 
 /// Maximum bytes of a session that are read from stdin.
@@ -39,6 +42,10 @@ pub struct ReplayArgs {
     /// Playback speed: 2 is twice as fast, 0 prints everything at once [default: 1; with --json 0]
     #[arg(long, help_heading = PLAYBACK, allow_negative_numbers = true, value_name = "N", value_parser = speed)]
     pub speed: Option<f64>,
+    /// As in the studio: auto slows steps that would be over before they are seen, off prints everything at once, a number is
+    /// a playback speed
+    #[arg(long, allow_negative_numbers = true, value_name = "PACE", conflicts_with = "speed")]
+    pub pace: Option<Pace>,
     /// Play only this run of a file with several runs
     #[arg(long, help_heading = PLAYBACK, value_name = "N")]
     pub run: Option<u64>,
@@ -107,7 +114,13 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
             hint: Some("subtitles need runs made with --segments, --start or --end".into()),
         }));
     }
-    let speed = args.speed.unwrap_or(if args.json { 0.0 } else { 1.0 });
+    let speed = match (args.pace, args.speed) {
+        (Some(Pace::Auto), _) => 1.0,
+        (Some(Pace::Off), _) => 0.0,
+        (Some(Pace::Speed(speed)), _) | (None, Some(speed)) => speed,
+        (None, None) if args.json => 0.0,
+        (None, None) => 1.0,
+    };
     let times = session.times();
     let interrupt = Interrupt::default();
     interrupt.listen(|| {})?;
@@ -135,7 +148,8 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         if i > 0 && !args.json && !args.quiet && !own.iter().any(|(line, _)| is_piece(&line.event)) {
             tell!("");
         }
-        code = code.max(runtime.block_on(play(&mut printer, own.into_iter(), speed, &interrupt))?);
+        let speeds = Speeds { stages: speed, steps: speed * slowed(args.pace, *run, &own) };
+        code = code.max(runtime.block_on(play(&mut printer, *run, own.into_iter(), speeds, &interrupt))?);
         if interrupt.asked() {
             return Ok(interrupted());
         }
@@ -162,16 +176,36 @@ fn is_piece(event: &Event) -> bool {
     matches!(event.kind, EventKind::Started { segment: Some(_), .. })
 }
 
-/// Print one run at this speed; the exit code is the run's own, but a cancelled run is a success here.
+/// Playback speeds; 0 is at once.
+#[derive(Clone, Copy)]
+struct Speeds {
+    stages: f64,
+    steps: f64,
+}
+
+/// What the speed of a run's steps is multiplied with.
+fn slowed(pace: Option<Pace>, run: u64, lines: &[(&RecordedEvent, &f64)]) -> f64 {
+    if pace != Some(Pace::Auto) {
+        return 1.0;
+    }
+    let events = lines.iter().map(|(line, at)| (**at, line.event.clone())).collect();
+    Player::recorded(RunLog::new(run), Pace::Auto, events).rate()
+}
+
+/// Print one run at these speeds; the exit code is the run's own, but a cancelled run is a success here.
 async fn play<O: Write, E: Write>(
     printer: &mut Printer<O, E>,
+    run: u64,
     lines: impl Iterator<Item = (&RecordedEvent, &f64)>,
-    speed: f64,
+    speeds: Speeds,
     interrupt: &Interrupt,
 ) -> Result<i32, End> {
-    let mut before = None;
+    let (mut before, mut log) = (None, RunLog::new(run));
     for (line, at) in lines {
         let wait = before.replace(*at).map_or(0.0, |before| at - before);
+        let steps = log.steps().len();
+        log.apply(&line.event);
+        let speed = if log.steps().len() > steps { speeds.steps } else { speeds.stages };
         if speed > 0.0 && wait > 0.0 {
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs_f64(wait / speed / 1000.0)) => {}

@@ -73,6 +73,8 @@ impl Remote {
 pub struct Client {
     remote: Remote,
     events: mpsc::Receiver<Event>,
+    /// Speeds of earlier runs that came while another one was watched.
+    pub(super) late: Vec<Event>,
 }
 
 impl Client {
@@ -97,7 +99,7 @@ impl Client {
     /// A client of any backend.
     pub fn new(backend: impl Backend + 'static, events: mpsc::Receiver<Event>) -> Self {
         let remote = Remote { backend: Arc::new(backend), current: Arc::default() };
-        Self { remote, events }
+        Self { remote, events, late: Vec::new() }
     }
 
     /// A handle that sends and cancels, independent of this client's borrow.

@@ -131,6 +131,9 @@ impl Client {
                 Err(Silence::Stopped) => return Ok(Ending::Lost(stopped())),
             };
             if event.run != run && event.run != 0 {
+                if let EventKind::Speed { .. } = event.kind {
+                    self.late.push(event);
+                }
                 continue;
             }
             started |= event.run == run;
@@ -173,8 +176,13 @@ impl Client {
         if ending {
             logs.iter().for_each(|log| self.remote().cancel(log.run()));
         }
+        let mut late = std::mem::take(&mut self.late).into_iter();
         while logs.iter().any(|log| log.is_finished() && log.speed() != Speed::Measured) {
-            let event = match self.receive_until(interrupt, ending.then_some(grace)).await {
+            let event = match late.next() {
+                Some(event) => Ok(event),
+                None => self.receive_until(interrupt, ending.then_some(grace)).await,
+            };
+            let event = match event {
                 Ok(event) => event,
                 Err(Silence::Interrupted) if !ending => {
                     ending = true;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use super::config::Config;
 use crate::{
     model::{DeviceChoice, WeightType},
-    record::{Failure, FailureClass},
+    record::{Failure, FailureClass, Pace},
 };
 
 /// The default prompt.
@@ -149,6 +149,9 @@ settings! {
     /// Limit of new tokens, from 1 to 65536.
     #[file(serde(deserialize_with = "new_tokens"))]
     max_new_tokens: u32,
+    /// How the studio plays runs: auto, off, or a playback speed, where 1 is the true speed; default auto.
+    #[file(serde(deserialize_with = "pace"), schemars(with = "Option<Written>"))]
+    pace: Pace,
     /// The studio's theme.
     theme: String,
     /// How the studio draws pictures.
@@ -239,6 +242,19 @@ fn device<'de, D: Deserializer<'de>>(value: D) -> Result<Option<DeviceChoice>, D
 
 fn dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::Error> {
     String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+fn pace<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Pace>, D::Error> {
+    Pace::deserialize(value).map(Some)
+}
+
+/// A word or a number, for the schema.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Written {
+    Word(String),
+    Number(f64),
 }
 
 fn new_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {

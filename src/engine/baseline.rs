@@ -38,6 +38,7 @@ impl Runner<'_> {
             method: &Method::preset(BASELINE)?,
             max_new_tokens: CALIBRATION,
             plain_passes: PlainPasses::Never,
+            on_draft: None,
         };
         let (mut passes, mut whole, started) = (Vec::new(), Vec::new(), Instant::now());
         let mut going = true;

@@ -1,6 +1,6 @@
 //! The decoding loop's surroundings: token texts, timings, statistics, events.
 
-use std::{ops::ControlFlow, time::Instant};
+use std::{cell::Cell, ops::ControlFlow, time::Instant};
 
 use super::{
     baseline::BASELINE,
@@ -13,8 +13,13 @@ use crate::{
     record::{EventKind, Failure, FailureClass, Stage, Stats, Step, StopReason, paired::Pace},
     speculate::{
         self, Finished, GenerationConfig, GenerationInputs, Method, PlainPasses, PrefetchedDraft, Sampler,
+        Tree,
     },
 };
+
+/// Where steps take at least this long, in milliseconds, their drafts are reported before they are verified: a person can see
+/// them.
+const VISIBLE_MS: f64 = 150.0;
 
 /// Most of a run's time that goes into timing the target alone.
 const PLAIN_SHARE: f64 = 0.02;
@@ -24,6 +29,8 @@ pub(super) struct Decoding<'a> {
     pub method: &'a Method,
     pub max_new_tokens: usize,
     pub plain_passes: PlainPasses,
+    /// Told the drafts of every step before they are verified.
+    pub on_draft: Option<&'a dyn Fn(&Tree)>,
 }
 
 /// A generation that has ended.
@@ -73,6 +80,7 @@ impl Runner<'_> {
             logprobs: self.request.logprobs,
             row_ms,
             plain_passes: PlainPasses::Never,
+            on_draft: None,
             rule: None,
         }
     }
@@ -105,6 +113,7 @@ impl Runner<'_> {
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
         let config = GenerationConfig {
             plain_passes: plan.plain_passes,
+            on_draft: plan.on_draft,
             ..self.config(plan.method, plan.max_new_tokens, &protected, row_ms)
         };
         let prefetched = drafter.as_mut().and_then(|d| d.take_prefetched(&config));
@@ -154,10 +163,18 @@ impl Runner<'_> {
         let mut finite = true;
         let calibrated_ms = context.calibrated_ms.take();
         let autoregressive = method.is_autoregressive();
+        // The steps so far, when the last one ended, and how long it took.
+        let (steps, last, took_ms) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(0.0));
+        let on_draft = |tree: &Tree| {
+            if took_ms.get() >= VISIBLE_MS {
+                self.sender.offer(self.draft_event(steps.get(), tree));
+            }
+        };
         let plan = Decoding {
             method,
             max_new_tokens: self.request.max_new_tokens,
             plain_passes: if autoregressive { PlainPasses::Never } else { PlainPasses::Share(PLAIN_SHARE) },
+            on_draft: Some(&on_draft),
         };
         let mut on = |mut step: Step| {
             // Logits that are not finite have no probabilities.
@@ -184,7 +201,10 @@ impl Runner<'_> {
             if !self.sender.send(EventKind::Step(step)) {
                 return ControlFlow::Break(());
             }
-            self.progress(Stage::Generate, ids.len(), self.request.max_new_tokens)
+            let wanted = self.progress(Stage::Generate, ids.len(), self.request.max_new_tokens);
+            steps.set(steps.get() + 1);
+            took_ms.set(since(last.replace(Instant::now())));
+            wanted
         };
         let decoded = match self.progress(Stage::Generate, 0, self.request.max_new_tokens) {
             ControlFlow::Continue(()) => self.decode(context, drafter_key, &plan, &mut on)?,
@@ -213,6 +233,20 @@ impl Runner<'_> {
         stats.set_paired(BASELINE, &pace.ratios(), front.shared_ms, front.drafter_ms);
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
         Ok(Generated { reason, pace, front })
+    }
+
+    fn draft_event(&self, index: usize, tree: &Tree) -> EventKind {
+        let tokenizer = self.models.target.tokenizer();
+        let drafted: Vec<u32> = tree.nodes().iter().map(|node| node.id).collect();
+        EventKind::Draft {
+            index,
+            drafted_text: drafted.iter().map(|&id| tokenizer.token_text(id)).collect(),
+            drafted,
+            parents: match tree.is_chain() {
+                true => Vec::new(),
+                false => tree.nodes().iter().map(|node| node.parent).collect(),
+            },
+        }
     }
 
     fn not_finite(&self) -> Failure {

@@ -38,7 +38,7 @@ const LOOKS: usize = 5;
 /// be more certain.
 const PASSES_AFTER: usize = 12;
 /// Runs that are measured together at most.
-const TOGETHER: usize = 16;
+const TOGETHER: usize = 64;
 
 /// A finished run whose speed is measured.
 pub struct Trial {
@@ -258,6 +258,7 @@ impl Trial {
             method: other.unwrap_or(&self.request.method),
             max_new_tokens: if other.is_some() { tokens } else { self.request.max_new_tokens },
             plain_passes: PlainPasses::Never,
+            on_draft: None,
         };
         let whole = self.decode(cache, bench, ends, &plan, &mut |step| {
             pace.add(&step);
@@ -281,7 +282,8 @@ impl Trial {
         if let Schedule::Parallel { .. } = self.request.method.schedule {
             let plain = Method::preset(BASELINE)?;
             let (method, passes) = (&plain, PlainPasses::Never);
-            let plan = Decoding { method, max_new_tokens: PASSES_AFTER + 1, plain_passes: passes };
+            let plan =
+                Decoding { method, max_new_tokens: PASSES_AFTER + 1, plain_passes: passes, on_draft: None };
             self.decode(cache, bench, &ends, &plan, &mut |step| {
                 steps.push(step);
                 goes_on()
@@ -292,7 +294,8 @@ impl Trial {
         } else {
             let method = &self.request.method;
             let max_new_tokens = self.request.max_new_tokens;
-            let plan = Decoding { method, max_new_tokens, plain_passes: PlainPasses::EveryStep };
+            let plan =
+                Decoding { method, max_new_tokens, plain_passes: PlainPasses::EveryStep, on_draft: None };
             self.decode(cache, bench, &ends, &plan, &mut |step| {
                 steps.push(step);
                 goes_on()

@@ -21,8 +21,14 @@ pub fn repeat_point(prompt: &str) {
     assert!(prompt != PANICS_LATER, "out of luck again");
 }
 
+/// A prompt whose steps take at least 200 ms.
+const SLOW: &str = "slowly";
+
 /// Called at every progress report of a run.
 pub fn fail_point(prompt: &str, stage: Stage) {
+    if prompt == SLOW && stage == Stage::Generate {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
     assert!(!(prompt == PANICS && stage == Stage::Generate), "out of luck");
 }
 
@@ -117,6 +123,39 @@ fn a_run_that_panics_costs_only_its_own_context() {
     assert_eq!(failure.class, FailureClass::Internal);
     assert_eq!(failure.error, "internal error: the engine panicked: out of luck");
     assert!(rig.is_kept("first") && rig.is_kept("second"));
+}
+
+#[test]
+fn the_drafts_of_slow_steps_are_reported_before_they_are_verified() {
+    let mut rig = Rig::new();
+    for method in ["naive", "naive-tree", "parallelvlm-self"] {
+        let mut request = rig.request(SLOW);
+        request.method = Method::preset(method).unwrap();
+        rig.handle.send(Command::Run(Box::new(request))).unwrap();
+        let (mut draft, mut steps, mut reported) = (None, 0, 0);
+        loop {
+            match rig.events.blocking_recv().unwrap().kind {
+                EventKind::Draft { index, drafted, drafted_text, parents } => {
+                    assert_eq!((index, drafted.len()), (steps, drafted_text.len()), "{method}");
+                    assert!(draft.replace((drafted, parents)).is_none(), "{method}: two without a step");
+                }
+                EventKind::Step(step) => {
+                    steps += 1;
+                    let Some((drafted, parents)) = draft.take() else { continue };
+                    reported += 1;
+                    // Where drafting goes on meanwhile, the first draft of the next window is judged, too.
+                    assert_eq!(drafted, step.drafted[..drafted.len()], "{method}");
+                    assert_eq!(parents, step.parents, "{method}");
+                }
+                EventKind::Done { .. } => break,
+                EventKind::Failed(failure) => panic!("{failure:?}"),
+                _ => {}
+            }
+        }
+        // How long the first step takes is not known.
+        let most = if method.starts_with("naive") { steps - 1 } else { 0 };
+        assert!(reported >= most, "{method}: {reported} of {steps}");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub fn percent(share: f64) -> String {
 /// A speedup with the digits that its interval allows: `1.6x (1.5–1.7)`. Without an interval, or with one that is wider than a
 /// quarter of the figure, it is a rough one: `≈ 1.6x`.
 pub fn speedup(ratio: f64, interval: Option<&Interval>) -> String {
-    let Some(Interval { low, high, .. }) = interval.filter(|i| !i.is_noisy(ratio)) else {
+    let Some(Interval { low, high, .. }) = interval.filter(|i| !i.is_noisy(ratio) && i.low < i.high) else {
         return rough(ratio);
     };
     let digits = match high - low {
@@ -35,9 +35,10 @@ pub fn speedup(ratio: f64, interval: Option<&Interval>) -> String {
     format!("{ratio:.digits$}x ({low:.digits$}–{high:.digits$})")
 }
 
-/// A ratio of speeds without an interval: `≈ 1.6x`.
+/// A ratio of speeds without an interval: `≈ 1.6x`. Exactly 1 is the baseline against itself: `1x`.
 pub fn rough(ratio: f64) -> String {
     let digits = match ratio {
+        1.0 => return "1x".into(),
         r if r >= 10.0 => 0,
         r if r >= 0.95 => 1,
         _ => 2,
@@ -83,10 +84,11 @@ mod tests {
         assert_eq!(told(1.634, 1.4, 1.9), "≈ 1.6x", "wider than a quarter");
         assert_eq!(
             [1.634, 0.0523, 14.35, 1.0].map(|r| speedup(r, None)),
-            ["≈ 1.6x", "≈ 0.05x", "≈ 14x", "≈ 1.0x"]
+            ["≈ 1.6x", "≈ 0.05x", "≈ 14x", "1x"]
         );
+        assert_eq!(told(1.0, 1.0, 1.0), "1x", "the baseline against itself");
         for broken in [f64::NAN, f64::INFINITY] {
-            assert!(told(1.0, broken, broken).starts_with('≈'));
+            assert!(told(1.2, broken, broken).starts_with('≈'));
         }
     }
 

@@ -8,6 +8,7 @@
 //! | [`statistics`] | statistics of runs, as table columns and in words |
 //! | [`reason`] | why a token is in the caption |
 //! | [`heat`] | visual tokens as values from 0 to 1 |
+//! | [`player`] | a run as it is played: what has been seen of it, and the scene of the current step |
 //! | [`formats`] | bytes, times, percentages, ratios |
 //! | [`text`] | foreign text that reaches a terminal: sanitised, measured, cut |
 //! | [`export`] | runs as text, Markdown, subtitles and HTML |
@@ -17,6 +18,7 @@
 pub mod export;
 pub mod formats;
 pub mod heat;
+pub mod player;
 pub mod reason;
 pub mod statistics;
 pub mod text;

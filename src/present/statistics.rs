@@ -169,7 +169,8 @@ pub const SPEED: Column =
 /// Speedup of decoding.
 pub const DECODE: Column = Column { title: "decode", right: true, rank: 1, cell: decode };
 /// Speedup from file to last token.
-pub const END_TO_END: Column = Column { title: "end to end", right: true, rank: 6, cell: end_to_end };
+pub const END_TO_END: Column =
+    Column { title: "end to end", right: true, rank: 6, cell: |m| known(m.end_to_end, rough) };
 /// Accepted drafts per step.
 pub const TAU: Column = Column { title: "tau", right: true, rank: 5, cell: |m| known(m.tau, two_decimals) };
 /// Emitted tokens per step.
@@ -185,18 +186,7 @@ pub const OUTPUT: Column = Column { title: "output", right: false, rank: 2, cell
 pub const COMPARISON: [Column; 9] = [NAME, KIND, TAU, PER_STEP, LOOSENED, SPEED, DECODE, END_TO_END, OUTPUT];
 
 fn decode(measures: &Measures) -> String {
-    match (measures.decode, &measures.output) {
-        (Some(_), Output::Baseline) => "1x".into(),
-        (Some(ratio), _) => speedup(ratio, measures.interval.as_ref()),
-        (None, _) => NOTHING.into(),
-    }
-}
-
-fn end_to_end(measures: &Measures) -> String {
-    match (measures.end_to_end, &measures.output) {
-        (Some(_), Output::Baseline) => "1x".into(),
-        (value, _) => known(value, rough),
-    }
+    measures.decode.map_or_else(|| NOTHING.into(), |ratio| speedup(ratio, measures.interval.as_ref()))
 }
 
 fn known(value: Option<f64>, words: fn(f64) -> String) -> String {

@@ -33,7 +33,17 @@ fn figures(first_difference: Option<usize>) -> Figures {
 fn a_row_in_words() {
     assert_eq!(
         cells(row("lvspec", RowState::Done, Some(figures(Some(12))))),
-        ["lvspec", "lossy", "38.3", "1.29x", "0.50x", "2.00", "3.00", "12.5 %", "differs at token 13"]
+        [
+            "lvspec",
+            "lossy",
+            "2.00",
+            "3.00",
+            "12.5 %",
+            "38.3",
+            "1.29x (1.25–1.33)",
+            "≈ 0.50x",
+            "differs at token 13"
+        ]
     );
     assert_eq!(cells(row("naive", RowState::Done, Some(figures(None))))[8], "identical");
     assert_eq!(cells(row("autoregressive", RowState::Done, Some(figures(None))))[8], "baseline");
@@ -74,7 +84,7 @@ fn a_speedup_names_its_baseline() {
     let rows = statistics(&stats);
     assert_eq!(
         rows[1],
-        ("speedup", "2.00x decoding · 1.00x end to end · against autoregressive (calibrated)".into())
+        ("speedup", "≈ 2.0x decoding · 1x end to end · against autoregressive (a few passes)".into())
     );
     assert_eq!(rows[2].0, "time");
 }
@@ -92,7 +102,7 @@ fn an_account_has_what_is_known() {
             "input: 4 frames, 4 visual tokens",
             "verdicts: exact 1 · loosened 1",
             "loosened: 50.0 % of the tokens differ from the target's choice",
-            "decoding: 2 tokens in 1 step · 2.00 per step (tau 2.00) · 20.0 tokens/s",
+            "decoding: 2 tokens in 1 target pass · 2 of 2 drafts accepted · 2.00 per step (tau 2.00) · 20.0 tokens/s",
         ]
     );
     assert!(account(&Pieces::default()).is_empty());

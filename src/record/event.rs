@@ -172,6 +172,19 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
     },
+    /// The drafts of the step that follows, while the target verifies them: sent where a step takes long enough to be seen.
+    Draft {
+        /// Number of the step, from 0.
+        index: usize,
+        /// The drafted ids, in draft order.
+        drafted: Vec<u32>,
+        /// Their texts, one by one.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        drafted_text: Vec<String>,
+        /// Of a tree, for each drafted id the place of the one before it, none = the root. Empty for a chain.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        parents: Vec<Option<usize>>,
+    },
     /// One step was verified.
     Step(Step),
     /// The run ended normally or was cancelled.

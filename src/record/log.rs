@@ -6,8 +6,9 @@
 use super::{Event, EventKind, Failure, Stage, Stats, Step, StopReason, Token, Verdict, paired};
 
 mod parts;
+mod rewind;
 
-pub use parts::{Added, Chunk, Placed, PromptSeen, RunState, Speed, Started};
+pub use parts::{Added, Chunk, Draft, Placed, PromptSeen, RunState, Speed, Started};
 
 /// Tokens whose text has not appeared yet: a character whose bytes are spread over several tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +29,7 @@ pub struct RunLog {
     prompt: Option<PromptSeen>,
     notes: Vec<String>,
     steps: Vec<Step>,
+    draft: Option<Draft>,
     chunks: Vec<Chunk>,
     pending: Option<Pending>,
     tokens: usize,
@@ -64,7 +66,11 @@ impl RunLog {
                 self.stats.speedup = speedup.clone().or(self.stats.speedup.take());
                 self.speed = if *measuring { Speed::Measuring } else { Speed::Measured };
             }
-            _ if (event.run == self.run || event.run == 0) && !self.is_over() => self.fold(event),
+            _ if (event.run == self.run || event.run == 0) && !self.is_over() => {
+                self.fold(event);
+                // Only a step follows a draft; a run that ended has none.
+                self.draft.take_if(|_| self.state != RunState::Running);
+            }
             _ => {}
         }
         Added { chunks: chunks..self.chunks.len(), notes: notes..self.notes.len() }
@@ -115,6 +121,14 @@ impl RunLog {
                     reused: *reused,
                 });
             }
+            EventKind::Draft { index, drafted, drafted_text, parents } => {
+                self.draft = Some(Draft {
+                    index: *index,
+                    drafted: drafted.clone(),
+                    drafted_text: drafted_text.clone(),
+                    parents: parents.clone(),
+                });
+            }
             EventKind::Step(step) => self.step(step),
             EventKind::Done { reason, text, ids, stats } => {
                 self.rest(text);
@@ -155,6 +169,7 @@ impl RunLog {
         }
         self.stats.add(step);
         self.steps.push(step.clone());
+        self.draft = None;
     }
 
     fn push(&mut self, text: &str, from: Pending, deciding: Option<usize>) {
@@ -184,6 +199,7 @@ impl RunLog {
     /// Mark the run as cut off: its recording ends before the run does.
     pub fn cut_off(&mut self) {
         if !self.is_over() {
+            self.draft = None;
             self.state = RunState::CutOff;
         }
     }
@@ -233,6 +249,11 @@ impl RunLog {
     /// The steps so far.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// The drafts of the step that is being verified; none unless the engine reports them.
+    pub fn draft(&self) -> Option<&Draft> {
+        self.draft.as_ref()
     }
 
     /// The caption so far, in pieces of one verdict.

@@ -6,6 +6,7 @@ use super::{
     method::{Acceptance, AcceptedRows, Drafter, Method, VisualContext},
     overlap::PrefetchedDraft,
     sampling::Sampler,
+    tree::Tree,
 };
 use crate::{
     model::{
@@ -39,6 +40,8 @@ pub struct GenerationConfig<'a> {
     pub row_ms: Option<f64>,
     /// When to time the target alone between the steps. Not under the parallel schedule, whose drafter would slow the pass.
     pub plain_passes: PlainPasses,
+    /// Told the drafts of every step that has any, before the target verifies them.
+    pub on_draft: Option<&'a dyn Fn(&Tree)>,
     /// A custom rule in place of the method's acceptance, whose signals are still computed: for each draft of a branch the
     /// verdict, if it passes. For measurements; see `benches/`.
     pub rule: Option<&'a CustomRule<'a>>,

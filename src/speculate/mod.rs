@@ -26,3 +26,4 @@ pub use method::{
 pub use overlap::PrefetchedDraft;
 pub use sampling::Sampler;
 pub use session::Session;
+pub use tree::Tree;

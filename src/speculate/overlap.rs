@@ -13,6 +13,7 @@ use super::{
         Case, DraftToken, DrafterTask, Exact, Judge, Limits, Parallel, Sampled, TargetTask, WindowLength,
         workers::{DrafterThread, DrafterWorker, TargetWorker, Ticked, WorkerError},
     },
+    tree::Tree,
     verify::emitted_token,
 };
 use crate::{
@@ -268,6 +269,9 @@ pub(super) fn generate(
         let drafter_thread = DrafterThread::spawn(scope, &mut drafter).map_err(failed)?;
         for index in 0.. {
             let started = Instant::now();
+            if let Some(on_draft) = config.on_draft.filter(|_| machine.pending().next().is_some()) {
+                on_draft(&Tree::chain(machine.pending()));
+            }
             let Some(ticked) = drafter_thread
                 .tick(&mut machine, &mut window, &mut target, prefetched.take())
                 .map_err(failed)?
@@ -335,6 +339,7 @@ mod tests {
             logprobs: 0,
             row_ms: None,
             plain_passes: Default::default(),
+            on_draft: None,
             rule: None,
         })
     }

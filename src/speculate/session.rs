@@ -99,6 +99,9 @@ impl<'a> Session<'a> {
         let proposal = self.draft()?;
         let tree = &proposal.tree;
         let drafted_at = started.elapsed();
+        if let Some(on_draft) = self.config.on_draft.filter(|_| !tree.is_empty()) {
+            on_draft(tree);
+        }
         let (base, position) = (self.target.len(), self.text.emitted);
         let rows: Vec<u32> =
             std::iter::once(self.root).chain(tree.nodes().iter().map(|node| node.id)).collect();

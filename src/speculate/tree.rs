@@ -23,6 +23,15 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// A tree of one branch.
+    pub fn chain(ids: impl IntoIterator<Item = u32>) -> Self {
+        let mut tree = Self::default();
+        for id in ids {
+            tree.push(tree.len().checked_sub(1), id, None);
+        }
+        tree
+    }
+
     /// Add a child; returns its number.
     pub fn push(&mut self, parent: Option<usize>, id: u32, probability: Option<f32>) -> usize {
         let depth = parent.map_or(1, |parent| self.nodes[parent].depth + 1);
@@ -175,6 +184,7 @@ mod tests {
         assert!(!tree.is_chain() && tree.select(&[1, 3, 4]).is_chain());
         assert_eq!(tree.select(&[0, 1, 3]).rows(), [vec![0], vec![0, 1], vec![0, 2], vec![0, 2, 3]]);
         assert!(Tree::default().is_chain() && Tree::default().leaves().is_empty());
+        assert_eq!(Tree::chain([7, 8, 9]).path(2), [0, 1, 2]);
     }
 
     #[test]

@@ -77,10 +77,11 @@ actions! {
     Pause "pause" "pause or play";
     SeekBack "seek_back" "seek back";
     SeekForward "seek_forward" "seek forward";
-    StepBack "step_back" "previous step";
-    StepForward "step_forward" "next step";
+    StepBack "step_back" "previous step, paused at its verdict";
+    StepForward "step_forward" "next step, paused at its verdict";
     Slower "slower" "play slower";
     Faster "faster" "play faster";
+    Skip "skip" "jump to the end of the playback";
     Edit "edit" "edit the method, or type a value";
     Reset "reset" "reset the method to its preset";
     Save "save" "save the method as a file";

@@ -9,7 +9,7 @@ use std::{
 use super::{ColorDepth, FrameRequest, ImageProtocol, question::Answers};
 use crate::{
     engine::TextSampling,
-    record::Span,
+    record::{Pace, Span},
     speculate::Method,
     video::{Frame, Rule, Sampling},
 };
@@ -119,6 +119,8 @@ pub struct StudioConfig {
     pub text: TextSampling,
     /// How many of the most likely tokens to request with each token.
     pub logprobs: usize,
+    /// How runs are played.
+    pub pace: Pace,
     /// A notice at the start, such as an invalid file of the user's.
     pub notice: Option<String>,
     /// Reads a clip's properties; none leaves the library's columns empty.
@@ -161,7 +163,7 @@ impl StudioConfig {
 }
 
 impl Default for StudioConfig {
-    /// No clips, no methods; the user's files in their default directories.
+    /// No clips, no methods, no playback; the user's files in their default directories.
     fn default() -> Self {
         let base = etcetera::choose_base_strategy().ok();
         let of =
@@ -191,6 +193,7 @@ impl Default for StudioConfig {
             max_new_tokens: 256,
             text: TextSampling::default(),
             logprobs: 5,
+            pace: Pace::Off,
             notice: None,
             probe: None,
             frames: None,

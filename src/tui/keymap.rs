@@ -43,7 +43,7 @@ contexts! {
     Prompt "prompt" "Prompt";
     Reading "reading" "Caption and meters";
     Inspector "inspector" "Inspector";
-    Player "player" "Replay";
+    Player "player" "Playback";
     Edit "edit" "Method editor";
     Pick "pick" "Methods to compare";
     Compare "compare" "Comparison";
@@ -75,10 +75,25 @@ impl KeyContext {
     /// True if a binding of `everywhere` applies in this context: in a box, not if it is about the panes behind it.
     fn lets(self, action: Action) -> bool {
         use Action::{
-            Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Sweep,
+            Again, Boundaries, Copy, Export, Faster, FollowUp, Inspect, NewerRun, OlderRun, Segments, Slower,
+            StepBack, StepForward, Sweep,
         };
-        const OF_PANES: [Action; 10] =
-            [Again, Boundaries, Copy, Export, FollowUp, Inspect, NewerRun, OlderRun, Segments, Sweep];
+        const OF_PANES: [Action; 14] = [
+            Again,
+            Boundaries,
+            Copy,
+            Export,
+            FollowUp,
+            Inspect,
+            NewerRun,
+            OlderRun,
+            Segments,
+            Sweep,
+            StepBack,
+            StepForward,
+            Slower,
+            Faster,
+        ];
         let own: &[Action] = match self {
             KeyContext::Compare => &[Sweep],
             KeyContext::Preview => &[Segments],

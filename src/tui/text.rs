@@ -42,6 +42,7 @@ pub(crate) fn clean_event(mut event: Event) -> Event {
             turns.chain([target, device, dtype, prompt]).chain(drafter).for_each(each);
         }
         EventKind::Prompt { notes, .. } => notes.iter_mut().for_each(each),
+        EventKind::Draft { drafted_text, .. } => drafted_text.iter_mut().for_each(each),
         EventKind::Step(step) => {
             step.drafted_text.iter_mut().for_each(&mut each);
             for token in &mut step.tokens {
@@ -106,7 +107,9 @@ mod tests {
             before.push(turn);
         }
         let done = EventKind::Done { reason: StopReason::Eos, text: evil(), ids: vec![], stats };
-        for kind in [ready, started, EventKind::Step(step), done, EventKind::Failed(failure)] {
+        let draft =
+            EventKind::Draft { index: 0, drafted: vec![1], drafted_text: vec![evil()], parents: vec![] };
+        for kind in [ready, started, draft, EventKind::Step(step), done, EventKind::Failed(failure)] {
             let json = serde_json::to_string(&clean_event(Event::new(1, kind))).unwrap();
             assert!(!json.contains("\\u001b") && !json.contains('\u{202e}'), "{json}");
         }

@@ -53,7 +53,7 @@ roles! {
     Text "text", Dim "dim", Accent "accent", Title "title", Key "key", Border "border", BorderFocus "border_focus",
     Selection "selection", SelectionDim "selection_dim", Strict "strict", Plain "plain", Loosened "loosened",
     Shifted "shifted", Corrected "corrected", Bonus "bonus", Good "good", Warn "warn", Bad "bad", Gauge "gauge",
-    GaugeRest "gauge_rest",
+    GaugeRest "gauge_rest", Ghost "ghost", Rejected "rejected",
 }
 
 /// How many colors the terminal shows.
@@ -187,7 +187,7 @@ impl Theme {
             "light-green", "light-yellow", "light-blue", "light-magenta", "light-cyan", "white", "reset"
         ]});
         let exact = json!({"type": "string", "pattern": "^#[0-9a-fA-F]{6}$"});
-        let modifier = json!({"enum": ["bold", "dim", "italic", "underlined", "reversed"]});
+        let modifier = json!({"enum": ["bold", "dim", "italic", "underlined", "reversed", "crossed-out"]});
         let style = json!({
             "type": "object",
             "properties": {
@@ -282,12 +282,13 @@ impl Role {
 /// Where in the file, in which field, what is wrong, and what to write instead.
 type Invalid = (Range<usize>, &'static str, String, &'static str);
 
-const MODIFIERS: [(&str, Modifier); 5] = [
+const MODIFIERS: [(&str, Modifier); 6] = [
     ("bold", Modifier::BOLD),
     ("dim", Modifier::DIM),
     ("italic", Modifier::ITALIC),
     ("underlined", Modifier::UNDERLINED),
     ("reversed", Modifier::REVERSED),
+    ("crossed-out", Modifier::CROSSED_OUT),
 ];
 
 impl RawStyle {
@@ -308,7 +309,12 @@ impl RawStyle {
             let known = MODIFIERS.iter().find(|(known, _)| known == name.get_ref());
             let (_, modifier) = known.ok_or_else(|| {
                 let problem = format!("no such modifier: {}", name.get_ref());
-                (name.span(), "mods", problem, "expected one of: bold, dim, italic, underlined, reversed")
+                (
+                    name.span(),
+                    "mods",
+                    problem,
+                    "expected one of: bold, dim, italic, underlined, reversed, crossed-out",
+                )
             })?;
             style = style.add_modifier(*modifier);
         }

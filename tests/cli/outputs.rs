@@ -52,7 +52,10 @@ impl Transcript {
 
     /// Replace every measured number, and the spaces that its width moves.
     fn measured(&mut self) -> &mut Self {
-        self.filter(r"\d+(\.\d+)?( ?(ms|s|MB|GB|kB|x|GB/s|tokens/s)\b)", "[N]$2")
+        self.filter(r"(≈ )?\d+(\.\d+)?x( \([\d.]+–[\d.]+\))?", "[SPEEDUP]")
+            .filter(r"\((\d+ pairs?|a few passes|one run each)\)", "([BASIS])")
+            .filter(r"\d+ tokens/s", "[N] tokens/s")
+            .filter(r"\d+(\.\d+)?( ?(ms|s|MB|GB|kB|x|GB/s|tokens/s)\b)", "[N]$2")
             .filter(r"-?\d+\.\d+", "[N]")
             .filter(r" {2,}", "  ")
     }
@@ -460,8 +463,8 @@ fn replays() {
 fn comparisons_and_inspections() {
     let mut t = Transcript::new();
     t.measured();
-    t.run("compare demo --methods naive,lvspec --max-new-tokens 12");
-    t.run("compare demo --methods naive --max-new-tokens 4 --set acceptance.lambda=1");
+    t.run("compare demo --methods naive,lvspec --max-new-tokens 12 --measure never");
+    t.run("compare demo --methods naive --max-new-tokens 4 --set acceptance.lambda=1 --measure never");
     t.run("inspect demo --method specvlm").run("inspect demo --method autoregressive --png a.png");
     check!(t);
 }

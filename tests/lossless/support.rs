@@ -386,6 +386,7 @@ impl Bench {
             logprobs: 0,
             row_ms: None,
             plain_passes: Default::default(),
+            on_draft: None,
             rule: None,
         };
         // Where both run side by side, the first window may have been drafted before.

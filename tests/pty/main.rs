@@ -9,6 +9,7 @@ mod preview;
 mod robust;
 mod start;
 mod terminal;
+mod watch;
 
 use std::{path::PathBuf, process::Command, time::Duration};
 

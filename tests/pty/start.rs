@@ -28,7 +28,8 @@ pub fn clips() -> PathBuf {
 
 pub fn studio(columns: u16, rows: u16, args: &[&str]) -> Terminal {
     let clips = clips();
-    let mut all = vec!["--library", clips.to_str().unwrap()];
+    // What a test waits for is shown at once, unless it watches a run.
+    let mut all = vec!["--library", clips.to_str().unwrap(), "--pace", "off"];
     all.extend(args);
     Terminal::start(columns, rows, &all)
 }
@@ -57,6 +58,15 @@ pub fn endless_with(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Term
     let target = target.path().to_str().unwrap();
     let length = ["--temperature", "1", "--max-new-tokens", "20000"];
     let clips = clips();
-    let library = ["--library", clips.to_str().unwrap(), "--method", "autoregressive", "--target", target];
+    let library = [
+        "--library",
+        clips.to_str().unwrap(),
+        "--pace",
+        "off",
+        "--method",
+        "autoregressive",
+        "--target",
+        target,
+    ];
     Terminal::start_with(columns, rows, &[&library[..], &length[..]].concat(), variables)
 }

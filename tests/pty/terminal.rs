@@ -225,6 +225,22 @@ impl Terminal {
         contains(&self.seen.0.lock().unwrap().raw, bytes)
     }
 
+    /// The text of the screen after each frame so far, in order. Only for a screen that has not been resized.
+    pub fn frames(&self) -> Vec<String> {
+        let seen = self.seen.0.lock().unwrap();
+        let (rows, columns) = seen.parser.screen().size();
+        let mut parser = vt100::Parser::new(rows, columns, 0);
+        let mut frames = Vec::new();
+        let mut rest = &seen.raw[..];
+        while !rest.is_empty() {
+            let end = rest.windows(8).position(|w| w == b"\x1b[?2026l").map_or(rest.len(), |at| at + 8);
+            parser.process(&rest[..end]);
+            frames.push(parser.screen().contents());
+            rest = &rest[end..];
+        }
+        frames
+    }
+
     /// True if no frame is drawn for so long. What is under way may come first.
     pub fn is_quiet(&self, time: Duration) -> bool {
         let frames = || self.seen.0.lock().unwrap().frames;

@@ -8,7 +8,7 @@ use specreel::{
 
 use crate::script::{
     Footage, asked, begin, compared, done, engine, finish_compared, inspected, listed, loading, lossy, play,
-    press, read_frames, ready, session, streaming, with_pictures,
+    press, read_frames, ready, session, streaming, watched, with_pictures,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -194,6 +194,19 @@ fn a_replay() {
         look("replay", &studio, size);
         studio.handle(Msg::Advance(9000.0));
         look("replay_over", &studio, size);
+    }
+}
+
+#[test]
+fn a_run_that_is_watched() {
+    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+        let mut studio = watched(theme, size.0, size.1);
+        studio.handle(Msg::Advance(150.0));
+        look("watch_drafting", &studio, size);
+        studio.handle(Msg::Advance(250.0));
+        look("watch_judging", &studio, size);
+        press(&mut studio, ".");
+        look("watch_settled", &studio, size);
     }
 }
 

@@ -6,3 +6,4 @@ mod flows;
 mod looks;
 mod pictures;
 mod script;
+mod watch;

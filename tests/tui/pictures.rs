@@ -10,7 +10,7 @@ use specreel::{
 
 use crate::script::{
     Footage, compared, done, finish_compared, inspected, loaded, lossy, press, read_frames, ready, streaming,
-    with_pictures,
+    watched, with_pictures,
 };
 
 /// Fails where the file of this name is not what the studio draws.
@@ -31,6 +31,13 @@ fn kept(name: &str, studio: &Studio, (columns, rows): (u16, u16)) {
 #[test]
 fn a_caption_as_it_is_written() {
     kept("screen.svg", &streaming("dark", 112, 33), (112, 33));
+}
+
+#[test]
+fn a_step_that_is_watched() {
+    let mut studio = watched("dark", 112, 33);
+    press(&mut studio, ". . . .");
+    kept("screens/watch.svg", &studio, (112, 33));
 }
 
 #[test]

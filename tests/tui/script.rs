@@ -7,8 +7,8 @@ use std::{
 
 use specreel::{
     record::{
-        Event, EventKind, Failure, FailureClass, RunLog, Session, Stage, Stats, Step, StopReason, Token,
-        Verdict, session::RecordedEvent,
+        Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, Stage, Stats, Step, StopReason,
+        Token, Verdict, session::RecordedEvent,
     },
     scenes::{Scene, render},
     speculate::Method,
@@ -353,6 +353,16 @@ pub fn play(studio: &mut Studio, run: u64, steps: &[Step], reused: bool) {
         engine(studio, run, EventKind::Step(step.clone()));
     }
     done(studio, run, steps, StopReason::Eos);
+}
+
+/// A studio that plays a lossy run, at its beginning: all of it has been decoded.
+pub fn watched(theme: &str, columns: u16, rows: u16) -> Studio {
+    let (mut studio, _) = Studio::new(&StudioConfig { pace: Pace::Auto, ..config(theme) }).unwrap();
+    studio.handle(Msg::Resize(columns, rows));
+    loaded(&mut studio);
+    let run = asked(&press(&mut studio, "enter")).unwrap();
+    play(&mut studio, run, &lossy(), false);
+    studio
 }
 
 /// Start the comparison that is picked (the target alone, naive, lvspec), and play it until the third is in its middle.

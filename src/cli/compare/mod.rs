@@ -74,7 +74,8 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
             run,
             method: method.clone(),
             logprobs: output.logprobs as usize,
-            measure: output.measure.measures(true),
+            // Once each is enough: the engine repeats what it needs.
+            measure: output.measure.measures(true) && run as usize > count * (repeat as usize - 1),
             ..request.clone()
         })
         .collect();

@@ -71,7 +71,10 @@ impl<O: Write, E: Write> Reporter<O, E> {
                 self.progress.stage(Stage::Generate, log.token_count() as u64, self.limit as u64);
             }
             EventKind::Done { .. } | EventKind::Failed(_) => self.close()?,
-            EventKind::Ready { .. } | EventKind::Prompt { .. } | EventKind::Speed { .. } => {}
+            EventKind::Ready { .. }
+            | EventKind::Prompt { .. }
+            | EventKind::Draft { .. }
+            | EventKind::Speed { .. } => {}
         }
         Ok(())
     }

@@ -100,7 +100,7 @@ fn tone(cell: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Figures, Row, RowState, stats::Equality};
+    use crate::record::{Figures, Interval, Row, RowState, stats::Equality};
 
     fn comparison() -> Comparison {
         let row = |method: &str, figures| Row {
@@ -124,6 +124,8 @@ mod tests {
             equality: None,
         };
         let loose = Figures {
+            decode_speedup: Some(1.52),
+            interval: Some(Interval { low: 1.41, high: 1.63, pairs: 9 }),
             tokens_per_second: 1234.56,
             tau: Some(8.5),
             emitted_per_step: Some(9.5),
@@ -149,10 +151,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "method          kind      tokens/s  decode  end to end   tau  per step  loosened  output",
-                "autoregressive  lossless     100.0   1.00x       1.00x     –         –         –  baseline",
-                "lvspec          lossy       1234.6   1.00x       1.00x  8.50      9.50    13.2 %  differs at token 1",
-                "naive           lossless         –       –           –     –         –         –  failed",
+                "method          kind       tau  per step  loosened  tokens/s          decode  end to end  output",
+                "autoregressive  lossless     –         –         –       100              1x          1x  baseline",
+                "lvspec          lossy     8.50      9.50    13.2 %      1230  1.5x (1.4–1.6)          1x  differs at token 1",
+                "naive           lossless     –         –         –         –               –           –  failed",
             ]
         );
         assert!(dropped.is_empty());
@@ -160,11 +162,11 @@ mod tests {
 
     #[test]
     fn the_least_important_columns_are_dropped_first() {
-        assert_eq!(lines(Some(100)).1, [""; 0]);
-        assert_eq!(lines(Some(80)).1, ["per step", "end to end"]);
-        let (narrow, dropped) = lines(Some(40));
+        assert_eq!(lines(Some(108)).1, [""; 0]);
+        assert_eq!(lines(Some(88)).1, ["per step", "end to end"]);
+        let (narrow, dropped) = lines(Some(42));
         assert_eq!(dropped, ["per step", "end to end", "tau", "loosened", "tokens/s", "output"]);
-        assert_eq!(narrow[2], "lvspec          lossy      1.00x");
+        assert_eq!(narrow[2], "lvspec          lossy     1.5x (1.4–1.6)");
     }
 
     #[test]

@@ -63,7 +63,7 @@ fn pieces_are_one_file_with_their_times() {
     assert_eq!(Format::Srt.write(&NAMES, &runs), srt, "a cancelled piece is no subtitle");
     assert!(Format::Vtt.write(&NAMES, &runs).starts_with("WEBVTT\n\n00:00:00.000 --> "));
     let page = Format::Html.write(&NAMES, &runs);
-    assert!(page.contains("<h2>0:30 – 1:00</h2>") && page.contains("10 tokens in 4 steps"), "{page}");
+    assert!(page.contains("<h2>0:30 – 1:00</h2>") && page.contains("10 tokens in 4 target passes"), "{page}");
     let markdown = Format::Markdown.write(&NAMES, &runs);
     assert!(markdown.contains("\n\n## 0:30 – 1:00\n\nA red *ball*"), "{markdown}");
     assert_eq!((Format::of(&logs[0]).len(), Format::of(&log()).len()), (5, 3));

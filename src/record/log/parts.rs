@@ -126,3 +126,16 @@ pub struct Added {
     /// New notes.
     pub notes: Range<usize>,
 }
+
+/// The drafts of a step before they are verified: the fields of the `draft` event.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Draft {
+    /// Number of the step, from 0.
+    pub index: usize,
+    /// The drafted ids, in draft order.
+    pub drafted: Vec<u32>,
+    /// Their texts, one by one.
+    pub drafted_text: Vec<String>,
+    /// Of a tree, for each draft the place of the one before it, none = the root. Empty for a chain.
+    pub parents: Vec<Option<usize>>,
+}

@@ -87,6 +87,11 @@ impl<E> Parallel<E> {
         if self.pending.is_empty() { Mode::Pre } else { Mode::Post }
     }
 
+    /// The drafts that the next tick judges, if they were written during the last one.
+    pub fn pending(&self) -> impl Iterator<Item = u32> {
+        self.pending.iter().map(|draft| draft.id)
+    }
+
     /// Everything emitted so far.
     pub fn tokens(&self) -> &[u32] {
         &self.text[1..]

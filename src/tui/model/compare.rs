@@ -1,7 +1,7 @@
 //! A comparison: several methods on one clip and prompt.
 
-use super::{player::Player, run::Run};
-use crate::record::difference;
+use super::run::Run;
+use crate::{present::player::Race, record::difference};
 
 /// What the lower part of the comparison shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,8 +43,8 @@ pub(crate) struct Comparison {
     pub lanes: Vec<Lane>,
     pub cursor: usize,
     pub below: Below,
-    /// The race's clock, once the race was shown.
-    pub player: Option<Player>,
+    /// The race, once it was shown, with the indices of its lanes.
+    pub race: Option<(Vec<usize>, Race)>,
 }
 
 impl Comparison {
@@ -57,17 +57,17 @@ impl Comparison {
 /// Index of the first token in which two runs differ, as far as both are written; none if they agree so far. If both runs are
 /// over, a different length is a difference, too.
 pub(crate) fn first_difference(run: &Run, other: &Run) -> Option<usize> {
-    let ids = |run: &Run| -> Vec<u32> { run.log.tokens().map(|token| token.id).collect() };
+    let ids = |run: &Run| -> Vec<u32> { run.log.whole().tokens().map(|token| token.id).collect() };
     let (a, b) = (ids(run), ids(other));
     let common = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
     let both = common < a.len() && common < b.len();
-    let ended = run.is_over() && other.is_over() && a.len() != b.len();
+    let ended = run.has_ended() && other.has_ended() && a.len() != b.len();
     (both || ended).then_some(common)
 }
 
 /// The words in which a caption differs from the target's own.
 pub(crate) fn words(own: &Run, run: &Run) -> Vec<difference::Edit> {
-    difference::difference(own.log.shown().trim(), run.log.shown().trim())
+    difference::difference(own.log.whole().shown().trim(), run.log.whole().shown().trim())
 }
 
 /// The values over which a parameter is swept: evenly spaced, or by doubling if it is a count.

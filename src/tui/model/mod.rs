@@ -25,7 +25,8 @@ use super::{
 };
 use crate::{
     engine::{RunRequest, TextSampling},
-    record::{Failure, Stage},
+    present::player::Race,
+    record::{Failure, Pace, Stage},
     video::{Rule, Sampling},
 };
 use compare::{Below, Comparison};
@@ -65,6 +66,8 @@ pub(crate) struct Settings {
     pub max_new_tokens: usize,
     pub text: TextSampling,
     pub logprobs: usize,
+    /// How runs are played.
+    pub pace: Pace,
     pub probes: bool,
     /// Frames of clips can be read.
     pub reads: bool,
@@ -127,6 +130,8 @@ pub(crate) struct Model {
     pub inspector: Option<Inspector>,
     /// The replay of a saved run.
     pub replay: Option<Replay>,
+    /// Index of the run that is shown once the shown one has been played.
+    pub follows: Option<usize>,
     /// Mark where steps end.
     pub boundaries: bool,
     /// Lines between the end of the caption and the last line shown; 0 follows the stream.
@@ -187,6 +192,7 @@ impl Model {
             sessions: Sessions { folder: config.sessions.clone(), ..Sessions::default() },
             inspector: None,
             replay: None,
+            follows: None,
             boundaries: false,
             caption_up: 0,
             notice: config
@@ -207,6 +213,7 @@ impl Model {
                 max_new_tokens: config.max_new_tokens,
                 text: config.text,
                 logprobs: config.logprobs,
+                pace: config.pace,
                 probes: config.probe.is_some(),
                 reads: config.frames.is_some(),
                 rule: config.rule,
@@ -246,7 +253,7 @@ impl Model {
             (None, Pane::Caption) if self.inspector.is_some() => KeyContext::Inspector,
             (None, Pane::Library) => KeyContext::Library,
             (None, Pane::Prompt) => KeyContext::Prompt,
-            (None, Pane::Caption | Pane::Meters) if self.shown_replay().is_some() => KeyContext::Player,
+            (None, Pane::Caption | Pane::Meters) if self.shows_player() => KeyContext::Player,
             (None, Pane::Caption | Pane::Meters) => KeyContext::Reading,
         }
     }
@@ -276,16 +283,33 @@ impl Model {
         matches!(self.engine, EngineState::Loading { .. }) || self.runs.active().is_some()
     }
 
-    /// The replay, if one of its runs is shown.
-    pub fn shown_replay(&self) -> Option<&Replay> {
-        let shown = self.runs.shown()?.id();
-        self.replay.as_ref().filter(|r| r.runs().contains(&shown))
+    /// The shown run, if it is one of the replay's.
+    pub fn shown_replay(&self) -> Option<&Run> {
+        let shown = self.runs.shown()?;
+        self.replay.as_ref().filter(|replay| replay.contains(&shown.id())).map(|_| shown)
+    }
+
+    /// True if the shown run is played: it is a replay's, or not at its end, or paused.
+    pub fn shows_player(&self) -> bool {
+        let is_played = |run: &Run| !run.log.is_at_end() || run.log.is_paused() || run.log.scene().is_some();
+        self.shown_replay().is_some() || self.runs.shown().is_some_and(is_played)
+    }
+
+    /// Index of the run that is played: of the runs that belong together with the shown one, the first that is not at its end.
+    pub fn playing(&self) -> Option<usize> {
+        let shown = self.runs.shown()?;
+        let (id, group) = (shown.id(), shown.group());
+        let is_next = |run: &Run| {
+            let belongs = run.id() == id || (group.is_some() && run.group() == group);
+            belongs && (!run.log.is_at_end() || run.log.is_playing())
+        };
+        self.runs.all.iter().position(is_next)
     }
 
     /// True while a clock plays.
     pub fn is_playing(&self) -> bool {
-        self.replay.as_ref().is_some_and(|r| r.player.playing)
-            || self.race().is_some_and(|player| player.playing)
+        self.playing().is_some_and(|at| self.runs.all[at].log.is_playing())
+            || self.race().is_some_and(Race::is_playing)
             || self.shown_preview().is_some_and(|preview| preview.clock.playing)
     }
 
@@ -299,10 +323,10 @@ impl Model {
         self.settings.reads && self.images != ImageProtocol::None
     }
 
-    /// The race's clock, if the race is shown.
-    pub fn race(&self) -> Option<&player::Player> {
+    /// The race, if it is shown.
+    pub fn race(&self) -> Option<&Race> {
         let comparison = self.comparison.as_ref().filter(|c| c.below == Below::Race)?;
-        comparison.player.as_ref().filter(|_| self.overlay == Some(Overlay::Compare))
+        comparison.race.as_ref().map(|(_, race)| race).filter(|_| self.overlay == Some(Overlay::Compare))
     }
 
     pub fn theme(&self) -> &Theme {

@@ -3,9 +3,6 @@
 /// Playback speeds; 1 is real time.
 const SPEEDS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
 
-/// What takes this long can be followed.
-const SEEN_MS: f64 = 3000.0;
-
 /// The clock. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Player {
@@ -23,13 +20,6 @@ impl Player {
     /// A clock that plays from its beginning.
     pub fn new(length: f64) -> Self {
         Self { at: 0.0, length: length.max(0.0), speed: 1.0, playing: true }
-    }
-
-    /// The same, slowed down if it would be over too soon.
-    pub fn to_be_seen(length: f64) -> Self {
-        let slow = SPEEDS.into_iter().rev().filter(|s| *s <= 1.0).find(|s| length / s >= SEEN_MS);
-        let speed = if length > 0.0 { slow.unwrap_or(SPEEDS[0]) } else { 1.0 };
-        Self { speed, ..Self::new(length) }
     }
 
     /// Advance by this much real time; it stops at its end.
@@ -80,15 +70,6 @@ impl Player {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn short_recordings_are_slowed_down() {
-        for (length, speed) in
-            [(0.0, 1.0), (40.0, 0.05), (300.0, 0.1), (1000.0, 0.25), (3000.0, 1.0), (9e4, 1.0)]
-        {
-            assert_eq!(Player::to_be_seen(length).speed, speed, "{length} ms");
-        }
-    }
 
     #[test]
     fn it_stops_at_its_end_and_restarts() {

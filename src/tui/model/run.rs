@@ -1,9 +1,10 @@
-//! The runs of this session: each a [`RunLog`] and what only the studio knows of it.
+//! The runs of this session: each a [`RunLog`](crate::record::RunLog) that is played, and what only the studio knows of it.
 
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{
-    record::{Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason, Turn},
+    present::player::Player,
+    record::{Event, Failure, RunState, Segment, Span, Stage, Stats, StopReason, Turn},
     speculate::Method,
 };
 
@@ -64,8 +65,9 @@ pub(crate) struct Run {
     pub replayed: bool,
     /// The user asked for its end.
     pub cancelling: bool,
-    /// Its events, sanitised by [`clean_event`](crate::tui::text::clean_event).
-    pub log: RunLog,
+    /// The log of what has been played of it, and the rest of its events, all sanitised by
+    /// [`clean_event`](crate::tui::text::clean_event).
+    pub log: Player,
 }
 
 impl Run {
@@ -79,7 +81,7 @@ impl Run {
         if let Some(started) = self.log.started() {
             self.lossless = started.lossless;
         }
-        self.log.notes()[added.notes].to_vec()
+        self.log.whole().notes()[added.notes].to_vec()
     }
 
     pub fn activity(&self) -> Activity<'_> {
@@ -95,8 +97,14 @@ impl Run {
         }
     }
 
+    /// True if it is over as far as it has been played.
     pub fn is_over(&self) -> bool {
         self.log.is_over()
+    }
+
+    /// True if the engine is done with it, whatever has been played.
+    pub fn has_ended(&self) -> bool {
+        self.log.whole().is_over()
     }
 
     pub fn stats(&self) -> &Stats {
@@ -135,22 +143,6 @@ impl Run {
         let mut loosened = tokens.filter(|(_, t)| !t.verdict.is_strict()).map(|(n, _)| n);
         if forward { loosened.find(|n| *n > number) } else { loosened.take_while(|n| *n < number).last() }
     }
-
-    /// Times at which its steps ended, counted from its first draft, in milliseconds.
-    pub fn step_times(&self) -> Vec<f64> {
-        let mut now = 0.0;
-        let time = |step: &crate::record::Step| {
-            now += (step.draft_ms + step.verify_ms + step.other_ms).max(0.0);
-            now
-        };
-        self.log.steps().iter().map(time).collect()
-    }
-
-    /// How many tokens it had written at a time.
-    pub fn tokens_at(&self, at_ms: f64) -> usize {
-        let steps = self.step_times().partition_point(|t| *t <= at_ms);
-        self.log.steps()[..steps].iter().map(|s| s.tokens.len()).sum()
-    }
 }
 
 /// The runs of this session, oldest first.
@@ -173,7 +165,7 @@ impl Runs {
 
     /// The run that the engine works on.
     pub fn active(&self) -> Option<&Run> {
-        self.all.iter().rev().find(|r| !r.is_over() && !r.replayed)
+        self.all.iter().rev().find(|r| !r.has_ended() && !r.replayed)
     }
 
     pub fn get(&self, id: u64) -> Option<&Run> {
@@ -232,12 +224,5 @@ mod tests {
         assert_eq!((run.step_start(4, false), run.step_start(1, true), run.step_start(0, false)), (3, 3, 0));
         assert_eq!((run.next_loosened(0, true), run.next_loosened(1, true)), (Some(1), None));
         assert_eq!(run.next_loosened(4, false), Some(1));
-    }
-
-    #[test]
-    fn a_time_selects_the_tokens_written_until_then() {
-        let run = testing::after_a_run().model().runs.shown().unwrap().clone();
-        assert_eq!(run.step_times(), [20.0, 40.0]);
-        assert_eq!([0.0, 19.9, 20.0, 39.0, 40.0, 99.0].map(|t| run.tokens_at(t)), [0, 0, 3, 3, 5, 5]);
     }
 }

@@ -1,6 +1,6 @@
 //! The effect of each action.
 
-use super::{back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions};
+use super::{back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, watch};
 use crate::{
     present::export::Format,
     tui::{
@@ -46,7 +46,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Prompt => focus(model, Pane::Prompt),
         Action::Methods => model.overlay = Some(Overlay::Methods(model.methods.chosen)),
         Action::FollowUp => {
-            let done = model.runs.shown().is_some_and(|r| r.is_over() && !r.log.chunks().is_empty());
+            let done =
+                model.runs.shown().is_some_and(|r| r.has_ended() && !r.log.whole().chunks().is_empty());
             match done {
                 true => model.overlay = Some(Overlay::Ask(String::new())),
                 false => model.note(Tone::Info, "no caption to ask about yet"),
@@ -132,7 +133,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         | Action::StepBack
         | Action::StepForward
         | Action::Slower
-        | Action::Faster => sessions::control(model, action),
+        | Action::Faster
+        | Action::Skip => watch::control(model, action),
         Action::TokenBack
         | Action::TokenForward
         | Action::NextLoosened

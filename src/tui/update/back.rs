@@ -1,6 +1,6 @@
 //! Going back and quitting: what Esc, Ctrl-C and q do.
 
-use super::{runs, sessions};
+use super::{runs, watch};
 use crate::tui::{
     Action, Effect,
     model::{Model, Overlay, Pane, Tone, search::Search},
@@ -39,7 +39,8 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         None if model.focus == Pane::Caption && !model.search.query.is_empty() => {
             model.search = Search::default();
         }
-        None if model.shown_replay().is_some() => sessions::end(model),
+        None if model.shown_replay().is_some() => watch::end_replay(model),
+        None if model.shows_player() => watch::skip(model),
         None => {}
     }
     Vec::new()

@@ -2,6 +2,8 @@
 
 use super::{engine_problem, runs};
 use crate::{
+    present::player::{Player, Race},
+    record::{Pace, RunLog},
     speculate::Method,
     tui::{
         Action, Effect,
@@ -9,7 +11,6 @@ use crate::{
             Model, Overlay, Tone,
             compare::{Below, Comparison, Lane, sweep_values},
             methods,
-            player::Player,
         },
     },
 };
@@ -80,7 +81,9 @@ fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effec
     let mut lanes = Vec::new();
     let mut queue = std::collections::VecDeque::new();
     for method in methods {
-        let waiting = runs::waiting(model, subject.clone(), method);
+        let mut waiting = runs::waiting(model, subject.clone(), method);
+        // The table fills as the runs end; the race plays them.
+        waiting.run.log = Player::live(RunLog::new(waiting.request.run), Pace::Off);
         lanes.push(Lane {
             run: waiting.request.run,
             label: waiting.run.label.clone(),
@@ -92,7 +95,7 @@ fn begin(model: &mut Model, mut methods: Vec<Method>, below: Below) -> Vec<Effec
     let effects = runs::cancel(model);
     model.queue = queue;
     let title = subject.name();
-    model.comparison = Some(Comparison { title, lanes, cursor: 0, below, player: None });
+    model.comparison = Some(Comparison { title, lanes, cursor: 0, below, race: None });
     model.overlay = Some(Overlay::Compare);
     model.notice = None;
     effects.into_iter().chain(runs::start_waiting(model)).collect()
@@ -106,7 +109,6 @@ pub(super) fn is_its_own(action: Action) -> bool {
 
 /// Do one of the comparison's own actions.
 pub(super) fn control(model: &mut Model, action: Action) {
-    let length = longest(model);
     let Some(comparison) = &mut model.comparison else { return };
     match action {
         Action::NextPane => comparison.below = comparison.below.next(1),
@@ -114,36 +116,43 @@ pub(super) fn control(model: &mut Model, action: Action) {
         _ => {}
     }
     if comparison.below != Below::Race {
-        if let Some(player) = &mut comparison.player {
-            player.playing = false;
+        if let Some((_, race)) = &mut comparison.race {
+            race.pause();
         }
         return;
     }
-    let Some(length) = length else { return };
-    let player = comparison.player.get_or_insert_with(|| Player::to_be_seen(length));
-    // Runs that have ended since join the race.
-    player.length = length;
+    line_up(model);
+    let race = model.comparison.as_mut().and_then(|comparison| comparison.race.as_mut());
+    let Some((_, race)) = race else { return };
     match action {
-        Action::Pause => player.toggle(),
-        Action::SeekBack => player.jump(-1.0),
-        Action::SeekForward => player.jump(1.0),
-        Action::Slower => player.change_speed(false),
-        Action::Faster => player.change_speed(true),
+        Action::Pause => race.toggle(),
+        Action::SeekBack => race.jump(-1.0),
+        Action::SeekForward => race.jump(1.0),
+        Action::Slower => race.change_speed(false),
+        Action::Faster => race.change_speed(true),
         _ => {}
     }
 }
 
-/// The duration of the slowest lane that is over, in milliseconds.
-fn longest(model: &Model) -> Option<f64> {
-    let lanes = &model.comparison.as_ref()?.lanes;
-    let over = lanes.iter().filter_map(|l| model.runs.get(l.run)).filter(|r| r.is_over());
-    over.filter_map(|r| r.step_times().last().copied()).max_by(f64::total_cmp)
+/// The runs that have ended take part in the race; it starts again when another one joins.
+fn line_up(model: &mut Model) {
+    let Some(comparison) = &model.comparison else { return };
+    let ended = |run: u64| model.runs.get(run).filter(|r| r.has_ended() && !r.log.whole().steps().is_empty());
+    let (lanes, players): (Vec<usize>, Vec<Player>) = (comparison.lanes.iter().enumerate())
+        .filter_map(|(at, lane)| Some((at, ended(lane.run)?.log.clone())))
+        .unzip();
+    if comparison.race.as_ref().is_some_and(|(before, _)| *before == lanes) || lanes.is_empty() {
+        return;
+    }
+    if let Some(comparison) = &mut model.comparison {
+        comparison.race = Some((lanes, Race::new(players)));
+    }
 }
 
 /// Advance the race's clock.
 pub(super) fn advance(model: &mut Model, ms: f64) {
-    if let Some(player) = model.comparison.as_mut().and_then(|c| c.player.as_mut()) {
-        player.advance(ms);
+    if let Some((_, race)) = model.comparison.as_mut().and_then(|c| c.race.as_mut()) {
+        race.advance(ms);
     }
 }
 

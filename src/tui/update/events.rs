@@ -18,13 +18,14 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.replayed) else {
         return Vec::new();
     };
-    if run.is_over() {
+    if run.has_ended() {
         // Only its speed may still change.
         run.apply(&event);
         return Vec::new();
     }
     let notes = run.apply(&event);
-    let (is_over, failed_segment) = (run.is_over(), run.group().is_some() && run.log.failure().is_some());
+    let failed = run.log.whole().failure().is_some();
+    let (is_over, failed_segment) = (run.has_ended(), run.group().is_some() && failed);
     announce(model, notes);
     if !is_over {
         return Vec::new();

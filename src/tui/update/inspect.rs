@@ -14,8 +14,8 @@ pub(super) fn toggle(model: &mut Model) {
     let Some(n) = model.runs.shown().map(|r| r.log.token_count()).filter(|n| *n > 0) else {
         return model.note(Tone::Info, "no token to inspect yet");
     };
-    if let Some(replay) = &mut model.replay {
-        replay.player.playing = false;
+    if let Some(run) = model.playing().and_then(|at| model.runs.all.get_mut(at)) {
+        run.log.pause();
     }
     model.overlay = None;
     model.focus = Pane::Caption;

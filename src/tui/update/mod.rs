@@ -16,6 +16,7 @@ mod runs;
 mod search;
 mod segments;
 mod sessions;
+mod watch;
 
 use std::path::Path;
 
@@ -126,7 +127,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Advance(ms) if model.race().is_some() => compare::advance(model, ms),
         Msg::Advance(ms) => {
             preview::advance(model, ms);
-            sessions::advance(model, ms);
+            watch::advance(model, ms);
         }
         Msg::Tick => model.tick = model.tick.wrapping_add(1),
     }

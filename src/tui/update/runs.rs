@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{actions, engine_problem, segments};
 use crate::{
     engine::{RunRequest, Turn},
+    present::player::Player,
     record::RunLog,
     speculate::Method,
     tui::{
@@ -49,7 +50,7 @@ pub(super) fn follow_up(model: &mut Model, question: &str) -> Vec<Effect> {
     let (Some(run), Some(mut subject)) = (model.runs.shown(), shown_subject(model)) else {
         return Vec::new();
     };
-    let answer = run.log.shown().trim().to_owned();
+    let answer = run.log.whole().shown().trim().to_owned();
     let asked = std::mem::replace(&mut subject.prompt, question.to_owned());
     // If the clip is captioned in segments, the question is about the shown one.
     (subject.segment, subject.segments) = (None, Arc::default());
@@ -109,7 +110,7 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         method: Some(method),
         replayed: false,
         cancelling: false,
-        log: RunLog::new(id),
+        log: Player::live(RunLog::new(id), model.settings.pace),
     };
     model.runs.next += 1;
     Waiting { request, run }
@@ -159,7 +160,10 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     if !actions::is_ready(model) || model.runs.active().is_some() {
         return Vec::new();
     }
-    let waiting = model.waiting.take().or_else(|| model.queue.pop_front());
+    let (waiting, is_queued) = match model.waiting.take() {
+        Some(waiting) => (Some(waiting), false),
+        None => (model.queue.pop_front(), true),
+    };
     let Some(waiting) = waiting else { return Vec::new() };
     let Waiting { request, run } = waiting;
     model.runs.forget_unwritten();
@@ -167,6 +171,10 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     let continues = run.subject.segment.is_some_and(|s| s.index > 0);
     let is_before = |r: &Run| r.group() == run.group() && r.id() + 1 == run.id();
     let follow = !continues || (model.inspector.is_none() && model.runs.shown().is_some_and(is_before));
+    // A run that is being watched is shown to its end.
+    let is_watched = is_queued && model.is_playing();
+    model.follows = (follow && is_watched).then_some(model.runs.all.len());
+    let follow = follow && !is_watched;
     if !continues {
         model.caption_up = 0;
     }

@@ -1,11 +1,12 @@
 //! The saved sessions and the replay of one of them.
 
+use super::watch;
 use crate::{
     record::Session,
     tui::{
-        Action, Effect,
+        Effect,
         archive::SessionEntry,
-        model::{Model, Overlay, Pane, Tone, replay::Replay},
+        model::{Model, Overlay, Pane, Tone, replay},
     },
 };
 
@@ -59,61 +60,17 @@ pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
         Ok(session) => session,
         Err(problem) => return model.note(Tone::Bad, problem),
     };
-    let Some(mut replay) = Replay::new(model.runs.next, session, &model.methods) else {
+    let (first, pace) = (model.runs.next, model.settings.pace);
+    let Some(runs) = replay::runs(first, session, pace, &model.methods) else {
         return model.note(Tone::Bad, "this session file has no started event");
     };
-    end(model);
-    model.runs.next = replay.runs().end;
-    for (i, run) in replay.fresh().iter().enumerate() {
-        model.runs.add(run.clone(), i == 0);
+    watch::end_replay(model);
+    model.runs.next += runs.len() as u64;
+    for (i, run) in runs.into_iter().enumerate() {
+        model.runs.add(run, i == 0);
     }
-    replay.sync(&mut model.runs);
-    model.replay = Some(replay);
+    model.replay = Some(first..model.runs.next);
     model.overlay = None;
     model.focus = Pane::Caption;
     model.caption_up = 0;
-}
-
-/// Advance the replay's clock.
-pub(super) fn advance(model: &mut Model, ms: f64) {
-    if let Some(replay) = &mut model.replay {
-        replay.player.advance(ms);
-    }
-    sync(model);
-}
-
-/// Do one of the player's actions, if a replay is shown.
-pub(super) fn control(model: &mut Model, action: Action) {
-    if model.shown_replay().is_none() {
-        return;
-    }
-    let Some(replay) = &mut model.replay else { return };
-    match action {
-        Action::Pause => replay.player.toggle(),
-        Action::SeekBack => replay.player.jump(-1.0),
-        Action::SeekForward => replay.player.jump(1.0),
-        Action::StepBack => replay.step(false),
-        Action::StepForward => replay.step(true),
-        Action::Slower => replay.player.change_speed(false),
-        Action::Faster => replay.player.change_speed(true),
-        _ => {}
-    }
-    sync(model);
-}
-
-/// End the replay; its run stays, complete.
-pub(super) fn end(model: &mut Model) {
-    if let Some(replay) = &mut model.replay {
-        replay.player.seek(replay.player.length);
-        sync(model);
-        model.replay = None;
-    }
-}
-
-fn sync(model: &mut Model) {
-    let Some(replay) = &mut model.replay else { return };
-    // After many more runs its own have been forgotten.
-    if !replay.sync(&mut model.runs) {
-        model.replay = None;
-    }
 }

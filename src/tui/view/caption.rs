@@ -32,7 +32,9 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     if !model.search.query.is_empty() || model.overlay == Some(Overlay::Search) {
         block = block.title_top(search(model, &laid, theme, room).right_aligned());
     } else if let Some(run) = run {
-        block = block.title_top(legend(run, theme, room).right_aligned());
+        let state = playback(model, run, theme);
+        let room = room.saturating_sub(state.width());
+        block = block.title_top(state).title_top(legend(run, theme, room).right_aligned());
     }
     let (top, up) = match run {
         Some(_) => (laid.top(model.caption_up), model.caption_up.min(laid.overflow())),
@@ -51,12 +53,31 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         block = block.title_bottom(foot(run, theme, room));
     }
     frame.render_widget(block.title_bottom(right.right_aligned()), area);
-    if let Some(replay) = model.shown_replay() {
+    if let Some(run) = model.shown_replay() {
         let at = Rect { y: inner.bottom() + 1, height: 1, ..inner };
-        frame.render_widget(player::bar(&replay.player, theme, at.width.into()), at);
+        frame.render_widget(player::bar(&run.log, theme, at.width.into()), at);
     }
     let shown: Vec<_> = laid.lines.into_iter().skip(top).take(laid.rows).collect();
     frame.render_widget(Paragraph::new(shown), inner);
+}
+
+/// How a live run is played, until its end: whether it is paused, and how much it is slowed. A replay has a clock of its own.
+fn playback(model: &Model, run: &Run, theme: &Theme) -> Line<'static> {
+    if !model.shows_player() || model.shown_replay().is_some() {
+        return Line::default();
+    }
+    let mut line = Line::default();
+    let paused = run.log.is_paused();
+    let words = match (run.log.speed_words(), paused) {
+        (Some(speed), _) => format!(" {speed} "),
+        (None, true) => " paused ".into(),
+        (None, false) => return line,
+    };
+    let (sign, role) = if paused { ("‖", Role::Warn) } else { ("▶", Role::Good) };
+    let on = |role| on_border(theme).patch(theme.style(role));
+    line.push_span(Span::styled(sign, on(role)));
+    line.push_span(Span::styled(words, on(Role::Accent)));
+    line
 }
 
 /// The method of a run, how many notes it has, and if there is room the clip.

@@ -88,23 +88,20 @@ pub(super) struct LaneRun<'a> {
 /// The lanes with their runs and their speed relative to the baseline's: as measured in pairs, or else roughly, by the speeds
 /// of the two runs.
 pub(super) fn lane_runs<'a>(model: &'a Model, comparison: &'a Comparison) -> Vec<LaneRun<'a>> {
-    let speed = |run: &Run| Some(run.stats().tokens_per_second).filter(|speed| *speed > 0.0);
+    let speed = |run: &Run| Some(run.log.whole().stats().tokens_per_second).filter(|speed| *speed > 0.0);
     let plain = baseline(model, comparison).and_then(speed);
     let of = |lane: &'a Lane| {
         let run = model.runs.get(lane.run);
-        let paired =
-            run.and_then(|run| run.stats().speedup.as_ref()).filter(|paired| paired.interval.is_some());
+        let paired = run
+            .and_then(|run| run.log.whole().stats().speedup.as_ref())
+            .filter(|paired| paired.interval.is_some());
         let of_runs = run.and_then(speed).zip(plain).map(|(speed, plain)| speed / plain);
         let is_baseline = run.is_some_and(|run| run.autoregressive);
         LaneRun {
             lane,
             run,
-            speedup: paired.map(|paired| paired.decode).or(of_runs),
-            interval: if is_baseline {
-                Some(Interval::ONE)
-            } else {
-                paired.and_then(|paired| paired.interval)
-            },
+            speedup: told.map(|told| told.decode).or(of_runs),
+            interval: if is_baseline { Some(Interval::ONE) } else { told.and_then(|told| told.interval) },
         }
     };
     comparison.lanes.iter().map(of).collect()
@@ -187,7 +184,7 @@ fn measures(run: &Run, one: &LaneRun<'_>, plain: Option<&Run>) -> Measures {
         decode: one.speedup,
         interval: one.interval,
         output: output.unwrap_or(if run.autoregressive { Output::Baseline } else { Output::Unknown }),
-        ..Measures::of_stats(&one.lane.label, one.lane.lossless, run.stats())
+        ..Measures::of_stats(&one.lane.label, one.lane.lossless, run.log.whole().stats())
     }
 }
 
@@ -198,7 +195,7 @@ fn difference(model: &Model, comparison: &Comparison, theme: &Theme, columns: us
         return vec![Line::styled("not run yet", theme.style(Role::Dim))];
     };
     let plain = baseline(model, comparison);
-    let Some(plain) = plain.filter(|p| p.id() != run.id() && p.is_over() && run.is_over()) else {
+    let Some(plain) = plain.filter(|p| p.id() != run.id() && p.has_ended() && run.has_ended()) else {
         let chunks = run.log.chunks().iter();
         return wrap(chunks.map(|chunk| (chunk.text.as_str(), theme.verdict(chunk.verdict))), columns);
     };
@@ -247,7 +244,7 @@ fn changes(theme: &Theme) -> Line<'static> {
 /// Speedup against the share of tokens that the target would have written itself.
 fn plot(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let points = lane_runs(model, comparison).into_iter().filter_map(|one| {
-        let run = one.run.filter(|r| r.is_over() && r.stats().emitted > 0)?;
+        let run = one.run.filter(|r| r.has_ended() && r.stats().emitted > 0)?;
         Some((one.speedup?, 100.0 * (1.0 - run.stats().loosened_share()), one.lane.label.clone()))
     });
     let plot = Plot::new("", "speedup", "% strict tokens", points).y_at_most(100.0);

@@ -10,10 +10,13 @@ use ratatui::{
 
 use super::wrap::{hang, wrap, wrap_placed};
 use crate::{
-    present::formats::plural,
+    present::{
+        formats::plural,
+        player::{Fate, Scene},
+    },
     record::{StopReason, Verdict},
     tui::{
-        Theme,
+        ColorDepth, Theme,
         model::{
             EngineState, Model,
             run::{Activity, Run},
@@ -80,8 +83,8 @@ pub(super) fn lay(model: &Model, theme: &Theme, columns: usize) -> Laid {
     let mut writer = Writer { model, theme, columns, laid: Laid::default() };
     let runs = model.runs.together(shown);
     for (i, run) in runs.iter().enumerate() {
-        // What a replay has not come to is not there yet.
-        if run.activity() == Activity::Sent && run.replayed && run.id() != shown.id() {
+        // What a playback has not come to is not there yet.
+        if run.log.is_unseen() && run.id() != shown.id() {
             continue;
         }
         if let Some(span) = run.subject.span.filter(|_| run.group().is_some()) {
@@ -194,7 +197,11 @@ impl Writer<'_> {
         let cursor = self.model.inspector.filter(|_| shown).map(|i| i.token);
         let cursor = cursor.map(|token| token.min(run.log.token_count().saturating_sub(1)));
         let starts = step_starts(self.model, run);
-        let parts = run.log.chunks().iter().flat_map(|p| {
+        // The inspector's cursor is on tokens.
+        let scene = run.log.scene().filter(|_| cursor.is_none());
+        let settled = scene.as_ref().map_or(usize::MAX, |scene| scene.first_token);
+        let chunks = run.log.chunks().iter().take_while(|chunk| chunk.tokens.start < settled);
+        let parts = chunks.flat_map(|p| {
             let here = cursor.is_some_and(|n| p.tokens.contains(&n));
             let style = theme.verdict(p.verdict);
             let edge = starts.contains(&p.tokens.start).then_some((EDGE.into(), theme.style(Role::Dim)));
@@ -202,17 +209,21 @@ impl Writer<'_> {
             edge.into_iter().chain([(Cow::Borrowed(p.text.as_str()), style)])
         });
         let first = self.laid.lines.len();
-        self.say(parts.collect());
+        let mut parts: Vec<_> = parts.collect();
+        if let Some(scene) = &scene {
+            parts.extend(staged(scene, self.model, theme));
+        }
+        let is_empty = parts.is_empty();
+        self.say(parts);
         if cursor.is_some() {
             let here = |l: &Line<'_>| l.spans.iter().any(|s| s.style.add_modifier.contains(CURSOR));
             self.laid.cursor = self.laid.lines[first..].iter().position(here).map(|at| first + at);
         }
-        self.ending(run);
+        self.ending(run, is_empty);
     }
 
-    fn ending(&mut self, run: &Run) {
+    fn ending(&mut self, run: &Run, is_empty: bool) {
         let (dim, bad) = (self.theme.style(Role::Dim), self.theme.style(Role::Bad));
-        let is_empty = run.log.chunks().is_empty();
         let (words, style) = match run.activity() {
             Activity::Failed(failure) => (format!("✗ {}", failure.error), bad),
             Activity::Done(StopReason::Cancelled) => ("— cancelled".into(), dim),
@@ -231,6 +242,39 @@ impl Writer<'_> {
             self.say(vec![(hint.into(), dim)]);
         }
     }
+}
+
+/// The text of a scene. Where strike-through may not be available, the rejected draft stands in brackets.
+fn staged(scene: &Scene, model: &Model, theme: &Theme) -> Vec<Part<'static>> {
+    let is_marked = model.ascii || matches!(model.colors, ColorDepth::None | ColorDepth::Ansi);
+    let dim = theme.style(Role::Dim);
+    let mut parts: Vec<Part<'static>> = Vec::new();
+    let mut ahead = false;
+    for part in &scene.parts {
+        let style = match part.fate {
+            Fate::Emitted(verdict) => theme.verdict(verdict),
+            Fate::Ghost | Fate::Ahead => theme.style(Role::Ghost),
+            Fate::Rejected => theme.style(Role::Rejected),
+            Fate::Dropped => theme.style(Role::Ghost).patch(dim).add_modifier(Modifier::DIM),
+        };
+        // The next window is behind a mark of its own.
+        if part.fate == Fate::Ahead && !std::mem::replace(&mut ahead, true) {
+            parts.push((EDGE.into(), dim));
+        }
+        if part.fate != Fate::Rejected {
+            parts.push((part.text.clone().into(), style));
+            continue;
+        }
+        let word = part.text.trim_start();
+        // A struck space would look like a dash.
+        parts.push((part.text[..part.text.len() - word.len()].to_owned().into(), Style::new()));
+        let word = if is_marked { format!("[-{word}-]") } else { word.to_owned() };
+        parts.push((word.into(), style));
+    }
+    if scene.others > 0 {
+        parts.push((format!(" +{}", plural(scene.others as u64, "other draft")).into(), dim));
+    }
+    parts
 }
 
 /// The numbers of the tokens before which a step ends, if that is shown. Not during a search, which a mark would interrupt.

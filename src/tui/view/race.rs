@@ -7,55 +7,67 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{compare::lane_runs, player, sign, track, window_top, wrap::wrap};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        compare::{Comparison, Lane},
-        run::Run,
+use super::{
+    compare::{fastest, lane_runs},
+    player, sign, track, window_top,
+    wrap::wrap,
+};
+use crate::{
+    present::player::Race,
+    tui::{
+        Theme,
+        model::{
+            Model,
+            compare::{Comparison, Lane},
+        },
+        text,
+        theme::Role,
     },
-    text,
-    theme::Role,
 };
 
 pub(super) fn draw(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
-    let Some(clock) = comparison.player.as_ref().filter(|_| area.height >= 4) else {
+    let race = comparison.race.as_ref().filter(|(lanes, _)| area.height >= 4 && !lanes.is_empty());
+    let Some((lanes, race)) = race else {
         frame.render_widget(Line::styled("no run has ended yet", theme.style(Role::Dim)), area);
         return;
     };
-    let lanes: Vec<(&Lane, &Run)> = lane_runs(model, comparison)
-        .into_iter()
-        .filter_map(|one| Some((one.lane, one.run.filter(|r| r.is_over() && !r.log.steps().is_empty())?)))
-        .collect();
+    // A place says what happened in these runs; the fastest method is named only if the measurements say so.
+    let fastest = fastest(&lane_runs(model, comparison)).filter(|_| race.is_over());
+    let winner = lanes.iter().position(|lane| Some(*lane) == fastest);
+    let lanes: Vec<&Lane> = lanes.iter().filter_map(|at| comparison.lanes.get(*at)).collect();
     let [above, _, bar] =
         area.layout(&Layout::vertical([Constraint::Min(0), Constraint::Length(1), Constraint::Length(1)]));
-    frame.render_widget(player::bar(clock, theme, area.width.into()), bar);
+    frame.render_widget(player::bar(race, theme, area.width.into()), bar);
     // If not all lanes fit, those around the cursor are shown.
     let each = (usize::from(above.height) / lanes.len().max(1)).clamp(2, 8);
     let fit = (usize::from(above.height) / each).max(1);
     let top = window_top(comparison.cursor.min(lanes.len()), lanes.len(), fit);
     let areas = Layout::vertical(vec![Constraint::Length(each as u16); fit]).split(above);
-    for ((lane, run), area) in lanes.into_iter().skip(top).zip(areas.iter()) {
-        let mut lines = vec![head(lane, run, clock.at, theme, area.width.into())];
-        lines.extend(tail(run, run.tokens_at(clock.at), theme, area.width.into(), each - 1));
+    for ((at, lane), area) in lanes.into_iter().enumerate().skip(top).zip(areas.iter()) {
+        let mut lines = vec![head(lane, (at, winner == Some(at)), race, theme, area.width.into())];
+        lines.extend(tail(race, at, theme, area.width.into(), each - 1));
         frame.render_widget(Paragraph::new(lines), *area);
     }
 }
 
-/// The lane's name, its progress, and its time at the end.
-fn head(lane: &Lane, run: &Run, now_ms: f64, theme: &Theme, columns: usize) -> Line<'static> {
-    let (now, all) = (run.tokens_at(now_ms), run.log.token_count());
-    let end = run.step_times().last().copied().unwrap_or(0.0);
-    let over = now_ms >= end;
+/// The lane's name, a bar as long as the time that it has taken, and at its end its place and its time.
+fn head(lane: &Lane, (at, wins): (usize, bool), race: &Race, theme: &Theme, columns: usize) -> Line<'static> {
+    let player = &race.lanes()[at];
+    let (now, longest) = race.time();
+    let finish = race.finish(at);
     let name = (columns / 3).clamp(10, 30);
-    let right = match over {
-        true => format!("  {all:>4} tokens in {:>5.2} s", end / 1000.0),
-        false => format!("  {now:>4} of {all} tokens     "),
+    let tokens = player.token_count();
+    let right = match finish {
+        // One unit for all, so that they can be compared.
+        Some((place, ms)) if longest < 100.0 => format!("  {:>4}  {ms:>5.1} ms", ordinal(place)),
+        Some((place, ms)) => format!("  {:>4}  {ms:>5.0} ms", ordinal(place)),
+        None => format!("  {tokens:>4} tokens   "),
     };
+    let right = if wins { right + "  fastest" } else { right };
     let cells = columns.saturating_sub(name + 5 + text::width(&right));
-    let [mut done, rest] = track(now as f64 / all.max(1) as f64, cells, theme);
-    if over {
+    let taken = finish.map_or(now, |(_, ms)| ms);
+    let [mut done, rest] = track(taken / longest.max(f64::MIN_POSITIVE), cells, theme);
+    if finish.is_some() {
         done.style = theme.style(Role::Good);
     }
     Line::from(vec![
@@ -65,13 +77,37 @@ fn head(lane: &Lane, run: &Run, now_ms: f64, theme: &Theme, columns: usize) -> L
         Span::raw(" "),
         done,
         rest,
-        Span::styled(right, theme.style(if over { Role::Good } else { Role::Dim })),
+        Span::styled(right, theme.style(if finish.is_some() { Role::Good } else { Role::Dim })),
     ])
 }
 
+/// A place: `1st`, `2nd`, `11th`.
+fn ordinal(place: usize) -> String {
+    let ending = match (place % 10, place % 100) {
+        (1, n) if n != 11 => "st",
+        (2, n) if n != 12 => "nd",
+        (3, n) if n != 13 => "rd",
+        _ => "th",
+    };
+    format!("{place}{ending}")
+}
+
 /// The last lines of what was written.
-fn tail(run: &Run, tokens: usize, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
-    let written = run.log.chunks().iter().take_while(|chunk| chunk.tokens.end <= tokens);
+fn tail(race: &Race, at: usize, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
+    let written = race.lanes()[at].chunks().iter();
     let mut lines = wrap(written.map(|c| (c.text.as_str(), theme.verdict(c.verdict))), columns);
     lines.split_off(lines.len().saturating_sub(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_ordinals() {
+        assert_eq!(
+            [1, 2, 3, 4, 11, 12, 13, 21, 112].map(ordinal).join(" "),
+            "1st 2nd 3rd 4th 11th 12th 13th 21st 112th"
+        );
+    }
 }

@@ -160,7 +160,7 @@ fn useful(model: &Model) -> &'static [Action] {
         Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, Export, Faster, Filter,
         FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened,
         NextMatch, NextPane, Open, PageDown, Pause, Pick, Presets, Preview, Prompt, Quit, Reset, Run, Save,
-        Search, SeekForward, Segments, Sessions, StepForward, TokenForward, Yes,
+        Search, SeekForward, Segments, Sessions, Skip, StepForward, TokenForward, Yes,
     };
     let busy = model.is_running();
     match model.place() {
@@ -178,7 +178,7 @@ fn useful(model: &Model) -> &'static [Action] {
         },
         KeyContext::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
         KeyContext::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
-        KeyContext::Player => &[Pause, SeekForward, StepForward, Faster, Back, Again, Help],
+        KeyContext::Player => &[Pause, StepForward, Faster, Skip, SeekForward, Back, Again, Help],
         KeyContext::Entry if matches!(model.overlay, Some(Overlay::Help { .. })) => &[Back, Down, PageDown],
         KeyContext::Entry if matches!(model.overlay, Some(Overlay::Open { .. })) => {
             &[Choose, Complete, Back, ClearLine]

@@ -1,0 +1,90 @@
+//! Playing runs: the clock of the shown run, and the keys that control it.
+
+use crate::tui::{
+    Action,
+    model::{Model, Tone},
+};
+
+/// So much time has passed on the screen. The runs of a group are played one after another; the one that is being played is
+/// shown, unless the user looks at another.
+pub(super) fn advance(model: &mut Model, ms: f64) {
+    let Some(at) = model.playing() else { return };
+    model.runs.all[at].log.advance(ms);
+    if model.runs.all[at].log.is_at_end() {
+        follow(model, at);
+    }
+}
+
+/// Show the run after this one, if it has been waiting for its turn.
+fn follow(model: &mut Model, at: usize) {
+    let next = model.runs.all.get(at + 1);
+    let waits = next.is_some_and(|run| {
+        run.log.is_unseen() && run.group().is_some_and(|group| model.runs.all[at].group() == Some(group))
+    });
+    if model.runs.shown == at && model.inspector.is_none() && (waits || model.follows == Some(at + 1)) {
+        model.runs.shown = at + 1;
+        model.follows = None;
+    }
+}
+
+/// Do one of the player's actions on the shown run.
+pub(super) fn control(model: &mut Model, action: Action) {
+    let mut at = model.playing().unwrap_or(model.runs.shown);
+    // Before the beginning of a segment is the end of the one before it.
+    if matches!(action, Action::SeekBack | Action::StepBack)
+        && let Some(before) = at.checked_sub(1)
+        && let Some([earlier, run]) = model.runs.all.get(before..=at)
+        && run.log.is_unseen()
+        && run.group().is_some()
+        && run.group() == earlier.group()
+    {
+        at = before;
+        model.runs.shown = before;
+    }
+    let Some(run) = model.runs.all.get_mut(at).filter(|run| !run.log.whole().steps().is_empty()) else {
+        return model.note(Tone::Info, "nothing to play yet");
+    };
+    let player = &mut run.log;
+    let is_done = player.is_at_end();
+    match action {
+        Action::Pause => player.toggle(),
+        Action::SeekBack => player.jump(-1.0),
+        Action::SeekForward => player.jump(1.0),
+        Action::StepBack => player.step(false),
+        Action::StepForward if is_done => {}
+        Action::StepForward => player.step(true),
+        Action::Slower => player.change_speed(false),
+        Action::Faster => player.change_speed(true),
+        Action::Skip => player.skip(),
+        _ => {}
+    }
+    if matches!(action, Action::Slower | Action::Faster) {
+        let speed = player.speed_words().unwrap_or_else(|| "true speed".into());
+        model.note(Tone::Info, speed);
+    } else if model.runs.all[at].log.is_at_end() {
+        follow(model, at);
+    }
+    model.caption_up = 0;
+}
+
+/// Show everything of the runs that are played: the shown one and those that belong together with it.
+pub(super) fn skip(model: &mut Model) {
+    let Some(run) = model.runs.shown() else { return };
+    let (id, group) = (run.id(), run.group());
+    for run in &mut model.runs.all {
+        if run.id() == id || (group.is_some() && run.group() == group) {
+            run.log.skip();
+        }
+    }
+    if let Some(next) = model.follows.take() {
+        model.runs.shown = next.min(model.runs.all.len().saturating_sub(1));
+    }
+}
+
+/// End the replay; its runs stay, complete.
+pub(super) fn end_replay(model: &mut Model) {
+    let Some(replay) = model.replay.take() else { return };
+    for run in model.runs.all.iter_mut().filter(|run| replay.contains(&run.id())) {
+        run.log.skip();
+    }
+}
