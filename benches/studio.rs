@@ -1,5 +1,6 @@
 //! From a key to its frame: the real studio in a pseudo-terminal, keys typed one by one, the time until their effect is read
-//! back from the screen; idle, and while a run keeps all cores busy. `cargo bench --bench studio`.
+//! back from the screen; idle, while a run keeps all cores busy, and while a run is played.
+//! `cargo bench --bench studio`.
 
 #[path = "../tests/pty/start.rs"]
 #[expect(clippy::unwrap_used, reason = "a measurement that fails says so by panicking")]
@@ -27,6 +28,14 @@ fn main() {
     // The library takes the keys that go up and down.
     report("while a caption is written", &mut busy);
     assert!(busy.text().contains("writing"), "the run ended too early");
+    let clips = start::clips();
+    let slow = ["--library", clips.to_str().unwrap_or_default(), "--pace", "0.0005"];
+    let mut watched = Terminal::start(120, 40, &slow);
+    watched.wait("● ready");
+    watched.keys("\r");
+    watched.wait("slowed 2000×");
+    report("while a run is played", &mut watched);
+    assert!(watched.text().contains("slowed 2000×"), "the playback ended too early");
 }
 
 fn report(when: &str, t: &mut Terminal) {

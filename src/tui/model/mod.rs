@@ -130,8 +130,8 @@ pub(crate) struct Model {
     pub inspector: Option<Inspector>,
     /// The replay of a saved run.
     pub replay: Option<Replay>,
-    /// Index of the run that is shown once the shown one has been played.
-    pub follows: Option<usize>,
+    /// Number of the last run from the queue that is shown when it is its turn: once the runs before it have been played.
+    pub follows: Option<u64>,
     /// Mark where steps end.
     pub boundaries: bool,
     /// Lines between the end of the caption and the last line shown; 0 follows the stream.

@@ -173,7 +173,7 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     let follow = !continues || (model.inspector.is_none() && model.runs.shown().is_some_and(is_before));
     // A run that is being watched is shown to its end.
     let is_watched = is_queued && model.is_playing();
-    model.follows = (follow && is_watched).then_some(model.runs.all.len());
+    model.follows = (follow && is_watched).then_some(run.id());
     let follow = follow && !is_watched;
     if !continues {
         model.caption_up = 0;

@@ -15,15 +15,17 @@ pub(super) fn advance(model: &mut Model, ms: f64) {
     }
 }
 
-/// Show the run after this one, if it has been waiting for its turn.
+/// Show the run after this one, if it has been waiting for its turn: the next segment, or the next run of the queue.
 fn follow(model: &mut Model, at: usize) {
-    let next = model.runs.all.get(at + 1);
-    let waits = next.is_some_and(|run| {
-        run.log.is_unseen() && run.group().is_some_and(|group| model.runs.all[at].group() == Some(group))
-    });
-    if model.runs.shown == at && model.inspector.is_none() && (waits || model.follows == Some(at + 1)) {
+    let Some([run, next]) = model.runs.all.get(at..at + 2) else { return };
+    // A run that wrote nothing is not played.
+    let is_new = next.log.is_unseen() || next.log.whole().steps().is_empty();
+    let is_segment = next.group().is_some() && next.group() == run.group();
+    let is_queued = model.follows.is_some_and(|last| next.id() <= last);
+    let is_next = is_new && (is_segment || is_queued);
+    if is_next && model.runs.shown == at && model.inspector.is_none() {
         model.runs.shown = at + 1;
-        model.follows = None;
+        model.caption_up = 0;
     }
 }
 
@@ -76,9 +78,7 @@ pub(super) fn skip(model: &mut Model) {
             run.log.skip();
         }
     }
-    if let Some(next) = model.follows.take() {
-        model.runs.shown = next.min(model.runs.all.len().saturating_sub(1));
-    }
+    follow(model, model.runs.shown);
 }
 
 /// End the replay; its runs stay, complete.
