@@ -1,4 +1,5 @@
-# make run     build and start the studio; make run ARGS="caption demo" runs a command
+# make run     build and start the studio; make run ARGS="caption demo" runs a command.
+#              Without a terminal it captions an embedded clip
 #              PROFILE=dev builds faster and runs slower
 # make test    check formatting, lints and docs, and run all tests
 #

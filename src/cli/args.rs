@@ -8,7 +8,8 @@ use clap_complete::Shell;
 pub use super::values::{device, dtype, whole};
 use super::values::{fps, rope, temperature, top_p};
 use super::{
-    bench::BenchArgs, compare::CompareArgs, inspect::InspectArgs, part::PartArgs, replay::ReplayArgs,
+    bench::BenchArgs, candidates, compare::CompareArgs, doctor::DoctorArgs, inspect::InspectArgs,
+    manual::ManArgs, methods::MethodsArgs, models::ModelsArgs, part::PartArgs, replay::ReplayArgs,
     scenes::ScenesArgs, settings::ConfigArgs, train::TrainArgs,
 };
 use crate::{
@@ -17,11 +18,15 @@ use crate::{
     record::Pace,
 };
 
-/// Headings of the help.
-const MODELS: &str = "Models";
-const VIDEO: &str = "Video";
-const TEXT: &str = "Generation";
-const OUTPUT: &str = "Output";
+/// Heading of options about models.
+pub const MODELS: &str = "Models";
+/// Heading of options about the video.
+pub const VIDEO: &str = "Video";
+/// Heading of options about the text.
+pub const TEXT: &str = "Generation";
+/// Heading of options about what is printed and saved.
+pub const OUTPUT: &str = "Output";
+/// Heading of options of the studio.
 const STUDIO: &str = "Studio";
 
 /// Version, with the features of this build.
@@ -103,12 +108,16 @@ pub enum Command {
     /// Train a draft head for a target
     Train(Box<TrainArgs>),
     /// Print a shell completion script
+    #[command(after_help = "Set it up:
+  bash: echo 'source <(specreel completions bash)' >> ~/.bashrc
+  zsh:  echo 'source <(specreel completions zsh)' >> ~/.zshrc    (after compinit)
+  fish: specreel completions fish > ~/.config/fish/completions/specreel.fish")]
     Completions {
         /// Shell
         shell: Shell,
     },
-    /// Print the man page (roff)
-    Man,
+    /// Print man pages (roff)
+    Man(ManArgs),
 }
 
 /// Arguments of the studio.
@@ -116,6 +125,7 @@ pub enum Command {
 pub struct StudioArgs {
     /// Video or folder of videos to open; `demo` or `demo:2` is an embedded clip. Without a terminal, the video is captioned as
     /// plain text
+    #[arg(add = candidates::videos())]
     pub video: Option<PathBuf>,
     /// How to run.
     #[command(flatten)]
@@ -125,7 +135,7 @@ pub struct StudioArgs {
     pub library: Vec<PathBuf>,
     /// Theme: auto (asks the terminal), dark, light, high-contrast, mono, catppuccin, catppuccin-latte, dracula, gruvbox, nord,
     /// solarized-dark, solarized-light, tokyo-night, or your own
-    #[arg(long, value_name = "NAME", help_heading = STUDIO)]
+    #[arg(long, value_name = "NAME", help_heading = STUDIO, add = candidates::themes())]
     pub theme: Option<String>,
     /// How runs are played: auto (slows a run that would be over before it is seen), off, or a playback speed such as 0.01
     #[arg(long, value_name = "PACE", allow_negative_numbers = true, help_heading = STUDIO)]
@@ -159,7 +169,8 @@ impl StudioArgs {
 /// Arguments of `caption`.
 #[derive(Debug, Args)]
 pub struct CaptionArgs {
-    /// Video; `demo` or `demo:2` is an embedded clip
+    /// Video; `demo` or `demo:2` is an embedded clip, `-` reads stdin
+    #[arg(add = candidates::videos())]
     pub video: PathBuf,
     /// Part of the video.
     #[command(flatten)]
@@ -182,31 +193,32 @@ pub struct RunArgs {
     #[arg(long, value_name = "TEXT", help_heading = TEXT)]
     pub prompt: Option<String>,
     /// Decoding method: a name from `specreel methods`, or a TOML file
-    #[arg(long, value_name = "NAME|FILE", help_heading = TEXT)]
+    #[arg(long, value_name = "NAME|FILE", help_heading = TEXT, add = candidates::methods())]
     pub method: Option<String>,
-    /// Override one value of the method, for example acceptance.lambda=0.5 (repeatable)
-    #[arg(long, value_name = "AXIS.KEY=VALUE", help_heading = TEXT)]
+    /// Override one value of the method, for example acceptance.lambda=0.5, or lambda=0.5 if only one axis of the method has
+    /// it (repeatable)
+    #[arg(long, value_name = "AXIS.KEY=VALUE", help_heading = TEXT, add = candidates::sets())]
     pub set: Vec<String>,
     /// Target model: a directory in Hugging Face layout, or the id of a cached model [default: embedded pair]
-    #[arg(long, value_name = "DIR|ID", help_heading = MODELS)]
+    #[arg(long, value_name = "DIR|ID", help_heading = MODELS, add = candidates::models())]
     pub target: Option<PathBuf>,
     /// Drafter model or draft head: a directory, or the id of a cached model
-    #[arg(long, value_name = "DIR|ID", help_heading = MODELS)]
+    #[arg(long, value_name = "DIR|ID", help_heading = MODELS, add = candidates::models())]
     pub drafter: Option<PathBuf>,
     /// Device: auto (the best one), cpu, cuda, cuda:N or metal
-    #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS)]
+    #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS, add = candidates::devices())]
     pub device: Option<DeviceChoice>,
     /// Device of the drafter [default: the target's]
-    #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS)]
+    #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS, add = candidates::devices())]
     pub drafter_device: Option<DeviceChoice>,
     /// Weight type of the language models: auto (q8_0 on a CPU, else bf16), f32, bf16, f16, q8_0, q6_k, q5_k, q4_k, q4_0
-    #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS)]
+    #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS, add = candidates::dtypes())]
     pub dtype: Option<WeightType>,
     /// Load and run even if the available memory seems too small
     #[arg(long, help_heading = MODELS)]
     pub ignore_memory: bool,
     /// Position encoding: auto (the model's own), mrope (time, row, column), sequential (one axis)
-    #[arg(long, value_name = "KIND", value_parser = rope, help_heading = MODELS)]
+    #[arg(long, value_name = "KIND", value_parser = rope, help_heading = MODELS, add = candidates::ropes())]
     pub rope: Option<Rope>,
     /// Sample this many frames, evenly spaced
     #[arg(long, help_heading = VIDEO, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with = "fps")]
@@ -309,84 +321,6 @@ impl MeasureChoice {
             Self::Never => false,
         }
     }
-}
-
-/// Arguments of `methods`.
-#[derive(Debug, Args)]
-pub struct MethodsArgs {
-    /// The subcommand; the default is `list`.
-    #[command(subcommand)]
-    pub command: Option<MethodsCommand>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub json: bool,
-}
-
-/// Subcommands of `methods`.
-#[derive(Debug, Subcommand)]
-pub enum MethodsCommand {
-    /// List built-in methods and your own
-    List,
-    /// Print a method as TOML
-    Show {
-        /// Method name or file
-        name: String,
-    },
-    /// Check a method file
-    Check {
-        /// File, or the name of one of your own methods
-        file: PathBuf,
-    },
-}
-
-/// Arguments of `models`.
-#[derive(Debug, Args)]
-pub struct ModelsArgs {
-    /// The subcommand; the default is `list`.
-    #[command(subcommand)]
-    pub command: Option<ModelsCommand>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub json: bool,
-}
-
-/// Subcommands of `models`.
-#[derive(Debug, Subcommand)]
-pub enum ModelsCommand {
-    /// List models: embedded, in configured folders, in the Hugging Face cache
-    List,
-    /// Show a model's contents, memory needs and problems
-    Inspect {
-        /// Directory, id of a cached model, or an embedded model: demo-target, demo-drafter, demo-sparrow, demo-msd
-        #[arg(value_name = "DIR|ID")]
-        model: PathBuf,
-    },
-    /// Download a model from the Hugging Face hub into the shared cache
-    Pull {
-        /// Model id, for example Qwen/Qwen2.5-VL-3B-Instruct; @REVISION selects a branch, tag or commit
-        #[arg(value_name = "ID[@REVISION]")]
-        id: String,
-    },
-}
-
-/// Arguments of `doctor`.
-#[derive(Debug, Args)]
-pub struct DoctorArgs {
-    /// Target model to load: a directory, or the id of a cached model [default: embedded pair]
-    #[arg(long, value_name = "DIR|ID")]
-    pub target: Option<PathBuf>,
-    /// Drafter model to load, likewise
-    #[arg(long, value_name = "DIR|ID")]
-    pub drafter: Option<PathBuf>,
-    /// Device to load them on, as for `caption`
-    #[arg(long, value_name = "DEVICE", value_parser = device)]
-    pub device: Option<DeviceChoice>,
-    /// Weight type to load them in, as for `caption`
-    #[arg(long, value_name = "TYPE", value_parser = dtype)]
-    pub dtype: Option<WeightType>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[cfg(test)]

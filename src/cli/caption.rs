@@ -62,9 +62,10 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
         color_talk: terminal::color_stderr(output.color),
         quiet: output.quiet,
         terminal: out_terminal,
+        columns: terminal::columns(),
+        columns_talk: terminal::columns_stderr(),
         subtitles: part.format.subtitles(),
         steps: *steps,
-        columns: terminal::columns_stderr(),
     };
     let lines_on_screen = output.json && out_terminal;
     let shown = !output.quiet && !lines_on_screen;

@@ -6,19 +6,44 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{
-    End,
-    args::{MethodsArgs, MethodsCommand},
-    color,
-    dirs::Dirs,
-    user_methods,
-};
+use super::{End, args::OUTPUT, candidates, color, dirs::Dirs, terminal, user_methods, wrap::hang};
 use crate::{
     record::{Failure, FailureClass},
     speculate::Method,
 };
+
+/// Arguments of `methods`.
+#[derive(Debug, Args)]
+pub struct MethodsArgs {
+    /// The subcommand; the default is `list`.
+    #[command(subcommand)]
+    pub command: Option<MethodsCommand>,
+    /// Print JSON
+    #[arg(long, global = true, help_heading = OUTPUT)]
+    pub json: bool,
+}
+
+/// Subcommands of `methods`.
+#[derive(Debug, Subcommand)]
+pub enum MethodsCommand {
+    /// List built-in methods and your own
+    List,
+    /// Print a method as TOML
+    Show {
+        /// Method name or file
+        #[arg(add = candidates::methods())]
+        name: String,
+    },
+    /// Check a method file
+    Check {
+        /// File, or the name of one of your own methods
+        #[arg(add = candidates::method_files())]
+        file: PathBuf,
+    },
+}
 
 /// List, show or check.
 pub fn run(args: &MethodsArgs) -> Result<i32, End> {
@@ -32,7 +57,7 @@ pub fn run(args: &MethodsArgs) -> Result<i32, End> {
             problems.iter().for_each(|problem| tell!("warning: {}", color::plain(&problem.error)));
             match args.json {
                 true => line(&Value::Array(methods.iter().map(as_json).collect())),
-                false => table(&methods),
+                false => table(&methods, terminal::columns()),
             }
         }
         MethodsCommand::Show { name } => {
@@ -75,14 +100,14 @@ fn check(named: &Path, dirs: Option<&Dirs>) -> Result<(PathBuf, Method), End> {
     Ok((named.to_owned(), Method::from_file(named)?))
 }
 
-fn table(methods: &[Method]) -> String {
+fn table(methods: &[Method], columns: Option<usize>) -> String {
     let width = methods.iter().map(|m| m.name.len()).max().unwrap_or(0);
     let mut out = String::new();
     for m in methods {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{:width$}  {:8}  {}", m.name, mark(m), m.about);
     }
-    out
+    hang(&out, columns, width + 12)
 }
 
 fn mark(method: &Method) -> &'static str {

@@ -12,6 +12,7 @@ macro_rules! tell {
 
 pub mod args;
 mod bench;
+mod candidates;
 pub mod caption;
 mod color;
 mod compare;
@@ -23,6 +24,7 @@ mod grid;
 mod inspect;
 mod interrupt;
 mod log;
+mod manual;
 mod methods;
 mod model_args;
 mod models;
@@ -37,12 +39,15 @@ pub mod resolve;
 mod scenes;
 pub mod session;
 mod settings;
+mod stdin_video;
 mod steps;
+mod style;
 mod suggest;
 pub mod terminal;
 mod train;
 mod user_methods;
 mod values;
+mod wrap;
 
 use std::ffi::OsString;
 
@@ -60,6 +65,9 @@ pub type RunStudio = fn(resolve::Studio) -> Result<i32, Failure>;
 /// Parse the arguments, run the command, and return the process exit code. Everything has been printed when this returns.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio) -> i32 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(code) = complete::answer(&arguments) {
+        return code;
+    }
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => return report::usage(&error, &arguments),
@@ -68,6 +76,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
     let log = log::start();
     panic::install_hook(log.is_some());
     let outcome = panic::caught(|| dispatch(cli, run_studio)).unwrap_or_else(|failure| Err(failure.into()));
+    stdin_video::remove();
     outcome.unwrap_or_else(|end| match end {
         End::Failed(failure) => report::failure(&failure, json),
         End::Reported(code) => code,
@@ -83,7 +92,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         Some(
             Command::Config(_)
             | Command::Completions { .. }
-            | Command::Man
+            | Command::Man(_)
             | Command::Methods(_)
             | Command::Scenes(_)
             | Command::Replay(_)
@@ -96,7 +105,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         }),
         _ => config::load()?,
     };
-    if !matches!(cli.command, Some(Command::Completions { .. } | Command::Man)) {
+    if !matches!(cli.command, Some(Command::Completions { .. } | Command::Man(_))) {
         interrupt::descriptors()?;
     }
     match cli.command {
@@ -113,7 +122,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         Some(Command::Train(args)) => train::run(&args, &config),
         Some(Command::Config(args)) => settings::run(&args),
         Some(Command::Completions { shell }) => complete::completions(shell),
-        Some(Command::Man) => complete::man(),
+        Some(Command::Man(args)) => manual::run(&args),
     }
 }
 
@@ -126,13 +135,10 @@ fn studio(args: args::StudioArgs, config: &config::Config, run_studio: RunStudio
         let studio = resolve::studio(&args, config)?;
         return run_studio(studio).map_err(End::Failed);
     }
-    let Some(video) = args.video else {
-        return Err(End::Failed(Failure {
-            class: FailureClass::Usage,
-            error: "the studio needs a terminal".into(),
-            hint: Some("run it in a terminal, or caption a video without one: specreel caption demo".into()),
-        }));
-    };
+    let video = args.video.unwrap_or_else(|| {
+        tell!("note: the studio needs a terminal; captioning the embedded clip `demo` instead");
+        "demo".into()
+    });
     let (part, output) = (part::PartArgs::default(), args::OutputArgs::default());
     caption::run(&args::CaptionArgs { video, part, run: args.run, output, steps: false }, config)
 }

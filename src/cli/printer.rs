@@ -6,42 +6,23 @@ mod held;
 
 use std::io::{self, Write};
 
+pub use super::style::Style;
 use super::{
     color,
     progress::Progress,
     session::{SessionFile, event_line},
     steps::Steps,
     user_methods,
+    wrap::{Wrapper, hang},
 };
 use crate::{
     present::{
-        export::{Subtitles, subtitles::cues},
+        export::subtitles::{cues, stamp},
         statistics::{ending, headline, loosened, statistics, verdicts},
         verdicts::Role,
     },
     record::{Event, EventKind, Failure, Pieces, RunLog, Segment, Span, Stage, Stats, StopReason, Verdict},
 };
-
-/// How to print.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
-    /// Events as JSON lines instead of text.
-    pub json: bool,
-    /// Verdict styles on stdout.
-    pub color: bool,
-    /// Verdict styles on stderr.
-    pub color_talk: bool,
-    /// No messages on stderr.
-    pub quiet: bool,
-    /// stdout is a terminal: no control characters, no progress while the caption is written.
-    pub terminal: bool,
-    /// Captions as subtitles, each as soon as it is complete.
-    pub subtitles: Option<Subtitles>,
-    /// Each step as a line on stderr.
-    pub steps: bool,
-    /// Width of the terminal that stderr is; none if it is not a terminal.
-    pub columns: Option<usize>,
-}
 
 /// The state of the run after an event.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +46,9 @@ pub enum PrintError {
     Session(Failure),
 }
 
+/// Columns of the names of statistics.
+const NAMES: usize = 10;
+
 /// Prints the events of one run, or of the runs on a video's pieces one after another.
 pub struct Printer<O, E> {
     out: O,
@@ -77,6 +61,9 @@ pub struct Printer<O, E> {
     /// The style that is switched on in `out`.
     painted: String,
     ends_line: bool,
+    wrapper: Wrapper<Verdict>,
+    /// Times of the current piece that are not written yet.
+    stamp: Option<String>,
     limit: usize,
     /// The speed of the current run is measured after it: its statistics wait for that.
     measures: bool,
@@ -108,11 +95,13 @@ impl<O: Write, E: Write> Printer<O, E> {
             runs: vec![RunLog::new(0)],
             painted: String::new(),
             ends_line: true,
+            wrapper: Wrapper::new(style.columns),
+            stamp: None,
             limit,
             measures: false,
             due: None,
             cues: None,
-            steps: Steps::new(style.color_talk, style.columns),
+            steps: Steps::new(style.color_talk, style.columns_talk),
             held: false,
         }
     }
@@ -222,9 +211,20 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.out.write_all(subtitles.head().as_bytes())?;
                 self.out.flush()?;
             }
-            (None, ..) if !self.holds() => self.stamp()?,
+            // Written with the first words: until then the line belongs to the progress.
+            (None, Some(_), Some(span)) => self.stamp = Some(stamp(span) + " "),
             _ => {}
         }
+        Ok(())
+    }
+
+    /// The times of a piece, if they are not on its line yet.
+    fn stamp(&mut self) -> io::Result<()> {
+        let Some(stamp) = self.stamp.take() else { return Ok(()) };
+        self.progress.clear();
+        self.out.write_all(stamp.as_bytes())?;
+        self.wrapper.skip(stamp.len());
+        self.ends_line = false;
         Ok(())
     }
 
@@ -249,6 +249,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         if self.style.terminal {
             self.progress.clear();
         }
+        self.stamp()?;
         for at in which {
             let chunk = &self.run().chunks()[at];
             let (verdict, raw) = (chunk.verdict, chunk.text.clone());
@@ -257,13 +258,24 @@ impl<O: Write, E: Write> Printer<O, E> {
             } else {
                 raw.as_str().into()
             };
+            if !text.is_empty() {
+                self.ends_line = text.ends_with('\n');
+            }
+            let ready = self.wrapper.push(verdict, &text);
+            self.pieces(ready)?;
+        }
+        self.out.flush()
+    }
+
+    /// Text with its verdicts, as it is.
+    fn pieces(&mut self, pieces: Vec<(Verdict, String)>) -> io::Result<()> {
+        for (verdict, text) in pieces {
             if self.style.color {
                 self.paint(&Role::of(verdict).look().sgr(true))?;
             }
             self.out.write_all(text.as_bytes())?;
-            self.ends_line = text.ends_with('\n');
         }
-        self.out.flush()
+        Ok(())
     }
 
     fn paint(&mut self, sgr: &str) -> io::Result<()> {
@@ -284,6 +296,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         if !self.style.json && reason != StopReason::Cancelled {
             // A cancelled run gives no cue: its caption is incomplete.
             self.cues()?;
+            self.stamp()?;
         }
         self.close()?;
         self.due = Some(reason);
@@ -320,7 +333,9 @@ impl<O: Write, E: Write> Printer<O, E> {
             // On a screen, an empty line separates the caption from its statistics.
             text.push('\n');
         }
-        let mut row = |name: &str, value: &str| text += &format!("{name:<10}{value}\n");
+        let columns = self.style.columns_talk;
+        let mut row =
+            |name: &str, value: &str| text += &hang(&format!("{name:<NAMES$}{value}\n"), columns, NAMES);
         if let Some((done, count)) = runs.progress() {
             row("pieces", &format!("{done} of {count}"));
         }
@@ -344,6 +359,8 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.progress.clear();
         self.release()?;
         if !self.style.json {
+            let rest = self.wrapper.finish();
+            self.pieces(rest)?;
             self.paint("")?;
             if !self.ends_line {
                 self.out.write_all(b"\n")?;
@@ -385,6 +402,7 @@ impl<O: Write, E: Write> Printer<O, E> {
     fn tell(&mut self, text: &str) {
         if !text.is_empty() {
             self.progress.clear();
+            let text = hang(text, self.style.columns_talk, 0);
             let _ = self.talk.write_all(text.as_bytes());
             let _ = self.talk.flush();
         }

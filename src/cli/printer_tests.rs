@@ -1,4 +1,5 @@
 use super::*;
+use crate::present::export::Subtitles;
 use crate::record::testing::{ended, failure, started, started_piece, step};
 
 /// A run in one step, of which all tokens but the last are accepted drafts.
@@ -128,6 +129,28 @@ fn on_a_terminal_the_caption_follows_its_steps() {
     assert_eq!(talk.matches("step  accepted").count(), 2, "each piece has its steps: {talk}");
     let (out, _, _) = print(&events[..1], style);
     assert_eq!(out, "");
+}
+
+#[test]
+fn words_stay_whole_on_a_terminal() {
+    let style =
+        Style { terminal: true, color: true, columns: Some(8), columns_talk: Some(40), ..Style::default() };
+    let (out, talk, _) = print(&script(&TOKENS, StopReason::Eos), style);
+    assert_eq!(out, "A red\x1b[4;33m\nround\x1b[0m\x1b[1;36m\nring.\x1b[0m\n");
+    assert!(talk.contains("\nverdicts  exact 2 (") && talk.lines().all(|line| line.len() <= 42), "{talk}");
+    let (out, ..) = print(&piece(0, StopReason::Eos), Style { columns: Some(34), color: false, ..style });
+    assert_eq!(out, "[00:00:00.000 --> 00:00:01.500] A\nred round ring.\n", "the times are part of the line");
+}
+
+#[test]
+fn the_times_of_a_piece_come_with_its_first_words() {
+    let events = piece(0, StopReason::Eos);
+    let (out, ..) = print(&events[..2], Style::default());
+    assert_eq!(out, "", "the line belongs to the progress until then");
+    let mut empty = piece(0, StopReason::Eos);
+    empty.remove(2);
+    empty[2].kind = ended(StopReason::Eos, "", &[], Stats::default());
+    assert_eq!(print(&empty, Style::default()).0, "[00:00:00.000 --> 00:00:01.500] \n");
 }
 
 #[test]

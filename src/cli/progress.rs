@@ -8,18 +8,30 @@ use crate::record::{Segment, Stage};
 
 /// One line that shows the current stage.
 pub struct Progress {
+    shown: bool,
+    /// The line on the screen. A bar that was cleared would draw itself again when it is reused, so each line has its own.
     bar: Option<ProgressBar>,
     stage: Option<Stage>,
     piece: Option<Segment>,
+    label: String,
 }
 
 impl Progress {
     /// A line on stderr, if `shown` and stderr is a terminal.
     pub fn new(shown: bool) -> Self {
-        Self {
-            bar: shown.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())),
-            stage: None,
-            piece: None,
+        let shown = shown && !ProgressDrawTarget::stderr().is_hidden();
+        Self { shown, bar: None, stage: None, piece: None, label: String::new() }
+    }
+
+    /// True if there is a line to see.
+    pub fn is_shown(&self) -> bool {
+        self.shown
+    }
+
+    /// Set what the following stages are part of, such as `[2/5] naive`; empty for nothing.
+    pub fn label(&mut self, label: &str) {
+        if self.label != label {
+            (self.label, self.stage) = (label.to_owned(), None);
         }
     }
 
@@ -32,7 +44,14 @@ impl Progress {
 
     /// Set stage and progress; a total of 0 is unknown.
     pub fn stage(&mut self, stage: Stage, done: u64, total: u64) {
-        let Some(bar) = &self.bar else { return };
+        if !self.shown {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
         let template = if total > 0 {
             "{spinner} {msg} {bar:24} {pos}/{len} {elapsed}"
         } else {
@@ -48,11 +67,9 @@ impl Progress {
         });
         if self.stage != Some(stage) {
             self.stage = Some(stage);
-            bar.set_message(match self.piece {
-                Some(piece) => format!("piece {} of {}: {}", piece.index + 1, piece.count, stage.doing()),
-                None => stage.doing().to_owned(),
-            });
-            bar.enable_steady_tick(Duration::from_millis(120));
+            let piece = self.piece.map(|p| format!("piece {} of {}: ", p.index + 1, p.count));
+            let label = if self.label.is_empty() { String::new() } else { format!("{}: ", self.label) };
+            bar.set_message(label + &piece.unwrap_or_default() + stage.doing());
         }
     }
 
@@ -66,12 +83,9 @@ impl Progress {
 
     /// Remove the line, so that others can write.
     pub fn clear(&mut self) {
-        if let Some(bar) = &self.bar
-            && self.stage.take().is_some()
-        {
-            bar.disable_steady_tick();
+        self.stage = None;
+        if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
-            bar.reset();
         }
     }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::{
     End,
-    args::ColorChoice,
+    args::{ColorChoice, OUTPUT},
     caption::ended,
     color,
     interrupt::Interrupt,
@@ -31,35 +31,38 @@ use crate::{
 /// Maximum bytes of a session that are read from stdin.
 const MAX_STDIN: u64 = 1 << 30;
 
+/// Heading of the help.
+const PLAYBACK: &str = "Playback";
+
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
     /// Session file, as written by the studio, --save or --json; `-` reads stdin
     pub file: PathBuf,
     /// Playback speed: 2 is twice as fast, 0 prints everything at once [default: 1; with --json 0]
-    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = speed)]
+    #[arg(long, help_heading = PLAYBACK, allow_negative_numbers = true, value_name = "N", value_parser = speed)]
     pub speed: Option<f64>,
     /// As in the studio: auto slows steps that would be over before they are seen, off prints everything at once, a number is
     /// a playback speed
     #[arg(long, allow_negative_numbers = true, value_name = "PACE", conflicts_with = "speed")]
     pub pace: Option<Pace>,
     /// Play only this run of a file with several runs
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = PLAYBACK, value_name = "N")]
     pub run: Option<u64>,
     /// Output format; subtitles need runs made with --segments, --start or --end
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "json")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "json")]
     pub format: Format,
     /// Print the events as JSON, one object per line
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// Print each step on stderr: what was drafted, accepted and rejected
     #[arg(long, conflicts_with = "json")]
     pub steps: bool,
     /// Colour tokens by verdict
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    #[arg(long, help_heading = OUTPUT, value_name = "WHEN", value_enum, default_value_t)]
     pub color: ColorChoice,
     /// Print no progress, legend or statistics on stderr
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = OUTPUT)]
     pub quiet: bool,
 }
 
@@ -132,9 +135,10 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         color_talk: terminal::color_stderr(args.color),
         quiet: args.quiet,
         terminal,
+        columns: terminal::columns(),
+        columns_talk: terminal::columns_stderr(),
         subtitles: args.format.subtitles(),
         steps: args.steps,
-        columns: terminal::columns_stderr(),
     };
     let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);
     let (out, talk) = (std::io::stdout().lock(), std::io::stderr());

@@ -4,11 +4,12 @@ use std::{ffi::OsString, io::Write};
 
 use clap::error::ErrorKind;
 
-use super::suggest;
+use super::{stdin_video, suggest};
 use crate::record::{Event, EventKind, Failure, FailureClass};
 
 /// Report a failure and give its exit code.
 pub fn failure(failure: &Failure, json: bool) -> i32 {
+    let failure = &stdin_video::named(failure);
     tracing::error!(error = failure.error, "failed");
     if json {
         let event = Event::new(0, EventKind::Failed(failure.clone()));

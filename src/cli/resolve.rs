@@ -10,7 +10,7 @@ use super::{
     dirs::Dirs,
     model_args,
     part::SpanArgs,
-    user_methods,
+    stdin_video, user_methods,
 };
 use crate::{
     assets::{self, Clip},
@@ -87,8 +87,16 @@ pub fn as_typed(failure: Failure, file: &Path, typed: &Path) -> Failure {
 /// # Errors
 /// As [`caption`].
 pub fn whole_video(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
-    let video = self::video(video)?;
     let settings = Settings::merge(args.layer(), config);
+    if stdin_video::is_meant(video) && settings.prompt.value.as_deref() == Some(stdin_video::NAME) {
+        let failure = Failure {
+            class: FailureClass::Usage,
+            error: "video and prompt cannot both be read from stdin".into(),
+            hint: Some("name the video, or use --prompt TEXT".into()),
+        };
+        return Err(failure);
+    }
+    let video = self::video(video)?;
     let models = models(&settings, args.rope)?;
     let request = request(video, args, &settings, &models)?;
     Ok(Caption { models, request })
@@ -118,11 +126,14 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     Ok(Studio { video, clips, library, folder, models, request, methods, notice, settings, ignore_memory })
 }
 
-/// The file of a video; `demo` and `demo:N` are embedded clips.
+/// The file of a video; `demo` and `demo:N` are embedded clips, `-` is read from stdin.
 ///
 /// # Errors
-/// There is no such file or clip, or it is a directory.
+/// There is no such file or clip, or it is a directory, or there is no video on stdin.
 pub fn video(name: &Path) -> Result<PathBuf, Failure> {
+    if stdin_video::is_meant(name) {
+        return stdin_video::read();
+    }
     if !name.exists()
         && let Some(index) = name.to_str().and_then(assets::clip_index)
     {

@@ -6,17 +6,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::new_file::{Named, discard_empty};
+use super::{
+    new_file::{Named, discard_empty},
+    stdin_video,
+};
 use crate::record::{Event, Failure};
 
 const SESSION: Named = Named { flag: "--save", what: "the session to " };
 
-/// An event as a line of JSON, its line end included.
+/// An event as a line of JSON, its line end included. A video from stdin is called `-`.
 ///
 /// # Errors
 /// Only if a value of it has no JSON form.
 pub fn event_line(event: &Event) -> io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(event)?;
+    let renamed = stdin_video::renamed(event);
+    let mut line = serde_json::to_vec(renamed.as_ref().unwrap_or(event))?;
     line.push(b'\n');
     Ok(line)
 }

@@ -55,15 +55,16 @@ pub fn is_utf8(locale: &str) -> bool {
 
 /// Width of the terminal in columns; none if stdout is not a terminal.
 pub fn columns() -> Option<usize> {
-    if !std::io::stdout().is_terminal() {
-        return None;
-    }
-    crossterm::terminal::size().ok().map(|(columns, _)| columns.into()).filter(|&columns| columns > 0)
+    columns_of(std::io::stdout())
 }
 
-/// Width of the terminal in columns; none if stderr is not a terminal.
+/// The same of stderr.
 pub fn columns_stderr() -> Option<usize> {
-    if !std::io::stderr().is_terminal() {
+    columns_of(std::io::stderr())
+}
+
+fn columns_of(stream: impl IsTerminal) -> Option<usize> {
+    if !stream.is_terminal() {
         return None;
     }
     crossterm::terminal::size().ok().map(|(columns, _)| columns.into()).filter(|&columns| columns > 0)

@@ -24,6 +24,11 @@ fn files(dirs: Option<&Dirs>) -> Vec<PathBuf> {
     files
 }
 
+/// Their names.
+pub fn names(dirs: Option<&Dirs>) -> Vec<String> {
+    files(dirs).iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect()
+}
+
 /// The file of this name.
 pub fn file(name: &str, dirs: Option<&Dirs>) -> Option<PathBuf> {
     files(dirs).into_iter().find(|file| file.file_stem().is_some_and(|stem| stem == name))
@@ -38,9 +43,7 @@ pub fn find(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
         Err(MethodError::Unknown { name, known }) => match file(&name, dirs) {
             Some(file) => Ok(Method::from_file(&file)?),
             None => {
-                let own = files(dirs).into_iter();
-                let own = own.filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned()));
-                let all: Vec<String> = known.iter().cloned().chain(own).collect();
+                let all: Vec<String> = known.iter().cloned().chain(names(dirs)).collect();
                 let hint = suggest(&name, &all, "expected one of");
                 Err(Failure { hint: Some(hint), ..MethodError::Unknown { name, known }.into() })
             }

@@ -13,11 +13,13 @@ mod check;
 mod error;
 mod parse;
 mod preset;
+mod short;
 mod table;
 mod values;
 
 pub use axes::{AXES, Acceptance, Drafter, Schedule, Shape, VisualContext};
 pub use error::{MethodError, Origin, Problem, suggest};
+pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
 pub use values::{AcceptedRows, Auto, EntropyOver, Length, Part, Placing};
 

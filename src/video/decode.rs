@@ -40,12 +40,17 @@ pub struct Decoded {
     pub damaged: usize,
     /// Length in seconds in the header, and of the readable part, if `truncated`.
     pub lengths_s: Option<[f64; 2]>,
+    /// The file is a picture, not a video.
+    pub still: bool,
 }
 
 impl Decoded {
     /// Notes for the user on what could not be read; empty for an intact file.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        if self.still {
+            notes.push("the file is a picture, not a video: it is captioned as a single frame".into());
+        }
         if let Some(short) = self.truncated {
             let lengths = self.lengths_s.map(|[promised, found]| {
                 format!(" ({} of {})", clock_or_seconds(found), clock_or_seconds(promised))
@@ -153,10 +158,19 @@ fn run(
     plan.indices.iter_mut().for_each(|index| *index += part.start);
     plan.timestamps_s = plan.indices.iter().map(|&i| timeline.seconds(i)).collect();
 
+    let still = source.is_of_pictures() && timeline.total == 1;
     let truncated = truncation(&source, &timeline);
     let lengths_s = truncated.and_then(|_| Some([source.duration_s()?, timeline.length()]));
-    let mut decoded =
-        Decoded { plan, delivered: 0, cancelled: false, truncated, missing: None, damaged: 0, lengths_s };
+    let mut decoded = Decoded {
+        plan,
+        delivered: 0,
+        cancelled: false,
+        truncated,
+        missing: None,
+        damaged: 0,
+        lengths_s,
+        still,
+    };
     if on_start(&probe, &decoded.plan).is_break() {
         decoded.cancelled = true;
         return Ok(decoded);
@@ -195,7 +209,7 @@ fn run(
     }
     let wanted = decoded.plan.indices.len();
     decoded.missing = (exact < wanted).then_some(Truncated { promised: wanted, found: exact });
-    for note in decoded.notes() {
+    for note in decoded.notes().iter().filter(|_| !decoded.still) {
         tracing::warn!(path = %path.display(), "{note}");
     }
     Ok(decoded)

@@ -120,6 +120,9 @@ pub enum Error {
         /// Frames in it.
         frames: usize,
     },
+    /// A part of a picture, or of a video with one frame.
+    #[error("{}: it has one frame only, so it has no parts", .0.display())]
+    OneFrame(PathBuf),
     /// More segments than [`MAX_SEGMENTS`].
     #[error("{}: {seconds} s per segment gives {pieces} segments; the maximum is {MAX_SEGMENTS}", .path.display())]
     Segments {
@@ -176,6 +179,7 @@ impl Error {
             Error::Outside { .. } => {
                 "choose --start and --end within the video; leave out --end for the rest of it"
             }
+            Error::OneFrame(_) => "leave out --start, --end and --segments, and use --format text",
             Error::TooShort { .. } => "choose a longer part, at least a second",
             Error::Segments { .. } => "use longer segments, or limit the part with --start and --end",
             Error::Sampling(SamplingError::Fps(_) | SamplingError::Frames(_)) => {

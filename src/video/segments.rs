@@ -71,6 +71,9 @@ pub(super) fn frames_of(path: &Path, timeline: &Timeline, span: Span) -> Result<
         return Err(Error::Outside { path: path.into(), span, length_s, promised_s: None });
     }
     let frames = timeline.frames(span);
+    if timeline.total == 1 {
+        return Err(Error::OneFrame(path.into()));
+    }
     if frames.len() < MIN_FRAMES {
         return Err(Error::TooShort { path: path.into(), span, frames: frames.len() });
     }

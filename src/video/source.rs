@@ -113,6 +113,15 @@ impl Source {
         [own, whole].into_iter().find(|s| s.is_finite() && *s > 0.0)
     }
 
+    /// True for a format of pictures: PNG, JPEG, WebP, GIF and so on. A GIF may be animated.
+    pub fn is_of_pictures(&self) -> bool {
+        let format = self.input.format();
+        format
+            .name()
+            .split(',')
+            .any(|name| name.ends_with("_pipe") || ["image2", "gif", "apng"].contains(&name))
+    }
+
     /// The number of frames in the header, if any.
     pub fn promised_frames(&self) -> Option<usize> {
         self.video().and_then(|s| usize::try_from(s.frames()).ok()).filter(|&n| n > 0)

@@ -9,6 +9,7 @@ mod comparing;
 mod damage;
 mod devices;
 mod families;
+mod inputs;
 mod inspecting;
 mod interrupts;
 #[path = "../video/make.rs"]
@@ -23,6 +24,7 @@ mod segments;
 #[path = "../hub/server.rs"]
 #[expect(dead_code, reason = "tests/hub uses the rest")]
 mod server;
+mod shells;
 mod tools;
 mod training;
 

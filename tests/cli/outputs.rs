@@ -509,7 +509,7 @@ fn benches_that_are_refused() {
             "--target no/model",
             "--sweep acceptance.lambda=1",
             "--method lvspec --sweep acceptance.lamda=1",
-            "--method lvspec --sweep lambda=1",
+            "--method lvspec --sweep lamda=1",
             "--method lvspec --sweep acceptance.lambda=",
             "--method lvspec --sweep acceptance.lambda=0,x",
             "--method lvspec --sweep acceptance.lambda=0,7",

@@ -5,10 +5,18 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, value_parser};
 
 use crate::{
-    cli::args::{RunArgs, whole},
+    cli::{
+        args::{OUTPUT, RunArgs, whole},
+        candidates,
+    },
     model::shapes,
     record::{Failure, FailureClass},
 };
+
+/// Headings of the help.
+const SUITE: &str = "Suite";
+const SCENES: &str = "Suite `scenes`";
+const STEP: &str = "Suite `step`";
 
 /// Arguments of `bench`.
 #[derive(Debug, Default, Args)]
@@ -16,47 +24,47 @@ use crate::{
 #[command(mut_arg("set", |arg| arg.help("scenes: override one value of every method that has it, for example shape.length=3 (repeatable)")))]
 pub struct BenchArgs {
     /// Benchmark suite
-    #[arg(long, value_name = "SUITE", value_enum, default_value_t)]
+    #[arg(long, value_name = "SUITE", help_heading = SUITE, value_enum, default_value_t)]
     pub suite: Suite,
     /// How to run.
     #[command(flatten)]
     pub run: RunArgs,
-    /// scenes: comma-separated methods, by name or file; `all` is all built-in methods [default: all]
-    #[arg(long, value_name = "A,B,…", conflicts_with = "method")]
+    /// Comma-separated methods, by name or file; `all` is all built-in methods [default: all]
+    #[arg(long, value_name = "A,B,…", help_heading = SCENES, conflicts_with = "method", add = candidates::methods_or_all())]
     pub methods: Option<String>,
-    /// scenes: number of clips [default: 20]
-    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
+    /// Number of clips [default: 20]
+    #[arg(long, help_heading = SCENES, allow_negative_numbers = true, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
     pub clips: Option<u32>,
-    /// scenes: seed of the first clip; the others follow [default: 1000]
-    #[arg(long, allow_negative_numbers = true, value_name = "S", value_parser = whole)]
+    /// Seed of the first clip; the others follow [default: 1000]
+    #[arg(long, help_heading = SCENES, allow_negative_numbers = true, value_name = "S", value_parser = whole)]
     pub first_seed: Option<u64>,
-    /// scenes: run one method with each of these values; repeated, with every combination
-    #[arg(long, value_name = "AXIS.KEY=V,V,…")]
+    /// Run one method with each of these values; repeated, with every combination
+    #[arg(long, help_heading = SCENES, value_name = "AXIS.KEY=V,V,…", add = candidates::sets())]
     pub sweep: Vec<String>,
     /// scenes: write a chart of facts kept against speedup (SVG)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// step: context lengths in tokens [default: 100,300,1000]
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1_000_000))]
+    /// Context lengths in tokens [default: 100,300,1000]
+    #[arg(long, help_heading = STEP, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub slots: Vec<u32>,
-    /// step: rows per pass [default: 1,2,3,4,6,8,11,16,26,32]
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1024))]
+    /// Rows per pass [default: 1,2,3,4,6,8,11,16,26,32]
+    #[arg(long, help_heading = STEP, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1024))]
     pub rows: Vec<u32>,
-    /// step: random weights with the shapes of a known model instead of the target: qwen2.5-vl-3b, -7b, -32b, -72b,
+    /// Random weights with the shapes of a known model instead of the target: qwen2.5-vl-3b, -7b, -32b, -72b,
     /// llava-onevision-0.5b, -7b, -72b, tiny
-    #[arg(long, value_name = "NAME", value_parser = shape, conflicts_with = "target")]
+    #[arg(long, help_heading = STEP, value_name = "NAME", add = candidates::shapes(), value_parser = shape, conflicts_with = "target")]
     pub shape: Option<String>,
-    /// step: the same instead of the drafter
-    #[arg(long, value_name = "NAME", value_parser = shape, conflicts_with = "drafter", requires = "shape")]
+    /// The same instead of the drafter
+    #[arg(long, help_heading = STEP, value_name = "NAME", add = candidates::shapes(), value_parser = shape, conflicts_with = "drafter", requires = "shape")]
     pub drafter_shape: Option<String>,
     /// Print JSON lines instead of tables
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// Also write the JSON lines to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Overwrite existing --out and --svg files
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub force: bool,
 }
 

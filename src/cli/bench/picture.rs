@@ -3,7 +3,7 @@
 use crate::{
     chart::{self, Plot},
     cli::color,
-    cli::grid::grid,
+    cli::grid::{fitting, grid},
     record::Summary,
 };
 
@@ -19,12 +19,12 @@ pub fn plot(summaries: &[Summary], title: &str) -> Plot {
         .y_at_most(100.0)
 }
 
-/// The plot as text with a legend; none if it has too few points.
-pub fn text(plot: &Plot) -> Option<String> {
+/// The plot as text with a legend, in this many columns of a terminal; none if it has too few points.
+pub fn text(plot: &Plot, columns: Option<usize>) -> Option<String> {
     if plot.points().len() < MIN_POINTS {
         return None;
     }
-    let legend: Vec<Vec<String>> = plot
+    let mut legend: Vec<Vec<String>> = plot
         .symbols()
         .map(|(symbol, p)| {
             let front = if p.front { "front" } else { "" };
@@ -37,7 +37,10 @@ pub fn text(plot: &Plot) -> Option<String> {
         })
         .collect();
     let front = "Capital letters mark the Pareto front.\n";
-    Some(chart::text(plot, SIZE.0, SIZE.1) + "\n" + &grid(&legend) + front)
+    fitting(&mut legend, &[0, 2, 1, 3], columns);
+    // Its axis takes some columns, too.
+    let width = columns.map_or(SIZE.0, |columns| SIZE.0.min(columns.saturating_sub(12)));
+    Some(chart::text(plot, width, SIZE.1) + "\n" + &grid(&legend) + front)
 }
 
 #[cfg(test)]
@@ -58,7 +61,7 @@ mod tests {
         ];
         let plot = plot(&all, "title");
         assert_eq!(plot.points().len(), 3);
-        let text = text(&plot).unwrap();
+        let text = text(&plot, None).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         for line in
             ["A plain  1.00x  100.0%  front", "b slow   0.80x   90.0%", "C fast   1.50x   95.0%  front"]
@@ -70,6 +73,6 @@ mod tests {
     #[test]
     fn two_points_are_not_a_chart() {
         let all = [summary("a", Some(1.0), Some(1.0)), summary("b", Some(1.0), Some(1.0))];
-        assert_eq!(text(&plot(&all, "")), None);
+        assert_eq!(text(&plot(&all, ""), None), None);
     }
 }

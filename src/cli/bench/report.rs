@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     chart,
-    cli::{End, color},
+    cli::{End, color, terminal, wrap::hang},
     record::{Summary, Trial},
     speculate::Method,
 };
@@ -101,13 +101,14 @@ impl Report {
         if self.lines.stdout {
             return Ok(());
         }
-        let mut text = self.heading(loaded, (!complete).then_some(clips_done));
+        let columns = terminal::columns();
+        let mut text = hang(&self.heading(loaded, (!complete).then_some(clips_done)), columns, 2);
         if !summaries.is_empty() {
             let rows: Vec<Row<'_>> =
                 rows.map(|(system, summary)| Row { summary, lossless: system.method.lossless() }).collect();
-            text += &format!("\n{}", tables::tables(&rows));
+            text += &format!("\n{}", tables::tables(&rows, columns));
         }
-        if let Some(picture) = picture::text(&plot) {
+        if let Some(picture) = picture::text(&plot, columns) {
             text += &format!("\n{picture}");
         }
         std::io::stdout().write_all(text.as_bytes())?;

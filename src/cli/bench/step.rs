@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{args::BenchArgs, output::Lines};
 use crate::{
-    cli::{End, grid::grid, interrupt::Interrupt, interrupted, progress::Progress},
+    cli::{End, grid::stacked, interrupt::Interrupt, interrupted, progress::Progress, terminal},
     model::{
         ComputeDevice, ModelSpec,
         checkpoint::Checkpoint,
@@ -282,7 +282,7 @@ fn table(curves: &[PassCurve], target_row: &[f64]) -> String {
         row("  GB/s".into(), &|p| format!("{:.1}", p.gigabytes_per_second));
         row("  GMAC/s".into(), &|p| format!("{:.1}", p.gigamacs_per_second));
     }
-    out += &grid(&cells);
+    out += &stacked(&cells, terminal::columns());
     let fills: Vec<String> = curves.iter().map(|c| format!("{} in {:.0} ms", c.slots, c.fill_ms)).collect();
     out + &format!("prefill: {}\n", fills.join(", "))
 }

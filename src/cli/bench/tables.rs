@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    cli::grid::grid,
+    cli::{
+        grid::{fitting, grid, stacked},
+        wrap::hang,
+    },
     present::{
         formats::{NOTHING, percent},
         statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},
@@ -19,13 +22,23 @@ pub struct Row<'a> {
     pub lossless: bool,
 }
 
-/// All tables of the rows, with legends.
-pub fn tables(rows: &[Row<'_>]) -> String {
-    let mut out = results(rows) + &ties(rows) + "\n" + &times(rows);
-    if let Some(loosened) = loosened(rows) {
+/// All tables of the rows, with legends, in this many columns of a terminal.
+pub fn tables(rows: &[Row<'_>], columns: Option<usize>) -> String {
+    let mut out = results(rows, columns) + &hang(&ties(rows), columns, 0) + "\n" + &times(rows, columns);
+    if let Some(loosened) = loosened(rows, columns) {
         out += &format!("\n{loosened}");
     }
     out
+}
+
+/// A table and its legend; on a narrow terminal without the columns of the highest ranks.
+fn narrow(mut cells: Vec<Vec<String>>, ranks: &[u8], legend: &str, columns: Option<usize>) -> String {
+    let mut legend = legend.to_owned();
+    let dropped = fitting(&mut cells, ranks, columns);
+    if !dropped.is_empty() {
+        legend += &format!(" Columns that do not fit this terminal: {}.", dropped.join(", "));
+    }
+    grid(&cells) + &hang(&(legend + "\n"), columns, 0)
 }
 
 /// One line for every lossless method with different texts.
@@ -39,7 +52,7 @@ const SPEEDS: [Column; 5] = [TAU, PER_STEP, SPEED, DECODE, END_TO_END];
 const OUTPUTS: [Column; 2] = [LOOSENED, OUTPUT];
 
 /// Speed and faithfulness.
-fn results(rows: &[Row<'_>]) -> String {
+fn results(rows: &[Row<'_>], columns: Option<usize>) -> String {
     let titles = |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| c.title.to_owned()).collect() };
     let head = [
         words(&["method"]),
@@ -60,14 +73,16 @@ fn results(rows: &[Row<'_>]) -> String {
     }
     let lossy = rows.iter().any(|row| !row.lossless);
     let mark = if lossy { "~ lossy. " } else { "" };
-    grid(&cells)
-        + &format!(
-            "{mark}decode, end to end: speedup over autoregressive on the same clip, median over clips.\n"
-        )
+    let legend =
+        format!("{mark}decode, end to end: speedup over autoregressive on the same clip, median over clips.");
+    let of = |columns: &[Column]| -> Vec<u8> { columns.iter().map(|c| c.rank).collect() };
+    // The name stays; the share of the facts is what a loosened method is judged by.
+    let ranks = [vec![0], of(&SPEEDS), vec![2, 1], of(&OUTPUTS), vec![8]].concat();
+    narrow(cells, &ranks, &legend, columns)
 }
 
 /// Where the time goes.
-fn times(rows: &[Row<'_>]) -> String {
+fn times(rows: &[Row<'_>], columns: Option<usize>) -> String {
     let head = ["ms", "shared", "drafter", "draft", "verify", "other", "T(1)", "T(K+1)", "Td", "peak MB"];
     let mut cells = vec![words(&head)];
     for row in rows {
@@ -82,12 +97,12 @@ fn times(rows: &[Row<'_>]) -> String {
         };
         cells.push(vec![name(row), front, own, draft, verify, other, t1, tk1, td, peak]);
     }
-    grid(&cells)
-        + "Medians over clips. shared: video, vision tower and prefill of the target, the same for all methods.\n"
+    let legend = "Medians over clips. shared: video, vision tower and prefill of the target, the same for all methods.";
+    narrow(cells, &[0, 2, 3, 0, 0, 4, 5, 6, 7, 1], legend, columns)
 }
 
 /// Share of each loosened verdict; none if nothing was loosened.
-fn loosened(rows: &[Row<'_>]) -> Option<String> {
+fn loosened(rows: &[Row<'_>], columns: Option<usize>) -> Option<String> {
     let loose = || rows.iter().filter(|row| !row.summary.loosened.is_empty());
     let verdicts: BTreeSet<Verdict> = loose().flat_map(|row| row.summary.loosened.keys().copied()).collect();
     if verdicts.is_empty() {
@@ -99,7 +114,7 @@ fn loosened(rows: &[Row<'_>]) -> Option<String> {
         let shares = verdicts.iter().map(|v| or_dash(row.summary.loosened.get(v).copied(), percent));
         cells.push([name(row)].into_iter().chain(shares).collect());
     }
-    Some(grid(&cells))
+    Some(stacked(&cells, columns))
 }
 
 fn name(row: &Row<'_>) -> String {
@@ -158,7 +173,7 @@ mod tests {
             ..Summary::default()
         };
         let rows = [Row { summary: &plain, lossless: true }, Row { summary: &loose, lossless: false }];
-        let text = tables(&rows);
+        let text = tables(&rows, None);
         let lines: Vec<String> =
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(lines[1], "autoregressive 0.00 1.00 100 1x 1x 80.0 % 100.0 % 0.0 % identical 2 of 2");
@@ -185,7 +200,19 @@ mod tests {
     #[test]
     fn without_loosening_there_is_no_such_table() {
         let plain = Summary { system: "a\x1b[2J".into(), ..Summary::default() };
-        let text = tables(&[Row { summary: &plain, lossless: true }]);
+        let text = tables(&[Row { summary: &plain, lossless: true }], None);
         assert!(!text.contains("share of tokens") && !text.contains('~') && !text.contains('\x1b'), "{text}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_fewer_columns_and_their_names() {
+        let long = Summary { system: "acceptance.lambda=0.5 shape.length=12".into(), ..Summary::default() };
+        for columns in [30, 60, 80, 120] {
+            let text = tables(&[Row { summary: &long, lossless: false }], Some(columns));
+            let most = text.lines().map(crate::present::text::width).max().unwrap_or_default();
+            assert!(most <= columns, "{columns}: {text}");
+            assert!(text.contains("~ lossy") && text.contains("decode"), "{text}");
+            assert_eq!(text.contains("do not fit"), columns < 120, "{columns}: {text}");
+        }
     }
 }

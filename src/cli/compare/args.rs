@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::cli::{
     args::{OutputArgs, RunArgs},
+    candidates,
     part::SpanArgs,
 };
 
@@ -17,14 +18,15 @@ use crate::cli::{
 #[command(mut_arg("force", |arg| arg.help("Overwrite existing --save and --html files")))]
 #[command(mut_group("kept", |group| group.arg("html")))]
 pub struct CompareArgs {
-    /// Video; `demo` or `demo:2` is an embedded clip
+    /// Video; `demo` or `demo:2` is an embedded clip, `-` reads stdin
+    #[arg(add = candidates::videos())]
     pub video: PathBuf,
     /// Part of the video.
     #[command(flatten)]
     pub span: SpanArgs,
     /// Methods: names from `specreel methods`, or TOML files; autoregressive always runs first [default:
     /// autoregressive,naive,sd-uniform,lvspec,fly; without a small model autoregressive,lvspec-self]
-    #[arg(long, help_heading = "Generation", value_name = "A,B,…", value_delimiter = ',')]
+    #[arg(long, help_heading = "Generation", value_name = "A,B,…", value_delimiter = ',', add = candidates::methods())]
     pub methods: Option<Vec<String>>,
     /// Run all methods N times in turn and report the run of median speed of each
     #[arg(long, help_heading = "Generation", allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]

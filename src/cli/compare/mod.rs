@@ -29,7 +29,7 @@ use reporter::Reporter;
 
 use super::{
     End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, report, resolve, runtime,
-    session::SessionFile, terminal,
+    session::SessionFile, stdin_video, terminal,
 };
 use crate::{
     client::{Client, GRACE, Settings},
@@ -110,7 +110,9 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     if let Some(mut page) = page
         && comparison.has_figures()
     {
-        let video = video.to_string_lossy();
+        // A page is given to others: the file's name says which video it was.
+        let video = video.file_name().unwrap_or(video.as_os_str()).to_string_lossy();
+        let video = if video == stdin_video::NAME { "a video from stdin".into() } else { video };
         let compared = Compared { video: &video, span: request.span, prompt: &request.prompt, sampled };
         page.write(&comparison_page(&compared, &comparison, &runs))?;
     }

@@ -1,4 +1,7 @@
-//! What `compare` reports during its runs: events as JSON lines, progress and one line per run on stderr, the session file.
+//! What `compare` reports during its runs: events as JSON lines, progress on stderr, the session file.
+//!
+//! A terminal gets one progress line for all runs, which disappears, and a line with the models. A file or a pipe gets a line
+//! for each method, but not for each of its repetitions.
 
 use std::io::Write;
 
@@ -26,7 +29,7 @@ pub struct Reporter<O, E> {
     pub session: Option<SessionFile>,
     /// The maximum number of tokens of a run.
     pub limit: usize,
-    /// Notes that have been printed.
+    /// Notes and lines that have been printed.
     pub noted: Vec<String>,
 }
 
@@ -46,15 +49,22 @@ impl<O: Write, E: Write> Reporter<O, E> {
         }
         for note in log.notes() {
             // The runs share their video and models.
-            if !self.noted.contains(note) {
-                self.say(&format!("note: {note}\n"));
-                self.noted.push(note.clone());
-            }
+            self.say_once("note: ", &format!("{note}\n"));
         }
         match &event.kind {
             EventKind::Started { method, .. } => {
                 let (at, total) = place;
-                self.say(&format!("[{at}/{total}] {}\n", headline(&user_methods::label_of(method), log)));
+                let name = user_methods::label_of(method);
+                if self.progress.is_shown() {
+                    self.progress.label(&format!("[{at}/{total}] {}", color::plain(&name)));
+                    if let Some(started) =
+                        log.started().filter(|s| s.drafter.is_some() && !s.is_self_drafting())
+                    {
+                        self.say_once("", &format!("{}\n", started.models()));
+                    }
+                } else {
+                    self.say_once(&format!("[{at}/{total}] "), &format!("{}\n", headline(&name, log)));
+                }
             }
             EventKind::Stage { stage, done, total } => self.progress.stage(*stage, *done, *total),
             EventKind::Step(_) => {
@@ -83,6 +93,14 @@ impl<O: Write, E: Write> Reporter<O, E> {
         match &mut self.session {
             Some(session) => session.finish().map_err(PrintError::Session),
             None => Ok(()),
+        }
+    }
+
+    /// [`Reporter::say`] these words, unless they have been said after another mark.
+    fn say_once(&mut self, mark: &str, text: &str) {
+        if !self.noted.iter().any(|said| said == text) {
+            self.say(&format!("{mark}{text}"));
+            self.noted.push(text.to_owned());
         }
     }
 
@@ -124,9 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn every_run_has_one_line_and_a_note_is_printed_once() {
+    fn every_method_has_one_line_and_a_note_is_printed_once() {
         let note = ready(&["slow"]);
-        let (out, talk) = report(&[note.clone(), started(), done("A"), note, started_plain()], false, true);
+        let first = [note.clone(), started(), done("A"), note, started_plain(), done("A")];
+        let again = [started(), done("A"), started_plain()];
+        let (out, talk) = report(&[&first[..], &again].concat(), false, true);
         assert_eq!(out, "");
         assert_eq!(
             talk,

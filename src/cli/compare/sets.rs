@@ -3,7 +3,10 @@
 use super::choose::usage;
 use crate::{
     record::Failure,
-    speculate::{Drafter, Method, method::Axis},
+    speculate::{
+        Drafter, Method, MethodError,
+        method::{AXES, Axis, Origin, with_axis},
+    },
 };
 
 /// Apply each change to every method that has the key, except the baseline. The notes name the methods where it is not all.
@@ -13,7 +16,8 @@ use crate::{
 pub fn apply(methods: &mut [Method], sets: &[String]) -> Result<Vec<String>, Failure> {
     let mut taken: Vec<Vec<&str>> = vec![Vec::new(); methods.len()];
     let mut notes = Vec::new();
-    for set in sets {
+    let sets = sets.iter().map(|set| in_full(methods, set)).collect::<Result<Vec<String>, Failure>>()?;
+    for set in &sets {
         let takers = takers(methods, set)?;
         let changeable = methods.iter().filter(|m| drafts(m)).count();
         if takers.len() < changeable {
@@ -29,6 +33,16 @@ pub fn apply(methods: &mut [Method], sets: &[String]) -> Result<Vec<String>, Fai
         *method = method.with_sets(sets)?;
     }
     Ok(notes)
+}
+
+/// A change with its axis, if it was left out and only one axis of the methods has the key.
+fn in_full(methods: &[Method], set: &str) -> Result<String, Failure> {
+    let drafting = || methods.iter().filter(|method| drafts(method));
+    let choices: Vec<(&Axis, &str)> =
+        AXES.iter().flat_map(|axis| drafting().map(move |method| (axis, kind(method, axis)))).collect();
+    let full = with_axis(set, &choices);
+    let origin = || Origin::Set(set.to_owned());
+    Ok(full.map_err(|problem| MethodError::Invalid { origin: origin(), problem })?.into_owned())
 }
 
 /// Indices of the methods that have the key of this change.
@@ -118,6 +132,12 @@ mod tests {
     }
 
     #[test]
+    fn the_axis_may_be_left_out() {
+        let names = ["autoregressive", "naive", "lvspec"];
+        assert_eq!(changed(&names, &["lambda=0.5"]), changed(&names, &["acceptance.lambda=0.5"]));
+    }
+
+    #[test]
     fn a_note_names_the_changed_methods_if_some_lack_the_key() {
         let names = ["autoregressive", "naive", "lvspec", "lvspec-self"];
         let (methods, notes) = changed(&names, &["acceptance.lambda=0.5", "shape.length=4"]).unwrap();
@@ -133,7 +153,10 @@ mod tests {
             ("acceptance.lamda=1", "applies to none", "acceptance.lambda"),
             ("schedule.length=1", "applies to none", "schedule.window"),
             ("acceptance.kind=exact", "equal", "save it as a file"),
-            ("lambda=1", "expected AXIS.KEY=VALUE", "--set acceptance.lambda=0.5"),
+            ("lambda", "expected AXIS.KEY=VALUE", "--set acceptance.lambda=0.5"),
+            ("lamda=1", "the method has no key `lamda`", "did you mean `lambda`?"),
+            ("rho=1", "the method has no key", "only these have it: acceptance = lenient"),
+            ("kind=exact", "several axes", "acceptance.kind"),
             ("shape.=1", "expected AXIS.KEY=VALUE", "--set"),
             ("colour.red=1", "unknown key `colour`", "acceptance"),
             ("shape.length=0", "must be 1 to 64", ""),

@@ -2,17 +2,40 @@
 
 mod checks;
 
-use std::io::Write as _;
+use std::{io::Write as _, path::PathBuf};
 
+use clap::Args;
 use serde::Serialize;
 
 use super::{
     End,
-    args::DoctorArgs,
-    color,
+    args::{MODELS, OUTPUT, device, dtype},
+    candidates, color,
     config::{self, Config},
     terminal,
+    wrap::hang,
 };
+use crate::model::{DeviceChoice, WeightType};
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Target model to load: a directory, or the id of a cached model [default: embedded pair]
+    #[arg(long, value_name = "DIR|ID", help_heading = MODELS, add = candidates::models())]
+    pub target: Option<PathBuf>,
+    /// Drafter model to load, likewise
+    #[arg(long, value_name = "DIR|ID", help_heading = MODELS, add = candidates::models())]
+    pub drafter: Option<PathBuf>,
+    /// Device to load them on, as for `caption`
+    #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS, add = candidates::devices())]
+    pub device: Option<DeviceChoice>,
+    /// Weight type to load them in, as for `caption`
+    #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS, add = candidates::dtypes())]
+    pub dtype: Option<WeightType>,
+    /// Print JSON
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
+}
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -68,14 +91,14 @@ pub fn run(args: &DoctorArgs) -> Result<i32, End> {
         );
         line.map_err(std::io::Error::from)? + "\n"
     } else {
-        table(&findings, terminal::color_stdout(super::args::ColorChoice::Auto))
+        table(&findings, terminal::color_stdout(super::args::ColorChoice::Auto), terminal::columns())
     };
     std::io::stdout().write_all(text.as_bytes())?;
     let bad = findings.iter().any(|f| f.state == State::Bad);
     Ok(if bad { 3 } else { 0 })
 }
 
-fn table(findings: &[Finding], colored: bool) -> String {
+fn table(findings: &[Finding], colored: bool, columns: Option<usize>) -> String {
     let mut out = format!("specreel {}\n", super::args::VERSION);
     let width = findings.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
     let mut area = "";
@@ -95,7 +118,7 @@ fn table(findings: &[Finding], colored: bool) -> String {
             out += &format!("        {:width$}  hint: {}\n", "", color::plain(hint));
         }
     }
-    out
+    hang(&out, columns, width + 10)
 }
 
 #[cfg(test)]
@@ -108,7 +131,7 @@ mod tests {
             Finding::new("Build", "cpu", State::Good, "yes"),
             Finding::new("FFmpeg", "h264", State::Bad, "no decoder").hint("install it"),
         ];
-        let text = table(&findings, false);
+        let text = table(&findings, false, None);
         assert!(text.contains("\nBuild\n  ok    cpu   yes\n"), "{text}");
         assert!(text.contains("  FAIL  h264  no decoder\n") && text.contains("hint: install it"), "{text}");
     }

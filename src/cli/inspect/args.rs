@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::{args::RunArgs, part::SpanArgs};
+use crate::cli::{args::RunArgs, candidates, part::SpanArgs};
 
 /// Arguments of `inspect`. Options that only change the caption are accepted but hidden, as no caption is written.
 #[derive(Debug, Args)]
@@ -13,7 +13,8 @@ use crate::cli::{args::RunArgs, part::SpanArgs};
 #[command(mut_arg("top_p", |arg| arg.hide(true)))]
 #[command(mut_arg("seed", |arg| arg.hide(true)))]
 pub struct InspectArgs {
-    /// Video; `demo` or `demo:2` is an embedded clip
+    /// Video; `demo` or `demo:2` is an embedded clip, `-` reads stdin
+    #[arg(add = candidates::videos())]
     pub video: PathBuf,
     /// Part of the video.
     #[command(flatten)]

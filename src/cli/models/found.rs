@@ -13,6 +13,9 @@ use crate::{
     },
 };
 
+/// The embedded models, by the names of their directories.
+const EMBEDDED: [&str; 4] = ["demo-target", "demo-drafter", "demo-sparrow", "demo-msd"];
+
 /// Where a model was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,6 +47,24 @@ pub fn all(config: &Config) -> Vec<LocalModel> {
             found.push(LocalModel { name: format!("embedded {name}"), dir, origin: Origin::Embedded });
         }
     }
+    found.extend(others(config));
+    found
+}
+
+/// Names that select a model, and what it is: embedded, in a folder, in the cache. Nothing is unpacked for it.
+pub fn names(config: &Config) -> Vec<(String, &'static str)> {
+    let embedded = EMBEDDED.map(|name| (name.to_owned(), "embedded model"));
+    let about = |origin| match origin {
+        Origin::Cache => "in the model cache",
+        Origin::Folder | Origin::Embedded => "in a configured folder",
+    };
+    let others = others(config).into_iter().map(|found| (found.name, about(found.origin)));
+    embedded.into_iter().chain(others).collect()
+}
+
+/// Models in folders and in the cache.
+fn others(config: &Config) -> Vec<LocalModel> {
+    let mut found = Vec::new();
     for folder in config.values.models.iter().flatten() {
         let inside = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut dirs: Vec<PathBuf> = std::iter::once(folder.clone())
@@ -70,7 +91,7 @@ pub fn all(config: &Config) -> Vec<LocalModel> {
 
 /// An embedded model by the name of its directory, such as `demo-target`.
 fn embedded(named: &Path) -> Option<PathBuf> {
-    named.to_str().filter(|name| name.starts_with("demo-"))?;
+    named.to_str().filter(|name| EMBEDDED.contains(name))?;
     let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())).ok()?;
     let mut all = [demo.target, demo.drafter].into_iter().chain(demo.heads);
     all.find(|dir| dir.file_name() == Some(named.as_os_str()))

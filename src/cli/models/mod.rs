@@ -5,13 +5,43 @@ mod list;
 mod pull;
 mod show;
 
-pub use found::{directory, suggestion};
+use std::path::PathBuf;
 
-use super::{
-    End,
-    args::{ModelsArgs, ModelsCommand},
-    config::Config,
-};
+use clap::{Args, Subcommand};
+
+pub use found::{directory, names, suggestion};
+
+use super::{End, args::OUTPUT, candidates, config::Config};
+
+/// Arguments of `models`.
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// The subcommand; the default is `list`.
+    #[command(subcommand)]
+    pub command: Option<ModelsCommand>,
+    /// Print JSON
+    #[arg(long, global = true, help_heading = OUTPUT)]
+    pub json: bool,
+}
+
+/// Subcommands of `models`.
+#[derive(Debug, Subcommand)]
+pub enum ModelsCommand {
+    /// List models: embedded, in configured folders, in the Hugging Face cache
+    List,
+    /// Show a model's contents, memory needs and problems
+    Inspect {
+        /// Directory, id of a cached model, or an embedded model: demo-target, demo-drafter, demo-sparrow, demo-msd
+        #[arg(value_name = "DIR|ID", add = candidates::models())]
+        model: PathBuf,
+    },
+    /// Download a model from the Hugging Face hub into the shared cache
+    Pull {
+        /// Model id, for example Qwen/Qwen2.5-VL-3B-Instruct; @REVISION selects a branch, tag or commit
+        #[arg(value_name = "ID[@REVISION]")]
+        id: String,
+    },
+}
 
 /// List, inspect or pull.
 pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{found, parameters};
 use crate::{
-    cli::{End, color, config::Config, grid::columns},
+    cli::{End, color, config::Config, grid::columns, terminal, wrap::hang},
     engine::memory,
     model::{
         about::{EXAMPLE, Inspection},
@@ -90,7 +90,7 @@ fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
         format!(
             "{}\n{}\nuse it with its target and --drafter {}\n",
             color::plain(&name),
-            columns(&rows),
+            hang(&columns(&rows), terminal::columns(), 11),
             color::plain(&shown)
         )
     };
@@ -132,7 +132,8 @@ fn words(found: &Inspection, dir: &Path, drafters: &[String], available: Option<
         let share = visual as f64 / frames.max(1) as f64;
         row("visual tokens", format!("{visual} for {video} in {frames} frames, {share:.0} per frame"));
     }
-    let mut out = format!("{}\n", color::plain(&found.name)) + &columns(&rows);
+    let mut out =
+        format!("{}\n", color::plain(&found.name)) + &hang(&columns(&rows), terminal::columns(), 15);
     if !found.memory.is_empty() {
         let mut rows = vec![["MEMORY", "WEIGHTS", "RUNNING", ""].map(str::to_owned).to_vec()];
         for memory in &found.memory {

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use super::Printer;
-use crate::present::export::subtitles::stamp;
 
 impl<O: Write, E: Write> Printer<O, E> {
     /// True if the caption is written at the end: on a terminal it would be torn apart by the lines of its steps.
@@ -17,18 +16,6 @@ impl<O: Write, E: Write> Printer<O, E> {
             return Ok(());
         }
         self.out.write_all(b"\n")?;
-        self.stamp()?;
         self.chunks(0..self.run().chunks().len())
-    }
-
-    /// The times of a piece.
-    pub(super) fn stamp(&mut self) -> io::Result<()> {
-        if let (Some(_), Some(span)) = (self.segment(), self.span()) {
-            self.progress.clear();
-            write!(self.out, "{} ", stamp(span))?;
-            self.out.flush()?;
-            self.ends_line = false;
-        }
-        Ok(())
     }
 }

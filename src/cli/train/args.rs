@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, value_parser};
 
 use crate::{
-    cli::args::{device, dtype, whole},
+    cli::{
+        args::{MODELS, OUTPUT, device, dtype, whole},
+        candidates,
+    },
     model::{
         DeviceChoice, WeightType,
         draft_head::{Recipe, VisualRows},
@@ -14,6 +17,11 @@ use crate::{
     train::{Clips, Options},
 };
 
+/// Headings of the help.
+const DATA: &str = "Data";
+const RECIPE: &str = "Recipe";
+const OPTIMIZATION: &str = "Optimization";
+
 /// Arguments of `train`.
 #[derive(Debug, Args)]
 pub struct TrainArgs {
@@ -21,85 +29,85 @@ pub struct TrainArgs {
     #[arg(value_enum)]
     pub what: What,
     /// Target model: a directory in Hugging Face layout, or the id of a cached model [default: the embedded target]
-    #[arg(long, value_name = "DIR|ID")]
+    #[arg(long, help_heading = MODELS, value_name = "DIR|ID", add = candidates::models())]
     pub target: Option<PathBuf>,
     /// Device of the target; the draft head is always trained on the CPU
-    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    #[arg(long, help_heading = MODELS, value_name = "DEVICE", value_parser = device, add = candidates::devices())]
     pub device: Option<DeviceChoice>,
     /// Weight type of the target: auto (q8_0), f32, q8_0, q4_k
-    #[arg(long, value_name = "TYPE", value_parser = dtype)]
+    #[arg(long, help_heading = MODELS, value_name = "TYPE", value_parser = dtype, add = candidates::dtypes())]
     pub dtype: Option<WeightType>,
     /// Training clips: `scenes:N` (N synthetic clips) or a folder of videos
-    #[arg(long, value_name = "scenes:N|FOLDER", default_value = "scenes:4000")]
+    #[arg(long, help_heading = DATA, value_name = "scenes:N|FOLDER", default_value = "scenes:4000")]
     pub data: String,
     /// Output directory; an interrupted training run in it is resumed
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, help_heading = OUTPUT, value_name = "DIR")]
     pub out: PathBuf,
     /// Prompt for the target's captions [default: Describe the video in detail.]
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, help_heading = DATA, value_name = "TEXT")]
     pub prompt: Option<String>,
     /// Maximum caption length in tokens [default: 256]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
+    #[arg(long, help_heading = DATA, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     pub max_new_tokens: Option<u32>,
     /// sparrow: disable the passes on the head's own outputs (MTP)
-    #[arg(long, conflicts_with = "recursions")]
+    #[arg(long, help_heading = RECIPE, conflicts_with = "recursions")]
     pub no_mtp: bool,
     /// sparrow: passes on the head's own outputs after the first one [default: 1]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=8))]
+    #[arg(long, help_heading = RECIPE, value_name = "N", value_parser = value_parser!(u32).range(0..=8))]
     pub recursions: Option<u32>,
     /// sparrow: use the visual embeddings instead of the target's states after half of its layers (IVSB)
-    #[arg(long)]
+    #[arg(long, help_heading = RECIPE)]
     pub no_ivsb: bool,
     /// sparrow: never hide the visual rows in the visual stage (VATA)
-    #[arg(long, conflicts_with = "hidden")]
+    #[arg(long, help_heading = RECIPE, conflicts_with = "hidden")]
     pub no_vata: bool,
     /// Share of the clips of the visual stage whose visual rows are hidden [default: 0.5; msd 0]
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, help_heading = RECIPE, value_name = "SHARE", value_parser = share)]
     pub hidden: Option<f64>,
     /// Share of the clips for the text stage, which has no visual rows [default: 0.5]
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, help_heading = RECIPE, value_name = "SHARE", value_parser = share)]
     pub text_share: Option<f64>,
     /// Passes over the clips [default: 20]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
+    #[arg(long, help_heading = OPTIMIZATION, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     pub epochs: Option<u32>,
     /// Clips per step [default: 16]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
+    #[arg(long, help_heading = OPTIMIZATION, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     pub batch: Option<u32>,
     /// Captioned clips kept in memory [default: 256]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=65536))]
+    #[arg(long, help_heading = DATA, value_name = "N", value_parser = value_parser!(u32).range(1..=65536))]
     pub keep: Option<u32>,
     /// Peak learning rate [default: 0.00003]
-    #[arg(long, value_name = "R", value_parser = positive)]
+    #[arg(long, help_heading = OPTIMIZATION, value_name = "R", value_parser = positive)]
     pub learning_rate: Option<f64>,
     /// Warm-up steps until the peak learning rate [default: 200]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, help_heading = OPTIMIZATION, value_name = "N", value_parser = value_parser!(u32).range(0..=1_000_000))]
     pub warm_up: Option<u32>,
     /// State-loss weight: distance to the target's states [default: 1]
-    #[arg(long, value_name = "W", value_parser = weight)]
+    #[arg(long, help_heading = OPTIMIZATION, value_name = "W", value_parser = weight)]
     pub state_weight: Option<f64>,
     /// Token-loss weight: cross-entropy with the target's distribution [default: 0.1]
-    #[arg(long, value_name = "W", value_parser = weight)]
+    #[arg(long, help_heading = OPTIMIZATION, value_name = "W", value_parser = weight)]
     pub token_weight: Option<f64>,
     /// Amplitude of the noise added to the target's states [default: 0.2]
-    #[arg(long, value_name = "W", value_parser = weight)]
+    #[arg(long, help_heading = OPTIMIZATION, value_name = "W", value_parser = weight)]
     pub noise: Option<f64>,
     /// Gradient clipping value [default: 0.5]
-    #[arg(long, value_name = "G", value_parser = positive)]
+    #[arg(long, help_heading = OPTIMIZATION, value_name = "G", value_parser = positive)]
     pub clip: Option<f64>,
     /// Time limit in minutes; a training run with a limit is not reproducible
-    #[arg(long, value_name = "M", value_parser = positive)]
+    #[arg(long, help_heading = OPTIMIZATION, value_name = "M", value_parser = positive)]
     pub minutes: Option<f64>,
     /// Seconds between checkpoints
-    #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = weight)]
+    #[arg(long, help_heading = OUTPUT, value_name = "S", default_value_t = 60.0, value_parser = weight)]
     pub save_every: f64,
     /// Random seed
-    #[arg(long, value_name = "S", default_value_t = 0, allow_negative_numbers = true, value_parser = whole)]
+    #[arg(long, help_heading = OPTIMIZATION, value_name = "S", default_value_t = 0, allow_negative_numbers = true, value_parser = whole)]
     pub seed: u64,
     /// Print progress as JSON lines on stdout (docs/events.md)
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// No progress on stderr
-    #[arg(long, short)]
+    #[arg(long, help_heading = OUTPUT, short)]
     pub quiet: bool,
 }
 

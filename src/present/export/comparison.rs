@@ -1,6 +1,9 @@
 //! The page of a comparison: table, every method's caption by verdict, and its words against the baseline's.
 
-use super::html::{caption, escape, page, paragraph, token, words};
+use super::{
+    html::{caption, escape, page, paragraph, token, words},
+    private::without_home,
+};
 use crate::{
     present::{
         statistics::{COMPARISON, Measures, comparison_notes},
@@ -39,7 +42,7 @@ pub fn comparison_page(compared: &Compared<'_>, comparison: &Comparison, runs: &
     body += &paragraph("about", &escape(&comparison_notes(comparison, compared.sampled).join(" ")));
     body += &legend(comparison, runs);
     body.extend(comparison.rows.iter().map(|row| section(comparison, row, runs)));
-    page(&title, &body)
+    without_home(page(&title, &body))
 }
 
 fn table(comparison: &Comparison) -> String {

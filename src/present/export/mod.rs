@@ -3,6 +3,7 @@
 mod comparison;
 mod html;
 mod markdown;
+mod private;
 pub mod subtitles;
 
 use std::path::Path;
@@ -76,8 +77,8 @@ impl Format {
     pub fn write(self, names: &Names<'_>, runs: &Pieces<'_>) -> String {
         match self {
             Format::Text => text(runs),
-            Format::Markdown => markdown::write(names, runs),
-            Format::Html => html::write(names, runs),
+            Format::Markdown => private::without_home(markdown::write(names, runs)),
+            Format::Html => private::without_home(html::write(names, runs)),
             Format::Srt => subtitle_file(Subtitles::Srt, runs),
             Format::Vtt => subtitle_file(Subtitles::Vtt, runs),
         }

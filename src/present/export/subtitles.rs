@@ -1,7 +1,8 @@
 //! Captions of spans as subtitles: SubRip (`.srt`) and WebVTT (`.vtt`).
 //!
 //! A caption is split into cues of at most two lines of 42 columns, as broadcasters do. The cues share the caption's span in
-//! proportion to the length of their text, which is proportional to reading time.
+//! proportion to the length of their text, which is proportional to reading time. None is shown for less than a second: where
+//! the span is too short for that, there are fewer cues of more lines, and at least one.
 //!
 //! WebVTT has escapes; SubRip has none, so characters that its readers would take for a tag or a line of times are replaced by
 //! similar ones.
@@ -17,6 +18,8 @@ use crate::record::Span;
 pub const COLUMNS: usize = 42;
 /// Maximum lines of a cue.
 pub const LINES: usize = 2;
+/// Shortest time of a cue in milliseconds, unless its span is shorter.
+const LEAST_MS: u64 = 1000;
 
 /// A subtitle format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,21 +125,21 @@ pub fn stamp(span: Span) -> String {
 pub fn cues(span: Span, text: &str) -> Vec<Cue> {
     let (from, to) = (millis(span.start), millis(span.end).max(millis(span.start) + 1));
     let lines = wrap(text);
-    let mut blocks: Vec<Vec<String>> = lines.chunks(LINES).map(<[String]>::to_vec).collect();
-    if blocks.len() as u64 > to - from {
-        // Less than a millisecond for each.
-        blocks = vec![lines];
-    }
+    // More lines in a cue where the span has no time for more cues.
+    let most = ((to - from) / LEAST_MS).max(1) as usize;
+    let blocks = lines.chunks(LINES.max(lines.len().div_ceil(most))).map(<[String]>::to_vec);
+    let blocks: Vec<Vec<String>> = blocks.collect();
     let length = |block: &[String]| block.iter().map(|line| line.width().max(1)).sum::<usize>();
     let total: usize = blocks.iter().map(|block| length(block)).sum();
     let n = blocks.len() as u64;
+    let least = LEAST_MS.min((to - from) / n.max(1));
     let (mut at, mut read) = (from, 0);
     let mut out = Vec::with_capacity(blocks.len());
     for (i, lines) in blocks.into_iter().enumerate() {
         read += length(&lines);
         let end = from + ((to - from) as f64 * read as f64 / total as f64).round() as u64;
-        // At least a millisecond, also for those after it.
-        let end = end.clamp(at + 1, to - (n - 1 - i as u64));
+        // Enough for this one, and for those after it.
+        let end = end.clamp(at + least, to - (n - 1 - i as u64) * least);
         out.push(Cue { from_ms: at, to_ms: end, lines });
         at = end;
     }
@@ -246,7 +249,18 @@ mod tests {
     }
 
     #[test]
-    fn more_cues_than_milliseconds_are_one() {
+    fn a_cue_lasts_a_second_and_takes_more_lines_where_it_must() {
+        let text = "A small green star falls slowly through the middle of the picture. ".repeat(4);
+        let cues = cues(Span { start: 2.0, end: 4.1 }, &text);
+        assert_eq!(cues.iter().map(|cue| cue.lines.len()).collect::<Vec<_>>(), [4, 3]);
+        assert!(cues.iter().all(|cue| cue.to_ms - cue.from_ms >= 1000), "{cues:?}");
+        // The last word alone would be shown for a moment only.
+        let cues = super::cues(Span { start: 0.0, end: 3.0 }, &("word ".repeat(16) + "end end end"));
+        assert!(cues.len() == 2 && cues[1].to_ms - cues[1].from_ms == 1000, "{cues:?}");
+    }
+
+    #[test]
+    fn a_moment_has_one_cue() {
         let text = "word ".repeat(100);
         let cues = cues(Span { start: 1.0, end: 1.002 }, &text);
         assert_eq!((cues.len(), cues[0].from_ms, cues[0].to_ms), (1, 1000, 1002));
@@ -298,6 +312,8 @@ mod tests {
                     prop_assert!(from < to && !text.contains("-->") | (kind == Subtitles::Vtt));
                 }
                 prop_assert!(read.windows(2).all(|w| w[0].1 <= w[1].0), "{:?}", read);
+                // The ends of a span are rounded.
+                prop_assert!(seconds < 1.0 || read.iter().all(|(from, to, _)| to - from >= 999), "{:?}", read);
             }
         }
     }

@@ -94,6 +94,24 @@ pub enum Problem {
         /// What to pick instead.
         instead: &'static str,
     },
+    /// A key without axis that the method does not have.
+    #[error("the method has no key `{key}`")]
+    NoAxis {
+        /// The key.
+        key: String,
+        /// The choices that have it, as `axis = kind`.
+        owners: Vec<String>,
+        /// The keys of the method.
+        allowed: Vec<String>,
+    },
+    /// A key without axis that several axes of the method have.
+    #[error("several axes have the key `{key}`")]
+    SeveralAxes {
+        /// The key.
+        key: String,
+        /// The key with each of the axes.
+        places: Vec<String>,
+    },
     /// A `--set` that is not of the form axis.key=value.
     #[error("expected AXIS.KEY=VALUE, got `{text}`")]
     Form {
@@ -119,6 +137,11 @@ impl Problem {
             Problem::Type { wanted, .. } => format!("write {wanted}"),
             Problem::Range { hint, .. } => hint.as_ref().into(),
             Problem::Clash { instead, .. } => (*instead).into(),
+            Problem::NoAxis { key, owners, allowed } if owners.is_empty() => {
+                suggest(key, allowed, "expected one of")
+            }
+            Problem::NoAxis { owners, .. } => format!("only these have it: {}", owners.join(", ")),
+            Problem::SeveralAxes { places, .. } => format!("write one of: {}", places.join(", ")),
             Problem::Form { .. } => "for example: --set acceptance.lambda=0.5".into(),
         }
     }

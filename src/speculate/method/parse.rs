@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::{Table, Value as Toml};
 
-use super::{AXES, Axis, Key, Method, MethodError, Origin, Problem, Value};
+use super::{AXES, Axis, Key, Method, MethodError, Origin, Problem, Value, short};
 
 /// Keys of a method file in addition to the five axes.
 const HEADER: [&str; 3] = ["name", "about", "paper"];
@@ -35,7 +35,8 @@ impl Method {
         from_table(table).map_err(|problem| MethodError::invalid(origin(), problem))
     }
 
-    /// This method with one value changed, `axis.key=value`, for example `acceptance.lambda=0.5`.
+    /// This method with one value changed, `axis.key=value`, for example `acceptance.lambda=0.5`; the axis may be left out if
+    /// only one axis of the method has the key.
     ///
     /// # Errors
     /// Not of that form, no such axis or key, or the changed method is invalid.
@@ -213,6 +214,9 @@ fn wrong_type(key: &str, found: &Toml, wanted: String) -> Problem {
 
 fn apply(table: &mut Table, set: &str) -> Result<(), Problem> {
     let form = || Problem::Form { text: set.into() };
+    let kind = |axis: &Axis| table.get(axis.name)?.get("kind")?.as_str();
+    let choices: Vec<(&Axis, &str)> = AXES.iter().filter_map(|axis| Some((axis, kind(axis)?))).collect();
+    let set = &*short::with_axis(set, &choices)?;
     let (place, text) = set.split_once('=').ok_or_else(form)?;
     let (axis, key) = place.trim().split_once('.').ok_or_else(form)?;
     let (axis, key, text) = (axis.trim(), key.trim(), text.trim());

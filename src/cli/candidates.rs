@@ -1,0 +1,180 @@
+//! Values that shell completion offers, with descriptions where the shell shows them.
+//!
+//! They are looked up when Tab is pressed, so that your own methods and themes and downloaded models are among them. Nothing
+//! here fails or prints: what cannot be read is not offered.
+
+use std::{ffi::OsStr, path::Path};
+
+use clap::CommandFactory;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
+
+use super::{Cli, config, dirs::Dirs, models as found, user_methods};
+use crate::{
+    assets,
+    model::{WeightType, shapes as known_shapes},
+    speculate::{Method, method::AXES},
+    tui::Theme,
+};
+
+/// A value and its description.
+type Value = (String, Option<String>);
+
+/// The values that begin with what was typed.
+fn beginning(current: &OsStr, values: impl IntoIterator<Item = Value>) -> Vec<CompletionCandidate> {
+    let Some(typed) = current.to_str() else { return Vec::new() };
+    let begins = values.into_iter().filter(|(value, _)| value.starts_with(typed));
+    begins.map(|(value, help)| CompletionCandidate::new(value).help(help.map(Into::into))).collect()
+}
+
+/// The same, and paths if none of them fits.
+fn or_paths(current: &OsStr, values: Vec<Value>, paths: &PathCompleter) -> Vec<CompletionCandidate> {
+    let found = beginning(current, values);
+    if found.is_empty() { paths.complete(current) } else { found }
+}
+
+fn toml() -> PathCompleter {
+    PathCompleter::file().filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
+}
+
+fn plain(values: impl IntoIterator<Item = impl Into<String>>) -> Vec<Value> {
+    values.into_iter().map(|value| (value.into(), None)).collect()
+}
+
+/// Methods: built-in ones, your own, files.
+pub fn methods() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| or_paths(current, all_methods(), &toml()))
+}
+
+/// The same, and `all`.
+pub fn methods_or_all() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        // Of a list that the program splits itself, the last one is completed.
+        let (before, last) = match current.to_str().and_then(|typed| typed.rsplit_once(',')) {
+            Some((before, last)) => (format!("{before},"), OsStr::new(last)),
+            None => (String::new(), current),
+        };
+        let mut values = all_methods();
+        if before.is_empty() {
+            values.push(("all".into(), Some("all built-in methods".into())));
+        }
+        let found = or_paths(last, values, &toml());
+        found.into_iter().map(|candidate| candidate.add_prefix(&before)).collect()
+    })
+}
+
+/// Your own methods, and files.
+pub fn method_files() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| or_paths(current, own_methods(), &toml()))
+}
+
+fn all_methods() -> Vec<Value> {
+    let built_in = Method::presets().iter().map(|method| (method.name.clone(), Some(method.about.clone())));
+    let own = own_methods().into_iter().filter(|(name, _)| Method::preset(name).is_err());
+    built_in.chain(own).collect()
+}
+
+fn own_methods() -> Vec<Value> {
+    let names = user_methods::names(Dirs::find().as_ref());
+    names.into_iter().map(|name| (name, Some("your own method".into()))).collect()
+}
+
+/// `axis.key=` of every axis.
+pub fn sets() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let mut values: Vec<Value> = Vec::new();
+        for axis in AXES {
+            for kind in axis.kinds {
+                for key in kind.keys {
+                    let name = format!("{}.{}=", axis.name, key.name);
+                    if !values.iter().any(|(value, _)| *value == name) {
+                        values.push((name, Some(format!("of {} = {}", axis.name, kind.name))));
+                    }
+                }
+            }
+        }
+        beginning(current, values)
+    })
+}
+
+/// Target models and small models: embedded, in configured folders, in the cache, directories.
+pub fn models() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| or_paths(current, all_models(), &PathCompleter::dir()))
+}
+
+fn all_models() -> Vec<Value> {
+    let config = config::load().unwrap_or_default();
+    found::names(&config).into_iter().map(|(name, origin)| (name, Some(origin.to_owned()))).collect()
+}
+
+/// Devices that this build can use.
+fn accelerators() -> impl Iterator<Item = &'static str> {
+    let all = [("cuda", cfg!(feature = "cuda")), ("metal", cfg!(feature = "metal"))];
+    all.into_iter().filter(|(_, built)| *built).map(|(name, _)| name)
+}
+
+/// Devices of this build.
+pub fn devices() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        beginning(current, plain(["auto", "cpu"].into_iter().chain(accelerators())))
+    })
+}
+
+/// Weight types.
+pub fn dtypes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        beginning(current, plain([WeightType::Auto].into_iter().chain(WeightType::ALL).map(WeightType::name)))
+    })
+}
+
+/// Position encodings.
+pub fn ropes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(["auto", "mrope", "sequential"])))
+}
+
+/// Themes: built-in ones and your own.
+pub fn themes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let built_in = plain(std::iter::once("auto").chain(Theme::names()));
+        let own = Dirs::find().map(|dirs| dirs.config.join("themes"));
+        let own = own.as_deref().map(stems).unwrap_or_default();
+        let own = own.into_iter().map(|name| (name, Some("your own theme".into())));
+        beginning(current, built_in.into_iter().chain(own))
+    })
+}
+
+/// Names of the TOML files in a folder, without their ending.
+fn stems(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = entries.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    let mut names: Vec<String> =
+        files.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+    names.sort();
+    names
+}
+
+/// Videos: files, and the embedded clips.
+pub fn videos() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let clips = (0..assets::clip_count()).map(|at| match at {
+            0 => ("demo".to_owned(), Some("embedded clip".to_owned())),
+            at => (format!("demo:{}", at + 1), Some("embedded clip".to_owned())),
+        });
+        let mut found = PathCompleter::file().stdio().complete(current);
+        found.extend(beginning(current, clips));
+        found
+    })
+}
+
+/// Subcommands, by the words that lead to them.
+pub fn subcommands() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let root = Cli::command();
+        let about = |sub: &clap::Command| sub.get_about().map(ToString::to_string);
+        beginning(current, root.get_subcommands().map(|sub| (sub.get_name().to_owned(), about(sub))))
+    })
+}
+
+/// Shapes of known models.
+pub fn shapes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(known_shapes::names())))
+}

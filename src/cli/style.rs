@@ -1,0 +1,26 @@
+//! How a run is printed.
+
+use crate::present::export::Subtitles;
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Events as JSON lines instead of text.
+    pub json: bool,
+    /// Verdict styles on stdout.
+    pub color: bool,
+    /// Verdict styles on stderr.
+    pub color_talk: bool,
+    /// No messages on stderr.
+    pub quiet: bool,
+    /// stdout is a terminal: no control characters, no progress while the caption is written.
+    pub terminal: bool,
+    /// Columns of the terminal at stdout, for whole words on its lines; none leaves the caption as it is.
+    pub columns: Option<usize>,
+    /// The same for the messages on stderr.
+    pub columns_talk: Option<usize>,
+    /// Captions as subtitles, each as soon as it is complete.
+    pub subtitles: Option<Subtitles>,
+    /// Each step as a line on stderr.
+    pub steps: bool,
+}

@@ -1,0 +1,157 @@
+//! Videos that are no files of videos: stdin, pictures; and pages that tell nothing about their writer.
+
+use std::path::PathBuf;
+
+use crate::{Outcome, Program, event, events, outcome};
+
+const SHORT: [&str; 2] = ["--max-new-tokens", "8"];
+
+/// The file of the first embedded clip.
+fn clip(program: &Program) -> PathBuf {
+    specreel::assets::demo(Some(program.home())).unwrap().clips[0].path.clone()
+}
+
+/// A run with a video on stdin, and with a folder for temporary files.
+fn pipe(program: &Program, args: &[&str], bytes: impl Into<Vec<u8>>) -> Outcome {
+    let temporary = program.home().join("tmp");
+    std::fs::create_dir_all(&temporary).unwrap();
+    let run = outcome(program.command().args(args).env("TMPDIR", &temporary).write_stdin(bytes));
+    assert_eq!(
+        std::fs::read_dir(temporary).unwrap().count(),
+        0,
+        "{args:?}: a temporary file was left behind"
+    );
+    run
+}
+
+#[test]
+fn a_video_comes_from_stdin() {
+    let program = Program::new();
+    let bytes = std::fs::read(clip(&program)).unwrap();
+    let plain = program.run(&[&["caption", "demo"], &SHORT[..]].concat());
+    for args in [&["caption", "-"][..], &["-"]] {
+        let run = pipe(&program, &[args, &SHORT].concat(), bytes.clone());
+        assert_eq!((run.code, run.stdout.as_str()), (0, plain.stdout.as_str()), "{}", run.stderr);
+    }
+    let run = pipe(
+        &program,
+        &[&["caption", "-", "--json", "--save", "run.jsonl"], &SHORT[..]].concat(),
+        bytes.clone(),
+    );
+    let saved = std::fs::read_to_string(program.home().join("run.jsonl")).unwrap();
+    for text in [&run.stdout, &saved] {
+        assert_eq!(event(&events(text), "started")["video"], "-", "{text}");
+    }
+    // The file is opened more than once.
+    let run = pipe(
+        &program,
+        &[&["compare", "-", "--methods", "naive", "--html", "a.html"], &SHORT[..]].concat(),
+        bytes,
+    );
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let page = std::fs::read_to_string(program.home().join("a.html")).unwrap();
+    assert!(page.contains("Decoding methods on a video from stdin"), "{page}");
+}
+
+#[test]
+fn a_stdin_without_a_video_is_refused() {
+    let program = Program::new();
+    for (args, bytes, code, part) in [
+        (&["caption", "-"][..], "", 2, "error: there is no video on stdin: it is empty\nhint: pipe one in"),
+        (&["caption", "-"], "this is text\n", 3, "error: -: "),
+        (&["caption", "-", "--segments", "2"], "this is text\n", 3, "error: -: "),
+        (
+            &["caption", "-", "--prompt", "-"],
+            "What?",
+            2,
+            "error: video and prompt cannot both be read from stdin",
+        ),
+    ] {
+        let run = pipe(&program, args, bytes);
+        assert_eq!(run.code, code, "{args:?}: {}", run.stderr);
+        assert!(run.stderr.contains(part), "{args:?}: {}", run.stderr);
+    }
+    let run = pipe(&program, &["caption", "-", "--json"], "this is text\n");
+    assert!(!run.stdout.contains("/proc/") && run.stdout.contains("\"failed\""), "{}", run.stdout);
+}
+
+#[test]
+fn a_picture_is_captioned_as_one_frame() {
+    let program = Program::new();
+    for name in ["still.png", "still.jpg"] {
+        let picture = image::RgbImage::from_fn(320, 240, |x, y| {
+            let near = x.abs_diff(110).pow(2) + y.abs_diff(110).pow(2) < 2500;
+            image::Rgb(if near { [200, 20, 20] } else { [120; 3] })
+        });
+        picture.save(program.home().join(name)).unwrap();
+        let run = program.run(&[&["caption", name], &SHORT[..]].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert!(!run.stdout.trim().is_empty());
+        let note = "note: the file is a picture, not a video: it is captioned as a single frame\n";
+        assert!(run.stderr.contains(note), "{}", run.stderr);
+        for args in [&["--format", "srt"][..], &["--start", "0"], &["--segments", "1"]] {
+            let run = program.run(&[&["caption", name], args].concat());
+            assert_eq!(run.code, 3, "{}", run.stderr);
+            assert!(run.stderr.contains("it has one frame only, so it has no parts"), "{}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_page_does_not_tell_the_home_directory() {
+    let program = Program::new();
+    let video = program.home().join("holiday.mp4");
+    std::fs::copy(clip(&program), &video).unwrap();
+    let video = video.to_str().unwrap();
+    let run =
+        program.run(&[&["compare", video, "--methods", "naive", "--html", "a.html"], &SHORT[..]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let page = std::fs::read_to_string(program.home().join("a.html")).unwrap();
+    assert!(page.contains("Decoding methods on holiday.mp4"), "{page}");
+    assert!(!page.contains(program.home().to_str().unwrap()), "{page}");
+}
+
+#[test]
+fn without_a_terminal_the_bare_program_captions_the_embedded_clip() {
+    let program = Program::new();
+    let bare = program.run(&[]);
+    let caption = program.run(&["caption", "demo", "--quiet"]);
+    assert_eq!((bare.code, bare.stdout.as_str()), (0, caption.stdout.as_str()), "{}", bare.stderr);
+    assert!(bare.stderr.starts_with("note: the studio needs a terminal; "), "{}", bare.stderr);
+}
+
+#[test]
+fn the_axis_of_a_change_may_be_left_out() {
+    let program = Program::new();
+    let args =
+        ["caption", "demo", "--json", "--max-new-tokens", "2", "--method", "lvspec", "--set", "lambda=0.2"];
+    let run = program.run(&args);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(event(&events(&run.stdout), "started")["method"]["acceptance"]["lambda"], 0.2);
+    let run = program.run(&[
+        "compare",
+        "demo",
+        "--max-new-tokens",
+        "2",
+        "--methods",
+        "naive,lvspec",
+        "--set",
+        "lambda=0.2",
+    ]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("--set acceptance.lambda=0.2 changes only lvspec"), "{}", run.stderr);
+}
+
+#[test]
+fn a_cue_is_shown_for_a_second() {
+    let program = Program::new();
+    let run = program.run(&["caption", "demo", "--segments", "2", "--format", "srt"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let ms = |time: &str| -> u64 {
+        let parts: Vec<u64> = time.split([':', ',']).map(|part| part.trim().parse().unwrap()).collect();
+        ((parts[0] * 60 + parts[1]) * 60 + parts[2]) * 1000 + parts[3]
+    };
+    let times: Vec<(&str, &str)> = run.stdout.lines().filter_map(|line| line.split_once(" --> ")).collect();
+    assert!(times.len() >= 3, "{}", run.stdout);
+    assert!(times.iter().all(|(from, to)| ms(to) - ms(from) >= 999), "{}", run.stdout);
+}
