@@ -102,7 +102,7 @@ fn an_account_has_what_is_known() {
             "input: 4 frames, 4 visual tokens",
             "verdicts: exact 1 · loosened 1",
             "loosened: 50.0 % of the tokens differ from the target's choice",
-            "decoding: 2 tokens in 1 target pass · XX accepted · 2.00 per step (tau 2.00) · 20.0 tokens/s",
+            "decoding: 2 tokens in 1 target pass · 2 of 2 drafts accepted · 2.00 per step (tau 2.00) · 20.0 tokens/s",
         ]
     );
     assert!(account(&Pieces::default()).is_empty());

@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn the_least_important_columns_are_dropped_first() {
         assert_eq!(lines(Some(108)).1, [""; 0]);
-        assert_eq!(lines(Some(80)).1, ["per step", "end to end"]);
+        assert_eq!(lines(Some(88)).1, ["per step", "end to end"]);
         let (narrow, dropped) = lines(Some(42));
         assert_eq!(dropped, ["per step", "end to end", "tau", "loosened", "tokens/s", "output"]);
         assert_eq!(narrow[2], "lvspec          lossy     1.5x (1.4–1.6)");

@@ -193,19 +193,18 @@ fn measured(runs: &[RunLog], method: &str, baseline: &str) -> Option<(f64, Optio
         return None;
     }
     let own = || runs.iter().filter(move |run| run.name() == method && run.is_finished());
-    let engine = own().filter_map(|run| {
-        let speedup = run.stats().speedup.as_ref()?;
-        Some((speedup.decode, speedup.interval?))
-    });
+    let told = || own().filter_map(|run| run.stats().speedup.as_ref());
     let plain = runs.iter().filter(|run| run.name() == baseline && run.is_finished());
     let speed = |run: &RunLog| run.stats().tokens_per_second;
     let ratios: Vec<f64> = own().zip(plain).map(|(own, plain)| speed(own) / speed(plain)).collect();
+    let of_engine = told().filter_map(|told| Some((told.decode, told.interval?)));
     let of_runs = PairedRatio::of(&ratios).map(|ratio| (ratio.middle, Interval::from(ratio)));
-    let best = engine.chain(of_runs).max_by_key(|(_, interval)| interval.pairs);
-    match best {
-        Some((ratio, interval)) => Some((ratio, Some(interval))),
-        None => Some((paired::middle(&ratios)?, None)),
+    if let Some((ratio, interval)) = of_engine.chain(of_runs).max_by_key(|(_, interval)| interval.pairs) {
+        return Some((ratio, Some(interval)));
     }
+    // Without an interval, even the engine's few pairs say more than one run each.
+    let rough = if ratios.len() > 1 { None } else { told().next().map(|told| told.decode) };
+    Some((rough.or_else(|| paired::middle(&ratios))?, None))
 }
 
 /// The finished run of median speed.

@@ -92,20 +92,14 @@ pub(super) fn lane_runs<'a>(model: &'a Model, comparison: &'a Comparison) -> Vec
     let plain = baseline(model, comparison).and_then(speed);
     let of = |lane: &'a Lane| {
         let run = model.runs.get(lane.run);
-        let paired = run
-            .and_then(|run| run.log.whole().stats().speedup.as_ref())
-            .filter(|paired| paired.interval.is_some());
+        let told = run.and_then(|run| run.log.whole().stats().speedup.as_ref());
         let of_runs = run.and_then(speed).zip(plain).map(|(speed, plain)| speed / plain);
         let is_baseline = run.is_some_and(|run| run.autoregressive);
         LaneRun {
             lane,
             run,
-            speedup: paired.map(|paired| paired.decode).or(of_runs),
-            interval: if is_baseline {
-                Some(Interval::ONE)
-            } else {
-                paired.and_then(|paired| paired.interval)
-            },
+            speedup: told.map(|told| told.decode).or(of_runs),
+            interval: if is_baseline { Some(Interval::ONE) } else { told.and_then(|told| told.interval) },
         }
     };
     comparison.lanes.iter().map(of).collect()
