@@ -396,7 +396,18 @@ fn examples_of_events_can_be_read() {
         }
         kinds.insert(kind);
     }
-    let expected =
-        ["comparison", "done", "failed", "progress", "prompt", "ready", "stage", "started", "step"];
+    let expected = [
+        "comparison",
+        "done",
+        "draft",
+        "failed",
+        "progress",
+        "prompt",
+        "ready",
+        "speed",
+        "stage",
+        "started",
+        "step",
+    ];
     assert_eq!(kinds, BTreeSet::from(expected.map(str::to_owned)));
 }

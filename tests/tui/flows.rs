@@ -105,6 +105,7 @@ fn a_saved_run_once_more() {
     // The stages before the first token take their time, too.
     studio.handle(Msg::Advance(500.0));
     assert!(sees(&studio, "encoding frames") && sees(&studio, "harbour"));
+    studio.handle(Msg::Advance(500.0));
     studio.handle(Msg::Advance(540.0));
     assert_eq!(studio.caption(), "A small green star falls");
     // Paused, back by a step, on by two.

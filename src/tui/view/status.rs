@@ -211,6 +211,9 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::Prompt => &[Run, NextPane, Presets, Methods, History, Help],
         _ if model.back_cancels() => &[Back, Methods, NextPane, Help],
         _ if busy => &[Back, Interrupt, Methods, NextPane, Help],
+        KeyContext::Library if model.shows_player() => {
+            &[StepForward, Faster, Back, Run, Preview, Methods, NextPane, Help, Quit]
+        }
         KeyContext::Library => {
             &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Segments, Sessions, Help, Quit]
         }
@@ -229,6 +232,7 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::Back, _) if model.back_cancels() && !model.clip_queue.is_empty() => "drop the queue",
         (Action::Back, _) if model.back_cancels() => "cancel",
         (Action::Back, _) if model.sessions.confirm => "no",
+        (Action::Back, None) if model.shows_player() && model.shown_replay().is_none() => "skip",
         (Action::Pause, _) if !model.is_playing() => "play",
         (Action::NextPane, Some(Overlay::Compare)) => "view",
         (Action::Down, Some(Overlay::Compare)) => "method",
