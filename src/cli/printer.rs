@@ -3,6 +3,7 @@
 //! A [`Printer`] knows no engine and no terminal: it writes to the sinks that it is given, in the style that they support.
 
 mod held;
+mod report;
 
 use std::io::{self, Write};
 
@@ -312,45 +313,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.measures = measures;
     }
 
-    /// Print the statistics of the run that has ended, unless that is done.
-    ///
-    /// # Errors
-    /// As [`Printer::event`].
-    pub fn report(&mut self) -> Result<(), PrintError> {
-        let Some(reason) = self.due.take() else { return Ok(()) };
-        self.close()?;
-        let runs = Pieces::of(&self.runs);
-        let stats = runs.stats();
-        if stats.emitted == 0 && reason == StopReason::Cancelled {
-            self.say("interrupted\n")?;
-            return Ok(());
-        }
-        if !runs.is_over() {
-            return Ok(());
-        }
-        let mut text = String::new();
-        if self.style.terminal && !self.style.json && !self.run().chunks().is_empty() {
-            // On a screen, an empty line separates the caption from its statistics.
-            text.push('\n');
-        }
-        let columns = self.style.columns_talk;
-        let mut row =
-            |name: &str, value: &str| text += &hang(&format!("{name:<NAMES$}{value}\n"), columns, NAMES);
-        if let Some((done, count)) = runs.progress() {
-            row("pieces", &format!("{done} of {count}"));
-        }
-        let legend = self.legend(&stats);
-        if !legend.is_empty() {
-            row("verdicts", &legend);
-        }
-        statistics(&stats).iter().for_each(|(name, value)| row(name, value));
-        if let Some(ending) = runs.reason().and_then(|reason| ending(reason, &stats, self.limit)) {
-            text += &(ending + "\n");
-        }
-        self.say(&text)?;
-        Ok(())
-    }
-
     /// End the caption's line and flush the session file.
     ///
     /// # Errors
@@ -372,23 +334,6 @@ impl<O: Write, E: Write> Printer<O, E> {
             session.finish().map_err(PrintError::Session)?;
         }
         Ok(())
-    }
-
-    /// The verdicts that occurred, with counts, in their own styles.
-    fn legend(&self, stats: &Stats) -> String {
-        let legend = verdicts(stats, |verdict: Verdict, count| {
-            if self.style.color_talk {
-                format!("{} {count}", color::paint(verdict, verdict.name()))
-            } else if self.style.color {
-                format!("{verdict} {count} ({})", Role::of(verdict).look().words)
-            } else {
-                format!("{verdict} {count}")
-            }
-        });
-        match loosened(self.run().is_lossless(), stats) {
-            lossy if !lossy.is_empty() && !legend.is_empty() => format!("{legend} (lossy: {lossy})"),
-            _ => legend,
-        }
     }
 
     /// Write to stderr, unless quiet. A closed stderr does not stop the run.
