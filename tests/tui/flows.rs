@@ -64,7 +64,7 @@ fn from_the_first_key_to_the_last() {
         &["A small green star falls", "corrected", "loosened", "shifted", "tok/s", "drafter sees 10"],
     );
     done(&mut studio, 1, &steps, StopReason::Eos);
-    shows(&studio, &["done", "10 steps"]);
+    shows(&studio, &["done", "in 10 target passes"]);
 
     // Another method on the kept context: a baseline, and with it a speedup.
     press(&mut studio, "esc");
@@ -202,7 +202,7 @@ fn methods_side_by_side() {
     // The target alone and the chosen method are picked; naive comes with them.
     press(&mut studio, "c g down space");
     compared(&mut studio);
-    sees(&studio, &["●  autoregressive", "●  naive", "1.00x", "identical", "lvspec"]);
+    sees(&studio, &["●  autoregressive", "●  naive", "1x", "identical", "lvspec"]);
     finish_compared(&mut studio);
     sees(&studio, &["●  lvspec", "token 17"]);
     // Word by word.
