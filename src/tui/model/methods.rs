@@ -104,8 +104,8 @@ impl Methods {
         self.knob = 0;
     }
 
-    /// The methods that match a filter, as indices, and which of those matches best: by its name, else by its system, description
-    /// or paper.
+    /// The methods whose name or system matches a filter, or else whose description or paper does, as indices; and which of those
+    /// matches best.
     pub fn found(&self, query: &str) -> (Vec<usize>, usize) {
         let all = 0..self.presets.len();
         let query = query.trim();
@@ -114,13 +114,14 @@ impl Methods {
             return (all.collect(), chosen);
         }
         let named = fuzzy(query, Config::DEFAULT, all.clone(), |i| self.presets[*i].name.clone());
-        let says = |i: &usize| {
-            let method = &self.presets[*i];
-            let paper = method.paper.as_deref().unwrap_or_default();
-            let texts = [systems::system(method), &method.about, paper];
-            texts.iter().any(|text| text.to_lowercase().contains(&query.to_lowercase()))
-        };
-        let found: Vec<usize> = all.filter(|i| named.contains(i) || says(i)).collect();
+        let query = query.to_lowercase();
+        let has = |text: &str| text.to_lowercase().contains(&query);
+        let of_system = |i: &usize| named.contains(i) || has(systems::system(&self.presets[*i]));
+        let mut found: Vec<usize> = all.clone().filter(of_system).collect();
+        if found.is_empty() {
+            let says = |method: &Method| has(&method.about) || method.paper.as_deref().is_some_and(has);
+            found = all.filter(|i| says(&self.presets[*i])).collect();
+        }
         let best = named.first().and_then(|best| found.iter().position(|i| i == best));
         (found, best.unwrap_or(0))
     }

@@ -134,7 +134,7 @@ fn entry_line(entry: &Entry, tag: Tag, here: bool, columns: usize, theme: &Theme
     let of = |role| if here { Style::new() } else { theme.style(role) };
     Line::from(vec![
         Span::raw(if here { "▸" } else { " " }),
-        Span::styled(if tag.marked { "*" } else { " " }, of(Role::Accent)),
+        if tag.marked { Span::styled("*", of(Role::Accent)) } else { Span::raw(" ") },
         Span::styled(name, named),
         Span::styled(tag.state, of(tag.role)),
         Span::styled(format!("{place}{fill}{right}"), dim),

@@ -70,7 +70,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
     let right = if room > 8 { text::fit(&right, room) } else { String::new() };
     let badge = Span::styled(badge, theme.style(Role::Warn).add_modifier(Modifier::REVERSED));
     let gap = Span::raw(if badge.content.is_empty() || right.is_empty() { "" } else { " " });
-    frame.render_widget(Line::from(vec![badge, gap, Span::styled(right, dim)]).right_aligned(), area);
+    frame.render_widget(Line::from(vec![badge, gap, Span::raw(right)]).style(dim).right_aligned(), area);
     frame.render_widget(left, area);
 }
 
