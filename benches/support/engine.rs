@@ -90,14 +90,11 @@ impl Loaded {
         };
         self.handle.send(Command::Run(Box::new(request))).map_err(|f| f.error)?;
         while let Some(event) = self.events.blocking_recv() {
-            match event.kind {
-                EventKind::Failed(failure) => return Err(format!("{name}: {}", failure.error)),
-                kind if event.run == self.runs => {
-                    if on(kind) {
-                        return Ok(());
-                    }
-                }
-                _ => {}
+            if let EventKind::Failed(failure) = event.kind {
+                return Err(format!("{name}: {}", failure.error));
+            }
+            if event.run == self.runs && on(event.kind) {
+                return Ok(());
             }
         }
         Err("the engine stopped".into())

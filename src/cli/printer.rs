@@ -19,10 +19,10 @@ use super::{
 use crate::{
     present::{
         export::subtitles::{cues, stamp},
-        statistics::{ending, headline, loosened, statistics, verdicts},
+        statistics::headline,
         verdicts::Role,
     },
-    record::{Event, EventKind, Failure, Pieces, RunLog, Segment, Span, Stage, Stats, StopReason, Verdict},
+    record::{Event, EventKind, Failure, RunLog, Segment, Span, Stage, StopReason, Verdict},
 };
 
 /// The state of the run after an event.

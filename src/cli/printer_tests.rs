@@ -1,5 +1,6 @@
 use super::*;
 use crate::present::export::Subtitles;
+use crate::record::Stats;
 use crate::record::testing::{ended, failure, started, started_piece, step};
 
 /// A run in one step, of which all tokens but the last are accepted drafts.

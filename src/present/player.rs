@@ -277,7 +277,7 @@ impl Player {
         ((LONGEST_MS * n).min(SEEN_MS) / took).max(1.0)
     }
 
-    /// The rate in words, if it is not the true speed: `slowed 400×`, `2× speed`.
+    /// The rate in words, if it is not the true speed: `slowed 400x`, `2x speed`.
     pub fn speed_words(&self) -> Option<String> {
         in_words(self.rate())
     }
@@ -299,7 +299,7 @@ impl Player {
 
     /// True if it is paused before the run's end.
     pub fn is_paused(&self) -> bool {
-        !self.playing && !(self.is_at_end() && self.whole.is_over())
+        !(self.playing || self.is_at_end() && self.whole.is_over())
     }
 
     /// The share that has been played, 0 to 1.

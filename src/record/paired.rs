@@ -71,7 +71,7 @@ fn positive(ratios: &[f64]) -> Vec<f64> {
 fn median(sorted: &[f64]) -> Option<f64> {
     let half = sorted.len() / 2;
     let upper = *sorted.get(half)?;
-    Some(if sorted.len() % 2 == 0 { (sorted[half - 1] + upper) / 2.0 } else { upper })
+    Some(if sorted.len().is_multiple_of(2) { (sorted[half - 1] + upper) / 2.0 } else { upper })
 }
 
 /// How many of `n` sorted pairs lie beyond each end of the interval: the largest k with P(X ≤ k) ≤ 2.5 % for

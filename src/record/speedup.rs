@@ -78,8 +78,8 @@ impl Interval {
 
     /// True if it is wider than a quarter of its figure: too uncertain to be printed.
     pub fn is_noisy(&self, figure: f64) -> bool {
-        // Also where it is not a number.
-        !(self.high - self.low <= paired::NOISY * figure)
+        let width = self.high - self.low;
+        width.is_nan() || width > paired::NOISY * figure
     }
 }
 

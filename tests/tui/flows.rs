@@ -100,7 +100,7 @@ fn a_saved_run_once_more() {
     assert_eq!(press(&mut studio, "down enter"), [Effect::Load("/data/sessions/200.jsonl".into())]);
     studio.handle(Msg::Loaded(Ok(session(&lossy(), false))));
     assert!(studio.is_playing() && studio.caption().is_empty());
-    assert!(sees(&studio, "slowed 15×"), "at true speed it would be over too soon");
+    assert!(sees(&studio, "slowed 15x"), "at true speed it would be over too soon");
 
     // The stages before the first token take their time, too.
     studio.handle(Msg::Advance(500.0));
@@ -119,7 +119,7 @@ fn a_saved_run_once_more() {
     assert!(studio.caption().len() < 30, "{}", studio.caption());
     // Twice as fast, to its end and anew.
     press(&mut studio, "space +");
-    assert!(sees(&studio, "slowed 7.5×"));
+    assert!(sees(&studio, "slowed 7.5x"));
     studio.handle(Msg::Advance(1e4));
     assert!(!studio.is_playing() && studio.caption().ends_with("until the end."));
     press(&mut studio, "space");

@@ -56,7 +56,7 @@ fn drafts_become_text_or_are_struck_and_replaced() {
             [Some(plain), Some(struck), Some(bold)],
         ]
     );
-    assert!(screen(&studio, 120, 40).contains("▶ slowed 15×"), "{}", screen(&studio, 120, 40));
+    assert!(screen(&studio, 120, 40).contains("▶ slowed 15x"), "{}", screen(&studio, 120, 40));
     studio.handle(Msg::Advance(9000.0));
     assert!(!studio.is_playing() && studio.caption().ends_with("until the end."));
     assert!(!screen(&studio, 120, 40).contains("slowed"));
@@ -72,16 +72,16 @@ fn the_result_is_there_at_once_and_the_keys_control_what_is_shown() {
     // Step by step, from the library.
     press(&mut studio, ".");
     assert_eq!(studio.caption(), "A small green star falls");
-    assert!(sees(&studio, "‖ slowed 15×") && sees(&studio, "corrected 1"), "{}", screen(&studio, 120, 40));
+    assert!(sees(&studio, "‖ slowed 15x") && sees(&studio, "corrected 1"), "{}", screen(&studio, 120, 40));
     assert!(!sees(&studio, "loosened 1"), "counters follow what is shown");
     press(&mut studio, ". . , ,");
     assert_eq!(studio.caption(), "A small green star falls");
     // In the caption there are more keys.
     press(&mut studio, "tab tab +");
-    assert!(sees(&studio, "‖ slowed 7.5×"));
+    assert!(sees(&studio, "‖ slowed 7.5x"));
     assert!(!studio.is_playing());
     press(&mut studio, "space");
-    assert!(studio.is_playing() && sees(&studio, "▶ slowed 7.5×"));
+    assert!(studio.is_playing() && sees(&studio, "▶ slowed 7.5x"));
     assert_eq!(press(&mut studio, "enter"), [], "it does not run again");
     assert!(!studio.is_playing() && studio.caption().ends_with("until the end."));
     // It can be looked at again, and left with Esc.
@@ -180,7 +180,7 @@ fn the_pace_is_what_was_asked_for() {
     let mut studio = with_pace(Pace::Speed(0.01), "dark", 120, 40);
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);
-    assert!(screen(&studio, 120, 40).contains("▶ slowed 100×"));
+    assert!(screen(&studio, 120, 40).contains("▶ slowed 100x"));
     let mut studio = with_pace(Pace::Off, "dark", 120, 40);
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);

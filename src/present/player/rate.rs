@@ -16,8 +16,8 @@ pub(super) fn duration(step: &Step) -> f64 {
 /// A rate in words, if it is not the true speed.
 pub(super) fn in_words(rate: f64) -> Option<String> {
     match rate {
-        r if r < 0.95 => Some(format!("slowed {}×", two_digits(1.0 / r))),
-        r if r > 1.05 => Some(format!("{}× speed", two_digits(r))),
+        r if r < 0.95 => Some(format!("slowed {}x", two_digits(1.0 / r))),
+        r if r > 1.05 => Some(format!("{}x speed", two_digits(r))),
         _ => None,
     }
 }

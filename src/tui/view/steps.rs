@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(window(Some(1), 2, 4, one), (0, 2));
         assert_eq!(window(None, 0, 4, one), (0, 0));
         // Steps of several lines, of which every second takes three.
-        let tall = |step: usize| if step % 2 == 0 { 3 } else { 1 };
+        let tall = |step: usize| if step.is_multiple_of(2) { 3 } else { 1 };
         assert_eq!(window(None, 10, 7, tall), (7, 3));
         assert_eq!(window(Some(4), 10, 8, tall), (3, 4));
         for cursor in 0..10 {
