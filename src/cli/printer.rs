@@ -297,7 +297,9 @@ impl<O: Write, E: Write> Printer<O, E> {
         if !self.style.json && reason != StopReason::Cancelled {
             // A cancelled run gives no cue: its caption is incomplete.
             self.cues()?;
-            self.stamp()?;
+            if !self.held {
+                self.stamp()?;
+            }
         }
         self.close()?;
         self.due = Some(reason);

@@ -32,10 +32,9 @@ const BUDGET_MS: f64 = 1000.0;
 const BUDGET_SHARE: f64 = 0.1;
 /// A measurement does not end before this many pairs: the interval of fewer is narrow by accident too often.
 const PAIRS: usize = 10;
-/// Whether it is settled is looked at after every so many pairs.
+/// After a look at the interval, the next one is this many pairs later: each look is a chance to end by accident.
 const LOOKS: usize = 5;
-/// Passes timed after a run whose steps cannot be repeated one by one. They are close together, so more would only seem to
-/// be more certain.
+/// Passes timed after a run whose steps cannot be repeated one by one.
 const PASSES_AFTER: usize = 12;
 /// Runs that are measured together at most.
 const TOGETHER: usize = 64;
@@ -53,6 +52,9 @@ pub struct Trial {
     /// True once they come from whole repetitions, which replace those of single passes.
     whole: bool,
     spent_ms: f64,
+    /// At how many pairs it is decided next whether they are enough.
+    next_look: usize,
+    settled: bool,
     /// An interval has been reported.
     reported: bool,
 }
@@ -77,6 +79,8 @@ impl Trial {
             ratios,
             whole: false,
             spent_ms: 0.0,
+            next_look: PAIRS,
+            settled: false,
             reported: false,
         }
     }
@@ -85,11 +89,13 @@ impl Trial {
         f64::max(BUDGET_MS, BUDGET_SHARE * self.pace.total_ms())
     }
 
-    /// True if more pairs are not worth their time, or nothing was written.
-    fn is_settled(&self) -> bool {
-        let looked_at = self.ratios.len() >= PAIRS && self.ratios.len().is_multiple_of(LOOKS);
-        let settled = || PairedRatio::of(&self.ratios).is_some_and(|ratio| ratio.is_settled());
-        self.pace.tokens() == 0 || self.spent_ms >= self.budget_ms() || looked_at && settled()
+    /// Decide whether the pairs are enough: their interval is narrow, or the budget is spent, or nothing was written.
+    fn look(&mut self) {
+        self.settled |= self.pace.tokens() == 0 || self.spent_ms >= self.budget_ms();
+        if self.ratios.len() >= self.next_look {
+            self.next_look = self.ratios.len() + LOOKS;
+            self.settled |= PairedRatio::of(&self.ratios).is_some_and(|ratio| ratio.is_settled());
+        }
     }
 
     /// True if enough pairs for an interval fit into the budget when the run is repeated whole. `plain_ms` is the time of an
@@ -183,10 +189,11 @@ impl Trials {
     /// If a forward pass fails; the runs stay unsettled.
     pub fn measure(&mut self, cache: &mut PrefixCache, bench: &Bench<'_>) -> Result<(), Stop> {
         loop {
+            self.trials.iter_mut().for_each(Trial::look);
             // A context that has been evicted cannot be measured any more.
             let gone = |trial: &Trial| !cache.contexts.keys().any(|key| *key == trial.key);
             let cancelled = |trial: &Trial| bench.cancelled.contains(trial.request.run);
-            let over = |trial: &Trial| trial.is_settled() || gone(trial) || cancelled(trial);
+            let over = |trial: &Trial| trial.settled || gone(trial) || cancelled(trial);
             let ended: Vec<u64> = self.trials.iter().filter(|t| over(t)).map(|t| t.request.run).collect();
             self.report_if(bench.sender, over);
             ended.iter().for_each(|run| bench.cancelled.forget(*run));
@@ -291,6 +298,8 @@ impl Trial {
             // The first one warms up.
             let after = steps.iter().skip(1).filter_map(|step| self.pace.ratio_after(step.total_ms()));
             self.ratios.extend(after);
+            // More of them would only seem to be more certain.
+            self.settled |= !ends();
         } else {
             let method = &self.request.method;
             let max_new_tokens = self.request.max_new_tokens;
@@ -302,8 +311,7 @@ impl Trial {
             })?;
             self.ratios.extend(self.pace.ratios_of_repeat(&steps));
         }
-        // One repetition is all there is time for; an interruption leaves the rest for later.
-        self.spent_ms = if ends() { self.spent_ms + since(started) } else { self.budget_ms() };
+        self.spent_ms += since(started);
         Ok(())
     }
 

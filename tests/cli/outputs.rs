@@ -58,6 +58,8 @@ impl Transcript {
             .filter(r"\d+(\.\d+)?( ?(ms|s|MB|GB|kB|x|GB/s|tokens/s)\b)", "[N]$2")
             .filter(r"-?\d+\.\d+", "[N]")
             .filter(r" {2,}", "  ")
+            // The speed in a row of a table has no decimals if it is high.
+            .filter(r"  \d+  \[SPEEDUP\]", "  [N]  [SPEEDUP]")
     }
 
     /// What a command line gives; words are separated by spaces, and `'…'` is one word.

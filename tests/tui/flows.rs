@@ -214,14 +214,14 @@ fn methods_side_by_side() {
     press(&mut studio, "tab");
     assert!(studio.is_playing());
     studio.handle(Msg::Advance(40.0));
-    sees(&studio, &[" of 80 tokens", "▶"]);
+    sees(&studio, &[" tokens  ", "▶"]);
     press(&mut studio, "space");
     assert!(!studio.is_playing());
     sees(&studio, &["‖"]);
     press(&mut studio, "space + +");
     studio.handle(Msg::Advance(1e5));
     assert!(!studio.is_playing());
-    sees(&studio, &["80 tokens in", "18 tokens in"]);
+    sees(&studio, &["1st", "2nd", "3rd", " ms"]);
     press(&mut studio, "left left left left space");
     sees(&studio, &["▶"]);
     // The chart; what is selected is shown in the panes.

@@ -34,7 +34,7 @@ fn drafts_become_text_or_are_struck_and_replaced() {
     // Everything has been decoded, and nothing is shown yet.
     assert!(studio.is_playing() && studio.caption().is_empty());
     // The clip's name has the replacement's word, too, but not what follows it.
-    let look = |studio: &Studio| ["small", "dot", "falls and"].map(|word| modifiers(studio, word));
+    let look = |studio: &Studio| ["small", "drops", "falls down"].map(|word| modifiers(studio, word));
     let mut film = vec![look(&studio)];
     for _ in 0..60 {
         studio.handle(Msg::Advance(10.0));
@@ -163,16 +163,16 @@ fn where_a_strike_may_not_be_seen_the_rejected_draft_is_in_brackets() {
         let mut studio = played(config, 120, 40);
         press(&mut studio, ".");
         let screen = screen(&studio, 120, 40);
-        assert!(screen.contains("A small green star [-dot-] falls and and"), "{colors:?}:\n{screen}");
+        assert!(screen.contains("A small green star [-drops-] falls down to"), "{colors:?}:\n{screen}");
         assert!(!ascii || screen.is_ascii());
         // Ghosts, the rejected draft and its replacement differ without colour, too.
-        let looks = ["star", "dot", "falls", "and"].map(|word| modifiers(&studio, word));
+        let looks = ["star", "drops", "falls", "down"].map(|word| modifiers(&studio, word));
         let different: std::collections::HashSet<_> = looks.iter().collect();
         assert_eq!(different.len(), 4, "{colors:?}: {looks:?}");
     }
     let mut studio = watched("dark", 120, 40);
     press(&mut studio, ".");
-    assert!(screen(&studio, 120, 40).contains("A small green star dot falls and and"));
+    assert!(screen(&studio, 120, 40).contains("A small green star drops falls down to"));
 }
 
 #[test]
