@@ -18,6 +18,8 @@ use specreel::{
 
 /// Pairs of whole runs around each figure.
 const PAIRS: usize = 3;
+/// Figures before and after one, whose pairs are near it.
+const NEARBY: usize = 8;
 /// Figures may be this far from the truth.
 const FAR: f64 = 0.1;
 
@@ -70,6 +72,15 @@ fn report(method: &Method, told: &[Speedup], pairs: &[f64]) -> Result<(), String
     );
     let with: Vec<_> = told.iter().filter_map(|s| Some((s.decode, s.interval?))).collect();
     let shown = told.iter().filter(|speedup| !speedup.is_rough()).count();
+    // A machine that is shared or gets hot has another truth a minute later: that of the pairs around the figure.
+    let nearby = |at: usize| {
+        let (from, to) = (at.saturating_sub(NEARBY) * PAIRS, ((at + NEARBY + 1) * PAIRS).min(pairs.len()));
+        paired::middle(&pairs[from..to]).unwrap_or_default()
+    };
+    let of_now = |(at, told): (usize, &Speedup)| {
+        told.interval.is_some_and(|i| i.low <= nearby(at) && nearby(at) <= i.high)
+    };
+    let now = told.iter().enumerate().filter(|one| of_now(*one)).count();
     // The truth is measured, too: an interval that reaches the interval of the truth does not contradict it.
     let contain = with.iter().filter(|(_, i)| i.low <= truth.middle && truth.middle <= i.high).count();
     let reach = with.iter().filter(|(_, i)| i.low <= truth.high && truth.low <= i.high).count();
@@ -77,11 +88,12 @@ fn report(method: &Method, told: &[Speedup], pairs: &[f64]) -> Result<(), String
     let width = |(decode, i): &(f64, Interval)| (i.high - i.low) / decode;
     let middle = |values: Vec<f64>| paired::middle(&values).unwrap_or_default();
     println!(
-        "{} figures, {} with an interval, {shown} shown with it (the others as rough)\n\
-         {contain} intervals contain the truth, {reach} reach its own interval\n\
+        "{} figures, median {:.3}, {} with an interval, {shown} shown with it (the others as rough)\n\
+         {contain} intervals contain the truth, {reach} reach its own interval; {now} contain that of the pairs nearby\n\
          {near} figures are within {:.0} % of the truth; they range from {:.3} to {:.3}\n\
          median width of an interval {:.1} %, median number of pairs {:.0}",
         told.len(),
+        middle(told.iter().map(|speedup| speedup.decode).collect()),
         with.len(),
         FAR * 100.0,
         told.iter().map(|s| s.decode).fold(f64::INFINITY, f64::min),

@@ -153,6 +153,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
             tell!("");
         }
         let speeds = Speeds { stages: speed, steps: speed * slowed(args.pace, *run, &own) };
+        printer.measures(own.iter().any(|(line, _)| is_speed(&line.event)));
         code = code.max(runtime.block_on(play(&mut printer, *run, own.into_iter(), speeds, &interrupt))?);
         if interrupt.asked() {
             return Ok(interrupted());
@@ -178,6 +179,11 @@ fn read(file: &Path) -> Result<(Session, Vec<(usize, String)>), Failure> {
 /// True for the start of a run on a piece of a video.
 fn is_piece(event: &Event) -> bool {
     matches!(event.kind, EventKind::Started { segment: Some(_), .. })
+}
+
+/// True for the measured speed of a run, which follows its `done`.
+fn is_speed(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Speed { .. })
 }
 
 /// Playback speeds; 0 is at once.
@@ -210,7 +216,8 @@ async fn play<O: Write, E: Write>(
         let steps = log.steps().len();
         log.apply(&line.event);
         let speed = if log.steps().len() > steps { speeds.steps } else { speeds.stages };
-        if speed > 0.0 && wait > 0.0 {
+        // Nothing is shown while a speed is measured.
+        if speed > 0.0 && wait > 0.0 && !is_speed(&line.event) {
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs_f64(wait / speed / 1000.0)) => {}
                 () = interrupt.waited(Duration::ZERO) => {}
@@ -222,11 +229,14 @@ async fn play<O: Write, E: Write>(
         }
         match printer.event(&line.event).map_err(ended)? {
             Flow::Go => {}
-            Flow::Done(StopReason::Eos | StopReason::Length | StopReason::Cancelled) => return Ok(0),
+            // Its speed may follow.
+            Flow::Done(StopReason::Eos | StopReason::Length) => {}
+            Flow::Done(StopReason::Cancelled) => return Ok(0),
             Flow::Failed(failure) => return Ok(report::failure(&failure, false)),
         }
     }
     printer.close().map_err(ended)?;
+    printer.report().map_err(ended)?;
     Ok(0)
 }
 

@@ -17,6 +17,10 @@ pub const LEAST: usize = 6;
 pub const NOISY: f64 = 0.25;
 /// Intervals up to this share of the figure are settled: more pairs are not worth their time.
 pub const SETTLED: f64 = 0.10;
+/// What pairs measured close together cannot show, as a share of the figure: a machine's slower drifts, and what a repetition
+/// leaves out, such as sending events to a reader that wakes up for them. No interval of repetitions is narrower on either
+/// side. `cargo bench --bench speedup` measures it.
+pub const ALLOWANCE: f64 = 0.07;
 /// Probability that the truth lies beyond either end of an interval.
 const TAIL: f64 = 0.025;
 /// Pairs beyond this number are not used.
@@ -44,6 +48,12 @@ impl PairedRatio {
         let pairs = sorted.len();
         let cut = cut(pairs)?;
         Some(Self { middle: median(&sorted)?, low: sorted[cut], high: sorted[pairs - 1 - cut], pairs })
+    }
+
+    /// With [`ALLOWANCE`] on either side at least: the interval of pairs that are repetitions of a run.
+    pub fn of_repetitions(self) -> Self {
+        let Self { middle, low, high, .. } = self;
+        Self { low: low.min(middle * (1.0 - ALLOWANCE)), high: high.max(middle * (1.0 + ALLOWANCE)), ..self }
     }
 
     /// Width of the interval as a share of the figure.

@@ -25,6 +25,18 @@ fn the_figure_is_the_median_between_two_pairs() {
     assert_eq!((middle(&[3.0, 1.0, f64::NAN]), middle(&[])), (Some(2.0), None));
 }
 
+#[test]
+fn repetitions_leave_an_allowance_on_either_side() {
+    let narrow = PairedRatio::of(&[2.0, 2.0, 2.0, 2.0, 2.01, 1.99]).unwrap().of_repetitions();
+    assert_eq!(
+        (narrow.middle, narrow.low, narrow.high),
+        (2.0, 2.0 * (1.0 - ALLOWANCE), 2.0 * (1.0 + ALLOWANCE))
+    );
+    assert!(narrow.width() < NOISY, "the allowance alone does not make a figure rough");
+    let wide = PairedRatio::of(&[2.0, 1.5, 2.5, 2.0, 2.0, 2.0]).unwrap();
+    assert_eq!(wide.of_repetitions(), wide);
+}
+
 /// Times with the tails of a shared machine: mostly close, sometimes many times as long.
 fn noisy(rng: &mut ChaCha8Rng, ms: f64) -> f64 {
     let stretch = if rng.random_bool(0.1) { rng.random_range(1.0..8.0) } else { rng.random_range(1.0..1.1) };

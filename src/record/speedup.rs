@@ -112,7 +112,7 @@ impl Stats {
     /// `front_ms` and `drafter_ms` as in [`Stats::set_baseline`]. Too few pairs for an interval give a speedup without one;
     /// no pairs change nothing.
     pub fn set_paired(&mut self, name: &str, ratios: &[f64], front_ms: f64, drafter_ms: f64) {
-        let ratio = PairedRatio::of(ratios);
+        let ratio = PairedRatio::of(ratios).map(PairedRatio::of_repetitions);
         let Some(middle) = ratio.map(|ratio| ratio.middle).or_else(|| paired::middle(ratios)) else { return };
         let kind = if ratio.is_some() { BaselineKind::Paired } else { BaselineKind::Calibrated };
         let tokens_per_second = self.tokens_per_second / middle;
@@ -149,15 +149,15 @@ mod tests {
     #[test]
     fn pairs_give_an_interval_and_a_baseline_that_agrees_with_it() {
         let mut stats = stats();
-        stats.set_paired("plain", &[1.9, 2.0, 2.1, 2.0, 2.0, 2.0], 6.0, 3.0);
+        stats.set_paired("plain", &[1.8, 2.0, 2.2, 2.0, 2.0, 2.0], 6.0, 3.0);
         let speedup = stats.speedup.clone().unwrap();
         assert_eq!((speedup.decode, speedup.baseline.kind), (2.0, BaselineKind::Paired));
         assert_eq!(speedup.baseline.tokens_per_second, 500.0);
-        assert_eq!(speedup.interval, Some(Interval { low: 1.9, high: 2.1, pairs: 6 }));
+        assert_eq!(speedup.interval, Some(Interval { low: 1.8, high: 2.2, pairs: 6 }));
         assert!(!speedup.is_rough());
-        let other = Interval { low: 1.2, high: 1.9, pairs: 6 };
+        let other = Interval { low: 1.2, high: 1.8, pairs: 6 };
         assert!(!speedup.interval.unwrap().is_above(&other), "they touch");
-        assert!(speedup.interval.unwrap().is_above(&Interval { high: 1.89, ..other }));
+        assert!(speedup.interval.unwrap().is_above(&Interval { high: 1.79, ..other }));
 
         stats.set_paired("plain", &[1.0, 1.5, 2.1, 2.0, 2.0, 2.0], 6.0, 3.0);
         assert!(stats.speedup.as_ref().unwrap().is_rough(), "wider than a quarter");

@@ -130,7 +130,7 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
     let in_segments = matches!(line.event.kind, EventKind::Started { segment: Some(_), .. });
     fold(&mut logs, line);
     if !in_segments {
-        last_line(&mut file, bytes)?.into_iter().for_each(|line| fold(&mut logs, line));
+        last_lines(&mut file, bytes)?.into_iter().for_each(|line| fold(&mut logs, line));
         return Ok(logs);
     }
     file.seek(SeekFrom::Start(first.len() as u64))?;
@@ -139,7 +139,7 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
         // Inside a text the quotes would be escaped.
         let head = String::from_utf8_lossy(&line[..line.len().min(MAX_HEAD)]);
         let is_wanted = |event: &str| head.contains(&format!("\"event\":\"{event}\""));
-        if ["started", "done", "failed"].into_iter().any(is_wanted)
+        if ["started", "done", "failed", "speed"].into_iter().any(is_wanted)
             && let Ok(line) = serde_json::from_slice(&line)
         {
             fold(&mut logs, line);
@@ -169,20 +169,34 @@ fn method_label(method: &serde_json::Value) -> String {
     text::clean_line(&label.unwrap_or_else(|| name.to_owned()))
 }
 
-/// The last line, if it is complete. Read from the end, a longer part each time.
-fn last_line(file: &mut File, bytes: u64) -> io::Result<Option<RecordedEvent>> {
+/// The last event of a run with what follows it, its measured speed; nothing if the file ends before. Read from the end, a longer
+/// part each time.
+fn last_lines(file: &mut File, bytes: u64) -> io::Result<Vec<RecordedEvent>> {
     let mut size = 1 << 14;
     loop {
         let from = bytes.saturating_sub(size);
         let mut tail = Vec::new();
         file.seek(SeekFrom::Start(from))?;
         file.take(size).read_to_end(&mut tail)?;
-        let line = tail.strip_suffix(b"\n").unwrap_or(&tail);
-        if let Some(begin) = line.iter().rposition(|b| *b == b'\n') {
-            return Ok(serde_json::from_slice(&line[begin + 1..]).ok());
+        let mut rest = tail.strip_suffix(b"\n").unwrap_or(&tail);
+        let mut lines = Vec::new();
+        while let Some(begin) = rest.iter().rposition(|b| *b == b'\n') {
+            // An incomplete line, as a killed program leaves it, is skipped.
+            if let Ok(line) = serde_json::from_slice::<RecordedEvent>(&rest[begin + 1..]) {
+                let (is_speed, is_end) = match line.event.kind {
+                    EventKind::Speed { .. } => (true, false),
+                    EventKind::Done { .. } | EventKind::Failed(_) => (false, true),
+                    _ => (false, false),
+                };
+                lines.insert(0, line);
+                if !is_speed {
+                    return Ok(if is_end { lines } else { Vec::new() });
+                }
+            }
+            rest = &rest[..begin];
         }
         if from == 0 || size >= MAX_LAST {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         size *= 8;
     }
@@ -250,12 +264,16 @@ mod tests {
             ids: vec![],
             stats: Box::new(Stats { emitted: 12, ..Stats::default() }),
         };
+        let speed = |measuring| EventKind::Speed { speedup: None, measuring };
+        let measured = [started.clone(), done.clone(), speed(true), speed(false)];
         write(dir.path(), "20260101-a.jsonl", &[started.clone(), done], "");
+        write(dir.path(), "20260100-m.jsonl", &measured, "{\"run\":1,\"ev");
         write(dir.path(), "20260102-b.jsonl", std::slice::from_ref(&started), "{\"run\":1,\"ev");
         write(dir.path(), "20260103-c.jsonl", &[], "no session\n");
         write(dir.path(), "notes.txt", &[started], "");
         let list = list(dir.path()).unwrap();
-        assert_eq!(list.len(), 2);
+        assert_eq!(list.len(), 3);
+        assert_eq!((&list[2].state, list[2].stats.emitted), (&RunState::Done(StopReason::Eos), 12));
         assert_eq!((&list[0].state, list[0].name().as_str()), (&RunState::CutOff, "star.mp4"));
         assert_eq!(list[1].state, RunState::Done(StopReason::Eos));
         assert_eq!((list[1].text.as_str(), list[1].stats.emitted), (long.trim(), 12));

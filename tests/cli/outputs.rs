@@ -54,7 +54,7 @@ impl Transcript {
     fn measured(&mut self) -> &mut Self {
         self.filter(r"(≈ )?\d+(\.\d+)?x( \([\d.]+–[\d.]+\))?", "[SPEEDUP]")
             .filter(r"\((\d+ pairs?|a few passes|one run each)\)", "([BASIS])")
-            .filter(r"\d+ tokens/s", "[N] tokens/s")
+            .filter(r"\d+(\.\d+)? tokens/s", "[N] tokens/s")
             .filter(r"\d+(\.\d+)?( ?(ms|s|MB|GB|kB|x|GB/s|tokens/s)\b)", "[N]$2")
             .filter(r"-?\d+\.\d+", "[N]")
             .filter(r" {2,}", "  ")
@@ -180,6 +180,8 @@ fn version() {
 fn subcommands_that_are_mistyped_or_misplaced() {
     let mut t = Transcript::new();
     t.file("s1.mp4", "x");
+    // The bare program captions a clip.
+    t.measured();
     t.run("captoin demo").run("captoin").run("--metod fly caption demo").run("--method lvspec caption demo");
     t.run("--theme nope methods").run("s1.mp4 --json").run("holiday.mp4").run("").run("caption");
     t.run("models pul")

@@ -261,7 +261,7 @@ fn methods_are_turned_inspected_and_compared() {
     t.keys("j");
     t.wait("identical to the autoregressive");
     t.keys("\t");
-    t.wait("tokens in");
+    t.wait("3rd");
     t.wait("■");
     t.keys("\t");
     t.wait("% strict tokens");
