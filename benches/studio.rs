@@ -33,9 +33,9 @@ fn main() {
     let mut watched = Terminal::start(120, 40, &slow);
     watched.wait("● ready");
     watched.keys("\r");
-    watched.wait("slowed 2000×");
+    watched.wait("slowed 2000x");
     report("while a run is played", &mut watched);
-    assert!(watched.text().contains("slowed 2000×"), "the playback ended too early");
+    assert!(watched.text().contains("slowed 2000x"), "the playback ended too early");
 }
 
 fn report(when: &str, t: &mut Terminal) {

@@ -188,10 +188,12 @@ fn a_run_is_kept_replayed_and_deleted() {
     t.wait("▶ ");
     t.keys(" ");
     t.wait("‖ ");
+    let slow = t.text();
     t.keys("++++++++-");
-    t.wait("x speed");
+    t.until_other(&slow);
+    let fast = t.text();
     t.keys("------");
-    t.wait("slowed ");
+    t.until_other(&fast);
     t.keys(". ");
     t.wait("▶ ");
     t.keys("++++++");
