@@ -110,7 +110,7 @@ impl<S: Copy + PartialEq> Wrapper<S> {
     }
 }
 
-/// Complete lines in at most this many columns; what does not fit goes on in further lines, `indent` columns from the left.
+/// Complete lines in at most this many columns; the rest continues on further lines, `indent` columns from the left.
 /// Styles (`ESC [ … m`) take no columns.
 pub fn hang(text: &str, columns: Option<usize>, indent: usize) -> String {
     let Some(columns) = columns else { return text.to_owned() };

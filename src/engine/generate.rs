@@ -29,7 +29,7 @@ pub(super) struct Decoding<'a> {
     pub method: &'a Method,
     pub max_new_tokens: usize,
     pub plain_passes: PlainPasses,
-    /// Told the drafts of every step before they are verified.
+    /// Receives the drafts of every step before they are verified.
     pub on_draft: Option<&'a dyn Fn(&Tree)>,
 }
 
@@ -242,10 +242,7 @@ impl Runner<'_> {
             index,
             drafted_text: drafted.iter().map(|&id| tokenizer.token_text(id)).collect(),
             drafted,
-            parents: match tree.is_chain() {
-                true => Vec::new(),
-                false => tree.nodes().iter().map(|node| node.parent).collect(),
-            },
+            parents: tree.parents(),
         }
     }
 

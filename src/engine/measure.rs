@@ -5,8 +5,8 @@
 //! Of a longer run, the first steps are repeated with a pass of the target alone before each. Everything is done again over
 //! the prefilled context; nothing of it is reported but the ratio ([`EventKind::Speed`]).
 //!
-//! A command, or cancelling the run, ends a measurement within one pass of the target. It goes on at the next opportunity, as
-//! long as the context is the same.
+//! A command, or cancelling the run, ends a measurement within one pass of the target. It is resumed when the engine is
+//! idle again, as long as the context is the same.
 
 use std::{ops::ControlFlow, time::Instant};
 

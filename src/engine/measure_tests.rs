@@ -102,7 +102,7 @@ fn a_run_on_another_context_ends_the_measurement() {
     let mut rig = Rig::new();
     let (first, second) = (rig.start("first", "naive"), rig.start("second", "naive"));
     let runs: Vec<u64> = rig.speeds_until(second).into_iter().map(|(run, _)| run).collect();
-    assert_eq!(runs, [first, second], "the first is told as far as it was measured");
+    assert_eq!(runs, [first, second], "the first is reported as far as it was measured");
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub enum Mark {
     Discarded,
     /// A draft behind the end of the caption.
     Unused,
-    /// What stands between drafts and tokens: an arrow, a space.
+    /// A separator between drafts and tokens: an arrow, a space.
     Between,
 }
 

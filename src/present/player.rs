@@ -317,7 +317,7 @@ impl Player {
         self.edge() - self.front_ms
     }
 
-    /// Pause or go on; at the end of the run, play it again.
+    /// Pause or resume; at the end of the run, play it again.
     pub fn toggle(&mut self) {
         if self.is_at_end() && self.whole.is_over() {
             self.seek(0.0);

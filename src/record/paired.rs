@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Step;
+use super::{Step, summary::median};
 
 /// Fewer pairs give no interval: min and max of 5 enclose the median with less than 95 %.
 pub const LEAST: usize = 6;
@@ -47,7 +47,12 @@ impl PairedRatio {
         sorted.sort_by(f64::total_cmp);
         let pairs = sorted.len();
         let cut = cut(pairs)?;
-        Some(Self { middle: median(&sorted)?, low: sorted[cut], high: sorted[pairs - 1 - cut], pairs })
+        Some(Self {
+            middle: median(sorted.iter().copied())?,
+            low: sorted[cut],
+            high: sorted[pairs - 1 - cut],
+            pairs,
+        })
     }
 
     /// With [`ALLOWANCE`] on either side at least: the interval of pairs that are repetitions of a run.
@@ -69,19 +74,11 @@ impl PairedRatio {
 
 /// The median of ratios; those that are not positive numbers are left out.
 pub fn middle(ratios: &[f64]) -> Option<f64> {
-    let mut sorted = positive(ratios);
-    sorted.sort_by(f64::total_cmp);
-    median(&sorted)
+    median(positive(ratios))
 }
 
 fn positive(ratios: &[f64]) -> Vec<f64> {
     ratios.iter().copied().filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()
-}
-
-fn median(sorted: &[f64]) -> Option<f64> {
-    let half = sorted.len() / 2;
-    let upper = *sorted.get(half)?;
-    Some(if sorted.len().is_multiple_of(2) { (sorted[half - 1] + upper) / 2.0 } else { upper })
 }
 
 /// How many of `n` sorted pairs lie beyond each end of the interval: the largest k with P(X ≤ k) ≤ 2.5 % for
@@ -201,11 +198,7 @@ impl Pace {
         for step in &self.steps {
             by_rows.entry(step.rows).or_default().push(step.ms);
         }
-        let usual = |(rows, mut times): (usize, Vec<f64>)| {
-            times.sort_by(f64::total_cmp);
-            (rows, median(&times).unwrap_or_default())
-        };
-        by_rows.into_iter().map(usual).collect()
+        by_rows.into_iter().map(|(rows, times)| (rows, median(times).unwrap_or_default())).collect()
     }
 }
 

@@ -152,10 +152,7 @@ impl<'a> Session<'a> {
         Ok(Some(Step {
             index: self.steps - 1,
             judged: tree.len(),
-            parents: match tree.is_chain() {
-                true => Vec::new(),
-                false => tree.nodes().iter().map(|node| node.parent).collect(),
-            },
+            parents: tree.parents(),
             path: if tree.is_chain() { Vec::new() } else { path },
             drafted: tree.nodes().iter().map(|node| node.id).collect(),
             drafted_text: Vec::new(),

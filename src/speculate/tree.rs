@@ -59,6 +59,11 @@ impl Tree {
         self.nodes.iter().enumerate().all(|(i, node)| node.parent == i.checked_sub(1))
     }
 
+    /// The parent of each node for a report, none = the root; empty for a chain.
+    pub fn parents(&self) -> Vec<Option<usize>> {
+        if self.is_chain() { Vec::new() } else { self.nodes.iter().map(|node| node.parent).collect() }
+    }
+
     /// The nodes from the first after the root down to `node`, itself included.
     pub fn path(&self, node: usize) -> Vec<usize> {
         let mut path: Vec<usize> = std::iter::successors(Some(node), |&n| self.nodes[n].parent).collect();

@@ -5,7 +5,7 @@ use crate::{
     cli::{dirs::Dirs, resolve, user_methods},
     model::ModelSpec,
     record::{Failure, FailureClass},
-    speculate::{Drafter, Method},
+    speculate::Method,
 };
 
 /// Compared by default; `--help` and the README list them.
@@ -36,7 +36,7 @@ pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) ->
         None => preset(&DEFAULT_ALONE)?,
     };
     let mut notes = Vec::new();
-    match methods.iter().position(|m| m.drafter == Drafter::None {}) {
+    match methods.iter().position(|m| m.is_autoregressive()) {
         Some(at) => methods[..=at].rotate_right(1),
         None => {
             methods.insert(0, Method::preset("autoregressive")?);

@@ -1,4 +1,4 @@
-//! Pages are given to others, so they do not tell where the home directory of their writer is.
+//! Pages are shared, so they do not contain the path of the home directory.
 
 use std::path::{Component, Path};
 

@@ -7,7 +7,7 @@ use super::search::fuzzy;
 use crate::{
     present::systems,
     speculate::{
-        Drafter, Method,
+        Method,
         method::{AXES, Axis, Key},
     },
 };
@@ -173,7 +173,7 @@ impl Methods {
 }
 
 fn knobs(method: &Method) -> Vec<Knob> {
-    if is_autoregressive(method) {
+    if method.is_autoregressive() {
         return Vec::new();
     }
     let knob = |(axis, key, value)| Knob { axis, key, value };
@@ -196,11 +196,6 @@ pub(crate) fn label(method: &Method, preset: &Method) -> String {
         }
     }
     label
-}
-
-/// True if the method drafts nothing.
-pub(crate) fn is_autoregressive(method: &Method) -> bool {
-    method.drafter == (Drafter::None {})
 }
 
 /// The five choices as pairs of axis and choice: `("acceptance", "visual · lambda 0.7 · top_n 10")`.

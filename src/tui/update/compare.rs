@@ -10,7 +10,6 @@ use crate::{
         model::{
             Model, Overlay, Tone,
             compare::{Below, Comparison, Lane, sweep_values},
-            methods,
         },
     },
 };
@@ -22,7 +21,7 @@ pub(super) fn open(model: &mut Model) {
         model.picked = vec![false; n];
     }
     for (i, method) in model.methods.turned.iter().enumerate() {
-        model.picked[i] |= i == model.methods.chosen || methods::is_autoregressive(method);
+        model.picked[i] |= i == model.methods.chosen || method.is_autoregressive();
     }
     model.overlay = Some(Overlay::Pick(model.methods.chosen));
 }
@@ -47,7 +46,7 @@ pub(super) fn pick(model: &mut Model) {
 /// Run what is picked.
 pub(super) fn start(model: &mut Model) -> Vec<Effect> {
     let all = model.methods.turned.iter().enumerate();
-    let wanted = all.filter(|(i, m)| model.picked.get(*i) == Some(&true) || methods::is_autoregressive(m));
+    let wanted = all.filter(|(i, m)| model.picked.get(*i) == Some(&true) || m.is_autoregressive());
     let methods: Vec<Method> = wanted.map(|(_, m)| m.clone()).collect();
     begin(model, methods.into_iter().map(|method| (method, None)).collect(), None)
 }
@@ -61,7 +60,7 @@ pub(super) fn sweep(model: &mut Model) -> Vec<Effect> {
     let (span, counts) = model.methods.knob_range(&knob);
     let at = |value| Some((model.methods.with(&knob, value)?, Some(value)));
     let swept: Vec<_> = sweep_values(span, counts).into_iter().filter_map(at).collect();
-    let plain = model.methods.turned.iter().find(|m| methods::is_autoregressive(m)).cloned();
+    let plain = model.methods.turned.iter().find(|m| m.is_autoregressive()).cloned();
     begin(model, plain.map(|plain| (plain, None)).into_iter().chain(swept).collect(), Some(knob.key.name))
 }
 
@@ -81,7 +80,7 @@ fn begin(
     }
     let Some(subject) = runs::subject(model) else { return Vec::new() };
     // The baseline runs first, so that the others show their speedup at once.
-    methods.sort_by_key(|(method, _)| !methods::is_autoregressive(method));
+    methods.sort_by_key(|(method, _)| !method.is_autoregressive());
     let mut lanes = Vec::new();
     let mut queue = std::collections::VecDeque::new();
     for (method, value) in methods {

@@ -13,7 +13,6 @@ use crate::{
         model::{
             Model, Pane, Tone, Waiting,
             library::Entry,
-            methods,
             run::{Run, Subject},
         },
         view::is_stacked,
@@ -178,7 +177,7 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
     let run = Run {
         subject,
         label: model.methods.label_of(&method),
-        autoregressive: methods::is_autoregressive(&method),
+        autoregressive: method.is_autoregressive(),
         lossless: model.methods.is_lossless(&method),
         method: Some(method),
         replayed: false,

@@ -74,7 +74,7 @@ pub(super) fn pick(model: &Model, cursor: usize, theme: &Theme, frame: &mut Fram
     let rows = lines(model, &all).len() as u16;
     let inner = popup(frame, theme, 84, rows.saturating_add(2), dialog("Compare", theme));
     grouped(model, (&all, cursor), theme, frame, inner, |i| {
-        let is_baseline = methods::is_autoregressive(&model.methods.turned[i]);
+        let is_baseline = model.methods.turned[i].is_autoregressive();
         if model.picked.get(i) == Some(&true) || is_baseline { "[x] " } else { "[ ] " }
     });
 }
