@@ -14,6 +14,7 @@ pub mod processor;
 pub mod rows;
 pub mod shapes;
 pub mod spans;
+pub mod store;
 pub mod template;
 mod tensor_error;
 pub mod text;

@@ -2,7 +2,8 @@
 
 use super::{
     cache::Cache,
-    kernels::{self, DisjointBlocksMut, SLOTS},
+    kernels::{self, SLOTS},
+    linear::DisjointRowsMut,
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use crate::model::VisualSpans;
@@ -123,7 +124,7 @@ pub(super) fn attend<'a>(
     mask: &Mask,
     q: &(dyn Fn(usize) -> &'a [f32] + Sync),
     out: &mut [f32],
-    quantized: Option<DisjointBlocksMut<'_>>,
+    quantized: Option<DisjointRowsMut<'_>>,
     probe: Option<(&AttentionProbe, &mut ProbedLayer)>,
 ) {
     let AttentionShape { heads, kv_heads, head_dim: d } = shape;

@@ -8,9 +8,8 @@ use super::{
     Mask, Pass, Positions, Taps,
     attention::{self, AttentionShape, AttentionStats, ProbedLayer},
     cache::Cache,
-    check_pass,
-    kernels::{self, BLOCK, Rows8},
-    linear::Linear,
+    check_pass, kernels,
+    linear::{Forms, Linear, QuantizedRows},
     parts,
     rope::Rope,
     table::Table,
@@ -79,18 +78,19 @@ pub struct Workspace {
     projected: Vec<f32>,
     gate_up: Vec<f32>,
     gated: Vec<f32>,
-    normed8: Rows8,
-    attended8: Rows8,
-    gated8: Rows8,
+    normed8: QuantizedRows,
+    attended8: QuantizedRows,
+    gated8: QuantizedRows,
     probed: ProbedLayer,
 }
 
 impl Workspace {
     /// For every row: add the output of the last matrix to the residual stream if it is `pending`, and norm the stream; quantise
-    /// the result if `quantize`.
-    fn norm(&mut self, rows: usize, width: usize, pending: bool, weight: &[f32], eps: f32, quantize: bool) {
+    /// the result in some forms.
+    fn norm(&mut self, rows: usize, width: usize, pending: bool, weight: &[f32], eps: f32, forms: Forms) {
         let (x, normed) = (DisjointSliceMut::new(&mut self.x), DisjointSliceMut::new(&mut self.normed));
-        let (projected, normed8) = (&self.projected, quantize.then(|| self.normed8.resize(rows * width)));
+        let (projected, normed8) =
+            (&self.projected, forms.any().then(|| self.normed8.resize(forms, rows * width)));
         let unit = |r: usize| {
             let at = r * width;
             // SAFETY: each row belongs to one unit.
@@ -244,11 +244,10 @@ impl CpuDecoder {
         let mut stats = taps.probe.as_ref().map(|_| AttentionStats::default());
 
         let part = taps.layers.clone().unwrap_or(0..self.layers.len());
-        let heads_in_blocks = d.is_multiple_of(BLOCK);
         // True if `ws.projected` is yet to be added to the residual stream.
         let mut pending = false;
         for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
-            ws.norm(rows, width, pending, &layer.input_norm, c.norm_eps, layer.qkv.takes_q8());
+            ws.norm(rows, width, pending, &layer.input_norm, c.norm_eps, layer.qkv.forms());
             layer.qkv.forward_prepared(&ws.normed, &ws.normed8, rows, &mut ws.qkv)?;
             for (r, row) in ws.qkv.chunks_exact_mut(fused).enumerate() {
                 let (cos, sin) = (&cos[r * half..(r + 1) * half], &sin[r * half..(r + 1) * half]);
@@ -259,7 +258,8 @@ impl CpuDecoder {
                 let row = &qkv[r * fused..(r + 1) * fused];
                 (&row[q..q + kv], &row[q + kv..])
             });
-            let in_place = heads_in_blocks && layer.output.takes_q8();
+            let forms = layer.output.forms();
+            let in_place = forms.any() && d.is_multiple_of(forms.block());
             attention::attend(
                 cache,
                 index,
@@ -268,19 +268,21 @@ impl CpuDecoder {
                 mask,
                 &|r| &qkv[r * fused..r * fused + q],
                 &mut ws.attended,
-                in_place.then(|| ws.attended8.resize(rows * q)),
+                in_place.then(|| ws.attended8.resize(forms, rows * q)),
                 taps.probe.as_ref().map(|probe| (probe, &mut ws.probed)),
             );
             if let (Some(stats), Some(probe)) = (&mut stats, &taps.probe) {
                 ws.probed.add_to(stats, probe, shape, c.layers);
             }
-            if layer.output.takes_q8() && !in_place {
-                ws.attended8.quantize(&ws.attended);
+            if forms.any() && !in_place {
+                ws.attended8.quantize(forms, &ws.attended);
             }
             layer.output.forward_prepared(&ws.attended, &ws.attended8, rows, &mut ws.projected)?;
 
-            ws.norm(rows, width, true, &layer.post_norm, c.norm_eps, layer.gate_up.takes_q8());
-            let next = layer.down.takes_q8().then(|| ws.gated8.resize(rows * c.intermediate));
+            ws.norm(rows, width, true, &layer.post_norm, c.norm_eps, layer.gate_up.forms());
+            let forms = layer.down.forms();
+            let in_place = forms.any() && Linear::quantizes_gated(forms);
+            let next = in_place.then(|| ws.gated8.resize(forms, rows * c.intermediate));
             layer.gate_up.forward_gated(
                 &ws.normed,
                 &ws.normed8,
@@ -289,6 +291,9 @@ impl CpuDecoder {
                 &mut ws.gated,
                 next,
             )?;
+            if forms.any() && !in_place {
+                ws.gated8.quantize(forms, &ws.gated);
+            }
             layer.down.forward_prepared(&ws.gated, &ws.gated8, rows, &mut ws.projected)?;
             pending = true;
 
@@ -303,7 +308,7 @@ impl CpuDecoder {
             }
         }
         cache.advance(rows);
-        ws.norm(rows, width, pending, &self.norm, c.norm_eps, false);
+        ws.norm(rows, width, pending, &self.norm, c.norm_eps, Forms::default());
         let tensor = |values: &[f32]| Tensor::from_slice(values, (rows, width), &Device::Cpu);
         let after_layers: Option<Vec<Tensor>> = tapped.into_iter().collect();
         Ok(Pass {

@@ -1,36 +1,189 @@
 //! The decoder's matrices on the CPU: `y = x Wᵀ + b` for a few rows.
 
+use std::ops::{BitOr, Range};
+
 use candle_core::Result;
 
 use super::{
-    kernels::{self, BlockRows, Blocks, DisjointBlocksMut, HalfKind, Product, Rows8, Weights8},
+    kernels::{
+        self, BlockKind, BlockRows, Blocks, DisjointBlocksMut, DisjointRowsK, HalfKind, Product, Rows8,
+        RowsK, WIDE, Weights8,
+    },
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
-use crate::model::WeightType;
+use crate::model::{WeightType, store::Store};
 
 /// Multiply-adds below which one thread is faster than several.
 const SINGLE_THREADED: usize = 200_000;
 /// Outputs of one unit of work.
 const UNIT: usize = 32;
 
-/// A matrix of `outputs × inputs` with an optional bias.
+/// A matrix of `outputs × inputs` with an optional bias: one part, or several below each other that a file has apart.
 pub struct Linear {
-    weight: Weight,
+    parts: Vec<Part>,
     bias: Option<Vec<f32>>,
     inputs: usize,
     outputs: usize,
 }
 
-enum Weight {
-    F32(Vec<f32>),
-    Half(HalfKind, Vec<u16>),
+/// Some outputs of a matrix.
+struct Part {
+    weight: Weight,
+    outputs: Range<usize>,
+}
+
+/// Weights in one type.
+pub enum Weight {
+    /// 32-bit floats.
+    F32(Store<f32>),
+    /// 16-bit floats, multiplied with f32.
+    Half(HalfKind, Store<u16>),
+    /// 8-bit blocks, arranged for this processor.
     Q8(Weights8),
+    /// Blocks as a GGUF file has them.
     Blocks(Blocks),
+}
+
+impl Weight {
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Weight::F32(w) => w.len() * 4,
+            Weight::Half(_, w) => w.len() * 2,
+            Weight::Q8(w) => w.bytes(),
+            Weight::Blocks(blocks) => blocks.bytes(),
+        }
+    }
+
+    fn forms(&self) -> Forms {
+        match self {
+            Weight::F32(_) | Weight::Half(..) => Forms::default(),
+            Weight::Q8(_) => Forms { q8: true, k: false },
+            Weight::Blocks(blocks) => {
+                let k = blocks.kind().takes_k();
+                Forms { q8: !k, k }
+            }
+        }
+    }
+
+    /// True if there are `outputs × inputs` weights.
+    fn has(&self, outputs: usize, inputs: usize) -> bool {
+        let values = outputs.checked_mul(inputs);
+        match self {
+            Weight::F32(w) => Some(w.len()) == values,
+            Weight::Half(_, w) => Some(w.len()) == values,
+            Weight::Q8(w) => w.is(outputs, inputs),
+            Weight::Blocks(blocks) => {
+                Some(blocks.values()) == values && inputs.is_multiple_of(blocks.kind().values())
+            }
+        }
+    }
+}
+
+/// The quantised forms of its input rows that a matrix needs, beside f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forms {
+    /// 8-bit blocks of 32.
+    pub q8: bool,
+    /// 8-bit blocks of 256.
+    pub k: bool,
+}
+
+impl Forms {
+    /// True if some form is needed.
+    pub fn any(self) -> bool {
+        self.q8 || self.k
+    }
+
+    /// Values of which every part of a row that is quantised on its own must be a multiple.
+    pub fn block(self) -> usize {
+        match self {
+            Forms { k: true, .. } => WIDE,
+            Forms { q8: true, .. } => kernels::BLOCK,
+            _ => 1,
+        }
+    }
+}
+
+impl BitOr for Forms {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self { q8: self.q8 || other.q8, k: self.k || other.k }
+    }
+}
+
+/// Input rows in quantised forms; the buffers are kept between calls.
+#[derive(Default)]
+pub struct QuantizedRows {
+    q8: Rows8,
+    k: RowsK,
+}
+
+impl QuantizedRows {
+    /// Quantise rows of finite values.
+    ///
+    /// # Panics
+    /// If they are not whole blocks.
+    pub fn quantize(&mut self, forms: Forms, x: &[f32]) {
+        let rows = self.resize(forms, x.len());
+        let chunk = 4096 * forms.block();
+        let unit = |i: usize| {
+            let at = i * chunk;
+            // SAFETY: each unit has values of its own.
+            unsafe { rows.quantize(at, &x[at..(at + chunk).min(x.len())]) };
+        };
+        match x.len().div_ceil(chunk) {
+            0 | 1 => unit(0),
+            units => ThreadPool::global().run(units, &unit),
+        }
+    }
+
+    /// Resize to `values` values, to be quantised part by part.
+    ///
+    /// # Panics
+    /// If they are not whole blocks.
+    pub fn resize(&mut self, forms: Forms, values: usize) -> DisjointRowsMut<'_> {
+        DisjointRowsMut {
+            q8: forms.q8.then(|| self.q8.resize(values)),
+            k: forms.k.then(|| self.k.resize(values)),
+        }
+    }
+}
+
+/// Rows that the units of one job quantise at disjoint places.
+#[derive(Clone, Copy)]
+pub struct DisjointRowsMut<'a> {
+    q8: Option<DisjointBlocksMut<'a>>,
+    k: Option<DisjointRowsK<'a>>,
+}
+
+impl DisjointRowsMut<'_> {
+    /// Quantise `x` to the values from `at` on.
+    ///
+    /// # Panics
+    /// If `at` and `x` are not multiples of [`Forms::block`] within the rows.
+    ///
+    /// # Safety
+    /// No two units may use overlapping places at the same time.
+    pub unsafe fn quantize(&self, at: usize, x: &[f32]) {
+        // SAFETY: the caller's places are disjoint.
+        unsafe {
+            if let Some(rows) = &self.q8 {
+                rows.quantize(at, x);
+            }
+            if let Some(rows) = &self.k {
+                rows.quantize(at, x);
+            }
+        }
+    }
 }
 
 /// A matrix that is read row by row; each row is converted at once, so that the whole matrix never exists in another type.
 pub struct Builder {
-    linear: Linear,
+    weight: Weight,
+    inputs: usize,
+    outputs: usize,
     /// Rows pushed so far.
     rows: usize,
 }
@@ -39,18 +192,21 @@ impl Builder {
     /// An empty matrix of `outputs × inputs` weights of a type, or of its fallback (see [`WeightType::fitting`]).
     pub fn new(outputs: usize, inputs: usize, dtype: WeightType) -> Self {
         let values = outputs * inputs;
-        let dtype = dtype.fitting(inputs);
-        let weight = match (dtype, Blocks::empty(dtype)) {
-            (_, Some(mut blocks)) => {
-                blocks.reserve(values);
-                Weight::Blocks(blocks)
-            }
-            (WeightType::F16, _) => Weight::Half(HalfKind::F16, Vec::with_capacity(values)),
-            (WeightType::Bf16, _) => Weight::Half(HalfKind::Bf16, Vec::with_capacity(values)),
-            (WeightType::Q8_0, _) => Weight::Q8(Weights8::empty(outputs, inputs)),
-            _ => Weight::F32(Vec::with_capacity(values)),
+        let weight = match dtype.fitting(inputs) {
+            WeightType::F16 => Weight::Half(HalfKind::F16, Vec::with_capacity(values).into()),
+            WeightType::Bf16 => Weight::Half(HalfKind::Bf16, Vec::with_capacity(values).into()),
+            // Arranged for this processor, not as in a file.
+            WeightType::Q8_0 => Weight::Q8(Weights8::empty(outputs, inputs)),
+            dtype => match BlockKind::of(dtype) {
+                Some(kind) => {
+                    let mut blocks = Blocks::empty(kind);
+                    blocks.reserve(values);
+                    Weight::Blocks(blocks)
+                }
+                None => Weight::F32(Vec::with_capacity(values).into()),
+            },
         };
-        Self { linear: Linear { weight, bias: None, inputs, outputs }, rows: 0 }
+        Self { weight, inputs, outputs, rows: 0 }
     }
 
     /// Convert and append rows, row-major.
@@ -58,16 +214,16 @@ impl Builder {
     /// # Errors
     /// A message, if a value is too large for the type, the rows are not whole, or there are too many.
     pub fn push(&mut self, rows: &[f32]) -> std::result::Result<(), String> {
-        let (inputs, outputs) = (self.linear.inputs, self.linear.outputs);
+        let (inputs, outputs) = (self.inputs, self.outputs);
         let count = rows.len() / inputs.max(1);
         if !rows.len().is_multiple_of(inputs.max(1)) || self.rows + count > outputs {
             return Err(format!("{} values are not whole rows of a {outputs} × {inputs} matrix", rows.len()));
         }
-        match &mut self.linear.weight {
-            Weight::F32(weight) => weight.extend_from_slice(rows),
+        match &mut self.weight {
+            Weight::F32(weight) => weight.owned().extend_from_slice(rows),
             Weight::Half(kind, weight) => {
                 let at = weight.len();
-                weight.extend(rows.iter().map(|&value| kind.narrow(value)));
+                weight.owned().extend(rows.iter().map(|&value| kind.narrow(value)));
                 if let Some(value) = weight[at..].iter().position(|&bits| !kind.widen(bits).is_finite()) {
                     return Err(format!("{} is too large for a 16-bit float", rows[value]));
                 }
@@ -84,25 +240,47 @@ impl Builder {
     /// # Panics
     /// If rows are missing, or the bias has another length.
     pub fn finish(self, bias: Option<Vec<f32>>) -> Linear {
-        let outputs = self.linear.outputs;
-        assert!(self.rows == outputs, "{} of {outputs} rows were read", self.rows);
+        let Self { weight, inputs, outputs, rows } = self;
+        assert!(rows == outputs, "{rows} of {outputs} rows were read");
         assert!(bias.as_ref().is_none_or(|bias| bias.len() == outputs), "the bias has another length");
-        Linear { bias, ..self.linear }
+        Linear { parts: vec![Part { weight, outputs: 0..outputs }], bias, inputs, outputs }
     }
 }
 
 impl Linear {
+    /// A matrix of parts that lie below each other, each with its number of outputs; a part keeps its type.
+    ///
+    /// # Errors
+    /// A message, if a part has another size, or the bias another length.
+    pub fn stack(
+        parts: Vec<(Weight, usize)>,
+        inputs: usize,
+        bias: Option<Vec<f32>>,
+    ) -> std::result::Result<Self, String> {
+        let mut outputs = 0;
+        let mut stacked = Vec::with_capacity(parts.len());
+        for (weight, count) in parts {
+            if !weight.has(count, inputs) {
+                return Err(format!("the weights are not a {count} × {inputs} matrix"));
+            }
+            stacked.push(Part { weight, outputs: outputs..outputs + count });
+            outputs += count;
+        }
+        if let Some(bias) = bias.as_ref().filter(|bias| bias.len() != outputs) {
+            return Err(format!("the bias has {} values, expected {outputs}", bias.len()));
+        }
+        Ok(Self { parts: stacked, bias, inputs, outputs })
+    }
+
     /// Bytes of a matrix of `outputs × inputs`.
     pub fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
-        let dtype = dtype.fitting(inputs);
-        match (dtype, Blocks::empty(dtype)) {
-            (_, Some(blocks)) => {
-                let (bytes, values) = blocks.shape();
-                outputs * inputs / values * bytes
-            }
-            (WeightType::F16 | WeightType::Bf16, _) => outputs * inputs * 2,
-            (WeightType::Q8_0, _) => Weights8::bytes_of(outputs, inputs),
-            _ => outputs * inputs * 4,
+        match dtype.fitting(inputs) {
+            WeightType::F16 | WeightType::Bf16 => outputs * inputs * 2,
+            WeightType::Q8_0 => Weights8::bytes_of(outputs, inputs),
+            dtype => match BlockKind::of(dtype) {
+                Some(kind) => outputs * inputs / kind.values() * kind.bytes(),
+                None => outputs * inputs * 4,
+            },
         }
     }
 
@@ -113,37 +291,49 @@ impl Linear {
 
     /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
-        match &self.weight {
-            Weight::F32(w) => w.len() * 4,
-            Weight::Half(_, w) => w.len() * 2,
-            Weight::Q8(w) => w.bytes(),
-            Weight::Blocks(blocks) => blocks.bytes(),
-        }
+        self.parts.iter().map(|part| part.weight.bytes()).sum()
     }
 
-    /// True if its input rows must be quantised to 8 bits.
-    pub fn takes_q8(&self) -> bool {
-        matches!(self.weight, Weight::Q8(_))
+    /// The quantised forms that its input rows must have.
+    pub fn forms(&self) -> Forms {
+        self.parts.iter().fold(Forms::default(), |forms, part| forms | part.weight.forms())
     }
 
     /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is a buffer.
     ///
     /// # Errors
     /// If `x` or `y` has another length.
-    pub fn forward(&self, x: &[f32], rows: usize, y: &mut [f32], quantized: &mut Rows8) -> Result<()> {
+    pub fn forward(
+        &self,
+        x: &[f32],
+        rows: usize,
+        y: &mut [f32],
+        quantized: &mut QuantizedRows,
+    ) -> Result<()> {
         self.check(x, rows, y)?;
-        if self.takes_q8() {
-            quantized.quantize(x);
+        if self.forms().any() {
+            quantized.quantize(self.forms(), x);
         }
         self.forward_prepared(x, quantized, rows, y)
     }
 
-    /// As [`Linear::forward`], for rows that are quantised already if [`Linear::takes_q8`].
+    /// As [`Linear::forward`], for rows that are quantised already in the forms of [`Linear::forms`].
     ///
     /// # Errors
     /// As [`Linear::forward`].
-    pub fn forward_prepared(&self, x: &[f32], quantized: &Rows8, rows: usize, y: &mut [f32]) -> Result<()> {
+    pub fn forward_prepared(
+        &self,
+        x: &[f32],
+        quantized: &QuantizedRows,
+        rows: usize,
+        y: &mut [f32],
+    ) -> Result<()> {
         self.columns(x, rows, self.outputs, y, quantized, &|_, _| {})
+    }
+
+    /// True if [`Linear::forward_gated`] can quantise its result in these forms: its units are whole blocks.
+    pub fn quantizes_gated(forms: Forms) -> bool {
+        UNIT.is_multiple_of(forms.block())
     }
 
     /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) * value[r]`; `y` is a buffer as in
@@ -154,11 +344,11 @@ impl Linear {
     pub fn forward_gated(
         &self,
         x: &[f32],
-        quantized: &Rows8,
+        quantized: &QuantizedRows,
         rows: usize,
         y: &mut [f32],
         out: &mut [f32],
-        next: Option<DisjointBlocksMut<'_>>,
+        next: Option<DisjointRowsMut<'_>>,
     ) -> Result<()> {
         let width = self.outputs / 2;
         if out.len() != rows * width {
@@ -201,36 +391,43 @@ impl Linear {
         rows: usize,
         period: usize,
         y: &mut [f32],
-        quantized: &Rows8,
-        then: &(dyn Fn(std::ops::Range<usize>, &DisjointSliceMut<'_>) + Sync),
+        quantized: &QuantizedRows,
+        then: &(dyn Fn(Range<usize>, &DisjointSliceMut<'_>) + Sync),
     ) -> Result<()> {
         self.check(x, rows, y)?;
         let (inputs, outputs) = (self.inputs, self.outputs);
-        let whole = Product { inputs, outputs, rows, columns: 0..outputs };
-        let block_rows = match &self.weight {
-            Weight::Blocks(blocks) => Some(BlockRows::of(blocks, x)),
-            _ => None,
-        };
-        let part: &(dyn Fn(&Product, &DisjointSliceMut<'_>) + Sync) = match (&self.weight, &block_rows) {
-            // SAFETY: each unit has columns of its own.
-            (Weight::F32(w), _) => &|product, y| unsafe { kernels::product_f32(product, w, x, y) },
-            (Weight::Half(kind, w), _) => {
-                // SAFETY: each unit has columns of its own.
-                &|product, y| unsafe { kernels::product_half(product, *kind, w, x, y) }
+        let blocks = BlockRows { q8: &quantized.q8, k: &quantized.k };
+        let product = |columns: Range<usize>, y: &DisjointSliceMut<'_>| {
+            for part in &self.parts {
+                let (from, to) = (columns.start.max(part.outputs.start), columns.end.min(part.outputs.end));
+                if from < to {
+                    let first = part.outputs.start;
+                    let columns = from - first..to - first;
+                    let product = Product {
+                        inputs,
+                        outputs: part.outputs.len(),
+                        rows,
+                        columns,
+                        first,
+                        stride: outputs,
+                    };
+                    // SAFETY: each unit has columns of its own.
+                    unsafe {
+                        match &part.weight {
+                            Weight::F32(w) => kernels::product_f32(&product, w, x, y),
+                            Weight::Half(kind, w) => kernels::product_half(&product, *kind, w, x, y),
+                            Weight::Q8(w) => kernels::product_q8(&product, w, &quantized.q8, y),
+                            Weight::Blocks(w) => kernels::product_blocks(&product, w, blocks, y),
+                        }
+                    }
+                }
             }
-            // SAFETY: each unit has columns of its own.
-            (Weight::Q8(w), _) => &|product, y| unsafe { kernels::product_q8(product, w, quantized, y) },
-            (Weight::Blocks(w), Some(x)) => {
-                // SAFETY: each unit has columns of its own.
-                &|product, y| unsafe { kernels::product_blocks(product, w, x, y) }
-            }
-            (Weight::Blocks(_), None) => unreachable!("the rows were quantised above"),
         };
         let y = DisjointSliceMut::new(y);
-        let unit = |columns: std::ops::Range<usize>| {
+        let unit = |columns: Range<usize>| {
             for start in (0..outputs).step_by(period) {
                 let columns = start + columns.start..start + columns.end;
-                part(&Product { columns: columns.clone(), ..whole.clone() }, &y);
+                product(columns.clone(), &y);
                 if let Some(bias) = &self.bias {
                     for r in 0..rows {
                         // SAFETY: these columns are this unit's.
@@ -287,7 +484,7 @@ mod tests {
             let linear = matrix(dtype, outputs, inputs);
             let rows = 32;
             let x = ramp(rows * inputs, 0.91);
-            let mut q = Rows8::default();
+            let mut q = QuantizedRows::default();
             let mut single = vec![0f32; rows * outputs];
             for r in 0..rows {
                 let (x, y) = (&x[r * inputs..(r + 1) * inputs], &mut single[r * outputs..(r + 1) * outputs]);
@@ -323,7 +520,7 @@ mod tests {
     #[test]
     fn rows_of_another_width_are_refused() {
         for (dtype, inputs) in [(WeightType::F32, 64), (WeightType::Q8_0, 64), (WeightType::Q4K, 256)] {
-            let (linear, mut quantized) = (matrix(dtype, 6, inputs), Rows8::default());
+            let (linear, mut quantized) = (matrix(dtype, 6, inputs), QuantizedRows::default());
             let mut forward = |x: usize, rows: usize, y: usize| {
                 linear.forward(&vec![1.0; x], rows, &mut vec![0.0; y], &mut quantized)
             };
@@ -333,10 +530,8 @@ mod tests {
             {
                 assert!(forward(x, rows, y).is_err(), "{dtype:?}: {x} inputs, {rows} rows, {y} outputs");
             }
-            let (x, mut rows8) = (vec![1.0; inputs], Rows8::default());
-            if linear.takes_q8() {
-                rows8.quantize(&x);
-            }
+            let (x, mut rows8) = (vec![1.0; inputs], QuantizedRows::default());
+            rows8.quantize(linear.forms(), &x);
             let gated = linear.forward_gated(&x, &rows8, 1, &mut [0.0; 6], &mut [0.0; 2], None);
             assert!(gated.is_err(), "{dtype:?}");
         }

@@ -6,8 +6,7 @@ use crate::model::{
     ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
     decoder::{
-        kernels::Rows8,
-        linear::{Builder, Linear},
+        linear::{Builder, Linear, QuantizedRows},
         with_slice,
     },
 };
@@ -67,7 +66,7 @@ impl Projection {
                     }
                 })?;
                 let mut out = vec![0f32; rows * width];
-                linear.forward(&input, rows, &mut out, &mut Rows8::default())?;
+                linear.forward(&input, rows, &mut out, &mut QuantizedRows::default())?;
                 Tensor::from_vec(out, (rows, width), &Device::Cpu)
             }
             Self::Tensors { weight, bias } => {

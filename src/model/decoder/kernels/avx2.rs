@@ -87,7 +87,7 @@ fn sums(v: [__m256; 4]) -> [f32; 4] {
 /// Walk the tiles of a product: `O` columns by `R` rows. Every dot product is summed in the same order in any tile.
 macro_rules! tiles {
     ($product:expr, $y:expr, $tile:ident, $($operand:expr),+) => {{
-        let (p, outputs) = ($product, $product.outputs);
+        let p = $product;
         let mut r = 0;
         while r < p.rows {
             let mut o = p.columns.start;
@@ -97,7 +97,7 @@ macro_rules! tiles {
                     let v = unsafe { $tile::<1, 4>($($operand),+, o, r) };
                     for (i, sum) in sums(v[0]).into_iter().enumerate() {
                         // SAFETY: the column is this call's.
-                        unsafe { $y.set((r + i) * outputs + o, sum) };
+                        unsafe { $y.set(p.at(r + i, o), sum) };
                     }
                     o += 1;
                 }
@@ -118,7 +118,7 @@ macro_rules! tiles {
                     let n = if n == 4 { 4 } else { 1 };
                     for (i, sum) in sums(v).into_iter().take(n).enumerate() {
                         // SAFETY: the columns are this call's.
-                        unsafe { $y.set(r * outputs + o + i, sum) };
+                        unsafe { $y.set(p.at(r, o + i), sum) };
                     }
                     o += n;
                 }

@@ -89,7 +89,7 @@ unsafe fn store(product: &Product, panel: usize, r: usize, sums: &[__m512], y: &
     let from = product.columns.start.max(first);
     let to = product.columns.end.min(first + PANEL);
     for (i, sum) in sums.iter().enumerate() {
-        let at = (r + i) * product.outputs;
+        let at = product.at(r + i, 0);
         // SAFETY: these columns of row r + i are the caller's.
         unsafe {
             if to - from == PANEL {

@@ -156,7 +156,7 @@ mod avx2 {
                         for (j, acc) in acc.into_iter().enumerate() {
                             let rest =
                                 (whole..n).map(|k| $kind.widen(*wp.add(i * n + k)) * *xp.add(j * n + k));
-                            y.set((r + j) * product.outputs + o + i, sum8(acc) + rest.sum::<f32>());
+                            y.set(product.at(r + j, o + i), sum8(acc) + rest.sum::<f32>());
                         }
                     }
                 }
@@ -186,7 +186,7 @@ mod tests {
                 let run = |x: &[f32], columns: std::ops::Range<usize>| {
                     let rows = x.len() / inputs;
                     let mut y = vec![0f32; rows * outputs];
-                    let product = Product { inputs, outputs, rows, columns };
+                    let product = Product { columns, ..Product::whole(inputs, outputs, rows) };
                     // SAFETY: one call at a time.
                     unsafe { product_half(&product, kind, &w, x, &DisjointSliceMut::new(&mut y)) };
                     y

@@ -16,7 +16,7 @@ mod quantized;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 
-pub use blocks::{BlockRows, Blocks, product_blocks};
+pub use blocks::{BlockKind, BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks};
 pub use half::{HalfKind, product_half};
 pub use largest::{largest_sums, largest3, position};
 pub use quantized::{DisjointBlocksMut, Rows8, Weights8, product_q8, quantize_q8};
@@ -97,21 +97,40 @@ pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R]
 pub struct Product {
     /// Values per row of `x` and of `W`.
     pub inputs: usize,
-    /// Rows of `W`, values per row of `y`.
+    /// Rows of `W`, columns of the product.
     pub outputs: usize,
     /// Rows of `x` and `y`.
     pub rows: usize,
-    /// The columns of `y` to compute.
+    /// The columns of the product to compute.
     pub columns: Range<usize>,
+    /// Where the product's first column is in a row of `y`.
+    pub first: usize,
+    /// Values per row of `y`.
+    pub stride: usize,
 }
 
 impl Product {
+    /// A product whose columns are all of `y`.
+    pub fn whole(inputs: usize, outputs: usize, rows: usize) -> Self {
+        Self { inputs, outputs, rows, columns: 0..outputs, first: 0, stride: outputs }
+    }
+
+    /// Where column `o` of row `r` is in `y`.
+    #[inline]
+    fn at(&self, r: usize, o: usize) -> usize {
+        r * self.stride + self.first + o
+    }
+
     /// Check that operands of `w` and `x` values are large enough.
     ///
     /// # Panics
     /// If they are not.
     fn check(&self, w: usize, x: usize) {
         assert!(self.columns.end <= self.outputs, "the product has fewer columns");
+        assert!(
+            self.first + self.outputs <= self.stride,
+            "the rows of the result are shorter than the product"
+        );
         let inside = w >= self.outputs * self.inputs && x >= self.rows * self.inputs;
         assert!(inside, "the operands are shorter than the product");
     }
@@ -124,7 +143,7 @@ impl Product {
         for r in 0..self.rows {
             for o in self.columns.clone() {
                 // SAFETY: the columns are the caller's.
-                unsafe { y.set(r * self.outputs + o, dot(o, r)) };
+                unsafe { y.set(self.at(r, o), dot(o, r)) };
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::{BLOCK, DisjointSliceMut, Product, has_avx512, portable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512, has_avx2};
+use crate::model::store::Store;
 
 /// Outputs of a panel.
 pub(super) const PANEL: usize = 16;
@@ -19,9 +20,9 @@ pub(super) struct Q8<'a> {
 /// Weights in the layout of the AVX-512 implementation, see [`avx512`].
 pub(super) struct Panels {
     /// Panel, block, group of four inputs, output, input: values offset by 128.
-    pub quants: Vec<u8>,
+    pub quants: Store<u8>,
     /// Panel, block, output.
-    pub scales: Vec<f32>,
+    pub scales: Store<f32>,
     /// Blocks per output.
     pub blocks: usize,
 }
@@ -32,19 +33,20 @@ impl Panels {
         let (panels, blocks) = (outputs.div_ceil(PANEL), inputs / BLOCK);
         let (quants, scales) =
             (vec![128u8; panels * blocks * PANEL * BLOCK], vec![0f32; panels * blocks * PANEL]);
-        Self { quants, scales, blocks }
+        Self { quants: quants.into(), scales: scales.into(), blocks }
     }
 
     /// Store the rows of the outputs from `first` on.
     fn store(&mut self, first: usize, rows: Q8<'_>) {
         let blocks = self.blocks;
+        let (quants, scales) = (self.quants.owned(), self.scales.owned());
         for row in 0..rows.scales.len() / blocks.max(1) {
             let (panel, lane) = ((first + row) / PANEL, (first + row) % PANEL);
             for b in 0..blocks {
-                self.scales[(panel * blocks + b) * PANEL + lane] = rows.scales[row * blocks + b];
+                scales[(panel * blocks + b) * PANEL + lane] = rows.scales[row * blocks + b];
                 for i in 0..BLOCK {
                     let at = ((panel * blocks + b) * (BLOCK / 4) + i / 4) * 4 * PANEL + lane * 4 + i % 4;
-                    self.quants[at] = (i16::from(rows.quants[(row * blocks + b) * BLOCK + i]) + 128) as u8;
+                    quants[at] = (i16::from(rows.quants[(row * blocks + b) * BLOCK + i]) + 128) as u8;
                 }
             }
         }
@@ -63,7 +65,7 @@ impl Panels {
 pub struct Weights8(Layout);
 
 enum Layout {
-    Rows { quants: Vec<i8>, scales: Vec<f32> },
+    Rows { quants: Store<i8>, scales: Store<f32> },
     Panels(Panels),
 }
 
@@ -78,7 +80,7 @@ impl Weights8 {
             return Self(Layout::Panels(Panels::empty(outputs, inputs)));
         }
         let (quants, scales) = (vec![0i8; outputs * inputs], vec![0f32; outputs * inputs / BLOCK]);
-        Self(Layout::Rows { quants, scales })
+        Self(Layout::Rows { quants: quants.into(), scales: scales.into() })
     }
 
     /// Quantise and store the rows of the outputs from `first` on, row-major, `inputs` values each.
@@ -91,6 +93,7 @@ impl Weights8 {
         let blocks = weight.len() / BLOCK;
         match &mut self.0 {
             Layout::Rows { quants, scales } => {
+                let (quants, scales) = (quants.owned(), scales.owned());
                 quantize_q8(weight, &mut quants[at..at + weight.len()], &mut scales[block..block + blocks]);
             }
             Layout::Panels(panels) => {
@@ -120,6 +123,17 @@ impl Weights8 {
         match &self.0 {
             Layout::Rows { quants, .. } => quants.len(),
             Layout::Panels(panels) => panels.quants.len(),
+        }
+    }
+
+    /// True if this is a matrix of `outputs × inputs`.
+    pub fn is(&self, outputs: usize, inputs: usize) -> bool {
+        match &self.0 {
+            Layout::Rows { quants, .. } => Some(quants.len()) == outputs.checked_mul(inputs),
+            Layout::Panels(panels) => {
+                panels.blocks * BLOCK == inputs
+                    && Some(panels.quants.len()) == outputs.next_multiple_of(PANEL).checked_mul(inputs)
+            }
         }
     }
 }
@@ -295,7 +309,8 @@ mod tests {
             let (mut q, mut d) = (vec![0i8; w.len()], vec![0f32; w.len() / BLOCK]);
             quantize_q8(&w, &mut q, &mut d);
             let plain = Q8 { quants: &q, scales: &d };
-            let mut layouts = vec![Weights8(Layout::Rows { quants: q.clone(), scales: d.clone() })];
+            let mut layouts =
+                vec![Weights8(Layout::Rows { quants: q.clone().into(), scales: d.clone().into() })];
             if has_avx512() {
                 layouts.push(Weights8(Layout::Panels(Panels::new(plain, outputs, inputs))));
             }
@@ -305,7 +320,7 @@ mod tests {
                     x8.quantize(&x[..rows * inputs]);
                     let mut y = vec![0f32; rows * outputs];
                     for columns in [0..3, 3..outputs - 1, outputs - 1..outputs] {
-                        let product = Product { inputs, outputs, rows, columns };
+                        let product = Product { columns, ..Product::whole(inputs, outputs, rows) };
                         // SAFETY: one call at a time.
                         unsafe { product_q8(&product, weights, &x8, &DisjointSliceMut::new(&mut y)) };
                     }
@@ -328,7 +343,7 @@ mod tests {
         x8.quantize(&[1.0; 64]);
         let mut y = [0.0; 8];
         let mut product = |inputs, rows| {
-            let product = Product { inputs, outputs: 4, rows, columns: 0..4 };
+            let product = Product::whole(inputs, 4, rows);
             // SAFETY: one call at a time.
             panics(&mut || unsafe { product_q8(&product, &weights, &x8, &DisjointSliceMut::new(&mut y)) })
         };

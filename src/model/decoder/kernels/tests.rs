@@ -34,7 +34,12 @@ fn f32_products_match_a_loop_in_any_range_of_columns() {
     for columns in [0..1, 1..6, 6..7] {
         // SAFETY: one call at a time.
         unsafe {
-            product_f32(&Product { inputs, outputs, rows, columns }, &w, &x, &DisjointSliceMut::new(&mut y))
+            product_f32(
+                &Product { columns, ..Product::whole(inputs, outputs, rows) },
+                &w,
+                &x,
+                &DisjointSliceMut::new(&mut y),
+            )
         };
     }
     for (at, y) in y.iter().enumerate() {
@@ -122,7 +127,7 @@ fn masked_scores_get_weight_zero() {
 #[should_panic(expected = "operands are shorter")]
 fn operands_that_are_too_short_panic() {
     let (w, x, mut y) = ([0.0; 15], [0.0; 8], [0.0; 4]);
-    let product = Product { inputs: 4, outputs: 4, rows: 1, columns: 0..4 };
+    let product = Product::whole(4, 4, 1);
     // SAFETY: one call at a time.
     unsafe { product_f32(&product, &w, &x, &DisjointSliceMut::new(&mut y)) };
 }

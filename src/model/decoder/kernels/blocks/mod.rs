@@ -1,0 +1,193 @@
+//! Matrices in ggml's block types (q8_0, q4_0, q4_k, q5_k, q6_k), as a file has them: row after row, often mapped.
+//!
+//! A dot product is exact in integers for each block of the inputs, and the blocks' sums are added in f32 in the order of the
+//! inputs:
+//!
+//! * q8_0, q4_0: `y = Σ_b fma(Σ_i (w_i - o) x_i, d_b s_b)` over blocks of 32; `s` is the scale of the input's block of 32.
+//! * q4_k, q5_k: `y = Σ_b fma(Σ_j sc_j Σ_i w_i x_i, d_b s_b) - fma(Σ_j m_j Σ_i x_i, dmin_b s_b)` over blocks of 256 with sub-blocks of 32.
+//! * q6_k: `y = Σ_b fma(Σ_j sc_j Σ_i (w_i - 32) x_i, d_b s_b)` over blocks of 256 with sub-blocks of 16.
+//!
+//! So a value depends neither on the number of rows nor on the order in which an implementation visits the inputs of a block,
+//! and all implementations give the same bits.
+
+mod portable;
+mod rows;
+
+use candle_core::quantized::{
+    GgmlType,
+    k_quants::{BlockQ4_0, BlockQ4K, BlockQ5K, BlockQ6K, BlockQ8_0},
+};
+use rayon::prelude::*;
+
+pub use rows::{DisjointRowsK, RowsK, WIDE};
+
+use super::{DisjointSliceMut, Product, quantized::Rows8};
+use crate::model::{WeightType, store::Store};
+
+/// Values that one thread quantises at a time.
+const CHUNK: usize = 1 << 14;
+
+/// A block type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockKind {
+    /// 8 bits, 32 values with one scale.
+    Q8_0,
+    /// 4 bits, 32 values with one scale.
+    Q4_0,
+    /// 4 bits, 256 values with eight scales and minima.
+    Q4K,
+    /// 5 bits, 256 values with eight scales and minima.
+    Q5K,
+    /// 6 bits, 256 values with sixteen scales.
+    Q6K,
+}
+
+impl BlockKind {
+    /// The blocks of a weight type; none if it has none.
+    pub fn of(dtype: WeightType) -> Option<Self> {
+        match dtype {
+            WeightType::Q8_0 => Some(Self::Q8_0),
+            WeightType::Q4_0 => Some(Self::Q4_0),
+            WeightType::Q4K => Some(Self::Q4K),
+            WeightType::Q5K => Some(Self::Q5K),
+            WeightType::Q6K => Some(Self::Q6K),
+            WeightType::F32 | WeightType::F16 | WeightType::Bf16 | WeightType::Auto => None,
+        }
+    }
+
+    /// Values of a block.
+    pub fn values(self) -> usize {
+        match self {
+            Self::Q8_0 | Self::Q4_0 => 32,
+            Self::Q4K | Self::Q5K | Self::Q6K => 256,
+        }
+    }
+
+    /// Bytes of a block.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Q8_0 => 34,
+            Self::Q4_0 => 18,
+            Self::Q4K => 144,
+            Self::Q5K => 176,
+            Self::Q6K => 210,
+        }
+    }
+
+    /// True if the input rows are quantised in blocks of 256 ([`RowsK`]), not of 32 ([`Rows8`]).
+    pub fn takes_k(self) -> bool {
+        self.values() == WIDE
+    }
+}
+
+/// A matrix of blocks, row after row.
+pub struct Blocks {
+    kind: BlockKind,
+    bytes: Store<u8>,
+}
+
+impl Blocks {
+    /// An empty matrix.
+    pub fn empty(kind: BlockKind) -> Self {
+        Self { kind, bytes: Store::Owned(Vec::new()) }
+    }
+
+    /// A matrix of `values` values from the blocks of a file; none if there are more or fewer bytes, or parts of a block.
+    pub fn new(kind: BlockKind, bytes: Store<u8>, values: usize) -> Option<Self> {
+        let whole = values.is_multiple_of(kind.values());
+        (whole && values / kind.values() * kind.bytes() == bytes.len()).then_some(Self { kind, bytes })
+    }
+
+    /// The block type.
+    pub fn kind(&self) -> BlockKind {
+        self.kind
+    }
+
+    /// Reserve memory for `values` values.
+    pub fn reserve(&mut self, values: usize) {
+        let bytes = values / self.kind.values() * self.kind.bytes();
+        self.bytes.owned().reserve_exact(bytes);
+    }
+
+    /// Quantise and append values.
+    ///
+    /// # Panics
+    /// If they are not whole blocks, or the blocks are those of a file.
+    pub fn push(&mut self, values: &[f32]) {
+        let bytes = self.bytes.owned();
+        match self.kind {
+            BlockKind::Q8_0 => push::<BlockQ8_0>(bytes, values),
+            BlockKind::Q4_0 => push::<BlockQ4_0>(bytes, values),
+            BlockKind::Q4K => push::<BlockQ4K>(bytes, values),
+            BlockKind::Q5K => push::<BlockQ5K>(bytes, values),
+            BlockKind::Q6K => push::<BlockQ6K>(bytes, values),
+        }
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Number of values.
+    pub fn values(&self) -> usize {
+        self.bytes.len() / self.kind.bytes() * self.kind.values()
+    }
+
+    /// Append the values `range` (whole blocks) as f32.
+    ///
+    /// # Panics
+    /// If they are not whole blocks of the matrix.
+    pub fn widen(&self, range: std::ops::Range<usize>, out: &mut Vec<f32>) {
+        let (values, size) = (self.kind.values(), self.kind.bytes());
+        assert!(range.start.is_multiple_of(values) && range.end.is_multiple_of(values), "not whole blocks");
+        for block in self.bytes[range.start / values * size..range.end / values * size].chunks_exact(size) {
+            portable::widen(self.kind, block, out);
+        }
+    }
+}
+
+/// Quantise and append blocks of a type.
+fn push<T: GgmlType + Send>(bytes: &mut Vec<u8>, values: &[f32]) {
+    assert!(values.len().is_multiple_of(T::BLCK_SIZE), "the values are not whole blocks");
+    let mut blocks = vec![T::zeros(); values.len() / T::BLCK_SIZE];
+    let chunk = CHUNK.next_multiple_of(T::BLCK_SIZE);
+    blocks
+        .par_chunks_mut(chunk / T::BLCK_SIZE)
+        .zip(values.par_chunks(chunk))
+        .for_each(|(blocks, values)| T::from_float(values, blocks));
+    // SAFETY: the blocks are bytes and half-precision floats without padding (`repr(C)`, sizes as of `BlockKind::bytes`).
+    bytes.extend_from_slice(unsafe {
+        std::slice::from_raw_parts(blocks.as_ptr().cast(), size_of_val(blocks.as_slice()))
+    });
+}
+
+/// Input rows, quantised for block products: in blocks of 32, of 256, or both.
+#[derive(Clone, Copy)]
+pub struct BlockRows<'a> {
+    /// In blocks of 32, for q8_0 and q4_0.
+    pub q8: &'a Rows8,
+    /// In blocks of 256, for q4_k, q5_k and q6_k.
+    pub k: &'a RowsK,
+}
+
+/// Some columns of `y = x Wᵀ`.
+///
+/// # Panics
+/// If the operands are shorter than the product.
+///
+/// # Safety
+/// No other call may write the same columns of `y` at the same time.
+pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y: &DisjointSliceMut<'_>) {
+    let rows = if w.kind.takes_k() { x.k.values() } else { x.q8.quants.len() };
+    product.check(w.values(), rows);
+    assert!(product.inputs.is_multiple_of(w.kind.values()), "the rows of the matrix are not whole blocks");
+    let row = product.inputs / w.kind.values() * w.kind.bytes();
+    // SAFETY: the columns are the caller's.
+    unsafe {
+        product.each(y, |o, r| portable::dot(w.kind, &w.bytes[o * row..(o + 1) * row], x, r, product.inputs));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! Memory of weights: values that are owned, or a part of a mapped file.
+//!
+//! A mapped file is read when it is used, shared between processes, and given back to the system under memory pressure. It must
+//! not shrink while it is mapped: a read beyond its end is a signal (SIGBUS), not an error. Files that only this program writes
+//! are replaced, never changed; GGUF files are mapped because that is the way in which they are meant to be used.
+
+use std::{
+    fs::File,
+    io,
+    ops::Deref,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Types that any bytes are valid values of.
+///
+/// # Safety
+/// Every bit pattern is a value, and the type has no padding.
+pub unsafe trait Plain: Copy + 'static {}
+// SAFETY: integers and floats take any bits.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for i8 {}
+// SAFETY: as above.
+unsafe impl Plain for u16 {}
+// SAFETY: as above.
+unsafe impl Plain for f32 {}
+
+/// A file, mapped for reading.
+pub struct FileMap {
+    map: memmap2::Mmap,
+    path: PathBuf,
+}
+
+impl FileMap {
+    /// Map a regular file.
+    ///
+    /// # Errors
+    /// If it cannot be opened or mapped, or is not a regular file.
+    pub fn open(path: &Path) -> io::Result<Arc<Self>> {
+        // Asked of the path: opening a pipe would wait for its other end.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let file = File::open(path)?;
+        // SAFETY: see the module docs.
+        let map = unsafe { memmap2::Mmap::map(&file)? };
+        Ok(Arc::new(Self { map, path: path.to_owned() }))
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// Ask the system to read the file ahead of its use.
+    pub fn read_ahead(&self) {
+        #[cfg(unix)]
+        let _ = self.map.advise(memmap2::Advice::WillNeed);
+    }
+}
+
+/// Values that are owned, or a part of a mapped file.
+pub enum Store<T: Plain> {
+    /// Owned values.
+    Owned(Vec<T>),
+    /// `len` values from byte `at` of a file on: in bounds and aligned, see [`Store::mapped`].
+    Mapped {
+        /// The file.
+        map: Arc<FileMap>,
+        /// The first byte.
+        at: usize,
+        /// Number of values.
+        len: usize,
+        /// The values' type.
+        kind: std::marker::PhantomData<T>,
+    },
+}
+
+impl<T: Plain> Store<T> {
+    /// `len` values from byte `at` of a file on; none if they are not in the file, or not aligned for their type.
+    pub fn mapped(map: &Arc<FileMap>, at: usize, len: usize) -> Option<Self> {
+        let end = len.checked_mul(size_of::<T>())?.checked_add(at)?;
+        let bytes = map.bytes().get(at..end)?;
+        bytes.as_ptr().cast::<T>().is_aligned().then(|| Self::Mapped {
+            map: Arc::clone(map),
+            at,
+            len,
+            kind: std::marker::PhantomData,
+        })
+    }
+
+    /// The owned values, to be extended.
+    ///
+    /// # Panics
+    /// If they are mapped.
+    pub fn owned(&mut self) -> &mut Vec<T> {
+        match self {
+            Self::Owned(values) => values,
+            Self::Mapped { .. } => unreachable!("mapped values are not changed"),
+        }
+    }
+
+    /// True if the values are a part of a mapped file.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self, Self::Mapped { .. })
+    }
+}
+
+impl<T: Plain> Deref for Store<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        match self {
+            Self::Owned(values) => values,
+            // SAFETY: checked when it was made; any bytes are values.
+            Self::Mapped { map, at, len, .. } => unsafe {
+                std::slice::from_raw_parts(map.map.as_ptr().add(*at).cast(), *len)
+            },
+        }
+    }
+}
+
+impl<T: Plain> From<Vec<T>> for Store<T> {
+    fn from(values: Vec<T>) -> Self {
+        Self::Owned(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_file_are_checked() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let values = [1.5f32, -2.0, 3.25];
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        std::fs::write(file.path(), bytes).unwrap();
+        let map = FileMap::open(file.path()).unwrap();
+        assert_eq!(Store::<f32>::mapped(&map, 4, 2).unwrap()[..], values[1..]);
+        assert!(Store::<f32>::mapped(&map, 4, 3).is_none() && Store::<f32>::mapped(&map, 2, 1).is_none());
+        assert!(Store::<f32>::mapped(&map, usize::MAX, 1).is_none());
+        assert!(Store::<f32>::mapped(&map, 4, usize::MAX / 2).is_none());
+        assert_eq!(Store::<u16>::mapped(&map, 2, 1).unwrap().len(), 1);
+        assert!(FileMap::open(file.path().parent().unwrap()).is_err());
+    }
+}
