@@ -23,6 +23,8 @@ use rayon::prelude::*;
 
 pub use rows::{DisjointRowsK, RowsK, WIDE};
 
+#[cfg(target_arch = "x86_64")]
+use super::int8::{self, Int8};
 use super::{DisjointSliceMut, Product, quantized::Rows8};
 use crate::model::{WeightType, store::Store};
 
@@ -190,10 +192,38 @@ pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y:
         unsafe { avx512::product(product, w.kind, &w.bytes, x, y) };
         return;
     }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(int8) = Int8::detect() {
+        // SAFETY: as above.
+        unsafe { product_int8(int8, product, w, x, y) };
+        return;
+    }
     let row = product.inputs / w.kind.values() * w.kind.bytes();
     // SAFETY: the columns are the caller's.
     unsafe {
         product.each(y, |o, r| portable::dot(w.kind, &w.bytes[o * row..(o + 1) * row], x, r, product.inputs));
+    }
+}
+
+/// # Safety
+/// The instructions exist, the operands passed [`Product::check`], and the columns are the caller's.
+#[cfg(target_arch = "x86_64")]
+unsafe fn product_int8(
+    int8: Int8,
+    product: &Product,
+    w: &Blocks,
+    x: BlockRows<'_>,
+    y: &DisjointSliceMut<'_>,
+) {
+    // SAFETY: as the caller guarantees.
+    unsafe {
+        match w.kind {
+            BlockKind::Q8_0 => int8::product_blocks::<int8::Q8>(int8, product, &w.bytes, x, y),
+            BlockKind::Q4_0 => int8::product_blocks::<int8::Q4>(int8, product, &w.bytes, x, y),
+            BlockKind::Q4K => int8::product_blocks::<int8::Q4K>(int8, product, &w.bytes, x, y),
+            BlockKind::Q5K => int8::product_blocks::<int8::Q5K>(int8, product, &w.bytes, x, y),
+            BlockKind::Q6K => int8::product_blocks::<int8::Q6K>(int8, product, &w.bytes, x, y),
+        }
     }
 }
 

@@ -11,13 +11,13 @@ const PART: usize = 16;
 #[derive(Default)]
 pub struct RowsK {
     /// -127 to 127.
-    pub(super) quants: Vec<i8>,
+    pub(in super::super) quants: Vec<i8>,
     /// One scale per block: the largest magnitude over 127.
-    pub(super) scales: Vec<f32>,
+    pub(in super::super) scales: Vec<f32>,
     /// Sums of 16 quants.
-    pub(super) sums: Vec<i16>,
+    pub(in super::super) sums: Vec<i16>,
     /// Sums of 32 quants: the parts 0, 2, 1, 3, 4, 6, 5, 7 of a block.
-    pub(super) pairs: Vec<i16>,
+    pub(in super::super) pairs: Vec<i16>,
 }
 
 impl RowsK {

@@ -82,6 +82,20 @@ fn a_part_of_a_block_panics() {
     Blocks::empty(BlockKind::Q4K).push(&[1.0; 100]);
 }
 
+type Implementation = Box<dyn Fn(&Product, &Blocks, BlockRows<'_>, &DisjointSliceMut<'_>)>;
+
+/// The one in use, and all others for this processor.
+fn implementations() -> Vec<Implementation> {
+    // SAFETY: one call at a time.
+    let mut all: Vec<Implementation> = vec![Box::new(|p, w, x, y| unsafe { product_blocks(p, w, x, y) })];
+    #[cfg(target_arch = "x86_64")]
+    for int8 in Int8::all() {
+        // SAFETY: as above, and the instructions exist.
+        all.push(Box::new(move |p, w, x, y| unsafe { product_int8(int8, p, w, x, y) }));
+    }
+    all
+}
+
 #[test]
 fn all_implementations_give_the_same_bits() {
     let pseudo = |n: usize, seed: u64| {
@@ -129,22 +143,23 @@ fn all_implementations_give_the_same_bits() {
                     k.quantize(&x);
                 }
                 let x = BlockRows { q8: &q8, k: &k };
-                let mut y = vec![0f32; rows * (outputs + 3)];
-                for columns in [0..5, 5..52, 52..53] {
-                    // The product is a part of the result's columns.
-                    let product = Product { inputs, outputs, rows, columns, first: 2, stride: outputs + 3 };
-                    // SAFETY: one call at a time.
-                    unsafe { product_blocks(&product, &blocks, x, &DisjointSliceMut::new(&mut y)) };
-                }
-                for (r, y) in y.chunks_exact(outputs + 3).enumerate() {
-                    assert!(y[0] == 0.0 && y[1] == 0.0 && y[outputs + 2] == 0.0);
-                    for (o, y) in y[2..outputs + 2].iter().enumerate() {
-                        let want = portable::dot(kind, &blocks.bytes[o * row..(o + 1) * row], x, r, inputs);
-                        assert_eq!(
-                            y.to_bits(),
-                            want.to_bits(),
-                            "{kind:?} {inputs} {rows}: {r} {o}: {y} {want}"
-                        );
+                let want = |r: usize, o: usize| {
+                    portable::dot(kind, &blocks.bytes[o * row..(o + 1) * row], x, r, inputs)
+                };
+                let want: Vec<f32> = (0..rows * outputs).map(|at| want(at / outputs, at % outputs)).collect();
+                for implementation in implementations() {
+                    let mut y = vec![0f32; rows * (outputs + 3)];
+                    for columns in [0..5, 5..52, 52..53] {
+                        // The product is a part of the result's columns.
+                        let product =
+                            Product { inputs, outputs, rows, columns, first: 2, stride: outputs + 3 };
+                        implementation(&product, &blocks, x, &DisjointSliceMut::new(&mut y));
+                    }
+                    for (y, want) in y.chunks_exact(outputs + 3).zip(want.chunks_exact(outputs)) {
+                        assert!(y[0] == 0.0 && y[1] == 0.0 && y[outputs + 2] == 0.0);
+                        for (y, want) in y[2..].iter().zip(want) {
+                            assert_eq!(y.to_bits(), want.to_bits(), "{kind:?} {inputs} {rows}: {y} {want}");
+                        }
                     }
                 }
             }

@@ -4,6 +4,7 @@
 //! multiplied with the blocks as they are; for more rows the integers of sixteen or 32 outputs are first arranged in groups of four
 //! inputs (once for all rows), so that one vector times four broadcast inputs gives sixteen outputs.
 
+mod k_quants;
 mod narrow;
 mod wide;
 
@@ -100,9 +101,9 @@ pub unsafe fn product(
     // SAFETY: as the caller guarantees.
     unsafe {
         match kind {
-            BlockKind::Q4K => sweep::<wide::Blocks<wide::Q4K>>(product, w, x, y),
-            BlockKind::Q5K => sweep::<wide::Blocks<wide::Q5K>>(product, w, x, y),
-            BlockKind::Q6K => sweep::<wide::Blocks<wide::Q6K>>(product, w, x, y),
+            BlockKind::Q4K => sweep::<wide::Blocks<k_quants::Q4K>>(product, w, x, y),
+            BlockKind::Q5K => sweep::<wide::Blocks<k_quants::Q5K>>(product, w, x, y),
+            BlockKind::Q6K => sweep::<wide::Blocks<k_quants::Q6K>>(product, w, x, y),
             BlockKind::Q8_0 => sweep::<narrow::Blocks<narrow::Q8>>(product, w, x, y),
             BlockKind::Q4_0 => sweep::<narrow::Blocks<narrow::Q4>>(product, w, x, y),
         }
