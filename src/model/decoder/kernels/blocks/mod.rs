@@ -133,6 +133,11 @@ impl Blocks {
         self.bytes.len()
     }
 
+    /// True if the blocks are a part of a mapped file.
+    pub fn is_mapped(&self) -> bool {
+        self.bytes.is_mapped()
+    }
+
     /// Number of values.
     pub fn values(&self) -> usize {
         self.bytes.len() / self.kind.bytes() * self.kind.values()
