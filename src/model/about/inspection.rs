@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use candle_core::Device;
 use serde::Serialize;
 
 use super::{Facts, SampledVideo};
@@ -234,7 +235,9 @@ fn check_weights(
         problems.take(checkpoint.verify(&name, &shape));
     }
     if let Some(tower) = tower {
-        problems.take(Tower::load(&checkpoint, tower, &ComputeDevice::cpu(WeightType::F32)));
+        // In tensors: their zeros take no memory.
+        let tensors = ComputeDevice::tensors(Device::Cpu, "cpu", WeightType::F32);
+        problems.take(Tower::load(&checkpoint, tower, &tensors));
     }
     for problem in checkpoint.take_problems() {
         problems.note(problem.into());

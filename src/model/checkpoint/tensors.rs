@@ -83,7 +83,7 @@ impl Checkpoint {
         prefix: &str,
         device: &ComputeDevice,
     ) -> Result<VarBuilder<'_>, CheckpointError> {
-        if !self.names.keys().any(|name| names::below(name, prefix).is_some()) {
+        if !self.random && !self.names.keys().any(|name| names::below(name, prefix).is_some()) {
             return Err(self.missing(&format!("{prefix}.*")));
         }
         let backend = Prefixed { checkpoint: self, prefix: prefix.to_owned() };

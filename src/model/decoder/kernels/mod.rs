@@ -4,6 +4,7 @@
 //! the call. So a verify pass of K + 1 rows is bit-identical to K + 1 single steps, and exact acceptance is lossless. There are
 //! three implementations, AVX-512 with VNNI, AVX2 with FMA, and portable; a process uses one of them throughout.
 
+pub mod activations;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -11,6 +12,7 @@ mod avx512;
 mod blocks;
 mod half;
 mod largest;
+mod panels;
 mod portable;
 mod quantized;
 #[cfg(target_arch = "x86_64")]
@@ -19,6 +21,7 @@ mod tiles;
 pub use blocks::{BlockKind, BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks};
 pub use half::{HalfKind, product_half};
 pub use largest::{largest_sums, largest3, position};
+pub use panels::{FloatPanels, product_panels};
 pub use quantized::{DisjointBlocksMut, Rows8, Weights8, product_q8, quantize_q8};
 
 use std::ops::Range;
