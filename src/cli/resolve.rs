@@ -260,6 +260,7 @@ pub(super) mod tests {
             device: Default::default(),
             drafter_device: None,
             dtype: Default::default(),
+            tower_dtype: Default::default(),
             rope: Default::default(),
         }
     }

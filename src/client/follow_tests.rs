@@ -135,6 +135,7 @@ async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
         device: Default::default(),
         drafter_device: None,
         dtype: Default::default(),
+        tower_dtype: Default::default(),
         rope: Default::default(),
     };
     let (engine, mut client) = FakeEngine::silent();

@@ -103,7 +103,8 @@ impl Footprint {
         if !on_cpu(spec.target_place()) {
             return None;
         }
-        let read = |dir: &Path| Facts::read(dir).ok();
+        let tower = spec.dtype.tower(spec.tower_dtype);
+        let read = |dir: &Path| Some(Facts::read(dir).ok()?.with_tower(tower));
         let drafter = spec.drafter.as_deref().filter(|_| on_cpu(spec.drafter_place())).and_then(read);
         let dirs = [Some(&spec.target), spec.drafter.as_ref()].into_iter().flatten();
         let names = dirs.map(|dir| name_of(dir)).collect::<Vec<_>>().join(" with ");

@@ -54,6 +54,7 @@ impl Rig {
             device: DeviceChoice::Cpu,
             drafter_device: None,
             dtype: WeightType::Auto,
+            tower_dtype: WeightType::Auto,
             rope: Default::default(),
         };
         handle.send(Command::Load(spec)).unwrap();

@@ -136,6 +136,7 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 device: DeviceChoice::Cpu,
                 drafter_device: None,
                 dtype,
+                tower_dtype: WeightType::Auto,
                 rope: Default::default(),
             };
             handle.send(Command::Load(spec)).unwrap();

@@ -159,10 +159,10 @@ fn lossless_methods_are_lossless_on_every_clip() {
     let made = make::Clip::of(20).write();
     let clips = demo.clips.iter().map(|c| c.path.clone()).chain([made.path.clone()]);
     let (engine, mut events) = Engine::start().unwrap();
-    let (device, dtype) = (DeviceChoice::Cpu, WeightType::Q8_0);
+    let (device, dtype, tower_dtype) = (DeviceChoice::Cpu, WeightType::Q8_0, WeightType::Auto);
     let (target, drafter, rope) = (demo.target, Some(demo.drafter), Default::default());
     let heads = demo.heads;
-    let spec = ModelSpec { target, drafter, heads, device, drafter_device: None, dtype, rope };
+    let spec = ModelSpec { target, drafter, heads, device, drafter_device: None, dtype, tower_dtype, rope };
     engine.send(Command::Load(spec)).unwrap();
     let mut write = |run: u64, clip: &Path, method: &Method| {
         let request = RunRequest {

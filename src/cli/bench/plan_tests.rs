@@ -8,6 +8,7 @@ fn spec(drafter: bool) -> ModelSpec {
         device: Default::default(),
         drafter_device: None,
         dtype: Default::default(),
+        tower_dtype: Default::default(),
         rope: Default::default(),
     }
 }

@@ -54,6 +54,7 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         device: Default::default(),
         drafter_device: None,
         dtype: Default::default(),
+        tower_dtype: Default::default(),
         rope: Default::default(),
     };
     let plan = Plan::new(Some(methods), &[], &[], &models).unwrap();

@@ -166,6 +166,7 @@ pub mod tests {
                 device: Default::default(),
                 drafter_device: None,
                 dtype: Default::default(),
+                tower_dtype: Default::default(),
                 rope: Default::default(),
             },
         )

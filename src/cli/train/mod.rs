@@ -32,6 +32,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
         device: args.device.unwrap_or_default(),
         drafter_device: None,
         dtype: args.dtype.unwrap_or_default(),
+        tower_dtype: args.tower_dtype.unwrap_or_default(),
         rope: Default::default(),
     };
     let place = spec.target_place()?;

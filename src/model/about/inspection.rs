@@ -171,6 +171,7 @@ impl Inspection {
         self.memory = WeightType::ALL
             .into_iter()
             .map(|dtype| {
+                let facts = facts.clone().with_tower(dtype.tower(WeightType::Auto));
                 let need = facts.need(dtype, sample.as_ref(), EXAMPLE.new_tokens);
                 let patches = sample.map_or(0, |sample| 4 * sample.patch_values as u64);
                 Memory {

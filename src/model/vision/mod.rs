@@ -16,7 +16,7 @@ mod windows;
 use std::ops::ControlFlow;
 
 pub use config::{Generation, RawVisionConfig, VisionConfig};
-pub use cpu::CpuTower;
+pub use cpu::{CpuTower, WORKSPACE};
 pub use llava::{LlavaConfig, LlavaVision};
 pub use qwen_vit::QwenVit;
 pub use siglip::SiglipConfig;

@@ -35,7 +35,7 @@ use crate::model::{
 };
 
 /// Bytes of the states, queries, keys and values of the temporal grids that share products.
-const WORKSPACE: usize = 64 << 20;
+pub const WORKSPACE: usize = 64 << 20;
 /// Rows of a product: enough that reading the weights takes no time, few enough that the rows stay in the cache.
 const ROWS: usize = 256;
 
