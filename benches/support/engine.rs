@@ -36,9 +36,10 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Start an engine and load a target, perhaps with a drafter.
+    /// Start an engine and load a target, perhaps with a drafter. The variable `TOWER_DTYPE` is the type of their towers.
     pub fn new(target: &Path, drafter: Option<&Path>) -> Result<Self, String> {
         let (handle, events) = Engine::start().map_err(|f| f.error)?;
+        let tower_dtype = std::env::var("TOWER_DTYPE").map_or(Ok(WeightType::Auto), |name| name.parse())?;
         let spec = ModelSpec {
             target: target.to_owned(),
             drafter: drafter.map(Path::to_owned),
@@ -48,6 +49,7 @@ impl Loaded {
             mmproj: None,
             drafter_mmproj: None,
             dtype: WeightType::Auto,
+            tower_dtype,
             rope: Default::default(),
         };
         handle.send(Command::Load(spec)).map_err(|f| f.error)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub use super::values::{device, dtype, whole};
+pub use super::values::{device, dtype, tower_dtype, whole};
 use super::values::{fps, rope, temperature, top_p};
 use super::{
     bench::BenchArgs, candidates, compare::CompareArgs, doctor::DoctorArgs, inspect::InspectArgs,
@@ -220,6 +220,9 @@ pub struct RunArgs {
     /// Weight type of the language models: auto (q8_0 on a CPU, else bf16), f32, bf16, f16, q8_0, q6_k, q5_k, q4_k, q4_0
     #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS, add = candidates::dtypes())]
     pub dtype: Option<WeightType>,
+    /// Weight type of the vision towers on a CPU: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0
+    #[arg(long, value_name = "TYPE", value_parser = tower_dtype, help_heading = MODELS, add = candidates::tower_dtypes())]
+    pub tower_dtype: Option<WeightType>,
     /// Load and run even if the available memory seems too small
     #[arg(long, help_heading = MODELS)]
     pub ignore_memory: bool,
@@ -262,6 +265,7 @@ impl RunArgs {
             device: self.device,
             drafter_device: self.drafter_device,
             dtype: self.dtype,
+            tower_dtype: self.tower_dtype,
             max_new_tokens: self.max_new_tokens,
             ..Layer::default()
         }

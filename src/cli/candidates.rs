@@ -126,6 +126,14 @@ pub fn dtypes() -> ArgValueCompleter {
     })
 }
 
+/// Weight types of vision towers.
+pub fn tower_dtypes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let types = [WeightType::Auto].into_iter().chain(WeightType::TOWERS);
+        beginning(current, plain(types.map(WeightType::name)))
+    })
+}
+
 /// Position encodings.
 pub fn ropes() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(["auto", "mrope", "sequential"])))

@@ -262,6 +262,7 @@ pub(super) mod tests {
             mmproj: None,
             drafter_mmproj: None,
             dtype: Default::default(),
+            tower_dtype: Default::default(),
             rope: Default::default(),
         }
     }

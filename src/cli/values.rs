@@ -16,6 +16,9 @@ pub fn dtype(text: &str) -> Result<WeightType, String> {
     text.parse()
 }
 
+/// Parse the weight type of a vision tower.
+pub use crate::client::parse_tower_dtype as tower_dtype;
+
 /// Parse a position encoding.
 pub fn rope(text: &str) -> Result<Rope, String> {
     Ok(match text.to_lowercase().as_str() {
@@ -90,6 +93,8 @@ mod tests {
     #[test]
     fn numbers_are_checked() {
         assert_eq!(dtype("Q4_K"), Ok(WeightType::Q4K));
+        assert_eq!(tower_dtype("BF16"), Ok(WeightType::Bf16));
+        assert!(tower_dtype("q4_k").unwrap_err().contains("auto, f32, bf16, f16, q8_0"));
         assert_eq!((rope("MRoPE"), rope("sequential")), (Ok(Rope::Mrope), Ok(Rope::Sequential)));
         assert!(rope("1d").is_err());
         for bad in ["-1", "101", "nan", "inf", "x", ""] {

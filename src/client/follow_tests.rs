@@ -137,6 +137,7 @@ async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
         mmproj: None,
         drafter_mmproj: None,
         dtype: Default::default(),
+        tower_dtype: Default::default(),
         rope: Default::default(),
     };
     let (engine, mut client) = FakeEngine::silent();

@@ -20,5 +20,5 @@ pub use follow::{Ending, GRACE, Loaded, Sink, cancelled};
 pub use interrupt::Interrupt;
 pub use settings::{
     Charset, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, ImageProtocol, Layer, Origin, Setting, Settings,
-    parse_device,
+    parse_device, parse_tower_dtype,
 };

@@ -150,6 +150,9 @@ settings! {
     /// Weight type of the language models: auto, f32, bf16, f16, q8_0, q6_k, q5_k, q4_k or q4_0.
     #[file(serde(deserialize_with = "dtype"), schemars(with = "Option<String>"))]
     dtype: WeightType,
+    /// Weight type of the vision towers on a CPU: auto, f32, bf16, f16 or q8_0.
+    #[file(serde(deserialize_with = "tower_dtype"), schemars(with = "Option<String>"))]
+    tower_dtype: WeightType,
     /// Limit of new tokens, from 1 to 65536.
     #[file(serde(deserialize_with = "new_tokens"))]
     max_new_tokens: u32,
@@ -253,6 +256,21 @@ fn device<'de, D: Deserializer<'de>>(value: D) -> Result<Option<DeviceChoice>, D
 
 fn dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::Error> {
     String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+/// Parse the weight type of a vision tower.
+///
+/// # Errors
+/// The expected values, for people.
+pub fn parse_tower_dtype(text: &str) -> Result<WeightType, String> {
+    let expected =
+        || format!("expected one of: auto, {}", WeightType::TOWERS.map(WeightType::name).join(", "));
+    let known = |dtype: &WeightType| *dtype == WeightType::Auto || WeightType::TOWERS.contains(dtype);
+    text.parse().ok().filter(known).ok_or_else(expected)
+}
+
+fn tower_dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::Error> {
+    parse_tower_dtype(&String::deserialize(value)?).map(Some).map_err(D::Error::custom)
 }
 
 fn pace<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Pace>, D::Error> {

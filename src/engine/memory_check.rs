@@ -102,7 +102,8 @@ impl Footprint {
         if !on_cpu(spec.target_place()) {
             return None;
         }
-        let read = |files: ModelFiles| Facts::read_files(&files).ok();
+        let tower = spec.dtype.tower(spec.tower_dtype);
+        let read = |files: ModelFiles| Some(Facts::read_files(&files).ok()?.with_tower(tower));
         let drafter = spec.drafter_files().ok().flatten().filter(|_| on_cpu(spec.drafter_place()));
         let dirs = [Some(&spec.target), spec.drafter.as_ref()].into_iter().flatten();
         let names = dirs.map(|dir| name_of(dir)).collect::<Vec<_>>().join(" with ");

@@ -56,6 +56,7 @@ impl Rig {
             mmproj: None,
             drafter_mmproj: None,
             dtype: WeightType::Auto,
+            tower_dtype: WeightType::Auto,
             rope: Default::default(),
         };
         handle.send(Command::Load(spec)).unwrap();

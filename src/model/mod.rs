@@ -53,6 +53,8 @@ pub struct ModelSpec {
     pub drafter_device: Option<DeviceChoice>,
     /// Weight type of the language models.
     pub dtype: WeightType,
+    /// Weight type of the vision towers on a CPU.
+    pub tower_dtype: WeightType,
     /// Positions of a prompt's tokens, for both models.
     pub rope: Rope,
 }
@@ -104,7 +106,7 @@ impl ModelSpec {
     /// # Errors
     /// As [`ComputeDevice::open`].
     pub fn target_place(&self) -> Result<ComputeDevice, Failure> {
-        ComputeDevice::open(self.device, self.dtype)
+        Ok(ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype))
     }
 
     /// Open the drafter's device, with a queue of its own.
@@ -112,6 +114,7 @@ impl ModelSpec {
     /// # Errors
     /// As [`ComputeDevice::open`].
     pub fn drafter_place(&self) -> Result<ComputeDevice, Failure> {
-        ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)
+        let device = self.drafter_device.unwrap_or(self.device);
+        Ok(ComputeDevice::open(device, self.dtype)?.with_tower(self.tower_dtype))
     }
 }

@@ -51,8 +51,10 @@ pub fn find(name: &str) -> Option<TextConfig> {
 /// the variance of their inputs.
 pub(super) fn values(name: &str, shape: &[usize]) -> Vec<f32> {
     let count = shape.iter().product();
-    let [_, inputs, ..] = *shape else {
-        return vec![if name.ends_with("norm.weight") { 1.0 } else { 0.0 }; count];
+    let inputs: usize = match shape {
+        // Norms and biases.
+        [] | [_] => return vec![if name.ends_with(".weight") { 1.0 } else { 0.0 }; count],
+        [_, inputs @ ..] => inputs.iter().product(),
     };
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);

@@ -37,6 +37,20 @@ impl WeightType {
         WeightType::Q4_0,
     ];
 
+    /// The types that a vision tower may have on the CPU.
+    pub const TOWERS: [WeightType; 4] =
+        [WeightType::F32, WeightType::Bf16, WeightType::F16, WeightType::Q8_0];
+
+    /// The type of a vision tower on the CPU if this one was requested, beside a language model of type `self`. `Auto` is q8_0,
+    /// and f32 beside a language model that was requested in f32.
+    pub fn tower(self, requested: WeightType) -> WeightType {
+        match requested {
+            WeightType::Auto if self == WeightType::F32 => WeightType::F32,
+            WeightType::Auto => WeightType::Q8_0,
+            other => other,
+        }
+    }
+
     /// The name, as in `--dtype`.
     pub fn name(self) -> &'static str {
         match self {

@@ -135,7 +135,10 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 heads: Vec::new(),
                 device: DeviceChoice::Cpu,
                 drafter_device: None,
+                mmproj: None,
+                drafter_mmproj: None,
                 dtype,
+                tower_dtype: WeightType::Auto,
                 rope: Default::default(),
             };
             handle.send(Command::Load(spec)).unwrap();

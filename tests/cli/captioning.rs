@@ -159,7 +159,7 @@ fn lossless_methods_are_lossless_on_every_clip() {
     let made = make::Clip::of(20).write();
     let clips = demo.clips.iter().map(|c| c.path.clone()).chain([made.path.clone()]);
     let (engine, mut events) = Engine::start().unwrap();
-    let (device, dtype) = (DeviceChoice::Cpu, WeightType::Q8_0);
+    let (device, dtype, tower_dtype) = (DeviceChoice::Cpu, WeightType::Q8_0, WeightType::Auto);
     let (target, drafter, rope) = (demo.target, Some(demo.drafter), Default::default());
     let heads = demo.heads;
     let spec = ModelSpec {
@@ -171,6 +171,7 @@ fn lossless_methods_are_lossless_on_every_clip() {
         mmproj: None,
         drafter_mmproj: None,
         dtype,
+        tower_dtype,
         rope,
     };
     engine.send(Command::Load(spec)).unwrap();

@@ -56,6 +56,7 @@ impl Rig {
                 device: DeviceChoice::Cpu,
                 drafter_device: None,
                 dtype: WeightType::Auto,
+                tower_dtype: WeightType::Auto,
                 rope: Default::default(),
             }))
             .unwrap();
@@ -576,6 +577,7 @@ fn odd_widths_are_told() {
         device: DeviceChoice::Cpu,
         drafter_device: None,
         dtype: WeightType::Q4K,
+        tower_dtype: WeightType::Auto,
         rope: Default::default(),
     };
     rig.handle.send(Command::Load(spec)).unwrap();

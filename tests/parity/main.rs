@@ -11,6 +11,7 @@ mod processor;
 mod tensors;
 mod text;
 mod tower;
+mod tower_kernels;
 
 use std::{collections::HashMap, path::PathBuf};
 

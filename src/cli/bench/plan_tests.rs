@@ -10,6 +10,7 @@ fn spec(drafter: bool) -> ModelSpec {
         mmproj: None,
         drafter_mmproj: None,
         dtype: Default::default(),
+        tower_dtype: Default::default(),
         rope: Default::default(),
     }
 }

@@ -56,6 +56,7 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         mmproj: None,
         drafter_mmproj: None,
         dtype: Default::default(),
+        tower_dtype: Default::default(),
         rope: Default::default(),
     };
     let plan = Plan::new(Some(methods), &[], &[], &models).unwrap();

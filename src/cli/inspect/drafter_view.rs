@@ -168,6 +168,7 @@ pub mod tests {
                 mmproj: None,
                 drafter_mmproj: None,
                 dtype: Default::default(),
+                tower_dtype: Default::default(),
                 rope: Default::default(),
             },
         )

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum, value_parser};
 
 use crate::{
     cli::{
-        args::{MODELS, OUTPUT, device, dtype, whole},
+        args::{MODELS, OUTPUT, device, dtype, tower_dtype, whole},
         candidates,
     },
     model::{
@@ -37,6 +37,9 @@ pub struct TrainArgs {
     /// Weight type of the target: auto (q8_0), f32, q8_0, q4_k
     #[arg(long, help_heading = MODELS, value_name = "TYPE", value_parser = dtype, add = candidates::dtypes())]
     pub dtype: Option<WeightType>,
+    /// Weight type of its vision tower, as for `caption`
+    #[arg(long, help_heading = MODELS, value_name = "TYPE", value_parser = tower_dtype, add = candidates::tower_dtypes())]
+    pub tower_dtype: Option<WeightType>,
     /// Training clips: `scenes:N` (N synthetic clips) or a folder of videos
     #[arg(long, help_heading = DATA, value_name = "scenes:N|FOLDER", default_value = "scenes:4000")]
     pub data: String,

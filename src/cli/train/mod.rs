@@ -34,6 +34,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
         mmproj: None,
         drafter_mmproj: None,
         dtype: args.dtype.unwrap_or_default(),
+        tower_dtype: args.tower_dtype.unwrap_or_default(),
         rope: Default::default(),
     };
     let place = spec.target_place()?;

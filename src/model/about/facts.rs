@@ -11,17 +11,14 @@ use crate::model::{
     family::{Family, ModelError},
     processor::{VideoProcessor, layout::Grid},
     source::ModelFiles,
-    vision::TowerConfig,
+    vision::{self, TowerConfig},
 };
 
 /// Extra cache slots: the text of the prompt, and a draft tree.
 const EXTRA_SLOTS: usize = 160;
 
-/// Patches that a tower processes at a time.
-const TOWER_CHUNK: usize = 1024;
-
-/// Maximum number of attention scores that a tower holds.
-const TOWER_SCORES: usize = 1 << 24;
+/// Patches of one product in a tower.
+const TOWER_ROWS: usize = 256;
 
 /// Rows of a prompt in one prefill chunk.
 const DECODER_ROWS: usize = 128;
@@ -65,8 +62,10 @@ pub struct Facts {
     pub table: usize,
     /// Bytes of the language model's matrices and the type of most of them, if they are used as a GGUF file has them.
     pub stored: Option<(u64, &'static str)>,
-    /// The tower's hidden width, feed-forward width and number of heads.
-    tower: [usize; 3],
+    /// The tower's hidden width and feed-forward width.
+    tower: [usize; 2],
+    /// The type of the tower's matrices.
+    tower_dtype: WeightType,
     processor: VideoProcessor,
 }
 
@@ -100,16 +99,11 @@ impl Facts {
             let matrices = checkpoint.tensors().filter(|t| t.shape.len() > 1 && names.contains(t.name));
             (matrices.map(|tensor| tensor.bytes).sum(), model.main_type().name())
         });
-        let heads = if config.raw.pointer("/vision_config/num_heads").is_some() {
-            "num_heads"
-        } else {
-            "num_attention_heads"
-        };
         let width = |key: &str, default: u64| {
             let value = config.raw.pointer(&format!("/vision_config/{key}"));
             value.and_then(serde_json::Value::as_u64).unwrap_or(default).min(1 << 20) as usize
         };
-        let tower = [width("hidden_size", 1280), width("intermediate_size", 3420), width(heads, 16)];
+        let tower = [width("hidden_size", 1280), width("intermediate_size", 3420)];
         Self {
             family: config.family,
             text: config.text,
@@ -118,8 +112,14 @@ impl Facts {
             table: table.map_or(4, |table| (table.bytes / product(table.shape).max(1)) as usize),
             stored,
             tower,
+            tower_dtype: WeightType::F32,
             processor,
         }
+    }
+
+    /// The same sizes with the tower's matrices in this type (not `Auto`). They are f32 unless this says otherwise.
+    pub fn with_tower(self, dtype: WeightType) -> Self {
+        Self { tower_dtype: dtype, ..self }
     }
 
     /// Sizes of a video's inputs; none if the model cannot take such frames.
@@ -152,15 +152,22 @@ impl Facts {
         // Embeddings from the tower and in the prompt, and the final states that methods use.
         let kept = 3 * visual * states;
         let rows = DECODER_ROWS * 4 * (6 * c.hidden + 2 * line + 4 * c.intermediate);
-        let [hidden, ffn, heads] = self.tower;
+        let [hidden, ffn] = self.tower;
         let tower = sample.map_or(0, |sample| {
-            let patches = sample.grid_patches.max(TOWER_CHUNK.min(sample.patch_values));
-            let scores = (heads * patches).saturating_mul(patches).min(TOWER_SCORES);
-            4 * (patches * (10 * hidden + 3 * ffn) + 2 * scores)
+            // States, queries, keys, values and sums of the grids that share products.
+            let whole =
+                vision::WORKSPACE.min(20 * hidden * sample.patch_values / self.processor.config().row());
+            let states = whole.max(20 * hidden * sample.grid_patches);
+            // Buffers of a product, the keys and values of a head, the scores of some queries.
+            states + TOWER_ROWS * (20 * hidden + 13 * ffn) + sample.grid_patches * (8 * 128 + 4 * 41)
         });
         Need {
             weights: self.stored.map_or_else(|| parts::bytes(c, dtype, self.table), |stored| stored.0),
-            tower: 4 * self.tower_parameters,
+            tower: match self.tower_dtype {
+                WeightType::F32 => 4 * self.tower_parameters,
+                WeightType::F16 | WeightType::Bf16 => 2 * self.tower_parameters,
+                _ => self.tower_parameters * 36 / 32,
+            },
             cache: (c.layers * 2 * c.kv_heads * c.head_dim * 4) as u64 * slots as u64,
             work: (kept + rows + tower) as u64,
         }
@@ -203,5 +210,8 @@ mod tests {
         let slot = (facts.text.layers * 2 * facts.text.kv_heads * facts.text.head_dim * 4) as u64;
         assert_eq!(b.cache - a.cache, slot * (long.visual - short.visual) as u64);
         assert!(b.work > a.work);
+        let smaller = facts.clone().with_tower(WeightType::Q8_0).need(WeightType::Q8_0, Some(&short), 64);
+        assert_eq!(smaller.tower * 32, facts.tower_parameters * 36 / 32 * 32);
+        assert!(smaller.tower < a.tower && smaller.work == a.work);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use candle_core::Device;
 use serde::Serialize;
 
 use super::{Facts, SampledVideo};
@@ -170,6 +171,7 @@ impl Inspection {
         self.memory = WeightType::ALL
             .into_iter()
             .map(|dtype| {
+                let facts = facts.clone().with_tower(dtype.tower(WeightType::Auto));
                 let need = facts.need(dtype, sample.as_ref(), EXAMPLE.new_tokens);
                 let patches = sample.map_or(0, |sample| 4 * sample.patch_values as u64);
                 Memory {
@@ -234,7 +236,9 @@ fn check_weights(
         problems.take(checkpoint.verify(&name, &shape));
     }
     if let Some(tower) = tower {
-        problems.take(Tower::load(&checkpoint, tower, &ComputeDevice::cpu(WeightType::F32)));
+        // In tensors: their zeros take no memory.
+        let tensors = ComputeDevice::tensors(Device::Cpu, "cpu", WeightType::F32);
+        problems.take(Tower::load(&checkpoint, tower, &tensors));
     }
     for problem in checkpoint.take_problems() {
         problems.note(problem.into());

@@ -93,7 +93,7 @@ impl Checkpoint {
         device: &ComputeDevice,
     ) -> Result<VarBuilder<'_>, CheckpointError> {
         let mut all = self.names.keys().chain(self.mapped.keys());
-        if !all.any(|name| names::below(name, prefix).is_some()) {
+        if !self.random && !all.any(|name| names::below(name, prefix).is_some()) {
             return Err(self.missing(&format!("{prefix}.*")));
         }
         let backend = Prefixed { checkpoint: self, prefix: prefix.to_owned() };

@@ -6,8 +6,8 @@ use candle_core::Result;
 
 use super::{
     kernels::{
-        self, BlockKind, BlockRows, Blocks, DisjointBlocksMut, DisjointRowsK, HalfKind, Product, Rows8,
-        RowsK, WIDE, Weights8,
+        self, BlockKind, BlockRows, Blocks, DisjointBlocksMut, DisjointRowsK, FloatPanels, HalfKind, Product,
+        Rows8, RowsK, WIDE, Weights8,
     },
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
@@ -42,6 +42,8 @@ pub enum Weight {
     F32(Store<f32>),
     /// 16-bit floats, multiplied with f32.
     Half(HalfKind, Store<u16>),
+    /// Floats of 32 or 16 bits in panels, for many rows.
+    Panels(FloatPanels),
     /// 8-bit blocks, arranged for this processor.
     Q8(Weights8),
     /// Blocks as a GGUF file has them.
@@ -54,6 +56,7 @@ impl Weight {
         match self {
             Weight::F32(w) => w.len() * 4,
             Weight::Half(_, w) => w.len() * 2,
+            Weight::Panels(w) => w.bytes(),
             Weight::Q8(w) => w.bytes(),
             Weight::Blocks(blocks) => blocks.bytes(),
         }
@@ -61,7 +64,7 @@ impl Weight {
 
     fn forms(&self) -> Forms {
         match self {
-            Weight::F32(_) | Weight::Half(..) => Forms::default(),
+            Weight::F32(_) | Weight::Half(..) | Weight::Panels(_) => Forms::default(),
             Weight::Q8(_) => Forms { q8: true, k: false },
             Weight::Blocks(blocks) => {
                 let k = blocks.kind().takes_k();
@@ -76,6 +79,7 @@ impl Weight {
         match self {
             Weight::F32(w) => Some(w.len()) == values,
             Weight::Half(_, w) => Some(w.len()) == values,
+            Weight::Panels(w) => w.is(outputs, inputs),
             Weight::Q8(w) => w.is(outputs, inputs),
             Weight::Blocks(blocks) => {
                 Some(blocks.values()) == values && inputs.is_multiple_of(blocks.kind().values())
@@ -213,6 +217,17 @@ impl Builder {
         Self { weight, inputs, outputs, rows: 0 }
     }
 
+    /// As [`Builder::new`], for products of many rows: floats are arranged in panels.
+    pub fn wide(outputs: usize, inputs: usize, dtype: WeightType) -> Self {
+        let kind = match dtype.fitting(inputs) {
+            WeightType::F32 => None,
+            WeightType::F16 => Some(HalfKind::F16),
+            WeightType::Bf16 => Some(HalfKind::Bf16),
+            _ => return Self::new(outputs, inputs, dtype),
+        };
+        Self { weight: Weight::Panels(FloatPanels::empty(outputs, inputs, kind)), inputs, outputs, rows: 0 }
+    }
+
     /// Convert and append rows, row-major.
     ///
     /// # Errors
@@ -230,6 +245,12 @@ impl Builder {
                 weight.owned().extend(rows.iter().map(|&value| kind.narrow(value)));
                 if let Some(value) = weight[at..].iter().position(|&bits| !kind.widen(bits).is_finite()) {
                     return Err(format!("{} is too large for a 16-bit float", rows[value]));
+                }
+            }
+            Weight::Panels(weight) => {
+                for (index, row) in rows.chunks_exact(inputs.max(1)).enumerate() {
+                    let stored = weight.store(self.rows + index, row);
+                    stored.map_err(|value| format!("{value} is too large for a 16-bit float"))?;
                 }
             }
             Weight::Q8(weight) => weight.store(self.rows, rows, inputs),
@@ -420,6 +441,7 @@ impl Linear {
                         match &part.weight {
                             Weight::F32(w) => kernels::product_f32(&product, w, x, y),
                             Weight::Half(kind, w) => kernels::product_half(&product, *kind, w, x, y),
+                            Weight::Panels(w) => kernels::product_panels(&product, w, x, y),
                             Weight::Q8(w) => kernels::product_q8(&product, w, &quantized.q8, y),
                             Weight::Blocks(w) => kernels::product_blocks(&product, w, blocks, y),
                         }

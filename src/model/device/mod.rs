@@ -36,6 +36,8 @@ pub struct ComputeDevice {
     dtype: WeightType,
     /// Type of matrices that are not quantised, and of everything between matrices.
     float: DType,
+    /// Type of a vision tower's matrices on the CPU.
+    tower: WeightType,
 }
 
 impl ComputeDevice {
@@ -62,7 +64,24 @@ impl ComputeDevice {
     /// The CPU, with any weights.
     pub fn cpu(dtype: WeightType) -> Self {
         let dtype = if dtype == WeightType::Auto { WeightType::Q8_0 } else { dtype };
-        Self { device: Device::Cpu, batch_invariant: true, name: "cpu".into(), dtype, float: DType::F32 }
+        Self {
+            device: Device::Cpu,
+            batch_invariant: true,
+            name: "cpu".into(),
+            dtype,
+            float: DType::F32,
+            tower: dtype.tower(WeightType::Auto),
+        }
+    }
+
+    /// The same device with vision towers in another type. On an accelerator a tower has the compute type.
+    pub fn with_tower(self, dtype: WeightType) -> Self {
+        Self { tower: self.dtype.tower(dtype), ..self }
+    }
+
+    /// The type of a vision tower's matrices on the CPU; never `Auto`.
+    pub fn tower(&self) -> WeightType {
+        self.tower
     }
 
     /// A candle device. Weights are bf16 by default; quantised weights are computed in f32.
@@ -73,7 +92,8 @@ impl ComputeDevice {
             WeightType::Bf16 => DType::BF16,
             _ => DType::F32,
         };
-        Self { device, batch_invariant: false, name: name.into(), dtype, float }
+        let tower = dtype.tower(WeightType::Auto);
+        Self { device, batch_invariant: false, name: name.into(), dtype, float, tower }
     }
 
     /// The candle device.

@@ -7,8 +7,8 @@ use candle_core::{DType, Device, Result as CandleResult, Tensor};
 use super::{EncodeProgress, VisionError, layers::concatenate};
 use crate::model::processor::Grid;
 
-/// Patches of a chunk: more would only cost memory on the CPU, fewer would not fill an accelerator.
-fn max_patches(device: &Device) -> usize {
+/// Patches of a chunk of a tower in tensors: more would only cost memory on the CPU, fewer would not fill an accelerator.
+pub(super) fn max_patches(device: &Device) -> usize {
     if device.is_cpu() { 1024 } else { 8192 }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn check(
     Err(VisionError::Patches { rows, values, t, h, w, reason })
 }
 
-/// Run `forward` on chunks of the grid's temporal grids and concatenate its results. It gets a range of temporal grids, and a
+/// Run `forward` on chunks of the grid's temporal grids, of up to `patches` patches, and concatenate its results. It gets a range of temporal grids, and a
 /// function to call after each of its `layers` layers.
 ///
 /// # Errors
@@ -47,14 +47,14 @@ pub(super) fn check(
 pub(super) fn encode(
     grid: Grid,
     layers: usize,
-    device: &Device,
+    patches: usize,
     progress: &mut EncodeProgress<'_>,
     mut forward: impl FnMut(
         Range<usize>,
         &mut dyn FnMut() -> Result<(), VisionError>,
     ) -> Result<Tensor, VisionError>,
 ) -> Result<Tensor, VisionError> {
-    let chunk = (max_patches(device) / (grid.h * grid.w)).clamp(1, grid.t);
+    let chunk = (patches / (grid.h * grid.w)).clamp(1, grid.t);
     let chunks = grid.t.div_ceil(chunk);
     let (mut done, mut parts) = (0, Vec::with_capacity(chunks));
     for start in (0..grid.t).step_by(chunk) {

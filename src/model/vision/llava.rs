@@ -85,22 +85,36 @@ fn neighbours(from: usize, to: usize) -> Vec<(usize, usize, f32)> {
         .collect()
 }
 
+/// A state of a square, and its weight in a visual token.
+#[derive(Clone, Copy)]
+pub(super) struct Tap {
+    pub state: usize,
+    pub weight: f32,
+}
+
+/// The pooling of a square of `side × side` states: for each of the four neighbours, its tap in every visual token.
+pub(super) fn taps(side: usize) -> [Vec<Tap>; 4] {
+    let axis = neighbours(side, side.div_ceil(POOL));
+    [(false, false), (false, true), (true, false), (true, true)].map(|(below, right)| {
+        let choose = |(before, after, share): (usize, usize, f32), later| match later {
+            false => (before, 1.0 - share),
+            true => (after, share),
+        };
+        let cells = axis.iter().flat_map(|row| axis.iter().map(move |column| (*row, *column)));
+        let tap = |(row, column)| {
+            let ((y, down), (x, across)) = (choose(row, below), choose(column, right));
+            Tap { state: y * side + x, weight: down * across }
+        };
+        cells.map(tap).collect()
+    })
+}
+
 impl Pooling {
     fn new(side: usize, device: &Device, dtype: DType) -> CandleResult<Self> {
-        let axis = neighbours(side, side.div_ceil(POOL));
-        let taps = [(false, false), (false, true), (true, false), (true, true)].map(|(below, right)| {
-            let choose = |(before, after, share): (usize, usize, f32), later| match later {
-                false => (before, 1.0 - share),
-                true => (after, share),
-            };
-            let cells = axis.iter().flat_map(|row| axis.iter().map(move |column| (*row, *column)));
-            let (index, weight): (Vec<u32>, Vec<f32>) = cells
-                .map(|(row, column)| {
-                    let ((y, down), (x, across)) = (choose(row, below), choose(column, right));
-                    ((y * side + x) as u32, down * across)
-                })
-                .unzip();
-            let n = index.len();
+        let taps = taps(side).map(|taps| {
+            let n = taps.len();
+            let (index, weight): (Vec<u32>, Vec<f32>) =
+                taps.into_iter().map(|tap| (tap.state as u32, tap.weight)).unzip();
             let weight = Tensor::from_vec(weight, (n, 1), device)?.to_dtype(dtype)?;
             Ok((Tensor::from_vec(index, n, device)?, weight))
         });
@@ -224,7 +238,8 @@ impl LlavaVision {
         let mismatch =
             ((grid.h, grid.w) != (side, side)).then(|| format!("expected {side}x{side} patches a frame"));
         chunks::check(patches, grid, row, mismatch)?;
-        chunks::encode(grid, self.tower.layers(), &self.device, progress, |frames, after_layer| {
+        let most = chunks::max_patches(&self.device);
+        chunks::encode(grid, self.tower.layers(), most, progress, |frames, after_layer| {
             let shape = (frames.len(), grid.h * grid.w, row);
             let input = chunks::select(patches, grid, frames, self.dtype, &self.device)?.reshape(shape)?;
             let states = self.tower.forward(&input, after_layer)?;

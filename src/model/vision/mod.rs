@@ -5,6 +5,7 @@
 
 mod chunks;
 pub mod config;
+mod cpu;
 mod layers;
 pub mod llava;
 pub mod qwen_vit;
@@ -15,6 +16,7 @@ mod windows;
 use std::ops::ControlFlow;
 
 pub use config::{Generation, RawVisionConfig, VisionConfig};
+pub use cpu::{CpuTower, WORKSPACE};
 pub use llava::{LlavaConfig, LlavaVision};
 pub use qwen_vit::QwenVit;
 pub use siglip::SiglipConfig;

@@ -25,10 +25,19 @@ struct Angles {
     sin: Tensor,
 }
 
-/// Angles of rows and columns (theta 10000), each a quarter of the head, computed in f32.
+impl Angles {
+    fn new(config: &VisionConfig, windows: &Windows, columns: usize, device: &Device) -> CandleResult<Self> {
+        let values = angles(config, windows, columns);
+        let half = config.head_dim() / 2;
+        let angles = Tensor::from_vec(values, ((), half), device)?;
+        Ok(Self { cos: angles.cos()?, sin: angles.sin()? })
+    }
+}
+
+/// Angles of rows and columns (theta 10000), each a quarter of the head, computed in f32: `patches × head_dim / 2`.
 ///
 /// Patches are in the order of the states: cells in the order of `windows`, row by row within a cell.
-fn angles(config: &VisionConfig, windows: &Windows, columns: usize, device: &Device) -> CandleResult<Angles> {
+pub(super) fn angles(config: &VisionConfig, windows: &Windows, columns: usize) -> Vec<f32> {
     let quarter = config.head_dim() / 4;
     let inverse: Vec<f32> =
         (0..quarter).map(|i| 1.0 / 10000f32.powf((2 * i) as f32 / (2 * quarter) as f32)).collect();
@@ -42,9 +51,7 @@ fn angles(config: &VisionConfig, windows: &Windows, columns: usize, device: &Dev
             }
         }
     }
-    let patches = windows.order.len() * merge * merge;
-    let angles = Tensor::from_vec(values, (patches, 2 * quarter), device)?;
-    Ok(Angles { cos: angles.cos()?, sin: angles.sin()? })
+    values
 }
 
 fn norm(vb: VarBuilder, config: &VisionConfig) -> CandleResult<Norm> {
@@ -233,12 +240,13 @@ impl QwenVit {
         let (cell, columns) = (merge * merge, w / merge);
         let cells = h / merge * columns;
         let windows = Windows::new(h / merge, columns, self.config.window);
-        let angles = angles(&self.config, &windows, columns, &self.device)?;
+        let angles = Angles::new(&self.config, &windows, columns, &self.device)?;
         let order = Tensor::new(windows.order.as_slice(), &self.device)?;
         let restore = Tensor::new(windows.restore.as_slice(), &self.device)?;
         let batches = windows.in_patches(cell);
 
-        chunks::encode(grid, self.blocks.len(), &self.device, progress, |grids, after_block| {
+        let most = chunks::max_patches(&self.device);
+        chunks::encode(grid, self.blocks.len(), most, progress, |grids, after_block| {
             let n = grids.len();
             let input = chunks::select(patches, grid, grids, self.dtype, &self.device)?;
             let mut x = self

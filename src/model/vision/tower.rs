@@ -2,7 +2,9 @@
 
 use candle_core::Tensor;
 
-use super::{EncodeProgress, Generation, LlavaConfig, LlavaVision, QwenVit, VisionConfig, VisionError};
+use super::{
+    CpuTower, EncodeProgress, Generation, LlavaConfig, LlavaVision, QwenVit, VisionConfig, VisionError,
+};
 use crate::model::{
     ComputeDevice,
     checkpoint::Checkpoint,
@@ -86,9 +88,11 @@ impl TowerConfig {
 
 /// A loaded tower, including its projector.
 pub enum Tower {
-    /// Qwen2-VL or Qwen2.5-VL.
+    /// Any tower on the CPU, in this crate's kernels.
+    Cpu(CpuTower),
+    /// Qwen2-VL or Qwen2.5-VL, in candle's tensors.
     Qwen(QwenVit),
-    /// LLaVA-OneVision.
+    /// LLaVA-OneVision, in candle's tensors.
     Llava(LlavaVision),
 }
 
@@ -102,6 +106,9 @@ impl Tower {
         config: &TowerConfig,
         device: &ComputeDevice,
     ) -> Result<Self, ModelError> {
+        if device.is_batch_invariant() {
+            return Ok(Self::Cpu(CpuTower::load(checkpoint, config, device.tower())?));
+        }
         Ok(match config {
             TowerConfig::Qwen(config) => {
                 Self::Qwen(QwenVit::load(checkpoint.var_builder("visual", device)?, config)?)
@@ -121,6 +128,7 @@ impl Tower {
         progress: &mut EncodeProgress<'_>,
     ) -> Result<Tensor, VisionError> {
         match self {
+            Self::Cpu(tower) => tower.forward(patches, grid, progress),
             Self::Qwen(tower) => tower.forward(patches, grid, progress),
             Self::Llava(tower) => tower.forward(patches, grid, progress),
         }
@@ -129,6 +137,7 @@ impl Tower {
     /// The vector that ends a video, `[1, width]`, in families that have one.
     pub fn newline(&self) -> Option<&Tensor> {
         match self {
+            Self::Cpu(tower) => tower.newline(),
             Self::Qwen(_) => None,
             Self::Llava(tower) => Some(tower.newline()),
         }

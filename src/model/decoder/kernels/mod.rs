@@ -4,6 +4,7 @@
 //! the call. So a verify pass of K + 1 rows is bit-identical to K + 1 single steps, and exact acceptance is lossless. There are
 //! three implementations, AVX-512 with VNNI, AVX2 with FMA, and portable; a process uses one of them throughout.
 
+pub mod activations;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -13,6 +14,7 @@ mod half;
 #[cfg(target_arch = "x86_64")]
 mod int8;
 mod largest;
+mod panels;
 mod portable;
 mod quantized;
 #[cfg(target_arch = "x86_64")]
@@ -21,6 +23,7 @@ mod tiles;
 pub use blocks::{BlockKind, BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks};
 pub use half::{HalfKind, product_half};
 pub use largest::{largest_sums, largest3, position};
+pub use panels::{FloatPanels, product_panels};
 pub use quantized::{DisjointBlocksMut, Rows8, Weights8, product_q8, quantize_q8};
 
 use std::ops::Range;

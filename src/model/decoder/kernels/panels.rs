@@ -1,0 +1,367 @@
+//! Matrices of floats in panels, for products of many rows: vision towers.
+//!
+//! A panel holds 16 outputs, input after input, so that one vector of weights times one broadcast input is added to 16 sums. A
+//! 16-bit weight is widened as it is read, once for all rows of a tile. Each sum has one accumulator that takes the inputs in
+//! order, for any number of rows in the call.
+
+use super::{DisjointSliceMut, HalfKind, Product};
+use crate::model::store::Store;
+
+/// Outputs of a panel.
+const PANEL: usize = 16;
+
+/// A matrix in panels: panel, input, output. Outputs beyond the matrix are zero.
+pub struct FloatPanels {
+    values: Values,
+    inputs: usize,
+    outputs: usize,
+}
+
+enum Values {
+    F32(Store<f32>),
+    Half(HalfKind, Store<u16>),
+}
+
+impl FloatPanels {
+    /// A zero matrix of `outputs × inputs` floats, of 32 bits or of a 16-bit type.
+    pub fn empty(outputs: usize, inputs: usize, kind: Option<HalfKind>) -> Self {
+        let values = outputs.next_multiple_of(PANEL) * inputs;
+        let values = match kind {
+            None => Values::F32(vec![0.0; values].into()),
+            Some(kind) => Values::Half(kind, vec![0; values].into()),
+        };
+        Self { values, inputs, outputs }
+    }
+
+    /// Bytes of a matrix of `outputs × inputs` floats of `size` bytes.
+    pub fn bytes_of(outputs: usize, inputs: usize, size: usize) -> usize {
+        outputs.next_multiple_of(PANEL) * inputs * size
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        match &self.values {
+            Values::F32(values) => values.len() * 4,
+            Values::Half(_, values) => values.len() * 2,
+        }
+    }
+
+    /// True if this is a matrix of `outputs × inputs`.
+    pub fn is(&self, outputs: usize, inputs: usize) -> bool {
+        (self.outputs, self.inputs) == (outputs, inputs)
+    }
+
+    /// Store one output's weights.
+    ///
+    /// # Errors
+    /// The first value that is too large for the type.
+    ///
+    /// # Panics
+    /// If the matrix has no such output or another width.
+    pub fn store(&mut self, output: usize, row: &[f32]) -> Result<(), f32> {
+        assert!(output < self.outputs && row.len() == self.inputs, "no such row of the matrix");
+        let start = output / PANEL * self.inputs * PANEL + output % PANEL;
+        match &mut self.values {
+            Values::F32(values) => {
+                let to = values.owned()[start..].iter_mut().step_by(PANEL);
+                to.zip(row).for_each(|(to, &value)| *to = value);
+            }
+            Values::Half(kind, values) => {
+                for (to, &value) in values.owned()[start..].iter_mut().step_by(PANEL).zip(row) {
+                    *to = kind.narrow(value);
+                    if !kind.widen(*to).is_finite() {
+                        return Err(value);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Some columns of `y = x Wᵀ`, `w` in panels.
+///
+/// # Safety
+/// No other call may write the same columns of `y` at the same time.
+pub unsafe fn product_panels(product: &Product, w: &FloatPanels, x: &[f32], y: &DisjointSliceMut<'_>) {
+    assert!(w.is(product.outputs, product.inputs), "the matrix has another shape than the product");
+    product.check(w.outputs * w.inputs, x.len());
+    #[cfg(target_arch = "x86_64")]
+    if super::has_avx512() {
+        // SAFETY: the features were detected (AVX-512 includes the conversion of f16), the operands were checked, the columns
+        // are the caller's.
+        unsafe {
+            match &w.values {
+                Values::F32(w) => avx512::product_f32(product, w, x, y),
+                Values::Half(HalfKind::F16, w) => avx512::product_f16(product, w, x, y),
+                Values::Half(HalfKind::Bf16, w) => avx512::product_bf16(product, w, x, y),
+            }
+        }
+        return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if super::has_avx2() && std::arch::is_x86_feature_detected!("f16c") {
+        // SAFETY: as above.
+        unsafe {
+            match &w.values {
+                Values::F32(w) => avx2::product_f32(product, w, x, y),
+                Values::Half(HalfKind::F16, w) => avx2::product_f16(product, w, x, y),
+                Values::Half(HalfKind::Bf16, w) => avx2::product_bf16(product, w, x, y),
+            }
+        }
+        return;
+    }
+    // SAFETY: the columns are the caller's.
+    unsafe { portable(product, &w.values, x, y) };
+}
+
+/// SAFETY: as for [`product_panels`], whose checks passed.
+unsafe fn portable(product: &Product, w: &Values, x: &[f32], y: &DisjointSliceMut<'_>) {
+    let n = product.inputs;
+    let mut panel = vec![0f32; n * PANEL];
+    for p in product.columns.start / PANEL..product.columns.end.div_ceil(PANEL) {
+        let part = p * n * PANEL..(p + 1) * n * PANEL;
+        match w {
+            Values::F32(w) => panel.copy_from_slice(&w[part]),
+            Values::Half(kind, w) => {
+                panel.iter_mut().zip(&w[part]).for_each(|(to, &bits)| *to = kind.widen(bits));
+            }
+        }
+        for r in 0..product.rows {
+            let mut sums = [0f32; PANEL];
+            for (&x, w) in x[r * n..(r + 1) * n].iter().zip(panel.as_chunks::<PANEL>().0) {
+                sums.iter_mut().zip(w).for_each(|(sum, w)| *sum += x * w);
+            }
+            // SAFETY: the columns are the caller's.
+            unsafe { store(product, p, r, &sums, y) };
+        }
+    }
+}
+
+/// Write the columns of panel `p` that belong to the product.
+///
+/// SAFETY: they are the caller's.
+#[inline]
+unsafe fn store(product: &Product, p: usize, r: usize, sums: &[f32; PANEL], y: &DisjointSliceMut<'_>) {
+    let from = product.columns.start.max(p * PANEL);
+    let to = product.columns.end.min((p + 1) * PANEL);
+    // SAFETY: the columns are the caller's.
+    let y = unsafe { y.slice(product.at(r, from), to - from) };
+    y.copy_from_slice(&sums[from - p * PANEL..to - p * PANEL]);
+}
+
+/// Defines a product for weights of one type: `$product` walks the tiles, `$tile` sums `P` panels by `R` rows.
+#[cfg(target_arch = "x86_64")]
+macro_rules! product {
+    (
+        $product:ident, $tile:ident, $features:literal, $vector:ty, $weight:ty, lanes $lanes:literal, panels $panels:literal,
+        rows [$($rows:literal),+], $zero:ident, $splat:ident, $fma:ident, $store:ident, $load:ident
+    ) => {
+        /// SAFETY: the operands passed [`Product::check`], `w` is in panels; the columns are the caller's.
+        #[target_feature(enable = $features)]
+        pub unsafe fn $product(product: &Product, w: &[$weight], x: &[f32], y: &DisjointSliceMut<'_>) {
+            let (start, end) = (product.columns.start / PANEL, product.columns.end.div_ceil(PANEL));
+            let mut p = start;
+            while p < end {
+                let several = p + $panels <= end;
+                let mut r = 0;
+                while r < product.rows {
+                    let left = product.rows - r;
+                    // SAFETY: these panels and rows lie within the product.
+                    unsafe {
+                        $(if left >= $rows {
+                            if several {
+                                $tile::<$panels, $rows>(product, w, x, p, r, y);
+                            } else {
+                                $tile::<1, $rows>(product, w, x, p, r, y);
+                            }
+                            r += $rows;
+                            continue;
+                        })+
+                    }
+                }
+                p += if several { $panels } else { 1 };
+            }
+        }
+
+        /// SAFETY: panels `p..p + P` and rows `r..r + R` lie within the product; the columns are the caller's.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn $tile<const P: usize, const R: usize>(
+            product: &Product,
+            w: &[$weight],
+            x: &[f32],
+            p: usize,
+            r: usize,
+            y: &DisjointSliceMut<'_>,
+        ) {
+            const VECTORS: usize = PANEL / $lanes;
+            let n = product.inputs;
+            let mut acc = [[[$zero(); VECTORS]; R]; P];
+            // SAFETY: every access is within panels and rows that the caller guarantees.
+            unsafe {
+                let (w, x) = (w.as_ptr().add(p * n * PANEL), x.as_ptr().add(r * n));
+                for k in 0..n {
+                    let weights: [[$vector; VECTORS]; P] = std::array::from_fn(|p| {
+                        std::array::from_fn(|v| $load(w.add((p * n + k) * PANEL + v * $lanes)))
+                    });
+                    for i in 0..R {
+                        let input = $splat(*x.add(i * n + k));
+                        for p in 0..P {
+                            for v in 0..VECTORS {
+                                acc[p][i][v] = $fma(weights[p][v], input, acc[p][i][v]);
+                            }
+                        }
+                    }
+                }
+                for (i, acc) in acc.iter().enumerate() {
+                    for (row, acc) in acc.iter().enumerate() {
+                        let mut sums = [0f32; PANEL];
+                        for (v, acc) in acc.iter().enumerate() {
+                            $store(sums.as_mut_ptr().add(v * $lanes), *acc);
+                        }
+                        store(product, p + i, r + row, &sums, y);
+                    }
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(clippy::needless_range_loop, reason = "rows and panels index several arrays and pointers at once")]
+mod avx512 {
+    use std::arch::x86_64::*;
+
+    use super::{DisjointSliceMut, PANEL, Product, store};
+
+    /// SAFETY: 16 values can be read.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn load_f16(at: *const u16) -> __m512 {
+        // SAFETY: as the caller guarantees.
+        _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(at.cast()) })
+    }
+
+    /// SAFETY: 16 values can be read.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn load_bf16(at: *const u16) -> __m512 {
+        // SAFETY: as the caller guarantees.
+        let bits = _mm512_cvtepu16_epi32(unsafe { _mm256_loadu_si256(at.cast()) });
+        _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+    }
+
+    product!(
+        product_f32, tile_f32, "avx512f", __m512, f32, lanes 16, panels 2, rows [12, 8, 4, 2, 1],
+        _mm512_setzero_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_storeu_ps, _mm512_loadu_ps
+    );
+    product!(
+        product_f16, tile_f16, "avx512f", __m512, u16, lanes 16, panels 2, rows [12, 8, 4, 2, 1],
+        _mm512_setzero_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_storeu_ps, load_f16
+    );
+    product!(
+        product_bf16, tile_bf16, "avx512f", __m512, u16, lanes 16, panels 2, rows [12, 8, 4, 2, 1],
+        _mm512_setzero_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_storeu_ps, load_bf16
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(clippy::needless_range_loop, reason = "rows and panels index several arrays and pointers at once")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    use super::{DisjointSliceMut, PANEL, Product, store};
+
+    /// SAFETY: 8 values can be read.
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn load_f16(at: *const u16) -> __m256 {
+        // SAFETY: as the caller guarantees.
+        _mm256_cvtph_ps(unsafe { _mm_loadu_si128(at.cast()) })
+    }
+
+    /// SAFETY: 8 values can be read.
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn load_bf16(at: *const u16) -> __m256 {
+        // SAFETY: as the caller guarantees.
+        let bits = _mm256_cvtepu16_epi32(unsafe { _mm_loadu_si128(at.cast()) });
+        _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
+    }
+
+    product!(
+        product_f32, tile_f32, "avx2,fma,f16c", __m256, f32, lanes 8, panels 1, rows [6, 4, 2, 1],
+        _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_storeu_ps, _mm256_loadu_ps
+    );
+    product!(
+        product_f16, tile_f16, "avx2,fma,f16c", __m256, u16, lanes 8, panels 1, rows [6, 4, 2, 1],
+        _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_storeu_ps, load_f16
+    );
+    product!(
+        product_bf16, tile_bf16, "avx2,fma,f16c", __m256, u16, lanes 8, panels 1, rows [6, 4, 2, 1],
+        _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_storeu_ps, load_bf16
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wave(n: usize, k: f32) -> Vec<f32> {
+        (0..n).map(|i| (i as f32 * k).sin()).collect()
+    }
+
+    #[test]
+    fn products_are_those_of_the_matrix_and_rows_are_independent() {
+        for kind in [None, Some(HalfKind::F16), Some(HalfKind::Bf16)] {
+            for (inputs, outputs) in [(96, 7), (8, 48), (101, 50)] {
+                let (w, rows) = (wave(outputs * inputs, 0.37), 29);
+                let round = |v: f32| kind.map_or(v, |kind| kind.widen(kind.narrow(v)));
+                let mut panels = FloatPanels::empty(outputs, inputs, kind);
+                for (o, row) in w.chunks_exact(inputs).enumerate() {
+                    panels.store(o, row).unwrap();
+                }
+                let x = wave(rows * inputs, 0.91);
+                let run = |x: &[f32], columns: std::ops::Range<usize>| {
+                    let rows = x.len() / inputs;
+                    let mut y = vec![0f32; rows * outputs];
+                    let product = Product { columns, ..Product::whole(inputs, outputs, rows) };
+                    // SAFETY: one call at a time.
+                    unsafe { product_panels(&product, &panels, x, &DisjointSliceMut::new(&mut y)) };
+                    y
+                };
+                let all = run(&x, 0..outputs);
+                for (at, y) in all.iter().enumerate() {
+                    let (r, o) = (at / outputs, at % outputs);
+                    let term = |i: usize| f64::from(round(w[o * inputs + i])) * f64::from(x[r * inputs + i]);
+                    assert!((f64::from(*y) - (0..inputs).map(term).sum::<f64>()).abs() < 1e-4);
+                }
+                for n in 1..rows {
+                    let y = run(&x[..n * inputs], 0..outputs);
+                    assert!(y.iter().zip(&all).all(|(a, b)| a.to_bits() == b.to_bits()), "{kind:?} {n}");
+                }
+                let part = run(&x, 3..outputs - 1);
+                assert!(part[2] == 0.0 && part[3] == all[3] && part[outputs - 1] == 0.0);
+                let mut y = vec![0f32; rows * outputs];
+                // SAFETY: one call at a time.
+                unsafe {
+                    portable(
+                        &Product::whole(inputs, outputs, rows),
+                        &panels.values,
+                        &x,
+                        &DisjointSliceMut::new(&mut y),
+                    );
+                }
+                assert!(y.iter().zip(&all).all(|(a, b)| (a - b).abs() < 1e-4));
+            }
+        }
+    }
+
+    #[test]
+    fn values_too_large_for_the_type_are_refused() {
+        let mut panels = FloatPanels::empty(1, 2, Some(HalfKind::F16));
+        assert_eq!(panels.store(0, &[1.0, 7e4]), Err(7e4));
+        assert_eq!(FloatPanels::bytes_of(17, 5, 2), FloatPanels::empty(17, 5, Some(HalfKind::Bf16)).bytes());
+    }
+}

@@ -1,0 +1,133 @@
+//! Vision towers in this crate's kernels, for all families and types.
+
+use std::ops::ControlFlow;
+
+use candle_core::{DType, Tensor};
+use specreel::model::{
+    WeightType,
+    checkpoint::Checkpoint,
+    config::VlConfig,
+    processor::Grid,
+    vision::{CpuTower, TowerConfig, VisionError},
+};
+
+use super::{CHECKPOINTS, FAMILIES, difference, fixture, numbers, tensors, values};
+
+fn tower(name: &str, dtype: WeightType) -> CpuTower {
+    let dir = fixture(name);
+    let config = TowerConfig::of(&VlConfig::read(&dir).unwrap()).unwrap();
+    CpuTower::load(&Checkpoint::open(&dir).unwrap(), &config, dtype).unwrap()
+}
+
+fn inputs(name: &str) -> (Tensor, Grid) {
+    let fixture = tensors(&format!("{name}/fixture.safetensors"));
+    let pixels = fixture["pixels"].to_dtype(DType::F32).unwrap();
+    let grid = numbers(&fixture["grid"]);
+    let grid = Grid { t: grid[0] as usize, h: grid[1] as usize, w: grid[2] as usize };
+    (((pixels - 128.0).unwrap() / 64.0).unwrap(), grid)
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    CHECKPOINTS.into_iter().chain(FAMILIES)
+}
+
+fn go(_: usize, _: usize) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// Embeddings with the newline, if there is one, as the fixtures have them.
+fn embed(tower: &CpuTower, patches: &Tensor, grid: Grid) -> Tensor {
+    let embeddings = tower.forward(patches, grid, &mut go).unwrap();
+    match tower.newline() {
+        Some(newline) => Tensor::cat(&[&embeddings, newline], 0).unwrap(),
+        None => embeddings,
+    }
+}
+
+/// The smallest cosine of two rows.
+fn cosine(a: &Tensor, b: &Tensor) -> f32 {
+    let width = a.dim(1).unwrap();
+    let (a, b) = (values(a), values(b));
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    let rows = a.chunks_exact(width).zip(b.chunks_exact(width));
+    rows.map(|(a, b)| dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()).fold(1.0, f32::min)
+}
+
+#[test]
+fn states_and_embeddings_equal_transformers() {
+    for name in names() {
+        let expected = tensors(&format!("{name}/fixture.safetensors"));
+        let (patches, grid) = inputs(name);
+        let tower = tower(name, WeightType::F32);
+        let states = tower.states(&patches, grid, &mut go).unwrap();
+        let embeds = embed(&tower, &patches, grid);
+        let (a, b) =
+            (difference(&states, &expected["tower_states"]), difference(&embeds, &expected["visual_embeds"]));
+        assert!(a <= 1e-4 && b <= 1e-4, "{name}: states {a:e}, embeddings {b:e}");
+    }
+}
+
+#[test]
+fn smaller_types_stay_close() {
+    for name in names() {
+        let expected = &tensors(&format!("{name}/fixture.safetensors"))["visual_embeds"];
+        let (patches, grid) = inputs(name);
+        let mut sizes = Vec::new();
+        for (dtype, least) in
+            [(WeightType::F16, 0.999_99), (WeightType::Bf16, 0.999), (WeightType::Q8_0, 0.999)]
+        {
+            let tower = tower(name, dtype);
+            let cosine = cosine(&embed(&tower, &patches, grid), expected);
+            println!("{name} {}: {cosine}", dtype.name());
+            assert!(cosine >= least, "{name} {}: {cosine}", dtype.name());
+            sizes.push(tower.bytes());
+        }
+        assert!(sizes[0] == sizes[1] && sizes[2] < sizes[0], "{sizes:?}");
+    }
+}
+
+/// A temporal grid's embeddings are the same bits with any others beside it.
+#[test]
+fn grids_do_not_depend_on_each_other() {
+    for name in ["gqa_tied", "mha_tied_bf16", "qwen2_vl", "llava_ov"] {
+        let (one, grid) = inputs(name);
+        let per_grid = grid.h * grid.w;
+        let one = one.narrow(0, 0, per_grid).unwrap();
+        let shifted = |k: usize| (&one * (1.0 - 0.1 * k as f64)).unwrap();
+        let grids = 7;
+        let patches = Tensor::cat(&(0..grids).map(shifted).collect::<Vec<_>>(), 0).unwrap();
+        for dtype in WeightType::TOWERS {
+            let tower = tower(name, dtype);
+            let together = tower.forward(&patches, Grid { t: grids, ..grid }, &mut go).unwrap();
+            let tokens = together.dim(0).unwrap() / grids;
+            for k in 0..grids {
+                let alone = tower.forward(&shifted(k), Grid { t: 1, ..grid }, &mut go).unwrap();
+                let ours = together.narrow(0, k * tokens, tokens).unwrap();
+                let same = values(&alone).iter().zip(values(&ours)).all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{name} {} grid {k}", dtype.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn progress_counts_layers_and_a_break_cancels() {
+    for name in ["gqa_tied", "llava_ov"] {
+        let (tower, (patches, grid)) = (tower(name, WeightType::Q8_0), inputs(name));
+        let mut steps = Vec::new();
+        let mut progress = |done, total| {
+            steps.push((done, total));
+            ControlFlow::Continue(())
+        };
+        tower.forward(&patches, grid, &mut progress).unwrap();
+        let total = steps.len();
+        assert!(total > 0);
+        assert_eq!(steps, (1..=total).map(|done| (done, total)).collect::<Vec<_>>(), "{name}");
+        let stopped = tower.forward(&patches, grid, &mut |_, _| ControlFlow::Break(()));
+        assert!(matches!(stopped, Err(VisionError::Cancelled)));
+        for grid in [Grid { t: grid.t + 1, ..grid }, Grid { h: 3, ..grid }, Grid { t: 0, ..grid }] {
+            let refused = tower.forward(&patches, grid, &mut go);
+            assert!(matches!(refused, Err(VisionError::Patches { .. })), "{name} {grid:?}");
+        }
+    }
+}
