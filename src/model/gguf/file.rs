@@ -73,7 +73,123 @@ impl GgufFile {
     }
 
     fn parse(map: &Arc<FileMap>) -> Result<Self, Refusal> {
-        let mut listed = Vec::new();
+        let bytes = map.bytes();
+        if !bytes.starts_with(MAGIC) {
+            let hint = "pass a GGUF file, or a directory in Hugging Face layout";
+            return Err(("not a GGUF file".into(), hint));
+        }
+        let mut reader = Reader::new(bytes, MAGIC.len());
+        match reader.u32().map_err(damaged)? {
+            2 | 3 => {}
+            1 => {
+                let hint = "convert the model again with a current version of llama.cpp";
+                return Err(("GGUF version 1 is not supported, expected 2 or 3".into(), hint));
+            }
+            version if matches!(version.swap_bytes(), 1..=9) => {
+                return Err((
+                    "big-endian GGUF files are not supported".into(),
+                    "use the little-endian file of this model",
+                ));
+            }
+            version => {
+                let problem = format!("GGUF version {version} is not supported, expected 2 or 3");
+                return Err((problem, "update specreel, or use an older file of this model"));
+            }
+        }
+        let (tensors, pairs) = (reader.u64().map_err(damaged)?, reader.u64().map_err(damaged)?);
+        for (what, count) in [("tensors", tensors), ("keys", pairs)] {
+            if count > MOST {
+                return Err(damaged(format!("it claims {count} {what}, the limit is {MOST}")));
+            }
+        }
+        let metadata = Metadata::read(map, &mut reader, pairs).map_err(damaged)?;
+        if let Some(count) = metadata.integer("split.count").map_err(damaged)?.filter(|count| *count > 1) {
+            let problem = format!("it is one of {count} parts of a split model");
+            return Err((
+                problem,
+                "merge the parts with: llama-gguf-split --merge FIRST-PART.gguf MERGED.gguf",
+            ));
+        }
+        let listed = list(&mut reader, tensors)?;
+        let tensors = place(listed, &metadata, reader.at(), bytes.len()).map_err(damaged)?;
+        Ok(Self { map: Arc::clone(map), metadata, tensors })
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        self.map.path()
+    }
+
+    /// Size in bytes.
+    pub fn len(&self) -> u64 {
+        self.map.bytes().len() as u64
+    }
+
+    /// The mapped file.
+    pub fn map(&self) -> &Arc<FileMap> {
+        &self.map
+    }
+
+    /// Some values of a tensor (whole blocks), in the file's type.
+    fn part<T: Plain>(
+        &self,
+        tensor: &GgufTensor,
+        from: usize,
+        len: usize,
+        read: fn(&[u8]) -> Vec<T>,
+    ) -> Store<T> {
+        let at = tensor.at + from * size_of::<T>();
+        Store::mapped(&self.map, at, len)
+            .unwrap_or_else(|| read(&self.map.bytes()[at..at + len * size_of::<T>()]).into())
+    }
+
+    /// The values of a tensor of f32; a copy if the file does not align them.
+    pub(in crate::model) fn floats(&self, tensor: &GgufTensor) -> Store<f32> {
+        self.part(tensor, 0, tensor.values(), |bytes| {
+            bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+        })
+    }
+
+    /// The bits of a tensor of 16-bit floats; a copy if the file does not align them.
+    pub(in crate::model) fn halves(&self, tensor: &GgufTensor) -> Store<u16> {
+        self.part(tensor, 0, tensor.values(), |bytes| {
+            bytes.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect()
+        })
+    }
+
+    /// The blocks of a quantised tensor; none for floats.
+    pub(in crate::model) fn blocks(&self, tensor: &GgufTensor) -> Option<Blocks> {
+        let TensorType::Blocks(kind) = tensor.kind else { return None };
+        Blocks::new(kind, self.part(tensor, 0, tensor.bytes(), <[u8]>::to_vec), tensor.values())
+    }
+
+    /// Append the values `range` of a tensor (whole blocks) as f32.
+    pub(in crate::model) fn widen(
+        &self,
+        tensor: &GgufTensor,
+        range: std::ops::Range<usize>,
+        out: &mut Vec<f32>,
+    ) {
+        match tensor.kind {
+            TensorType::F32 => out.extend_from_slice(&self.floats(tensor)[range]),
+            TensorType::Half(kind) => {
+                out.extend(self.halves(tensor)[range].iter().map(|&bits| kind.widen(bits)))
+            }
+            TensorType::Blocks(_) => {
+                if let Some(blocks) = self.blocks(tensor) {
+                    blocks.widen(range, out);
+                }
+            }
+        }
+    }
+}
+
+/// Name, shape, type, and offset from the first tensor.
+type Listed = (String, Vec<usize>, TensorType, u64);
+
+/// Read the list of tensors.
+fn list(reader: &mut Reader<'_>, count: u64) -> Result<Vec<Listed>, Refusal> {
+    let mut listed = Vec::new();
     for _ in 0..count {
         let name = reader.name("the name of a tensor", NAME).map_err(damaged)?.to_owned();
         let refuse = |problem: &str| damaged(format!("tensor `{name}` {problem}"));
