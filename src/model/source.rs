@@ -103,7 +103,7 @@ impl ModelFiles {
             Self::Directory(dir) => TextTokenizer::load(dir),
             Self::Gguf(model) => {
                 let path = model.text.path();
-                let refuse = |problem| TextError::Parse { path: path.into(), problem };
+                let refuse = |problem| TextError::Vocabulary { path: path.into(), problem };
                 TextTokenizer::from_vocabulary(&model.vocabulary().map_err(refuse)?, path)
             }
         }

@@ -126,9 +126,9 @@ impl TextTokenizer {
     /// The tokenizer of a GGUF file.
     ///
     /// # Errors
-    /// [`TextError::Parse`] if its parts do not agree with each other.
+    /// [`TextError::Vocabulary`] if its parts do not agree with each other.
     pub fn from_vocabulary(vocabulary: &Vocabulary<'_>, path: &Path) -> Result<Self, TextError> {
-        let refuse = |problem: String| TextError::Parse { path: path.into(), problem };
+        let refuse = |problem: String| TextError::Vocabulary { path: path.into(), problem };
         let full = from_vocabulary::tokenizer(vocabulary).map_err(refuse)?;
         Self::assemble(full, path.into(), vocabulary.ends.clone(), vocabulary.repetition_penalty)
     }

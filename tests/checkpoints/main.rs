@@ -6,6 +6,7 @@
 
 mod counting;
 mod damage;
+mod gguf;
 mod loading;
 
 use std::path::{Path, PathBuf};

@@ -140,7 +140,12 @@ fn what_is_wrong_with_files_is_said() {
         (&["--target", &projector], 3, "unsupported projector type `pixtral_or_other`", "the same model"),
         (&["--target", &lying], 3, "claims 4294967295 tensors", "download the file again"),
         (&["--target", &swapped], 3, "big-endian", "little-endian"),
-        (&["--target", &pre], 3, "unsupported `tokenizer.ggml.pre` `llama`, expected one of: qwen2", ""),
+        (
+            &["--target", &pre],
+            3,
+            "unsupported `tokenizer.ggml.pre` `llama`, expected one of: qwen2",
+            "a supported model",
+        ),
         (&["--target", &short], 3, "truncated", "download the file again"),
         (&["--target", &no_file], 3, "not a GGUF file", "a directory in Hugging Face layout"),
         (&["--target", &older, "--dtype", "q4_k"], 2, "the weight type q4_k does not apply", "omit it"),

@@ -15,6 +15,7 @@ use crate::{
         family::{ModelError, VideoLlm},
         rows::{self, Effort, Work},
         shapes,
+        source::ModelFiles,
     },
     record::{Failure, FailureClass, Stage},
 };
@@ -59,7 +60,7 @@ struct Pass {
 
 /// A measured model: a checkpoint, random weights in a known shape, or a draft head.
 enum Source<'a> {
-    Directory(&'a Path),
+    Files(ModelFiles),
     Shape(&'a str),
     Head(&'a Path),
 }
@@ -67,6 +68,8 @@ enum Source<'a> {
 /// A loaded model.
 struct LoadedModel {
     name: String,
+    /// The type that a GGUF file has.
+    stored: Option<&'static str>,
     decoder: Arc<Decoder>,
     /// Set for a draft head.
     head: Option<DraftHead>,
@@ -95,7 +98,12 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
     let (slots, rows) = (numbers(&args.slots, &SLOTS), numbers(&args.rows, &ROWS));
     let (target, drafter) = match &args.shape {
         Some(shape) => (Source::Shape(shape), args.drafter_shape.as_deref().map(Source::Shape)),
-        None => (Source::Directory(&models.target), models.drafter.as_deref().map(Source::Directory)),
+        None => {
+            let target = models.target_files().map_err(Failure::from)?;
+            let drafter = models.drafter_files().map_err(Failure::from)?;
+            models.check_dtype(&target, drafter.as_ref())?;
+            (Source::Files(target), drafter.map(Source::Files))
+        }
     };
     let places = (models.target_place()?, drafter.as_ref().map(|_| models.drafter_place()).transpose()?);
     let interrupt = Interrupt::default();
@@ -120,7 +128,7 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
             let curve = PassCurve {
                 model: model.name.clone(),
                 role,
-                dtype: place.dtype().name(),
+                dtype: model.stored.unwrap_or_else(|| place.dtype().name()),
                 device: place.name().into(),
                 slots,
                 held,
@@ -166,16 +174,21 @@ fn load(
         progress.stage(Stage::Load, done as u64, total as u64);
     };
     match source {
-        Source::Directory(dir) => {
-            let model = VideoLlm::load_on(dir, place, &mut progress)?;
-            Ok(LoadedModel { name: model.name().into(), decoder: model.decoder().clone(), head: None })
+        Source::Files(files) => {
+            let model = VideoLlm::from_checkpoint(&VideoLlm::open(files)?, place, &mut progress)?;
+            Ok(LoadedModel {
+                name: model.name().into(),
+                stored: model.stored_type(),
+                decoder: model.decoder().clone(),
+                head: None,
+            })
         }
         Source::Head(dir) => {
             let target =
                 target.ok_or_else(|| internal("internal error: draft head loaded before its target"))?;
             let head = DraftHead::load(dir, target, place)?;
             let (name, decoder) = (head.name().into(), head.decoder().clone());
-            Ok(LoadedModel { name, decoder, head: Some(head) })
+            Ok(LoadedModel { name, stored: None, decoder, head: Some(head) })
         }
         Source::Shape(name) => {
             let config = shapes::find(name).ok_or_else(|| Failure {
@@ -186,6 +199,7 @@ fn load(
             let decoder = Decoder::load(&Checkpoint::random(), &config, place, &mut progress)?;
             Ok(LoadedModel {
                 name: format!("{name} (random weights)"),
+                stored: None,
                 decoder: Arc::new(decoder),
                 head: None,
             })

@@ -16,6 +16,16 @@ const NAME: u64 = 256;
 /// Largest alignment of tensors, in bytes.
 const ALIGNMENT: u64 = 1 << 16;
 
+/// What is wrong with a file, and what to do.
+type Refusal = (String, &'static str);
+
+fn damaged(problem: String) -> Refusal {
+    (
+        format!("not a valid GGUF file: {problem}"),
+        "download the file again: this copy is incomplete or damaged",
+    )
+}
+
 /// A tensor of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GgufTensor {
@@ -62,13 +72,7 @@ impl GgufFile {
         })
     }
 
-    fn parse(map: &Arc<FileMap>) -> Result<Self, (String, &'static str)> {
-        let damaged = |problem: String| {
-            (
-                format!("not a valid GGUF file: {problem}"),
-                "download the file again: this copy is incomplete or damaged",
-            )
-        };
+    fn parse(map: &Arc<FileMap>) -> Result<Self, Refusal> {
         let bytes = map.bytes();
         if !bytes.starts_with(MAGIC) {
             let hint = "pass a GGUF file, or a directory in Hugging Face layout";
@@ -184,13 +188,7 @@ impl GgufFile {
 type Listed = (String, Vec<usize>, TensorType, u64);
 
 /// Read the list of tensors.
-fn list(reader: &mut Reader<'_>, count: u64) -> Result<Vec<Listed>, (String, &'static str)> {
-    let damaged = |problem: String| {
-        (
-            format!("not a valid GGUF file: {problem}"),
-            "download the file again: this copy is incomplete or damaged",
-        )
-    };
+fn list(reader: &mut Reader<'_>, count: u64) -> Result<Vec<Listed>, Refusal> {
     let mut listed = Vec::new();
     for _ in 0..count {
         let name = reader.name("the name of a tensor", NAME).map_err(damaged)?.to_owned();

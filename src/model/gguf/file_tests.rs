@@ -1,7 +1,4 @@
-use proptest::prelude::*;
-
 use super::*;
-use crate::model::gguf::GgufModel;
 
 /// A file in the making.
 #[derive(Clone, Default)]
@@ -143,60 +140,5 @@ fn headers_that_cannot_be_are_refused() {
         (base().tensor("", &[4], 0, 0), "is empty"),
     ] {
         refused(&draft, words);
-    }
-}
-
-fn fixture(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gguf/gqa_tied").join(name)
-}
-
-/// Open everything that a model has, from two files.
-fn use_all(text: &[u8], tower: &[u8]) -> Result<(), String> {
-    let dir = tempfile::tempdir().unwrap();
-    let (model, mmproj) = (dir.path().join("m.gguf"), dir.path().join("mmproj.gguf"));
-    std::fs::write(&model, text).unwrap();
-    std::fs::write(mmproj, tower).unwrap();
-    let files = crate::model::source::ModelFiles::open(&model, None).map_err(|e| e.to_string())?;
-    let loaded = crate::model::family::VideoLlm::open(&files).and_then(|checkpoint| {
-        let place = crate::model::ComputeDevice::cpu(crate::model::WeightType::Auto);
-        crate::model::family::VideoLlm::from_checkpoint(&checkpoint, &place, &mut |_, _| {})
-    });
-    loaded.map(|_| ()).map_err(|e| e.to_string())
-}
-
-#[test]
-fn a_whole_pair_is_used_and_its_order_matters() {
-    let read = |name: &str| std::fs::read(fixture(name)).unwrap();
-    let (text, tower) = (read("model-q8_0.gguf"), read("mmproj-f32.gguf"));
-    use_all(&text, &tower).unwrap();
-    assert!(use_all(&tower, &text).unwrap_err().contains("it is a vision tower"));
-    assert!(use_all(&text, &text).unwrap_err().contains("not a vision tower"));
-    assert!(GgufModel::open(&fixture("mmproj-f32.gguf"), None).is_err());
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
-    /// Bytes changed anywhere, and files cut anywhere, are used or refused, without a panic and without memory for what a header
-    /// only claims.
-    #[test]
-    fn damaged_files_never_panic(
-        which in any::<bool>(),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<bool>()), 1..6),
-        cut in prop::option::weighted(0.3, any::<prop::sample::Index>()),
-    ) {
-        let read = |name: &str| std::fs::read(fixture(name)).unwrap();
-        let mut files = [read("model-q8_0.gguf"), read("mmproj-f32.gguf")];
-        let damaged = &mut files[usize::from(which)];
-        for (at, byte, early) in changes {
-            // Most changes hit the header, which is small.
-            let range = if early { damaged.len().min(9000) } else { damaged.len() };
-            damaged[at.index(range)] ^= byte;
-        }
-        if let Some(cut) = cut {
-            damaged.truncate(cut.index(damaged.len()));
-        }
-        let [text, tower] = files;
-        let _ = use_all(&text, &tower);
     }
 }

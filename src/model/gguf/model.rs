@@ -100,9 +100,10 @@ impl GgufModel {
         let in_text = |problem| refuse(self.text.path(), problem, DAMAGED);
         let mut config = architecture::text_config(&self.text).map_err(in_text)?;
         config["model_type"] = self.row.family.model_type().into();
-        let video = self.vocabulary().map_err(in_text)?.id(self.row.video_token);
+        let other = |problem| refuse(self.text.path(), problem, OTHER_MODEL);
+        let video = Vocabulary::find(&self.text, self.row.video_token).map_err(other)?;
         let missing = || format!("its tokenizer has no token {}", self.row.video_token);
-        config["video_token_id"] = video.ok_or_else(missing).map_err(in_text)?.into();
+        config["video_token_id"] = video.ok_or_else(missing).map_err(other)?.into();
         config["vision_config"] = architecture::vision_config(&self.tower, self.row.family)
             .map_err(|problem| refuse(self.tower.path(), problem, DAMAGED))?;
         Ok(config)

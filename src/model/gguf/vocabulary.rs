@@ -90,8 +90,13 @@ impl<'a> Vocabulary<'a> {
         })
     }
 
-    /// The id of a token.
-    pub fn id(&self, token: &str) -> Option<u32> {
-        self.tokens.iter().position(|text| *text == Some(token)).map(|id| id as u32)
+    /// The id of a token in a file, without reading the rest of the tokenizer.
+    ///
+    /// # Errors
+    /// If the file has no list of tokens.
+    pub fn find(file: &GgufFile, token: &str) -> Result<Option<u32>, String> {
+        let texts = file.metadata.strings("tokenizer.ggml.tokens")?;
+        let texts = texts.ok_or("`tokenizer.ggml.tokens` is missing")?;
+        Ok(texts.iter().position(|text| *text == token).map(|id| id as u32))
     }
 }

@@ -23,6 +23,14 @@ pub enum TextError {
         /// What is wrong.
         problem: String,
     },
+    /// The tokenizer in a GGUF file cannot be used.
+    #[error("{path}: {problem}")]
+    Vocabulary {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// The tokenizer lacks a required token.
     #[error("{path} has no token {token}")]
     MissingToken {
@@ -58,6 +66,10 @@ impl From<TextError> for Failure {
         let (class, hint) = match &error {
             TextError::Encode(_) => (FailureClass::Internal, None),
             TextError::Mismatch(_) => (FailureClass::Input, Some("choose a drafter of the target's family")),
+            TextError::Vocabulary { .. } => (
+                FailureClass::Input,
+                Some("use a GGUF file of a supported model, or a directory in Hugging Face layout"),
+            ),
             _ => (FailureClass::Input, Some("download the checkpoint's tokenizer and config files again")),
         };
         Failure { class, error: error.to_string(), hint: hint.map(Into::into) }
