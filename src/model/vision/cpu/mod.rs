@@ -13,6 +13,7 @@ mod parts;
 mod projector;
 
 use candle_core::{Device, Tensor};
+use rayon::prelude::*;
 
 use self::{
     attention::{Angles, Heads, Window},
@@ -91,6 +92,15 @@ struct Workspace {
     mlp: MlpBuffers,
 }
 
+/// Load layers in parallel; the error is that of the first of them that fails.
+fn load_layers(
+    count: usize,
+    load: impl Fn(usize) -> Result<Layer, CheckpointError> + Sync,
+) -> Result<Vec<Layer>, CheckpointError> {
+    let loaded: Vec<_> = (0..count).into_par_iter().map(|index| load(index)).collect();
+    loaded.into_iter().collect()
+}
+
 impl CpuTower {
     /// Load a checkpoint's tower; its matrices are held in `dtype` (f32, f16, bf16 or q8_0).
     ///
@@ -115,7 +125,7 @@ impl CpuTower {
             Generation::Qwen2 => Norm::layer(source, name, d, config.eps),
             Generation::Qwen25 => Norm::rms(source, name, d, config.eps),
         };
-        let layer = |index: usize| {
+        let layer = |index: usize| -> Result<Layer, CheckpointError> {
             let at = |part: &str| format!("visual.blocks.{index}.{part}");
             let (gate, up) = (at("mlp.gate_proj"), at("mlp.up_proj"));
             Ok(Layer {
@@ -142,7 +152,7 @@ impl CpuTower {
             config: TowerConfig::Qwen(config.clone()),
             embed: source.matrix(&[("visual.patch_embed.proj", d)], config.row(), false, false)?,
             positions: None,
-            layers: (0..config.depth).map(layer).collect::<Result<_, _>>()?,
+            layers: load_layers(config.depth, layer)?,
             projector: Projector::Merger {
                 norm: norm("visual.merger.ln_q")?,
                 first: source.matrix(&[("visual.merger.mlp.0", width)], width, true, true)?,
@@ -156,7 +166,7 @@ impl CpuTower {
     fn load_llava(source: &Source<'_>, config: &LlavaConfig) -> Result<Self, CheckpointError> {
         let (tower, out) = (&config.tower, config.out);
         let (d, eps) = (tower.hidden, tower.eps);
-        let layer = |index: usize| {
+        let layer = |index: usize| -> Result<Layer, CheckpointError> {
             let at = |part: &str| format!("vision_tower.encoder.layers.{index}.{part}");
             let [q, k, v] = ["q", "k", "v"].map(|part| at(&format!("self_attn.{part}_proj")));
             Ok(Layer {
@@ -188,7 +198,7 @@ impl CpuTower {
                 false,
             )?,
             positions: Some(patches),
-            layers: (0..tower.layers).map(layer).collect::<Result<_, _>>()?,
+            layers: load_layers(tower.layers, layer)?,
             projector: Projector::pooled(
                 source.matrix(&[(first, out)], d, config.bias, true)?,
                 source.matrix(&[("multi_modal_projector.linear_2", out)], out, config.bias, false)?,
