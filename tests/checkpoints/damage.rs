@@ -310,7 +310,7 @@ fn a_file_that_shrinks_while_it_is_loaded() {
                 ControlFlow::Continue(())
             }
         };
-        let checkpoint = VideoLlm::open(dir.path()).unwrap().with_progress(Arc::new(truncate));
+        let checkpoint = VideoLlm::open(&ModelFiles::open(dir.path(), None).unwrap()).unwrap().with_progress(Arc::new(truncate));
         let device = ComputeDevice::cpu(WeightType::Auto);
         let error = VideoLlm::from_checkpoint(&checkpoint, &device, &mut |_, _| {}).err().unwrap();
         let failure = Failure::from(error);
@@ -318,6 +318,6 @@ fn a_file_that_shrinks_while_it_is_loaded() {
         let expected = format!("{}: the file changed while it was read", path.display());
         assert!(failure.error.contains(&expected), "{name}: {failure:?}");
         // The same directory is refused from then on.
-        assert!(VideoLlm::open(dir.path()).is_err(), "{name}");
+        assert!(VideoLlm::open(&ModelFiles::open(dir.path(), None).unwrap()).is_err(), "{name}");
     }
 }
