@@ -47,6 +47,7 @@ impl Loaded {
             drafter_device: None,
             dtype: WeightType::Auto,
             rope: Default::default(),
+            weight_cache: None,
         };
         handle.send(Command::Load(spec)).map_err(|f| f.error)?;
         Ok(Self { handle, events, runs: 0 })

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{args::RunArgs, color, dirs::Dirs, models as found};
+use super::{args::RunArgs, color, dirs::Dirs, models as found, weight_cache};
 use crate::{
     assets,
     client::{Config, Setting, Settings},
@@ -57,6 +57,7 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
         drafter_device: settings.drafter_device.value,
         dtype: settings.dtype.or_default(),
         rope: rope.unwrap_or_default(),
+        weight_cache: weight_cache::of(settings),
     })
 }
 

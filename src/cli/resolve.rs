@@ -261,6 +261,7 @@ pub(super) mod tests {
             drafter_device: None,
             dtype: Default::default(),
             rope: Default::default(),
+            weight_cache: None,
         }
     }
 

@@ -146,6 +146,10 @@ settings! {
     /// Weight type of the language models: auto, f32, bf16, f16, q8_0, q6_k, q5_k, q4_k or q4_0.
     #[file(serde(deserialize_with = "dtype"), schemars(with = "Option<String>"))]
     dtype: WeightType,
+    /// Whether converted weights are kept on disk, so that the next start maps them; default true.
+    weight_cache: bool,
+    /// Limit of all converted weights on disk in GB; the least recently used are removed; default 32.
+    weight_cache_size: u64,
     /// Limit of new tokens, from 1 to 65536.
     #[file(serde(deserialize_with = "new_tokens"))]
     max_new_tokens: u32,

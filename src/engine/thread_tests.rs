@@ -55,6 +55,7 @@ impl Rig {
             drafter_device: None,
             dtype: WeightType::Auto,
             rope: Default::default(),
+            weight_cache: None,
         };
         handle.send(Command::Load(spec)).unwrap();
         while !matches!(events.blocking_recv().unwrap().kind, EventKind::Ready { .. }) {}

@@ -19,6 +19,7 @@ pub mod template;
 mod tensor_error;
 pub mod text;
 pub mod vision;
+pub mod weight_cache;
 pub mod weights;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ pub(crate) use self::tensor_error::tensor_error_text;
 pub use self::{
     device::{ComputeDevice, DeviceChoice},
     spans::VisualSpans,
+    weight_cache::WeightCache,
     weights::WeightType,
 };
 use crate::record::Failure;
@@ -49,6 +51,8 @@ pub struct ModelSpec {
     pub dtype: WeightType,
     /// Positions of a prompt's tokens, for both models.
     pub rope: Rope,
+    /// Where converted weights are kept; none to convert them at every start.
+    pub weight_cache: Option<WeightCache>,
 }
 
 impl ModelSpec {

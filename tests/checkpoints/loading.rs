@@ -137,6 +137,7 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 drafter_device: None,
                 dtype,
                 rope: Default::default(),
+                weight_cache: None,
             };
             handle.send(Command::Load(spec)).unwrap();
             let request = RunRequest {

@@ -57,6 +57,7 @@ impl Rig {
                 drafter_device: None,
                 dtype: WeightType::Auto,
                 rope: Default::default(),
+                weight_cache: None,
             }))
             .unwrap();
     }
@@ -577,6 +578,7 @@ fn odd_widths_are_told() {
         drafter_device: None,
         dtype: WeightType::Q4K,
         rope: Default::default(),
+        weight_cache: None,
     };
     rig.handle.send(Command::Load(spec)).unwrap();
     let EventKind::Ready { notes, dtype, .. } = rig.event().kind else { panic!("not loaded") };

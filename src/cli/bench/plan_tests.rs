@@ -9,6 +9,7 @@ fn spec(drafter: bool) -> ModelSpec {
         drafter_device: None,
         dtype: Default::default(),
         rope: Default::default(),
+        weight_cache: None,
     }
 }
 

@@ -55,6 +55,7 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         drafter_device: None,
         dtype: Default::default(),
         rope: Default::default(),
+        weight_cache: None,
     };
     let plan = Plan::new(Some(methods), &[], &[], &models).unwrap();
     let (engine, client) = FakeEngine::answering(move |request| vec![answer(request)]);

@@ -167,6 +167,7 @@ pub mod tests {
                 drafter_device: None,
                 dtype: Default::default(),
                 rope: Default::default(),
+                weight_cache: None,
             },
         )
     }

@@ -33,6 +33,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
         drafter_device: None,
         dtype: args.dtype.unwrap_or_default(),
         rope: Default::default(),
+        weight_cache: None,
     };
     let place = spec.target_place()?;
     let interrupt = Interrupt::default();

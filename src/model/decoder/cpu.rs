@@ -132,8 +132,9 @@ impl CpuDecoder {
             layers.push(Arc::new(Layer::load(checkpoint, config, i, dtype)?));
             progress(i + 1, total);
         }
-        let table = checkpoint.native("model.embed_tokens.weight", &[c.vocab, c.hidden])?;
         let head = parts::head(c).load(checkpoint, dtype)?;
+        // Last, as few of its rows are read: kept weights are read ahead up to it.
+        let table = parts::table(checkpoint, c)?;
         progress(total, total);
         Ok(Self {
             embeddings: Arc::new(Table::new(table, c.hidden)),
@@ -183,6 +184,14 @@ impl CpuDecoder {
         let matrices: usize =
             layers.map(|l| l.qkv.bytes() + l.output.bytes() + l.gate_up.bytes() + l.down.bytes()).sum();
         matrices + self.table_bytes() + self.head.bytes()
+    }
+
+    /// Bytes of the matrices that are parts of mapped files.
+    pub fn mapped_bytes(&self) -> usize {
+        let of = |l: &Arc<Layer>| {
+            [&l.qkv, &l.output, &l.gate_up, &l.down].into_iter().map(Linear::mapped_bytes).sum::<usize>()
+        };
+        self.layers.iter().map(of).sum::<usize>() + self.head.mapped_bytes()
     }
 
     /// Size of the embedding table in bytes; a pass reads a few of its rows.

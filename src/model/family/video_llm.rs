@@ -9,7 +9,7 @@ use crate::model::{
     ComputeDevice, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
-    decoder::Decoder,
+    decoder::{Decoder, parts},
     hub,
     processor::{
         Patches, VideoProcessor,
@@ -32,6 +32,8 @@ pub struct VideoLlm {
     tokenizer: TextTokenizer,
     template: ChatTemplate,
     processor: VideoProcessor,
+    /// Why its converted weights are not kept.
+    cache_note: Option<String>,
 }
 
 /// Where the embedding of a prompt's row comes from.
@@ -103,12 +105,18 @@ impl VideoLlm {
             );
             return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
+        if place.is_batch_invariant() {
+            let (dtype, table) = (place.dtype(), checkpoint.value_bytes("model.embed_tokens.weight"));
+            let expected = parts::bytes(&config.text, dtype, table);
+            checkpoint.open_weight_cache(dtype.name(), expected)?;
+        }
         let tower = Tower::load(checkpoint, &tower_config, place);
         if checkpoint.stopped() {
             return Err(CheckpointError::Stopped.into());
         }
         let tower = tower?;
         let decoder = Arc::new(Decoder::load(checkpoint, &config.text, place, progress)?);
+        checkpoint.kept().finish(checkpoint);
         let name = hub::name_of(dir);
         Ok(Self {
             name,
@@ -121,6 +129,7 @@ impl VideoLlm {
             tokenizer,
             template,
             processor,
+            cache_note: checkpoint.kept().note(),
         })
     }
 
@@ -140,6 +149,11 @@ impl VideoLlm {
     /// Display name: the directory's.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Why its converted weights are not kept for the next start, if they should be.
+    pub fn cache_note(&self) -> Option<&str> {
+        self.cache_note.as_deref()
     }
 
     /// Its device.

@@ -32,6 +32,45 @@ impl HalfKind {
             HalfKind::Bf16 => half::bf16::from_f32(value).to_bits(),
         }
     }
+
+    /// True if no bit pattern is an infinity or not a number.
+    pub fn are_finite(self, bits: &[u16]) -> bool {
+        // All bits of the exponent are set.
+        let mask = match self {
+            HalfKind::F16 => 0x7c00,
+            HalfKind::Bf16 => 0x7f80,
+        };
+        !bits.iter().fold(false, |any, bits| any | (bits & mask == mask))
+    }
+
+    /// Widen values.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn widen_all(self, bits: &[u16], values: &mut [f32]) {
+        use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
+        assert!(bits.len() == values.len(), "as many values as bit patterns");
+        match self {
+            HalfKind::F16 => bits.reinterpret_cast::<half::f16>().convert_to_f32_slice(values),
+            // A shift, which is vectorised; `half` looks for NaN first.
+            HalfKind::Bf16 => {
+                values.iter_mut().zip(bits).for_each(|(v, b)| *v = f32::from_bits(u32::from(*b) << 16));
+            }
+        }
+    }
+
+    /// Narrow values, each to the nearest.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn narrow_all(self, values: &[f32], bits: &mut [u16]) {
+        use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
+        assert!(bits.len() == values.len(), "as many bit patterns as values");
+        match self {
+            HalfKind::F16 => bits.reinterpret_cast_mut::<half::f16>().convert_from_f32_slice(values),
+            HalfKind::Bf16 => bits.reinterpret_cast_mut::<half::bf16>().convert_from_f32_slice(values),
+        }
+    }
 }
 
 /// True if the AVX2 implementation is used for this type.
