@@ -103,3 +103,6 @@ fn touch(path: &Path) {
     // Without the right to do so, the file only looks older than it is.
     let _ = std::fs::File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
 }
+
+#[cfg(test)]
+mod tests;
