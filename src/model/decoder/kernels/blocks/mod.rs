@@ -10,6 +10,8 @@
 //! So a value depends neither on the number of rows nor on the order in which an implementation visits the inputs of a block,
 //! and all implementations give the same bits.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod portable;
 mod rows;
 
@@ -220,6 +222,12 @@ pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y:
     let rows = if w.kind.takes_k() { x.k.values() } else { x.q8.quants.len() };
     product.check(w.values(), rows);
     assert!(product.inputs.is_multiple_of(w.kind.values()), "the rows of the matrix are not whole blocks");
+    #[cfg(target_arch = "x86_64")]
+    if super::has_avx512() {
+        // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
+        unsafe { avx512::product(product, w.kind, &w.bytes, x, y) };
+        return;
+    }
     let row = product.inputs / w.kind.values() * w.kind.bytes();
     // SAFETY: the columns are the caller's.
     unsafe {
