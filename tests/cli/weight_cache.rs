@@ -50,7 +50,17 @@ fn checkpoint(program: &Program) -> PathBuf {
 fn caption(program: &Program, target: &Path, more: &[&str], variables: &[(&str, &Path)]) -> Outcome {
     let target = target.display().to_string();
     let mut command = program.command();
-    command.args(["caption", "demo", "--target", &target, "--max-new-tokens", "4", "--json", "--logprobs", "5"]);
+    command.args([
+        "caption",
+        "demo",
+        "--target",
+        &target,
+        "--max-new-tokens",
+        "4",
+        "--json",
+        "--logprobs",
+        "5",
+    ]);
     command.args(["--method", "autoregressive", "--frames", "4"]).args(more);
     variables.iter().for_each(|(name, value)| {
         command.env(name, value);
@@ -100,7 +110,10 @@ fn the_second_start_maps_the_weights_of_the_first() {
     std::thread::sleep(Duration::from_millis(2100));
     let plain = tokens(&caption(&program, &model, &["--no-weight-cache"], &[]));
     let off = program.home().join("off");
-    assert_eq!(tokens(&caption(&program, &model, &[], &[("SPECREEL_WEIGHT_CACHE", Path::new("off"))])), plain);
+    assert_eq!(
+        tokens(&caption(&program, &model, &[], &[("SPECREEL_WEIGHT_CACHE", Path::new("off"))])),
+        plain
+    );
     assert!(!off.exists() && kept(&program).is_empty());
     let first = logged(&program, || assert_eq!(tokens(&caption(&program, &model, &[], &[])), plain));
     assert!(first.contains("are converted, and kept in"), "{first}");

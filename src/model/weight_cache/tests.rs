@@ -152,9 +152,10 @@ fn the_least_recently_used_files_are_removed() {
 fn the_layout_and_the_results_of_the_conversion_are_those_of_this_format() {
     let hash = |dtype| {
         let weight = weight(dtype);
-        weight.arrays().iter().fold(0, |sum: u64, array| {
-            sum.rotate_left(1) ^ twox_hash::XxHash3_64::oneshot(array)
-        })
+        weight
+            .arrays()
+            .iter()
+            .fold(0, |sum: u64, array| sum.rotate_left(1) ^ twox_hash::XxHash3_64::oneshot(array))
     };
     let q8_0 = if has_avx512() { ("panels of 16", Q8_0_PANELS) } else { ("rows", Q8_0_ROWS) };
     assert_eq!((Weights8::layout(), hash(WeightType::Q8_0)), q8_0);
