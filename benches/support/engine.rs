@@ -51,6 +51,7 @@ impl Loaded {
             dtype: WeightType::Auto,
             tower_dtype,
             rope: Default::default(),
+            weight_cache: None,
         };
         handle.send(Command::Load(spec)).map_err(|f| f.error)?;
         Ok(Self { handle, events, runs: 0 })

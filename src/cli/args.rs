@@ -47,9 +47,10 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREE
 Embedded clips: demo, demo:2, demo:3, demo:4.
 
 Environment variables:
-  SPECREEL_THREADS  number of compute threads [default: all processors]
-  SPECREEL_LOG      log level: error, warn, info, debug [default: info]; the log is specreel.log in the state directory
-                    that `specreel doctor` prints
+  SPECREEL_THREADS       number of compute threads [default: all processors]
+  SPECREEL_LOG           log level: error, warn, info, debug [default: info]; the log is specreel.log in the state
+                         directory that `specreel doctor` prints
+  SPECREEL_WEIGHT_CACHE  directory of converted weights, or off [default: weights in the cache directory]
 
 Exit codes: 0 success, 1 internal error or disk full, 2 usage error, 3 unusable input, 4 not enough memory,
 130 interrupted (Ctrl-C), 143 terminated (SIGTERM), 129 hung up (SIGHUP).")]
@@ -226,6 +227,9 @@ pub struct RunArgs {
     /// Load and run even if the available memory seems too small
     #[arg(long, help_heading = MODELS)]
     pub ignore_memory: bool,
+    /// Convert the weights again, and do not keep them for the next start
+    #[arg(long, help_heading = MODELS)]
+    pub no_weight_cache: bool,
     /// Position encoding: auto (the model's own), mrope (time, row, column), sequential (one axis)
     #[arg(long, value_name = "KIND", value_parser = rope, help_heading = MODELS, add = candidates::ropes())]
     pub rope: Option<Rope>,
@@ -266,6 +270,7 @@ impl RunArgs {
             drafter_device: self.drafter_device,
             dtype: self.dtype,
             tower_dtype: self.tower_dtype,
+            weight_cache: self.no_weight_cache.then_some(false),
             max_new_tokens: self.max_new_tokens,
             ..Layer::default()
         }

@@ -37,6 +37,9 @@ number of compute threads (default: all processors)
 SPECREEL_LOG
 log level: error, warn, info or debug (default: info)
 .TP
+SPECREEL_WEIGHT_CACHE
+directory of converted weights, or off (default: ~/.cache/specreel/weights)
+.TP
 XDG_CONFIG_HOME, XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME
 replace ~/.config, ~/.local/share, ~/.local/state and ~/.cache
 .TP

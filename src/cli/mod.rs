@@ -47,6 +47,7 @@ pub mod terminal;
 mod train;
 mod user_methods;
 mod values;
+mod weight_cache;
 mod wrap;
 
 use std::ffi::OsString;
@@ -61,6 +62,9 @@ use crate::record::{Failure, FailureClass};
 
 /// Runs the studio and returns the exit code. A function, because this module does not know the studio's engine.
 pub type RunStudio = fn(resolve::Studio) -> Result<i32, Failure>;
+
+/// The longest wait at the end for converted weights that are still being written.
+const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Parse the arguments, run the command, and return the process exit code. Everything has been printed when this returns.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio) -> i32 {
@@ -77,6 +81,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
     panic::install_hook(log.is_some());
     let outcome = panic::caught(|| dispatch(cli, run_studio)).unwrap_or_else(|failure| Err(failure.into()));
     stdin_video::remove();
+    if !matches!(outcome, Ok(code) if code == interrupted()) {
+        crate::model::weight_cache::wait_for_writers(LONGEST_WAIT);
+    }
     outcome.unwrap_or_else(|end| match end {
         End::Failed(failure) => report::failure(&failure, json),
         End::Reported(code) => code,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{args::RunArgs, color, dirs::Dirs, models as found};
+use super::{args::RunArgs, color, dirs::Dirs, models as found, weight_cache};
 use crate::{
     assets,
     client::{Config, Setting, Settings},
@@ -74,6 +74,7 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
         dtype: settings.dtype.or_default(),
         tower_dtype: settings.tower_dtype.or_default(),
         rope: rope.unwrap_or_default(),
+        weight_cache: weight_cache::of(settings),
     })
 }
 

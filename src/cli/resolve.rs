@@ -264,6 +264,7 @@ pub(super) mod tests {
             dtype: Default::default(),
             tower_dtype: Default::default(),
             rope: Default::default(),
+            weight_cache: None,
         }
     }
 

@@ -139,6 +139,7 @@ async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
         dtype: Default::default(),
         tower_dtype: Default::default(),
         rope: Default::default(),
+        weight_cache: None,
     };
     let (engine, mut client) = FakeEngine::silent();
     engine.emit(0, EventKind::Stage { stage: Stage::Load, done: 1, total: 2 });

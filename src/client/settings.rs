@@ -153,6 +153,10 @@ settings! {
     /// Weight type of the vision towers on a CPU: auto, f32, bf16, f16 or q8_0.
     #[file(serde(deserialize_with = "tower_dtype"), schemars(with = "Option<String>"))]
     tower_dtype: WeightType,
+    /// Whether converted weights are kept on disk, so that the next start maps them; default true.
+    weight_cache: bool,
+    /// Limit of all converted weights on disk in GB; the least recently used are removed; default 32.
+    weight_cache_size: u64,
     /// Limit of new tokens, from 1 to 65536.
     #[file(serde(deserialize_with = "new_tokens"))]
     max_new_tokens: u32,

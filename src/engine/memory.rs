@@ -57,11 +57,13 @@ fn limits(line: &str, groups: &Path) -> Vec<u64> {
     let number = |file: PathBuf| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
     let left = |group: &Path| {
         let (limit, used) = (number(group.join(limit))?, number(group.join(used))?);
-        // Inactive file pages are reclaimed when needed.
+        // File pages are reclaimed when needed, as in `MemAvailable`.
         let stat = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-        let idle =
-            stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse().ok()).unwrap_or(0u64);
-        Some(limit.saturating_sub(used.saturating_sub(idle)))
+        let of = |name: &str| -> u64 {
+            stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap_or(0)
+        };
+        let pages = of("inactive_file ") + of("active_file ");
+        Some(limit.saturating_sub(used.saturating_sub(pages)))
     };
     let mine = root.join(path.trim_start_matches('/'));
     mine.ancestors().take_while(|group| group.starts_with(&root)).filter_map(left).collect()
@@ -87,11 +89,11 @@ mod tests {
         write(groups.join("a/b/memory.max"), "max\n");
         write(groups.join("a/b/memory.current"), "100\n");
         assert_eq!(available_in(&proc, &groups), Some(1_024_000));
-        // The group above is limited; half of its usage are inactive file pages.
+        // The group above is limited; half of its usage are file pages.
         write(groups.join("a/memory.max"), "1000\n");
         write(groups.join("a/memory.current"), "800\n");
         assert_eq!(available_in(&proc, &groups), Some(200));
-        write(groups.join("a/memory.stat"), "anon 400\ninactive_file 400\n");
+        write(groups.join("a/memory.stat"), "anon 400\ninactive_file 300\nactive_file 100\n");
         assert_eq!(available_in(&proc, &groups), Some(600));
     }
 

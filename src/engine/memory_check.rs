@@ -91,9 +91,17 @@ pub struct Footprint {
     dtype: WeightType,
     target: Facts,
     drafter: Option<Facts>,
+    /// Bytes of loaded weights that are parts of mapped files. The system counts their memory as available, because it can
+    /// read them again; but every pass needs them.
+    mapped: u64,
 }
 
 impl Footprint {
+    /// The same for loaded models of which so many bytes are mapped.
+    pub(super) fn with_mapped(self, mapped: u64) -> Self {
+        Self { mapped, ..self }
+    }
+
     /// Read the sizes of the models. None if they cannot be read, or run on an accelerator, which refuses for itself what does
     /// not fit its memory.
     pub(super) fn read(spec: &ModelSpec) -> Option<Self> {
@@ -112,6 +120,7 @@ impl Footprint {
             dtype: spec.dtype,
             target: read(spec.target_files().ok()?)?,
             drafter: drafter.and_then(read),
+            mapped: 0,
         })
     }
 
@@ -122,7 +131,7 @@ impl Footprint {
 
     /// True if the machine has this many bytes, or does not say.
     pub(super) fn check_available(&self, bytes: u64) -> bool {
-        usable().is_none_or(|available| bytes <= available)
+        self.usable().is_none_or(|available| bytes <= available)
     }
 
     /// Refuse a run of the loaded models that does not fit into the available memory.
@@ -130,7 +139,12 @@ impl Footprint {
     /// # Errors
     /// As [`check`].
     pub(super) fn check_run(&self, work: &Work) -> Result<(), Failure> {
-        usable().map_or(Ok(()), |available| self.fits(false, Some(work), available))
+        self.usable().map_or(Ok(()), |available| self.fits(false, Some(work), available))
+    }
+
+    /// Available memory without the reserve and the weights that stay mapped; none if it is not known.
+    fn usable(&self) -> Option<u64> {
+        usable().map(|available| available.saturating_sub(self.mapped))
     }
 
     /// Bytes of both models, with their weights or without, and of a run. The models share the video's patches.
@@ -217,7 +231,8 @@ mod tests {
         let read = |part: &str| {
             Facts::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo").join(part)).unwrap()
         };
-        Footprint { names: "a with b".into(), dtype, target: read("target"), drafter: Some(read("drafter")) }
+        let (target, drafter) = (read("target"), Some(read("drafter")));
+        Footprint { names: "a with b".into(), dtype, target, drafter, mapped: 0 }
     }
 
     fn long(pair: &Footprint) -> Work {
@@ -247,6 +262,16 @@ mod tests {
         assert!(failure.error.contains("for this video"), "{}", failure.error);
         let hint = failure.hint.unwrap();
         assert!(hint.contains("--frames 256 needs") && !hint.contains("--dtype"), "{hint}");
+    }
+
+    #[test]
+    fn mapped_weights_are_not_available_to_a_run() {
+        let pair = pair(WeightType::Auto);
+        let Some(available) = usable() else { return };
+        assert!(pair.check_available(available / 4));
+        let pair = pair.with_mapped(available);
+        assert!(!pair.check_available(available / 4));
+        assert!(pair.check_run(&long(&pair)).is_err());
     }
 
     #[test]

@@ -89,7 +89,9 @@ impl Models {
                 range(&self.target)
             )
         });
-        penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).collect()
+        let kept = [Some(&self.target), self.drafter.as_ref()].into_iter().flatten();
+        let kept = kept.filter_map(|model| model.cache_note().map(str::to_owned));
+        penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).chain(kept).collect()
     }
 
     /// The draft head for a method: the only one, or the one of this recipe.
@@ -117,7 +119,9 @@ impl Models {
             ControlFlow::Continue(())
         });
         let read = |files: &ModelFiles, place: &ComputeDevice| {
-            let checkpoint = VideoLlm::open(files)?.with_progress(progress.clone());
+            let checkpoint = VideoLlm::open(files)?
+                .with_progress(progress.clone())
+                .with_weight_cache(spec.weight_cache.clone());
             VideoLlm::from_checkpoint(&checkpoint, place, &mut |_, _| {})
         };
         let (files, drafter_files) = (spec.target_files()?, spec.drafter_files()?);
@@ -142,7 +146,9 @@ impl Models {
         }
         let stored = [target.stored_type(), drafter.as_ref().and_then(VideoLlm::stored_type)];
         let (device, dtype) = describe(&place, beside.as_ref(), stored);
-        let footprint = Footprint::read(spec);
+        let mapped = [Some(&target), drafter.as_ref()].into_iter().flatten();
+        let mapped = mapped.map(|model| model.decoder().mapped_bytes() as u64).sum();
+        let footprint = Footprint::read(spec).map(|footprint| footprint.with_mapped(mapped));
         let head = |dir| DraftHead::load(dir, target.decoder(), &place).map(Arc::new);
         let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
         let heads = heads.collect::<Result<_, _>>()?;

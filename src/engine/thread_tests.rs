@@ -58,6 +58,7 @@ impl Rig {
             dtype: WeightType::Auto,
             tower_dtype: WeightType::Auto,
             rope: Default::default(),
+            weight_cache: None,
         };
         handle.send(Command::Load(spec)).unwrap();
         while !matches!(events.blocking_recv().unwrap().kind, EventKind::Ready { .. }) {}

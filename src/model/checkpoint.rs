@@ -6,6 +6,7 @@
 mod error;
 mod header;
 mod mapped;
+mod read;
 mod shard;
 mod tensors;
 
@@ -22,8 +23,14 @@ use std::{
 use safetensors::tensor::{Dtype, TensorInfo};
 
 pub use self::error::CheckpointError;
-use self::shard::Shard;
-use super::{ComputeDevice, files, gguf, names, shapes, source::ModelFiles};
+pub(super) use self::shard::Shard;
+use super::{
+    ComputeDevice,
+    decoder::thread_pool::DisjointSliceMut,
+    files, gguf, names, shapes,
+    source::ModelFiles,
+    weight_cache::{Session, WeightCache},
+};
 
 /// Called with (tensors read, tensors in total), also within a large tensor. `Break` stops the loading.
 pub type LoadProgress = Arc<dyn Fn(usize, usize) -> ControlFlow<()> + Send + Sync>;
@@ -52,6 +59,9 @@ pub struct Checkpoint {
     /// Without files: see [`Checkpoint::random`].
     random: bool,
     progress: Option<LoadProgress>,
+    /// Where weights are kept in the form in which they are used.
+    weight_cache: Option<WeightCache>,
+    kept: Session,
     /// Tensors read so far.
     read: AtomicUsize,
     stopped: AtomicBool,
@@ -128,6 +138,8 @@ impl Checkpoint {
             mapped: BTreeMap::new(),
             random: true,
             progress: None,
+            weight_cache: None,
+            kept: Session::default(),
             read: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             dry_run: None,
@@ -143,6 +155,37 @@ impl Checkpoint {
     /// The same checkpoint, reporting its loading to `progress`.
     pub fn with_progress(self, progress: LoadProgress) -> Self {
         Self { progress: Some(progress), ..self }
+    }
+
+    /// The same checkpoint, whose converted weights are kept in a cache; see [`Checkpoint::open_weight_cache`].
+    pub fn with_weight_cache(self, cache: Option<WeightCache>) -> Self {
+        Self { weight_cache: cache, ..self }
+    }
+
+    /// Find the kept weights of a `variant` (weight types), or begin to keep them. `expected` is their size in bytes.
+    ///
+    /// # Errors
+    /// If the loading was stopped, or a weight file cannot be read.
+    pub fn open_weight_cache(&self, variant: &str, expected: u64) -> Result<(), CheckpointError> {
+        match &self.weight_cache {
+            Some(cache) if !self.random => self.kept.open(cache, self, variant, expected),
+            _ => Ok(()),
+        }
+    }
+
+    /// The kept weights, or those to be kept.
+    pub fn kept(&self) -> &Session {
+        &self.kept
+    }
+
+    /// Count tensors from zero again.
+    pub(super) fn restart_progress(&self) {
+        self.read.store(0, Ordering::Relaxed);
+    }
+
+    /// The open weight files.
+    pub(super) fn shards(&self) -> &[Shard] {
+        &self.shards
     }
 
     /// True once the progress callback stopped the loading.
@@ -209,6 +252,11 @@ impl Checkpoint {
     pub fn bytes(&self) -> u64 {
         let mapped = self.files.gguf().map_or(0, |model| model.text.len() + model.tower.len());
         mapped + self.shards.iter().map(|shard| shard.len).sum::<u64>()
+    }
+
+    /// Bytes of a tensor's values in the files; of an f32 if there is no such tensor.
+    pub fn value_bytes(&self, name: &str) -> usize {
+        self.find(name).map_or(4, |(_, info)| info.dtype.bitsize() / 8)
     }
 
     /// True if the checkpoint has the tensor with this original name.

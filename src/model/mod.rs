@@ -21,6 +21,7 @@ pub mod template;
 mod tensor_error;
 pub mod text;
 pub mod vision;
+pub mod weight_cache;
 pub mod weights;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use self::{checkpoint::CheckpointError, family::Rope, source::ModelFiles};
 pub use self::{
     device::{ComputeDevice, DeviceChoice},
     spans::VisualSpans,
+    weight_cache::WeightCache,
     weights::WeightType,
 };
 use crate::record::{Failure, FailureClass};
@@ -57,6 +59,8 @@ pub struct ModelSpec {
     pub tower_dtype: WeightType,
     /// Positions of a prompt's tokens, for both models.
     pub rope: Rope,
+    /// Where converted weights are kept; none to convert them at every start.
+    pub weight_cache: Option<WeightCache>,
 }
 
 impl ModelSpec {

@@ -60,15 +60,21 @@ impl FileMap {
 
     /// Ask the system to read the file ahead of its use.
     pub fn read_ahead(&self) {
+        self.read_ahead_to(self.map.len());
+    }
+
+    /// Ask the system to read the first `len` bytes ahead of their use.
+    pub fn read_ahead_to(&self, len: usize) {
         #[cfg(unix)]
-        let _ = self.map.advise(memmap2::Advice::WillNeed);
+        let _ = self.map.advise_range(memmap2::Advice::WillNeed, 0, len.min(self.map.len()));
     }
 }
 
-/// Values that are owned, or a part of a mapped file.
+/// Values that are owned, or a part of a mapped file. Clones share the values.
+#[derive(Clone)]
 pub enum Store<T: Plain> {
     /// Owned values.
-    Owned(Vec<T>),
+    Owned(Arc<Vec<T>>),
     /// `len` values from byte `at` of a file on: in bounds and aligned, see [`Store::mapped`].
     Mapped {
         /// The file.
@@ -95,15 +101,25 @@ impl<T: Plain> Store<T> {
         })
     }
 
-    /// The owned values, to be extended.
+    /// The owned values, to be filled.
     ///
     /// # Panics
-    /// If they are mapped.
+    /// If they are mapped, or shared with a clone.
     pub fn owned(&mut self) -> &mut Vec<T> {
         match self {
-            Self::Owned(values) => values,
+            Self::Owned(values) => match Arc::get_mut(values) {
+                Some(values) => values,
+                None => unreachable!("shared values are not changed"),
+            },
             Self::Mapped { .. } => unreachable!("mapped values are not changed"),
         }
+    }
+
+    /// The values as bytes, in the order of this processor.
+    pub fn as_bytes(&self) -> &[u8] {
+        let values: &[T] = self;
+        // SAFETY: plain values have no padding, and any alignment is one of bytes.
+        unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
     }
 
     /// True if the values are a part of a mapped file.
@@ -129,7 +145,7 @@ impl<T: Plain> Deref for Store<T> {
 
 impl<T: Plain> From<Vec<T>> for Store<T> {
     fn from(values: Vec<T>) -> Self {
-        Self::Owned(values)
+        Self::Owned(Arc::new(values))
     }
 }
 

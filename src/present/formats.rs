@@ -69,6 +69,17 @@ pub fn differs_at(index: usize) -> String {
     format!("differs at token {}", index + 1)
 }
 
+/// How long ago something was: `now`, `5 min`, `3 h`, `12 d`, `2 y`.
+pub fn ago(seconds: u64) -> String {
+    match seconds {
+        0..60 => "now".into(),
+        s if s < 3600 => format!("{} min", s / 60),
+        s if s < 86_400 => format!("{} h", s / 3600),
+        s if s < 730 * 86_400 => format!("{} d", s / 86_400),
+        s => format!("{} y", s / (365 * 86_400)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +117,10 @@ mod tests {
         assert_eq!(percent(0.125), "12.5 %");
         assert_eq!((plural(1, "step"), plural(0, "step")), ("1 step".into(), "0 steps".into()));
         assert_eq!(differs_at(12), "differs at token 13");
+    }
+
+    #[test]
+    fn ages_have_one_unit() {
+        assert_eq!([59, 3599, 7200, 200_000, 70_000_000].map(ago), ["now", "59 min", "2 h", "2 d", "2 y"]);
     }
 }

@@ -64,17 +64,6 @@ pub(crate) fn clock(seconds: f64) -> String {
     crate::record::clock(seconds.round())
 }
 
-/// How long ago something was: `now`, `5 min`, `3 h`, `12 d`, `2 y`.
-pub(crate) fn ago(seconds: u64) -> String {
-    match seconds {
-        0..60 => "now".into(),
-        s if s < 3600 => format!("{} min", s / 60),
-        s if s < 86_400 => format!("{} h", s / 3600),
-        s if s < 730 * 86_400 => format!("{} d", s / 86_400),
-        s => format!("{} y", s / (365 * 86_400)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +109,5 @@ mod tests {
         assert_eq!(clock(7.2), "0:07");
         assert_eq!(clock(3723.0), "1:02:03");
         assert_eq!(clock(f64::NAN), "0:00");
-        assert_eq!([59, 3599, 7200, 200_000, 70_000_000].map(ago), ["now", "59 min", "2 h", "2 d", "2 y"]);
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, ops::ControlFlow, path::Path, sync::Arc};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use specreel::{
-    model::{ComputeDevice, WeightType, about::Inspection, family::VideoLlm},
+    model::{ComputeDevice, WeightType, about::Inspection, family::VideoLlm, source::ModelFiles},
     record::{Failure, FailureClass},
 };
 use tempfile::TempDir;
@@ -310,7 +310,9 @@ fn a_file_that_shrinks_while_it_is_loaded() {
                 ControlFlow::Continue(())
             }
         };
-        let checkpoint = VideoLlm::open(&ModelFiles::open(dir.path(), None).unwrap()).unwrap().with_progress(Arc::new(truncate));
+        let checkpoint = VideoLlm::open(&ModelFiles::open(dir.path(), None).unwrap())
+            .unwrap()
+            .with_progress(Arc::new(truncate));
         let device = ComputeDevice::cpu(WeightType::Auto);
         let error = VideoLlm::from_checkpoint(&checkpoint, &device, &mut |_, _| {}).err().unwrap();
         let failure = Failure::from(error);

@@ -140,6 +140,7 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 dtype,
                 tower_dtype: WeightType::Auto,
                 rope: Default::default(),
+                weight_cache: None,
             };
             handle.send(Command::Load(spec)).unwrap();
             let request = RunRequest {

@@ -173,6 +173,7 @@ fn lossless_methods_are_lossless_on_every_clip() {
         dtype,
         tower_dtype,
         rope,
+        weight_cache: None,
     };
     engine.send(Command::Load(spec)).unwrap();
     let mut write = |run: u64, clip: &Path, method: &Method| {

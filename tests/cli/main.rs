@@ -28,6 +28,7 @@ mod server;
 mod shells;
 mod tools;
 mod training;
+mod weight_cache;
 
 use std::{
     path::{Path, PathBuf},
@@ -39,7 +40,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Variables of the caller that would change what is printed.
-const UNSET: [&str; 24] = [
+const UNSET: [&str; 25] = [
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
     "XDG_STATE_HOME",
@@ -53,6 +54,7 @@ const UNSET: [&str; 24] = [
     "LC_CTYPE",
     "SPECREEL_LOG",
     "SPECREEL_THREADS",
+    "SPECREEL_WEIGHT_CACHE",
     "HF_HOME",
     "HF_HUB_CACHE",
     "HUGGINGFACE_HUB_CACHE",

@@ -55,9 +55,12 @@ impl Rig {
                 heads: Vec::from_iter((target == "gqa_tied").then(|| fixture("sparrow"))),
                 device: DeviceChoice::Cpu,
                 drafter_device: None,
+                mmproj: None,
+                drafter_mmproj: None,
                 dtype: WeightType::Auto,
                 tower_dtype: WeightType::Auto,
                 rope: Default::default(),
+                weight_cache: None,
             }))
             .unwrap();
     }
@@ -576,9 +579,12 @@ fn odd_widths_are_told() {
         heads: Vec::new(),
         device: DeviceChoice::Cpu,
         drafter_device: None,
+        mmproj: None,
+        drafter_mmproj: None,
         dtype: WeightType::Q4K,
         tower_dtype: WeightType::Auto,
         rope: Default::default(),
+        weight_cache: None,
     };
     rig.handle.send(Command::Load(spec)).unwrap();
     let EventKind::Ready { notes, dtype, .. } = rig.event().kind else { panic!("not loaded") };

@@ -12,6 +12,7 @@ fn spec(drafter: bool) -> ModelSpec {
         dtype: Default::default(),
         tower_dtype: Default::default(),
         rope: Default::default(),
+        weight_cache: None,
     }
 }
 

@@ -58,6 +58,7 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         dtype: Default::default(),
         tower_dtype: Default::default(),
         rope: Default::default(),
+        weight_cache: None,
     };
     let plan = Plan::new(Some(methods), &[], &[], &models).unwrap();
     let (engine, client) = FakeEngine::answering(move |request| vec![answer(request)]);

@@ -170,6 +170,7 @@ pub mod tests {
                 dtype: Default::default(),
                 tower_dtype: Default::default(),
                 rope: Default::default(),
+                weight_cache: None,
             },
         )
     }

@@ -1,5 +1,6 @@
-//! `specreel models`: lists, inspects and downloads models.
+//! `specreel models`: lists, inspects and downloads models, and manages converted weights.
 
+mod cache;
 mod found;
 mod list;
 mod pull;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+pub use cache::CacheArgs;
 pub use found::{directory, names, suggestion};
 
 use super::{End, args::OUTPUT, candidates, config::Config};
@@ -41,6 +43,8 @@ pub enum ModelsCommand {
         #[arg(value_name = "ID[@REVISION]")]
         id: String,
     },
+    /// List, remove or verify converted weights, which are kept so that models load at once
+    Cache(CacheArgs),
 }
 
 /// List, inspect or pull.
@@ -49,6 +53,7 @@ pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
         ModelsCommand::List => list::run(args.json, config),
         ModelsCommand::Inspect { model } => show::run(model, args.json, config),
         ModelsCommand::Pull { id } => pull::run(id, args.json, config),
+        ModelsCommand::Cache(cache) => cache::run(cache, args.json, config),
     }
 }
 

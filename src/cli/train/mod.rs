@@ -36,6 +36,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
         dtype: args.dtype.unwrap_or_default(),
         tower_dtype: args.tower_dtype.unwrap_or_default(),
         rope: Default::default(),
+        weight_cache: None,
     };
     let place = spec.target_place()?;
     let interrupt = Interrupt::default();

@@ -10,6 +10,7 @@ use std::{
 };
 
 use safetensors::tensor::TensorInfo;
+use twox_hash::XxHash3_64;
 
 use super::{CheckpointError, header};
 
@@ -17,15 +18,24 @@ use super::{CheckpointError, header};
 const LONGEST_HEADER: u64 = 100_000_000;
 
 /// An open weight file and its header.
-pub(super) struct Shard {
+pub(in crate::model) struct Shard {
     pub path: PathBuf,
     file: File,
     /// Bytes of the file.
     pub len: u64,
     /// Where the tensors' bytes begin.
     data: u64,
+    /// A hash of the header.
+    header: u64,
     pub tensors: HashMap<String, TensorInfo>,
 }
+
+/// Places of a file that are sampled.
+const SAMPLES: u64 = 64;
+/// Bytes of a sample.
+const SAMPLE: u64 = 4096;
+/// Bytes that are read ahead beyond a tensor: most likely the next one.
+const AHEAD: usize = 64 << 20;
 
 impl Shard {
     /// Open a file and read its header.
@@ -41,7 +51,8 @@ impl Shard {
         }
         let file = File::open(path).map_err(io)?;
         let len = file.metadata().map_err(io)?.len();
-        let mut shard = Self { path: path.to_owned(), file, len, data: 0, tensors: HashMap::new() };
+        let mut shard =
+            Self { path: path.to_owned(), file, len, data: 0, header: 0, tensors: HashMap::new() };
         let invalid = |problem: &str| fail(&format!("not a valid safetensors file: {problem}"));
         if len < 8 {
             return Err(invalid("it is shorter than 8 bytes"));
@@ -56,6 +67,7 @@ impl Shard {
         shard.read(&mut json, 8)?;
         let (tensors, data) = header::parse(&json).map_err(|problem| invalid(&problem))?;
         (shard.data, shard.tensors) = (8 + length, tensors);
+        shard.header = XxHash3_64::oneshot(&json);
         match shard.data.checked_add(data as u64) {
             Some(expected) if expected == len => Ok(shard),
             Some(expected) if expected < len => {
@@ -71,6 +83,43 @@ impl Shard {
     /// [`CheckpointError::Changed`] if the file ends before, else the error of the read.
     pub fn read_data(&self, buffer: &mut [u8], offset: usize) -> Result<(), CheckpointError> {
         self.read(buffer, self.data + offset as u64)
+    }
+
+    /// Ask the system to read some of the tensors' data, and what follows it, ahead of its use.
+    pub fn read_ahead(&self, start: usize, end: usize) {
+        #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+        {
+            let bytes = std::num::NonZeroU64::new((end - start + AHEAD) as u64);
+            let advice = rustix::fs::Advice::WillNeed;
+            let _ = rustix::fs::fadvise(&self.file, self.data + start as u64, bytes, advice);
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+        let _ = (start, end, AHEAD);
+    }
+
+    /// Bytes that tell files apart cheaply: length, a hash of the header, and samples of the data.
+    ///
+    /// # Errors
+    /// As [`Shard::read_data`].
+    pub fn sample(&self) -> Result<Vec<u8>, CheckpointError> {
+        let mut sample = [self.len.to_le_bytes(), self.header.to_le_bytes()].concat();
+        let mut buffer = [0; SAMPLE as usize];
+        let data = self.len - self.data;
+        let last = data.saturating_sub(SAMPLE);
+        for i in 0..SAMPLES {
+            let part = &mut buffer[..SAMPLE.min(data) as usize];
+            self.read(part, self.data + last / (SAMPLES - 1) * i)?;
+            sample.extend_from_slice(part);
+        }
+        Ok(sample)
+    }
+
+    /// What the file system says about the file.
+    ///
+    /// # Errors
+    /// The error of the query.
+    pub fn metadata(&self) -> io::Result<std::fs::Metadata> {
+        self.file.metadata()
     }
 
     fn read(&self, buffer: &mut [u8], at: u64) -> Result<(), CheckpointError> {

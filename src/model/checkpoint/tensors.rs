@@ -27,12 +27,7 @@ impl Checkpoint {
             return self.widen_all(name, tensor);
         }
         let (shard, info) = self.check(name, shape)?;
-        let mut values = Vec::with_capacity(info.shape.iter().product());
-        self.chunks(name, shard, info, CHUNK, &mut |chunk| {
-            values.extend_from_slice(chunk);
-            Ok(())
-        })?;
-        Ok(values)
+        self.all_f32(name, shard, info)
     }
 
     /// A matrix's rows as f32, a few whole rows at a time.
@@ -56,30 +51,36 @@ impl Checkpoint {
         self.chunks(name, shard, info, (CHUNK / row).max(1) * row, take)
     }
 
-    /// A tensor's values in the file's type.
+    /// A tensor's values in the file's type, and a hash of its bytes.
     ///
     /// # Errors
     /// As [`Checkpoint::f32`].
-    pub fn native(&self, name: &str, shape: &[usize]) -> Result<Values, CheckpointError> {
-        if self.random {
-            return self.f32(name, shape).map(|values| Values::F32(values.into()));
+    pub fn native(&self, name: &str, shape: [usize; 2]) -> Result<(Values, u64), CheckpointError> {
+        if let Some(tensor) = self.find_mapped(name, &shape)? {
+            // Values of a GGUF file are mapped, not kept.
+            return self.native_mapped(name, tensor).map(|values| (values, 0));
         }
-        if let Some(tensor) = self.find_mapped(name, shape)? {
-            return self.native_mapped(name, tensor);
-        }
-        let (shard, info) = self.check(name, shape)?;
-        let kind = match info.dtype {
-            Dtype::F16 => HalfKind::F16,
-            Dtype::BF16 => HalfKind::Bf16,
-            _ => return self.f32(name, shape).map(|values| Values::F32(values.into())),
+        let kind = match self.random {
+            true => None,
+            false => match self.check(name, &shape)?.1.dtype {
+                Dtype::F16 => Some(HalfKind::F16),
+                Dtype::BF16 => Some(HalfKind::Bf16),
+                _ => None,
+            },
         };
-        let mut bits = Vec::with_capacity(info.shape.iter().product());
-        self.chunks(name, shard, info, CHUNK, &mut |chunk| {
-            // Narrowing a widened value gives the same bits.
-            bits.extend(chunk.iter().map(|&value| kind.narrow(value)));
+        if let Some(kind) = kind {
+            let (shard, info) = self.check(name, &shape)?;
+            let (bits, hash) = self.all_bits(name, shard, info)?;
+            return Ok((Values::Half(kind, bits.into()), hash));
+        }
+        let mut values = vec![0f32; shape.iter().product()];
+        let place = DisjointSliceMut::new(&mut values);
+        let hash = self.rows_parallel(name, shape, &|first, rows| {
+            // SAFETY: each call has rows of its own.
+            unsafe { place.slice(first * shape[1], rows.len()) }.copy_from_slice(rows);
             Ok(())
         })?;
-        Ok(Values::Half(kind, bits.into()))
+        Ok((Values::F32(values.into()), hash))
     }
 
     /// All tensors under an original prefix (`visual`), in the compute type of a device, by their names below the prefix. Each
@@ -112,7 +113,11 @@ impl Checkpoint {
     }
 
     /// The location of a tensor, if it has this shape and a supported type.
-    fn check(&self, name: &str, shape: &[usize]) -> Result<(&Shard, &TensorInfo), CheckpointError> {
+    pub(super) fn check(
+        &self,
+        name: &str,
+        shape: &[usize],
+    ) -> Result<(&Shard, &TensorInfo), CheckpointError> {
         let (shard, info) = self.find(name).ok_or_else(|| self.missing(name))?;
         self.check_shape(name, &info.shape, shape)?;
         if !matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {

@@ -134,12 +134,12 @@ impl CpuDecoder {
             layers.push(Arc::new(Layer::load(checkpoint, config, i, dtype)?));
             progress(i + 1, total);
         }
-        let table = checkpoint.native("model.embed_tokens.weight", &[c.vocab, c.hidden])?;
-        let table = Table::new(table, c.hidden);
         let head = parts::head(c).load(checkpoint, dtype)?;
+        // Last, as few of its rows are read: kept weights are read ahead up to it.
+        let table = Table::new(parts::table(checkpoint, c)?, c.hidden);
         progress(total, total);
         Ok(Self {
-            shares_table: c.tied && table.is_mapped(),
+            shares_table: c.tied && checkpoint.files().gguf().is_some(),
             embeddings: Arc::new(table),
             layers,
             norm: checkpoint.f32("model.norm.weight", &[c.hidden])?,
@@ -187,6 +187,14 @@ impl CpuDecoder {
         let matrices: usize =
             layers.map(|l| l.qkv.bytes() + l.output.bytes() + l.gate_up.bytes() + l.down.bytes()).sum();
         matrices + self.table_bytes() + self.head.bytes()
+    }
+
+    /// Bytes of the matrices that are parts of mapped files.
+    pub fn mapped_bytes(&self) -> usize {
+        let of = |l: &Arc<Layer>| {
+            [&l.qkv, &l.output, &l.gate_up, &l.down].into_iter().map(Linear::mapped_bytes).sum::<usize>()
+        };
+        self.layers.iter().map(of).sum::<usize>() + self.head.mapped_bytes()
     }
 
     /// Size of the embedding table in bytes, 0 if it is the head; a pass reads a few of its rows.

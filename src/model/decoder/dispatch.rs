@@ -108,6 +108,14 @@ impl Decoder {
         either!(self, decoder => decoder.bytes())
     }
 
+    /// Bytes of the matrices that are parts of mapped files: the system may take their memory back, and reads them again.
+    pub fn mapped_bytes(&self) -> usize {
+        match self {
+            Self::Cpu(decoder) => decoder.mapped_bytes(),
+            Self::Tensors(_) => 0,
+        }
+    }
+
     /// Bytes of the matrices that a pass of one row and its logits read.
     pub fn matrix_bytes(&self) -> usize {
         match self {

@@ -1,9 +1,13 @@
 //! The decoder's matrices on the CPU: `y = x Wᵀ + b` for a few rows.
 
-use std::ops::{BitOr, Range};
+use std::{
+    ops::{BitOr, Range},
+    sync::Arc,
+};
 
 use candle_core::Result;
 
+pub use super::builder::Builder;
 use super::{
     kernels::{
         self, BlockKind, BlockRows, Blocks, DisjointBlocksMut, DisjointRowsK, FloatPanels, HalfKind, Product,
@@ -11,7 +15,10 @@ use super::{
     },
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
-use crate::model::{WeightType, store::Store};
+use crate::model::{
+    WeightType,
+    store::{FileMap, Store},
+};
 
 /// Multiply-adds below which one thread is faster than several.
 const SINGLE_THREADED: usize = 200_000;
@@ -36,7 +43,8 @@ struct Part {
     outputs: Range<usize>,
 }
 
-/// Weights in one type.
+/// Weights in one type. Clones share them.
+#[derive(Clone)]
 pub enum Weight {
     /// 32-bit floats.
     F32(Store<f32>),
@@ -59,6 +67,83 @@ impl Weight {
             Weight::Panels(w) => w.bytes(),
             Weight::Q8(w) => w.bytes(),
             Weight::Blocks(blocks) => blocks.bytes(),
+        }
+    }
+
+    /// The type and its layout on this processor, as it is written in files of kept weights.
+    pub fn format(&self) -> String {
+        match self {
+            Weight::F32(_) => "f32".into(),
+            Weight::Half(HalfKind::F16, _) => "f16".into(),
+            Weight::Half(HalfKind::Bf16, _) => "bf16".into(),
+            Weight::Panels(panels) => {
+                format!("{} in panels of floats", panels.half().map_or("f32", HalfKind::name))
+            }
+            Weight::Q8(_) => format!("q8_0 in {}", Weights8::layout()),
+            Weight::Blocks(blocks) => format!("blocks of {}", blocks.kind().name()),
+        }
+    }
+
+    /// The arrays of the weights as bytes.
+    pub fn arrays(&self) -> Vec<&[u8]> {
+        match self {
+            Weight::F32(w) => vec![w.as_bytes()],
+            Weight::Half(_, w) => vec![w.as_bytes()],
+            Weight::Panels(w) => vec![w.as_bytes()],
+            Weight::Q8(w) => w.arrays().to_vec(),
+            Weight::Blocks(blocks) => vec![blocks.as_bytes()],
+        }
+    }
+
+    /// The matrix of `outputs × inputs` weights whose [`Weight::arrays`] are at these places (first byte, bytes) of a file; none
+    /// if the format is not one of this processor, or the arrays are not in the file or have another size.
+    pub fn mapped(
+        format: &str,
+        map: &Arc<FileMap>,
+        arrays: &[(usize, usize)],
+        outputs: usize,
+        inputs: usize,
+    ) -> Option<Self> {
+        let whole = |bytes: usize, size: usize| bytes.is_multiple_of(size).then_some(bytes / size);
+        let weight = match (format, arrays) {
+            ("f32", &[(at, bytes)]) => Weight::F32(Store::mapped(map, at, whole(bytes, 4)?)?),
+            ("f16", &[(at, bytes)]) => Weight::Half(HalfKind::F16, Store::mapped(map, at, whole(bytes, 2)?)?),
+            ("bf16", &[(at, bytes)]) => {
+                Weight::Half(HalfKind::Bf16, Store::mapped(map, at, whole(bytes, 2)?)?)
+            }
+            (format, &[place]) if format.ends_with(" in panels of floats") => {
+                let kind = match format.split(' ').next() {
+                    Some("f32") => None,
+                    Some("f16") => Some(HalfKind::F16),
+                    Some("bf16") => Some(HalfKind::Bf16),
+                    _ => return None,
+                };
+                Weight::Panels(FloatPanels::mapped(map, place, outputs, inputs, kind)?)
+            }
+            (format, &[quants, scales]) if format.strip_prefix("q8_0 in ") == Some(Weights8::layout()) => {
+                Weight::Q8(Weights8::mapped(map, [quants, scales], outputs, inputs)?)
+            }
+            (format, &[(at, bytes)]) => {
+                let kind = format.strip_prefix("blocks of ").and_then(BlockKind::named)?;
+                Weight::Blocks(Blocks::new(
+                    kind,
+                    Store::mapped(map, at, bytes)?,
+                    outputs.checked_mul(inputs)?,
+                )?)
+            }
+            _ => return None,
+        };
+        weight.has(outputs, inputs).then_some(weight)
+    }
+
+    /// True if the weights are a part of a mapped file.
+    pub fn is_mapped(&self) -> bool {
+        match self {
+            Weight::F32(w) => w.is_mapped(),
+            Weight::Half(_, w) => w.is_mapped(),
+            Weight::Panels(w) => w.is_mapped(),
+            Weight::Q8(w) => w.is_mapped(),
+            Weight::Blocks(blocks) => blocks.is_mapped(),
         }
     }
 
@@ -187,91 +272,6 @@ impl DisjointRowsMut<'_> {
     }
 }
 
-/// A matrix that is read row by row; each row is converted at once, so that the whole matrix never exists in another type.
-pub struct Builder {
-    weight: Weight,
-    inputs: usize,
-    outputs: usize,
-    /// Rows pushed so far.
-    rows: usize,
-}
-
-impl Builder {
-    /// An empty matrix of `outputs × inputs` weights of a type, or of its fallback (see [`WeightType::fitting`]).
-    pub fn new(outputs: usize, inputs: usize, dtype: WeightType) -> Self {
-        let values = outputs * inputs;
-        let weight = match dtype.fitting(inputs) {
-            WeightType::F16 => Weight::Half(HalfKind::F16, Vec::with_capacity(values).into()),
-            WeightType::Bf16 => Weight::Half(HalfKind::Bf16, Vec::with_capacity(values).into()),
-            // Arranged for this processor, not as in a file.
-            WeightType::Q8_0 => Weight::Q8(Weights8::empty(outputs, inputs)),
-            dtype => match BlockKind::of(dtype) {
-                Some(kind) => {
-                    let mut blocks = Blocks::empty(kind);
-                    blocks.reserve(values);
-                    Weight::Blocks(blocks)
-                }
-                None => Weight::F32(Vec::with_capacity(values).into()),
-            },
-        };
-        Self { weight, inputs, outputs, rows: 0 }
-    }
-
-    /// As [`Builder::new`], for products of many rows: floats are arranged in panels.
-    pub fn wide(outputs: usize, inputs: usize, dtype: WeightType) -> Self {
-        let kind = match dtype.fitting(inputs) {
-            WeightType::F32 => None,
-            WeightType::F16 => Some(HalfKind::F16),
-            WeightType::Bf16 => Some(HalfKind::Bf16),
-            _ => return Self::new(outputs, inputs, dtype),
-        };
-        Self { weight: Weight::Panels(FloatPanels::empty(outputs, inputs, kind)), inputs, outputs, rows: 0 }
-    }
-
-    /// Convert and append rows, row-major.
-    ///
-    /// # Errors
-    /// A message, if a value is too large for the type, the rows are not whole, or there are too many.
-    pub fn push(&mut self, rows: &[f32]) -> std::result::Result<(), String> {
-        let (inputs, outputs) = (self.inputs, self.outputs);
-        let count = rows.len() / inputs.max(1);
-        if !rows.len().is_multiple_of(inputs.max(1)) || self.rows + count > outputs {
-            return Err(format!("{} values are not whole rows of a {outputs} × {inputs} matrix", rows.len()));
-        }
-        match &mut self.weight {
-            Weight::F32(weight) => weight.owned().extend_from_slice(rows),
-            Weight::Half(kind, weight) => {
-                let at = weight.len();
-                weight.owned().extend(rows.iter().map(|&value| kind.narrow(value)));
-                if let Some(value) = weight[at..].iter().position(|&bits| !kind.widen(bits).is_finite()) {
-                    return Err(format!("{} is too large for a 16-bit float", rows[value]));
-                }
-            }
-            Weight::Panels(weight) => {
-                for (index, row) in rows.chunks_exact(inputs.max(1)).enumerate() {
-                    let stored = weight.store(self.rows + index, row);
-                    stored.map_err(|value| format!("{value} is too large for a 16-bit float"))?;
-                }
-            }
-            Weight::Q8(weight) => weight.store(self.rows, rows, inputs),
-            Weight::Blocks(blocks) => blocks.push(rows),
-        }
-        self.rows += count;
-        Ok(())
-    }
-
-    /// The matrix, with a bias.
-    ///
-    /// # Panics
-    /// If rows are missing, or the bias has another length.
-    pub fn finish(self, bias: Option<Vec<f32>>) -> Linear {
-        let Self { weight, inputs, outputs, rows } = self;
-        assert!(rows == outputs, "{rows} of {outputs} rows were read");
-        assert!(bias.as_ref().is_none_or(|bias| bias.len() == outputs), "the bias has another length");
-        Linear { parts: vec![Part { weight, outputs: 0..outputs }], bias, inputs, outputs }
-    }
-}
-
 impl Linear {
     /// A matrix of parts that lie below each other, each with its number of outputs; a part keeps its type.
     ///
@@ -317,6 +317,11 @@ impl Linear {
     /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.weight.bytes()).sum()
+    }
+
+    /// Bytes of the weights that are parts of mapped files.
+    pub fn mapped_bytes(&self) -> usize {
+        self.parts.iter().filter(|part| part.weight.is_mapped()).map(|part| part.weight.bytes()).sum()
     }
 
     /// The quantised forms that its input rows must have.
@@ -541,12 +546,6 @@ mod tests {
     }
 
     #[test]
-    fn values_too_large_for_the_type_are_refused() {
-        assert!(Builder::new(1, 2, WeightType::F16).push(&[1.0, 7e4]).unwrap_err().contains("70000"));
-        assert!(Builder::new(1, 2, WeightType::Bf16).push(&[1.0, 7e4]).is_ok());
-    }
-
-    #[test]
     fn rows_of_another_width_are_refused() {
         for (dtype, inputs) in [(WeightType::F32, 64), (WeightType::Q8_0, 64), (WeightType::Q4K, 256)] {
             let (linear, mut quantized) = (matrix(dtype, 6, inputs), QuantizedRows::default());
@@ -563,18 +562,6 @@ mod tests {
             rows8.quantize(linear.forms(), &x);
             let gated = linear.forward_gated(&x, &rows8, 1, &mut [0.0; 6], &mut [0.0; 2], None);
             assert!(gated.is_err(), "{dtype:?}");
-        }
-    }
-
-    #[test]
-    fn incomplete_matrices_are_refused() {
-        for dtype in [WeightType::F32, WeightType::Q8_0] {
-            let mut builder = Builder::new(2, 32, dtype);
-            assert!(builder.push(&[1.0; 33]).is_err() && builder.push(&[1.0; 96]).is_err());
-            builder.push(&[1.0; 32]).unwrap();
-            let finish = || builder.finish(None);
-            let finished = std::panic::catch_unwind(std::panic::AssertUnwindSafe(finish));
-            assert!(finished.is_err(), "{dtype:?}: a row is missing");
         }
     }
 }

@@ -9,6 +9,7 @@
 //! depend on the number of rows (see [`kernels`]).
 
 pub mod attention;
+pub mod builder;
 mod cache;
 mod cpu;
 mod dispatch;

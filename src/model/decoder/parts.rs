@@ -1,6 +1,6 @@
 //! The tensors of a decoder: names, shapes, and their size in each weight type.
 
-use super::linear::{Builder, Linear};
+use super::{builder::Builder, linear::Linear, table::Values};
 use crate::model::{
     WeightType,
     checkpoint::{Checkpoint, CheckpointError},
@@ -56,18 +56,45 @@ impl FusedMatrix {
                 None => break,
             }
         }
+        let (key, outputs, inputs) = (self.name(), self.outputs(), self.inputs);
+        let bias = self.biases(checkpoint)?;
         if !stored.is_empty() {
-            let bias = self.biases(checkpoint)?;
-            return Linear::stack(stored, self.inputs, bias)
-                .map_err(|problem| CheckpointError::tensor(self.name(), &problem));
+            return Linear::stack(stored, inputs, bias).map_err(|e| CheckpointError::tensor(key, &e));
         }
-        let mut builder = Builder::new(self.outputs(), self.inputs, dtype);
-        for (name, rows) in &self.tensors {
-            checkpoint
-                .rows(&format!("{name}.weight"), [*rows, self.inputs], &mut |rows| builder.push(rows))?;
-        }
-        Ok(builder.finish(self.biases(checkpoint)?))
+        let weight = match checkpoint.kept().get(key, outputs, inputs) {
+            Some(weight) => weight,
+            None => {
+                let mut builder = Builder::new(outputs, inputs, dtype);
+                let mut sources = Vec::with_capacity(self.tensors.len());
+                for (name, rows) in &self.tensors {
+                    let name = format!("{name}.weight");
+                    let place = builder.append(*rows).map_err(|e| CheckpointError::tensor(&name, &e))?;
+                    let hash = checkpoint.rows_parallel(&name, [*rows, inputs], &|first, rows| {
+                        // SAFETY: each call has rows of its own.
+                        unsafe { place.store(first, rows) }
+                    })?;
+                    sources.push((name, hash));
+                }
+                let weight = builder.into_weight();
+                checkpoint.kept().put(key, &weight, [outputs, inputs], sources);
+                weight
+            }
+        };
+        Linear::stack(vec![(weight, outputs)], inputs, bias).map_err(|e| CheckpointError::tensor(key, &e))
     }
+}
+
+/// The embedding table, in the checkpoint's type.
+pub(super) fn table(checkpoint: &Checkpoint, c: &TextConfig) -> Result<Values, CheckpointError> {
+    const KEY: &str = "table";
+    let (name, shape) = ("model.embed_tokens.weight", [c.vocab, c.hidden]);
+    checkpoint.verify(name, &shape)?;
+    if let Some(values) = checkpoint.kept().get(KEY, c.vocab, c.hidden).and_then(Values::of_weight) {
+        return Ok(values);
+    }
+    let (values, hash) = checkpoint.native(name, shape)?;
+    checkpoint.kept().put(KEY, &values.to_weight(), shape, vec![(name.to_owned(), hash)]);
+    Ok(values)
 }
 
 /// The matrices of a layer: queries, keys and values; output; gate and up; down.

@@ -1,6 +1,9 @@
 //! The embedding table, in the checkpoint's type: rows are looked up and widened, never multiplied.
 
-use super::kernels::{Blocks, HalfKind};
+use super::{
+    kernels::{Blocks, HalfKind},
+    linear::Weight,
+};
 use crate::model::store::Store;
 
 /// A table of `vocab × width` values.
@@ -10,6 +13,7 @@ pub struct Table {
 }
 
 /// Values in the type of a checkpoint.
+#[derive(Clone)]
 pub enum Values {
     /// 32-bit floats.
     F32(Store<f32>),
@@ -26,6 +30,25 @@ impl Values {
             Values::F32(values) => values.len() * 4,
             Values::Half(_, bits) => bits.len() * 2,
             Values::Blocks(blocks) => blocks.bytes(),
+        }
+    }
+
+    /// The same values as weights.
+    pub fn to_weight(&self) -> Weight {
+        match self {
+            Values::F32(values) => Weight::F32(values.clone()),
+            Values::Half(kind, bits) => Weight::Half(*kind, bits.clone()),
+            Values::Blocks(blocks) => Weight::Blocks(blocks.clone()),
+        }
+    }
+
+    /// The values of weights; none if they are arranged for products.
+    pub fn of_weight(weight: Weight) -> Option<Self> {
+        match weight {
+            Weight::F32(values) => Some(Values::F32(values)),
+            Weight::Half(kind, bits) => Some(Values::Half(kind, bits)),
+            Weight::Blocks(blocks) => Some(Values::Blocks(blocks)),
+            Weight::Q8(_) | Weight::Panels(_) => None,
         }
     }
 }
@@ -76,8 +99,10 @@ mod tests {
     fn rows_are_exact_in_any_type() {
         let (kind, values) = (HalfKind::Bf16, [1.0f32, -2.5, 0.25, 96.0]);
         let bits = values.map(|v| kind.narrow(v)).to_vec();
-        for values in [Values::F32(values.to_vec().into()), Values::Half(kind, bits.into())] {
-            let table = Table::new(values, 2);
+        for table in [
+            Table::new(Values::F32(values.to_vec().into()), 2),
+            Table::new(Values::Half(kind, bits.into()), 2),
+        ] {
             let mut out = Vec::new();
             assert!(table.row(1, &mut out) && !table.row(2, &mut out) && !table.row(u32::MAX, &mut out));
             assert_eq!(out, [0.25, 96.0]);

@@ -9,7 +9,7 @@ use crate::model::{
     ComputeDevice, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
-    decoder::Decoder,
+    decoder::{Decoder, parts},
     processor::{
         Patches, VideoProcessor,
         layout::{self, VisualGrid, VisualRope},
@@ -33,6 +33,8 @@ pub struct VideoLlm {
     tokenizer: TextTokenizer,
     template: ChatTemplate,
     processor: VideoProcessor,
+    /// Why its converted weights are not kept.
+    cache_note: Option<String>,
 }
 
 /// Where the embedding of a prompt's row comes from.
@@ -104,12 +106,18 @@ impl VideoLlm {
             );
             return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
+        if place.is_batch_invariant() {
+            let (dtype, table) = (place.dtype(), checkpoint.value_bytes("model.embed_tokens.weight"));
+            let expected = parts::bytes(&config.text, dtype, table);
+            checkpoint.open_weight_cache(dtype.name(), expected)?;
+        }
         let tower = Tower::load(checkpoint, &tower_config, place);
         if checkpoint.stopped() {
             return Err(CheckpointError::Stopped.into());
         }
         let tower = tower?;
         let decoder = Arc::new(Decoder::load(checkpoint, &config.text, place, progress)?);
+        checkpoint.kept().finish(checkpoint);
         Ok(Self {
             name: files.name(),
             stored: files.gguf().map(|model| model.main_type().name()),
@@ -122,6 +130,7 @@ impl VideoLlm {
             tokenizer,
             template,
             processor,
+            cache_note: checkpoint.kept().note(),
         })
     }
 
@@ -146,6 +155,11 @@ impl VideoLlm {
     /// The type of most of the language model's weights, if they are used as a GGUF file has them.
     pub fn stored_type(&self) -> Option<&'static str> {
         self.stored.filter(|_| self.place.is_batch_invariant())
+    }
+
+    /// Why its converted weights are not kept for the next start, if they should be.
+    pub fn cache_note(&self) -> Option<&str> {
+        self.cache_note.as_deref()
     }
 
     /// Its device.

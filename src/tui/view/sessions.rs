@@ -11,7 +11,7 @@ use ratatui::{
 use super::{dialog, filter_line, list, number, popup, rule, sign, wrap::wrap};
 use crate::{
     present::{
-        formats::{bytes, plural},
+        formats::{ago, bytes, plural},
         statistics::{Column, LOOSENED, Measures, SPEED, TAU},
     },
     record::{StopReason, log::RunState},
@@ -87,7 +87,7 @@ fn row(entry: &SessionEntry, statistics: &[(Column, u16)], with_size: bool, them
     let dim = theme.style(Role::Dim);
     let stats = &entry.stats;
     let mut cells = vec![
-        number(text::ago(entry.age_s)).style(dim),
+        number(ago(entry.age_s)).style(dim),
         Cell::new(entry.name()),
         Cell::new(entry.method.clone()),
         Cell::new(sign(entry.started.lossless, theme)),
@@ -114,7 +114,7 @@ fn details(model: &Model, entry: &SessionEntry, columns: usize, theme: &Theme) -
     if model.sessions.confirm {
         let key = |action| model.keymap.keys(KeyContext::Confirm, action).first().map(ToString::to_string);
         let (yes, no) = (key(Action::Yes).unwrap_or_default(), key(Action::Back).unwrap_or_default());
-        let age = match text::ago(entry.age_s).as_str() {
+        let age = match ago(entry.age_s).as_str() {
             "now" => "from just now".to_owned(),
             ago => format!("from {ago} ago"),
         };

@@ -15,6 +15,14 @@ pub enum HalfKind {
 }
 
 impl HalfKind {
+    /// The name, as in `--dtype`.
+    pub fn name(self) -> &'static str {
+        match self {
+            HalfKind::F16 => "f16",
+            HalfKind::Bf16 => "bf16",
+        }
+    }
+
     /// The value of a bit pattern.
     #[inline]
     pub fn widen(self, bits: u16) -> f32 {
@@ -30,6 +38,45 @@ impl HalfKind {
         match self {
             HalfKind::F16 => half::f16::from_f32(value).to_bits(),
             HalfKind::Bf16 => half::bf16::from_f32(value).to_bits(),
+        }
+    }
+
+    /// True if no bit pattern is an infinity or not a number.
+    pub fn are_finite(self, bits: &[u16]) -> bool {
+        // All bits of the exponent are set.
+        let mask = match self {
+            HalfKind::F16 => 0x7c00,
+            HalfKind::Bf16 => 0x7f80,
+        };
+        !bits.iter().fold(false, |any, bits| any | (bits & mask == mask))
+    }
+
+    /// Widen values.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn widen_all(self, bits: &[u16], values: &mut [f32]) {
+        use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
+        assert!(bits.len() == values.len(), "as many values as bit patterns");
+        match self {
+            HalfKind::F16 => bits.reinterpret_cast::<half::f16>().convert_to_f32_slice(values),
+            // A shift, which is vectorised; `half` looks for NaN first.
+            HalfKind::Bf16 => {
+                values.iter_mut().zip(bits).for_each(|(v, b)| *v = f32::from_bits(u32::from(*b) << 16));
+            }
+        }
+    }
+
+    /// Narrow values, each to the nearest.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn narrow_all(self, values: &[f32], bits: &mut [u16]) {
+        use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
+        assert!(bits.len() == values.len(), "as many bit patterns as values");
+        match self {
+            HalfKind::F16 => bits.reinterpret_cast_mut::<half::f16>().convert_from_f32_slice(values),
+            HalfKind::Bf16 => bits.reinterpret_cast_mut::<half::bf16>().convert_from_f32_slice(values),
         }
     }
 }

@@ -20,11 +20,11 @@ mod quantized;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 
-pub use blocks::{BlockKind, BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks};
+pub use blocks::{BlockKind, BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks, quantize_blocks};
 pub use half::{HalfKind, product_half};
 pub use largest::{largest_sums, largest3, position};
-pub use panels::{FloatPanels, product_panels};
-pub use quantized::{DisjointBlocksMut, Rows8, Weights8, product_q8, quantize_q8};
+pub use panels::{FloatPanels, FloatPanelsMut, product_panels};
+pub use quantized::{DisjointBlocksMut, Rows8, Weights8, Weights8Mut, product_q8, quantize_q8};
 
 use std::ops::Range;
 

@@ -4,19 +4,23 @@
 //! 16-bit weight is widened as it is read, once for all rows of a tile. Each sum has one accumulator that takes the inputs in
 //! order, for any number of rows in the call.
 
+use std::sync::Arc;
+
 use super::{DisjointSliceMut, HalfKind, Product};
-use crate::model::store::Store;
+use crate::model::store::{FileMap, Store};
 
 /// Outputs of a panel.
 const PANEL: usize = 16;
 
 /// A matrix in panels: panel, input, output. Outputs beyond the matrix are zero.
+#[derive(Clone)]
 pub struct FloatPanels {
     values: Values,
     inputs: usize,
     outputs: usize,
 }
 
+#[derive(Clone)]
 enum Values {
     F32(Store<f32>),
     Half(HalfKind, Store<u16>),
@@ -51,6 +55,74 @@ impl FloatPanels {
         (self.outputs, self.inputs) == (outputs, inputs)
     }
 
+    /// The 16-bit type; none for f32.
+    pub fn half(&self) -> Option<HalfKind> {
+        match &self.values {
+            Values::F32(_) => None,
+            Values::Half(kind, _) => Some(*kind),
+        }
+    }
+
+    /// The values as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.values {
+            Values::F32(values) => values.as_bytes(),
+            Values::Half(_, values) => values.as_bytes(),
+        }
+    }
+
+    /// The matrix whose [`FloatPanels::as_bytes`] are at a place (first byte, bytes) of a file; none if they are not in it, or have
+    /// another size.
+    pub fn mapped(
+        map: &Arc<FileMap>,
+        (at, bytes): (usize, usize),
+        outputs: usize,
+        inputs: usize,
+        kind: Option<HalfKind>,
+    ) -> Option<Self> {
+        let size = if kind.is_some() { 2 } else { 4 };
+        let values = outputs.checked_next_multiple_of(PANEL)?.checked_mul(inputs)?;
+        if values.checked_mul(size)? != bytes {
+            return None;
+        }
+        let values = match kind {
+            None => Values::F32(Store::mapped(map, at, values)?),
+            Some(kind) => Values::Half(kind, Store::mapped(map, at, values)?),
+        };
+        Some(Self { values, inputs, outputs })
+    }
+
+    /// True if the values are a part of a mapped file.
+    pub fn is_mapped(&self) -> bool {
+        match &self.values {
+            Values::F32(values) => values.is_mapped(),
+            Values::Half(_, values) => values.is_mapped(),
+        }
+    }
+
+    /// The places of all outputs' weights.
+    pub fn places(&mut self) -> FloatPanelsMut<'_> {
+        let places = match &mut self.values {
+            Values::F32(values) => Places::F32(DisjointSliceMut::new(values.owned())),
+            Values::Half(kind, values) => Places::Half(*kind, DisjointSliceMut::new(values.owned())),
+        };
+        FloatPanelsMut { places, inputs: self.inputs, outputs: self.outputs }
+    }
+}
+
+/// Rows of a matrix in panels that several threads fill at disjoint places.
+pub struct FloatPanelsMut<'a> {
+    places: Places<'a>,
+    inputs: usize,
+    outputs: usize,
+}
+
+enum Places<'a> {
+    F32(DisjointSliceMut<'a, f32>),
+    Half(HalfKind, DisjointSliceMut<'a, u16>),
+}
+
+impl FloatPanelsMut<'_> {
     /// Store one output's weights.
     ///
     /// # Errors
@@ -58,19 +130,24 @@ impl FloatPanels {
     ///
     /// # Panics
     /// If the matrix has no such output or another width.
-    pub fn store(&mut self, output: usize, row: &[f32]) -> Result<(), f32> {
+    ///
+    /// # Safety
+    /// No other call may store the same output at the same time.
+    pub unsafe fn store(&self, output: usize, row: &[f32]) -> Result<(), f32> {
         assert!(output < self.outputs && row.len() == self.inputs, "no such row of the matrix");
         let start = output / PANEL * self.inputs * PANEL + output % PANEL;
-        match &mut self.values {
-            Values::F32(values) => {
-                let to = values.owned()[start..].iter_mut().step_by(PANEL);
-                to.zip(row).for_each(|(to, &value)| *to = value);
-            }
-            Values::Half(kind, values) => {
-                for (to, &value) in values.owned()[start..].iter_mut().step_by(PANEL).zip(row) {
-                    *to = kind.narrow(value);
-                    if !kind.widen(*to).is_finite() {
-                        return Err(value);
+        for (input, &value) in row.iter().enumerate() {
+            let at = start + input * PANEL;
+            // SAFETY: this output's places are the caller's.
+            unsafe {
+                match &self.places {
+                    Places::F32(values) => values.set(at, value),
+                    Places::Half(kind, values) => {
+                        let bits = kind.narrow(value);
+                        if !kind.widen(bits).is_finite() {
+                            return Err(value);
+                        }
+                        values.set(at, bits);
                     }
                 }
             }
@@ -320,7 +397,8 @@ mod tests {
                 let round = |v: f32| kind.map_or(v, |kind| kind.widen(kind.narrow(v)));
                 let mut panels = FloatPanels::empty(outputs, inputs, kind);
                 for (o, row) in w.chunks_exact(inputs).enumerate() {
-                    panels.store(o, row).unwrap();
+                    // SAFETY: one call at a time.
+                    unsafe { panels.places().store(o, row).unwrap() };
                 }
                 let x = wave(rows * inputs, 0.91);
                 let run = |x: &[f32], columns: std::ops::Range<usize>| {
@@ -361,7 +439,8 @@ mod tests {
     #[test]
     fn values_too_large_for_the_type_are_refused() {
         let mut panels = FloatPanels::empty(1, 2, Some(HalfKind::F16));
-        assert_eq!(panels.store(0, &[1.0, 7e4]), Err(7e4));
+        // SAFETY: one call at a time.
+        assert_eq!(unsafe { panels.places().store(0, &[1.0, 7e4]) }, Err(7e4));
         assert_eq!(FloatPanels::bytes_of(17, 5, 2), FloatPanels::empty(17, 5, Some(HalfKind::Bf16)).bytes());
     }
 }

@@ -1,12 +1,14 @@
 //! Matrices and rows of 8-bit blocks (q8_0: 32 integers and one scale), and their product.
 
+use std::sync::Arc;
+
 use super::{BLOCK, DisjointSliceMut, Product, has_avx512, portable};
 #[cfg(target_arch = "x86_64")]
 use super::{
     avx2, avx512, has_avx2,
     int8::{self, Int8},
 };
-use crate::model::store::Store;
+use crate::model::store::{FileMap, Store};
 
 /// Outputs of a panel.
 pub(super) const PANEL: usize = 16;
@@ -29,6 +31,7 @@ fn in_panels() -> bool {
 }
 
 /// Weights in the layout of the implementations for x86-64, see [`avx512`].
+#[derive(Clone)]
 pub(super) struct Panels {
     /// Panel, block, group of four inputs, output, input: values offset by 128.
     pub quants: Store<u8>,
@@ -39,48 +42,119 @@ pub(super) struct Panels {
 }
 
 impl Panels {
-    /// Panels of zeros.
+    /// Panels with scales of zero.
     fn empty(outputs: usize, inputs: usize) -> Self {
         let (panels, blocks) = (outputs.div_ceil(PANEL), inputs / BLOCK);
         let (quants, scales) =
-            (vec![128u8; panels * blocks * PANEL * BLOCK], vec![0f32; panels * blocks * PANEL]);
+            (vec![0u8; panels * blocks * PANEL * BLOCK], vec![0f32; panels * blocks * PANEL]);
         Self { quants: quants.into(), scales: scales.into(), blocks }
     }
 
-    /// Store the rows of the outputs from `first` on.
-    fn store(&mut self, first: usize, rows: Q8<'_>) {
-        let blocks = self.blocks;
-        let (quants, scales) = (self.quants.owned(), self.scales.owned());
-        for row in 0..rows.scales.len() / blocks.max(1) {
-            let (panel, lane) = ((first + row) / PANEL, (first + row) % PANEL);
-            for b in 0..blocks {
-                scales[(panel * blocks + b) * PANEL + lane] = rows.scales[row * blocks + b];
-                for i in 0..BLOCK {
-                    let at = ((panel * blocks + b) * (BLOCK / 4) + i / 4) * 4 * PANEL + lane * 4 + i % 4;
-                    quants[at] = (i16::from(rows.quants[(row * blocks + b) * BLOCK + i]) + 128) as u8;
-                }
-            }
-        }
-    }
-
-    /// Rearrange rows; padding outputs of the last panel are zero.
+    /// Rearrange rows; padding outputs of the last panel have scales of zero.
     #[cfg(test)]
     fn new(rows: Q8<'_>, outputs: usize, inputs: usize) -> Self {
         let mut panels = Self::empty(outputs, inputs);
-        panels.store(0, rows);
+        let (quants, scales) =
+            (DisjointSliceMut::new(panels.quants.owned()), DisjointSliceMut::new(panels.scales.owned()));
+        // SAFETY: one call at a time.
+        unsafe { store_panels(&quants, &scales, inputs / BLOCK, 0, rows) };
         panels
     }
 }
 
-/// A matrix of 8-bit blocks in the layout of the implementation in use.
+/// Store the rows of the outputs from `first` on.
+///
+/// # Safety
+/// No other call may store the same outputs at the same time.
+unsafe fn store_panels(
+    quants: &DisjointSliceMut<'_, u8>,
+    scales: &DisjointSliceMut<'_, f32>,
+    blocks: usize,
+    first: usize,
+    rows: Q8<'_>,
+) {
+    let row = blocks * BLOCK;
+    let count = rows.scales.len() / blocks.max(1);
+    let mut from = 0;
+    while from < count {
+        let (panel, lane) = ((first + from) / PANEL, (first + from) % PANEL);
+        let lanes = (PANEL - lane).min(count - from);
+        for b in 0..blocks {
+            let at = panel * blocks + b;
+            for i in 0..lanes {
+                let source = (from + i) * row + b * BLOCK;
+                let source = rows.quants[source..source + BLOCK].as_chunks::<4>().0;
+                for (group, four) in source.iter().enumerate() {
+                    let to = (at * (BLOCK / 4) + group) * 4 * PANEL + (lane + i) * 4;
+                    // An offset of 128 turns the sign bit. SAFETY: these outputs are the caller's.
+                    let to = unsafe { quants.slice(to, 4) };
+                    to.copy_from_slice(&four.map(|q| q.cast_unsigned() ^ 0x80));
+                }
+            }
+            // SAFETY: as above.
+            let scales = unsafe { scales.slice(at * PANEL + lane, lanes) };
+            for (i, scale) in scales.iter_mut().enumerate() {
+                *scale = rows.scales[(from + i) * blocks + b];
+            }
+        }
+        from += lanes;
+    }
+}
+
+/// A matrix of 8-bit blocks in the layout of the implementation in use. Clones share the weights.
+#[derive(Clone)]
 pub struct Weights8(Layout);
 
+#[derive(Clone)]
 enum Layout {
     Rows { quants: Store<i8>, scales: Store<f32> },
     Panels(Panels),
 }
 
+/// Rows of a matrix that several threads fill at disjoint places.
+pub struct Weights8Mut<'a>(Places<'a>);
+
+enum Places<'a> {
+    Rows { quants: DisjointSliceMut<'a, i8>, scales: DisjointSliceMut<'a, f32> },
+    Panels { quants: DisjointSliceMut<'a, u8>, scales: DisjointSliceMut<'a, f32>, blocks: usize },
+}
+
+impl Weights8Mut<'_> {
+    /// Quantise and store the rows of the outputs from `first` on, row-major, `inputs` values each.
+    ///
+    /// # Panics
+    /// If they are not whole rows of the matrix.
+    ///
+    /// # Safety
+    /// No other call may store the same outputs at the same time.
+    pub unsafe fn store(&self, first: usize, weight: &[f32], inputs: usize) {
+        assert!(weight.len().is_multiple_of(inputs.max(1)), "the values are not whole rows");
+        let blocks = weight.len() / BLOCK;
+        match &self.0 {
+            Places::Rows { quants, scales } => {
+                let (at, block) = (first * inputs, first * inputs / BLOCK);
+                // SAFETY: these outputs are the caller's.
+                let (quants, scales) =
+                    unsafe { (quants.slice(at, weight.len()), scales.slice(block, blocks)) };
+                quantize_q8(weight, quants, scales);
+            }
+            Places::Panels { quants, scales, blocks: width } => {
+                assert!(inputs == width * BLOCK, "the rows have another width than the matrix");
+                let (mut q, mut d) = (vec![0i8; weight.len()], vec![0f32; blocks]);
+                quantize_q8(weight, &mut q, &mut d);
+                // SAFETY: as above.
+                unsafe { store_panels(quants, scales, *width, first, Q8 { quants: &q, scales: &d }) };
+            }
+        }
+    }
+}
+
 impl Weights8 {
+    /// Name of the layout on this processor. A change of the layout changes its name: weights are kept in files.
+    pub fn layout() -> &'static str {
+        if in_panels() { "panels of 16" } else { "rows" }
+    }
+
     /// A zero matrix of `outputs × inputs`.
     ///
     /// # Panics
@@ -94,26 +168,70 @@ impl Weights8 {
         Self(Layout::Rows { quants: quants.into(), scales: scales.into() })
     }
 
+    /// The matrix of `outputs × inputs` whose [`Weights8::arrays`] are at these places of a file; none if they are not in it, or
+    /// have another size.
+    pub fn mapped(
+        map: &Arc<FileMap>,
+        places: [(usize, usize); 2],
+        outputs: usize,
+        inputs: usize,
+    ) -> Option<Self> {
+        let [(quants, count), (scales, scale_bytes)] = places;
+        let scale_count = scale_bytes / size_of::<f32>();
+        if count != scale_count.checked_mul(BLOCK)? || !scale_bytes.is_multiple_of(size_of::<f32>()) {
+            return None;
+        }
+        let scales = Store::mapped(map, scales, scale_count)?;
+        let layout = if in_panels() {
+            let quants = Store::mapped(map, quants, count)?;
+            Layout::Panels(Panels { quants, scales, blocks: inputs / BLOCK })
+        } else {
+            Layout::Rows { quants: Store::mapped(map, quants, count)?, scales }
+        };
+        Some(Self(layout)).filter(|weights| weights.is(outputs, inputs))
+    }
+
+    /// Quants and scales as bytes, in the layout of this processor.
+    pub fn arrays(&self) -> [&[u8]; 2] {
+        match &self.0 {
+            Layout::Rows { quants, scales } => [quants.as_bytes(), scales.as_bytes()],
+            Layout::Panels(panels) => [panels.quants.as_bytes(), panels.scales.as_bytes()],
+        }
+    }
+
+    /// True if the weights are a part of a mapped file.
+    pub fn is_mapped(&self) -> bool {
+        match &self.0 {
+            Layout::Rows { quants, .. } => quants.is_mapped(),
+            Layout::Panels(panels) => panels.quants.is_mapped(),
+        }
+    }
+
+    /// The places of all rows, to be filled by several threads.
+    ///
+    /// # Panics
+    /// If the weights are mapped, or shared.
+    pub fn places(&mut self) -> Weights8Mut<'_> {
+        Weights8Mut(match &mut self.0 {
+            Layout::Rows { quants, scales } => Places::Rows {
+                quants: DisjointSliceMut::new(quants.owned()),
+                scales: DisjointSliceMut::new(scales.owned()),
+            },
+            Layout::Panels(Panels { quants, scales, blocks }) => Places::Panels {
+                quants: DisjointSliceMut::new(quants.owned()),
+                scales: DisjointSliceMut::new(scales.owned()),
+                blocks: *blocks,
+            },
+        })
+    }
+
     /// Quantise and store the rows of the outputs from `first` on, row-major, `inputs` values each.
     ///
     /// # Panics
     /// If they are not whole rows of the matrix.
     pub fn store(&mut self, first: usize, weight: &[f32], inputs: usize) {
-        assert!(weight.len().is_multiple_of(inputs.max(1)), "the values are not whole rows");
-        let (at, block) = (first * inputs, first * inputs / BLOCK);
-        let blocks = weight.len() / BLOCK;
-        match &mut self.0 {
-            Layout::Rows { quants, scales } => {
-                let (quants, scales) = (quants.owned(), scales.owned());
-                quantize_q8(weight, &mut quants[at..at + weight.len()], &mut scales[block..block + blocks]);
-            }
-            Layout::Panels(panels) => {
-                assert!(inputs == panels.blocks * BLOCK, "the rows have another width than the matrix");
-                let (mut quants, mut scales) = (vec![0i8; weight.len()], vec![0f32; blocks]);
-                quantize_q8(weight, &mut quants, &mut scales);
-                panels.store(first, Q8 { quants: &quants, scales: &scales });
-            }
-        }
+        // SAFETY: one call at a time.
+        unsafe { self.places().store(first, weight, inputs) };
     }
 
     /// Bytes of a matrix of `outputs × inputs`.

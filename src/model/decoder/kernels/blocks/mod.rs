@@ -19,17 +19,12 @@ use candle_core::quantized::{
     GgmlType,
     k_quants::{BlockQ4_0, BlockQ4K, BlockQ5K, BlockQ6K, BlockQ8_0},
 };
-use rayon::prelude::*;
-
 pub use rows::{DisjointRowsK, RowsK, WIDE};
 
 #[cfg(target_arch = "x86_64")]
 use super::int8::{self, Int8};
 use super::{DisjointSliceMut, Product, quantized::Rows8};
 use crate::model::{WeightType, store::Store};
-
-/// Values that one thread quantises at a time.
-const CHUNK: usize = 1 << 14;
 
 /// A block type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +54,22 @@ impl BlockKind {
         }
     }
 
+    /// The weight type's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Q8_0 => WeightType::Q8_0.name(),
+            Self::Q4_0 => WeightType::Q4_0.name(),
+            Self::Q4K => WeightType::Q4K.name(),
+            Self::Q5K => WeightType::Q5K.name(),
+            Self::Q6K => WeightType::Q6K.name(),
+        }
+    }
+
+    /// The block type of this [`BlockKind::name`].
+    pub fn named(name: &str) -> Option<Self> {
+        Self::of(name.parse().ok()?)
+    }
+
     /// Values of a block.
     pub fn values(self) -> usize {
         match self {
@@ -84,7 +95,8 @@ impl BlockKind {
     }
 }
 
-/// A matrix of blocks, row after row.
+/// A matrix of blocks, row after row. Clones share the blocks.
+#[derive(Clone)]
 pub struct Blocks {
     kind: BlockKind,
     bytes: Store<u8>,
@@ -93,7 +105,7 @@ pub struct Blocks {
 impl Blocks {
     /// An empty matrix.
     pub fn empty(kind: BlockKind) -> Self {
-        Self { kind, bytes: Store::Owned(Vec::new()) }
+        Self { kind, bytes: Vec::new().into() }
     }
 
     /// A matrix of `values` values from the blocks of a file; none if there are more or fewer bytes, or parts of a block.
@@ -107,10 +119,13 @@ impl Blocks {
         self.kind
     }
 
-    /// Reserve memory for `values` values.
-    pub fn reserve(&mut self, values: usize) {
-        let bytes = values / self.kind.values() * self.kind.bytes();
-        self.bytes.owned().reserve_exact(bytes);
+    /// A matrix of `values` zeros.
+    ///
+    /// # Panics
+    /// If they are not whole blocks.
+    pub fn zeros(kind: BlockKind, values: usize) -> Self {
+        assert!(values.is_multiple_of(kind.values()), "the values are not whole blocks");
+        Self { kind, bytes: vec![0; values / kind.values() * kind.bytes()].into() }
     }
 
     /// Quantise and append values.
@@ -118,24 +133,33 @@ impl Blocks {
     /// # Panics
     /// If they are not whole blocks, or the blocks are those of a file.
     pub fn push(&mut self, values: &[f32]) {
-        let bytes = self.bytes.owned();
-        match self.kind {
-            BlockKind::Q8_0 => push::<BlockQ8_0>(bytes, values),
-            BlockKind::Q4_0 => push::<BlockQ4_0>(bytes, values),
-            BlockKind::Q4K => push::<BlockQ4K>(bytes, values),
-            BlockKind::Q5K => push::<BlockQ5K>(bytes, values),
-            BlockKind::Q6K => push::<BlockQ6K>(bytes, values),
-        }
+        let (kind, bytes) = (self.kind, self.bytes.owned());
+        let from = bytes.len();
+        bytes.resize(from + values.len() / kind.values() * kind.bytes(), 0);
+        quantize_blocks(kind, values, &mut bytes[from..]);
     }
 
-    /// Size in bytes.
-    pub fn bytes(&self) -> usize {
-        self.bytes.len()
+    /// The blocks, to be filled with [`quantize_blocks`].
+    ///
+    /// # Panics
+    /// If they are those of a file, or shared.
+    pub fn owned(&mut self) -> &mut Vec<u8> {
+        self.bytes.owned()
     }
 
     /// True if the blocks are a part of a mapped file.
     pub fn is_mapped(&self) -> bool {
         self.bytes.is_mapped()
+    }
+
+    /// The blocks as a file has them.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Number of values.
@@ -156,17 +180,26 @@ impl Blocks {
     }
 }
 
-/// Quantise and append blocks of a type.
-fn push<T: GgmlType + Send>(bytes: &mut Vec<u8>, values: &[f32]) {
+/// Quantise values to blocks, as bytes.
+///
+/// # Panics
+/// If there are not as many blocks of values as of bytes.
+pub fn quantize_blocks(kind: BlockKind, values: &[f32], bytes: &mut [u8]) {
+    match kind {
+        BlockKind::Q8_0 => quantize::<BlockQ8_0>(values, bytes),
+        BlockKind::Q4_0 => quantize::<BlockQ4_0>(values, bytes),
+        BlockKind::Q4K => quantize::<BlockQ4K>(values, bytes),
+        BlockKind::Q5K => quantize::<BlockQ5K>(values, bytes),
+        BlockKind::Q6K => quantize::<BlockQ6K>(values, bytes),
+    }
+}
+
+fn quantize<T: GgmlType>(values: &[f32], bytes: &mut [u8]) {
     assert!(values.len().is_multiple_of(T::BLCK_SIZE), "the values are not whole blocks");
     let mut blocks = vec![T::zeros(); values.len() / T::BLCK_SIZE];
-    let chunk = CHUNK.next_multiple_of(T::BLCK_SIZE);
-    blocks
-        .par_chunks_mut(chunk / T::BLCK_SIZE)
-        .zip(values.par_chunks(chunk))
-        .for_each(|(blocks, values)| T::from_float(values, blocks));
+    T::from_float(values, &mut blocks);
     // SAFETY: the blocks are bytes and half-precision floats without padding (`repr(C)`, sizes as of `BlockKind::bytes`).
-    bytes.extend_from_slice(unsafe {
+    bytes.copy_from_slice(unsafe {
         std::slice::from_raw_parts(blocks.as_ptr().cast(), size_of_val(blocks.as_slice()))
     });
 }

@@ -19,7 +19,6 @@ fn blocks_are_widened_as_candle_does() {
     let values = wave(1024, 0.37);
     for kind in KINDS {
         let mut blocks = Blocks::empty(kind);
-        blocks.reserve(values.len());
         // In two chunks, as a matrix is read.
         blocks.push(&values[..256]);
         blocks.push(&values[256..]);
@@ -69,7 +68,7 @@ fn products_are_close_to_those_of_the_widened_matrix() {
 #[test]
 fn matrices_of_another_size_are_refused() {
     for kind in KINDS {
-        let bytes = |n: usize| Store::Owned(vec![0u8; n]);
+        let bytes = |n: usize| Store::from(vec![0u8; n]);
         assert!(Blocks::new(kind, bytes(3 * kind.bytes()), 3 * kind.values()).is_some());
         assert!(Blocks::new(kind, bytes(3 * kind.bytes() - 1), 3 * kind.values()).is_none());
         assert!(Blocks::new(kind, bytes(2 * kind.bytes()), 2 * kind.values() + 1).is_none());

@@ -1,0 +1,75 @@
+//! What is in the cache, for people.
+
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use super::{ENDING, file::CacheFile};
+
+/// A file of kept weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheEntry {
+    /// Its id.
+    pub id: String,
+    /// Its path.
+    pub path: PathBuf,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// When it was used last.
+    pub last_used: SystemTime,
+    /// What it contains.
+    pub state: EntryState,
+}
+
+/// What a file of kept weights contains.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EntryState {
+    /// Weights of a model, in these types.
+    Usable {
+        /// The model's name.
+        model: String,
+        /// The weight types.
+        variant: String,
+    },
+    /// It is replaced when it is needed.
+    Unusable(String),
+}
+
+impl CacheEntry {
+    /// Read the index of a file; none if it is not one of kept weights.
+    pub(super) fn read(path: &Path) -> Option<Self> {
+        if path.extension()? != ENDING {
+            return None;
+        }
+        let about = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+        let state = match CacheFile::open(path) {
+            Ok(file) => EntryState::Usable { model: file.index.model, variant: file.index.variant },
+            Err(problem) => EntryState::Unusable(problem),
+        };
+        Some(Self {
+            id: path.file_stem()?.to_string_lossy().into_owned(),
+            path: path.to_owned(),
+            bytes: about.len(),
+            last_used: about.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            state,
+        })
+    }
+
+    /// True if this is its model, or the beginning of its id.
+    pub fn is_named(&self, name: &str) -> bool {
+        let model = match &self.state {
+            EntryState::Usable { model, .. } => model.as_str(),
+            EntryState::Unusable(_) => "",
+        };
+        !name.is_empty() && (model == name || self.id.starts_with(name))
+    }
+
+    /// Read all weights and compare them with their hashes.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn verify(&self) -> Result<(), String> {
+        CacheFile::open(&self.path)?.verify()
+    }
+}
