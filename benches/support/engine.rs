@@ -45,6 +45,7 @@ impl Loaded {
             heads: Vec::new(),
             device: DeviceChoice::Cpu,
             drafter_device: None,
+            kv_type: Default::default(),
             dtype: WeightType::Auto,
             rope: Default::default(),
         };

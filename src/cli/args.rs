@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub use super::values::{device, dtype, whole};
+pub use super::values::{device, dtype, kv_type, whole};
 use super::values::{fps, rope, temperature, top_p};
 use super::{
     bench::BenchArgs, candidates, compare::CompareArgs, doctor::DoctorArgs, inspect::InspectArgs,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     client::{Charset, ImageProtocol, Layer},
-    model::{DeviceChoice, WeightType, family::Rope},
+    model::{DeviceChoice, KvType, WeightType, family::Rope},
     record::Pace,
 };
 
@@ -214,6 +214,9 @@ pub struct RunArgs {
     /// Weight type of the language models: auto (q8_0 on a CPU, else bf16), f32, bf16, f16, q8_0, q6_k, q5_k, q4_k, q4_0
     #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS, add = candidates::dtypes())]
     pub dtype: Option<WeightType>,
+    /// Type of keys and values on a CPU: auto (f16; f32 for small models and with --dtype f32), f32, f16, q8_0
+    #[arg(long, value_name = "TYPE", value_parser = kv_type, help_heading = MODELS, add = candidates::kv_types())]
+    pub kv_type: Option<KvType>,
     /// Load and run even if the available memory seems too small
     #[arg(long, help_heading = MODELS)]
     pub ignore_memory: bool,
@@ -254,6 +257,7 @@ impl RunArgs {
             device: self.device,
             drafter_device: self.drafter_device,
             dtype: self.dtype,
+            kv_type: self.kv_type,
             max_new_tokens: self.max_new_tokens,
             ..Layer::default()
         }

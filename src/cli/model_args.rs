@@ -56,6 +56,7 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
         device: settings.device.or_default(),
         drafter_device: settings.drafter_device.value,
         dtype: settings.dtype.or_default(),
+        kv_type: settings.kv_type.or_default(),
         rope: rope.unwrap_or_default(),
     })
 }

@@ -6,13 +6,18 @@ use clap::{ValueEnum, builder::PossibleValue};
 
 use crate::{
     client::{Charset, ImageProtocol},
-    model::{WeightType, family::Rope},
+    model::{KvType, WeightType, family::Rope},
 };
 
 pub use crate::client::parse_device as device;
 
 /// Parse a weight type.
 pub fn dtype(text: &str) -> Result<WeightType, String> {
+    text.parse()
+}
+
+/// Parse a type of keys and values.
+pub fn kv_type(text: &str) -> Result<KvType, String> {
     text.parse()
 }
 

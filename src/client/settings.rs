@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::config::Config;
 use crate::{
-    model::{DeviceChoice, WeightType},
+    model::{DeviceChoice, KvType, WeightType},
     record::{Failure, FailureClass, Pace},
 };
 
@@ -146,6 +146,9 @@ settings! {
     /// Weight type of the language models: auto, f32, bf16, f16, q8_0, q6_k, q5_k, q4_k or q4_0.
     #[file(serde(deserialize_with = "dtype"), schemars(with = "Option<String>"))]
     dtype: WeightType,
+    /// Type of keys and values on the CPU: auto, f32, f16 or q8_0.
+    #[file(serde(deserialize_with = "kv_type"), schemars(with = "Option<String>"))]
+    kv_type: KvType,
     /// Limit of new tokens, from 1 to 65536.
     #[file(serde(deserialize_with = "new_tokens"))]
     max_new_tokens: u32,
@@ -238,6 +241,10 @@ pub fn parse_device(text: &str) -> Result<DeviceChoice, String> {
 
 fn device<'de, D: Deserializer<'de>>(value: D) -> Result<Option<DeviceChoice>, D::Error> {
     parse_device(&String::deserialize(value)?).map(Some).map_err(D::Error::custom)
+}
+
+fn kv_type<'de, D: Deserializer<'de>>(value: D) -> Result<Option<KvType>, D::Error> {
+    String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 fn dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::Error> {

@@ -9,6 +9,7 @@ pub mod draft_head;
 pub mod family;
 pub mod files;
 pub mod hub;
+pub mod kv;
 pub mod names;
 pub mod processor;
 pub mod rows;
@@ -27,6 +28,7 @@ use self::family::Rope;
 pub(crate) use self::tensor_error::tensor_error_text;
 pub use self::{
     device::{ComputeDevice, DeviceChoice},
+    kv::KvType,
     spans::VisualSpans,
     weights::WeightType,
 };
@@ -47,6 +49,8 @@ pub struct ModelSpec {
     pub drafter_device: Option<DeviceChoice>,
     /// Weight type of the language models.
     pub dtype: WeightType,
+    /// Type of keys and values on the CPU.
+    pub kv_type: KvType,
     /// Positions of a prompt's tokens, for both models.
     pub rope: Rope,
 }
@@ -57,7 +61,7 @@ impl ModelSpec {
     /// # Errors
     /// As [`ComputeDevice::open`].
     pub fn target_place(&self) -> Result<ComputeDevice, Failure> {
-        ComputeDevice::open(self.device, self.dtype)
+        ComputeDevice::open(self.device, self.dtype)?.with_kv_type(self.kv_type)
     }
 
     /// Open the drafter's device, with a queue of its own.
@@ -65,6 +69,8 @@ impl ModelSpec {
     /// # Errors
     /// As [`ComputeDevice::open`].
     pub fn drafter_place(&self) -> Result<ComputeDevice, Failure> {
-        ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)
+        let place = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
+        // Beside a target on the CPU, a drafter on an accelerator has that device's type.
+        if place.is_batch_invariant() { place.with_kv_type(self.kv_type) } else { Ok(place) }
     }
 }

@@ -55,6 +55,7 @@ impl Rig {
                 heads: Vec::from_iter((target == "gqa_tied").then(|| fixture("sparrow"))),
                 device: DeviceChoice::Cpu,
                 drafter_device: None,
+                kv_type: Default::default(),
                 dtype: WeightType::Auto,
                 rope: Default::default(),
             }))
@@ -575,6 +576,7 @@ fn odd_widths_are_told() {
         heads: Vec::new(),
         device: DeviceChoice::Cpu,
         drafter_device: None,
+        kv_type: Default::default(),
         dtype: WeightType::Q4K,
         rope: Default::default(),
     };
