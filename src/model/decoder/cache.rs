@@ -241,7 +241,8 @@ mod tests {
             for s in [0, 7, 8, 255, 256, 299] {
                 assert_eq!(slot(&small, s), slot(&large, s), "{kind:?}");
                 let want = (s * 100 + 4) as f32;
-                assert!((slot(&small, s)[0] - want).abs() <= want / 200.0, "{kind:?} {s}");
+                // 8 bits: half of one of 127 steps to the head's largest value, which is 3 more.
+                assert!((slot(&small, s)[0] - want).abs() <= (want + 3.0) / 250.0, "{kind:?} {s}");
             }
         }
     }
