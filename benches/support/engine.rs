@@ -46,6 +46,8 @@ impl Loaded {
             device: DeviceChoice::Cpu,
             drafter_device: None,
             kv_type: Default::default(),
+            mmproj: None,
+            drafter_mmproj: None,
             dtype: WeightType::Auto,
             rope: Default::default(),
         };

@@ -260,6 +260,8 @@ pub(super) mod tests {
             device: Default::default(),
             drafter_device: None,
             kv_type: Default::default(),
+            mmproj: None,
+            drafter_mmproj: None,
             dtype: Default::default(),
             rope: Default::default(),
         }

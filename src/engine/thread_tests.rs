@@ -54,6 +54,8 @@ impl Rig {
             device: DeviceChoice::Cpu,
             drafter_device: None,
             kv_type: Default::default(),
+            mmproj: None,
+            drafter_mmproj: None,
             dtype: WeightType::Auto,
             rope: Default::default(),
         };

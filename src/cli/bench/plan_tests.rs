@@ -8,6 +8,8 @@ fn spec(drafter: bool) -> ModelSpec {
         device: Default::default(),
         drafter_device: None,
         kv_type: Default::default(),
+        mmproj: None,
+        drafter_mmproj: None,
         dtype: Default::default(),
         rope: Default::default(),
     }

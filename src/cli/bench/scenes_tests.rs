@@ -54,6 +54,8 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         device: Default::default(),
         drafter_device: None,
         kv_type: Default::default(),
+        mmproj: None,
+        drafter_mmproj: None,
         dtype: Default::default(),
         rope: Default::default(),
     };
