@@ -46,6 +46,7 @@ impl Loaded {
             heads: Vec::new(),
             device: DeviceChoice::Cpu,
             drafter_device: None,
+            kv_type: Default::default(),
             mmproj: None,
             drafter_mmproj: None,
             dtype: WeightType::Auto,

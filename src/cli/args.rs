@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub use super::values::{device, dtype, tower_dtype, whole};
+pub use super::values::{device, dtype, kv_type, tower_dtype, whole};
 use super::values::{fps, rope, temperature, top_p};
 use super::{
     bench::BenchArgs, candidates, compare::CompareArgs, doctor::DoctorArgs, inspect::InspectArgs,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     client::{Charset, ImageProtocol, Layer},
-    model::{DeviceChoice, WeightType, family::Rope},
+    model::{DeviceChoice, KvType, WeightType, family::Rope},
     record::Pace,
 };
 
@@ -224,6 +224,9 @@ pub struct RunArgs {
     /// Weight type of the vision towers on a CPU: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0
     #[arg(long, value_name = "TYPE", value_parser = tower_dtype, help_heading = MODELS, add = candidates::tower_dtypes())]
     pub tower_dtype: Option<WeightType>,
+    /// Type of keys and values on a CPU: auto (f16; f32 for small models and with --dtype f32), f32, f16, q8_0
+    #[arg(long, value_name = "TYPE", value_parser = kv_type, help_heading = MODELS, add = candidates::kv_types())]
+    pub kv_type: Option<KvType>,
     /// Load and run even if the available memory seems too small
     #[arg(long, help_heading = MODELS)]
     pub ignore_memory: bool,
@@ -271,6 +274,7 @@ impl RunArgs {
             dtype: self.dtype,
             tower_dtype: self.tower_dtype,
             weight_cache: self.no_weight_cache.then_some(false),
+            kv_type: self.kv_type,
             max_new_tokens: self.max_new_tokens,
             ..Layer::default()
         }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::config::Config;
 use crate::{
-    model::{DeviceChoice, WeightType},
+    model::{DeviceChoice, KvType, WeightType},
     record::{Failure, FailureClass, Pace},
 };
 
@@ -157,6 +157,9 @@ settings! {
     weight_cache: bool,
     /// Limit of all converted weights on disk in GB; the least recently used are removed; default 32.
     weight_cache_size: u64,
+    /// Type of keys and values on the CPU: auto, f32, f16 or q8_0.
+    #[file(serde(deserialize_with = "kv_type"), schemars(with = "Option<String>"))]
+    kv_type: KvType,
     /// Limit of new tokens, from 1 to 65536.
     #[file(serde(deserialize_with = "new_tokens"))]
     max_new_tokens: u32,
@@ -256,6 +259,10 @@ pub fn parse_device(text: &str) -> Result<DeviceChoice, String> {
 
 fn device<'de, D: Deserializer<'de>>(value: D) -> Result<Option<DeviceChoice>, D::Error> {
     parse_device(&String::deserialize(value)?).map(Some).map_err(D::Error::custom)
+}
+
+fn kv_type<'de, D: Deserializer<'de>>(value: D) -> Result<Option<KvType>, D::Error> {
+    String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 fn dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::Error> {

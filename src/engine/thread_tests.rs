@@ -53,6 +53,7 @@ impl Rig {
             heads: Vec::new(),
             device: DeviceChoice::Cpu,
             drafter_device: None,
+            kv_type: Default::default(),
             mmproj: None,
             drafter_mmproj: None,
             dtype: WeightType::Auto,

@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 use specreel::{
     engine::{Command, Engine, RunRequest, TextSampling, memory_check::Video},
     model::{
-        ComputeDevice, DeviceChoice, ModelSpec, WeightType,
+        ComputeDevice, DeviceChoice, KvType, ModelSpec, WeightType,
         about::Facts,
         checkpoint::Checkpoint,
         config::TextConfig,
@@ -125,8 +125,8 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
     for dtype in [WeightType::F32, WeightType::Q8_0, WeightType::Bf16] {
         let facts = Facts::read(&at("target")).unwrap();
         let sample = facts.sample(&video).unwrap();
-        let need =
-            facts.need(dtype, Some(&sample), video.new_tokens).total() + 4 * sample.patch_values as u64;
+        let need = facts.need(dtype, KvType::Auto, Some(&sample), video.new_tokens).total()
+            + 4 * sample.patch_values as u64;
         let ((), most) = peak(|| {
             let (handle, mut events) = Engine::start().unwrap();
             let spec = ModelSpec {
@@ -137,6 +137,7 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 drafter_device: None,
                 mmproj: None,
                 drafter_mmproj: None,
+                kv_type: Default::default(),
                 dtype,
                 tower_dtype: WeightType::Auto,
                 rope: Default::default(),

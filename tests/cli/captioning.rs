@@ -172,6 +172,7 @@ fn lossless_methods_are_lossless_on_every_clip() {
         drafter_mmproj: None,
         dtype,
         tower_dtype,
+        kv_type: Default::default(),
         rope,
         weight_cache: None,
     };

@@ -4,7 +4,7 @@ use std::{collections::HashSet, path::Path};
 
 use super::Need;
 use crate::model::{
-    WeightType,
+    KvType, WeightType,
     checkpoint::Checkpoint,
     config::{TextConfig, VlConfig},
     decoder::parts,
@@ -142,8 +142,14 @@ impl Facts {
         &self.processor
     }
 
-    /// Memory estimate for a weight type, with a video if there is one.
-    pub fn need(&self, dtype: WeightType, sample: Option<&VideoInputs>, new_tokens: usize) -> Need {
+    /// Memory estimate for types of weights and of keys and values, with a video if there is one.
+    pub fn need(
+        &self,
+        dtype: WeightType,
+        kv_type: KvType,
+        sample: Option<&VideoInputs>,
+        new_tokens: usize,
+    ) -> Need {
         let c = &self.text;
         let visual = sample.map_or(0, |sample| sample.visual);
         let slots = visual + new_tokens + EXTRA_SLOTS;
@@ -168,7 +174,7 @@ impl Facts {
                 WeightType::F16 | WeightType::Bf16 => 2 * self.tower_parameters,
                 _ => self.tower_parameters * 36 / 32,
             },
-            cache: (c.layers * 2 * c.kv_heads * c.head_dim * 4) as u64 * slots as u64,
+            cache: kv_type.fitting(c, dtype).token_bytes(c) as u64 * slots as u64,
             work: (kept + rows + tower) as u64,
         }
     }
@@ -192,7 +198,7 @@ mod tests {
             let facts = facts(part);
             let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
             let loaded = crate::model::family::VideoLlm::load(&dir, WeightType::F32, &mut |_, _| {}).unwrap();
-            let need = facts.need(WeightType::F32, None, 0);
+            let need = facts.need(WeightType::F32, KvType::Auto, None, 0);
             assert_eq!(need.weights, loaded.decoder().bytes() as u64);
             assert!(facts.tower_parameters > 0 && facts.text_parameters > facts.tower_parameters / 4);
         }
@@ -204,13 +210,14 @@ mod tests {
         let video = |frames| SampledVideo { frames, size: (144, 192), max_pixels: None, new_tokens: 64 };
         let (short, long) = (facts.sample(&video(8)).unwrap(), facts.sample(&video(64)).unwrap());
         assert_eq!(short.visual * 8, long.visual);
-        let need = |sample| facts.need(WeightType::Q8_0, Some(sample), 64);
+        let need = |sample| facts.need(WeightType::Q8_0, KvType::Auto, Some(sample), 64);
         let (a, b) = (need(&short), need(&long));
         assert_eq!((a.weights, a.tower), (b.weights, b.tower));
         let slot = (facts.text.layers * 2 * facts.text.kv_heads * facts.text.head_dim * 4) as u64;
         assert_eq!(b.cache - a.cache, slot * (long.visual - short.visual) as u64);
         assert!(b.work > a.work);
-        let smaller = facts.clone().with_tower(WeightType::Q8_0).need(WeightType::Q8_0, Some(&short), 64);
+        let smaller =
+            facts.clone().with_tower(WeightType::Q8_0).need(WeightType::Q8_0, KvType::Auto, Some(&short), 64);
         assert_eq!(smaller.tower * 32, facts.tower_parameters * 36 / 32 * 32);
         assert!(smaller.tower < a.tower && smaller.work == a.work);
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Facts, SampledVideo};
 use crate::{
     model::{
-        ComputeDevice, WeightType,
+        ComputeDevice, KvType, WeightType,
         checkpoint::{Checkpoint, CheckpointError},
         config::{TextConfig, VlConfig},
         decoder::parts,
@@ -172,7 +172,7 @@ impl Inspection {
             .into_iter()
             .map(|dtype| {
                 let facts = facts.clone().with_tower(dtype.tower(WeightType::Auto));
-                let need = facts.need(dtype, sample.as_ref(), EXAMPLE.new_tokens);
+                let need = facts.need(dtype, KvType::Auto, sample.as_ref(), EXAMPLE.new_tokens);
                 let patches = sample.map_or(0, |sample| 4 * sample.patch_values as u64);
                 Memory {
                     dtype: dtype.name(),

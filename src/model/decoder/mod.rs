@@ -16,6 +16,7 @@ mod dispatch;
 pub mod kernels;
 pub mod linear;
 pub mod parts;
+mod plane;
 pub mod rope;
 pub mod sequence;
 pub mod table;
