@@ -46,6 +46,8 @@ impl Loaded {
             heads: Vec::new(),
             device: DeviceChoice::Cpu,
             drafter_device: None,
+            mmproj: None,
+            drafter_mmproj: None,
             dtype: WeightType::Auto,
             tower_dtype,
             rope: Default::default(),

@@ -259,6 +259,8 @@ pub(super) mod tests {
             heads: Vec::new(),
             device: Default::default(),
             drafter_device: None,
+            mmproj: None,
+            drafter_mmproj: None,
             dtype: Default::default(),
             tower_dtype: Default::default(),
             rope: Default::default(),

@@ -1,6 +1,6 @@
 //! Sizes of a checkpoint, from its configuration and the headers of its weight files.
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use super::Need;
 use crate::model::{
@@ -10,6 +10,7 @@ use crate::model::{
     decoder::parts,
     family::{Family, ModelError},
     processor::{VideoProcessor, layout::Grid},
+    source::ModelFiles,
     vision::{self, TowerConfig},
 };
 
@@ -59,6 +60,8 @@ pub struct Facts {
     pub tower_parameters: u64,
     /// Bytes per value of the loaded embedding table.
     pub table: usize,
+    /// Bytes of the language model's matrices and the type of most of them, if they are used as a GGUF file has them.
+    pub stored: Option<(u64, &'static str)>,
     /// The tower's hidden width and feed-forward width.
     tower: [usize; 2],
     /// The type of the tower's matrices.
@@ -67,21 +70,35 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Read the sizes of a directory.
+    /// Read the sizes of a directory, or of a GGUF file with the mmproj file beside it.
     ///
     /// # Errors
     /// A file is missing or invalid. Missing tensors and wrong shapes are no errors here.
     pub fn read(dir: &Path) -> Result<Self, ModelError> {
-        let config = VlConfig::read(dir)?;
-        let processor = VideoProcessor::load(dir, TowerConfig::of(&config)?.processor())?;
-        Ok(Self::of(&Checkpoint::open(dir)?, config, processor))
+        Self::read_files(&ModelFiles::open(dir, None)?)
+    }
+
+    /// Read the sizes of a model.
+    ///
+    /// # Errors
+    /// As [`Facts::read`].
+    pub fn read_files(files: &ModelFiles) -> Result<Self, ModelError> {
+        let config = files.config()?;
+        let processor = files.processor(&TowerConfig::of(&config)?)?;
+        Ok(Self::of(&files.checkpoint()?, config, processor))
     }
 
     /// The same from files that are already open.
     pub fn of(checkpoint: &Checkpoint, config: VlConfig, processor: VideoProcessor) -> Self {
         let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
-        let all: u64 = checkpoint.tensors().map(|(_, info)| product(&info.shape)).sum();
-        let table = checkpoint.tensors().find(|(name, _)| name.ends_with("embed_tokens.weight"));
+        let all: u64 = checkpoint.tensors().map(|tensor| product(tensor.shape)).sum();
+        let table = checkpoint.tensors().find(|tensor| tensor.name.ends_with("embed_tokens.weight"));
+        let stored = checkpoint.files().gguf().map(|model| {
+            let names: HashSet<String> =
+                parts::tensors(&config.text).into_iter().map(|(name, _)| name).collect();
+            let matrices = checkpoint.tensors().filter(|t| t.shape.len() > 1 && names.contains(t.name));
+            (matrices.map(|tensor| tensor.bytes).sum(), model.main_type().name())
+        });
         let width = |key: &str, default: u64| {
             let value = config.raw.pointer(&format!("/vision_config/{key}"));
             value.and_then(serde_json::Value::as_u64).unwrap_or(default).min(1 << 20) as usize
@@ -92,7 +109,8 @@ impl Facts {
             text: config.text,
             text_parameters: listed,
             tower_parameters: all.saturating_sub(listed),
-            table: table.map_or(4, |(_, info)| info.dtype.bitsize() / 8),
+            table: table.map_or(4, |table| (table.bytes / product(table.shape).max(1)) as usize),
+            stored,
             tower,
             tower_dtype: WeightType::F32,
             processor,
@@ -144,7 +162,7 @@ impl Facts {
             states + TOWER_ROWS * (20 * hidden + 13 * ffn) + sample.grid_patches * (8 * 128 + 4 * 41)
         });
         Need {
-            weights: parts::bytes(c, dtype, self.table),
+            weights: self.stored.map_or_else(|| parts::bytes(c, dtype, self.table), |stored| stored.0),
             tower: match self.tower_dtype {
                 WeightType::F32 => 4 * self.tower_parameters,
                 WeightType::F16 | WeightType::Bf16 => 2 * self.tower_parameters,

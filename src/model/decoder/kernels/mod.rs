@@ -11,6 +11,8 @@ mod avx2;
 mod avx512;
 mod blocks;
 mod half;
+#[cfg(target_arch = "x86_64")]
+mod int8;
 mod largest;
 mod panels;
 mod portable;
