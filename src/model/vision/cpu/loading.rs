@@ -55,13 +55,13 @@ impl CpuTower {
         let width = d * config.merge * config.merge;
         Ok(Self {
             config: TowerConfig::Qwen(config.clone()),
-            embed: source.matrix(&[("visual.patch_embed.proj", d)], config.row(), false, false)?,
+            embed: source.ends().matrix(&[("visual.patch_embed.proj", d)], config.row(), false, false)?,
             positions: None,
             layers: load_layers(config.depth, layer)?,
             projector: Projector::Merger {
                 norm: norm("visual.merger.ln_q")?,
-                first: source.matrix(&[("visual.merger.mlp.0", width)], width, true, true)?,
-                second: source.matrix(&[("visual.merger.mlp.2", config.out)], width, true, false)?,
+                first: source.ends().matrix(&[("visual.merger.mlp.0", width)], width, true, true)?,
+                second: source.ends().matrix(&[("visual.merger.mlp.2", config.out)], width, true, false)?,
             },
             newline: None,
             dtype: source.dtype,
@@ -96,7 +96,7 @@ impl CpuTower {
             .map_err(|e| CheckpointError::tensor("image_newline", &e.to_string()))?;
         Ok(Self {
             config: TowerConfig::Llava(config.clone()),
-            embed: source.matrix(
+            embed: source.ends().matrix(
                 &[("vision_tower.embeddings.patch_embedding", d)],
                 tower.row(),
                 true,
@@ -105,8 +105,8 @@ impl CpuTower {
             positions: Some(patches),
             layers: load_layers(tower.layers, layer)?,
             projector: Projector::pooled(
-                source.matrix(&[(first, out)], d, config.bias, true)?,
-                source.matrix(&[("multi_modal_projector.linear_2", out)], out, config.bias, false)?,
+                source.ends().matrix(&[(first, out)], d, config.bias, true)?,
+                source.ends().matrix(&[("multi_modal_projector.linear_2", out)], out, config.bias, false)?,
                 side,
             ),
             newline: Some(newline),
