@@ -53,6 +53,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         pace: settings.pace.or_default(),
         sampling: start.request.sampling,
         max_pixels: start.request.max_pixels,
+        max_visual_tokens: start.request.max_visual_tokens,
         max_new_tokens: start.request.max_new_tokens,
         text: start.request.text,
         record: settings.sessions.or(true),

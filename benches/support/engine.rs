@@ -83,6 +83,7 @@ impl Loaded {
             method,
             sampling: Sampling::Auto,
             max_pixels: None,
+            max_visual_tokens: None,
             max_new_tokens: 256,
             text: TextSampling::default(),
             logprobs: 0,

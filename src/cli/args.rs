@@ -229,6 +229,9 @@ pub struct RunArgs {
     /// Maximum number of pixels per frame [default: the model's own]
     #[arg(long, help_heading = VIDEO, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(784..))]
     pub max_pixels: Option<u32>,
+    /// Maximum number of visual tokens: frames become smaller, then fewer [default: no limit]
+    #[arg(long, help_heading = VIDEO, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_visual_tokens: Option<u32>,
     /// Maximum number of new tokens [default: 256]
     #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub max_new_tokens: Option<u32>,
@@ -255,6 +258,7 @@ impl RunArgs {
             drafter_device: self.drafter_device,
             dtype: self.dtype,
             max_new_tokens: self.max_new_tokens,
+            max_visual_tokens: self.max_visual_tokens,
             ..Layer::default()
         }
     }

@@ -1,6 +1,6 @@
 //! Decoding the sampled frames of a video into patches.
 
-use std::{ops::ControlFlow, time::Instant};
+use std::{cell::Cell, ops::ControlFlow, time::Instant};
 
 use super::{
     models,
@@ -8,9 +8,9 @@ use super::{
     run::{Runner, Stop, since},
 };
 use crate::{
-    model::processor::PatchBuilder,
+    model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError},
     record::{Stage, Stats},
-    video,
+    video::{self, Probe},
 };
 
 impl Runner<'_> {
@@ -25,6 +25,7 @@ impl Runner<'_> {
             span: self.request.span,
             sampling: self.request.sampling,
             max_pixels: self.request.max_pixels,
+            max_visual_tokens: self.request.max_visual_tokens,
         }
     }
 
@@ -42,24 +43,29 @@ impl Runner<'_> {
         let started = Instant::now();
         let processor = self.models.target.processor();
         // Both callbacks fill these; they never run at the same time.
+        let mut thinned = None;
         let state = std::cell::RefCell::new((None::<PatchBuilder>, None::<Stop>, 0));
         let fail = |stop: Stop| {
             state.borrow_mut().1 = Some(stop);
             ControlFlow::Break(())
         };
+        let sampled = Cell::new(0);
         let decoded = video::decode_part(
             &self.request.video,
             self.request.span,
-            models::frames(self.models.target.family()),
-            self.request.sampling,
+            (models::frames(self.models.target.family()), self.request.sampling),
+            &|probe, frames| {
+                sampled.set(frames);
+                // What cannot be planned is refused below.
+                self.frame_plan(probe, frames).map_or(frames, |(plan, _)| plan.frames)
+            },
             &mut |probe, plan| {
-                let (height, width, frames) =
-                    (probe.height as usize, probe.width as usize, plan.indices.len());
-                let size = processor.target_size(height, width, frames, self.request.max_pixels);
-                let begin = || -> Result<PatchBuilder, Stop> {
-                    let size = size?;
-                    self.check_video(cache, key, size, frames, plan.sample_fps)?;
-                    Ok(processor.patches(size)?)
+                let frames = plan.indices.len();
+                let mut begin = || -> Result<PatchBuilder, Stop> {
+                    let (planned, note) = self.frame_plan(probe, sampled.get())?;
+                    thinned = note;
+                    self.check_video(cache, key, planned.size, frames, plan.sample_fps)?;
+                    Ok(processor.patches(planned.size)?)
                 };
                 match begin() {
                     Ok(builder) => *state.borrow_mut() = (Some(builder), None, frames),
@@ -92,7 +98,7 @@ impl Runner<'_> {
         cache.clips.insert(
             key.clone(),
             Clip {
-                notes: decoded.notes(),
+                notes: thinned.into_iter().chain(decoded.notes()).collect(),
                 timestamps_s: decoded.plan.timestamps_s,
                 sample_fps: decoded.plan.sample_fps,
                 patches,
@@ -103,5 +109,20 @@ impl Runner<'_> {
             },
         );
         Ok(())
+    }
+
+    /// How many of `frames` sampled frames the limits of the request leave, and how large; and a note if a limit of visual tokens
+    /// changes that.
+    fn frame_plan(
+        &self,
+        probe: &Probe,
+        frames: usize,
+    ) -> Result<(FramePlan, Option<String>), ProcessorError> {
+        let (processor, limits) = (self.models.target.processor(), self.request.limits());
+        let size = (probe.height as usize, probe.width as usize);
+        let natural = processor.plan(size, frames, FrameLimits { tokens: None, ..limits })?;
+        let plan = processor.plan(size, frames, limits)?;
+        let note = plan.thinned_from(&natural).map(|note| format!("--max-visual-tokens: {note}"));
+        Ok((plan, note))
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 pub use crate::model::template::Turn;
 use crate::{
-    model::ModelSpec,
+    model::{ModelSpec, processor::FrameLimits},
     record::{Segment, Span},
     speculate::Method,
     video::Sampling,
@@ -32,6 +32,8 @@ pub struct RunRequest {
     pub sampling: Sampling,
     /// Upper limit of pixels per frame; none is the checkpoint's own limit.
     pub max_pixels: Option<usize>,
+    /// Upper limit of the video's visual tokens; none is no limit.
+    pub max_visual_tokens: Option<usize>,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
     /// Sampling of the text; temperature 0 is greedy.
@@ -49,6 +51,11 @@ impl RunRequest {
     /// True if its `done` event is followed by `speed` events: it asks for them, and is no baseline itself.
     pub fn is_measured(&self) -> bool {
         self.measure && !self.method.is_autoregressive()
+    }
+
+    /// The limits on its frames.
+    pub(super) fn limits(&self) -> FrameLimits {
+        FrameLimits { pixels: self.max_pixels, tokens: self.max_visual_tokens }
     }
 
     /// The whole conversation, as a cache key.

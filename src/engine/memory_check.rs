@@ -56,7 +56,7 @@ pub(super) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
     Some(Video {
         frames: plan.indices.len(),
         size: (probe.height as usize, probe.width as usize),
-        max_pixels: request.max_pixels,
+        limits: request.limits(),
         new_tokens: request.max_new_tokens,
     })
 }
@@ -203,6 +203,7 @@ impl Footprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::processor::FrameLimits;
 
     fn pair(dtype: WeightType) -> Footprint {
         let read = |part: &str| {
@@ -212,7 +213,7 @@ mod tests {
     }
 
     fn long(pair: &Footprint) -> Work {
-        let video = Video { frames: 512, size: (720, 1280), max_pixels: None, new_tokens: 256 };
+        let video = Video { frames: 512, size: (720, 1280), limits: FrameLimits::default(), new_tokens: 256 };
         Work { sample: pair.target.sample(&video).unwrap(), frames: 512, new_tokens: 256 }
     }
 

@@ -108,6 +108,8 @@ pub struct ClipKey {
     pub sampling: Sampling,
     /// Upper limit of pixels per frame.
     pub max_pixels: Option<usize>,
+    /// Upper limit of visual tokens.
+    pub max_visual_tokens: Option<usize>,
 }
 
 /// A sampled clip.

@@ -24,6 +24,7 @@ fn key(name: &str) -> ClipKey {
         span: None,
         sampling: Sampling::Auto,
         max_pixels: None,
+        max_visual_tokens: None,
     }
 }
 

@@ -155,3 +155,36 @@ fn a_cue_is_shown_for_a_second() {
     assert!(times.len() >= 3, "{}", run.stdout);
     assert!(times.iter().all(|(from, to)| ms(to) - ms(from) >= 999), "{}", run.stdout);
 }
+
+#[test]
+fn a_limit_of_visual_tokens_thins_frames() {
+    let program = Program::new();
+    let run = |limit: &str| {
+        program.run(&[&["caption", "demo", "--json", "--max-visual-tokens", limit], &SHORT[..]].concat())
+    };
+    let whole = program.run(&[&["caption", "demo", "--json"], &SHORT[..]].concat());
+    let prompt = event(&events(&whole.stdout), "prompt").clone();
+    let tokens = |prompt: &serde_json::Value| prompt["visual_tokens"].as_u64().unwrap();
+    let grid = |prompt: &serde_json::Value, at: usize| prompt["grid"][at].as_u64().unwrap();
+    assert!(prompt["notes"].is_null(), "{prompt}");
+
+    let same = run(&tokens(&prompt).to_string());
+    assert_eq!(event(&events(&same.stdout), "prompt"), &prompt, "a limit that is not reached");
+
+    let less = run(&(tokens(&prompt) - 1).to_string());
+    let thinned = event(&events(&less.stdout), "prompt").clone();
+    assert!(tokens(&thinned) < tokens(&prompt) && grid(&thinned, 0) == grid(&prompt, 0), "{thinned}");
+    let note = thinned["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("--max-visual-tokens: ") && note.contains(" instead of "), "{note}");
+
+    let few = run("30");
+    let thinned = event(&events(&few.stdout), "prompt").clone();
+    assert!(tokens(&thinned) <= 30 && grid(&thinned, 0) < grid(&prompt, 0), "{thinned}");
+    assert_eq!(thinned["frames"].as_array().unwrap().len() as u64, 2 * grid(&thinned, 0));
+
+    let none = run("1");
+    assert_eq!(none.code, 2, "{}", none.stderr);
+    let least = none.stderr.split("at least ").nth(1).unwrap().split(' ').next().unwrap();
+    assert_eq!(run(least).code, 0);
+    assert_eq!(run(&(least.parse::<u32>().unwrap() - 1).to_string()).code, 2);
+}

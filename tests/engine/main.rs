@@ -83,6 +83,7 @@ impl Rig {
             method: Method::preset(method).unwrap(),
             sampling: Sampling::Frames(4),
             max_pixels: None,
+            max_visual_tokens: None,
             max_new_tokens: 24,
             text: TextSampling::default(),
             logprobs: 2,
