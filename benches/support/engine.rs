@@ -88,6 +88,7 @@ impl Loaded {
             text: TextSampling::default(),
             logprobs: 0,
             measure,
+            estimate_only: false,
         };
         self.handle.send(Command::Run(Box::new(request))).map_err(|f| f.error)?;
         while let Some(event) = self.events.blocking_recv() {

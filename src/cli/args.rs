@@ -181,6 +181,9 @@ pub struct CaptionArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// Only print what the run would take: frames, visual tokens, memory and time
+    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["save", "steps"])]
+    pub dry_run: bool,
     /// Print each step on stderr: what was drafted, accepted and rejected
     #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
     pub steps: bool,

@@ -201,6 +201,7 @@ pub fn request(
         text: TextSampling { temperature: args.temperature, top_p: args.top_p, seed: args.seed },
         logprobs: 0,
         measure: false,
+        estimate_only: false,
     })
 }
 

@@ -145,6 +145,7 @@ pub fn request(run: u64, method: &str) -> RunRequest {
         text: TextSampling::default(),
         logprobs: 0,
         measure: false,
+        estimate_only: false,
     }
 }
 

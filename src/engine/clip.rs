@@ -3,8 +3,9 @@
 use std::{cell::Cell, ops::ControlFlow, time::Instant};
 
 use super::{
+    estimate::Layout,
     models,
-    prefix_cache::{Clip, ClipKey, PrefixCache},
+    prefix_cache::{Clip, ClipKey, ContextKey, PrefixCache},
     run::{Runner, Stop, since},
 };
 use crate::{
@@ -30,15 +31,20 @@ impl Runner<'_> {
     }
 
     /// Decode the clip unless it is kept. Between opening the file and decoding the first frame, the run is checked against the
-    /// context window and the memory.
+    /// context window and the memory, and what it takes is reported.
     pub(super) fn ensure_clip(
         &self,
         cache: &mut PrefixCache,
-        key: &ClipKey,
+        context: &ContextKey,
         stats: &mut Stats,
     ) -> Result<(), Stop> {
-        if cache.clips.touch(key).is_some() {
-            return Ok(());
+        let key = &context.0;
+        if let Some(clip) = cache.clips.touch(key) {
+            let prompt = self.lay_out(clip.grid, clip.sample_fps)?;
+            let frames = clip.timestamps_s.len();
+            let layout = Layout::new(&prompt, clip.patches.grid, clip.grid, clip.sample(), frames);
+            let notes = clip.thinned.iter().cloned().collect();
+            return self.announce(cache, context, &Layout { notes, ..layout });
         }
         let started = Instant::now();
         let processor = self.models.target.processor();
@@ -64,7 +70,9 @@ impl Runner<'_> {
                 let mut begin = || -> Result<PatchBuilder, Stop> {
                     let (planned, note) = self.frame_plan(probe, sampled.get())?;
                     thinned = note;
-                    self.check_video(cache, key, planned.size, frames, plan.sample_fps)?;
+                    let layout = self.check_video(cache, key, planned.size, frames, plan.sample_fps)?;
+                    let notes = thinned.iter().cloned().collect();
+                    self.announce(cache, context, &Layout { notes, ..layout })?;
                     Ok(processor.patches(planned.size)?)
                 };
                 match begin() {
@@ -98,7 +106,8 @@ impl Runner<'_> {
         cache.clips.insert(
             key.clone(),
             Clip {
-                notes: thinned.into_iter().chain(decoded.notes()).collect(),
+                notes: decoded.notes(),
+                thinned,
                 timestamps_s: decoded.plan.timestamps_s,
                 sample_fps: decoded.plan.sample_fps,
                 patches,

@@ -45,6 +45,10 @@ pub struct RunRequest {
     ///
     /// [`EventKind::Speed`]: crate::record::EventKind::Speed
     pub measure: bool,
+    /// Only report what the run takes ([`EventKind::Estimate`]); it then ends as if it were cancelled.
+    ///
+    /// [`EventKind::Estimate`]: crate::record::EventKind::Estimate
+    pub estimate_only: bool,
 }
 
 impl RunRequest {
@@ -87,6 +91,8 @@ impl Default for TextSampling {
 pub enum Command {
     /// From now on load and run even if the available memory seems too small.
     IgnoreMemory,
+    /// Keep measured speeds in this file, and estimate runs by those that it has.
+    KeepSpeeds(PathBuf),
     /// Load the models, replacing any that are loaded; answered by `ready` or `failed` with run 0.
     Load(ModelSpec),
     /// Run one generation.

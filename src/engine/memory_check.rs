@@ -115,6 +115,11 @@ impl Footprint {
         self.need(false, self.dtype, Some(work)).total()
     }
 
+    /// Bytes of the models and a run of them.
+    pub(super) fn peak_bytes(&self, work: &Work) -> u64 {
+        self.need(true, self.dtype, Some(work)).total()
+    }
+
     /// True if the machine has this many bytes, or does not say.
     pub(super) fn check_available(&self, bytes: u64) -> bool {
         usable().is_none_or(|available| bytes <= available)

@@ -78,6 +78,7 @@ impl Rig {
             text: TextSampling::default(),
             logprobs: 0,
             measure: false,
+            estimate_only: false,
         }
     }
 

@@ -20,6 +20,7 @@ mod tensor_error;
 pub mod text;
 pub mod vision;
 pub mod weights;
+pub mod work;
 
 use std::path::PathBuf;
 

@@ -180,6 +180,7 @@ fn lossless_methods_are_lossless_on_every_clip() {
             text: TextSampling { temperature: 0.0, top_p: 1.0, seed: 0 },
             logprobs: 0,
             measure: false,
+            estimate_only: false,
         };
         engine.send(Command::Run(Box::new(request))).unwrap();
         loop {

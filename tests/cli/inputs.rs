@@ -173,9 +173,14 @@ fn a_limit_of_visual_tokens_thins_frames() {
 
     let less = run(&(tokens(&prompt) - 1).to_string());
     let thinned = event(&events(&less.stdout), "prompt").clone();
+    let estimate = event(&events(&less.stdout), "estimate").clone();
+    assert_eq!(estimate["visual_tokens"], thinned["visual_tokens"]);
     assert!(tokens(&thinned) < tokens(&prompt) && grid(&thinned, 0) == grid(&prompt, 0), "{thinned}");
-    let note = thinned["notes"][0].as_str().unwrap();
+    let note = estimate["notes"][0].as_str().unwrap();
     assert!(note.starts_with("--max-visual-tokens: ") && note.contains(" instead of "), "{note}");
+
+    let dry = program.run(&["caption", "demo", "--dry-run", "--max-visual-tokens", &tokens(&thinned).to_string()]);
+    assert!(dry.stderr.contains(&format!("note: {note}")), "{}", dry.stderr);
 
     let few = run("30");
     let thinned = event(&events(&few.stdout), "prompt").clone();
@@ -187,4 +192,41 @@ fn a_limit_of_visual_tokens_thins_frames() {
     let least = none.stderr.split("at least ").nth(1).unwrap().split(' ').next().unwrap();
     assert_eq!(run(least).code, 0);
     assert_eq!(run(&(least.parse::<u32>().unwrap() - 1).to_string()).code, 2);
+}
+
+#[test]
+fn a_dry_run_reports_what_the_run_takes() {
+    let program = Program::new();
+    let dry = ["caption", "demo", "--dry-run"];
+    let text = program.run(&dry);
+    assert_eq!(text.code, 0, "{}", text.stderr);
+    let line = |name: &str| text.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    // The models have never run: they are probed.
+    assert!(line("frames").contains(" frames of ") && line("tokens").contains(" visual, "), "{}", text.stdout);
+    assert!(line("memory").ends_with(" at the peak") && line("time").contains("writing up to "), "{}", text.stdout);
+    assert!(line("basis").contains("short passes"), "{}", text.stdout);
+
+    let run = program.run(&["caption", "demo", "--json", "--max-new-tokens", "24"]);
+    let seen = events(&run.stdout);
+    let (estimate, prompt) = (event(&seen, "estimate"), event(&seen, "prompt"));
+    assert_eq!(estimate["visual_tokens"], prompt["visual_tokens"]);
+    assert_eq!(estimate["prompt_tokens"], prompt["prompt_ids"].as_array().unwrap().len());
+    assert_eq!(estimate["frames"], prompt["frames"].as_array().unwrap().len());
+    assert_eq!(estimate["max_new_tokens"], 24);
+    let at = |name: &str| {
+        seen.iter().position(|event| event["run"] == 1 && event["event"] == name).unwrap()
+    };
+    assert!(at("started") < at("estimate") && at("estimate") < at("stage"), "before the first stage");
+
+    // What that run has measured is known now.
+    let json = program.run(&[&dry[..], &["--json"]].concat());
+    let found = events(&json.stdout);
+    assert_eq!((found.len(), &found[0]["event"]), (1, &"estimate".into()), "{}", json.stdout);
+    assert_eq!(found[0]["basis"], "measured");
+    assert!(found[0]["tower_ms"].as_f64().unwrap() > 0.0 && found[0]["prompt_ms"].as_f64().unwrap() > 0.0);
+    let pieces = program.run(&[&dry[..], &["--segments", "1"]].concat());
+    assert!(pieces.stdout.starts_with("pieces  ") && pieces.stdout.contains(" at most, each"), "{}", pieces.stdout);
+
+    let missing = program.run(&["caption", "no.mp4", "--dry-run"]);
+    assert_eq!(missing.code, 3, "{}", missing.stderr);
 }

@@ -88,6 +88,7 @@ impl Rig {
             text: TextSampling::default(),
             logprobs: 2,
             measure: false,
+            estimate_only: false,
         }
     }
 

@@ -51,7 +51,7 @@ fn from_the_first_key_to_the_last() {
     assert_eq!(request.video, std::path::Path::new("/demo/1.mp4"));
 
     // It streams.
-    engine(&mut studio, 1, EventKind::Stage { stage: Stage::Encode, done: 2, total: 6 });
+    engine(&mut studio, 1, EventKind::Stage { stage: Stage::Encode, done: 2, total: 6, left_ms: None });
     shows(&studio, &["encoding frames", "2/6"]);
     begin(&mut studio, 1, Some(10), false);
     let steps = lossy();
@@ -485,6 +485,7 @@ fn anything(rng: &mut impl Rng, last_run: u64) -> Msg {
             stage: Stage::Prefill,
             done: rng.random_range(0..9),
             total: rng.random_range(0..3),
+            left_ms: rng.random_bool(0.5).then(|| f64::from(rng.random_range(0..9_999_999u32))),
         }),
         4 => event(EventKind::Done {
             reason: [StopReason::Eos, StopReason::Length, StopReason::Cancelled][rng.random_range(0..3)],

@@ -119,22 +119,22 @@ mod tests {
     fn frames_become_smaller_and_then_fewer() {
         let (qwen, size) = (qwen(), (720, 1280));
         let natural = qwen.plan(size, 16, FrameLimits::default()).unwrap();
-        assert_eq!(natural, FramePlan { frames: 16, size: (644, 1148), tokens: 8 * 23 * 41 });
+        assert_eq!(natural, FramePlan { frames: 16, size: (560, 1008), tokens: 8 * 20 * 36 });
         assert_eq!(plan(&qwen, size, 16, natural.tokens), natural);
         assert_eq!(plan(&qwen, size, 16, usize::MAX), natural);
         assert_eq!(natural.thinned_from(&natural), None);
 
         let smaller = plan(&qwen, size, 16, 4000);
-        assert_eq!(smaller, FramePlan { frames: 16, size: (448, 812), tokens: 8 * 16 * 29 });
+        assert_eq!(smaller, FramePlan { frames: 16, size: (448, 840), tokens: 8 * 16 * 30 });
         assert_eq!(
             smaller.thinned_from(&natural).unwrap(),
-            "16 frames of 812x448 instead of 16 of 1148x644: 3712 visual tokens instead of 7544"
+            "16 frames of 840x448 instead of 16 of 1008x560: 3840 visual tokens instead of 5760"
         );
         // 128 tokens a grid are the family's minimum: 8 x 15 here.
         let fewer = plan(&qwen, size, 16, 600);
         assert_eq!(fewer, FramePlan { frames: 10, size: (224, 420), tokens: 5 * 8 * 15 });
         // What is left of the limit goes into pixels.
-        assert_eq!(plan(&qwen, size, 16, 130).size, (224, 448));
+        assert_eq!(plan(&qwen, size, 16, 150), FramePlan { frames: 2, size: (252, 448), tokens: 144 });
         let refused = qwen.plan(size, 16, limits(119)).unwrap_err();
         assert!(refused.to_string().contains("at least 120"), "{refused}");
         assert_eq!(plan(&qwen, size, 16, 120).frames, 2);

@@ -174,6 +174,7 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         text: settings.text,
         logprobs: settings.logprobs,
         measure: true,
+        estimate_only: false,
     };
     let run = Run {
         subject,
