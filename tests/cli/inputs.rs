@@ -179,7 +179,8 @@ fn a_limit_of_visual_tokens_thins_frames() {
     let note = estimate["notes"][0].as_str().unwrap();
     assert!(note.starts_with("--max-visual-tokens: ") && note.contains(" instead of "), "{note}");
 
-    let dry = program.run(&["caption", "demo", "--dry-run", "--max-visual-tokens", &tokens(&thinned).to_string()]);
+    let dry =
+        program.run(&["caption", "demo", "--dry-run", "--max-visual-tokens", &tokens(&thinned).to_string()]);
     assert!(dry.stderr.contains(&format!("note: {note}")), "{}", dry.stderr);
 
     let few = run("30");
@@ -200,10 +201,19 @@ fn a_dry_run_reports_what_the_run_takes() {
     let dry = ["caption", "demo", "--dry-run"];
     let text = program.run(&dry);
     assert_eq!(text.code, 0, "{}", text.stderr);
-    let line = |name: &str| text.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    let line =
+        |name: &str| text.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     // The models have never run: they are probed.
-    assert!(line("frames").contains(" frames of ") && line("tokens").contains(" visual, "), "{}", text.stdout);
-    assert!(line("memory").ends_with(" at the peak") && line("time").contains("writing up to "), "{}", text.stdout);
+    assert!(
+        line("frames").contains(" frames of ") && line("tokens").contains(" visual, "),
+        "{}",
+        text.stdout
+    );
+    assert!(
+        line("memory").ends_with(" at the peak") && line("time").contains("writing up to "),
+        "{}",
+        text.stdout
+    );
     assert!(line("basis").contains("short passes"), "{}", text.stdout);
 
     let run = program.run(&["caption", "demo", "--json", "--max-new-tokens", "24"]);
@@ -213,9 +223,7 @@ fn a_dry_run_reports_what_the_run_takes() {
     assert_eq!(estimate["prompt_tokens"], prompt["prompt_ids"].as_array().unwrap().len());
     assert_eq!(estimate["frames"], prompt["frames"].as_array().unwrap().len());
     assert_eq!(estimate["max_new_tokens"], 24);
-    let at = |name: &str| {
-        seen.iter().position(|event| event["run"] == 1 && event["event"] == name).unwrap()
-    };
+    let at = |name: &str| seen.iter().position(|event| event["run"] == 1 && event["event"] == name).unwrap();
     assert!(at("started") < at("estimate") && at("estimate") < at("stage"), "before the first stage");
 
     // What that run has measured is known now.
@@ -225,7 +233,11 @@ fn a_dry_run_reports_what_the_run_takes() {
     assert_eq!(found[0]["basis"], "measured");
     assert!(found[0]["tower_ms"].as_f64().unwrap() > 0.0 && found[0]["prompt_ms"].as_f64().unwrap() > 0.0);
     let pieces = program.run(&[&dry[..], &["--segments", "1"]].concat());
-    assert!(pieces.stdout.starts_with("pieces  ") && pieces.stdout.contains(" at most, each"), "{}", pieces.stdout);
+    assert!(
+        pieces.stdout.starts_with("pieces  ") && pieces.stdout.contains(" at most, each"),
+        "{}",
+        pieces.stdout
+    );
 
     let missing = program.run(&["caption", "no.mp4", "--dry-run"]);
     assert_eq!(missing.code, 3, "{}", missing.stderr);
