@@ -45,6 +45,8 @@ impl Loaded {
             heads: Vec::new(),
             device: DeviceChoice::Cpu,
             drafter_device: None,
+            mmproj: None,
+            drafter_mmproj: None,
             dtype: WeightType::Auto,
             rope: Default::default(),
         };

@@ -202,12 +202,18 @@ pub struct RunArgs {
     /// it (repeatable)
     #[arg(long, value_name = "AXIS.KEY=VALUE", help_heading = TEXT, add = candidates::sets())]
     pub set: Vec<String>,
-    /// Target model: a directory in Hugging Face layout, or the id of a cached model [default: embedded pair]
-    #[arg(long, value_name = "DIR|ID", help_heading = MODELS, add = candidates::models())]
+    /// Target model: a directory in Hugging Face layout, a GGUF file, or the id of a cached model [default: embedded pair]
+    #[arg(long, value_name = "DIR|FILE|ID", help_heading = MODELS, add = candidates::models())]
     pub target: Option<PathBuf>,
-    /// Drafter model or draft head: a directory, or the id of a cached model
-    #[arg(long, value_name = "DIR|ID", help_heading = MODELS, add = candidates::models())]
+    /// Vision tower of a target in GGUF [default: the mmproj file beside it]
+    #[arg(long, value_name = "FILE", help_heading = MODELS, value_hint = clap::ValueHint::FilePath)]
+    pub mmproj: Option<PathBuf>,
+    /// Drafter model or draft head: a directory, a GGUF file, or the id of a cached model
+    #[arg(long, value_name = "DIR|FILE|ID", help_heading = MODELS, add = candidates::models())]
     pub drafter: Option<PathBuf>,
+    /// Vision tower of a drafter in GGUF [default: the mmproj file beside it]
+    #[arg(long, value_name = "FILE", help_heading = MODELS, value_hint = clap::ValueHint::FilePath)]
+    pub drafter_mmproj: Option<PathBuf>,
     /// Device: auto (the best one), cpu, cuda, cuda:N or metal
     #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS, add = candidates::devices())]
     pub device: Option<DeviceChoice>,
@@ -256,7 +262,9 @@ impl RunArgs {
             prompt: self.prompt.clone(),
             method: self.method.clone(),
             target: self.target.clone(),
+            mmproj: self.mmproj.clone(),
             drafter: self.drafter.clone(),
+            drafter_mmproj: self.drafter_mmproj.clone(),
             device: self.device,
             drafter_device: self.drafter_device,
             dtype: self.dtype,

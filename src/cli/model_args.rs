@@ -49,9 +49,25 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
             (demo.target, Some(small.unwrap_or(demo.drafter)), heads)
         }
     };
+    let of_file = |mmproj: &Setting<PathBuf>, role: &str, file: Option<&PathBuf>| {
+        let Some(path) = mmproj.value.clone() else { return Ok(None) };
+        if file.is_some_and(|file| file.is_file()) {
+            return Ok(Some(path));
+        }
+        let failure = Failure {
+            class: FailureClass::Usage,
+            error: format!("the {role} is not a GGUF file: {} is not used", path.display()),
+            hint: Some(format!("omit it, or pass a GGUF file to --{role}")),
+        };
+        Err(mmproj.blame(failure))
+    };
+    let mmproj = of_file(&settings.mmproj, "target", Some(&target))?;
+    let drafter_mmproj = of_file(&settings.drafter_mmproj, "drafter", drafter.as_ref())?;
     Ok(ModelSpec {
         target,
+        mmproj,
         drafter,
+        drafter_mmproj,
         heads,
         device: settings.device.or_default(),
         drafter_device: settings.drafter_device.value,
@@ -60,7 +76,7 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
     })
 }
 
-/// The directory of a model: as named, or from the cache.
+/// The directory or GGUF file of a model: as named, or from the cache.
 ///
 /// # Errors
 /// There is none.

@@ -261,6 +261,8 @@ pub(super) mod tests {
             heads: Vec::new(),
             device: Default::default(),
             drafter_device: None,
+            mmproj: None,
+            drafter_mmproj: None,
             dtype: Default::default(),
             rope: Default::default(),
         }

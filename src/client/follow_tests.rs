@@ -134,6 +134,8 @@ async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
         heads: Vec::new(),
         device: Default::default(),
         drafter_device: None,
+        mmproj: None,
+        drafter_mmproj: None,
         dtype: Default::default(),
         rope: Default::default(),
     };

@@ -131,10 +131,14 @@ settings! {
     method: String,
     /// Prompt.
     prompt: String,
-    /// Target model: a directory, or the id of a model in the cache.
+    /// Target model: a directory, a GGUF file, or the id of a model in the cache.
     target: PathBuf,
+    /// The vision tower of a target in GGUF; default the mmproj file beside it.
+    mmproj: PathBuf,
     /// Drafter for that target, likewise; not used without `target`.
     drafter: PathBuf,
+    /// The vision tower of a drafter in GGUF; default the mmproj file beside it.
+    drafter_mmproj: PathBuf,
     /// Folders of models, for `specreel models` and for suggested drafters.
     models: Vec<PathBuf>,
     /// Device: auto, cpu, cuda, cuda:N or metal.
@@ -184,6 +188,13 @@ impl Settings {
         let configured = |origin: &Origin| matches!(origin, Origin::Config { .. });
         if configured(&settings.drafter.origin) && !configured(&settings.target.origin) {
             settings.drafter = Setting::default();
+        }
+        // A tower belongs to its language model.
+        if configured(&settings.mmproj.origin) && !configured(&settings.target.origin) {
+            settings.mmproj = Setting::default();
+        }
+        if configured(&settings.drafter_mmproj.origin) && !configured(&settings.drafter.origin) {
+            settings.drafter_mmproj = Setting::default();
         }
         settings
     }

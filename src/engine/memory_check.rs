@@ -1,14 +1,12 @@
 //! Whether the machine has the memory that models and a run need, asked before minutes are spent on loading or prefill.
 
-use std::path::Path;
-
 use super::{command::RunRequest, memory, models::frames};
 use crate::{
     model::{
         ComputeDevice, ModelSpec, WeightType,
         about::{Facts, Need, VideoInputs},
-        config::VlConfig,
         hub::name_of,
+        source::ModelFiles,
     },
     record::{Failure, FailureClass, units::bytes},
     video::{self, Rule},
@@ -63,7 +61,8 @@ pub(super) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
 
 /// How the target of these models samples frames.
 pub fn rule(spec: &ModelSpec) -> &'static Rule {
-    VlConfig::read(&spec.target).map_or(&Rule::QWEN_VL, |config| frames(config.family))
+    let config = spec.target_files().and_then(|files| files.config());
+    config.map_or(&Rule::QWEN_VL, |config| frames(config.family))
 }
 
 /// What one run adds to loaded models.
@@ -103,11 +102,16 @@ impl Footprint {
         if !on_cpu(spec.target_place()) {
             return None;
         }
-        let read = |dir: &Path| Facts::read(dir).ok();
-        let drafter = spec.drafter.as_deref().filter(|_| on_cpu(spec.drafter_place())).and_then(read);
+        let read = |files: ModelFiles| Facts::read_files(&files).ok();
+        let drafter = spec.drafter_files().ok().flatten().filter(|_| on_cpu(spec.drafter_place()));
         let dirs = [Some(&spec.target), spec.drafter.as_ref()].into_iter().flatten();
         let names = dirs.map(|dir| name_of(dir)).collect::<Vec<_>>().join(" with ");
-        Some(Self { names, dtype: spec.dtype, target: read(&spec.target)?, drafter })
+        Some(Self {
+            names,
+            dtype: spec.dtype,
+            target: read(spec.target_files().ok()?)?,
+            drafter: drafter.and_then(read),
+        })
     }
 
     /// Bytes that a run adds to the loaded models.
@@ -157,7 +161,7 @@ impl Footprint {
             let held = need.weights + need.tower;
             format!(
                 "{names} in {} {needs} about {} ({} weights, {} for the video and buffers), but {} are available",
-                dtype.name(),
+                self.target.stored.map_or(dtype.name(), |stored| stored.1),
                 bytes(total),
                 bytes(held),
                 bytes(total - held),
@@ -180,7 +184,9 @@ impl Footprint {
         let mut ways = Vec::new();
         // Loaded weights stay as they are.
         let smaller = WeightType::ALL.into_iter().skip_while(|other| *other != dtype).skip(1);
-        let mut smaller = smaller.map(|dtype| (dtype.name(), need(dtype, work))).filter(|_| weights);
+        let mut smaller = smaller
+            .map(|dtype| (dtype.name(), need(dtype, work)))
+            .filter(|_| weights && self.target.stored.is_none());
         if let Some((dtype, needed)) = smaller.find(|way| way.1 <= available) {
             ways.push(format!("--dtype {dtype} needs {}", bytes(needed)));
         }
@@ -207,6 +213,8 @@ impl Footprint {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::model::processor::FrameLimits;
 

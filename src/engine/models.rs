@@ -14,6 +14,7 @@ use crate::{
         decoder::parts,
         draft_head::{DraftHead, Recipe},
         family::{Family, Rope, VideoLlm},
+        source::ModelFiles,
     },
     record::{EventKind, Failure, FailureClass, Stage},
     video::Rule,
@@ -64,6 +65,9 @@ impl Models {
                 "positions have one axis (--rope sequential) instead of the model's own three".to_owned()
             });
         let odd = |model: &VideoLlm| {
+            if model.stored_type().is_some() {
+                return None;
+            }
             let (held, width) = parts::fallback(model.decoder().config(), self.requested)?;
             let (name, asked, held) = (model.name(), self.requested.name(), held.name());
             let block = self.requested.block();
@@ -117,13 +121,15 @@ impl Models {
             });
             ControlFlow::Continue(())
         });
-        let read = |dir: &Path, place: &ComputeDevice| {
-            let checkpoint = VideoLlm::open(dir)?.with_progress(progress.clone());
+        let read = |files: &ModelFiles, place: &ComputeDevice| {
+            let checkpoint = VideoLlm::open(files)?.with_progress(progress.clone());
             VideoLlm::from_checkpoint(&checkpoint, place, &mut |_, _| {})
         };
-        let target = read(&spec.target, &place)?.with_rope(spec.rope)?;
-        let drafter = spec.drafter.as_deref().zip(beside.as_ref());
-        let drafter = drafter.map(|(dir, place)| read(dir, place)).transpose()?;
+        let (files, drafter_files) = (spec.target_files()?, spec.drafter_files()?);
+        spec.check_dtype(&files, drafter_files.as_ref())?;
+        let target = read(&files, &place)?.with_rope(spec.rope)?;
+        let drafter = drafter_files.as_ref().zip(beside.as_ref());
+        let drafter = drafter.map(|(files, place)| read(files, place)).transpose()?;
         if let Some(drafter) = &drafter {
             let refuse = |problem: String| Failure {
                 class: FailureClass::Input,
@@ -139,7 +145,8 @@ impl Models {
                 return Err(refuse("it cuts frames into different patches".into()));
             }
         }
-        let (device, dtype) = describe(&place, beside.as_ref());
+        let stored = [target.stored_type(), drafter.as_ref().and_then(VideoLlm::stored_type)];
+        let (device, dtype) = describe(&place, beside.as_ref(), stored);
         let footprint = Footprint::read(spec);
         let head = |dir| DraftHead::load(dir, target.decoder(), &place).map(Arc::new);
         let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
@@ -169,14 +176,19 @@ fn refused(dir: &Path, error: CheckpointError) -> Failure {
     }
 }
 
-/// Device and weight type for people, with the drafter's if they differ.
-fn describe(target: &ComputeDevice, drafter: Option<&ComputeDevice>) -> (String, String) {
-    let with =
-        |word: fn(&ComputeDevice) -> &str| match drafter.map(word).filter(|other| *other != word(target)) {
-            Some(other) => format!("{}, drafter {other}", word(target)),
-            None => word(target).to_owned(),
-        };
-    (with(ComputeDevice::name), with(|place| place.dtype().name()))
+/// Device and weight type for people, with the drafter's if they differ; `stored` are the types that GGUF files have.
+fn describe(
+    target: &ComputeDevice,
+    drafter: Option<&ComputeDevice>,
+    stored: [Option<&str>; 2],
+) -> (String, String) {
+    let with = |ours: &str, theirs: Option<&str>| match theirs.filter(|theirs| *theirs != ours) {
+        Some(theirs) => format!("{ours}, drafter {theirs}"),
+        None => ours.to_owned(),
+    };
+    let dtype = |place: &ComputeDevice| place.dtype().name();
+    let types = (stored[0].unwrap_or(dtype(target)), drafter.map(|place| stored[1].unwrap_or(dtype(place))));
+    (with(target.name(), drafter.map(ComputeDevice::name)), with(types.0, types.1))
 }
 
 #[cfg(test)]
@@ -188,9 +200,10 @@ mod tests {
     fn the_drafters_device_is_named_if_it_differs() {
         let place = |choice| ComputeDevice::open(choice, WeightType::Auto).unwrap();
         let (cpu, tensors) = (place(DeviceChoice::Cpu), place(DeviceChoice::CpuTensors));
-        assert_eq!(describe(&cpu, Some(&cpu)), ("cpu".into(), "q8_0".into()));
-        assert_eq!(describe(&cpu, None).0, "cpu");
-        let both = describe(&tensors, Some(&cpu));
+        assert_eq!(describe(&cpu, Some(&cpu), [None; 2]), ("cpu".into(), "q8_0".into()));
+        assert_eq!(describe(&cpu, None, [None; 2]).0, "cpu");
+        let both = describe(&tensors, Some(&cpu), [None; 2]);
         assert_eq!(both, ("cpu tensors, drafter cpu".into(), "bf16, drafter q8_0".into()));
+        assert_eq!(describe(&cpu, Some(&cpu), [Some("q4_k"), None]).1, "q4_k, drafter q8_0");
     }
 }

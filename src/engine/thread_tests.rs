@@ -53,6 +53,8 @@ impl Rig {
             heads: Vec::new(),
             device: DeviceChoice::Cpu,
             drafter_device: None,
+            mmproj: None,
+            drafter_mmproj: None,
             dtype: WeightType::Auto,
             rope: Default::default(),
         };

@@ -1,10 +1,11 @@
-//! A checkpoint directory in Hugging Face layout: its weight files opened, every tensor checked before it is read.
+//! A checkpoint, in Hugging Face layout or GGUF: its weight files opened, every tensor checked before it is read.
 //!
-//! One file (`model.safetensors`) or shards with an index. A tensor is requested by one name and found under any spelling that
+//! One file (`model.safetensors`), shards with an index, or the mapped files of a GGUF model. A tensor is requested by one name and found under any spelling that
 //! checkpoints use for it, see [`super::names`].
 
 mod error;
 mod header;
+mod mapped;
 mod shard;
 mod tensors;
 
@@ -22,17 +23,32 @@ use safetensors::tensor::{Dtype, TensorInfo};
 
 pub use self::error::CheckpointError;
 use self::shard::Shard;
-use super::{ComputeDevice, files, names, shapes};
+use super::{ComputeDevice, files, gguf, names, shapes, source::ModelFiles};
 
 /// Called with (tensors read, tensors in total), also within a large tensor. `Break` stops the loading.
 pub type LoadProgress = Arc<dyn Fn(usize, usize) -> ControlFlow<()> + Send + Sync>;
 
-/// An opened checkpoint directory.
+/// A tensor as it is in the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTensor<'a> {
+    /// Its name, as in a safetensors file.
+    pub name: &'a str,
+    /// Sizes.
+    pub shape: &'a [usize],
+    /// Name of its type, in lower case.
+    pub dtype: String,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+/// An opened checkpoint.
 pub struct Checkpoint {
-    dir: PathBuf,
+    files: ModelFiles,
     shards: Vec<Shard>,
     /// Name in the file -> shard.
     names: HashMap<String, usize>,
+    /// The tensors of GGUF files by the names of this crate.
+    mapped: BTreeMap<String, gguf::NamedTensor>,
     /// Without files: see [`Checkpoint::random`].
     random: bool,
     progress: Option<LoadProgress>,
@@ -44,11 +60,32 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Open the weight files of `dir` and read their headers. No tensor is read yet.
+    /// Open the weight files of a directory, or a GGUF file and the mmproj file beside it, and read their headers. No tensor is
+    /// read yet.
     ///
     /// # Errors
     /// If files are missing or truncated, or their headers are invalid.
-    pub fn open(dir: &Path) -> Result<Self, CheckpointError> {
+    pub fn open(path: &Path) -> Result<Self, CheckpointError> {
+        match path.is_file() {
+            true => Self::of(&ModelFiles::open(path, None)?),
+            false => Self::open_directory(path),
+        }
+    }
+
+    /// Open the weight files of a model, as [`Checkpoint::open`].
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`].
+    pub fn of(files: &ModelFiles) -> Result<Self, CheckpointError> {
+        Ok(match files {
+            ModelFiles::Directory(dir) => Self::open_directory(dir)?,
+            ModelFiles::Gguf(model) => {
+                Self { mapped: model.named(), random: false, ..Self::empty(files.clone()) }
+            }
+        })
+    }
+
+    fn open_directory(dir: &Path) -> Result<Self, CheckpointError> {
         match std::fs::metadata(dir) {
             Ok(about) if about.is_dir() => {}
             Ok(_) => return Err(CheckpointError::file(dir, "not a directory")),
@@ -80,14 +117,15 @@ impl Checkpoint {
                 "no such file (and no model.safetensors.index.json beside it)",
             ));
         }
-        Ok(Self { shards, names, random: false, ..Self::empty(dir) })
+        Ok(Self { shards, names, random: false, ..Self::empty(ModelFiles::Directory(dir.to_owned())) })
     }
 
-    fn empty(dir: &Path) -> Self {
+    fn empty(files: ModelFiles) -> Self {
         Self {
-            dir: dir.to_owned(),
+            files,
             shards: Vec::new(),
             names: HashMap::new(),
+            mapped: BTreeMap::new(),
             random: true,
             progress: None,
             read: AtomicUsize::new(0),
@@ -99,7 +137,7 @@ impl Checkpoint {
     /// A checkpoint without files: every requested tensor has the requested shape and random values. The cost of a pass depends
     /// on the shapes alone.
     pub fn random() -> Self {
-        Self::empty(Path::new(""))
+        Self::empty(ModelFiles::Directory(PathBuf::new()))
     }
 
     /// The same checkpoint, reporting its loading to `progress`.
@@ -124,17 +162,30 @@ impl Checkpoint {
         std::mem::take(&mut problems.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Names, shapes and types of all tensors, as in the files.
-    pub fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
-        self.names
-            .iter()
-            .filter_map(|(name, &shard)| Some((name.as_str(), self.shards[shard].tensors.get(name)?)))
+    /// All tensors, as in the files.
+    pub fn tensors(&self) -> impl Iterator<Item = StoredTensor<'_>> {
+        let in_shards = self.names.iter().filter_map(|(name, &shard)| {
+            let info = self.shards[shard].tensors.get(name)?;
+            Some(StoredTensor {
+                name,
+                shape: &info.shape,
+                dtype: format!("{:?}", info.dtype).to_lowercase(),
+                bytes: (info.data_offsets.1 - info.data_offsets.0) as u64,
+            })
+        });
+        in_shards.chain(self.mapped.iter().filter_map(|(name, tensor)| {
+            let dtype = tensor.parts.first()?.kind.name().to_owned();
+            Some(StoredTensor { name, shape: &tensor.shape, dtype, bytes: tensor.bytes() })
+        }))
     }
 
     /// Everything that is wrong with the weight files of `dir`, not only the first problem; empty if [`Checkpoint::open`]
     /// succeeds.
     pub fn problems(dir: &Path) -> Vec<CheckpointError> {
         let index = dir.join("model.safetensors.index.json");
+        if dir.is_file() {
+            return Self::open(dir).err().into_iter().collect();
+        }
         let files = match index.is_file().then(|| read_index(&index)) {
             Some(Ok(files)) => files,
             _ => return Self::open(dir).err().into_iter().collect(),
@@ -149,19 +200,20 @@ impl Checkpoint {
         problems
     }
 
-    /// The directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
+    /// The model's files.
+    pub fn files(&self) -> &ModelFiles {
+        &self.files
     }
 
     /// Bytes of all weight files.
     pub fn bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.len).sum()
+        let mapped = self.files.gguf().map_or(0, |model| model.text.len() + model.tower.len());
+        mapped + self.shards.iter().map(|shard| shard.len).sum::<u64>()
     }
 
     /// True if the checkpoint has the tensor with this original name.
     pub fn contains(&self, name: &str) -> bool {
-        self.find(name).is_some()
+        self.mapped.contains_key(name) || self.find(name).is_some()
     }
 
     fn find(&self, name: &str) -> Option<(&Shard, &TensorInfo)> {

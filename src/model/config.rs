@@ -106,7 +106,11 @@ impl VlConfig {
         Self::resolve(raw).map_err(|problem| CheckpointError::file(&path, &problem))
     }
 
-    fn resolve(raw: serde_json::Value) -> Result<Self, String> {
+    /// The configuration in the JSON value of a `config.json`.
+    ///
+    /// # Errors
+    /// A message: the architecture is not supported, or sizes are impossible.
+    pub fn resolve(raw: serde_json::Value) -> Result<Self, String> {
         let family = Family::of(&raw)?;
         if let Some(other) = raw.pointer("/text_config/model_type").and_then(|v| v.as_str())
             && !other.starts_with("qwen2")

@@ -8,11 +8,13 @@ pub mod device;
 pub mod draft_head;
 pub mod family;
 pub mod files;
+pub mod gguf;
 pub mod hub;
 pub mod names;
 pub mod processor;
 pub mod rows;
 pub mod shapes;
+pub mod source;
 pub mod spans;
 pub mod store;
 pub mod template;
@@ -24,22 +26,26 @@ pub mod work;
 
 use std::path::PathBuf;
 
-use self::family::Rope;
 pub(crate) use self::tensor_error::tensor_error_text;
+use self::{checkpoint::CheckpointError, family::Rope, source::ModelFiles};
 pub use self::{
     device::{ComputeDevice, DeviceChoice},
     spans::VisualSpans,
     weights::WeightType,
 };
-use crate::record::Failure;
+use crate::record::{Failure, FailureClass};
 
 /// Which models to run, on what, in which weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
-    /// Directory of the target in Hugging Face layout.
+    /// The target: a directory in Hugging Face layout, or a GGUF file.
     pub target: PathBuf,
-    /// Directory of the drafter; none for methods without a small model.
+    /// The vision tower of a target in GGUF; none = the mmproj file beside it.
+    pub mmproj: Option<PathBuf>,
+    /// The drafter, likewise; none for methods without a small model.
     pub drafter: Option<PathBuf>,
+    /// The vision tower of a drafter in GGUF; none = the mmproj file beside it.
+    pub drafter_mmproj: Option<PathBuf>,
     /// Directories of draft heads ([`draft_head`]).
     pub heads: Vec<PathBuf>,
     /// Device of the target.
@@ -53,6 +59,47 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
+    /// The target's files.
+    ///
+    /// # Errors
+    /// As [`ModelFiles::open`].
+    pub fn target_files(&self) -> Result<ModelFiles, CheckpointError> {
+        ModelFiles::open(&self.target, self.mmproj.as_deref())
+    }
+
+    /// The drafter's files; none without a drafter.
+    ///
+    /// # Errors
+    /// As [`ModelFiles::open`].
+    pub fn drafter_files(&self) -> Result<Option<ModelFiles>, CheckpointError> {
+        let open = |drafter: &PathBuf| ModelFiles::open(drafter, self.drafter_mmproj.as_deref());
+        self.drafter.as_ref().map(open).transpose()
+    }
+
+    /// Check that the requested weight type applies to a model. GGUF files keep their types; the type of most of their weights
+    /// may be requested.
+    ///
+    /// # Errors
+    /// If both models are GGUF files of other types (class usage).
+    pub fn check_dtype(&self, target: &ModelFiles, drafter: Option<&ModelFiles>) -> Result<(), Failure> {
+        let (dtype, mut files) = (self.dtype, std::iter::once(target).chain(drafter));
+        let fixed =
+            |files: &ModelFiles| files.gguf().is_some_and(|model| model.main_type().name() != dtype.name());
+        if dtype == WeightType::Auto || !files.all(fixed) {
+            return Ok(());
+        }
+        let held = target.gguf().map_or("", |model| model.main_type().name());
+        Err(Failure {
+            class: FailureClass::Usage,
+            error: format!(
+                "the weight type {} does not apply to {}: a GGUF file keeps its types (mostly {held})",
+                dtype.name(),
+                target.path().display()
+            ),
+            hint: Some(format!("omit it, or use a GGUF file in {}", dtype.name())),
+        })
+    }
+
     /// Open the target's device.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! text as soon as its bytes form characters. Special tokens are recognised in the template's text, never in the user's.
 
 mod error;
+mod from_vocabulary;
 mod stream;
 
 use std::{
@@ -18,7 +19,7 @@ use tokenizers::{DecoderWrapper, Tokenizer};
 pub use error::{Mismatch, TextError};
 pub use stream::TextStream;
 
-use super::files;
+use super::{files, gguf::Vocabulary};
 
 struct Inner {
     /// Recognises added tokens.
@@ -112,6 +113,33 @@ impl TextTokenizer {
         }
         full.with_padding(None);
         full.with_truncation(None).map_err(|e| refuse(e.to_string()))?;
+        let generation = end_config(&dir.join("generation_config.json"))?;
+        let repetition_penalty = generation.repetition_penalty.as_f64();
+        let ends = match generation.ids() {
+            Some(ids) => Some(ids),
+            None => end_config(&dir.join("config.json"))?.ids(),
+        };
+        let ends = ends.filter(|ids| !ids.is_empty()).ok_or_else(|| TextError::NoEnd { dir: dir.into() })?;
+        Self::assemble(full, path, ends, repetition_penalty)
+    }
+
+    /// The tokenizer of a GGUF file.
+    ///
+    /// # Errors
+    /// [`TextError::Parse`] if its parts do not agree with each other.
+    pub fn from_vocabulary(vocabulary: &Vocabulary<'_>, path: &Path) -> Result<Self, TextError> {
+        let refuse = |problem: String| TextError::Parse { path: path.into(), problem };
+        let full = from_vocabulary::tokenizer(vocabulary).map_err(refuse)?;
+        Self::assemble(full, path.into(), vocabulary.ends.clone(), vocabulary.repetition_penalty)
+    }
+
+    fn assemble(
+        full: Tokenizer,
+        path: PathBuf,
+        ends: Vec<u32>,
+        repetition_penalty: Option<f64>,
+    ) -> Result<Self, TextError> {
+        let refuse = |problem: String| TextError::Parse { path: path.clone(), problem };
         let mut plain = Tokenizer::new(full.get_model().clone());
         plain.with_pre_tokenizer(full.get_pre_tokenizer().cloned());
         plain.with_normalizer(full.get_normalizer().cloned()).map_err(|e| refuse(e.to_string()))?;
@@ -125,13 +153,6 @@ impl TextTokenizer {
         let mut special: Vec<u32> = added.iter().filter(|(_, token)| token.1).map(|(id, _)| *id).collect();
         special.sort_unstable();
         let vocabulary = highest as usize + 1;
-        let generation = end_config(&dir.join("generation_config.json"))?;
-        let repetition_penalty = generation.repetition_penalty.as_f64();
-        let ends = match generation.ids() {
-            Some(ids) => Some(ids),
-            None => end_config(&dir.join("config.json"))?.ids(),
-        };
-        let ends = ends.filter(|ids| !ids.is_empty()).ok_or_else(|| TextError::NoEnd { dir: dir.into() })?;
         if let Some(id) = ends.iter().find(|id| **id as usize >= vocabulary) {
             return Err(TextError::EndOutside { id: *id, vocabulary });
         }

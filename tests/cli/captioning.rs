@@ -162,7 +162,17 @@ fn lossless_methods_are_lossless_on_every_clip() {
     let (device, dtype) = (DeviceChoice::Cpu, WeightType::Q8_0);
     let (target, drafter, rope) = (demo.target, Some(demo.drafter), Default::default());
     let heads = demo.heads;
-    let spec = ModelSpec { target, drafter, heads, device, drafter_device: None, dtype, rope };
+    let spec = ModelSpec {
+        target,
+        drafter,
+        heads,
+        device,
+        drafter_device: None,
+        mmproj: None,
+        drafter_mmproj: None,
+        dtype,
+        rope,
+    };
     engine.send(Command::Load(spec)).unwrap();
     let mut write = |run: u64, clip: &Path, method: &Method| {
         let request = RunRequest {

@@ -9,6 +9,7 @@ mod comparing;
 mod damage;
 mod devices;
 mod families;
+mod gguf;
 mod inputs;
 mod inspecting;
 mod interrupts;

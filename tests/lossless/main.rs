@@ -18,10 +18,12 @@ use specreel::{
 use support::{Bench, Written};
 
 /// Checkpoints by family.
-const FAMILIES: [&[&str]; 3] = [
+const FAMILIES: [&[&str]; 4] = [
     &["gqa_tied", "mha_tied_bf16", "nested_bf16", "sharded_untied"],
     &["qwen2_vl", "qwen2_vl_nested"],
     &["llava_ov", "llava_ov_newer"],
+    // The types of the files, whichever is requested.
+    &["gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q8_0.gguf", "gguf/gqa_tied/model-q4_0.gguf"],
 ];
 
 fn method(drafter: Drafter, context: VisualContext, length: usize, acceptance: Acceptance) -> Method {

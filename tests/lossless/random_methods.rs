@@ -19,7 +19,7 @@ use specreel::{
 use crate::support::{Bench, Written};
 
 /// Target, small model, weights, and the ids that may be written.
-const PAIRS: [(&str, &str, WeightType, Option<usize>); 7] = [
+const PAIRS: [(&str, &str, WeightType, Option<usize>); 9] = [
     ("gqa_tied", "nested_bf16", WeightType::Q8_0, None),
     ("sharded_untied", "gqa_tied", WeightType::F32, Some(3)),
     ("mha_tied_bf16", "sharded_untied", WeightType::Q8_0, None),
@@ -27,6 +27,8 @@ const PAIRS: [(&str, &str, WeightType, Option<usize>); 7] = [
     ("qwen2_vl_nested", "qwen2_vl", WeightType::F32, None),
     ("llava_ov", "llava_ov_newer", WeightType::Q8_0, None),
     ("llava_ov_newer", "llava_ov", WeightType::F32, Some(40)),
+    ("gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q4_0.gguf", WeightType::Auto, None),
+    ("gguf/gqa_tied/model-q8_0.gguf", "gguf/mix/model-q4_k_m.gguf", WeightType::Auto, Some(40)),
 ];
 /// Methods for each pair.
 const METHODS: usize = 260;

@@ -6,6 +6,7 @@ mod decoder;
 mod draft_head;
 mod families;
 mod frames;
+mod gguf;
 mod processor;
 mod tensors;
 mod text;

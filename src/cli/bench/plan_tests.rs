@@ -7,6 +7,8 @@ fn spec(drafter: bool) -> ModelSpec {
         heads: vec!["h".into(); usize::from(drafter)],
         device: Default::default(),
         drafter_device: None,
+        mmproj: None,
+        drafter_mmproj: None,
         dtype: Default::default(),
         rope: Default::default(),
     }

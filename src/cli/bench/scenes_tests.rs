@@ -53,6 +53,8 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         heads: Vec::new(),
         device: Default::default(),
         drafter_device: None,
+        mmproj: None,
+        drafter_mmproj: None,
         dtype: Default::default(),
         rope: Default::default(),
     };

@@ -9,6 +9,7 @@ use crate::{
     cli::{config::Config, dirs::Dirs},
     model::{
         about::{self, Facts},
+        gguf::MAGIC,
         hub::{Cache, ModelId, Settings, name_of},
     },
 };
@@ -97,12 +98,27 @@ fn embedded(named: &Path) -> Option<PathBuf> {
     all.find(|dir| dir.file_name() == Some(named.as_os_str()))
 }
 
-/// Resolve a model argument: an existing directory, the name of an embedded model, or the id of a cached one.
+/// True for a regular file that begins as a GGUF file does, or is named like one.
+fn is_gguf(path: &Path) -> bool {
+    use std::io::Read;
+
+    let named = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+    let begins = || {
+        let mut magic = [0; 4];
+        std::fs::File::open(path)
+            .and_then(|mut file| file.read_exact(&mut magic))
+            .is_ok_and(|()| magic == *MAGIC)
+    };
+    path.is_file() && (named || begins())
+}
+
+/// Resolve a model argument: an existing directory or GGUF file, the name of an embedded model, or the id of a cached one.
 ///
 /// # Errors
 /// The error and its hint.
 pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
-    let layout = "pass a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout), or a model id";
+    let layout = "pass a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout), a GGUF file, or a \
+                  model id";
     if !named.exists()
         && let Some(dir) = embedded(named)
     {
@@ -110,8 +126,8 @@ pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
     }
     let id = named.to_str().and_then(|text| ModelId::parse(text).ok());
     match (std::fs::metadata(named), id) {
-        (Ok(about), _) if about.is_dir() => Ok(named.to_owned()),
-        (Ok(_), _) => Err(("is a file, not a directory".into(), layout.into())),
+        (Ok(about), _) if about.is_dir() || is_gguf(named) => Ok(named.to_owned()),
+        (Ok(_), _) => Err(("is a file, but no GGUF file".into(), layout.into())),
         (Err(e), Some(id)) if e.kind() == std::io::ErrorKind::NotFound => {
             let settings = Settings::from_env();
             let pull = match settings.offline {

@@ -1,6 +1,6 @@
 //! Sizes of a checkpoint, from its configuration and the headers of its weight files.
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use super::Need;
 use crate::model::{
@@ -10,6 +10,7 @@ use crate::model::{
     decoder::parts,
     family::{Family, ModelError},
     processor::{FrameLimits, VideoProcessor, layout::Grid},
+    source::ModelFiles,
     vision::TowerConfig,
 };
 
@@ -62,27 +63,43 @@ pub struct Facts {
     pub tower_parameters: u64,
     /// Bytes per value of the loaded embedding table.
     pub table: usize,
+    /// Bytes of the language model's matrices and the type of most of them, if they are used as a GGUF file has them.
+    pub stored: Option<(u64, &'static str)>,
     /// The tower's hidden width, feed-forward width and number of heads.
     tower: [usize; 3],
     processor: VideoProcessor,
 }
 
 impl Facts {
-    /// Read the sizes of a directory.
+    /// Read the sizes of a directory, or of a GGUF file with the mmproj file beside it.
     ///
     /// # Errors
     /// A file is missing or invalid. Missing tensors and wrong shapes are no errors here.
     pub fn read(dir: &Path) -> Result<Self, ModelError> {
-        let config = VlConfig::read(dir)?;
-        let processor = VideoProcessor::load(dir, TowerConfig::of(&config)?.processor())?;
-        Ok(Self::of(&Checkpoint::open(dir)?, config, processor))
+        Self::read_files(&ModelFiles::open(dir, None)?)
+    }
+
+    /// Read the sizes of a model.
+    ///
+    /// # Errors
+    /// As [`Facts::read`].
+    pub fn read_files(files: &ModelFiles) -> Result<Self, ModelError> {
+        let config = files.config()?;
+        let processor = files.processor(&TowerConfig::of(&config)?)?;
+        Ok(Self::of(&files.checkpoint()?, config, processor))
     }
 
     /// The same from files that are already open.
     pub fn of(checkpoint: &Checkpoint, config: VlConfig, processor: VideoProcessor) -> Self {
         let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
-        let all: u64 = checkpoint.tensors().map(|(_, info)| product(&info.shape)).sum();
-        let table = checkpoint.tensors().find(|(name, _)| name.ends_with("embed_tokens.weight"));
+        let all: u64 = checkpoint.tensors().map(|tensor| product(tensor.shape)).sum();
+        let table = checkpoint.tensors().find(|tensor| tensor.name.ends_with("embed_tokens.weight"));
+        let stored = checkpoint.files().gguf().map(|model| {
+            let names: HashSet<String> =
+                parts::tensors(&config.text).into_iter().map(|(name, _)| name).collect();
+            let matrices = checkpoint.tensors().filter(|t| t.shape.len() > 1 && names.contains(t.name));
+            (matrices.map(|tensor| tensor.bytes).sum(), model.main_type().name())
+        });
         let heads = if config.raw.pointer("/vision_config/num_heads").is_some() {
             "num_heads"
         } else {
@@ -98,7 +115,8 @@ impl Facts {
             text: config.text,
             text_parameters: listed,
             tower_parameters: all.saturating_sub(listed),
-            table: table.map_or(4, |(_, info)| info.dtype.bitsize() / 8),
+            table: table.map_or(4, |table| (table.bytes / product(table.shape).max(1)) as usize),
+            stored,
             tower,
             processor,
         }
@@ -140,7 +158,7 @@ impl Facts {
             4 * (patches * (10 * hidden + 3 * ffn) + 2 * scores)
         });
         Need {
-            weights: parts::bytes(c, dtype, self.table),
+            weights: self.stored.map_or_else(|| parts::bytes(c, dtype, self.table), |stored| stored.0),
             tower: 4 * self.tower_parameters,
             cache: (c.layers * 2 * c.kv_heads * c.head_dim * 4) as u64 * slots as u64,
             work: (kept + rows + tower) as u64,

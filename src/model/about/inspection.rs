@@ -188,11 +188,11 @@ impl Inspection {
 
 fn shares(checkpoint: &Checkpoint) -> Vec<DtypeShare> {
     let mut shares: BTreeMap<String, DtypeShare> = BTreeMap::new();
-    for (_, info) in checkpoint.tensors() {
-        let dtype = format!("{:?}", info.dtype).to_lowercase();
-        let share = shares.entry(dtype.clone()).or_insert(DtypeShare { dtype, tensors: 0, parameters: 0 });
+    for tensor in checkpoint.tensors() {
+        let new = DtypeShare { dtype: tensor.dtype.clone(), tensors: 0, parameters: 0 };
+        let share = shares.entry(tensor.dtype).or_insert(new);
         share.tensors += 1;
-        share.parameters += info.shape.iter().map(|&n| n as u64).product::<u64>();
+        share.parameters += tensor.shape.iter().map(|&n| n as u64).product::<u64>();
     }
     let mut shares: Vec<DtypeShare> = shares.into_values().collect();
     shares.sort_by_key(|share| std::cmp::Reverse(share.parameters));

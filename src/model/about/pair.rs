@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use crate::model::{
-    config::VlConfig, family::ModelError, files, processor::VideoProcessor, text::TextTokenizer,
-    vision::TowerConfig,
-};
+use crate::model::{family::ModelError, files, source::ModelFiles, vision::TowerConfig};
 
 /// True if both directories have the same `tokenizer.json`, byte for byte: a quick check that implies equal vocabularies.
 pub fn same_tokenizer_file(a: &Path, b: &Path) -> bool {
@@ -19,12 +16,13 @@ pub fn same_tokenizer_file(a: &Path, b: &Path) -> bool {
 /// The reason why not.
 pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
     let read = |dir: &Path| -> Result<_, ModelError> {
-        let config = VlConfig::read(dir)?;
-        let processor = VideoProcessor::load(dir, TowerConfig::of(&config)?.processor())?;
-        Ok((config.family, processor))
+        let files = ModelFiles::open(dir, None)?;
+        let config = files.config()?;
+        let processor = files.processor(&TowerConfig::of(&config)?)?;
+        Ok((config.family, processor, files))
     };
     let read = |dir: &Path| read(dir).map_err(|e| e.to_string());
-    let ((ours, processor), (theirs, other)) = (read(target)?, read(drafter)?);
+    let ((ours, processor, target_files), (theirs, other, drafter_files)) = (read(target)?, read(drafter)?);
     if ours != theirs {
         return Err(format!("the target is {}, the drafter is {}", ours.name(), theirs.name()));
     }
@@ -34,8 +32,8 @@ pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
     if same_tokenizer_file(target, drafter) {
         return Ok(());
     }
-    let tokenizer = |dir: &Path| TextTokenizer::load(dir).map_err(|e| e.to_string());
-    tokenizer(target)?.same_vocabulary(&tokenizer(drafter)?).map_err(|e| e.to_string())
+    let tokenizer = |files: &ModelFiles| files.tokenizer().map_err(|e| e.to_string());
+    tokenizer(&target_files)?.same_vocabulary(&tokenizer(&drafter_files)?).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]

@@ -18,6 +18,16 @@ pub enum CheckpointError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A GGUF file cannot be used.
+    #[error("{}: {problem}", path.display())]
+    Gguf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do.
+        hint: &'static str,
+    },
     /// A weight file got shorter after its header was read.
     #[error("{}: the file changed while it was read", path.display())]
     Changed {
@@ -60,6 +70,7 @@ impl From<CheckpointError> for Failure {
         }
         let hint = match &error {
             CheckpointError::Stopped => "load the models again".into(),
+            CheckpointError::Gguf { hint, .. } => (*hint).into(),
             CheckpointError::Changed { .. } => {
                 "load the model again once no other program writes to the file".into()
             }

@@ -23,6 +23,9 @@ impl Checkpoint {
         if self.random {
             return Ok(shapes::values(name, shape));
         }
+        if let Some(tensor) = self.find_mapped(name, shape)? {
+            return self.widen_all(name, tensor);
+        }
         let (shard, info) = self.check(name, shape)?;
         let mut values = Vec::with_capacity(info.shape.iter().product());
         self.chunks(name, shard, info, CHUNK, &mut |chunk| {
@@ -45,6 +48,9 @@ impl Checkpoint {
         if self.random {
             return take(&shapes::values(name, &shape)).map_err(|e| CheckpointError::tensor(name, &e));
         }
+        if let Some(tensor) = self.find_mapped(name, &shape)? {
+            return take(&self.widen_all(name, tensor)?).map_err(|e| CheckpointError::tensor(name, &e));
+        }
         let (shard, info) = self.check(name, &shape)?;
         let row = shape[1].max(1);
         self.chunks(name, shard, info, (CHUNK / row).max(1) * row, take)
@@ -56,13 +62,16 @@ impl Checkpoint {
     /// As [`Checkpoint::f32`].
     pub fn native(&self, name: &str, shape: &[usize]) -> Result<Values, CheckpointError> {
         if self.random {
-            return self.f32(name, shape).map(Values::F32);
+            return self.f32(name, shape).map(|values| Values::F32(values.into()));
+        }
+        if let Some(tensor) = self.find_mapped(name, shape)? {
+            return self.native_mapped(name, tensor);
         }
         let (shard, info) = self.check(name, shape)?;
         let kind = match info.dtype {
             Dtype::F16 => HalfKind::F16,
             Dtype::BF16 => HalfKind::Bf16,
-            _ => return self.f32(name, shape).map(Values::F32),
+            _ => return self.f32(name, shape).map(|values| Values::F32(values.into())),
         };
         let mut bits = Vec::with_capacity(info.shape.iter().product());
         self.chunks(name, shard, info, CHUNK, &mut |chunk| {
@@ -70,7 +79,7 @@ impl Checkpoint {
             bits.extend(chunk.iter().map(|&value| kind.narrow(value)));
             Ok(())
         })?;
-        Ok(Values::Half(kind, bits))
+        Ok(Values::Half(kind, bits.into()))
     }
 
     /// All tensors under an original prefix (`visual`), in the compute type of a device, by their names below the prefix. Each
@@ -83,7 +92,8 @@ impl Checkpoint {
         prefix: &str,
         device: &ComputeDevice,
     ) -> Result<VarBuilder<'_>, CheckpointError> {
-        if !self.names.keys().any(|name| names::below(name, prefix).is_some()) {
+        let mut all = self.names.keys().chain(self.mapped.keys());
+        if !all.any(|name| names::below(name, prefix).is_some()) {
             return Err(self.missing(&format!("{prefix}.*")));
         }
         let backend = Prefixed { checkpoint: self, prefix: prefix.to_owned() };
@@ -95,25 +105,40 @@ impl Checkpoint {
     /// # Errors
     /// If it does not.
     pub fn verify(&self, name: &str, shape: &[usize]) -> Result<(), CheckpointError> {
-        if self.random { Ok(()) } else { self.check(name, shape).map(|_| ()) }
+        if self.random || self.find_mapped(name, shape)?.is_some() {
+            return Ok(());
+        }
+        self.check(name, shape).map(|_| ())
     }
 
     /// The location of a tensor, if it has this shape and a supported type.
     fn check(&self, name: &str, shape: &[usize]) -> Result<(&Shard, &TensorInfo), CheckpointError> {
         let (shard, info) = self.find(name).ok_or_else(|| self.missing(name))?;
-        let same = info.shape == shape
-            || (info.shape.first() == shape.first()
-                && info.shape.len() > shape.len()
-                && info.shape.iter().product::<usize>() == shape.iter().product::<usize>());
-        if !same {
-            let problem = format!("expected shape {shape:?} (from config.json), got {:?}", info.shape);
-            return Err(CheckpointError::tensor(name, &problem));
-        }
+        self.check_shape(name, &info.shape, shape)?;
         if !matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
             let problem = format!("expected type F32, F16 or BF16, got {:?}", info.dtype);
             return Err(CheckpointError::tensor(name, &problem));
         }
         Ok((shard, info))
+    }
+
+    /// Check the shape of a tensor against the expected one.
+    pub(super) fn check_shape(
+        &self,
+        name: &str,
+        found: &[usize],
+        expected: &[usize],
+    ) -> Result<(), CheckpointError> {
+        let same = found == expected
+            || (found.first() == expected.first()
+                && found.len() > expected.len()
+                && found.iter().product::<usize>() == expected.iter().product::<usize>());
+        if same {
+            return Ok(());
+        }
+        let origin = if self.files.gguf().is_some() { "the metadata" } else { "config.json" };
+        let problem = format!("expected shape {expected:?} (from {origin}), got {found:?}");
+        Err(CheckpointError::tensor(name, &problem))
     }
 
     /// Call `take` with a tensor's values, `count` at a time.
@@ -155,10 +180,10 @@ impl Checkpoint {
     }
 
     /// Call the progress callback.
-    fn report(&self) -> Result<(), CheckpointError> {
+    pub(super) fn report(&self) -> Result<(), CheckpointError> {
         let Some(progress) = &self.progress else { return Ok(()) };
         // A tied head is read twice.
-        let total = self.names.len();
+        let total = self.names.len() + self.mapped.len();
         match progress(self.read.load(Ordering::Relaxed).min(total), total) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => {
@@ -168,8 +193,9 @@ impl Checkpoint {
         }
     }
 
-    fn missing(&self, name: &str) -> CheckpointError {
-        CheckpointError::tensor(name, &format!("not in the weight files of {}", self.dir.display()))
+    pub(super) fn missing(&self, name: &str) -> CheckpointError {
+        let files = self.files.path().display();
+        CheckpointError::tensor(name, &format!("not in the weight files of {files}"))
     }
 }
 
@@ -194,7 +220,7 @@ impl Prefixed<'_> {
         let name = self.name(relative);
         let internal = |e: candle_core::Error| CheckpointError::tensor(&name, &tensor_error_text(&e));
         if let Some(problems) = &self.checkpoint.dry_run {
-            if let Err(error) = self.checkpoint.check(&name, shape) {
+            if let Err(error) = self.checkpoint.verify(&name, shape) {
                 problems.lock().unwrap_or_else(PoisonError::into_inner).push(error);
             }
             // A single zero, broadcast: it takes no memory.
@@ -221,7 +247,8 @@ impl SimpleBackend for Prefixed<'_> {
 
     fn get_unchecked(&self, name: &str, dtype: DType, device: &Device) -> candle_core::Result<Tensor> {
         let full_name = self.name(name);
-        let shape = self.checkpoint.find(&full_name).map(|(_, info)| info.shape.clone());
+        let stored = self.checkpoint.find(&full_name).map(|(_, info)| info.shape.clone());
+        let shape = stored.or_else(|| Some(self.checkpoint.mapped.get(&full_name)?.shape.clone()));
         let shape = shape.ok_or_else(|| candle_core::Error::wrap(self.checkpoint.missing(&full_name)))?;
         self.read(name, &shape, dtype, device).map_err(candle_core::Error::wrap)
     }

@@ -34,6 +34,8 @@ pub struct CpuDecoder {
     layers: Vec<Arc<Layer>>,
     norm: Vec<f32>,
     head: Arc<Linear>,
+    /// The head is the embedding table, in the same memory.
+    shares_table: bool,
     rope: Rope,
 }
 
@@ -133,10 +135,12 @@ impl CpuDecoder {
             progress(i + 1, total);
         }
         let table = checkpoint.native("model.embed_tokens.weight", &[c.vocab, c.hidden])?;
+        let table = Table::new(table, c.hidden);
         let head = parts::head(c).load(checkpoint, dtype)?;
         progress(total, total);
         Ok(Self {
-            embeddings: Arc::new(Table::new(table, c.hidden)),
+            shares_table: c.tied && table.is_mapped(),
+            embeddings: Arc::new(table),
             layers,
             norm: checkpoint.f32("model.norm.weight", &[c.hidden])?,
             head: Arc::new(head),
@@ -185,9 +189,9 @@ impl CpuDecoder {
         matrices + self.table_bytes() + self.head.bytes()
     }
 
-    /// Size of the embedding table in bytes; a pass reads a few of its rows.
+    /// Size of the embedding table in bytes, 0 if it is the head; a pass reads a few of its rows.
     pub fn table_bytes(&self) -> usize {
-        self.embeddings.bytes()
+        if self.shares_table { 0 } else { self.embeddings.bytes() }
     }
 
     /// An empty cache with `capacity` slots.

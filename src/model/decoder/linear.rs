@@ -15,8 +15,12 @@ use crate::model::{WeightType, store::Store};
 
 /// Multiply-adds below which one thread is faster than several.
 const SINGLE_THREADED: usize = 200_000;
-/// Outputs of one unit of work.
+/// Outputs of one unit of work: a multiple of this, and at most [`LARGEST_UNIT`].
 const UNIT: usize = 32;
+/// Maximum outputs of one unit of work.
+const LARGEST_UNIT: usize = 512;
+/// Units for each thread.
+const UNITS: usize = 8;
 
 /// A matrix of `outputs × inputs` with an optional bias: one part, or several below each other that a file has apart.
 pub struct Linear {
@@ -441,8 +445,11 @@ impl Linear {
         if rows * inputs * outputs < SINGLE_THREADED {
             unit(0..period);
         } else {
-            ThreadPool::global()
-                .run(period.div_ceil(UNIT), &|i| unit(i * UNIT..((i + 1) * UNIT).min(period)));
+            let pool = ThreadPool::global();
+            // Several units for each thread, so that they end at the same time; large ones, so that what is prefetched for the next
+            // outputs is used by the same thread.
+            let size = (period / (UNITS * pool.members())).next_multiple_of(UNIT).clamp(UNIT, LARGEST_UNIT);
+            pool.run(period.div_ceil(size), &|i| unit(i * size..((i + 1) * size).min(period)));
         }
         Ok(())
     }

@@ -43,11 +43,23 @@ impl FusedMatrix {
         Ok(self.bias.then_some(biases))
     }
 
-    /// Load the matrix row by row into a weight type.
+    /// Load the matrix row by row into a weight type; a matrix of a GGUF file is mapped, and keeps the file's types.
     pub fn load(&self, checkpoint: &Checkpoint, dtype: WeightType) -> Result<Linear, CheckpointError> {
         // Before memory is allocated for sizes that a configuration only claims.
         for (name, rows) in &self.tensors {
             checkpoint.verify(&format!("{name}.weight"), &[*rows, self.inputs])?;
+        }
+        let mut stored = Vec::new();
+        for (name, rows) in &self.tensors {
+            match checkpoint.matrix(&format!("{name}.weight"), [*rows, self.inputs])? {
+                Some(parts) => stored.extend(parts),
+                None => break,
+            }
+        }
+        if !stored.is_empty() {
+            let bias = self.biases(checkpoint)?;
+            return Linear::stack(stored, self.inputs, bias)
+                .map_err(|problem| CheckpointError::tensor(self.name(), &problem));
         }
         let mut builder = Builder::new(self.outputs(), self.inputs, dtype);
         for (name, rows) in &self.tensors {
@@ -140,7 +152,7 @@ mod tests {
             for (tensor, shape) in &listed {
                 checkpoint.verify(tensor, shape).unwrap();
             }
-            let text = checkpoint.tensors().filter(|(name, _)| !name.contains("visual"));
+            let text = checkpoint.tensors().filter(|tensor| !tensor.name.contains("visual"));
             assert_eq!(text.count(), listed.len(), "{name}");
         }
     }

@@ -10,11 +10,11 @@ use crate::model::{
     checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
     decoder::Decoder,
-    hub,
     processor::{
         Patches, VideoProcessor,
         layout::{self, VisualGrid, VisualRope},
     },
+    source::ModelFiles,
     template::{ChatTemplate, Turn},
     text::TextTokenizer,
     vision::{EncodeProgress, Tower, TowerConfig},
@@ -23,6 +23,7 @@ use crate::model::{
 /// A loaded checkpoint.
 pub struct VideoLlm {
     name: String,
+    stored: Option<&'static str>,
     place: ComputeDevice,
     config: VlConfig,
     rope: Rope,
@@ -43,7 +44,7 @@ enum RowKind {
 }
 
 impl VideoLlm {
-    /// Load a checkpoint directory on the CPU, with the language model's matrices in `dtype` and the tower in f32.
+    /// Load a checkpoint (a directory, or a GGUF file with the mmproj file beside it) on the CPU, with the language model's matrices in `dtype` and the tower in f32.
     /// `progress` counts decoder layers.
     ///
     /// # Errors
@@ -56,7 +57,7 @@ impl VideoLlm {
         Self::load_on(dir, &ComputeDevice::cpu(dtype), progress)
     }
 
-    /// Load a checkpoint directory to a device. The tower is kept in the device's floating-point type.
+    /// Load a checkpoint to a device. The tower is kept in the device's floating-point type.
     ///
     /// # Errors
     /// A file is missing, damaged, or inconsistent with the others, or the device is out of memory.
@@ -65,16 +66,16 @@ impl VideoLlm {
         place: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
-        Self::from_checkpoint(&Self::open(dir)?, place, progress)
+        Self::from_checkpoint(&Self::open(&ModelFiles::open(dir, None)?)?, place, progress)
     }
 
-    /// Open a checkpoint directory of a supported family.
+    /// Open a model of a supported family.
     ///
     /// # Errors
     /// Its configuration or its weight files are invalid.
-    pub fn open(dir: &Path) -> Result<Checkpoint, ModelError> {
-        VlConfig::read(dir)?;
-        Ok(Checkpoint::open(dir)?)
+    pub fn open(files: &ModelFiles) -> Result<Checkpoint, ModelError> {
+        files.config()?;
+        Ok(files.checkpoint()?)
     }
 
     /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a progress callback.
@@ -86,15 +87,15 @@ impl VideoLlm {
         place: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
-        let dir = checkpoint.dir();
-        let config = VlConfig::read(dir)?;
-        let tokenizer = TextTokenizer::load(dir)?;
-        let template = ChatTemplate::load(dir, config.family.template())?;
+        let files = checkpoint.files();
+        let config = files.config()?;
+        let tokenizer = files.tokenizer()?;
+        let template = files.template(config.family.template())?;
         let tower_config = TowerConfig::of(&config)?;
-        let processor = VideoProcessor::load(dir, tower_config.processor())?;
+        let processor = files.processor(&tower_config)?;
         tower_config
             .fits(processor.config(), config.text.hidden)
-            .map_err(|problem| CheckpointError::file(&dir.join("config.json"), &problem))?;
+            .map_err(|problem| CheckpointError::file(&files.config_path(), &problem))?;
         if tokenizer.vocabulary() > config.text.vocab {
             let problem = format!(
                 "has {} ids, but the model has {} embeddings",
@@ -109,9 +110,9 @@ impl VideoLlm {
         }
         let tower = tower?;
         let decoder = Arc::new(Decoder::load(checkpoint, &config.text, place, progress)?);
-        let name = hub::name_of(dir);
         Ok(Self {
-            name,
+            name: files.name(),
+            stored: files.gguf().map(|model| model.main_type().name()),
             place: place.clone(),
             config,
             rope: Rope::Auto,
@@ -140,6 +141,11 @@ impl VideoLlm {
     /// Display name: the directory's.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The type of most of the language model's weights, if they are used as a GGUF file has them.
+    pub fn stored_type(&self) -> Option<&'static str> {
+        self.stored.filter(|_| self.place.is_batch_invariant())
     }
 
     /// Its device.

@@ -93,8 +93,14 @@ impl Cache {
     }
 }
 
-/// Display name of a model directory: the model's name for a cache snapshot, else the directory's.
+/// Display name of a model: the model's name for a cache snapshot, else the directory's, or that of a GGUF file without
+/// `.gguf`.
 pub fn name_of(dir: &Path) -> String {
+    if dir.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+        && let Some(name) = dir.file_stem()
+    {
+        return name.to_string_lossy().into_owned();
+    }
     let part =
         |dir: Option<&Path>| dir.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let snapshots = dir.parent().filter(|parent| parent.ends_with("snapshots"));

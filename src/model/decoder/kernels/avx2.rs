@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BLOCK, DisjointSliceMut, LANES, Product, SLOTS, quantized::Q8, tiles::attention_tiles};
+use super::{BLOCK, DisjointSliceMut, LANES, Product, SLOTS, tiles::attention_tiles};
 
 attention_tiles!(
     "avx2,fma", __m256, width 8, queries 4,
@@ -130,57 +130,12 @@ macro_rules! tiles {
 
 /// SAFETY: the operands passed [`Product::check`]; the columns are the caller's.
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn product_q8(product: &Product, w: Q8<'_>, x: Q8<'_>, y: &DisjointSliceMut<'_>) {
-    let blocks = product.inputs / BLOCK;
-    tiles!(product, y, tile_q8, w, x, blocks);
-}
-
-/// SAFETY: as for [`product_q8`].
-#[target_feature(enable = "avx2,fma")]
 pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointSliceMut<'_>) {
     tiles!(product, y, tile_f32, w, x, product.inputs);
 }
 
-/// Unsummed dot products of `O` rows of `w` from `o` on with `R` rows of `x` from `r` on.
-///
-/// SAFETY: those rows exist in both operands.
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn tile_q8<const O: usize, const R: usize>(
-    w: Q8<'_>,
-    x: Q8<'_>,
-    blocks: usize,
-    o: usize,
-    r: usize,
-) -> [[__m256; R]; O] {
-    let ones = _mm256_set1_epi16(1);
-    let mut acc = [[_mm256_setzero_ps(); R]; O];
-    // SAFETY: every access is within rows that the caller guarantees.
-    unsafe {
-        let (wq, ws) = (w.quants.as_ptr().add(o * blocks * BLOCK), w.scales.as_ptr().add(o * blocks));
-        let (xq, xs) = (x.quants.as_ptr().add(r * blocks * BLOCK), x.scales.as_ptr().add(r * blocks));
-        for b in 0..blocks {
-            for (i, acc) in acc.iter_mut().enumerate() {
-                let at = i * blocks + b;
-                let wv = _mm256_loadu_si256(wq.add(at * BLOCK).cast());
-                let wabs = _mm256_sign_epi8(wv, wv);
-                let wd = _mm256_broadcast_ss(&*ws.add(at));
-                for (j, acc) in acc.iter_mut().enumerate() {
-                    let at = j * blocks + b;
-                    let xv = _mm256_loadu_si256(xq.add(at * BLOCK).cast());
-                    let xd = _mm256_broadcast_ss(&*xs.add(at));
-                    // |w| * sign(w) x stays within i16 for pairs: 2 * 127 * 127 < 32768.
-                    let pairs = _mm256_maddubs_epi16(wabs, _mm256_sign_epi8(xv, wv));
-                    let quads = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, ones));
-                    *acc = _mm256_fmadd_ps(quads, _mm256_mul_ps(wd, xd), *acc);
-                }
-            }
-        }
-    }
-    acc
-}
-
-/// As [`tile_q8`], in f32; the remainder of a width that 8 does not divide is added to the first lane.
+/// Unsummed dot products of `O` rows of `w` from `o` on with `R` rows of `x` from `r` on; the remainder of a width that 8 does not
+/// divide is added to the first lane.
 ///
 /// SAFETY: those rows exist in both operands.
 #[inline]

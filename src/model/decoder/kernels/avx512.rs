@@ -12,8 +12,8 @@ use super::{
     tiles::attention_tiles,
 };
 
-/// Maximum rows of a tile.
-const ROWS: usize = 12;
+/// Maximum rows of a tile. With two panels its sums fill the registers, and each input is loaded once for both.
+const ROWS: usize = 6;
 
 attention_tiles!(
     "avx512f", __m512, width 16, queries 8,
@@ -24,59 +24,57 @@ attention_tiles!(
 /// SAFETY: the operands passed [`Product::check`]; the columns are the caller's.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub unsafe fn product_q8(product: &Product, w: &Panels, x: &Rows8, y: &DisjointSliceMut<'_>) {
-    let mut r = 0;
-    while r < product.rows {
-        let left = product.rows - r;
-        // Tiles of equal size: 13 rows are 7 and 6, not 12 and 1.
-        let taken = left.div_ceil(left.div_ceil(ROWS));
-        // SAFETY: rows r..r + taken are within the product.
-        unsafe {
-            match taken {
-                1 => sweep::<4, 1>(product, w, x, r, y),
-                2 => sweep::<4, 2>(product, w, x, r, y),
-                3 => sweep::<2, 3>(product, w, x, r, y),
-                4 => sweep::<2, 4>(product, w, x, r, y),
-                5 => sweep::<2, 5>(product, w, x, r, y),
-                6 => sweep::<2, 6>(product, w, x, r, y),
-                7 => sweep::<1, 7>(product, w, x, r, y),
-                8 => sweep::<1, 8>(product, w, x, r, y),
-                9 => sweep::<1, 9>(product, w, x, r, y),
-                10 => sweep::<1, 10>(product, w, x, r, y),
-                11 => sweep::<1, 11>(product, w, x, r, y),
-                _ => sweep::<1, 12>(product, w, x, r, y),
+    let end = product.columns.end.div_ceil(PANEL);
+    let mut panel = product.columns.start / PANEL;
+    while panel < end {
+        // One or two rows are too few independent sums to keep the multipliers busy.
+        let wanted = if product.rows <= 2 { 4 } else { 2 };
+        let taken = if panel + wanted <= end { wanted } else { 1 };
+        // Tiles of about the same size: 7 rows are 4 and 3, not 6 and 1. The panels stay in the cache for all of them.
+        let rows = product.rows.div_ceil(product.rows.div_ceil(ROWS).max(1)).max(1);
+        for r in (0..product.rows).step_by(rows) {
+            let rows = rows.min(product.rows - r);
+            // SAFETY: these rows and panels are within the product.
+            unsafe {
+                match (taken, rows) {
+                    (4, 1) => panels::<4, 1>(product, w, x, panel, r, y),
+                    (4, _) => panels::<4, 2>(product, w, x, panel, r, y),
+                    (2, 1) => panels::<2, 1>(product, w, x, panel, r, y),
+                    (2, 2) => panels::<2, 2>(product, w, x, panel, r, y),
+                    (2, 3) => panels::<2, 3>(product, w, x, panel, r, y),
+                    (2, 4) => panels::<2, 4>(product, w, x, panel, r, y),
+                    (2, 5) => panels::<2, 5>(product, w, x, panel, r, y),
+                    (2, _) => panels::<2, 6>(product, w, x, panel, r, y),
+                    (_, 1) => panels::<1, 1>(product, w, x, panel, r, y),
+                    (_, 2) => panels::<1, 2>(product, w, x, panel, r, y),
+                    (_, 3) => panels::<1, 3>(product, w, x, panel, r, y),
+                    (_, 4) => panels::<1, 4>(product, w, x, panel, r, y),
+                    (_, 5) => panels::<1, 5>(product, w, x, panel, r, y),
+                    _ => panels::<1, 6>(product, w, x, panel, r, y),
+                }
             }
         }
-        r += taken;
+        panel += taken;
     }
 }
 
-/// `R` rows from `r` on, all of the product's columns, `P` panels at a time.
+/// `R` rows from `r` on times `P` panels from `panel` on.
 ///
-/// SAFETY: as for [`product_q8`].
+/// SAFETY: as for [`product_q8`]; the panels overlap the product's columns.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn sweep<const P: usize, const R: usize>(
+unsafe fn panels<const P: usize, const R: usize>(
     product: &Product,
     w: &Panels,
     x: &Rows8,
+    panel: usize,
     r: usize,
     y: &DisjointSliceMut<'_>,
 ) {
-    let columns = &product.columns;
-    let (mut panel, end) = (columns.start / PANEL, columns.end.div_ceil(PANEL));
-    // SAFETY: the panels hold the product's columns; only those are written.
+    // SAFETY: as the caller guarantees.
     unsafe {
-        while panel + P <= end {
-            let sums = tile::<P, R>(w, x, panel, r);
-            for (p, sums) in sums.into_iter().enumerate() {
-                store(product, panel + p, r, &sums, y);
-            }
-            panel += P;
-        }
-        while panel < end {
-            let [sums] = tile::<1, R>(w, x, panel, r);
-            store(product, panel, r, &sums, y);
-            panel += 1;
+        for (p, sums) in tile::<P, R>(w, x, panel, r).into_iter().enumerate() {
+            store(product, panel + p, r, &sums, y);
         }
     }
 }

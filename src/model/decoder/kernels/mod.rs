@@ -10,6 +10,8 @@ mod avx2;
 mod avx512;
 mod blocks;
 mod half;
+#[cfg(target_arch = "x86_64")]
+mod int8;
 mod largest;
 mod portable;
 mod quantized;

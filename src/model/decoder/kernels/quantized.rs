@@ -2,7 +2,10 @@
 
 use super::{BLOCK, DisjointSliceMut, Product, has_avx512, portable};
 #[cfg(target_arch = "x86_64")]
-use super::{avx2, avx512, has_avx2};
+use super::{
+    avx2, avx512, has_avx2,
+    int8::{self, Int8},
+};
 use crate::model::store::Store;
 
 /// Outputs of a panel.
@@ -17,7 +20,15 @@ pub(super) struct Q8<'a> {
     pub scales: &'a [f32],
 }
 
-/// Weights in the layout of the AVX-512 implementation, see [`avx512`].
+/// True if matrices are arranged in panels on this processor.
+fn in_panels() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return has_avx512() || Int8::detect().is_some();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// Weights in the layout of the implementations for x86-64, see [`avx512`].
 pub(super) struct Panels {
     /// Panel, block, group of four inputs, output, input: values offset by 128.
     pub quants: Store<u8>,
@@ -76,7 +87,7 @@ impl Weights8 {
     /// If `inputs` is not a multiple of [`BLOCK`].
     pub fn empty(outputs: usize, inputs: usize) -> Self {
         assert!(inputs.is_multiple_of(BLOCK), "rows are not whole blocks");
-        if has_avx512() {
+        if in_panels() {
             return Self(Layout::Panels(Panels::empty(outputs, inputs)));
         }
         let (quants, scales) = (vec![0i8; outputs * inputs], vec![0f32; outputs * inputs / BLOCK]);
@@ -107,7 +118,7 @@ impl Weights8 {
 
     /// Bytes of a matrix of `outputs × inputs`.
     pub fn bytes_of(outputs: usize, inputs: usize) -> usize {
-        let outputs = if has_avx512() { outputs.next_multiple_of(PANEL) } else { outputs };
+        let outputs = if in_panels() { outputs.next_multiple_of(PANEL) } else { outputs };
         outputs * inputs / BLOCK * (BLOCK + size_of::<f32>())
     }
 
@@ -207,8 +218,10 @@ impl DisjointBlocksMut<'_> {
             // SAFETY: the features were detected, and the slices hold the same number of blocks.
             return unsafe { avx512::quantize_q8(x, quants, scales, offsets) };
         }
-        let _ = offsets; // Only the AVX-512 layout needs them.
         quantize_q8(x, quants, scales);
+        for (offset, quants) in offsets.iter_mut().zip(quants.chunks_exact(BLOCK)) {
+            *offset = -128 * quants.iter().map(|&q| i32::from(q)).sum::<i32>();
+        }
     }
 }
 
@@ -222,21 +235,21 @@ pub unsafe fn product_q8(product: &Product, w: &Weights8, x: &Rows8, y: &Disjoin
         #[cfg(target_arch = "x86_64")]
         Layout::Panels(panels) => {
             assert!(panels.blocks == product.inputs / BLOCK, "the matrix has another width than the product");
-            // SAFETY: panels are made only if the features were detected; the operands were checked.
-            unsafe { avx512::product_q8(product, panels, x, y) };
+            // SAFETY: the features were detected; the operands were checked.
+            unsafe {
+                match Int8::detect() {
+                    _ if has_avx512() => avx512::product_q8(product, panels, x, y),
+                    Some(int8) => int8::product_q8(int8, product, panels, x, y),
+                    None => unreachable!("panels are made for AVX-512 and AVX2 only"),
+                }
+            }
             return;
         }
         #[cfg(not(target_arch = "x86_64"))]
-        Layout::Panels(_) => unreachable!("panels are made for AVX-512 only"),
+        Layout::Panels(_) => unreachable!("panels are made for AVX-512 and AVX2 only"),
         Layout::Rows { quants, scales } => (quants, scales),
     };
     let (w, x) = (Q8 { quants, scales }, Q8 { quants: &x.quants, scales: &x.scales });
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
-        unsafe { avx2::product_q8(product, w, x, y) };
-        return;
-    }
     // SAFETY: the columns are the caller's.
     unsafe { product.each(y, |o, r| portable::dot_q8(w, o, x, r, product.inputs / BLOCK)) };
 }
@@ -294,11 +307,8 @@ mod tests {
             (&whole.quants, &whole.scales, &whole.offsets),
             (&parts.quants, &parts.scales, &parts.offsets)
         );
-        if has_avx512() {
-            let sums =
-                whole.quants.chunks(BLOCK).map(|b| -128 * b.iter().map(|&q| i32::from(q)).sum::<i32>());
-            assert_eq!(whole.offsets, sums.collect::<Vec<_>>());
-        }
+        let sums = whole.quants.chunks(BLOCK).map(|b| -128 * b.iter().map(|&q| i32::from(q)).sum::<i32>());
+        assert_eq!(whole.offsets, sums.collect::<Vec<_>>());
     }
 
     #[test]
@@ -311,7 +321,7 @@ mod tests {
             let plain = Q8 { quants: &q, scales: &d };
             let mut layouts =
                 vec![Weights8(Layout::Rows { quants: q.clone().into(), scales: d.clone().into() })];
-            if has_avx512() {
+            if in_panels() {
                 layouts.push(Weights8(Layout::Panels(Panels::new(plain, outputs, inputs))));
             }
             for weights in &layouts {
@@ -331,6 +341,38 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn all_implementations_give_the_same_bits() {
+        let (inputs, outputs) = (320, 50);
+        let (w, x) = (wave(outputs * inputs, 0.37), wave(27 * inputs, 0.91));
+        let (mut q, mut d) = (vec![0i8; w.len()], vec![0f32; w.len() / BLOCK]);
+        quantize_q8(&w, &mut q, &mut d);
+        q[..BLOCK].fill(-127);
+        let panels = Panels::new(Q8 { quants: &q, scales: &d }, outputs, inputs);
+        for rows in 1..=27 {
+            let mut x8 = Rows8::default();
+            x8.quantize(&x[..rows * inputs]);
+            x8.quants[..BLOCK].fill(-127);
+            x8.offsets[0] = 128 * 127 * BLOCK as i32;
+            let run = |int8: Option<Int8>| {
+                let mut y = vec![0f32; rows * outputs];
+                for columns in [0..3, 3..outputs - 1, outputs - 1..outputs] {
+                    let product = Product { columns, ..Product::whole(inputs, outputs, rows) };
+                    let y = DisjointSliceMut::new(&mut y);
+                    // SAFETY: one call at a time; the features were detected.
+                    match int8 {
+                        Some(int8) => unsafe { int8::product_q8(int8, &product, &panels, &x8, &y) },
+                        None => unsafe { avx512::product_q8(&product, &panels, &x8, &y) },
+                    }
+                }
+                y.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            };
+            let all: Vec<_> = Int8::all().map(Some).chain(has_avx512().then_some(None)).map(run).collect();
+            assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{rows} rows");
         }
     }
 

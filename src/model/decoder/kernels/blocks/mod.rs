@@ -10,6 +10,8 @@
 //! So a value depends neither on the number of rows nor on the order in which an implementation visits the inputs of a block,
 //! and all implementations give the same bits.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod portable;
 mod rows;
 
@@ -21,6 +23,8 @@ use rayon::prelude::*;
 
 pub use rows::{DisjointRowsK, RowsK, WIDE};
 
+#[cfg(target_arch = "x86_64")]
+use super::int8::{self, Int8};
 use super::{DisjointSliceMut, Product, quantized::Rows8};
 use crate::model::{WeightType, store::Store};
 
@@ -129,6 +133,11 @@ impl Blocks {
         self.bytes.len()
     }
 
+    /// True if the blocks are a part of a mapped file.
+    pub fn is_mapped(&self) -> bool {
+        self.bytes.is_mapped()
+    }
+
     /// Number of values.
     pub fn values(&self) -> usize {
         self.bytes.len() / self.kind.bytes() * self.kind.values()
@@ -182,10 +191,44 @@ pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y:
     let rows = if w.kind.takes_k() { x.k.values() } else { x.q8.quants.len() };
     product.check(w.values(), rows);
     assert!(product.inputs.is_multiple_of(w.kind.values()), "the rows of the matrix are not whole blocks");
+    #[cfg(target_arch = "x86_64")]
+    if super::has_avx512() {
+        // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
+        unsafe { avx512::product(product, w.kind, &w.bytes, x, y) };
+        return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(int8) = Int8::detect() {
+        // SAFETY: as above.
+        unsafe { product_int8(int8, product, w, x, y) };
+        return;
+    }
     let row = product.inputs / w.kind.values() * w.kind.bytes();
     // SAFETY: the columns are the caller's.
     unsafe {
         product.each(y, |o, r| portable::dot(w.kind, &w.bytes[o * row..(o + 1) * row], x, r, product.inputs));
+    }
+}
+
+/// # Safety
+/// The instructions exist, the operands passed [`Product::check`], and the columns are the caller's.
+#[cfg(target_arch = "x86_64")]
+unsafe fn product_int8(
+    int8: Int8,
+    product: &Product,
+    w: &Blocks,
+    x: BlockRows<'_>,
+    y: &DisjointSliceMut<'_>,
+) {
+    // SAFETY: as the caller guarantees.
+    unsafe {
+        match w.kind {
+            BlockKind::Q8_0 => int8::product_blocks::<int8::Q8>(int8, product, &w.bytes, x, y),
+            BlockKind::Q4_0 => int8::product_blocks::<int8::Q4>(int8, product, &w.bytes, x, y),
+            BlockKind::Q4K => int8::product_blocks::<int8::Q4K>(int8, product, &w.bytes, x, y),
+            BlockKind::Q5K => int8::product_blocks::<int8::Q5K>(int8, product, &w.bytes, x, y),
+            BlockKind::Q6K => int8::product_blocks::<int8::Q6K>(int8, product, &w.bytes, x, y),
+        }
     }
 }
 

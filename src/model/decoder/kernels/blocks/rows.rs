@@ -11,11 +11,13 @@ const PART: usize = 16;
 #[derive(Default)]
 pub struct RowsK {
     /// -127 to 127.
-    pub(super) quants: Vec<i8>,
+    pub(in super::super) quants: Vec<i8>,
     /// One scale per block: the largest magnitude over 127.
-    pub(super) scales: Vec<f32>,
+    pub(in super::super) scales: Vec<f32>,
     /// Sums of 16 quants.
-    pub(super) sums: Vec<i16>,
+    pub(in super::super) sums: Vec<i16>,
+    /// Sums of 32 quants: the parts 0, 2, 1, 3, 4, 6, 5, 7 of a block.
+    pub(in super::super) pairs: Vec<i16>,
 }
 
 impl RowsK {
@@ -43,10 +45,12 @@ impl RowsK {
         self.quants.resize(values, 0);
         self.scales.resize(values / WIDE, 0.0);
         self.sums.resize(values / PART, 0);
+        self.pairs.resize(values / PART / 2, 0);
         DisjointRowsK {
             quants: DisjointSliceMut::new(&mut self.quants),
             scales: DisjointSliceMut::new(&mut self.scales),
             sums: DisjointSliceMut::new(&mut self.sums),
+            pairs: DisjointSliceMut::new(&mut self.pairs),
         }
     }
 }
@@ -57,6 +61,7 @@ pub struct DisjointRowsK<'a> {
     quants: DisjointSliceMut<'a, i8>,
     scales: DisjointSliceMut<'a, f32>,
     sums: DisjointSliceMut<'a, i16>,
+    pairs: DisjointSliceMut<'a, i16>,
 }
 
 impl DisjointRowsK<'_> {
@@ -70,14 +75,20 @@ impl DisjointRowsK<'_> {
     pub unsafe fn quantize(&self, at: usize, x: &[f32]) {
         assert!(at.is_multiple_of(WIDE) && x.len().is_multiple_of(WIDE), "not whole blocks of the rows");
         // SAFETY: the caller's places are disjoint.
-        let (quants, scales, sums) = unsafe {
+        let (quants, scales, sums, pairs) = unsafe {
             (
                 self.quants.slice(at, x.len()),
                 self.scales.slice(at / WIDE, x.len() / WIDE),
                 self.sums.slice(at / PART, x.len() / PART),
+                self.pairs.slice(at / PART / 2, x.len() / PART / 2),
             )
         };
         quantize(x, quants, scales, sums);
+        for (pairs, sums) in pairs.chunks_exact_mut(8).zip(sums.chunks_exact(16)) {
+            for (pair, part) in pairs.iter_mut().zip([0, 2, 1, 3, 4, 6, 5, 7]) {
+                *pair = sums[2 * part] + sums[2 * part + 1];
+            }
+        }
     }
 }
 
@@ -133,6 +144,7 @@ mod tests {
         for (sum, part) in rows.sums.iter().zip(rows.quants.chunks(PART)) {
             assert_eq!(*sum, part.iter().map(|q| i16::from(*q)).sum::<i16>());
         }
+        assert_eq!(rows.pairs[1], rows.quants[64..96].iter().map(|q| i16::from(*q)).sum::<i16>());
         assert!(rows.scales[1] == 0.0 && rows.quants[WIDE..].iter().all(|q| *q == 0));
     }
 

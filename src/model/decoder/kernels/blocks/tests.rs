@@ -81,3 +81,88 @@ fn matrices_of_another_size_are_refused() {
 fn a_part_of_a_block_panics() {
     Blocks::empty(BlockKind::Q4K).push(&[1.0; 100]);
 }
+
+type Implementation = Box<dyn Fn(&Product, &Blocks, BlockRows<'_>, &DisjointSliceMut<'_>)>;
+
+/// The one in use, and all others for this processor.
+fn implementations() -> Vec<Implementation> {
+    // SAFETY: one call at a time.
+    let mut all: Vec<Implementation> = vec![Box::new(|p, w, x, y| unsafe { product_blocks(p, w, x, y) })];
+    #[cfg(target_arch = "x86_64")]
+    for int8 in Int8::all() {
+        // SAFETY: as above, and the instructions exist.
+        all.push(Box::new(move |p, w, x, y| unsafe { product_int8(int8, p, w, x, y) }));
+    }
+    all
+}
+
+#[test]
+fn all_implementations_give_the_same_bits() {
+    let pseudo = |n: usize, seed: u64| {
+        let mut state = seed;
+        let mut next = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f32 / (1u64 << 30) as f32 - 1.0
+        };
+        (0..n).map(move |_| next()).collect::<Vec<f32>>()
+    };
+    for kind in KINDS {
+        for inputs in [32usize, 160, 256, 768] {
+            if !inputs.is_multiple_of(kind.values()) {
+                continue;
+            }
+            let outputs = 53;
+            let mut blocks = Blocks::empty(kind);
+            blocks.push(&pseudo(outputs * inputs, 7 + inputs as u64));
+            // The largest integers, scales and minima: sums must not overflow.
+            let largest = 2 * inputs / kind.values() * kind.bytes();
+            let size = kind.bytes();
+            for block in blocks.bytes.owned()[..largest].chunks_exact_mut(size) {
+                let halfs: &[usize] = match kind {
+                    BlockKind::Q4K | BlockKind::Q5K => &[0, 2],
+                    BlockKind::Q6K => &[208],
+                    BlockKind::Q8_0 | BlockKind::Q4_0 => &[0],
+                };
+                // Of q6_k and q8_0 the integers are signed.
+                let fill = if kind == BlockKind::Q8_0 { 0x81 } else { 0xff };
+                block.fill(fill);
+                if kind == BlockKind::Q6K {
+                    block[192..208].fill(0x80);
+                }
+                for at in halfs {
+                    block[*at..at + 2].copy_from_slice(&half::f16::from_f32(0.5).to_le_bytes());
+                }
+            }
+            let row = inputs / kind.values() * size;
+            for rows in [1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 26, 97, 200] {
+                let mut x = pseudo(rows * inputs, 11);
+                x[..inputs].fill(-3.0);
+                let (mut q8, mut k) = (Rows8::default(), RowsK::default());
+                q8.quantize(&x);
+                if inputs.is_multiple_of(WIDE) {
+                    k.quantize(&x);
+                }
+                let x = BlockRows { q8: &q8, k: &k };
+                let want = |r: usize, o: usize| {
+                    portable::dot(kind, &blocks.bytes[o * row..(o + 1) * row], x, r, inputs)
+                };
+                let want: Vec<f32> = (0..rows * outputs).map(|at| want(at / outputs, at % outputs)).collect();
+                for implementation in implementations() {
+                    let mut y = vec![0f32; rows * (outputs + 3)];
+                    for columns in [0..5, 5..52, 52..53] {
+                        // The product is a part of the result's columns.
+                        let product =
+                            Product { inputs, outputs, rows, columns, first: 2, stride: outputs + 3 };
+                        implementation(&product, &blocks, x, &DisjointSliceMut::new(&mut y));
+                    }
+                    for (y, want) in y.chunks_exact(outputs + 3).zip(want.chunks_exact(outputs)) {
+                        assert!(y[0] == 0.0 && y[1] == 0.0 && y[outputs + 2] == 0.0);
+                        for (y, want) in y[2..].iter().zip(want) {
+                            assert_eq!(y.to_bits(), want.to_bits(), "{kind:?} {inputs} {rows}: {y} {want}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

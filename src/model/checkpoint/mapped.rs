@@ -1,0 +1,132 @@
+//! The tensors of GGUF files: used where they are mapped, or widened to f32.
+//!
+//! Matrices are not read while they are loaded, so their values are not checked; vectors and towers are.
+
+use super::*;
+use crate::model::{
+    decoder::{Values, linear::Weight},
+    gguf::{Layout, NamedTensor, TensorType},
+};
+
+/// Values that are widened at a time.
+const CHUNK: usize = 1 << 18;
+
+impl Checkpoint {
+    /// A tensor of GGUF files with this shape; none if the checkpoint is not GGUF.
+    ///
+    /// # Errors
+    /// If the tensor is missing or has another shape.
+    pub(super) fn find_mapped(
+        &self,
+        name: &str,
+        shape: &[usize],
+    ) -> Result<Option<&NamedTensor>, CheckpointError> {
+        if self.files.gguf().is_none() {
+            return Ok(None);
+        }
+        let tensor = self.mapped.get(name).ok_or_else(|| self.missing(name))?;
+        self.check_shape(name, &tensor.shape, shape)?;
+        Ok(Some(tensor))
+    }
+
+    /// A matrix of `shape` in the file's types, mapped: its parts, each with its number of rows. None if the checkpoint is not
+    /// GGUF.
+    ///
+    /// # Errors
+    /// If the tensor is missing or has another shape, or if the loading was stopped.
+    pub fn matrix(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+    ) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError> {
+        let Some(tensor) = self.find_mapped(name, &shape)? else { return Ok(None) };
+        if tensor.layout != Layout::Rows {
+            return Err(CheckpointError::tensor(name, "is no matrix"));
+        }
+        self.report()?;
+        let part = |part| {
+            Some(match self.stored(tensor, part)? {
+                Values::F32(values) => Weight::F32(values),
+                Values::Half(kind, bits) => Weight::Half(kind, bits),
+                Values::Blocks(blocks) => Weight::Blocks(blocks),
+            })
+        };
+        let parts = tensor.parts.iter().map(|stored| Some((part(stored)?, stored.shape[0])));
+        let parts = parts.collect::<Option<_>>();
+        self.read.fetch_add(1, Ordering::Relaxed);
+        self.report()?;
+        parts.map(Some).ok_or_else(|| CheckpointError::tensor(name, "has parts of a block"))
+    }
+
+    /// The values of a part of a tensor.
+    fn stored(&self, tensor: &NamedTensor, part: &gguf::GgufTensor) -> Option<Values> {
+        Some(match part.kind {
+            TensorType::F32 => Values::F32(tensor.file.floats(part)),
+            TensorType::Half(kind) => Values::Half(kind, tensor.file.halves(part)),
+            TensorType::Blocks(_) => Values::Blocks(tensor.file.blocks(part)?),
+        })
+    }
+
+    /// A tensor's values in the file's type.
+    pub(super) fn native_mapped(&self, name: &str, tensor: &NamedTensor) -> Result<Values, CheckpointError> {
+        if let ([part], Layout::Rows) = (&tensor.parts[..], tensor.layout)
+            && let Some(values) = self.stored(tensor, part)
+        {
+            self.read.fetch_add(1, Ordering::Relaxed);
+            self.report()?;
+            return Ok(values);
+        }
+        self.widen_all(name, tensor).map(|values| Values::F32(values.into()))
+    }
+
+    /// All values of a tensor as f32.
+    pub(super) fn widen_all(&self, name: &str, tensor: &NamedTensor) -> Result<Vec<f32>, CheckpointError> {
+        let mut values = Vec::with_capacity(tensor.shape.iter().product());
+        for part in &tensor.parts {
+            let count = part.values();
+            for start in (0..count).step_by(CHUNK) {
+                self.report()?;
+                let from = values.len();
+                tensor.file.widen(part, start..(start + CHUNK).min(count), &mut values);
+                if let Some(i) = values[from..].iter().position(|value: &f32| !value.is_finite()) {
+                    let file = tensor.file.path().display();
+                    let problem = format!("value {} is {}, in {file}", from + i, values[from + i]);
+                    return Err(CheckpointError::tensor(name, &problem));
+                }
+            }
+        }
+        self.read.fetch_add(1, Ordering::Relaxed);
+        self.report()?;
+        Ok(match tensor.layout {
+            Layout::Rows => values,
+            Layout::Frames => interleaved(&values, &tensor.shape),
+        })
+    }
+}
+
+/// Kernels of the frames, one after the other, as one kernel `[outputs, channels, frames, height, width]`.
+fn interleaved(values: &[f32], shape: &[usize]) -> Vec<f32> {
+    let frames = shape[2];
+    let plane: usize = shape[3..].iter().product();
+    let planes = shape[0] * shape[1];
+    let mut out = Vec::with_capacity(values.len());
+    for at in 0..planes {
+        for frame in 0..frames {
+            let start = (frame * planes + at) * plane;
+            out.extend_from_slice(&values[start..start + plane]);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::interleaved;
+
+    #[test]
+    fn kernels_of_frames_are_interleaved() {
+        // Two outputs, one channel, two frames, one row of two pixels.
+        let frames = [[0., 1., 2., 3.], [10., 11., 12., 13.]].concat();
+        assert_eq!(interleaved(&frames, &[2, 1, 2, 1, 2]), [0., 1., 10., 11., 2., 3., 12., 13.]);
+    }
+}

@@ -1,0 +1,24 @@
+//! Models as GGUF files: a language model, and its vision tower in a file of its own (mmproj), as llama.cpp writes them.
+//!
+//! Files are mapped, and blocks are used as they are. Metadata is untrusted: every count, length, type and offset is checked
+//! before it is used. What Hugging Face directories have in JSON files is derived from the metadata; the rest are constants
+//! of the published families (see [`architecture`]).
+
+pub mod architecture;
+mod file;
+mod metadata;
+mod model;
+mod names;
+mod reader;
+mod tensor_type;
+mod vocabulary;
+
+pub use file::{GgufFile, GgufTensor};
+pub use metadata::Metadata;
+pub use model::GgufModel;
+pub(super) use names::{Layout, NamedTensor};
+pub use tensor_type::TensorType;
+pub use vocabulary::Vocabulary;
+
+/// The first bytes of every file.
+pub const MAGIC: &[u8; 4] = b"GGUF";

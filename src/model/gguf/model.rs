@@ -1,0 +1,193 @@
+//! A language model and its vision tower: two files that belong together.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+use super::{
+    GgufFile, TensorType, Vocabulary,
+    architecture::{self, Architecture, SUPPORTED},
+    names::{self, Named},
+};
+use crate::model::{checkpoint::CheckpointError, family::Family};
+
+/// Two open files.
+pub struct GgufModel {
+    /// The language model.
+    pub text: Arc<GgufFile>,
+    /// The vision tower (mmproj).
+    pub tower: Arc<GgufFile>,
+    row: &'static Architecture,
+}
+
+fn refuse(path: &Path, problem: String, hint: &'static str) -> CheckpointError {
+    CheckpointError::Gguf { path: path.into(), problem, hint }
+}
+
+const DAMAGED: &str = "download the file again: this copy is incomplete or damaged";
+const OTHER_MODEL: &str = "use a GGUF file of a supported model, or a directory in Hugging Face layout";
+const OTHER_TOWER: &str = "use the mmproj file of the same model";
+
+impl GgufModel {
+    /// Open a language model and its mmproj file, by default the only one in its folder.
+    ///
+    /// # Errors
+    /// If a file cannot be used, or the two do not belong together.
+    pub fn open(text: &Path, tower: Option<&Path>) -> Result<Self, CheckpointError> {
+        let file = GgufFile::open(text)?;
+        let name = architecture::name_of(&file).map_err(|problem| refuse(text, problem, DAMAGED))?;
+        if name == architecture::TOWER {
+            let hint = "pass the language model to --target or --drafter, and this file to --mmproj or --drafter-mmproj";
+            return Err(refuse(text, "it is a vision tower (mmproj), not a language model".into(), hint));
+        }
+        if SUPPORTED.iter().all(|row| row.text != name) {
+            let problem = match name {
+                "" => "`general.architecture` is missing".to_owned(),
+                "qwen2" => "it is a language model without video; LLaVA-OneVision is supported in Hugging Face layout only".to_owned(),
+                _ => format!("unsupported architecture `{name}`, expected one of: {}", architecture::supported_text()),
+            };
+            return Err(refuse(text, problem, OTHER_MODEL));
+        }
+        let tower_path = tower.map_or_else(|| beside(text), |tower| Ok(tower.to_owned()))?;
+        let tower = GgufFile::open(&tower_path)?;
+        let (name, tower_name, projector) = (
+            name.to_owned(),
+            architecture::name_of(&tower).map_err(|problem| refuse(&tower_path, problem, DAMAGED))?,
+            architecture::projector_of(&tower).map_err(|problem| refuse(&tower_path, problem, DAMAGED))?,
+        );
+        if tower_name != architecture::TOWER {
+            let problem = "it is not a vision tower (mmproj)".to_owned();
+            return Err(refuse(&tower_path, problem, OTHER_TOWER));
+        }
+        let row = SUPPORTED.iter().find(|row| row.text == name && row.projector == projector);
+        let row = row.ok_or_else(|| {
+            let known = architecture::supported_projectors();
+            let problem = format!("unsupported projector type `{projector}`, expected one of: {known}");
+            refuse(&tower_path, problem, OTHER_TOWER)
+        })?;
+        let model = Self { text: Arc::new(file), tower: Arc::new(tower), row };
+        model.check_widths()?;
+        Ok(model)
+    }
+
+    /// Check that the tower's embeddings are as wide as the language model's.
+    fn check_widths(&self) -> Result<(), CheckpointError> {
+        let width = |file: &GgufFile, name: &str, at: usize| file.tensors.get(name)?.shape.get(at).copied();
+        let (tower, text) = (width(&self.tower, "mm.2.weight", 0), width(&self.text, "token_embd.weight", 1));
+        match tower.zip(text).filter(|(tower, text)| tower != text) {
+            None => Ok(()),
+            Some((tower, text)) => {
+                let model = self.text.path().display();
+                let problem = format!("its embeddings are {tower} wide, those of {model} {text}");
+                Err(refuse(self.tower.path(), problem, OTHER_TOWER))
+            }
+        }
+    }
+
+    /// The family.
+    pub fn family(&self) -> Family {
+        self.row.family
+    }
+
+    /// What `config.json` has in a directory.
+    ///
+    /// # Errors
+    /// If metadata is missing or has the wrong type.
+    pub fn config(&self) -> Result<Value, CheckpointError> {
+        let in_text = |problem| refuse(self.text.path(), problem, DAMAGED);
+        let mut config = architecture::text_config(&self.text).map_err(in_text)?;
+        config["model_type"] = self.row.family.model_type().into();
+        let video = self.vocabulary().map_err(in_text)?.id(self.row.video_token);
+        let missing = || format!("its tokenizer has no token {}", self.row.video_token);
+        config["video_token_id"] = video.ok_or_else(missing).map_err(in_text)?.into();
+        config["vision_config"] = architecture::vision_config(&self.tower, self.row.family)
+            .map_err(|problem| refuse(self.tower.path(), problem, DAMAGED))?;
+        Ok(config)
+    }
+
+    /// The tokenizer.
+    ///
+    /// # Errors
+    /// If metadata is missing or has the wrong type.
+    pub fn vocabulary(&self) -> Result<Vocabulary<'_>, String> {
+        Vocabulary::read(&self.text)
+    }
+
+    /// The chat template, if the file has one with videos.
+    pub fn template(&self) -> Option<&str> {
+        let template = self.text.metadata.string("tokenizer.chat_template").ok()??;
+        // Some files have the template of the language model alone.
+        template.contains(self.row.video_token).then_some(template)
+    }
+
+    /// Mean and standard deviation of the colours.
+    ///
+    /// # Errors
+    /// If metadata has the wrong type.
+    pub fn colours(&self) -> Result<[Option<[f32; 3]>; 2], CheckpointError> {
+        let read = |key: &str| {
+            let values =
+                self.tower.metadata.numbers(key).map_err(|e| refuse(self.tower.path(), e, DAMAGED))?;
+            let three = |values: Vec<f64>| {
+                let [r, g, b] = values[..] else {
+                    let problem = format!("`{key}` has {} values, expected 3", values.len());
+                    return Err(refuse(self.tower.path(), problem, DAMAGED));
+                };
+                Ok([r, g, b].map(|value| value as f32))
+            };
+            values.map(three).transpose()
+        };
+        Ok([read("clip.vision.image_mean")?, read("clip.vision.image_std")?])
+    }
+
+    /// All tensors under the names of this crate.
+    pub(in crate::model) fn named(&self) -> Named {
+        let mut named = names::text(&self.text);
+        named.append(&mut names::qwen_tower(&self.tower, self.row.family == Family::Qwen25Vl));
+        named
+    }
+
+    /// The type of most of the language model's weights.
+    pub fn main_type(&self) -> TensorType {
+        let share = |kind: &TensorType| {
+            let all = self.text.tensors.values().filter(|tensor| tensor.kind == *kind);
+            all.map(|tensor| tensor.values() as u64).sum::<u64>()
+        };
+        TensorType::ALL.into_iter().max_by_key(share).unwrap_or(TensorType::F32)
+    }
+}
+
+/// The only mmproj file in the folder of a language model.
+fn beside(text: &Path) -> Result<PathBuf, CheckpointError> {
+    let folder = match text.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let entries = std::fs::read_dir(folder).map_err(|e| CheckpointError::file(folder, &e.to_string()))?;
+    let is_tower = |name: &str| {
+        let name = name.to_lowercase();
+        name.contains("mmproj") && name.ends_with(".gguf")
+    };
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.file_name().is_some_and(|name| is_tower(&name.to_string_lossy())) && path != text)
+        .collect();
+    found.sort();
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        [] => Err(refuse(
+            text,
+            "its vision tower is missing: there is no mmproj*.gguf beside it".into(),
+            "put the mmproj file of the model into the same folder, or pass it with --mmproj (--drafter-mmproj for a drafter)",
+        )),
+        several => {
+            let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let names = several.iter().map(name).collect::<Vec<_>>().join(", ");
+            let problem = format!("there are several mmproj files beside it: {names}");
+            Err(refuse(text, problem, "choose one with --mmproj (--drafter-mmproj for a drafter)"))
+        }
+    }
+}

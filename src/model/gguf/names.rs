@@ -1,0 +1,152 @@
+//! From the names of GGUF tensors to those of this crate (see [`crate::model::names`]).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{GgufFile, GgufTensor};
+
+/// How a tensor of this crate is made of tensors of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::model) enum Layout {
+    /// One below the other.
+    Rows,
+    /// The kernels `[outputs, channels, height, width]` of each frame, of a kernel `[outputs, channels, frames, height, width]`.
+    Frames,
+}
+
+/// A tensor under a name of this crate.
+pub(in crate::model) struct NamedTensor {
+    pub shape: Vec<usize>,
+    pub file: Arc<GgufFile>,
+    pub parts: Vec<GgufTensor>,
+    pub layout: Layout,
+}
+
+impl NamedTensor {
+    /// Size in the file, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes() as u64).sum()
+    }
+}
+
+/// A tensor's names: in a file without the block's prefix, here without the block's prefix.
+type Pair = (&'static str, &'static str);
+
+const TEXT: [Pair; 3] =
+    [("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
+
+const LAYER: [Pair; 9] = [
+    ("attn_norm", "input_layernorm"),
+    ("attn_q", "self_attn.q_proj"),
+    ("attn_k", "self_attn.k_proj"),
+    ("attn_v", "self_attn.v_proj"),
+    ("attn_output", "self_attn.o_proj"),
+    ("ffn_norm", "post_attention_layernorm"),
+    ("ffn_gate", "mlp.gate_proj"),
+    ("ffn_up", "mlp.up_proj"),
+    ("ffn_down", "mlp.down_proj"),
+];
+
+const TOWER: [Pair; 3] = [("v.post_ln", "merger.ln_q"), ("mm.0", "merger.mlp.0"), ("mm.2", "merger.mlp.2")];
+
+const BLOCK: [Pair; 3] = [("ln1", "norm1"), ("ln2", "norm2"), ("attn_out", "attn.proj")];
+
+/// The feed-forward layers of a block: gated (Qwen2.5-VL) or plain (Qwen2-VL).
+const GATED: [Pair; 3] =
+    [("ffn_gate", "mlp.gate_proj"), ("ffn_up", "mlp.up_proj"), ("ffn_down", "mlp.down_proj")];
+const PLAIN: [Pair; 2] = [("ffn_up", "mlp.fc1"), ("ffn_down", "mlp.fc2")];
+
+/// The queries, keys and values of a block, which are one matrix here.
+const QKV: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
+
+/// The same tensors under the names of this crate.
+pub(in crate::model) type Named = BTreeMap<String, NamedTensor>;
+
+fn insert(named: &mut Named, name: String, file: &Arc<GgufFile>, parts: Vec<GgufTensor>) {
+    let Some(first) = parts.first() else { return };
+    let mut shape = first.shape.clone();
+    shape[0] = parts.iter().map(|part| part.shape[0]).sum();
+    named.insert(name, NamedTensor { shape, file: Arc::clone(file), parts, layout: Layout::Rows });
+}
+
+/// The name of a pair in a list, with what follows it.
+fn renamed(pairs: &[Pair], rest: &str) -> Option<String> {
+    pairs.iter().find_map(|(theirs, ours)| {
+        let suffix = rest.strip_prefix(theirs)?;
+        suffix.starts_with('.').then(|| format!("{ours}{suffix}"))
+    })
+}
+
+/// The number of a block and the rest of a name: `PREFIX.N.REST`.
+fn block<'n>(name: &'n str, prefix: &str) -> Option<(usize, &'n str)> {
+    let (number, rest) = name.strip_prefix(prefix)?.strip_prefix('.')?.split_once('.')?;
+    Some((number.parse().ok()?, rest))
+}
+
+/// The tensors of a language model. Those that are not known keep their names.
+pub(super) fn text(file: &Arc<GgufFile>) -> Named {
+    let mut named = Named::new();
+    for (name, tensor) in &file.tensors {
+        let ours = match block(name, "blk") {
+            Some((layer, rest)) => renamed(&LAYER, rest).map(|rest| format!("model.layers.{layer}.{rest}")),
+            None => renamed(&TEXT, name),
+        };
+        insert(&mut named, ours.unwrap_or_else(|| name.clone()), file, vec![tensor.clone()]);
+    }
+    named
+}
+
+/// The tensors of a Qwen tower, below `visual.`; a `gated` one has SwiGLU.
+pub(super) fn qwen_tower(file: &Arc<GgufFile>, gated: bool) -> Named {
+    let mut named = Named::new();
+    let swapped = swaps_feed_forward(file);
+    for (name, tensor) in &file.tensors {
+        let ours = match block(name, "v.blk") {
+            Some((number, rest)) => {
+                let unswapped = match rest.split_once('.') {
+                    Some(("ffn_up", kind)) if swapped => format!("ffn_down.{kind}"),
+                    Some(("ffn_down", kind)) if swapped => format!("ffn_up.{kind}"),
+                    _ => rest.to_owned(),
+                };
+                let ffn: &[Pair] = if gated { &GATED } else { &PLAIN };
+                renamed(&BLOCK, rest)
+                    .or_else(|| renamed(ffn, &unswapped))
+                    .or_else(|| renamed(&[("attn_qkv", "attn.qkv")], rest))
+                    .map(|rest| format!("blocks.{number}.{rest}"))
+            }
+            None => renamed(&TOWER, name),
+        };
+        if let Some(ours) = ours {
+            insert(&mut named, format!("visual.{ours}"), file, vec![tensor.clone()]);
+        }
+        // The queries stand for the keys and values beside them.
+        if let Some((number, rest)) = block(name, "v.blk")
+            && let Some(kind) = rest.strip_prefix("attn_q.")
+        {
+            let part = |part: &str| file.tensors.get(&format!("v.blk.{number}.{part}.{kind}")).cloned();
+            if let Some(parts) = QKV.into_iter().map(part).collect::<Option<Vec<_>>>()
+                && parts.iter().all(|part| part.shape[1..] == parts[0].shape[1..])
+            {
+                insert(&mut named, format!("visual.blocks.{number}.attn.qkv.{kind}"), file, parts);
+            }
+        }
+    }
+    let frames = ["v.patch_embd.weight", "v.patch_embd.weight.1"].map(|name| file.tensors.get(name).cloned());
+    if let [Some(first), Some(second)] = frames
+        && let [outputs, channels, height, width] = first.shape[..]
+        && first.shape == second.shape
+    {
+        let shape = vec![outputs, channels, 2, height, width];
+        let tensor =
+            NamedTensor { shape, file: Arc::clone(file), parts: vec![first, second], layout: Layout::Frames };
+        named.insert("visual.patch_embed.proj.weight".into(), tensor);
+    }
+    named
+}
+
+/// True for older files, in which the two layers of a feed-forward network have each other's names.
+pub(super) fn swaps_feed_forward(file: &GgufFile) -> bool {
+    let rows = |name: &str| file.tensors.get(&format!("v.blk.0.{name}.weight")).map(|tensor| tensor.shape[0]);
+    let width = file.tensors.get("v.blk.0.attn_out.weight").map(|tensor| tensor.shape[0]);
+    // The layer that widens the states ends the wider; `up` has as many outputs as the norm that precedes it has values.
+    width.is_some() && rows("ffn_up") == width && rows("ffn_down") != width
+}

@@ -1,0 +1,97 @@
+//! The tokenizer in a language model's metadata.
+
+use super::GgufFile;
+
+/// How the text is split before tokens are merged, by the name in `tokenizer.ggml.pre`: the pattern of the published tokenizer.
+const SPLITS: [(&str, &str); 1] = [(
+    "qwen2",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+)];
+
+/// Tokens that end an answer in all supported families, beside the file's end token.
+const ENDS: [&str; 2] = ["<|im_end|>", "<|endoftext|>"];
+
+/// Types of tokens.
+const CONTROL: u64 = 3;
+const USER_DEFINED: u64 = 4;
+const UNUSED: u64 = 5;
+
+/// A byte-level tokenizer's parts.
+#[derive(Debug)]
+pub struct Vocabulary<'a> {
+    /// Tokens by id; none for ids that only pad the embedding table.
+    pub tokens: Vec<Option<&'a str>>,
+    /// Ids of tokens that are recognised in a template, and whether they are special.
+    pub added: Vec<(u32, bool)>,
+    /// Merges, the first applied first.
+    pub merges: Vec<(&'a str, &'a str)>,
+    /// The pattern that splits text.
+    pub split: &'static str,
+    /// Tokens that end a text.
+    pub ends: Vec<u32>,
+    /// The recommended repetition penalty.
+    pub repetition_penalty: Option<f64>,
+}
+
+impl<'a> Vocabulary<'a> {
+    /// Read the tokenizer of a file.
+    ///
+    /// # Errors
+    /// If it is of another kind, or its parts do not agree with each other.
+    pub fn read(file: &'a GgufFile) -> Result<Self, String> {
+        let m = &file.metadata;
+        let missing = |key: &str| format!("`{key}` is missing");
+        let model = m.string("tokenizer.ggml.model")?.ok_or_else(|| missing("tokenizer.ggml.model"))?;
+        if model != "gpt2" {
+            return Err(format!("unsupported tokenizer `{model}`, expected gpt2 (byte-level)"));
+        }
+        let pre = m.string("tokenizer.ggml.pre")?.ok_or_else(|| missing("tokenizer.ggml.pre"))?;
+        let split = SPLITS.iter().find(|split| split.0 == pre).map(|split| split.1).ok_or_else(|| {
+            let known = SPLITS.map(|split| split.0).join(", ");
+            format!("unsupported `tokenizer.ggml.pre` `{pre}`, expected one of: {known}")
+        })?;
+        let texts = m.strings("tokenizer.ggml.tokens")?.ok_or_else(|| missing("tokenizer.ggml.tokens"))?;
+        let kinds =
+            m.integers("tokenizer.ggml.token_type")?.ok_or_else(|| missing("tokenizer.ggml.token_type"))?;
+        if texts.len() != kinds.len() {
+            return Err(format!("it has {} tokens, but {} token types", texts.len(), kinds.len()));
+        }
+        let added = (0..).zip(&kinds).filter(|(_, kind)| matches!(**kind, CONTROL | USER_DEFINED));
+        let added: Vec<(u32, bool)> = added.map(|(id, kind)| (id, *kind == CONTROL)).collect();
+        let merges = m.strings("tokenizer.ggml.merges")?.ok_or_else(|| missing("tokenizer.ggml.merges"))?;
+        let merges = merges.into_iter().map(|merge| {
+            // A part may begin with a space, but has one nowhere else.
+            let at = merge.char_indices().skip(1).find(|(_, c)| *c == ' ').map(|(at, _)| at);
+            at.map(|at| (&merge[..at], &merge[at + 1..])).ok_or_else(|| format!("invalid merge `{merge}`"))
+        });
+        let merges = merges.collect::<Result<_, _>>()?;
+        let mut ends = Vec::new();
+        for key in ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"] {
+            if let Some(id) = m.integer(key)? {
+                let id = u32::try_from(id).ok().filter(|id| (*id as usize) < texts.len());
+                ends.push(id.ok_or_else(|| format!("`{key}` is not the id of a token"))?);
+            }
+        }
+        let special = added.iter().filter(|(id, _)| ENDS.contains(&texts[*id as usize])).map(|(id, _)| *id);
+        ends.extend(special.collect::<Vec<_>>());
+        let mut seen = std::collections::HashSet::new();
+        ends.retain(|id| seen.insert(*id));
+        if ends.is_empty() {
+            return Err(missing("tokenizer.ggml.eos_token_id"));
+        }
+        let used = |(text, kind): (&'a str, &u64)| (*kind != UNUSED).then_some(text);
+        Ok(Self {
+            tokens: texts.into_iter().zip(&kinds).map(used).collect(),
+            added,
+            merges,
+            split,
+            ends,
+            repetition_penalty: m.number("general.sampling.penalty_repeat")?,
+        })
+    }
+
+    /// The id of a token.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.tokens.iter().position(|text| *text == Some(token)).map(|id| id as u32)
+    }
+}

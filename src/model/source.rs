@@ -1,0 +1,160 @@
+//! Where a model comes from: a directory in Hugging Face layout, or GGUF files. All parts of a model are read through it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    checkpoint::{Checkpoint, CheckpointError},
+    config::VlConfig,
+    family::ModelError,
+    gguf::GgufModel,
+    hub,
+    processor::{ProcessorConfig, VideoProcessor},
+    template::{ChatTemplate, TemplateError},
+    text::{TextError, TextTokenizer},
+    vision::TowerConfig,
+};
+
+/// The files of a model. Clones share them.
+#[derive(Clone)]
+pub enum ModelFiles {
+    /// A directory in Hugging Face layout; nothing is read yet.
+    Directory(PathBuf),
+    /// A GGUF file with its mmproj file; their headers have been read.
+    Gguf(Arc<GgufModel>),
+}
+
+impl ModelFiles {
+    /// The files of a model at `path`: a directory, or a GGUF file with its vision tower in `mmproj` (by default the only mmproj
+    /// file in its folder).
+    ///
+    /// # Errors
+    /// If `path` does not exist, a GGUF file cannot be used, or `mmproj` is given with a directory.
+    pub fn open(path: &Path, mmproj: Option<&Path>) -> Result<Self, CheckpointError> {
+        match std::fs::metadata(path) {
+            Ok(about) if about.is_dir() => match mmproj {
+                None => Ok(Self::Directory(path.to_owned())),
+                Some(mmproj) => Err(CheckpointError::Gguf {
+                    path: mmproj.into(),
+                    problem: format!(
+                        "an mmproj file belongs to a GGUF file, but {} is a directory",
+                        path.display()
+                    ),
+                    hint: "omit --mmproj or --drafter-mmproj",
+                }),
+            },
+            Ok(_) => GgufModel::open(path, mmproj).map(|model| Self::Gguf(Arc::new(model))),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                Err(CheckpointError::file(path, "no such file or directory"))
+            }
+            Err(e) => Err(CheckpointError::file(path, &e.to_string())),
+        }
+    }
+
+    /// The directory, or the language model's file.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Directory(dir) => dir,
+            Self::Gguf(model) => model.text.path(),
+        }
+    }
+
+    /// Display name: the directory's, or that of the file without `.gguf`.
+    pub fn name(&self) -> String {
+        hub::name_of(self.path())
+    }
+
+    /// The GGUF files, if the model is not in a directory.
+    pub fn gguf(&self) -> Option<&GgufModel> {
+        match self {
+            Self::Directory(_) => None,
+            Self::Gguf(model) => Some(model),
+        }
+    }
+
+    /// The configuration.
+    ///
+    /// # Errors
+    /// As [`VlConfig::read`].
+    pub fn config(&self) -> Result<VlConfig, CheckpointError> {
+        match self {
+            Self::Directory(dir) => VlConfig::read(dir),
+            Self::Gguf(model) => VlConfig::resolve(model.config()?)
+                .map_err(|problem| CheckpointError::file(model.text.path(), &problem)),
+        }
+    }
+
+    /// The file that sizes are from, for messages.
+    pub fn config_path(&self) -> PathBuf {
+        match self {
+            Self::Directory(dir) => dir.join("config.json"),
+            Self::Gguf(model) => model.text.path().to_owned(),
+        }
+    }
+
+    /// The tokenizer.
+    ///
+    /// # Errors
+    /// As [`TextTokenizer::load`].
+    pub fn tokenizer(&self) -> Result<TextTokenizer, TextError> {
+        match self {
+            Self::Directory(dir) => TextTokenizer::load(dir),
+            Self::Gguf(model) => {
+                let path = model.text.path();
+                let refuse = |problem| TextError::Parse { path: path.into(), problem };
+                TextTokenizer::from_vocabulary(&model.vocabulary().map_err(refuse)?, path)
+            }
+        }
+    }
+
+    /// The chat template; `fallback` if there is none.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::load`].
+    pub fn template(&self, fallback: &str) -> Result<ChatTemplate, TemplateError> {
+        match self {
+            Self::Directory(dir) => ChatTemplate::load(dir, fallback),
+            Self::Gguf(model) => Ok(match model.template() {
+                Some(source) => ChatTemplate::new(source, model.text.path().display().to_string()),
+                None => ChatTemplate::new(fallback, "the built-in family"),
+            }),
+        }
+    }
+
+    /// The frame processor of a model with this tower.
+    ///
+    /// # Errors
+    /// As [`VideoProcessor::load`].
+    pub fn processor(&self, tower: &TowerConfig) -> Result<VideoProcessor, ModelError> {
+        let mut settings = tower.processor();
+        match self {
+            Self::Directory(dir) => Ok(VideoProcessor::load(dir, settings)?),
+            Self::Gguf(model) => {
+                let [mean, std] = model.colours()?;
+                settings.mean = mean.unwrap_or(settings.mean);
+                settings.std = std.unwrap_or(settings.std);
+                Ok(VideoProcessor::new(tower_cut(settings, tower))?)
+            }
+        }
+    }
+
+    /// The weights.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`].
+    pub fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
+        Checkpoint::of(self)
+    }
+}
+
+/// Settings that cut frames as a tower takes them.
+fn tower_cut(settings: ProcessorConfig, tower: &TowerConfig) -> ProcessorConfig {
+    match tower {
+        TowerConfig::Qwen(tower) => {
+            ProcessorConfig { patch: tower.patch, temporal: tower.temporal, merge: tower.merge, ..settings }
+        }
+        TowerConfig::Llava(_) => settings,
+    }
+}

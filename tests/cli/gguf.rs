@@ -1,0 +1,165 @@
+//! GGUF files on the command line: captions, and what is wrong with files.
+
+use std::{fs, path::Path};
+
+use ffmpeg_next::format::Pixel;
+
+use crate::{Outcome, Program, event, events, make::Clip};
+
+/// A file or directory of the parity fixtures.
+fn fixture(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name).display().to_string()
+}
+
+/// A home with a clip of four frames.
+fn home() -> Program {
+    let program = Program::new();
+    program.file("clip.mkv", Clip::lossless(4, 64, 48, Pixel::YUV444P).write().bytes());
+    program
+}
+
+fn caption(program: &Program, models: &[&str]) -> Outcome {
+    let caption = ["caption", "clip.mkv", "--json", "--logprobs", "3", "--max-new-tokens", "20"];
+    program.run(&[&caption[..], models].concat())
+}
+
+#[test]
+fn a_file_writes_what_its_directory_writes() {
+    let program = home();
+    for (file, dir, dtype) in [
+        ("gguf/gqa_tied/model-f32.gguf", "gqa_tied", "f32"),
+        ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl", "f16"),
+    ] {
+        let (file, dir) = (fixture(file), fixture(dir));
+        // One limit of pixels for both: a directory may have its own.
+        let pixels = ["--max-pixels", "25088"];
+        let run = |models: &[&str]| {
+            let run = caption(&program, &[models, &pixels].concat());
+            assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{models:?}");
+            events(&run.stdout)
+        };
+        let theirs = run(&["--target", &dir, "--dtype", dtype]);
+        let ours = run(&["--target", &file]);
+        assert_eq!(event(&ours, "ready")["dtype"], dtype);
+        assert_eq!(event(&ours, "done")["ids"], event(&theirs, "done")["ids"]);
+        let tokens = |events: &[serde_json::Value]| {
+            let steps = events.iter().filter(|event| event["event"] == "step");
+            steps.map(|step| step["tokens"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(tokens(&ours), tokens(&theirs));
+    }
+}
+
+#[test]
+fn files_and_directories_draft_for_each_other() {
+    let program = home();
+    let (file, dir, small) = (
+        fixture("gguf/gqa_tied/model-q8_0.gguf"),
+        fixture("gqa_tied"),
+        fixture("gguf/gqa_tied/model-q4_0.gguf"),
+    );
+    let mmproj = fixture("gguf/gqa_tied/mmproj-f32.gguf");
+    for (target, drafter, more) in [
+        (&file, &small, &["--mmproj", &mmproj, "--drafter-mmproj", &mmproj][..]),
+        (&file, &dir, &[]),
+        (&dir, &small, &[]),
+    ] {
+        let run = |method: &str| {
+            let models = ["--target", target, "--drafter", drafter, "--method", method];
+            let run = caption(&program, &[&models[..], more].concat());
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            event(&events(&run.stdout), "done")["ids"].clone()
+        };
+        assert_eq!(run("naive"), run("autoregressive"));
+    }
+}
+
+/// A directory in the home with copies of fixtures, as (name, fixture).
+fn folder(program: &Program, name: &str, files: &[(&str, &str)]) -> String {
+    let dir = program.home().join(name);
+    fs::create_dir(&dir).unwrap();
+    for (name, source) in files {
+        fs::copy(fixture(&format!("gguf/{source}")), dir.join(name)).unwrap();
+    }
+    dir.join(files[0].0).display().to_string()
+}
+
+#[test]
+fn what_is_wrong_with_files_is_said() {
+    let program = home();
+    let (text, tower) = ("gqa_tied/model-q8_0.gguf", "gqa_tied/mmproj-f32.gguf");
+    let alone = folder(&program, "alone", &[("m.gguf", text)]);
+    let two =
+        folder(&program, "two", &[("m.gguf", text), ("MMPROJ-a.gguf", tower), ("x-mmproj.GGUF", tower)]);
+    let other = folder(&program, "other", &[("m.gguf", text), ("mmproj.gguf", "mix/mmproj-f32.gguf")]);
+    let older = folder(&program, "older", &[("m.gguf", "gqa_tied/model-f16.gguf"), ("mmproj.gguf", tower)]);
+    let change = |path: &str, from: &[u8], to: &[u8]| {
+        let mut bytes = fs::read(path).unwrap();
+        let at = bytes.windows(from.len()).position(|part| part == from).unwrap();
+        bytes[at..at + to.len()].copy_from_slice(to);
+        fs::write(path, bytes).unwrap();
+    };
+    let changed = |name: &str, file: &str, from: &[u8], to: &[u8]| {
+        let model = folder(&program, name, &[("m.gguf", text), ("mmproj.gguf", tower)]);
+        change(&Path::new(&model).with_file_name(file).display().to_string(), from, to);
+        model
+    };
+    let llama = changed("llama", "m.gguf", b"qwen2vl", b"llama-4");
+    let projector = changed("projector", "mmproj.gguf", b"qwen2.5vl_merger", b"pixtral_or_other");
+    let lying = changed("lying", "m.gguf", b"GGUF\x03\0\0\0", b"GGUF\x03\0\0\0\xff\xff\xff\xff");
+    let swapped = changed("swapped", "m.gguf", b"GGUF\x03\0\0\0", b"GGUF\0\0\0\x03");
+    let pre = changed("pre", "m.gguf", b"\x05\0\0\0\0\0\0\0qwen2", b"\x05\0\0\0\0\0\0\0llama");
+    let short = folder(&program, "short", &[("m.gguf", text), ("mmproj.gguf", tower)]);
+    let whole = fs::read(&short).unwrap();
+    fs::write(&short, &whole[..whole.len() / 2]).unwrap();
+    let no_file = program.file("no.gguf", b"text");
+    let mmproj = fixture(&format!("gguf/{tower}"));
+    let (model, dir) = (fixture(&format!("gguf/{text}")), fixture("gqa_tied"));
+    for (arguments, code, error, hint) in [
+        (&["--target", &alone][..], 3, "no mmproj*.gguf beside it", "pass it with --mmproj"),
+        (
+            &["--target", &two],
+            3,
+            "several mmproj files beside it: MMPROJ-a.gguf, x-mmproj.GGUF",
+            "choose one with --mmproj",
+        ),
+        (&["--target", &other], 3, "its embeddings are 256 wide", "the mmproj file of the same model"),
+        (
+            &["--target", &alone, "--mmproj", &alone],
+            3,
+            "not a vision tower",
+            "the mmproj file of the same model",
+        ),
+        (&["--target", &mmproj], 3, "is a vision tower (mmproj), not a language model", "--mmproj"),
+        (
+            &["--target", &llama],
+            3,
+            "unsupported architecture `llama-4`, expected one of: qwen2vl (Qwen2-VL, Qwen2.5-VL)",
+            "supported model",
+        ),
+        (&["--target", &projector], 3, "unsupported projector type `pixtral_or_other`", "the same model"),
+        (&["--target", &lying], 3, "claims 4294967295 tensors", "download the file again"),
+        (&["--target", &swapped], 3, "big-endian", "little-endian"),
+        (&["--target", &pre], 3, "unsupported `tokenizer.ggml.pre` `llama`, expected one of: qwen2", ""),
+        (&["--target", &short], 3, "truncated", "download the file again"),
+        (&["--target", &no_file], 3, "not a GGUF file", "a directory in Hugging Face layout"),
+        (&["--target", &older, "--dtype", "q4_k"], 2, "the weight type q4_k does not apply", "omit it"),
+        (&["--target", &dir, "--mmproj", &mmproj], 2, "--mmproj: the target is not a GGUF file", "omit it"),
+        (
+            &["--target", &model, "--drafter-mmproj", &mmproj],
+            2,
+            "--drafter-mmproj: the drafter is not a GGUF file",
+            "omit it",
+        ),
+    ] {
+        let run = caption(&program, arguments);
+        assert_eq!(run.code, code, "{arguments:?}: {}", run.stderr);
+        let (first, last) =
+            run.stderr.trim_end().rsplit_once("hint: ").unwrap_or_else(|| panic!("{}", run.stderr));
+        assert!(first.starts_with("error: ") && first.contains(error), "expected {error}: {}", run.stderr);
+        assert!(last.contains(hint), "expected {hint}: {}", run.stderr);
+    }
+    // The type that the file has may be requested.
+    let run = caption(&program, &["--target", &older, "--dtype", "f16"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
