@@ -148,7 +148,8 @@ impl<O: Write, E: Write> Printer<O, E> {
                 Ok(Flow::Go)
             }
             EventKind::Estimate(estimate) => {
-                let line = estimate::line(estimate).filter(|_| self.progress.is_shown());
+                // Of a video's pieces, the first one says it.
+                let line = estimate::line(estimate).filter(|_| current == 0 && self.progress.is_shown());
                 self.say(&line.map(|line| line + "\n").unwrap_or_default())?;
                 Ok(Flow::Go)
             }

@@ -5,7 +5,12 @@
 //!
 //! [`Rates`]: super::rates::Rates
 
-use std::{ops::ControlFlow, sync::PoisonError, time::Instant};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    ops::ControlFlow,
+    sync::PoisonError,
+    time::Instant,
+};
 
 use super::{
     memory_check::Work,
@@ -201,8 +206,10 @@ impl Runner<'_> {
         let (method, models) = (&self.request.method, self.models);
         let drafter =
             models.drafter.as_ref().map(|drafter| rates::key(Part::Token, drafter)).unwrap_or_default();
-        let values = serde_json::to_value(method).unwrap_or_default().to_string();
-        format!("writing {values}, {}, {drafter}", rates::key(Part::Token, &models.target))
+        let mut hasher = DefaultHasher::new();
+        serde_json::to_string(method).unwrap_or_default().hash(&mut hasher);
+        let (name, values, target) = (&method.name, hasher.finish(), rates::key(Part::Token, &models.target));
+        format!("writing {name} {values:016x}, {target}, {drafter}")
     }
 
     /// Learn the speed of writing from a finished run over a prompt of so many tokens.

@@ -46,8 +46,7 @@ fn parts(estimate: &Estimate) -> Option<String> {
     Some(format!("tower {tower}, prompt {prompt}, writing up to {writing}"))
 }
 
-/// Estimates of runs one after another as named values: layout, memory and time. What later runs reuse counts once, as each
-/// estimate was made alone; the memory is that of the largest.
+/// Estimates of runs one after another, as named values: layout and memory of the largest, times added up.
 pub fn rows(estimates: &[Estimate]) -> Vec<(&'static str, String)> {
     let Some(most) = estimates.iter().max_by_key(|estimate| estimate.visual_tokens) else {
         return Vec::new();
