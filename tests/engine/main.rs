@@ -52,6 +52,8 @@ impl Rig {
         self.handle
             .send(Command::Load(ModelSpec {
                 target: fixture(target),
+                mmproj: None,
+                drafter_mmproj: None,
                 drafter: drafter.map(fixture),
                 // Its random layer stands in for both recipes.
                 heads: Vec::from_iter((target == "gqa_tied").then(|| fixture("sparrow"))),
@@ -560,7 +562,7 @@ fn loading_tells_how_many_tensors_were_read() {
     let mut seen = Vec::new();
     loop {
         match rig.events.blocking_recv().unwrap().kind {
-            EventKind::Stage { stage: Stage::Load, done, total } => seen.push((done, total)),
+            EventKind::Stage { stage: Stage::Load, done, total, .. } => seen.push((done, total)),
             EventKind::Ready { .. } => break,
             other => panic!("{other:?}"),
         }
@@ -575,6 +577,8 @@ fn odd_widths_are_told() {
     let mut rig = Rig::new();
     let spec = ModelSpec {
         target: fixture("gqa_tied"),
+        mmproj: None,
+        drafter_mmproj: None,
         drafter: None,
         heads: Vec::new(),
         device: DeviceChoice::Cpu,
