@@ -182,6 +182,9 @@ pub struct CaptionArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// Only print what the run would take: frames, visual tokens, memory and time
+    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["save", "steps"])]
+    pub dry_run: bool,
     /// Print each step on stderr: what was drafted, accepted and rejected
     #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
     pub steps: bool,
@@ -245,6 +248,9 @@ pub struct RunArgs {
     /// Maximum number of pixels per frame [default: the model's own]
     #[arg(long, help_heading = VIDEO, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(784..))]
     pub max_pixels: Option<u32>,
+    /// Maximum number of visual tokens: frames become smaller, then fewer [default: no limit]
+    #[arg(long, help_heading = VIDEO, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_visual_tokens: Option<u32>,
     /// Maximum number of new tokens [default: 256]
     #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub max_new_tokens: Option<u32>,
@@ -276,6 +282,7 @@ impl RunArgs {
             weight_cache: self.no_weight_cache.then_some(false),
             kv_type: self.kv_type,
             max_new_tokens: self.max_new_tokens,
+            max_visual_tokens: self.max_visual_tokens,
             ..Layer::default()
         }
     }

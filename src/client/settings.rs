@@ -163,6 +163,9 @@ settings! {
     /// Limit of new tokens, from 1 to 65536.
     #[file(serde(deserialize_with = "new_tokens"))]
     max_new_tokens: u32,
+    /// Limit of visual tokens of a video: frames become smaller, then fewer; default no limit.
+    #[file(serde(deserialize_with = "visual_tokens"))]
+    max_visual_tokens: u32,
     /// How the studio plays runs: auto, off, or a playback speed, where 1 is the true speed; default auto.
     #[file(serde(deserialize_with = "pace"), schemars(with = "Option<Written>"))]
     pace: Pace,
@@ -301,6 +304,11 @@ fn new_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Err
     let number = u32::deserialize(value)?;
     let problem = "expected a number from 1 to 65536";
     (1..=65536).contains(&number).then_some(Some(number)).ok_or_else(|| D::Error::custom(problem))
+}
+
+fn visual_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+    let number = u32::deserialize(value)?;
+    (number > 0).then_some(Some(number)).ok_or_else(|| D::Error::custom("expected a number from 1"))
 }
 
 fn sessions<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {

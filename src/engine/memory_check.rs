@@ -54,7 +54,7 @@ pub(super) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
     Some(Video {
         frames: plan.indices.len(),
         size: (probe.height as usize, probe.width as usize),
-        max_pixels: request.max_pixels,
+        limits: request.limits(),
         new_tokens: request.max_new_tokens,
     })
 }
@@ -130,6 +130,11 @@ impl Footprint {
     /// Bytes that a run adds to the loaded models.
     pub(super) fn run_bytes(&self, work: &Work) -> u64 {
         self.need(false, self.dtype, Some(work)).total()
+    }
+
+    /// Bytes of the models and a run of them.
+    pub(super) fn peak_bytes(&self, work: &Work) -> u64 {
+        self.need(true, self.dtype, Some(work)).total()
     }
 
     /// True if the machine has this many bytes, or does not say.
@@ -237,6 +242,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::model::processor::FrameLimits;
 
     fn pair(dtype: WeightType) -> Footprint {
         let read = |part: &str| {
@@ -247,7 +253,7 @@ mod tests {
     }
 
     fn long(pair: &Footprint) -> Work {
-        let video = Video { frames: 512, size: (720, 1280), max_pixels: None, new_tokens: 256 };
+        let video = Video { frames: 512, size: (720, 1280), limits: FrameLimits::default(), new_tokens: 256 };
         Work { sample: pair.target.sample(&video).unwrap(), frames: 512, new_tokens: 256 }
     }
 

@@ -24,6 +24,7 @@ pub mod text;
 pub mod vision;
 pub mod weight_cache;
 pub mod weights;
+pub mod work;
 
 use std::path::PathBuf;
 

@@ -121,7 +121,12 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let clip = dir.path().join("clip.mp4");
     scenes::encode::mp4(&Scene::from_seed(11), &clip, 320, 240).unwrap();
-    let video = Video { frames: 48, size: (240, 320), max_pixels: None, new_tokens: 32 };
+    let video = Video {
+        frames: 48,
+        size: (240, 320),
+        limits: specreel::model::processor::FrameLimits::default(),
+        new_tokens: 32,
+    };
     for dtype in [WeightType::F32, WeightType::Q8_0, WeightType::Bf16] {
         let facts = Facts::read(&at("target")).unwrap();
         let sample = facts.sample(&video).unwrap();
@@ -154,10 +159,12 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 method: Method::preset("autoregressive").unwrap(),
                 sampling: Sampling::Frames(video.frames),
                 max_pixels: None,
+                max_visual_tokens: None,
                 max_new_tokens: video.new_tokens,
                 text: TextSampling::default(),
                 logprobs: 0,
                 measure: false,
+                estimate_only: false,
             };
             handle.send(Command::Run(Box::new(request))).unwrap();
             // Until the engine has ended and freed its memory, so that the next run is counted alone.

@@ -9,7 +9,7 @@ use crate::model::{
     config::{TextConfig, VlConfig},
     decoder::parts,
     family::{Family, ModelError},
-    processor::{VideoProcessor, layout::Grid},
+    processor::{FrameLimits, VideoProcessor, layout::Grid},
     source::ModelFiles,
     vision::{self, TowerConfig},
 };
@@ -26,12 +26,12 @@ const DECODER_ROWS: usize = 128;
 /// A sampled video.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampledVideo {
-    /// Frames.
+    /// Frames that are sampled without a limit of visual tokens.
     pub frames: usize,
     /// Height and width in pixels.
     pub size: (usize, usize),
-    /// Maximum pixels per frame; none = the checkpoint's limit.
-    pub max_pixels: Option<usize>,
+    /// Maximum pixels per frame, and maximum visual tokens.
+    pub limits: FrameLimits,
     /// Maximum length of the caption, in tokens.
     pub new_tokens: usize,
 }
@@ -125,13 +125,12 @@ impl Facts {
     /// Sizes of a video's inputs; none if the model cannot take such frames.
     pub fn sample(&self, video: &SampledVideo) -> Option<VideoInputs> {
         let config = self.processor.config();
-        let (height, width) = video.size;
-        let (h, w) = self.processor.target_size(height, width, video.frames, video.max_pixels).ok()?;
+        let plan = self.processor.plan(video.size, video.frames, video.limits).ok()?;
+        let (h, w) = plan.size;
         let grid =
-            Grid { t: video.frames.div_ceil(config.temporal), h: h / config.patch, w: w / config.patch };
-        let visual = self.processor.visual_grid(grid).ok()?.len();
+            Grid { t: plan.frames.div_ceil(config.temporal), h: h / config.patch, w: w / config.patch };
         Some(VideoInputs {
-            visual,
+            visual: plan.tokens,
             patch_values: grid.t * grid.h * grid.w * config.row(),
             grid_patches: grid.h * grid.w,
         })
@@ -208,7 +207,12 @@ mod tests {
     #[test]
     fn a_longer_video_needs_more_cache_and_the_same_weights() {
         let facts = facts("assets/demo/target");
-        let video = |frames| SampledVideo { frames, size: (144, 192), max_pixels: None, new_tokens: 64 };
+        let video = |frames| SampledVideo {
+            frames,
+            size: (144, 192),
+            limits: FrameLimits::default(),
+            new_tokens: 64,
+        };
         let (short, long) = (facts.sample(&video(8)).unwrap(), facts.sample(&video(64)).unwrap());
         assert_eq!(short.visual * 8, long.visual);
         let need = |sample| facts.need(WeightType::Q8_0, KvType::Auto, Some(sample), 64);

@@ -14,7 +14,7 @@ use crate::{
         decoder::parts,
         family::Family,
         hub::name_of,
-        processor::VideoProcessor,
+        processor::{FrameLimits, VideoProcessor},
         template::{self, ChatTemplate},
         text::TextTokenizer,
         vision::{Tower, TowerConfig},
@@ -23,8 +23,12 @@ use crate::{
 };
 
 /// The example video for tokens and memory: half a minute of 720p with default sampling.
-pub const EXAMPLE: SampledVideo =
-    SampledVideo { frames: 60, size: (720, 1280), max_pixels: None, new_tokens: 256 };
+pub const EXAMPLE: SampledVideo = SampledVideo {
+    frames: 60,
+    size: (720, 1280),
+    limits: FrameLimits { pixels: None, tokens: None },
+    new_tokens: 256,
+};
 
 /// A problem that makes a checkpoint unusable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
