@@ -13,6 +13,7 @@ pub mod builder;
 mod cache;
 mod cpu;
 mod dispatch;
+mod forms;
 pub mod kernels;
 pub mod linear;
 pub mod parts;

@@ -21,17 +21,12 @@ use self::{
     projector::Projector,
 };
 use super::{
-    EncodeProgress, Generation, LlavaConfig, TowerConfig, VisionConfig, VisionError, chunks, qwen_vit,
-    windows::Windows,
+    EncodeProgress, LlavaConfig, TowerConfig, VisionConfig, VisionError, chunks, qwen_vit, windows::Windows,
 };
 use crate::model::{
     WeightType,
-    checkpoint::{Checkpoint, CheckpointError},
-    decoder::{
-        kernels::{self, activations::Activation},
-        linear::Linear,
-        with_slice,
-    },
+    checkpoint::Checkpoint,
+    decoder::{kernels, linear::Linear, with_slice},
     processor::Grid,
 };
 
