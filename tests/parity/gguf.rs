@@ -90,7 +90,7 @@ fn floats_give_the_same_bits_as_the_directory() {
 fn smaller_types_stay_near_the_directory() {
     let exact = logits(&load("gqa_tied", WeightType::F32), &IDS);
     let spread = values(&exact).iter().fold(0f32, |largest, value| largest.max(value.abs()));
-    for (file, tolerance) in [("f16", 2e-3), ("q8_0", 0.03), ("q4_0", 0.4)] {
+    for (file, tolerance) in [("f16", 2e-3), ("q8_0", 0.03)] {
         let model = load(&format!("gguf/gqa_tied/model-{file}.gguf"), WeightType::Auto);
         assert_eq!(model.stored_type(), Some(file));
         let error = difference(&logits(&model, &IDS), &exact) / spread;
@@ -117,7 +117,7 @@ fn reference(path: &Path, ids: &[u32]) -> Tensor {
     // It returns the logits after the last token, so that every prefix is a pass.
     let rows: Vec<Tensor> = (0..ids.len())
         .map(|at| {
-            let input = Tensor::new(&[ids[at]], &Device::Cpu).unwrap();
+            let input = Tensor::new(&[[ids[at]]], &Device::Cpu).unwrap();
             model.forward(&input, at).unwrap()
         })
         .collect();

@@ -14,7 +14,8 @@ use crate::{
         decoder::parts,
         family::Family,
         hub::name_of,
-        processor::{FrameLimits, VideoProcessor},
+        processor::{FrameLimits, ProcessorConfig, VideoProcessor},
+        source::ModelFiles,
         template::{self, ChatTemplate},
         text::TextTokenizer,
         vision::{Tower, TowerConfig},
@@ -106,21 +107,32 @@ impl Problems {
 }
 
 impl Inspection {
-    /// Check every file of a directory; of the weights, only the headers.
+    /// Check every file of a directory, or a GGUF file and the mmproj file beside it; of the weights, only the headers.
     pub fn of(dir: &Path) -> Self {
         let mut problems = Problems(Vec::new());
-        let config = problems.take(VlConfig::read(dir));
+        let files = match dir.is_file().then(|| ModelFiles::open(dir, None)) {
+            Some(Ok(files)) => files,
+            // All problems of a directory are found below; a pair of files has one.
+            None => ModelFiles::Directory(dir.to_owned()),
+            Some(Err(problem)) => {
+                problems.note(problem.into());
+                return Self { problems: problems.0, ..Self::unknown(dir) };
+            }
+        };
+        let config = problems.take(files.config());
         for problem in Checkpoint::problems(dir) {
             problems.note(problem.into());
         }
-        let checkpoint = Checkpoint::open(dir).ok();
-        let tokenizer = problems.take(TextTokenizer::load(dir));
+        let checkpoint = files.checkpoint().ok();
+        let tokenizer = problems.take(files.tokenizer());
         let family = config.as_ref().map(|config| config.family);
-        let template =
-            problems.take(ChatTemplate::load(dir, family.map_or(template::QWEN, Family::template)));
+        let template = problems.take(files.template(family.map_or(template::QWEN, Family::template)));
         let tower = config.as_ref().and_then(|config| problems.take(TowerConfig::of(config)));
-        let settings = tower.as_ref().map(TowerConfig::processor).unwrap_or_default();
-        let processor = problems.take(VideoProcessor::load(dir, settings));
+        let processor = match (&tower, files.gguf()) {
+            (Some(tower), _) => problems.take(files.processor(tower)),
+            (None, None) => problems.take(VideoProcessor::load(dir, ProcessorConfig::default())),
+            (None, Some(_)) => None,
+        };
         if let (Some(config), Some(tokenizer)) = (&config, &tokenizer)
             && let Some(template) = template
         {
@@ -129,9 +141,9 @@ impl Inspection {
         if let (Some(config), Some(tower), Some(processor)) = (&config, &tower, &processor)
             && let Err(problem) = tower.fits(processor.config(), config.text.hidden)
         {
-            problems.note(CheckpointError::file(&dir.join("config.json"), &problem).into());
+            problems.note(CheckpointError::file(&files.config_path(), &problem).into());
         }
-        if let (Some(config), Some(checkpoint)) = (&config, Checkpoint::open(dir).ok()) {
+        if let (Some(config), Some(checkpoint)) = (&config, files.checkpoint().ok()) {
             check_weights(&mut problems, config, tower.as_ref(), checkpoint.dry_run());
         }
         let mut notes = Vec::new();
@@ -143,20 +155,17 @@ impl Inspection {
             ));
         }
         let mut inspection = Self {
-            name: name_of(dir),
             family: family.map(|family| family.model_type().to_owned()),
             text: config.as_ref().map(|c| c.text.clone()),
-            parameters: None,
             shares: checkpoint.as_ref().map(shares).unwrap_or_default(),
             bytes: checkpoint.as_ref().map_or(0, Checkpoint::bytes),
             vocabulary: tokenizer.as_ref().map(TextTokenizer::vocabulary),
-            example: None,
-            memory: Vec::new(),
             notes,
-            problems: Vec::new(),
+            ..Self::unknown(dir)
         };
         if let (Some(config), Some(checkpoint), Some(processor)) = (config, &checkpoint, processor) {
-            if let Some((held, width)) = parts::fallback(&config.text, WeightType::Q4K) {
+            let fallback = parts::fallback(&config.text, WeightType::Q4K);
+            if let Some((held, width)) = fallback.filter(|_| files.gguf().is_none()) {
                 let held = held.name();
                 inspection.notes.push(format!(
                     "matrices of width {width} are stored as {held} instead of q4_k, q5_k or q6_k: the width is not a multiple of 256"
@@ -168,18 +177,38 @@ impl Inspection {
         inspection
     }
 
+    /// A report that says nothing yet.
+    fn unknown(dir: &Path) -> Self {
+        Self {
+            name: name_of(dir),
+            family: None,
+            text: None,
+            parameters: None,
+            shares: Vec::new(),
+            bytes: 0,
+            vocabulary: None,
+            example: None,
+            memory: Vec::new(),
+            notes: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
     fn measure(&mut self, facts: &Facts) {
         let sample = facts.sample(&EXAMPLE);
         self.parameters = Some([facts.text_parameters, facts.tower_parameters]);
         self.example = sample.map(|sample| [sample.visual, EXAMPLE.frames]);
-        self.memory = WeightType::ALL
-            .into_iter()
-            .map(|dtype| {
+        // A GGUF file has one form, whatever is requested.
+        let types: &[WeightType] =
+            if facts.stored.is_some() { &[WeightType::Auto] } else { &WeightType::ALL };
+        self.memory = types
+            .iter()
+            .map(|&dtype| {
                 let facts = facts.clone().with_tower(dtype.tower(WeightType::Auto));
                 let need = facts.need(dtype, KvType::Auto, sample.as_ref(), EXAMPLE.new_tokens);
                 let patches = sample.map_or(0, |sample| 4 * sample.patch_values as u64);
                 Memory {
-                    dtype: dtype.name(),
+                    dtype: facts.stored.map_or(dtype.name(), |stored| stored.1),
                     weights: need.weights + need.tower,
                     run: need.total() + patches,
                 }
@@ -277,6 +306,31 @@ mod tests {
             assert_eq!(found.parameters.unwrap().iter().sum::<u64>(), parameters);
             assert!(found.memory.iter().all(|m| m.run > m.weights && m.weights > 0));
         }
+    }
+
+    #[test]
+    fn gguf_files_are_inspected_with_their_tower() {
+        let of = |file: &str| {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gguf");
+            Inspection::of(&folder.join(file))
+        };
+        let found = of("mix/model-q4_k_m.gguf");
+        assert_eq!(found.problems, []);
+        assert_eq!((found.name.as_str(), found.family.as_deref()), ("model-q4_k_m", Some("qwen2_5_vl")));
+        let types: Vec<&str> = found.shares.iter().map(|share| share.dtype.as_str()).collect();
+        assert!(
+            ["q4_k", "q5_k", "q6_k", "q8_0", "q4_0", "f32"].iter().all(|kind| types.contains(kind)),
+            "{types:?}"
+        );
+        let parameters: u64 = found.shares.iter().map(|share| share.parameters).sum();
+        assert_eq!(found.parameters.unwrap().iter().sum::<u64>(), parameters);
+        assert!(found.memory.len() == 1 && found.memory[0].run > found.memory[0].weights);
+        let alone = of("gqa_tied/mmproj-f32.gguf");
+        assert!(
+            alone.problems.len() == 1 && alone.problems[0].error.contains("vision tower"),
+            "{:?}",
+            alone.problems
+        );
     }
 
     #[test]
