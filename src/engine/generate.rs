@@ -231,6 +231,8 @@ impl Runner<'_> {
         self.explain(context, stats, &ids)?;
         let front = Front { shared_ms: plain_front_ms, drafter_ms: stats.timings.drafter_front_ms(read_ms) };
         stats.set_paired(BASELINE, &pace.ratios(), front.shared_ms, front.drafter_ms);
+        // Before the last event: a command that waits for it ends the process.
+        self.learn_writing(stats, context.prompt.ids.len());
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
         Ok(Generated { reason, pace, front })
     }

@@ -121,7 +121,6 @@ impl Runner<'_> {
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         self.calibrate(context, since(started))?;
         let generated = self.generate(context, drafter_key.as_ref(), &mut stats, plain_front_ms)?;
-        self.learn_writing(&stats, context.prompt.ids.len());
         let finished = generated.reason != StopReason::Cancelled && self.request.is_measured();
         Ok(finished.then(|| Trial::new(self.request.clone(), key, selection, stats, generated)))
     }
