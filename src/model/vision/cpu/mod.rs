@@ -13,7 +13,6 @@ mod parts;
 mod projector;
 
 use candle_core::{Device, Tensor};
-use rayon::prelude::*;
 
 use self::{
     attention::{Angles, Heads, Window},
@@ -92,15 +91,6 @@ struct Workspace {
     mlp: MlpBuffers,
 }
 
-/// Load layers in parallel; the error is that of the first of them that fails.
-fn load_layers(
-    count: usize,
-    load: impl Fn(usize) -> Result<Layer, CheckpointError> + Sync,
-) -> Result<Vec<Layer>, CheckpointError> {
-    let loaded: Vec<_> = (0..count).into_par_iter().map(|index| load(index)).collect();
-    loaded.into_iter().collect()
-}
-
 impl CpuTower {
     /// Load a checkpoint's tower; its matrices are held in `dtype` (f32, f16, bf16 or q8_0).
     ///
@@ -152,7 +142,7 @@ impl CpuTower {
             config: TowerConfig::Qwen(config.clone()),
             embed: source.matrix(&[("visual.patch_embed.proj", d)], config.row(), false, false)?,
             positions: None,
-            layers: load_layers(config.depth, layer)?,
+            layers: (0..config.depth).map(layer).collect::<Result<_, _>>()?,
             projector: Projector::Merger {
                 norm: norm("visual.merger.ln_q")?,
                 first: source.matrix(&[("visual.merger.mlp.0", width)], width, true, true)?,
@@ -198,7 +188,7 @@ impl CpuTower {
                 false,
             )?,
             positions: Some(patches),
-            layers: load_layers(tower.layers, layer)?,
+            layers: (0..tower.layers).map(layer).collect::<Result<_, _>>()?,
             projector: Projector::pooled(
                 source.matrix(&[(first, out)], d, config.bias, true)?,
                 source.matrix(&[("multi_modal_projector.linear_2", out)], out, config.bias, false)?,
