@@ -18,6 +18,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     let client = Client::start_in_background()?;
     let rule = *memory_check::rule(&start.models);
     let embedded = assets::is_embedded_target(&start.models.target);
+    client.keep_speeds(cli::dirs::Dirs::speeds())?;
     client.load(start.models, start.ignore_memory)?;
     let mut methods: Vec<Method> = Method::presets().to_vec();
     for own in start.methods {
@@ -53,6 +54,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         pace: settings.pace.or_default(),
         sampling: start.request.sampling,
         max_pixels: start.request.max_pixels,
+        max_visual_tokens: start.request.max_visual_tokens,
         max_new_tokens: start.request.max_new_tokens,
         text: start.request.text,
         record: settings.sessions.or(true),

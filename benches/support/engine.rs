@@ -46,6 +46,7 @@ impl Loaded {
             heads: Vec::new(),
             device: DeviceChoice::Cpu,
             drafter_device: None,
+            kv_type: Default::default(),
             mmproj: None,
             drafter_mmproj: None,
             dtype: WeightType::Auto,
@@ -88,10 +89,12 @@ impl Loaded {
             method,
             sampling: Sampling::Auto,
             max_pixels: None,
+            max_visual_tokens: None,
             max_new_tokens: 256,
             text: TextSampling::default(),
             logprobs: 0,
             measure,
+            estimate_only: false,
         };
         self.handle.send(Command::Run(Box::new(request))).map_err(|f| f.error)?;
         while let Some(event) = self.events.blocking_recv() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub use super::values::{device, dtype, tower_dtype, whole};
+pub use super::values::{device, dtype, kv_type, tower_dtype, whole};
 use super::values::{fps, rope, temperature, top_p};
 use super::{
     bench::BenchArgs, candidates, compare::CompareArgs, doctor::DoctorArgs, inspect::InspectArgs,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     client::{Charset, ImageProtocol, Layer},
-    model::{DeviceChoice, WeightType, family::Rope},
+    model::{DeviceChoice, KvType, WeightType, family::Rope},
     record::Pace,
 };
 
@@ -182,6 +182,9 @@ pub struct CaptionArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// Only print what the run would take: frames, visual tokens, memory and time
+    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["save", "steps"])]
+    pub dry_run: bool,
     /// Print each step on stderr: what was drafted, accepted and rejected
     #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
     pub steps: bool,
@@ -224,6 +227,9 @@ pub struct RunArgs {
     /// Weight type of the vision towers on a CPU: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0
     #[arg(long, value_name = "TYPE", value_parser = tower_dtype, help_heading = MODELS, add = candidates::tower_dtypes())]
     pub tower_dtype: Option<WeightType>,
+    /// Type of keys and values on a CPU: auto (f16; f32 for small models and with --dtype f32), f32, f16, q8_0
+    #[arg(long, value_name = "TYPE", value_parser = kv_type, help_heading = MODELS, add = candidates::kv_types())]
+    pub kv_type: Option<KvType>,
     /// Load and run even if the available memory seems too small
     #[arg(long, help_heading = MODELS)]
     pub ignore_memory: bool,
@@ -242,6 +248,9 @@ pub struct RunArgs {
     /// Maximum number of pixels per frame [default: the model's own]
     #[arg(long, help_heading = VIDEO, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(784..))]
     pub max_pixels: Option<u32>,
+    /// Maximum number of visual tokens: frames become smaller, then fewer [default: no limit]
+    #[arg(long, help_heading = VIDEO, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_visual_tokens: Option<u32>,
     /// Maximum number of new tokens [default: 256]
     #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub max_new_tokens: Option<u32>,
@@ -271,7 +280,9 @@ impl RunArgs {
             dtype: self.dtype,
             tower_dtype: self.tower_dtype,
             weight_cache: self.no_weight_cache.then_some(false),
+            kv_type: self.kv_type,
             max_new_tokens: self.max_new_tokens,
+            max_visual_tokens: self.max_visual_tokens,
             ..Layer::default()
         }
     }

@@ -11,7 +11,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use super::{Cli, config, dirs::Dirs, models as found, user_methods};
 use crate::{
     assets,
-    model::{WeightType, shapes as known_shapes},
+    model::{KvType, WeightType, shapes as known_shapes},
     speculate::{Method, method::AXES},
     tui::Theme,
 };
@@ -131,6 +131,13 @@ pub fn tower_dtypes() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let types = [WeightType::Auto].into_iter().chain(WeightType::TOWERS);
         beginning(current, plain(types.map(WeightType::name)))
+    })
+}
+
+/// Types of keys and values.
+pub fn kv_types() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        beginning(current, plain([KvType::Auto].into_iter().chain(KvType::ALL).map(KvType::name)))
     })
 }
 

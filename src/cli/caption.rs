@@ -10,6 +10,7 @@ use super::{
     End,
     args::CaptionArgs,
     config::Config,
+    dirs::Dirs,
     interrupt::Interrupt,
     interrupted,
     printer::{PrintError, Printer, Style},
@@ -26,7 +27,7 @@ use crate::{
 
 /// Caption a video.
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
-    let CaptionArgs { video, part, run, output, steps } = args;
+    let CaptionArgs { video, part, run, output, dry_run, steps } = args;
     part.span.check()?;
     let mut caption = resolve::whole_video(video, run, config)?;
     resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
@@ -48,6 +49,9 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let longest = requests.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     if let Some(longest) = longest.filter(|_| !run.ignore_memory) {
         memory_check::check_request(&caption.models, longest)?;
+    }
+    if *dry_run {
+        return super::dry_run::run(caption.models, requests, args);
     }
     let session = output.save.as_deref().map(|path| SessionFile::create(path, output.force)).transpose()?;
     let interrupt = Interrupt::default();
@@ -77,6 +81,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
         session,
         limit,
     );
+    client.keep_speeds(Dirs::speeds())?;
     client.load(caption.models, run.ignore_memory)?;
     runtime()?.block_on(async {
         for request in requests {

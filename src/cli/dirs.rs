@@ -11,13 +11,18 @@ pub struct Dirs {
     pub config: PathBuf,
     /// Saved sessions.
     pub data: PathBuf,
-    /// Log file, histories.
+    /// Log file, histories, measured speeds.
     pub state: PathBuf,
     /// The unpacked demo.
     pub cache: PathBuf,
 }
 
 impl Dirs {
+    /// The file of measured speeds; none without a home directory.
+    pub fn speeds() -> Option<PathBuf> {
+        Self::find().map(|dirs| dirs.state.join("speeds.json"))
+    }
+
     /// The user's directories; none without a home directory.
     pub fn find() -> Option<Dirs> {
         let base = etcetera::choose_base_strategy().ok()?;

@@ -20,6 +20,7 @@ mod complete;
 pub mod config;
 pub mod dirs;
 mod doctor;
+mod dry_run;
 mod grid;
 mod inspect;
 mod interrupt;
@@ -147,7 +148,10 @@ fn studio(args: args::StudioArgs, config: &config::Config, run_studio: RunStudio
         "demo".into()
     });
     let (part, output) = (part::PartArgs::default(), args::OutputArgs::default());
-    caption::run(&args::CaptionArgs { video, part, run: args.run, output, steps: false }, config)
+    caption::run(
+        &args::CaptionArgs { video, part, run: args.run, output, dry_run: false, steps: false },
+        config,
+    )
 }
 
 /// Why a command ended early.

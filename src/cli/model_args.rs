@@ -73,6 +73,7 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
         drafter_device: settings.drafter_device.value,
         dtype: settings.dtype.or_default(),
         tower_dtype: settings.tower_dtype.or_default(),
+        kv_type: settings.kv_type.or_default(),
         rope: rope.unwrap_or_default(),
         weight_cache: weight_cache::of(settings),
     })

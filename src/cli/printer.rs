@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     present::{
+        estimate,
         export::subtitles::{cues, stamp},
         statistics::headline,
         verdicts::Role,
@@ -146,11 +147,17 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.started(&user_methods::label_of(method))?;
                 Ok(Flow::Go)
             }
-            EventKind::Stage { stage, done, total } => {
+            EventKind::Estimate(estimate) => {
+                // Of a video's pieces, the first one says it.
+                let line = estimate::line(estimate).filter(|_| current == 0 && self.progress.is_shown());
+                self.say(&line.map(|line| line + "\n").unwrap_or_default())?;
+                Ok(Flow::Go)
+            }
+            EventKind::Stage { stage, done, total, left_ms } => {
                 let streams = self.style.subtitles.is_none() && (self.style.terminal || self.style.json);
                 if *stage != Stage::Generate || !streams {
                     self.progress.piece(self.segment());
-                    self.progress.stage(*stage, *done, *total);
+                    self.progress.stage_with(*stage, *done, *total, *left_ms);
                 }
                 Ok(Flow::Go)
             }

@@ -11,7 +11,7 @@ fn script(tokens: &[(&str, Verdict)], reason: StopReason) -> Vec<Event> {
     let text: String = tokens.iter().map(|(t, _)| *t).collect();
     [
         started(),
-        EventKind::Stage { stage: Stage::Decode, done: 1, total: 2 },
+        EventKind::Stage { stage: Stage::Decode, done: 1, total: 2, left_ms: None },
         EventKind::Step(step),
         ended(reason, &text, &vec![1; tokens.len()], stats),
     ]

@@ -4,7 +4,13 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::record::{Segment, Stage};
+use crate::{
+    present::estimate,
+    record::{Segment, Stage},
+};
+
+/// Less time left is not shown, in milliseconds.
+const LEFT_MS: f64 = 1000.0;
 
 /// One line that shows the current stage.
 pub struct Progress {
@@ -44,6 +50,11 @@ impl Progress {
 
     /// Set stage and progress; a total of 0 is unknown.
     pub fn stage(&mut self, stage: Stage, done: u64, total: u64) {
+        self.stage_with(stage, done, total, None);
+    }
+
+    /// As [`Progress::stage`], with the time left of the stage, if that is known.
+    pub fn stage_with(&mut self, stage: Stage, done: u64, total: u64, left_ms: Option<f64>) {
         if !self.shown {
             return;
         }
@@ -52,11 +63,13 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        let template = if total > 0 {
-            "{spinner} {msg} {bar:24} {pos}/{len} {elapsed}"
-        } else {
-            "{spinner} {msg} {elapsed}"
+        let left = left_ms.filter(|ms| *ms >= LEFT_MS);
+        let template = match (total, left) {
+            (0, _) => "{spinner} {msg} {elapsed}",
+            (_, None) => "{spinner} {msg} {bar:24} {pos}/{len} {elapsed}",
+            (_, Some(_)) => "{spinner} {msg} {bar:24} {pos}/{len} {elapsed} ({prefix} left)",
         };
+        bar.set_prefix(left.map(estimate::left).unwrap_or_default());
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }

@@ -196,10 +196,12 @@ pub fn request(
             (None, None) => Sampling::Auto,
         },
         max_pixels: args.max_pixels.map(|n| n as usize),
+        max_visual_tokens: settings.max_visual_tokens.value.map(|n| n as usize),
         max_new_tokens: settings.max_new_tokens.or(DEFAULT_MAX_NEW_TOKENS) as usize,
         text: TextSampling { temperature: args.temperature, top_p: args.top_p, seed: args.seed },
         logprobs: 0,
         measure: false,
+        estimate_only: false,
     })
 }
 
@@ -259,6 +261,7 @@ pub(super) mod tests {
             heads: Vec::new(),
             device: Default::default(),
             drafter_device: None,
+            kv_type: Default::default(),
             mmproj: None,
             drafter_mmproj: None,
             dtype: Default::default(),

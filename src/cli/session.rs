@@ -88,7 +88,8 @@ mod tests {
     fn events_are_written_at_once_and_existing_files_need_force() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run.jsonl");
-        let event = Event::new(1, EventKind::Stage { stage: Stage::Decode, done: 1, total: 2 });
+        let event =
+            Event::new(1, EventKind::Stage { stage: Stage::Decode, done: 1, total: 2, left_ms: None });
         let mut session = SessionFile::create(&path, false).unwrap();
         session.append(&event).unwrap();
         session.append(&event).unwrap();

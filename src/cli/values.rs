@@ -6,7 +6,7 @@ use clap::{ValueEnum, builder::PossibleValue};
 
 use crate::{
     client::{Charset, ImageProtocol},
-    model::{WeightType, family::Rope},
+    model::{KvType, WeightType, family::Rope},
 };
 
 pub use crate::client::parse_device as device;
@@ -18,6 +18,10 @@ pub fn dtype(text: &str) -> Result<WeightType, String> {
 
 /// Parse the weight type of a vision tower.
 pub use crate::client::parse_tower_dtype as tower_dtype;
+/// Parse a type of keys and values.
+pub fn kv_type(text: &str) -> Result<KvType, String> {
+    text.parse()
+}
 
 /// Parse a position encoding.
 pub fn rope(text: &str) -> Result<Rope, String> {

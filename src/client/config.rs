@@ -141,6 +141,7 @@ mod tests {
             ("drafter_device = \"gpu\"", ":1: `drafter_device = \"gpu\"`: expected one of: auto, cpu"),
             ("dtype = \"q9\"", ":1: `dtype = \"q9\"`: "),
             ("max_new_tokens = 0", "expected a number from 1 to 65536"),
+            ("max_visual_tokens = 0", "expected a number from 1"),
             ("pace = 0", "expected auto, off, or a playback speed from 0.0001 to 1000"),
             ("pace = \"fast\"", "expected auto, off, or a playback speed from 0.0001 to 1000"),
             ("pace = nan", "expected auto, off, or a playback speed from 0.0001 to 1000"),

@@ -1,8 +1,11 @@
 //! The connection to an engine: commands one way, events the other.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use tokio::sync::mpsc;
@@ -125,6 +128,14 @@ impl Client {
             self.send(Command::IgnoreMemory)?;
         }
         self.send(Command::Load(models))
+    }
+
+    /// Let the engine keep measured speeds in this file, if there is one, and estimate runs by those that it has.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub fn keep_speeds(&self, file: Option<PathBuf>) -> Result<(), Failure> {
+        file.map_or(Ok(()), |file| self.send(Command::KeepSpeeds(file)))
     }
 
     /// Cancel a run; its `done` event follows within one step.

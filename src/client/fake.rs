@@ -140,10 +140,12 @@ pub fn request(run: u64, method: &str) -> RunRequest {
         method: Method::preset(method).expect("a preset"),
         sampling: Sampling::Auto,
         max_pixels: None,
+        max_visual_tokens: None,
         max_new_tokens: 8,
         text: TextSampling::default(),
         logprobs: 0,
         measure: false,
+        estimate_only: false,
     }
 }
 

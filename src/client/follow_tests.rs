@@ -134,6 +134,7 @@ async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
         heads: Vec::new(),
         device: Default::default(),
         drafter_device: None,
+        kv_type: Default::default(),
         mmproj: None,
         drafter_mmproj: None,
         dtype: Default::default(),
@@ -142,7 +143,7 @@ async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
         weight_cache: None,
     };
     let (engine, mut client) = FakeEngine::silent();
-    engine.emit(0, EventKind::Stage { stage: Stage::Load, done: 1, total: 2 });
+    engine.emit(0, EventKind::Stage { stage: Stage::Load, done: 1, total: 2, left_ms: None });
     engine.emit(0, ready);
     let (mut progress, interrupt) = (0, Interrupt::default());
     let loaded = client.load_and_wait(spec(), true, &mut |_| progress += 1, &interrupt).await;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::config::Config;
 use crate::{
-    model::{DeviceChoice, WeightType},
+    model::{DeviceChoice, KvType, WeightType},
     record::{Failure, FailureClass, Pace},
 };
 
@@ -157,9 +157,15 @@ settings! {
     weight_cache: bool,
     /// Limit of all converted weights on disk in GB; the least recently used are removed; default 32.
     weight_cache_size: u64,
+    /// Type of keys and values on the CPU: auto, f32, f16 or q8_0.
+    #[file(serde(deserialize_with = "kv_type"), schemars(with = "Option<String>"))]
+    kv_type: KvType,
     /// Limit of new tokens, from 1 to 65536.
     #[file(serde(deserialize_with = "new_tokens"))]
     max_new_tokens: u32,
+    /// Limit of visual tokens of a video: frames become smaller, then fewer; default no limit.
+    #[file(serde(deserialize_with = "visual_tokens"))]
+    max_visual_tokens: u32,
     /// How the studio plays runs: auto, off, or a playback speed, where 1 is the true speed; default auto.
     #[file(serde(deserialize_with = "pace"), schemars(with = "Option<Written>"))]
     pace: Pace,
@@ -258,6 +264,10 @@ fn device<'de, D: Deserializer<'de>>(value: D) -> Result<Option<DeviceChoice>, D
     parse_device(&String::deserialize(value)?).map(Some).map_err(D::Error::custom)
 }
 
+fn kv_type<'de, D: Deserializer<'de>>(value: D) -> Result<Option<KvType>, D::Error> {
+    String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
+}
+
 fn dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::Error> {
     String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
 }
@@ -294,6 +304,11 @@ fn new_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Err
     let number = u32::deserialize(value)?;
     let problem = "expected a number from 1 to 65536";
     (1..=65536).contains(&number).then_some(Some(number)).ok_or_else(|| D::Error::custom(problem))
+}
+
+fn visual_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+    let number = u32::deserialize(value)?;
+    (number > 0).then_some(Some(number)).ok_or_else(|| D::Error::custom("expected a number from 1"))
 }
 
 fn sessions<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {

@@ -1,16 +1,17 @@
 //! Decoding the sampled frames of a video into patches.
 
-use std::{ops::ControlFlow, time::Instant};
+use std::{cell::Cell, ops::ControlFlow, time::Instant};
 
 use super::{
+    estimate::Layout,
     models,
-    prefix_cache::{Clip, ClipKey, PrefixCache},
+    prefix_cache::{Clip, ClipKey, ContextKey, PrefixCache},
     run::{Runner, Stop, since},
 };
 use crate::{
-    model::processor::PatchBuilder,
+    model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError},
     record::{Stage, Stats},
-    video,
+    video::{self, Probe},
 };
 
 impl Runner<'_> {
@@ -25,41 +26,54 @@ impl Runner<'_> {
             span: self.request.span,
             sampling: self.request.sampling,
             max_pixels: self.request.max_pixels,
+            max_visual_tokens: self.request.max_visual_tokens,
         }
     }
 
     /// Decode the clip unless it is kept. Between opening the file and decoding the first frame, the run is checked against the
-    /// context window and the memory.
+    /// context window and the memory, and what it takes is reported.
     pub(super) fn ensure_clip(
         &self,
         cache: &mut PrefixCache,
-        key: &ClipKey,
+        context: &ContextKey,
         stats: &mut Stats,
     ) -> Result<(), Stop> {
-        if cache.clips.touch(key).is_some() {
-            return Ok(());
+        let key = &context.0;
+        if let Some(clip) = cache.clips.touch(key) {
+            let prompt = self.lay_out(clip.grid, clip.sample_fps)?;
+            let frames = clip.timestamps_s.len();
+            let layout = Layout::new(&prompt, clip.patches.grid, clip.grid, clip.sample(), frames);
+            let notes = clip.thinned.iter().cloned().collect();
+            return self.announce(cache, context, &Layout { notes, ..layout });
         }
         let started = Instant::now();
         let processor = self.models.target.processor();
         // Both callbacks fill these; they never run at the same time.
+        let mut thinned = None;
         let state = std::cell::RefCell::new((None::<PatchBuilder>, None::<Stop>, 0));
         let fail = |stop: Stop| {
             state.borrow_mut().1 = Some(stop);
             ControlFlow::Break(())
         };
+        let sampled = Cell::new(0);
         let decoded = video::decode_part(
             &self.request.video,
             self.request.span,
-            models::frames(self.models.target.family()),
-            self.request.sampling,
+            (models::frames(self.models.target.family()), self.request.sampling),
+            &|probe, frames| {
+                sampled.set(frames);
+                // What cannot be planned is refused below.
+                self.frame_plan(probe, frames).map_or(frames, |(plan, _)| plan.frames)
+            },
             &mut |probe, plan| {
-                let (height, width, frames) =
-                    (probe.height as usize, probe.width as usize, plan.indices.len());
-                let size = processor.target_size(height, width, frames, self.request.max_pixels);
-                let begin = || -> Result<PatchBuilder, Stop> {
-                    let size = size?;
-                    self.check_video(cache, key, size, frames, plan.sample_fps)?;
-                    Ok(processor.patches(size)?)
+                let frames = plan.indices.len();
+                let mut begin = || -> Result<PatchBuilder, Stop> {
+                    let (planned, note) = self.frame_plan(probe, sampled.get())?;
+                    thinned = note;
+                    let layout = self.check_video(cache, key, planned.size, frames, plan.sample_fps)?;
+                    let notes = thinned.iter().cloned().collect();
+                    self.announce(cache, context, &Layout { notes, ..layout })?;
+                    Ok(processor.patches(planned.size)?)
                 };
                 match begin() {
                     Ok(builder) => *state.borrow_mut() = (Some(builder), None, frames),
@@ -93,6 +107,7 @@ impl Runner<'_> {
             key.clone(),
             Clip {
                 notes: decoded.notes(),
+                thinned,
                 timestamps_s: decoded.plan.timestamps_s,
                 sample_fps: decoded.plan.sample_fps,
                 patches,
@@ -103,5 +118,20 @@ impl Runner<'_> {
             },
         );
         Ok(())
+    }
+
+    /// How many of `frames` sampled frames the limits of the request leave, and how large; and a note if a limit of visual tokens
+    /// changes that.
+    fn frame_plan(
+        &self,
+        probe: &Probe,
+        frames: usize,
+    ) -> Result<(FramePlan, Option<String>), ProcessorError> {
+        let (processor, limits) = (self.models.target.processor(), self.request.limits());
+        let size = (probe.height as usize, probe.width as usize);
+        let natural = processor.plan(size, frames, FrameLimits { tokens: None, ..limits })?;
+        let plan = processor.plan(size, frames, limits)?;
+        let note = plan.thinned_from(&natural).map(|note| format!("--max-visual-tokens: {note}"));
+        Ok((plan, note))
     }
 }

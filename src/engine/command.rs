@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 pub use crate::model::template::Turn;
 use crate::{
-    model::ModelSpec,
+    model::{ModelSpec, processor::FrameLimits},
     record::{Segment, Span},
     speculate::Method,
     video::Sampling,
@@ -32,6 +32,8 @@ pub struct RunRequest {
     pub sampling: Sampling,
     /// Upper limit of pixels per frame; none is the checkpoint's own limit.
     pub max_pixels: Option<usize>,
+    /// Upper limit of the video's visual tokens; none is no limit.
+    pub max_visual_tokens: Option<usize>,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
     /// Sampling of the text; temperature 0 is greedy.
@@ -43,12 +45,21 @@ pub struct RunRequest {
     ///
     /// [`EventKind::Speed`]: crate::record::EventKind::Speed
     pub measure: bool,
+    /// Only report what the run takes ([`EventKind::Estimate`]); it then ends as if it were cancelled.
+    ///
+    /// [`EventKind::Estimate`]: crate::record::EventKind::Estimate
+    pub estimate_only: bool,
 }
 
 impl RunRequest {
     /// True if its `done` event is followed by `speed` events: it asks for them, and is no baseline itself.
     pub fn is_measured(&self) -> bool {
         self.measure && !self.method.is_autoregressive()
+    }
+
+    /// The limits on its frames.
+    pub(super) fn limits(&self) -> FrameLimits {
+        FrameLimits { pixels: self.max_pixels, tokens: self.max_visual_tokens }
     }
 
     /// The whole conversation, as a cache key.
@@ -80,6 +91,8 @@ impl Default for TextSampling {
 pub enum Command {
     /// From now on load and run even if the available memory seems too small.
     IgnoreMemory,
+    /// Keep measured speeds in this file, and estimate runs by those that it has.
+    KeepSpeeds(PathBuf),
     /// Load the models, replacing any that are loaded; answered by `ready` or `failed` with run 0.
     Load(ModelSpec),
     /// Run one generation.

@@ -5,6 +5,7 @@ use std::time::Instant;
 use candle_core::Tensor;
 
 use super::{
+    pace::Part,
     prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
     run::{KV_HEADROOM, Runner, Stop, since},
 };
@@ -14,6 +15,7 @@ use crate::{
         family::{ModelError, Prompt, VideoLlm},
         processor::Patches,
         vision::VisionError,
+        work::{self, TowerWork},
     },
     record::{Stage, Stats},
     speculate::{
@@ -98,7 +100,7 @@ impl Runner<'_> {
                 (sequence.ok_or(Stop::Cancelled)?, since(started))
             }
             (None, None) => {
-                let share = self.read_share(clip, &context.prompt, selection)?;
+                let share = self.read_share(clip, &context.prompt, selection, true)?;
                 if let Some(encoded) = share.encoded {
                     stats.timings.encode_drafter_ms = encoded.1;
                     clip.drafter = Some(encoded);
@@ -112,12 +114,14 @@ impl Runner<'_> {
         Ok(Some(drafter_key))
     }
 
-    /// Let the drafter read its share of the prompt. A small model encodes the clip first, unless that is done.
+    /// Let the drafter read its share of the prompt. A small model encodes the clip first, unless that is done. `alone` is false
+    /// while the target computes as well.
     pub(super) fn read_share(
         &self,
         clip: &Clip,
         prompt: &Prompt,
         selection: &Selection,
+        alone: bool,
     ) -> Result<Share, Stop> {
         let method = &self.request.method;
         let (model, own) = match (&method.drafter, &self.models.drafter) {
@@ -126,13 +130,15 @@ impl Runner<'_> {
         };
         let sees_any = selection.kept.as_ref().is_none_or(|kept| !kept.is_empty());
         let encoded = match !own && sees_any && clip.drafter.is_none() {
-            true => Some(self.encode(model, &clip.patches)?),
+            true => Some(self.encode(model, &clip.patches, alone)?),
             false => None,
         };
         let kept = if own { &clip.target } else { &clip.drafter };
         let visual = encoded.as_ref().or(kept.as_ref()).map(|v| &v.0);
         let rows = self.preparation(prompt, clip).rows(selection);
         let started = Instant::now();
+        let config = model.decoder().config();
+        let mut watch = self.watch(Stage::Prefill, Part::Prompt, model, work::prompt(config, 0, rows.len()));
         let sequence = context::prefill(
             model,
             prompt,
@@ -141,17 +147,34 @@ impl Runner<'_> {
             &method.context,
             self.request.max_new_tokens + KV_HEADROOM,
             &mut |_, _| {},
-            &mut |done, total| self.progress(Stage::Prefill, done, total),
+            &mut |done, total| watch.tick(done, total, work::prompt(config, 0, done)),
         )?;
-        Ok(Share { sequence: sequence.ok_or(Stop::Cancelled)?, prefill_ms: since(started), encoded })
+        let sequence = sequence.ok_or(Stop::Cancelled)?;
+        if alone {
+            watch.learn();
+        }
+        Ok(Share { sequence, prefill_ms: since(started), encoded })
     }
 
     /// Visual embeddings of a clip, and the time that took.
-    pub(super) fn encode(&self, model: &VideoLlm, patches: &Patches) -> Result<(Tensor, f64), Stop> {
+    pub(super) fn encode(
+        &self,
+        model: &VideoLlm,
+        patches: &Patches,
+        alone: bool,
+    ) -> Result<(Tensor, f64), Stop> {
         let started = Instant::now();
-        let embeddings = model.encode(patches, &mut |done, total| self.progress(Stage::Encode, done, total));
+        let tower = TowerWork::new(model.tower_config(), patches.grid);
+        let mut watch = self.watch(Stage::Encode, Part::Tower, model, tower.total());
+        let embeddings =
+            model.encode(patches, &mut |done, total| watch.tick(done, total, tower.after(done, total)));
         match embeddings {
-            Ok(embeddings) => Ok((embeddings, since(started))),
+            Ok(embeddings) => {
+                if alone {
+                    watch.learn();
+                }
+                Ok((embeddings, since(started)))
+            }
             Err(ModelError::Vision(VisionError::Cancelled)) => Err(Stop::Cancelled),
             Err(error) => Err(error.into()),
         }

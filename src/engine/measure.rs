@@ -147,6 +147,7 @@ impl Bench<'_> {
             sender: &sender,
             cancelled: self.cancelled,
             ignore_memory: true,
+            rates: None,
             idle: Some(ends),
         })
     }

@@ -3,7 +3,7 @@
 use super::{command::RunRequest, memory, models::frames};
 use crate::{
     model::{
-        ComputeDevice, ModelSpec, WeightType,
+        ComputeDevice, KvType, ModelSpec, WeightType,
         about::{Facts, Need, VideoInputs},
         hub::name_of,
         source::ModelFiles,
@@ -54,7 +54,7 @@ pub(super) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
     Some(Video {
         frames: plan.indices.len(),
         size: (probe.height as usize, probe.width as usize),
-        max_pixels: request.max_pixels,
+        limits: request.limits(),
         new_tokens: request.max_new_tokens,
     })
 }
@@ -86,9 +86,11 @@ impl Work {
 }
 
 /// The memory that a pair of models needs.
+#[derive(Clone)]
 pub struct Footprint {
     names: String,
     dtype: WeightType,
+    kv_type: KvType,
     target: Facts,
     drafter: Option<Facts>,
     /// Bytes of loaded weights that are parts of mapped files. The system counts their memory as available, because it can
@@ -118,6 +120,7 @@ impl Footprint {
         Some(Self {
             names,
             dtype: spec.dtype,
+            kv_type: spec.kv_type,
             target: read(spec.target_files().ok()?)?,
             drafter: drafter.and_then(read),
             mapped: 0,
@@ -127,6 +130,11 @@ impl Footprint {
     /// Bytes that a run adds to the loaded models.
     pub(super) fn run_bytes(&self, work: &Work) -> u64 {
         self.need(false, self.dtype, Some(work)).total()
+    }
+
+    /// Bytes of the models and a run of them.
+    pub(super) fn peak_bytes(&self, work: &Work) -> u64 {
+        self.need(true, self.dtype, Some(work)).total()
     }
 
     /// True if the machine has this many bytes, or does not say.
@@ -150,8 +158,9 @@ impl Footprint {
     /// Bytes of both models, with their weights or without, and of a run. The models share the video's patches.
     fn need(&self, weights: bool, dtype: WeightType, work: Option<&Work>) -> Need {
         let one = |facts: &Facts| {
-            let need =
-                facts.need(dtype, work.map(|work| &work.sample), work.map_or(0, |work| work.new_tokens));
+            let (sample, new_tokens) =
+                (work.map(|work| &work.sample), work.map_or(0, |work| work.new_tokens));
+            let need = facts.need(dtype, self.kv_type, sample, new_tokens);
             if weights { need } else { Need { weights: 0, tower: 0, ..need } }
         };
         let patches = work.map_or(0, |work| 4 * work.sample.patch_values as u64);
@@ -200,6 +209,13 @@ impl Footprint {
         if let Some((dtype, needed)) = smaller.find(|way| way.1 <= available) {
             ways.push(format!("--dtype {dtype} needs {}", bytes(needed)));
         }
+        if weights && self.kv_type != KvType::Q8_0 {
+            let smaller = Self { kv_type: KvType::Q8_0, ..self.clone() };
+            let needed = smaller.need(weights, dtype, work).total();
+            if needed <= available {
+                ways.push(format!("--kv-type q8_0 needs {}", bytes(needed)));
+            }
+        }
         let halves = std::iter::successors(work.map(Work::half), |work| Some(work.half()));
         let mut fewer =
             halves.take_while(|work| work.frames >= 4).map(|work| (work.frames, need(dtype, Some(&work))));
@@ -207,7 +223,7 @@ impl Footprint {
             ways.push(format!("--frames {frames} needs {}", bytes(needed)));
         }
         if self.drafter.is_some() {
-            let alone = Self { names: String::new(), target: self.target.clone(), drafter: None, ..*self };
+            let alone = Self { drafter: None, ..self.clone() };
             let needed = alone.need(weights, dtype, work).total();
             if needed <= available {
                 ways.push(format!("without a drafter it needs {}", bytes(needed)));
@@ -226,17 +242,18 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::model::processor::FrameLimits;
 
     fn pair(dtype: WeightType) -> Footprint {
         let read = |part: &str| {
             Facts::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo").join(part)).unwrap()
         };
         let (target, drafter) = (read("target"), Some(read("drafter")));
-        Footprint { names: "a with b".into(), dtype, target, drafter, mapped: 0 }
+        Footprint { names: "a with b".into(), dtype, kv_type: KvType::Auto, target, drafter, mapped: 0 }
     }
 
     fn long(pair: &Footprint) -> Work {
-        let video = Video { frames: 512, size: (720, 1280), max_pixels: None, new_tokens: 256 };
+        let video = Video { frames: 512, size: (720, 1280), limits: FrameLimits::default(), new_tokens: 256 };
         Work { sample: pair.target.sample(&video).unwrap(), frames: 512, new_tokens: 256 }
     }
 
@@ -287,6 +304,7 @@ mod tests {
             hint.contains("without a drafter it needs") && hint.ends_with("--ignore-memory tries it anyway")
         );
         assert!(at(WeightType::F32, &work.half()) <= available && at(WeightType::Bf16, &work) <= available);
+        assert!(hint.contains("; or --kv-type q8_0 needs "), "{hint}");
         let nothing = pair.fits(true, Some(&work), 1).unwrap_err().hint.unwrap();
         assert!(nothing.contains("a smaller model"), "{nothing}");
     }

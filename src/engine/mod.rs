@@ -4,7 +4,8 @@
 //!
 //! 1. `validate`: the method against the models, sampling, prompt; then, as soon as the video is open, the prompt's length and
 //!    the memory. Nothing is computed or evicted before.
-//! 2. `clip`: decode the sampled frames.
+//! 2. `clip`: decode the sampled frames. Before that, `estimate` reports what the run takes, from `rates` that `pace` computes of
+//!    finished stages, or that `probe` measures.
 //! 3. `prefill`: the target reads video and prompt, or what follows a prefix that it has read before (`reuse`).
 //! 4. `drafter`: the drafter's visual tokens are selected, and it reads its share of the prompt.
 //! 5. `generate`: draft, verify, report; before that, `baseline` times a few autoregressive steps.
@@ -17,13 +18,17 @@ mod baseline;
 mod clip;
 pub mod command;
 mod drafter;
+mod estimate;
 mod generate;
 mod measure;
 pub mod memory;
 pub mod memory_check;
 mod models;
+mod pace;
 mod prefill;
 pub mod prefix_cache;
+mod probe;
+mod rates;
 mod reuse;
 mod run;
 pub mod thread;

@@ -115,7 +115,12 @@ impl Models {
             if cancelled.contains(0) {
                 return ControlFlow::Break(());
             }
-            sender.offer(EventKind::Stage { stage: Stage::Load, done: done as u64, total: total as u64 });
+            sender.offer(EventKind::Stage {
+                stage: Stage::Load,
+                done: done as u64,
+                total: total as u64,
+                left_ms: None,
+            });
             ControlFlow::Continue(())
         });
         let read = |files: &ModelFiles, place: &ComputeDevice| {

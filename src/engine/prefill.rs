@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{
+    pace::Part,
     prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, Prefill, PrefixCache},
     reuse::kept_prefix,
     run::{KV_HEADROOM, Runner, Stop, since},
@@ -13,6 +14,7 @@ use crate::{
         decoder::Sequence,
         draft_head::TextStates,
         family::{ModelError, Prompt},
+        work,
     },
     record::{Stage, Stats},
     speculate::{
@@ -51,7 +53,7 @@ impl Runner<'_> {
         let PrefixCache { clips, contexts, .. } = cache;
         let clip = clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
         if clip.target.is_none() {
-            let (embeddings, ms) = self.encode(&self.models.target, &clip.patches)?;
+            let (embeddings, ms) = self.encode(&self.models.target, &clip.patches, true)?;
             stats.timings.encode_target_ms = ms;
             clip.target = Some((embeddings, ms));
         }
@@ -95,6 +97,9 @@ impl Runner<'_> {
                 self.in_two_parts(depth, clip, &prompt, &mut states, stats)?
             }
             _ => {
+                let config = target.decoder().config();
+                let mut watch =
+                    self.watch(Stage::Prefill, Part::Prompt, target, work::prompt(config, 0, rows.len()));
                 let sequence = context::prefill(
                     target,
                     &prompt,
@@ -103,9 +108,10 @@ impl Runner<'_> {
                     &VisualContext::Full {},
                     self.request.max_new_tokens + KV_HEADROOM,
                     &mut states,
-                    &mut |done, total| self.progress(Stage::Prefill, done, total),
+                    &mut |done, total| watch.tick(done, total, work::prompt(config, 0, done)),
                 )?;
                 let target = sequence.ok_or(Stop::Cancelled)?;
+                watch.learn();
                 TargetRead { target, variation: None, drafter: None, drafter_ms: 0.0 }
             }
         };
@@ -138,13 +144,19 @@ impl Runner<'_> {
         let layers = context::layers_of(target, depth);
         let mut sequence =
             Sequence::new(target.decoder().clone(), rows.len() + self.request.max_new_tokens + KV_HEADROOM);
-        let mut progress = |done: usize, total: usize| self.progress(Stage::Prefill, done, 2 * total);
+        let config = target.decoder().config();
+        let all = |done: usize| work::prompt(config, 0, done);
+        let share = layers as f64 / config.layers.max(1) as f64;
+        let mut watch = self.watch(Stage::Prefill, Part::Prompt, target, all(rows.len()));
+        let mut progress = |done: usize, total: usize| watch.tick(done, 2 * total, all(done) * share);
         let below = sequence.prefill_below(&embeddings, &positions, layers, &mut progress);
         let below = below.map_err(ModelError::from)?.ok_or(Stop::Cancelled)?;
         let growth = preparation.growth(&embeddings, &below).map_err(ModelError::from)?;
         let mut finish = || {
-            let mut progress =
-                |done: usize, total: usize| self.progress(Stage::Prefill, total + done, 2 * total);
+            let mut progress = |done: usize, total: usize| {
+                let work = all(total) * share + all(done) * (1.0 - share);
+                watch.tick(total + done, 2 * total, work)
+            };
             let whole =
                 sequence.prefill_above(&below, &positions, layers, prompt.next - 1, states, &mut progress);
             if whole.map_err(ModelError::from)? { Ok(()) } else { Err(Stop::Cancelled) }
@@ -152,6 +164,7 @@ impl Runner<'_> {
         let variation = Some((depth, growth.clone()));
         let Schedule::Parallel { .. } = method.schedule else {
             finish()?;
+            watch.learn();
             return Ok(TargetRead { target: sequence, variation, drafter: None, drafter_ms: 0.0 });
         };
         let signals = Signals { variations: vec![(depth, growth)], ..Signals::default() };
@@ -161,7 +174,7 @@ impl Runner<'_> {
         let began = Instant::now();
         let (finished, share, target_ms) = std::thread::scope(|scope| {
             let share = scope.spawn(|| -> Result<_, Stop> {
-                let mut share = self.read_share(clip, prompt, &selection)?;
+                let mut share = self.read_share(clip, prompt, &selection, false)?;
                 let config = self.config(method, self.request.max_new_tokens, &|_| false, None);
                 let draft =
                     PrefetchedDraft::draft(&config, &mut share.sequence, root).map_err(ModelError::from)?;

@@ -88,7 +88,8 @@ impl<K: PartialEq, V> Recent<K, V> {
         self.items.iter().map(|(k, _)| k)
     }
 
-    fn values(&self) -> impl Iterator<Item = &V> {
+    /// Values, likewise.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
         self.items.iter().map(|(_, v)| v)
     }
 }
@@ -108,6 +109,8 @@ pub struct ClipKey {
     pub sampling: Sampling,
     /// Upper limit of pixels per frame.
     pub max_pixels: Option<usize>,
+    /// Upper limit of visual tokens.
+    pub max_visual_tokens: Option<usize>,
 }
 
 /// A sampled clip.
@@ -122,6 +125,8 @@ pub struct Clip {
     pub grid: VisualGrid,
     /// What users should know about the file: that it is damaged or cut short.
     pub notes: Vec<String>,
+    /// What a limit of visual tokens changed.
+    pub thinned: Option<String>,
     /// Time of decoding, in milliseconds.
     pub decode_ms: f64,
     /// The target's visual embeddings, once encoded, and the time that took.

@@ -24,6 +24,7 @@ fn key(name: &str) -> ClipKey {
         span: None,
         sampling: Sampling::Auto,
         max_pixels: None,
+        max_visual_tokens: None,
     }
 }
 
@@ -34,6 +35,7 @@ fn clip(values: usize) -> Clip {
         patches: Patches { data: vec![0.0; values], grid: Grid { t: 1, h: 2, w: 2 }, row: values / 4 },
         grid: VisualGrid { t: 1, h: 1, w: 1 },
         notes: Vec::new(),
+        thinned: None,
         decode_ms: 0.0,
         target: None,
         drafter: None,

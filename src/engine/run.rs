@@ -1,12 +1,13 @@
 //! One run from file to caption, reusing what the prefix cache has.
 
-use std::{ops::ControlFlow, time::Instant};
+use std::{ops::ControlFlow, sync::Mutex, time::Instant};
 
 use super::{
     command::RunRequest,
     measure::Trial,
     models::Models,
     prefix_cache::PrefixCache,
+    rates::Rates,
     thread::{Cancelled, EventSender, internal},
 };
 use crate::{
@@ -38,6 +39,8 @@ pub(super) struct Runner<'a> {
     pub cancelled: &'a Cancelled,
     /// Run even if the available memory seems too small.
     pub ignore_memory: bool,
+    /// Speeds that are known, and that stages teach; none where the run is only repeated.
+    pub rates: Option<&'a Mutex<Rates>>,
     /// Set where the run is only repeated to measure its speed: true as soon as that has to end. Nothing is reported then.
     pub idle: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
@@ -90,7 +93,7 @@ impl Runner<'_> {
         let started = Instant::now();
         let mut stats = Stats::default();
         let key = (self.clip_key(), self.request.conversation());
-        self.ensure_clip(cache, &key.0, &mut stats)?;
+        self.ensure_clip(cache, &key, &mut stats)?;
         let reused = self.ensure_context(cache, &key, &mut stats)?;
         // From here on the context is changed in place: if the run fails, it is not trusted any more.
         cache.writing = Some(key.clone());
@@ -118,6 +121,7 @@ impl Runner<'_> {
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         self.calibrate(context, since(started))?;
         let generated = self.generate(context, drafter_key.as_ref(), &mut stats, plain_front_ms)?;
+        self.learn_writing(&stats, context.prompt.ids.len());
         let finished = generated.reason != StopReason::Cancelled && self.request.is_measured();
         Ok(finished.then(|| Trial::new(self.request.clone(), key, selection, stats, generated)))
     }
@@ -130,6 +134,17 @@ impl Runner<'_> {
 
     /// Report progress; break if the run is cancelled.
     pub(super) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
+        self.report(stage, done, total, None)
+    }
+
+    /// Report progress with the time left, if it is known; break if the run is cancelled.
+    pub(super) fn report(
+        &self,
+        stage: Stage,
+        done: usize,
+        total: usize,
+        left_ms: Option<f64>,
+    ) -> ControlFlow<()> {
         #[cfg(test)]
         super::thread::tests::fail_point(&self.request.prompt, stage);
         if let Some(ends) = self.idle {
@@ -140,7 +155,8 @@ impl Runner<'_> {
         }
         // Steps report themselves; only the beginning of the stage is sent.
         if stage != Stage::Generate || done == 0 {
-            self.sender.offer(EventKind::Stage { stage, done: done as u64, total: total as u64 });
+            let left_ms = left_ms.map(f64::round);
+            self.sender.offer(EventKind::Stage { stage, done: done as u64, total: total as u64, left_ms });
         }
         ControlFlow::Continue(())
     }

@@ -19,6 +19,7 @@ use super::{
     memory, memory_check,
     models::Models,
     prefix_cache::PrefixCache,
+    rates::Rates,
     run::{Runner, Stop},
 };
 use crate::{
@@ -159,16 +160,20 @@ struct Worker<'a> {
     cache: PrefixCache,
     /// Finished runs whose speed is measured.
     trials: Trials,
+    rates: Mutex<Rates>,
     ignore_memory: bool,
 }
 
 fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancelled: &Cancelled) {
     let cache = PrefixCache::with_memory(None);
-    let mut worker =
-        Worker { events, cancelled, models: None, cache, trials: Trials::default(), ignore_memory: false };
+    let (trials, rates) = (Trials::default(), Mutex::default());
+    let mut worker = Worker { events, cancelled, models: None, cache, trials, rates, ignore_memory: false };
     while let Some(command) = inbox.blocking_recv() {
         match command {
             Command::IgnoreMemory => worker.ignore_memory = true,
+            Command::KeepSpeeds(file) => {
+                worker.rates.get_mut().unwrap_or_else(PoisonError::into_inner).keep_in(file);
+            }
             Command::Load(spec) => worker.load(&spec),
             Command::Run(request) => worker.run(&request),
         }
@@ -198,14 +203,15 @@ impl Worker<'_> {
     fn run(&mut self, request: &RunRequest) {
         let (sender, cancelled, ignore_memory) =
             (self.sender(request.run), self.cancelled, self.ignore_memory);
-        let (models, cache) = (self.models.as_ref(), &mut self.cache);
+        let (models, cache, rates) = (self.models.as_ref(), &mut self.cache, Some(&self.rates));
         let finished = guarded(&sender, || {
             let models = models.ok_or_else(|| Failure {
                 class: FailureClass::Input,
                 error: "no models are loaded".into(),
                 hint: Some("load a target first; the embedded pair is the default".into()),
             })?;
-            Runner { request, models, sender: &sender, cancelled, ignore_memory, idle: None }.run(cache)
+            Runner { request, models, sender: &sender, cancelled, ignore_memory, rates, idle: None }
+                .run(cache)
         });
         match finished {
             Some(trial) => {

@@ -53,6 +53,7 @@ impl Rig {
             heads: Vec::new(),
             device: DeviceChoice::Cpu,
             drafter_device: None,
+            kv_type: Default::default(),
             mmproj: None,
             drafter_mmproj: None,
             dtype: WeightType::Auto,
@@ -77,10 +78,12 @@ impl Rig {
             method: Method::preset("naive").unwrap(),
             sampling: Sampling::Frames(4),
             max_pixels: None,
+            max_visual_tokens: None,
             max_new_tokens: 8,
             text: TextSampling::default(),
             logprobs: 0,
             measure: false,
+            estimate_only: false,
         }
     }
 

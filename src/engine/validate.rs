@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{
+    estimate::Layout,
     memory_check::Work,
     prefix_cache::{Clip, ClipKey, PrefixCache},
     run::{Runner, Stop},
@@ -73,7 +74,7 @@ impl Runner<'_> {
     }
 
     /// Check the prompt's length and the memory for a video that has been opened but not decoded: `frames` frames of `size`
-    /// (height, width), resized already.
+    /// (height, width), resized already. Returns what will be read.
     pub(super) fn check_video(
         &self,
         cache: &mut PrefixCache,
@@ -81,10 +82,11 @@ impl Runner<'_> {
         size: (usize, usize),
         frames: usize,
         sample_fps: f64,
-    ) -> Result<(), Stop> {
-        let (sample, grid) = sample(self.models.target.processor(), size, frames)?;
-        self.lay_out(grid, sample_fps)?;
-        self.make_room(cache, key, &sample, frames)
+    ) -> Result<Layout, Stop> {
+        let (sample, patches, grid) = sample(self.models.target.processor(), size, frames)?;
+        let prompt = self.lay_out(grid, sample_fps)?;
+        self.make_room(cache, key, &sample, frames)?;
+        Ok(Layout::new(&prompt, patches, grid, sample, frames))
     }
 
     /// The prompt for a video of this grid.
@@ -155,7 +157,7 @@ fn sample(
     processor: &VideoProcessor,
     (height, width): (usize, usize),
     frames: usize,
-) -> Result<(VideoInputs, VisualGrid), ProcessorError> {
+) -> Result<(VideoInputs, Grid, VisualGrid), ProcessorError> {
     let config = processor.config();
     let patches =
         Grid { t: frames.div_ceil(config.temporal), h: height / config.patch, w: width / config.patch };
@@ -165,7 +167,7 @@ fn sample(
         patch_values: patches.t * patches.h * patches.w * config.row(),
         grid_patches: patches.h * patches.w,
     };
-    Ok((sample, grid))
+    Ok((sample, patches, grid))
 }
 
 fn input(error: String, hint: &str) -> Failure {

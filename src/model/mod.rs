@@ -10,6 +10,7 @@ pub mod family;
 pub mod files;
 pub mod gguf;
 pub mod hub;
+pub mod kv;
 pub mod names;
 pub mod processor;
 pub mod rows;
@@ -23,6 +24,7 @@ pub mod text;
 pub mod vision;
 pub mod weight_cache;
 pub mod weights;
+pub mod work;
 
 use std::path::PathBuf;
 
@@ -30,6 +32,7 @@ pub(crate) use self::tensor_error::tensor_error_text;
 use self::{checkpoint::CheckpointError, family::Rope, source::ModelFiles};
 pub use self::{
     device::{ComputeDevice, DeviceChoice},
+    kv::KvType,
     spans::VisualSpans,
     weight_cache::WeightCache,
     weights::WeightType,
@@ -57,6 +60,8 @@ pub struct ModelSpec {
     pub dtype: WeightType,
     /// Weight type of the vision towers on a CPU.
     pub tower_dtype: WeightType,
+    /// Type of keys and values on the CPU.
+    pub kv_type: KvType,
     /// Positions of a prompt's tokens, for both models.
     pub rope: Rope,
     /// Where converted weights are kept; none to convert them at every start.
@@ -110,7 +115,7 @@ impl ModelSpec {
     /// # Errors
     /// As [`ComputeDevice::open`].
     pub fn target_place(&self) -> Result<ComputeDevice, Failure> {
-        Ok(ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype))
+        ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype).with_kv_type(self.kv_type)
     }
 
     /// Open the drafter's device, with a queue of its own.
@@ -118,7 +123,9 @@ impl ModelSpec {
     /// # Errors
     /// As [`ComputeDevice::open`].
     pub fn drafter_place(&self) -> Result<ComputeDevice, Failure> {
-        let device = self.drafter_device.unwrap_or(self.device);
-        Ok(ComputeDevice::open(device, self.dtype)?.with_tower(self.tower_dtype))
+        let place = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
+        let place = place.with_tower(self.tower_dtype);
+        // Beside a target on the CPU, a drafter on an accelerator has that device's type.
+        if place.is_batch_invariant() { place.with_kv_type(self.kv_type) } else { Ok(place) }
     }
 }

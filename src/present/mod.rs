@@ -8,6 +8,7 @@
 //! | [`statistics`] | statistics of runs, as table columns and in words |
 //! | [`reason`] | why a token is in the caption |
 //! | [`ledger`] | the steps of a run, row by row |
+//! | [`estimate`] | what a run takes, before and while it runs |
 //! | [`heat`] | visual tokens as values from 0 to 1 |
 //! | [`player`] | a run as it is played: what has been seen of it, and the scene of the current step |
 //! | [`formats`] | bytes, times, percentages, ratios |
@@ -17,6 +18,7 @@
 //!
 //! Nothing here knows a terminal, an argument or a screen.
 
+pub mod estimate;
 pub mod export;
 pub mod formats;
 pub mod heat;

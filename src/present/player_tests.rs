@@ -341,7 +341,7 @@ fn where_drafting_and_verifying_overlap_the_next_window_is_seen() {
 #[test]
 fn a_recording_plays_its_stages_and_then_its_steps() {
     let mut all: Vec<(f64, Event)> = Vec::new();
-    let stage = EventKind::Stage { stage: crate::record::Stage::Encode, done: 6, total: 6 };
+    let stage = EventKind::Stage { stage: crate::record::Stage::Encode, done: 6, total: 6, left_ms: None };
     for (i, event) in events(steps()).into_iter().enumerate() {
         all.push(([100.0, 1110.0, 1120.0, 1121.0][i], event));
         if i == 0 {

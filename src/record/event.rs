@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Segment, Span, Speedup, Stats, Step, StopReason, Turn};
+use super::{Estimate, Segment, Span, Speedup, Stats, Step, StopReason, Turn};
 
 /// One event of one run. Serialises flat: `{"event":"step","run":1,…}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -147,7 +147,12 @@ pub enum EventKind {
         done: u64,
         /// Units in total, 0 if unknown.
         total: u64,
+        /// Time left of the stage in milliseconds; none if it is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        left_ms: Option<f64>,
     },
+    /// What the run takes, before its first slow stage.
+    Estimate(Estimate),
     /// The prompt as the models see it.
     Prompt {
         /// Time stamps of the sampled frames, in seconds.
@@ -225,7 +230,8 @@ mod tests {
 
     #[test]
     fn events_are_flat_json_and_come_back() {
-        let event = Event::new(3, EventKind::Stage { stage: Stage::Encode, done: 1, total: 8 });
+        let event =
+            Event::new(3, EventKind::Stage { stage: Stage::Encode, done: 1, total: 8, left_ms: None });
         let json = serde_json::to_string(&event).unwrap();
         assert_eq!(json, r#"{"run":3,"event":"stage","stage":"encode","done":1,"total":8}"#);
         assert_eq!(serde_json::from_str::<Event>(&json).unwrap(), event);
@@ -245,6 +251,6 @@ mod tests {
             r#"{"event":"stage","run":1,"stage":"decode","done":0,"total":2,"new":true}"#,
         )
         .unwrap();
-        assert_eq!(event.kind, EventKind::Stage { stage: Stage::Decode, done: 0, total: 2 });
+        assert_eq!(event.kind, EventKind::Stage { stage: Stage::Decode, done: 0, total: 2, left_ms: None });
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A log keeps text as the models wrote it; it is escaped where it is shown.
 
-use super::{Event, EventKind, Failure, Stage, Stats, Step, StopReason, Token, Verdict, paired};
+use super::{Estimate, Event, EventKind, Failure, Stage, Stats, Step, StopReason, Token, Verdict, paired};
 
 mod parts;
 mod rewind;
@@ -26,6 +26,8 @@ pub struct RunLog {
     started: Option<Started>,
     state: RunState,
     stage: Option<(Stage, u64, u64)>,
+    left_ms: Option<f64>,
+    estimate: Option<Estimate>,
     prompt: Option<PromptSeen>,
     notes: Vec<String>,
     steps: Vec<Step>,
@@ -80,7 +82,9 @@ impl RunLog {
         match &event.kind {
             EventKind::Ready { notes, .. } => self.note(notes),
             EventKind::Failed(failure) => self.state = RunState::Failed(failure.clone()),
-            EventKind::Stage { stage, done, total } => self.stage = Some((*stage, *done, *total)),
+            EventKind::Stage { stage, done, total, left_ms } => {
+                (self.stage, self.left_ms) = (Some((*stage, *done, *total)), *left_ms);
+            }
             _ if event.run != self.run => {}
             EventKind::Started {
                 method,
@@ -109,6 +113,10 @@ impl RunLog {
                     span: *span,
                     segment: *segment,
                 });
+            }
+            EventKind::Estimate(estimate) => {
+                self.note(&estimate.notes);
+                self.estimate = Some(estimate.clone());
             }
             EventKind::Prompt { frames, grid, visual_tokens, kept, scores, reused, notes, .. } => {
                 self.note(notes);
@@ -234,6 +242,16 @@ impl RunLog {
     /// The stage that was reported last, with units done and in total (0 where unknown).
     pub fn stage(&self) -> Option<(Stage, u64, u64)> {
         self.stage
+    }
+
+    /// Time left of that stage in milliseconds; none if it is not known.
+    pub fn left_ms(&self) -> Option<f64> {
+        self.left_ms
+    }
+
+    /// What the run takes, as it was expected; none until that is known.
+    pub fn estimate(&self) -> Option<&Estimate> {
+        self.estimate.as_ref()
     }
 
     /// What the models see of the video; none until it is known.

@@ -194,7 +194,7 @@ mod tests {
     use crate::record::{Stage, Step};
 
     fn stage(at_ms: Option<f64>) -> RecordedEvent {
-        let kind = EventKind::Stage { stage: Stage::Decode, done: 1, total: 2 };
+        let kind = EventKind::Stage { stage: Stage::Decode, done: 1, total: 2, left_ms: None };
         RecordedEvent { at_ms, event: Event::new(1, kind) }
     }
 

@@ -126,6 +126,8 @@ pub struct StudioConfig {
     pub rule: Rule,
     /// Maximum pixels per frame; none is the checkpoint's default.
     pub max_pixels: Option<usize>,
+    /// Maximum visual tokens of a clip; none is no limit.
+    pub max_visual_tokens: Option<usize>,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
     /// Sampling of the text.
@@ -207,6 +209,7 @@ impl Default for StudioConfig {
             sampling: Sampling::default(),
             rule: Rule::QWEN_VL,
             max_pixels: None,
+            max_visual_tokens: None,
             max_new_tokens: 256,
             text: TextSampling::default(),
             logprobs: 5,

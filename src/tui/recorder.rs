@@ -210,7 +210,7 @@ mod tests {
         let folder = dir.path().join("sessions");
         let (messages, _inbox) = tokio::sync::mpsc::channel(4);
         let mut recorder = Recorder::start(Some(folder.clone()), messages);
-        let stage = EventKind::Stage { stage: Stage::Decode, done: 1, total: 2 };
+        let stage = EventKind::Stage { stage: Stage::Decode, done: 1, total: 2, left_ms: None };
         recorder.event(&event(0, stage.clone()));
         recorder.event(&event(7, stage.clone()));
         for run in [1, 2] {

@@ -41,6 +41,7 @@ pub(crate) fn clean_event(mut event: Event) -> Event {
             let turns = before.iter_mut().flat_map(|turn| [&mut turn.prompt, &mut turn.answer]);
             turns.chain([target, device, dtype, prompt]).chain(drafter).for_each(each);
         }
+        EventKind::Estimate(estimate) => estimate.notes.iter_mut().for_each(each),
         EventKind::Prompt { notes, .. } => notes.iter_mut().for_each(each),
         EventKind::Draft { drafted_text, .. } => drafted_text.iter_mut().for_each(each),
         EventKind::Step(step) => {

@@ -99,22 +99,23 @@ pub fn decode(
     on_start: &mut dyn FnMut(&Probe, &Plan) -> ControlFlow<()>,
     on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
 ) -> Result<Decoded, Error> {
-    run(path, None, rule, sampling, None, on_start, on_frame)
+    run(path, None, (rule, sampling), &|_, frames| frames, None, on_start, on_frame)
 }
 
 /// [`decode`] of a part of the video: it is sampled like a separate clip, and decoding starts at the keyframe before it. Indices and time stamps are those of the whole video.
+/// `fewer` may lower the number of frames that `rule` and `sampling` give: they are spread over the same part.
 ///
 /// # Errors
 /// Those of [`decode`], a part that is outside of the video or has fewer than two frames.
 pub fn decode_part(
     path: &Path,
     span: Option<Span>,
-    rule: &Rule,
-    sampling: Sampling,
+    (rule, sampling): (&Rule, Sampling),
+    fewer: &dyn Fn(&Probe, usize) -> usize,
     on_start: &mut dyn FnMut(&Probe, &Plan) -> ControlFlow<()>,
     on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
 ) -> Result<Decoded, Error> {
-    run(path, span, rule, sampling, None, on_start, on_frame)
+    run(path, span, (rule, sampling), fewer, None, on_start, on_frame)
 }
 
 /// Decode `count` frames (or all, where there are fewer), evenly spread from the first to the last, each scaled down to fit
@@ -129,14 +130,15 @@ pub fn stills(
     on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
 ) -> Result<Decoded, Error> {
     let all = &mut |_: &Probe, _: &Plan| ControlFlow::Continue(());
-    run(path, None, &Rule::ANY, Sampling::Frames(count), Some(max), all, on_frame)
+    let spread = (&Rule::ANY, Sampling::Frames(count));
+    run(path, None, spread, &|_, frames| frames, Some(max), all, on_frame)
 }
 
 fn run(
     path: &Path,
     span: Option<Span>,
-    rule: &Rule,
-    sampling: Sampling,
+    (rule, sampling): (&Rule, Sampling),
+    fewer: &dyn Fn(&Probe, usize) -> usize,
     max: Option<(u32, u32)>,
     on_start: &mut dyn FnMut(&Probe, &Plan) -> ControlFlow<()>,
     on_frame: &mut dyn FnMut(Frame) -> ControlFlow<()>,
@@ -154,7 +156,13 @@ fn run(
         Some(span) => segments::frames_of(path, &timeline, span)?,
         None => 0..timeline.total,
     };
-    let mut plan = sampling::plan(part.len(), timeline.fps_of(&part), rule, sampling)?;
+    let of_part = |sampling| sampling::plan(part.len(), timeline.fps_of(&part), rule, sampling);
+    let mut plan = of_part(sampling)?;
+    let frames = plan.indices.len();
+    let wanted = fewer(&probe, frames);
+    if wanted < frames {
+        plan = of_part(Sampling::Frames(wanted.max(1)))?;
+    }
     plan.indices.iter_mut().for_each(|index| *index += part.start);
     plan.timestamps_s = plan.indices.iter().map(|&i| timeline.seconds(i)).collect();
 

@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 use specreel::{
     engine::{Command, Engine, RunRequest, TextSampling, memory_check::Video},
     model::{
-        ComputeDevice, DeviceChoice, ModelSpec, WeightType,
+        ComputeDevice, DeviceChoice, KvType, ModelSpec, WeightType,
         about::Facts,
         checkpoint::Checkpoint,
         config::TextConfig,
@@ -121,12 +121,17 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let clip = dir.path().join("clip.mp4");
     scenes::encode::mp4(&Scene::from_seed(11), &clip, 320, 240).unwrap();
-    let video = Video { frames: 48, size: (240, 320), max_pixels: None, new_tokens: 32 };
+    let video = Video {
+        frames: 48,
+        size: (240, 320),
+        limits: specreel::model::processor::FrameLimits::default(),
+        new_tokens: 32,
+    };
     for dtype in [WeightType::F32, WeightType::Q8_0, WeightType::Bf16] {
         let facts = Facts::read(&at("target")).unwrap();
         let sample = facts.sample(&video).unwrap();
-        let need =
-            facts.need(dtype, Some(&sample), video.new_tokens).total() + 4 * sample.patch_values as u64;
+        let need = facts.need(dtype, KvType::Auto, Some(&sample), video.new_tokens).total()
+            + 4 * sample.patch_values as u64;
         let ((), most) = peak(|| {
             let (handle, mut events) = Engine::start().unwrap();
             let spec = ModelSpec {
@@ -137,6 +142,7 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 drafter_device: None,
                 mmproj: None,
                 drafter_mmproj: None,
+                kv_type: Default::default(),
                 dtype,
                 tower_dtype: WeightType::Auto,
                 rope: Default::default(),
@@ -153,10 +159,12 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 method: Method::preset("autoregressive").unwrap(),
                 sampling: Sampling::Frames(video.frames),
                 max_pixels: None,
+                max_visual_tokens: None,
                 max_new_tokens: video.new_tokens,
                 text: TextSampling::default(),
                 logprobs: 0,
                 measure: false,
+                estimate_only: false,
             };
             handle.send(Command::Run(Box::new(request))).unwrap();
             // Until the engine has ended and freed its memory, so that the next run is counted alone.

@@ -172,6 +172,7 @@ fn lossless_methods_are_lossless_on_every_clip() {
         drafter_mmproj: None,
         dtype,
         tower_dtype,
+        kv_type: Default::default(),
         rope,
         weight_cache: None,
     };
@@ -187,10 +188,12 @@ fn lossless_methods_are_lossless_on_every_clip() {
             method: method.clone(),
             sampling: Sampling::Auto,
             max_pixels: None,
+            max_visual_tokens: None,
             max_new_tokens: 64,
             text: TextSampling { temperature: 0.0, top_p: 1.0, seed: 0 },
             logprobs: 0,
             measure: false,
+            estimate_only: false,
         };
         engine.send(Command::Run(Box::new(request))).unwrap();
         loop {

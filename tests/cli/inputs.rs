@@ -155,3 +155,90 @@ fn a_cue_is_shown_for_a_second() {
     assert!(times.len() >= 3, "{}", run.stdout);
     assert!(times.iter().all(|(from, to)| ms(to) - ms(from) >= 999), "{}", run.stdout);
 }
+
+#[test]
+fn a_limit_of_visual_tokens_thins_frames() {
+    let program = Program::new();
+    let run = |limit: &str| {
+        program.run(&[&["caption", "demo", "--json", "--max-visual-tokens", limit], &SHORT[..]].concat())
+    };
+    let whole = program.run(&[&["caption", "demo", "--json"], &SHORT[..]].concat());
+    let prompt = event(&events(&whole.stdout), "prompt").clone();
+    let tokens = |prompt: &serde_json::Value| prompt["visual_tokens"].as_u64().unwrap();
+    let grid = |prompt: &serde_json::Value, at: usize| prompt["grid"][at].as_u64().unwrap();
+    assert!(prompt["notes"].is_null(), "{prompt}");
+
+    let same = run(&tokens(&prompt).to_string());
+    assert_eq!(event(&events(&same.stdout), "prompt"), &prompt, "a limit that is not reached");
+
+    let less = run(&(tokens(&prompt) - 1).to_string());
+    let thinned = event(&events(&less.stdout), "prompt").clone();
+    let estimate = event(&events(&less.stdout), "estimate").clone();
+    assert_eq!(estimate["visual_tokens"], thinned["visual_tokens"]);
+    assert!(tokens(&thinned) < tokens(&prompt) && grid(&thinned, 0) == grid(&prompt, 0), "{thinned}");
+    let note = estimate["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("--max-visual-tokens: ") && note.contains(" instead of "), "{note}");
+
+    let dry =
+        program.run(&["caption", "demo", "--dry-run", "--max-visual-tokens", &tokens(&thinned).to_string()]);
+    assert!(dry.stderr.contains(&format!("note: {note}")), "{}", dry.stderr);
+
+    let few = run("30");
+    let thinned = event(&events(&few.stdout), "prompt").clone();
+    assert!(tokens(&thinned) <= 30 && grid(&thinned, 0) < grid(&prompt, 0), "{thinned}");
+    assert_eq!(thinned["frames"].as_array().unwrap().len() as u64, 2 * grid(&thinned, 0));
+
+    let none = run("1");
+    assert_eq!(none.code, 2, "{}", none.stderr);
+    let least = none.stderr.split("at least ").nth(1).unwrap().split(' ').next().unwrap();
+    assert_eq!(run(least).code, 0);
+    assert_eq!(run(&(least.parse::<u32>().unwrap() - 1).to_string()).code, 2);
+}
+
+#[test]
+fn a_dry_run_reports_what_the_run_takes() {
+    let program = Program::new();
+    let dry = ["caption", "demo", "--dry-run"];
+    let text = program.run(&dry);
+    assert_eq!(text.code, 0, "{}", text.stderr);
+    let line =
+        |name: &str| text.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    // The models have never run: they are probed.
+    assert!(
+        line("frames").contains(" frames of ") && line("tokens").contains(" visual, "),
+        "{}",
+        text.stdout
+    );
+    assert!(
+        line("memory").ends_with(" at the peak") && line("time").contains("writing up to "),
+        "{}",
+        text.stdout
+    );
+    assert!(line("basis").contains("short passes"), "{}", text.stdout);
+
+    let run = program.run(&["caption", "demo", "--json", "--max-new-tokens", "24"]);
+    let seen = events(&run.stdout);
+    let (estimate, prompt) = (event(&seen, "estimate"), event(&seen, "prompt"));
+    assert_eq!(estimate["visual_tokens"], prompt["visual_tokens"]);
+    assert_eq!(estimate["prompt_tokens"], prompt["prompt_ids"].as_array().unwrap().len());
+    assert_eq!(estimate["frames"], prompt["frames"].as_array().unwrap().len());
+    assert_eq!(estimate["max_new_tokens"], 24);
+    let at = |name: &str| seen.iter().position(|event| event["run"] == 1 && event["event"] == name).unwrap();
+    assert!(at("started") < at("estimate") && at("estimate") < at("stage"), "before the first stage");
+
+    // What that run has measured is known now.
+    let json = program.run(&[&dry[..], &["--json"]].concat());
+    let found = events(&json.stdout);
+    assert_eq!((found.len(), &found[0]["event"]), (1, &"estimate".into()), "{}", json.stdout);
+    assert_eq!(found[0]["basis"], "measured");
+    assert!(found[0]["tower_ms"].as_f64().unwrap() > 0.0 && found[0]["prompt_ms"].as_f64().unwrap() > 0.0);
+    let pieces = program.run(&[&dry[..], &["--segments", "1"]].concat());
+    assert!(
+        pieces.stdout.starts_with("pieces  ") && pieces.stdout.contains(" at most, each"),
+        "{}",
+        pieces.stdout
+    );
+
+    let missing = program.run(&["caption", "no.mp4", "--dry-run"]);
+    assert_eq!(missing.code, 3, "{}", missing.stderr);
+}

@@ -10,7 +10,9 @@ use std::{
 use specreel::{
     engine::{Command, Engine, EngineHandle, RunRequest, TextSampling, Turn},
     model::{DeviceChoice, ModelSpec, WeightType},
-    record::{BaselineKind, Event, EventKind, Failure, FailureClass, Span, Stage, StopReason},
+    record::{
+        BaselineKind, Basis, Estimate, Event, EventKind, Failure, FailureClass, Span, Stage, StopReason,
+    },
     scenes::{self, Scene},
     speculate::{Acceptance, Method, Schedule},
     video::Sampling,
@@ -50,13 +52,14 @@ impl Rig {
         self.handle
             .send(Command::Load(ModelSpec {
                 target: fixture(target),
+                mmproj: None,
+                drafter_mmproj: None,
                 drafter: drafter.map(fixture),
                 // Its random layer stands in for both recipes.
                 heads: Vec::from_iter((target == "gqa_tied").then(|| fixture("sparrow"))),
                 device: DeviceChoice::Cpu,
                 drafter_device: None,
-                mmproj: None,
-                drafter_mmproj: None,
+                kv_type: Default::default(),
                 dtype: WeightType::Auto,
                 tower_dtype: WeightType::Auto,
                 rope: Default::default(),
@@ -87,10 +90,12 @@ impl Rig {
             method: Method::preset(method).unwrap(),
             sampling: Sampling::Frames(4),
             max_pixels: None,
+            max_visual_tokens: None,
             max_new_tokens: 24,
             text: TextSampling::default(),
             logprobs: 2,
             measure: false,
+            estimate_only: false,
         }
     }
 
@@ -560,7 +565,7 @@ fn loading_tells_how_many_tensors_were_read() {
     let mut seen = Vec::new();
     loop {
         match rig.events.blocking_recv().unwrap().kind {
-            EventKind::Stage { stage: Stage::Load, done, total } => seen.push((done, total)),
+            EventKind::Stage { stage: Stage::Load, done, total, .. } => seen.push((done, total)),
             EventKind::Ready { .. } => break,
             other => panic!("{other:?}"),
         }
@@ -575,12 +580,13 @@ fn odd_widths_are_told() {
     let mut rig = Rig::new();
     let spec = ModelSpec {
         target: fixture("gqa_tied"),
+        mmproj: None,
+        drafter_mmproj: None,
         drafter: None,
         heads: Vec::new(),
         device: DeviceChoice::Cpu,
         drafter_device: None,
-        mmproj: None,
-        drafter_mmproj: None,
+        kv_type: Default::default(),
         dtype: WeightType::Q4K,
         tower_dtype: WeightType::Auto,
         rope: Default::default(),
@@ -628,4 +634,68 @@ fn the_studios_engine_gives_way_to_everybody_else() {
     // Those that compute with it are started by it.
     let pool = niceness(|name| name.starts_with("compute"));
     assert!(pool.iter().all(|nice| *nice == behind), "{pool:?}");
+}
+
+fn estimate(events: &[EventKind]) -> &Estimate {
+    let found =
+        events.iter().find_map(|e| if let EventKind::Estimate(found) = e { Some(found) } else { None });
+    found.unwrap_or_else(|| panic!("no estimate: {events:?}"))
+}
+
+#[test]
+fn an_estimate_comes_first_and_counts_what_is_left_to_do() {
+    for (target, drafter) in
+        [("gqa_tied", "mha_tied_bf16"), ("qwen2_vl", "qwen2_vl"), ("llava_ov", "llava_ov_newer")]
+    {
+        let mut rig = Rig::of(target, drafter);
+        let events = rig.run("naive", "What moves?");
+        let first = estimate(&events).clone();
+        let EventKind::Prompt { visual_tokens, prompt_ids, frames, .. } =
+            events.iter().find(|e| matches!(e, EventKind::Prompt { .. })).unwrap()
+        else {
+            unreachable!()
+        };
+        assert_eq!((first.visual_tokens, first.prompt_tokens), (*visual_tokens, prompt_ids.len()));
+        assert_eq!((first.frames, first.max_new_tokens), (frames.len(), 24));
+        assert!(first.width > 0 && first.height > 0 && first.peak_bytes.is_some());
+        // Tiny models are not probed: that would take longer than it is worth.
+        assert_eq!((first.basis, first.total_ms()), (None, None));
+        let at = |wanted: &dyn Fn(&EventKind) -> bool| events.iter().position(wanted).unwrap();
+        let stage = at(&|e| matches!(e, EventKind::Stage { .. }));
+        assert!(at(&|e| matches!(e, EventKind::Estimate(_))) < stage, "{events:?}");
+
+        // Everything is measured now. Another question about the clip neither encodes nor reads it again.
+        let other = rig.run("naive", "What stands still?");
+        let found = estimate(&other);
+        assert_eq!((found.basis, found.tower_ms), (Some(Basis::Measured), Some(0.0)), "{target}");
+        assert!(found.prompt_ms.unwrap() > 0.0 && found.writing_ms.unwrap() > 0.0);
+        let again = rig.run("naive", "What stands still?");
+        assert_eq!(estimate(&again).prompt_ms, Some(0.0), "{target}");
+
+        // A limit makes another clip of it, whose stages know the time left.
+        let least = first.visual_tokens / 2;
+        let request = RunRequest { max_visual_tokens: Some(least), ..rig.request("naive", "What moves?") };
+        let run = request.run;
+        rig.send(request);
+        let events = rig.finish(run);
+        let thinned = estimate(&events);
+        assert!(thinned.visual_tokens <= least && thinned.notes[0].contains(" instead of "), "{thinned:?}");
+        assert!(thinned.tower_ms.unwrap() > 0.0);
+        let mut left = events.iter().filter_map(|e| match e {
+            EventKind::Stage { stage: Stage::Encode | Stage::Prefill, done, total, left_ms } => {
+                Some((*done == *total, left_ms.unwrap()))
+            }
+            _ => None,
+        });
+        assert!(left.all(|(ended, left_ms)| left_ms >= 0.0 && (!ended || left_ms == 0.0)), "{events:?}");
+
+        // Asked for alone, it is all that happens.
+        let request = RunRequest { estimate_only: true, ..rig.request("naive", "What else?") };
+        let run = request.run;
+        rig.send(request);
+        let events = rig.finish(run);
+        assert!(estimate(&events).total_ms().unwrap() > 0.0);
+        assert!(matches!(events.last(), Some(EventKind::Done { reason: StopReason::Cancelled, .. })));
+        assert_eq!(events.len(), 3, "{events:?}");
+    }
 }

@@ -9,7 +9,7 @@ mod spans;
 mod support;
 
 use specreel::{
-    model::{WeightType, draft_head::Recipe},
+    model::{KvType, WeightType, draft_head::Recipe},
     speculate::{
         Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
         VisualContext,
@@ -36,7 +36,7 @@ fn method(drafter: Drafter, context: VisualContext, length: usize, acceptance: A
     method
 }
 
-/// Every combination of model, drafter, weights, clip, context, K and sampling writes the same ids with the same
+/// Every combination of model, drafter, weights, keys and values, clip, context, K and sampling writes the same ids with the same
 /// probabilities, to the last bit.
 #[test]
 fn exact_acceptance_is_autoregressive_decoding() {
@@ -56,7 +56,8 @@ fn exact_acceptance_is_autoregressive_decoding() {
         for dtype in [WeightType::F32, WeightType::Q8_0] {
             for clip in 0..2 {
                 let small = family[(m + 1 + clip) % family.len()];
-                let mut bench = Bench::new(model, small, dtype, clip as u64);
+                let kv_type = KvType::ALL[(m + clip + usize::from(dtype == WeightType::F32)) % 3];
+                let mut bench = Bench::with_kv_type(model, small, dtype, kv_type, clip as u64);
                 for (c, context) in contexts.iter().enumerate() {
                     for drafter in [Drafter::Model {}, Drafter::Target {}] {
                         let length = [1, 2, 3, 5, 10, 30][(c + combinations) % 6];
@@ -65,8 +66,8 @@ fn exact_acceptance_is_autoregressive_decoding() {
                             method(drafter.clone(), context.clone(), length, Acceptance::Exact {});
                         let plain = bench.write(&Method::preset("autoregressive").unwrap(), sampler, 40);
                         let fast = bench.write(&speculative, sampler, 40);
-                        assert_eq!(fast.ids, plain.ids, "{model} {dtype:?} {speculative:?}");
-                        assert_eq!(fast.bits, plain.bits, "{model} {dtype:?} {speculative:?}");
+                        assert_eq!(fast.ids, plain.ids, "{model} {dtype:?} {kv_type:?} {speculative:?}");
+                        assert_eq!(fast.bits, plain.bits, "{model} {dtype:?} {kv_type:?} {speculative:?}");
                         assert_eq!(fast.finished, plain.finished);
                         accepted += fast.accepted;
                         rejected += fast.judged - fast.accepted;
@@ -144,13 +145,13 @@ fn every_drafter_shape_and_schedule_is_lossless() {
     let plain = Method::preset("autoregressive").unwrap();
     let (mut accepted, mut rejected) = (0, 0);
     let pairs = [
-        ("gqa_tied", "nested_bf16", WeightType::Q8_0),
-        ("sharded_untied", "gqa_tied", WeightType::F32),
-        ("qwen2_vl", "qwen2_vl_nested", WeightType::Q8_0),
-        ("llava_ov", "llava_ov_newer", WeightType::F32),
+        ("gqa_tied", "nested_bf16", WeightType::Q8_0, KvType::Q8_0),
+        ("sharded_untied", "gqa_tied", WeightType::F32, KvType::F32),
+        ("qwen2_vl", "qwen2_vl_nested", WeightType::Q8_0, KvType::F16),
+        ("llava_ov", "llava_ov_newer", WeightType::F32, KvType::Q8_0),
     ];
-    for (clip, (model, small, dtype)) in pairs.into_iter().enumerate() {
-        let mut bench = Bench::new(model, small, dtype, clip as u64);
+    for (clip, (model, small, dtype, kv_type)) in pairs.into_iter().enumerate() {
+        let mut bench = Bench::with_kv_type(model, small, dtype, kv_type, clip as u64);
         for temperature in [0.0, 0.9] {
             let sampler = Sampler { temperature, top_p: 1.0, seed: 3 };
             let slow = bench.write(&plain, sampler, 33);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specreel::{
-    model::{WeightType, draft_head::Recipe},
+    model::{KvType, WeightType, draft_head::Recipe},
     record::{Step, StopReason, Token, Verdict},
     speculate::{
         Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
@@ -353,7 +353,7 @@ fn random_methods_add_up_and_are_lossless_where_they_claim_to_be() {
     let mut kinds: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let (mut equal, mut repeated, mut loosened, mut ended) = (0, 0, 0, 0);
     for (pair, &(target, small, dtype, vocabulary)) in PAIRS.iter().enumerate() {
-        let mut bench = Bench::new(target, small, dtype, pair as u64);
+        let mut bench = Bench::with_kv_type(target, small, dtype, KvType::ALL[pair % 3], pair as u64);
         if let Some(vocabulary) = vocabulary {
             bench.restrict(vocabulary);
         }

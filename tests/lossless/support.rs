@@ -9,7 +9,7 @@ use std::{
 use candle_core::Tensor;
 use specreel::{
     model::{
-        ComputeDevice, WeightType,
+        ComputeDevice, KvType, WeightType,
         checkpoint::Checkpoint,
         decoder::{Pass, Sequence, Taps},
         draft_head::{DraftHead, DraftHeadConfig, Recipe, TargetIdentity, TextStates, VisualRows},
@@ -104,7 +104,12 @@ fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> D
 
 impl Bench {
     pub fn new(target: &str, small: &str, dtype: WeightType, seed: u64) -> Self {
-        Self::on(target, small, &ComputeDevice::cpu(dtype), seed)
+        Self::with_kv_type(target, small, dtype, KvType::Auto, seed)
+    }
+
+    /// With keys and values of this type in both models.
+    pub fn with_kv_type(target: &str, small: &str, dtype: WeightType, kv_type: KvType, seed: u64) -> Self {
+        Self::on(target, small, &ComputeDevice::cpu(dtype).with_kv_type(kv_type).unwrap(), seed)
     }
 
     /// Both models at a place.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, ops::ControlFlow};
 
 use candle_core::Tensor;
 use specreel::model::{
-    WeightType,
+    ComputeDevice, KvType, WeightType,
     decoder::{Mask, Positions, Sequence, Taps, Workspace},
     family::VideoLlm,
 };
@@ -36,6 +36,17 @@ impl Fixture {
 
 fn load(name: &str, dtype: WeightType) -> VideoLlm {
     VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap()
+}
+
+fn load_with(name: &str, dtype: WeightType, kv_type: KvType) -> VideoLlm {
+    let device = ComputeDevice::cpu(dtype).with_kv_type(kv_type).unwrap();
+    VideoLlm::load_on(&fixture(name), &device, &mut |_, _| {}).unwrap()
+}
+
+/// Log-probabilities of logits.
+fn log_softmax(logits: &[f32]) -> Vec<f32> {
+    let sum: f64 = logits.iter().map(|&v| f64::from(v).exp()).sum();
+    logits.iter().map(|&v| (f64::from(v) - sum.ln()) as f32).collect()
 }
 
 fn embeddings(model: &VideoLlm, expected: &Fixture) -> Tensor {
@@ -107,10 +118,15 @@ fn greedy_tokens_are_those_of_transformers() {
 /// The state of a tree node is bit-identical to that of the last row of a chain, fed together or one by one.
 #[test]
 fn paths_of_a_tree_are_bit_identical_to_chains() {
-    for (name, dtype) in [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)] {
-        let model = load(name, dtype);
+    let models = [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)];
+    for ((name, dtype), (kind, length)) in models.into_iter().flat_map(|model| {
+        let kinds = KvType::ALL.into_iter().flat_map(|kind| [(kind, 11), (kind, 126)]);
+        kinds.map(move |kind| (model, kind))
+    }) {
+        let model = load_with(name, dtype, kind);
         let (decoder, mut ws) = (model.decoder(), Workspace::default());
-        let prompt = [5u32, 9, 31, 44, 7, 60, 2, 18, 90, 11, 13];
+        let prompt: Vec<u32> =
+            [5u32, 9, 31, 44, 7, 60, 2, 18, 90, 11, 13].into_iter().cycle().take(length).collect();
         let feed = |ids: &[u32], at: &[u32], mask: &Mask, cache: &mut _, ws: &mut _| {
             let positions = Positions { axes: [at.to_vec(), at.to_vec(), at.to_vec()] };
             let input = decoder.embed(ids).unwrap();
@@ -141,7 +157,7 @@ fn paths_of_a_tree_are_bit_identical_to_chains() {
             }
             let node = path[path.len() - 1];
             let same = tree[node].iter().zip(&last).all(|(a, b)| a.to_bits() == b.to_bits());
-            assert!(same, "{name}: node {node}");
+            assert!(same, "{name} {kind:?} after {length}: node {node}");
         }
         // The accepted path continues like a chain.
         cache.keep(prompt.len(), &[0, 2, 4]);
@@ -150,6 +166,52 @@ fn paths_of_a_tree_are_bit_identical_to_chains() {
         feed(&prompt, &at, &Mask::Causal, &mut chain, &mut ws);
         feed(&[3, 21, 23], &[n, n + 1, n + 2], &Mask::Causal, &mut chain, &mut ws);
         assert_eq!(on_tree, feed(&[50], &[n + 3], &Mask::Causal, &mut chain, &mut ws));
+    }
+}
+
+/// Keys and values of every type: rows do not depend on how they are fed, and the results are those of f32 but for rounding.
+#[test]
+fn every_type_of_keys_and_values_is_independent_of_rows_and_close_to_f32() {
+    for (name, dtype) in [("gqa_tied", WeightType::F32), ("mha_tied_bf16", WeightType::Q8_0)] {
+        let ids: Vec<u32> = (0..300).map(|i| 3 + i * 7 % 60).collect();
+        let mut exact: Vec<Vec<f32>> = Vec::new();
+        for kind in KvType::ALL {
+            let model = load_with(name, dtype, kind);
+            // The last rows' log-probabilities, of a prompt fed in parts of so many rows.
+            let read = |rows: usize| {
+                let mut sequence = Sequence::new(model.decoder().clone(), 8);
+                let mut last = Vec::new();
+                for part in ids.chunks(rows) {
+                    let pass = sequence.feed(part, &Taps::default()).unwrap();
+                    let logits = sequence.logits(&pass.states).unwrap().to_vec2::<f32>().unwrap();
+                    last.extend(logits);
+                }
+                assert_eq!(sequence.bytes() % kind.token_bytes(model.decoder().config()), 0);
+                last.iter().map(|logits| log_softmax(logits)).collect::<Vec<_>>()
+            };
+            let whole = read(ids.len());
+            for rows in [1, 7, 128] {
+                let parts = read(rows);
+                let same = parts
+                    .iter()
+                    .flatten()
+                    .zip(whole.iter().flatten())
+                    .all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{name} {kind:?}: {rows} rows");
+            }
+            if kind == KvType::F32 {
+                exact = whole;
+                continue;
+            }
+            let far = whole
+                .iter()
+                .flatten()
+                .zip(exact.iter().flatten())
+                .fold(0f32, |far, (a, b)| far.max((a - b).abs()));
+            let bound = if kind == KvType::F16 { 0.02 } else { 0.3 };
+            println!("{name} {kind:?}: {far} nats");
+            assert!(far > 0.0 && far < bound, "{name} {kind:?}: {far} nats");
+        }
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 use specreel::model::{
     WeightType,
     checkpoint::Checkpoint,
     config::VlConfig,
     processor::Grid,
-    vision::{CpuTower, TowerConfig, VisionError},
+    vision::{CpuTower, Generation, TowerConfig, VisionConfig, VisionError},
 };
 
 use super::{CHECKPOINTS, FAMILIES, difference, fixture, numbers, tensors, values};
@@ -84,6 +84,26 @@ fn smaller_types_stay_close() {
         }
         assert!(sizes[0] == sizes[1] && sizes[2] < sizes[0], "{sizes:?}");
     }
+}
+
+/// As deep as a published tower, and a quarter as wide, with random weights.
+#[test]
+fn eight_bits_stay_close_in_a_deep_tower() {
+    let config = serde_json::json!({
+        "depth": 32, "hidden_size": 320, "intermediate_size": 852, "num_heads": 4, "out_hidden_size": 512, "window_size": 112,
+        "fullatt_block_indexes": [7, 15, 23, 31],
+    });
+    let config = TowerConfig::Qwen(VisionConfig::from_json(&config, Generation::Qwen25).unwrap());
+    let grid = Grid { t: 2, h: 8, w: 10 };
+    let pixels: Vec<f32> = (0..160 * 1176).map(|i| (i as f32 * 0.37).sin() * 2.0).collect();
+    let patches = Tensor::from_vec(pixels, (160, 1176), &Device::Cpu).unwrap();
+    let [exact, small] = [WeightType::F32, WeightType::Q8_0].map(|dtype| {
+        let tower = CpuTower::load(&Checkpoint::random(), &config, dtype).unwrap();
+        embed(&tower, &patches, grid)
+    });
+    let cosine = cosine(&small, &exact);
+    println!("{cosine}");
+    assert!(cosine >= 0.999, "{cosine}");
 }
 
 /// A temporal grid's embeddings are the same bits with any others beside it.

@@ -4,7 +4,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ratatui::style::Color;
 use specreel::{
-    record::{EventKind, Failure, FailureClass, Stage, StopReason},
+    record::{Estimate, EventKind, Failure, FailureClass, Stage, StopReason},
     tui::{Effect, Key, KeyCode, Msg, Studio, VideoFile, picture},
 };
 
@@ -51,8 +51,14 @@ fn from_the_first_key_to_the_last() {
     assert_eq!(request.video, std::path::Path::new("/demo/1.mp4"));
 
     // It streams.
-    engine(&mut studio, 1, EventKind::Stage { stage: Stage::Encode, done: 2, total: 6 });
-    shows(&studio, &["encoding frames", "2/6"]);
+    let [tower_ms, prompt_ms, writing_ms] = [130_000.0, 40_000.0, 12_300.0].map(Some);
+    let estimate = Estimate { tower_ms, prompt_ms, writing_ms, ..Estimate::default() };
+    engine(&mut studio, 1, EventKind::Estimate(estimate));
+    engine(&mut studio, 1, EventKind::Stage { stage: Stage::Decode, done: 1, total: 12, left_ms: None });
+    shows(&studio, &["decoding video", "1/12", "(about 3 min)"]);
+    let left_ms = Some(39_600.0);
+    engine(&mut studio, 1, EventKind::Stage { stage: Stage::Encode, done: 2, total: 6, left_ms });
+    shows(&studio, &["encoding frames", "2/6", "(0:40 left)"]);
     begin(&mut studio, 1, Some(10), false);
     let steps = lossy();
     for step in &steps {
@@ -485,6 +491,7 @@ fn anything(rng: &mut impl Rng, last_run: u64) -> Msg {
             stage: Stage::Prefill,
             done: rng.random_range(0..9),
             total: rng.random_range(0..3),
+            left_ms: rng.random_bool(0.5).then(|| f64::from(rng.random_range(0..9_999_999u32))),
         }),
         4 => event(EventKind::Done {
             reason: [StopReason::Eos, StopReason::Length, StopReason::Cancelled][rng.random_range(0..3)],

@@ -366,7 +366,7 @@ pub fn start(studio: &mut Studio, effects: &[Effect]) -> u64 {
 /// The events of a run up to its steps.
 pub fn begin(studio: &mut Studio, run: u64, kept: Option<usize>, reused: bool) {
     for (stage, total) in [(Stage::Decode, 12), (Stage::Encode, 6), (Stage::Prefill, 96)] {
-        engine(studio, run, EventKind::Stage { stage, done: total, total });
+        engine(studio, run, EventKind::Stage { stage, done: total, total, left_ms: None });
     }
     engine(
         studio,
@@ -382,7 +382,7 @@ pub fn begin(studio: &mut Studio, run: u64, kept: Option<usize>, reused: bool) {
             notes: vec![],
         },
     );
-    engine(studio, run, EventKind::Stage { stage: Stage::Generate, done: 0, total: 256 });
+    engine(studio, run, EventKind::Stage { stage: Stage::Generate, done: 0, total: 256, left_ms: None });
 }
 
 /// The engine's last word of a run.
@@ -486,8 +486,8 @@ pub fn session(steps: &[Step], torn: bool) -> Session {
             segment: None,
         },
     );
-    say(400.0, EventKind::Stage { stage: Stage::Encode, done: 6, total: 6 });
-    say(600.0, EventKind::Stage { stage: Stage::Generate, done: 0, total: 256 });
+    say(400.0, EventKind::Stage { stage: Stage::Encode, done: 6, total: 6, left_ms: None });
+    say(600.0, EventKind::Stage { stage: Stage::Generate, done: 0, total: 256, left_ms: None });
     for step in steps {
         say(step.draft_ms + step.verify_ms, EventKind::Step(step.clone()));
     }
@@ -566,7 +566,11 @@ pub fn streaming(theme: &str, columns: u16, rows: u16) -> Studio {
     for (i, step) in steps[..9].iter().enumerate() {
         engine(&mut studio, run, EventKind::Step(step.clone()));
         let done = 8 * (i as u64 + 1);
-        engine(&mut studio, run, EventKind::Stage { stage: Stage::Generate, done, total: 256 });
+        engine(
+            &mut studio,
+            run,
+            EventKind::Stage { stage: Stage::Generate, done, total: 256, left_ms: None },
+        );
     }
     for _ in 0..3 {
         studio.handle(Msg::Tick);

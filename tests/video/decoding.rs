@@ -280,7 +280,8 @@ fn any_file_name_works() {
 fn part(path: &Path, start: f64, end: f64, sampling: Sampling) -> Result<(Vec<usize>, Decoded), Error> {
     let (span, mut numbers) = (Some(Span { start, end }), Vec::new());
     let begin = &mut |_: &_, _: &_| ControlFlow::Continue(());
-    let decoded = decode_part(path, span, &Rule::QWEN_VL, sampling, begin, &mut |frame| {
+    let rule = (&Rule::QWEN_VL, sampling);
+    let decoded = decode_part(path, span, rule, &|_, frames| frames, begin, &mut |frame| {
         assert!((start..end).contains(&(frame.timestamp_s + 1e-6)), "{} s", frame.timestamp_s);
         numbers.push(number(&frame));
         ControlFlow::Continue(())

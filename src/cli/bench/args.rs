@@ -110,6 +110,7 @@ impl BenchArgs {
                     ("--frames", run.frames.is_some()),
                     ("--fps", run.fps.is_some()),
                     ("--max-pixels", run.max_pixels.is_some()),
+                    ("--max-visual-tokens", run.max_visual_tokens.is_some()),
                     ("--rope", run.rope.is_some()),
                     ("--max-new-tokens", run.max_new_tokens.is_some()),
                     ("--temperature", run.temperature > 0.0),

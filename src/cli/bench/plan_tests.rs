@@ -7,6 +7,7 @@ fn spec(drafter: bool) -> ModelSpec {
         heads: vec!["h".into(); usize::from(drafter)],
         device: Default::default(),
         drafter_device: None,
+        kv_type: Default::default(),
         mmproj: None,
         drafter_mmproj: None,
         dtype: Default::default(),

@@ -61,7 +61,7 @@ impl Runs {
         progress: &mut Progress,
     ) -> Result<Option<Loaded>, Failure> {
         let mut on = |kind: &EventKind| {
-            if let EventKind::Stage { stage, done, total } = kind {
+            if let EventKind::Stage { stage, done, total, .. } = kind {
                 progress.stage(*stage, *done, *total);
             }
         };

@@ -53,6 +53,7 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
         heads: Vec::new(),
         device: Default::default(),
         drafter_device: None,
+        kv_type: Default::default(),
         mmproj: None,
         drafter_mmproj: None,
         dtype: Default::default(),

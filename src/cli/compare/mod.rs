@@ -28,8 +28,8 @@ use page_file::PageFile;
 use reporter::Reporter;
 
 use super::{
-    End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, report, resolve, runtime,
-    session::SessionFile, stdin_video, terminal,
+    End, config::Config, dirs::Dirs, interrupt::Interrupt, interrupted, progress::Progress, report, resolve,
+    runtime, session::SessionFile, stdin_video, terminal,
 };
 use crate::{
     client::{Client, GRACE, Settings},
@@ -98,6 +98,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         limit: request.max_new_tokens,
         noted: Vec::new(),
     };
+    client.keep_speeds(Dirs::speeds())?;
     client.load(models, run.ignore_memory)?;
     let following = follow::all(&mut client, requests, &mut runs, &mut reporter, &interrupt, GRACE);
     let ending = runtime()?.block_on(following)?;

@@ -66,7 +66,9 @@ impl<O: Write, E: Write> Reporter<O, E> {
                     self.say_once(&format!("[{at}/{total}] "), &format!("{}\n", headline(&name, log)));
                 }
             }
-            EventKind::Stage { stage, done, total } => self.progress.stage(*stage, *done, *total),
+            EventKind::Stage { stage, done, total, left_ms } => {
+                self.progress.stage_with(*stage, *done, *total, *left_ms);
+            }
             EventKind::Step(_) => {
                 self.progress.stage(Stage::Generate, log.token_count() as u64, self.limit as u64);
             }
@@ -74,6 +76,7 @@ impl<O: Write, E: Write> Reporter<O, E> {
             EventKind::Ready { .. }
             | EventKind::Prompt { .. }
             | EventKind::Draft { .. }
+            | EventKind::Estimate(_)
             | EventKind::Speed { .. } => {}
         }
         Ok(())

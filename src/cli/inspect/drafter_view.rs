@@ -165,6 +165,7 @@ pub mod tests {
                 heads: Vec::new(),
                 device: Default::default(),
                 drafter_device: None,
+                kv_type: Default::default(),
                 mmproj: None,
                 drafter_mmproj: None,
                 dtype: Default::default(),

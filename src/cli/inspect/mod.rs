@@ -30,8 +30,8 @@ use png_file::PngFile;
 use summary::{Drawn, Summary};
 
 use super::{
-    End, color, config::Config, interrupt::Interrupt, interrupted as code, progress::Progress, resolve,
-    runtime, terminal,
+    End, color, config::Config, dirs::Dirs, interrupt::Interrupt, interrupted as code, progress::Progress,
+    resolve, runtime, terminal,
 };
 use crate::{
     client::{Client, GRACE},
@@ -58,6 +58,7 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     interrupt.listen(move || remote.cancel_current())?;
     let lines_on_screen = args.json && io::stdout().is_terminal();
     let mut progress = Progress::new(!lines_on_screen && !args.quiet);
+    client.keep_speeds(Dirs::speeds())?;
     client.load(models, args.run.ignore_memory)?;
     let watching = watch::watch(&mut client, request.clone(), &mut progress, &interrupt, GRACE);
     let watched = runtime()?.block_on(watching);

@@ -44,8 +44,8 @@ pub fn stills(
         &request.video,
         request.span,
         // One frame for each time stamp of the run, whatever rule of the model determined their number.
-        &Rule::ANY,
-        Sampling::Frames(view.times.len()),
+        (&Rule::ANY, Sampling::Frames(view.times.len())),
+        &|_, frames| frames,
         &mut |_, plan| {
             total.set(plan.indices.len() as u64);
             ControlFlow::Continue(())

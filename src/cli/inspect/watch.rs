@@ -32,8 +32,8 @@ pub async fn watch(
     let (mut prompt, mut log) = (None, RunLog::new(request.run));
     let mut sink = |event: &Event, _: &RunLog| -> Result<ControlFlow<()>, Infallible> {
         Ok(match &event.kind {
-            EventKind::Stage { stage, done, total } if prompt.is_none() => {
-                progress.stage(*stage, *done, *total);
+            EventKind::Stage { stage, done, total, left_ms } if prompt.is_none() => {
+                progress.stage_with(*stage, *done, *total, *left_ms);
                 ControlFlow::Continue(())
             }
             EventKind::Prompt { .. } => {

@@ -31,6 +31,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
         heads: Vec::new(),
         device: args.device.unwrap_or_default(),
         drafter_device: None,
+        kv_type: Default::default(),
         mmproj: None,
         drafter_mmproj: None,
         dtype: args.dtype.unwrap_or_default(),

@@ -4,12 +4,12 @@ use std::{collections::HashSet, path::Path};
 
 use super::Need;
 use crate::model::{
-    WeightType,
+    KvType, WeightType,
     checkpoint::Checkpoint,
     config::{TextConfig, VlConfig},
     decoder::parts,
     family::{Family, ModelError},
-    processor::{VideoProcessor, layout::Grid},
+    processor::{FrameLimits, VideoProcessor, layout::Grid},
     source::ModelFiles,
     vision::{self, TowerConfig},
 };
@@ -26,12 +26,12 @@ const DECODER_ROWS: usize = 128;
 /// A sampled video.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampledVideo {
-    /// Frames.
+    /// Frames that are sampled without a limit of visual tokens.
     pub frames: usize,
     /// Height and width in pixels.
     pub size: (usize, usize),
-    /// Maximum pixels per frame; none = the checkpoint's limit.
-    pub max_pixels: Option<usize>,
+    /// Maximum pixels per frame, and maximum visual tokens.
+    pub limits: FrameLimits,
     /// Maximum length of the caption, in tokens.
     pub new_tokens: usize,
 }
@@ -125,13 +125,12 @@ impl Facts {
     /// Sizes of a video's inputs; none if the model cannot take such frames.
     pub fn sample(&self, video: &SampledVideo) -> Option<VideoInputs> {
         let config = self.processor.config();
-        let (height, width) = video.size;
-        let (h, w) = self.processor.target_size(height, width, video.frames, video.max_pixels).ok()?;
+        let plan = self.processor.plan(video.size, video.frames, video.limits).ok()?;
+        let (h, w) = plan.size;
         let grid =
-            Grid { t: video.frames.div_ceil(config.temporal), h: h / config.patch, w: w / config.patch };
-        let visual = self.processor.visual_grid(grid).ok()?.len();
+            Grid { t: plan.frames.div_ceil(config.temporal), h: h / config.patch, w: w / config.patch };
         Some(VideoInputs {
-            visual,
+            visual: plan.tokens,
             patch_values: grid.t * grid.h * grid.w * config.row(),
             grid_patches: grid.h * grid.w,
         })
@@ -142,8 +141,14 @@ impl Facts {
         &self.processor
     }
 
-    /// Memory estimate for a weight type, with a video if there is one.
-    pub fn need(&self, dtype: WeightType, sample: Option<&VideoInputs>, new_tokens: usize) -> Need {
+    /// Memory estimate for types of weights and of keys and values, with a video if there is one.
+    pub fn need(
+        &self,
+        dtype: WeightType,
+        kv_type: KvType,
+        sample: Option<&VideoInputs>,
+        new_tokens: usize,
+    ) -> Need {
         let c = &self.text;
         let visual = sample.map_or(0, |sample| sample.visual);
         let slots = visual + new_tokens + EXTRA_SLOTS;
@@ -166,9 +171,10 @@ impl Facts {
             tower: match self.tower_dtype {
                 WeightType::F32 => 4 * self.tower_parameters,
                 WeightType::F16 | WeightType::Bf16 => 2 * self.tower_parameters,
-                _ => self.tower_parameters * 36 / 32,
+                // 36 bytes for 32 values; the first and the last matrices have 16 bits.
+                _ => self.tower_parameters * 40 / 32,
             },
-            cache: (c.layers * 2 * c.kv_heads * c.head_dim * 4) as u64 * slots as u64,
+            cache: kv_type.fitting(c, dtype).token_bytes(c) as u64 * slots as u64,
             work: (kept + rows + tower) as u64,
         }
     }
@@ -192,7 +198,7 @@ mod tests {
             let facts = facts(part);
             let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
             let loaded = crate::model::family::VideoLlm::load(&dir, WeightType::F32, &mut |_, _| {}).unwrap();
-            let need = facts.need(WeightType::F32, None, 0);
+            let need = facts.need(WeightType::F32, KvType::Auto, None, 0);
             assert_eq!(need.weights, loaded.decoder().bytes() as u64);
             assert!(facts.tower_parameters > 0 && facts.text_parameters > facts.tower_parameters / 4);
         }
@@ -201,17 +207,22 @@ mod tests {
     #[test]
     fn a_longer_video_needs_more_cache_and_the_same_weights() {
         let facts = facts("assets/demo/target");
-        let video = |frames| SampledVideo { frames, size: (144, 192), max_pixels: None, new_tokens: 64 };
+        let video = |frames| SampledVideo {
+            frames,
+            size: (144, 192),
+            limits: FrameLimits::default(),
+            new_tokens: 64,
+        };
         let (short, long) = (facts.sample(&video(8)).unwrap(), facts.sample(&video(64)).unwrap());
         assert_eq!(short.visual * 8, long.visual);
-        let need = |sample| facts.need(WeightType::Q8_0, Some(sample), 64);
+        let need = |sample| facts.need(WeightType::Q8_0, KvType::Auto, Some(sample), 64);
         let (a, b) = (need(&short), need(&long));
         assert_eq!((a.weights, a.tower), (b.weights, b.tower));
         let slot = (facts.text.layers * 2 * facts.text.kv_heads * facts.text.head_dim * 4) as u64;
         assert_eq!(b.cache - a.cache, slot * (long.visual - short.visual) as u64);
         assert!(b.work > a.work);
-        let smaller = facts.clone().with_tower(WeightType::Q8_0).need(WeightType::Q8_0, Some(&short), 64);
-        assert_eq!(smaller.tower * 32, facts.tower_parameters * 36 / 32 * 32);
-        assert!(smaller.tower < a.tower && smaller.work == a.work);
+        let smaller =
+            facts.clone().with_tower(WeightType::Q8_0).need(WeightType::Q8_0, KvType::Auto, Some(&short), 64);
+        assert!(smaller.tower < a.tower / 3 && smaller.work == a.work);
     }
 }

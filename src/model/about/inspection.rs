@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::{Facts, SampledVideo};
 use crate::{
     model::{
-        ComputeDevice, WeightType,
+        ComputeDevice, KvType, WeightType,
         checkpoint::{Checkpoint, CheckpointError},
         config::{TextConfig, VlConfig},
         decoder::parts,
         family::Family,
         hub::name_of,
-        processor::VideoProcessor,
+        processor::{FrameLimits, VideoProcessor},
         template::{self, ChatTemplate},
         text::TextTokenizer,
         vision::{Tower, TowerConfig},
@@ -23,8 +23,12 @@ use crate::{
 };
 
 /// The example video for tokens and memory: half a minute of 720p with default sampling.
-pub const EXAMPLE: SampledVideo =
-    SampledVideo { frames: 60, size: (720, 1280), max_pixels: None, new_tokens: 256 };
+pub const EXAMPLE: SampledVideo = SampledVideo {
+    frames: 60,
+    size: (720, 1280),
+    limits: FrameLimits { pixels: None, tokens: None },
+    new_tokens: 256,
+};
 
 /// A problem that makes a checkpoint unusable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -172,7 +176,7 @@ impl Inspection {
             .into_iter()
             .map(|dtype| {
                 let facts = facts.clone().with_tower(dtype.tower(WeightType::Auto));
-                let need = facts.need(dtype, sample.as_ref(), EXAMPLE.new_tokens);
+                let need = facts.need(dtype, KvType::Auto, sample.as_ref(), EXAMPLE.new_tokens);
                 let patches = sample.map_or(0, |sample| 4 * sample.patch_values as u64);
                 Memory {
                     dtype: dtype.name(),

@@ -2,7 +2,7 @@
 
 use super::{
     cache::Cache,
-    kernels::{self, SLOTS},
+    kernels::{self, Queries, SLOTS},
     linear::DisjointRowsMut,
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
@@ -105,8 +105,16 @@ pub struct AttentionShape {
     pub head_dim: usize,
 }
 
-/// Maximum queries of one unit of work.
-const QUERIES: usize = 8;
+/// Queries of one unit of work: a loaded key or value serves all of them.
+const QUERIES: usize = 64;
+/// Queries of a tile, to which units are rounded.
+const TILE: usize = 8;
+/// Scores of one unit beyond which it takes fewer queries, so that they stay in the processor's cache (1 MiB).
+const SCORES: usize = 1 << 18;
+/// Slots whose keys or values are used for all queries of a unit before the next ones are read.
+const SPAN: usize = 128;
+/// Slots from which a unit takes all queries of a key head, if that leaves a unit for each thread: the keys are read once.
+const LONG: usize = 2048;
 
 /// `out[r]` (`heads × head_dim`) = attention of the queries `q(r)` over the slots in use before the pass and the visible new
 /// ones, whose keys and values are already written.
@@ -146,7 +154,10 @@ pub(super) fn attend<'a>(
     let taken = if single_threaded {
         QUERIES
     } else {
-        (queries * kv_heads).div_ceil(2 * pool.members()).clamp(1, QUERIES)
+        let slots = cache.len() + rows;
+        let units = pool.members() * if slots < LONG { 2 } else { 1 };
+        let most = (SCORES / slots / TILE * TILE).clamp(TILE, QUERIES);
+        (queries * kv_heads).div_ceil(units).clamp(1, most)
     };
     let units = queries.div_ceil(taken);
     let unit = |unit: usize| {
@@ -161,14 +172,17 @@ pub(super) fn attend<'a>(
         let head = cache.head(layer, kv);
         let stride = slots.next_multiple_of(SLOTS);
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { scaled, weights, factors, path: path_weights, sums } = scratch;
-            scaled.clear();
-            for n in queries.clone() {
+            let Scratch { own, weights, factors, path: path_weights, sums, wide } = scratch;
+            let values = queries.clone().map(|n| {
                 let (r, h) = row_and_head(n);
-                scaled.extend(q(r)[h * d..(h + 1) * d].iter().map(|v| v * scale));
-            }
+                &q(r)[h * d..(h + 1) * d]
+            });
+            own.set(d, scale, values, head.keys);
             weights.resize(queries.len() * stride, 0.0);
-            kernels::scores(scaled, d, head.keys, slots, weights, stride);
+            for (start, count) in spans(slots) {
+                let keys = head.keys.from_slot(start, d);
+                kernels::scores(own, keys, count, wide, &mut weights[start..], stride);
+            }
             factors.clear();
             for (n, weights) in queries.clone().zip(weights.chunks_exact_mut(stride)) {
                 let weights = &mut weights[..slots];
@@ -214,9 +228,14 @@ pub(super) fn attend<'a>(
                     }
                 }
             }
+            sums.clear();
             sums.resize(queries.len() * d, 0.0);
-            kernels::weighted_sum(weights, stride, head.values, slots, factors, d, sums);
-            for (n, sum) in queries.zip(sums.chunks_exact(d)) {
+            for (start, count) in spans(slots) {
+                let values = head.values.from_slot(start, d);
+                kernels::add_weighted(&weights[start..], stride, values, count, d, wide, sums);
+            }
+            for ((n, sum), factor) in queries.zip(sums.chunks_exact_mut(d)).zip(factors) {
+                sum.iter_mut().for_each(|v| *v *= *factor);
                 let (r, h) = row_and_head(n);
                 let at = (r * heads + h) * d;
                 // SAFETY: each row's head belongs to one unit.
@@ -236,11 +255,16 @@ pub(super) fn attend<'a>(
     }
 }
 
+/// The spans of so many slots: the first slot of each, and its number of slots.
+fn spans(slots: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..slots).step_by(SPAN).map(move |start| (start, SPAN.min(slots - start)))
+}
+
 /// Buffers of a thread.
 #[derive(Default)]
 struct Scratch {
     /// Queries, scaled by `1 / sqrt(head_dim)`.
-    scaled: Vec<f32>,
+    own: Queries,
     /// Their scores, then their unnormalised weights.
     weights: Vec<f32>,
     /// One over the sum of each query's weights.
@@ -249,6 +273,8 @@ struct Scratch {
     path: Vec<f32>,
     /// Weighted sums of the values.
     sums: Vec<f32>,
+    /// Keys or values of a span, widened.
+    wide: Vec<f32>,
 }
 
 thread_local! {

@@ -1,17 +1,22 @@
 //! The CPU's cache of one sequence: allocated in blocks ahead of need, rolled back in O(1), compacted in place.
 
-use super::kernels::SLOTS;
+use super::{
+    kernels::{Held, SLOTS},
+    plane::{RowBuffer, Stored},
+};
+use crate::model::kv::KvType;
 
 /// A full cache grows by a multiple of this number of slots.
 const GROW: usize = 256;
 
-/// The keys and values of one sequence in all layers, f32.
+/// The keys and values of one sequence in all layers, in one type.
 ///
 /// Keys of one head are interleaved in blocks of [`SLOTS`] slots (slot `j`, dimension `i` at `(j / 16, i, j % 16)`), so that
 /// the scores of sixteen slots are computed at once; values of one head are rows of `head_dim`.
 #[derive(Clone, Debug)]
 pub struct Cache {
     layers: Vec<LayerCache>,
+    kind: KvType,
     len: usize,
     capacity: usize,
     heads: usize,
@@ -21,23 +26,33 @@ pub struct Cache {
 /// One layer: `heads × capacity` keys and values.
 #[derive(Clone, Debug)]
 struct LayerCache {
-    keys: Vec<f32>,
-    values: Vec<f32>,
+    keys: Stored,
+    values: Stored,
 }
 
 /// Keys and values of one head, in all slots.
 pub(super) struct HeadCache<'a> {
-    pub keys: &'a [f32],
-    pub values: &'a [f32],
+    pub keys: Held<'a>,
+    pub values: Held<'a>,
 }
 
 impl Cache {
-    /// An empty cache with `capacity` slots; it grows when they are full.
-    pub fn new(layers: usize, heads: usize, head_dim: usize, capacity: usize) -> Self {
+    /// An empty cache with `capacity` slots; it grows when they are full. The type is not `Auto`, which is f32 here.
+    ///
+    /// # Panics
+    /// If a head in 8 bits is not a multiple of four values.
+    pub fn new(layers: usize, heads: usize, head_dim: usize, capacity: usize, kind: KvType) -> Self {
         let capacity = capacity.next_multiple_of(SLOTS);
-        let size = heads * capacity * head_dim;
-        let layer = || LayerCache { keys: vec![0.0; size], values: vec![0.0; size] };
-        Self { layers: (0..layers).map(|_| layer()).collect(), len: 0, capacity, heads, head_dim }
+        let layer = || LayerCache {
+            keys: Stored::keys(kind, heads, head_dim, capacity),
+            values: Stored::values(kind, heads, head_dim, capacity),
+        };
+        Self { layers: (0..layers).map(|_| layer()).collect(), kind, len: 0, capacity, heads, head_dim }
+    }
+
+    /// The type of keys and values.
+    pub fn kind(&self) -> KvType {
+        self.kind
     }
 
     /// Slots in use.
@@ -57,7 +72,7 @@ impl Cache {
 
     /// Allocated bytes.
     pub fn bytes(&self) -> usize {
-        self.layers.len() * 2 * self.heads * self.capacity * self.head_dim * 4
+        self.layers.iter().map(|layer| layer.keys.bytes() + layer.values.bytes()).sum()
     }
 
     /// Drop all slots from `len` on. O(1). A `len` larger than the current one has no effect.
@@ -87,8 +102,8 @@ impl Cache {
         capacity: usize,
         kept: impl Fn(usize, usize) -> &'a [usize],
     ) -> Cache {
-        let d = self.head_dim;
-        let mut cache = Cache::new(self.layers.len(), self.heads, d, capacity.max(len));
+        let mut cache =
+            Cache::new(self.layers.len(), self.heads, self.head_dim, capacity.max(len), self.kind);
         for index in 0..self.layers.len() {
             for head in 0..self.heads {
                 for (to, &from) in kept(index, head).iter().enumerate().take(len) {
@@ -114,25 +129,16 @@ impl Cache {
     }
 
     fn copy_to(&self, to: &mut Cache, layer: usize, head: usize, from_slot: usize, to_slot: usize) {
-        let d = self.head_dim;
-        let (ours, theirs) = (head * self.capacity * d, head * to.capacity * d);
         let (source, target) = (&self.layers[layer], &mut to.layers[layer]);
-        for i in 0..d {
-            target.keys[theirs + key_at(to_slot, i, d)] = source.keys[ours + key_at(from_slot, i, d)];
-        }
-        target.values[theirs + to_slot * d..][..d]
-            .copy_from_slice(&source.values[ours + from_slot * d..][..d]);
+        source.keys.copy_to(&mut target.keys, head, from_slot, to_slot);
+        source.values.copy_to(&mut target.values, head, from_slot, to_slot);
     }
 
     fn copy_slot(&mut self, from: usize, to: usize) {
-        let (d, capacity) = (self.head_dim, self.capacity);
         for layer in &mut self.layers {
             for head in 0..self.heads {
-                let base = head * capacity * d;
-                for i in 0..d {
-                    layer.keys[base + key_at(to, i, d)] = layer.keys[base + key_at(from, i, d)];
-                }
-                layer.values.copy_within(base + from * d..base + (from + 1) * d, base + to * d);
+                layer.keys.copy(head, from, to);
+                layer.values.copy(head, from, to);
             }
         }
     }
@@ -146,15 +152,8 @@ impl Cache {
         let old = self.capacity;
         let new = need.next_multiple_of(GROW).max(old + old / 2).next_multiple_of(SLOTS);
         for layer in &mut self.layers {
-            for store in [&mut layer.keys, &mut layer.values] {
-                let mut grown = vec![0.0; self.heads * new * self.head_dim];
-                for head in 0..self.heads {
-                    let size = old * self.head_dim;
-                    grown[head * new * self.head_dim..][..size]
-                        .copy_from_slice(&store[head * size..][..size]);
-                }
-                *store = grown;
-            }
+            layer.keys.grow(self.heads, new);
+            layer.values.grow(self.heads, new);
         }
         self.capacity = new;
     }
@@ -172,16 +171,12 @@ impl Cache {
     ) {
         let (d, capacity, len) = (self.head_dim, self.capacity, self.len);
         assert!(len + rows <= capacity, "the slots are not reserved");
-        let layer = &mut self.layers[layer];
+        let (layer, mut buffer) = (&mut self.layers[layer], RowBuffer::default());
         for r in 0..rows {
-            let slot = len + r;
             let (keys, values) = row(r);
             for head in 0..self.heads {
-                let base = head * capacity * d;
-                for (i, &k) in keys[head * d..(head + 1) * d].iter().enumerate() {
-                    layer.keys[base + key_at(slot, i, d)] = k;
-                }
-                layer.values[base + slot * d..][..d].copy_from_slice(&values[head * d..(head + 1) * d]);
+                layer.keys.write(head, len + r, &keys[head * d..][..d], &mut buffer);
+                layer.values.write(head, len + r, &values[head * d..][..d], &mut buffer);
             }
         }
     }
@@ -196,23 +191,20 @@ impl Cache {
     }
 
     pub(super) fn head(&self, layer: usize, head: usize) -> HeadCache<'_> {
-        let size = self.capacity * self.head_dim;
         let layer = &self.layers[layer];
-        HeadCache { keys: &layer.keys[head * size..][..size], values: &layer.values[head * size..][..size] }
+        HeadCache { keys: layer.keys.head(head), values: layer.values.head(head) }
     }
-}
-
-/// Index of dimension `i` of slot `slot` in one head's interleaved keys.
-fn key_at(slot: usize, i: usize, d: usize) -> usize {
-    (slot / SLOTS) * d * SLOTS + i * SLOTS + slot % SLOTS
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn filled(slots: usize, capacity: usize) -> Cache {
-        let mut cache = Cache::new(2, 2, 4, capacity);
+    const KINDS: [KvType; 3] = KvType::ALL;
+
+    /// Slot `s` holds `s * 100 + 0, 1, … 7` in two heads of four, in f16 and q8_0 rounded.
+    fn filled(kind: KvType, slots: usize, capacity: usize) -> Cache {
+        let mut cache = Cache::new(2, 2, 4, capacity, kind);
         for slot in 0..slots {
             cache.reserve(1);
             let row: Vec<f32> = (0..8).map(|i| (slot * 100 + i) as f32).collect();
@@ -224,50 +216,94 @@ mod tests {
         cache
     }
 
+    /// Key and value of a slot in the second layer and head, widened.
     fn slot(cache: &Cache, slot: usize) -> Vec<f32> {
         let head = cache.head(1, 1);
-        let mut all: Vec<f32> = (0..4).map(|i| head.keys[key_at(slot, i, 4)]).collect();
-        all.extend(&head.values[slot * 4..slot * 4 + 4]);
-        all
+        let widened = |held: Held<'_>, lanes: usize| -> Vec<f32> {
+            let at = |width: usize, i: usize| slot / lanes * lanes * width + i * lanes + slot % lanes;
+            match held {
+                Held::F32(values) => (0..4).map(|i| values[at(4, i)]).collect(),
+                Held::F16(values) => {
+                    (0..4).map(|i| half::f16::from_bits(values[at(4, i)]).to_f32()).collect()
+                }
+                Held::Q8 { quants, scales } => {
+                    quants[at(1, 0)].map(|q| (f32::from(q) - 128.0) * scales[at(1, 0)]).to_vec()
+                }
+            }
+        };
+        [widened(head.keys, SLOTS), widened(head.values, 1)].concat()
     }
 
     #[test]
     fn growing_keeps_what_was_written() {
-        let (small, large) = (filled(300, 8), filled(300, 400));
-        for s in [0, 7, 8, 255, 256, 299] {
-            assert_eq!(slot(&small, s), slot(&large, s));
-            assert_eq!(slot(&small, s)[0], (s * 100 + 4) as f32);
+        for kind in KINDS {
+            let (small, large) = (filled(kind, 300, 8), filled(kind, 300, 400));
+            for s in [0, 7, 8, 255, 256, 299] {
+                assert_eq!(slot(&small, s), slot(&large, s), "{kind:?}");
+                let want = (s * 100 + 4) as f32;
+                // 8 bits: half of one of 127 steps to the head's largest value, which is 3 more.
+                assert!((slot(&small, s)[0] - want).abs() <= (want + 3.0) / 250.0, "{kind:?} {s}");
+            }
         }
     }
 
     #[test]
     fn slots_are_gathered_appended_and_cut_by_layer() {
-        let cache = filled(40, 64);
-        let (even, odd): (Vec<usize>, Vec<usize>) = (0..40).partition(|s| s % 2 == 0);
-        let mut some = cache.gather(20, 24, |_, head| if head == 1 { &odd } else { &even });
-        assert_eq!((some.len(), slot(&some, 3)[0]), (20, 704.0));
-        some.append(&cache, 30..40);
-        assert_eq!((some.len(), slot(&some, 29)), (30, slot(&cache, 39)));
-        assert_eq!(slot(&some, 0), slot(&cache, 1));
-        assert_eq!(cache.first_layers(1).bytes() * 2, cache.bytes());
+        for kind in KINDS {
+            let cache = filled(kind, 40, 64);
+            let (even, odd): (Vec<usize>, Vec<usize>) = (0..40).partition(|s| s % 2 == 0);
+            let mut some = cache.gather(20, 24, |_, head| if head == 1 { &odd } else { &even });
+            assert_eq!((some.len(), some.kind(), slot(&some, 3)), (20, kind, slot(&cache, 7)));
+            some.append(&cache, 30..40);
+            assert_eq!((some.len(), slot(&some, 29)), (30, slot(&cache, 39)));
+            assert_eq!(slot(&some, 0), slot(&cache, 1));
+            let first = cache.first_layers(1);
+            assert_eq!((first.bytes() * 2, first.kind()), (cache.bytes(), kind));
+        }
     }
 
     #[test]
     fn keeping_rows_compacts_a_path() {
-        let mut cache = filled(20, 32);
-        cache.keep(10, &[0, 3, 7]);
-        assert_eq!(cache.len(), 13);
-        assert_eq!(slot(&cache, 9)[0], 904.0);
-        assert_eq!(slot(&cache, 11)[0], 1304.0);
-        assert_eq!(slot(&cache, 12)[0], 1704.0);
-        cache.truncate(99);
-        assert_eq!(cache.len(), 13);
+        for kind in KINDS {
+            let all = filled(kind, 20, 32);
+            let mut cache = all.clone();
+            cache.keep(10, &[0, 3, 7]);
+            assert_eq!(cache.len(), 13);
+            for (to, from) in [(9, 9), (10, 10), (11, 13), (12, 17)] {
+                assert_eq!(slot(&cache, to), slot(&all, from), "{kind:?}");
+            }
+            cache.truncate(99);
+            assert_eq!(cache.len(), 13);
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_type() {
+        for (kind, head) in [(KvType::F32, 16), (KvType::F16, 8), (KvType::Q8_0, 8)] {
+            assert_eq!(filled(kind, 1, 32).bytes(), 2 * 2 * 2 * 32 * head);
+            assert_eq!(kind.head_bytes(4), head);
+        }
+    }
+
+    #[test]
+    fn values_that_are_not_finite_are_not_hidden() {
+        for kind in KINDS {
+            for bad in [f32::NAN, f32::INFINITY] {
+                let mut cache = filled(kind, 0, 16);
+                let row = [0.0, 1.0, 2.0, 3.0, 4.0, bad, 6.0, 7.0];
+                cache.write(1, 1, |_| (&row, &row));
+                assert!(slot(&cache, 0).iter().any(|v| !v.is_finite()), "{kind:?} {bad}");
+            }
+        }
+        let mut cache = filled(KvType::F16, 0, 16);
+        cache.write(1, 1, |_| (&[1e6; 8], &[-1e6; 8]));
+        assert_eq!(slot(&cache, 0)[3..5], [65504.0, -65504.0]);
     }
 
     #[test]
     #[should_panic(expected = "not reserved")]
     fn a_write_beyond_the_capacity_panics() {
-        let mut cache = filled(16, 16);
+        let mut cache = filled(KvType::F32, 16, 16);
         cache.write(0, 1, |_| (&[0.0; 8], &[0.0; 8]));
     }
 }

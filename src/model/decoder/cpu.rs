@@ -17,7 +17,7 @@ use super::{
     with_slice,
 };
 use crate::model::{
-    WeightType,
+    ComputeDevice, KvType, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
 };
@@ -29,6 +29,8 @@ const SINGLE_THREADED: usize = 1536;
 #[derive(Clone)]
 pub struct CpuDecoder {
     config: TextConfig,
+    /// Type of keys and values, never `Auto`.
+    kv_type: KvType,
     /// `vocab × hidden`: rows are looked up, not multiplied.
     embeddings: Arc<Table>,
     layers: Vec<Arc<Layer>>,
@@ -123,10 +125,10 @@ impl CpuDecoder {
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TextConfig,
-        dtype: WeightType,
+        device: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
-        let c = config;
+        let (c, dtype) = (config, device.dtype());
         let total = c.layers + 1;
         progress(0, total);
         let mut layers = Vec::with_capacity(c.layers);
@@ -145,6 +147,7 @@ impl CpuDecoder {
             norm: checkpoint.f32("model.norm.weight", &[c.hidden])?,
             head: Arc::new(head),
             rope: Rope::new(c.head_dim, c.rope_theta, c.mrope_section),
+            kv_type: device.kv_type().fitting(c, dtype),
             config: c.clone(),
         })
     }
@@ -181,6 +184,11 @@ impl CpuDecoder {
         &self.config
     }
 
+    /// Type of keys and values.
+    pub fn kv_type(&self) -> KvType {
+        self.kv_type
+    }
+
     /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
         let layers = self.layers.iter();
@@ -204,7 +212,8 @@ impl CpuDecoder {
 
     /// An empty cache with `capacity` slots.
     pub fn cache(&self, capacity: usize) -> Cache {
-        Cache::new(self.config.layers, self.config.kv_heads, self.config.head_dim, capacity)
+        let c = &self.config;
+        Cache::new(c.layers, c.kv_heads, c.head_dim, capacity, self.kv_type)
     }
 
     /// Embeddings of ids, `ids × width`.

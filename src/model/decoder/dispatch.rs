@@ -61,7 +61,7 @@ impl Decoder {
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
         if device.is_batch_invariant() {
-            CpuDecoder::load(checkpoint, config, device.dtype(), progress).map(Self::Cpu)
+            CpuDecoder::load(checkpoint, config, device, progress).map(Self::Cpu)
         } else {
             let decoder = TensorDecoder::load(checkpoint, config, device, progress)?;
             Ok(Self::Tensors(decoder))
@@ -128,11 +128,13 @@ impl Decoder {
     /// Bytes of keys and values of `slots` slots in all layers.
     pub fn cache_bytes(&self, slots: usize) -> usize {
         let c = self.config();
-        let value = match self {
-            Self::Cpu(_) => size_of::<f32>(),
-            Self::Tensors(decoder) => decoder.compute_device().compute_type().size_in_bytes(),
-        };
-        c.layers * 2 * c.kv_heads * c.head_dim * slots * value
+        match self {
+            Self::Cpu(decoder) => decoder.kv_type().token_bytes(c) * slots,
+            Self::Tensors(decoder) => {
+                let value = decoder.compute_device().compute_type().size_in_bytes();
+                c.layers * 2 * c.kv_heads * c.head_dim * slots * value
+            }
+        }
     }
 
     /// Rows of a prefill pass.
@@ -302,6 +304,13 @@ impl Cache {
         }
         match (self, other) {
             (Self::Cpu(cache), Self::Cpu(other)) => {
+                if cache.kind() != other.kind() {
+                    candle_core::bail!(
+                        "the caches are of different types: {:?}, {:?}",
+                        cache.kind(),
+                        other.kind()
+                    );
+                }
                 cache.append(other, range);
                 Ok(())
             }

@@ -7,7 +7,7 @@ use super::*;
 /// Empty caches of one layout on both implementations.
 fn caches(layers: usize, heads: usize, head_dim: usize) -> [Cache; 2] {
     [
-        Cache::Cpu(CpuCache::new(layers, heads, head_dim, 8)),
+        Cache::Cpu(CpuCache::new(layers, heads, head_dim, 8, crate::model::KvType::F32)),
         Cache::Tensors(TensorCache::new(layers, heads, head_dim, 8, DType::F32, &Device::Cpu)),
     ]
 }

@@ -1,18 +1,15 @@
 //! The decoder's matrices on the CPU: `y = x Wᵀ + b` for a few rows.
 
-use std::{
-    ops::{BitOr, Range},
-    sync::Arc,
-};
+use std::{ops::Range, sync::Arc};
 
 use candle_core::Result;
 
-pub use super::builder::Builder;
+pub use super::{
+    builder::Builder,
+    forms::{DisjointRowsMut, Forms, QuantizedRows},
+};
 use super::{
-    kernels::{
-        self, BlockKind, BlockRows, Blocks, DisjointBlocksMut, DisjointRowsK, FloatPanels, HalfKind, Product,
-        Rows8, RowsK, WIDE, Weights8,
-    },
+    kernels::{self, BlockKind, Blocks, FloatPanels, HalfKind, Product, Weights8},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use crate::model::{
@@ -173,105 +170,6 @@ impl Weight {
     }
 }
 
-/// The quantised forms of its input rows that a matrix needs, beside f32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Forms {
-    /// 8-bit blocks of 32.
-    pub q8: bool,
-    /// 8-bit blocks of 256.
-    pub k: bool,
-}
-
-impl Forms {
-    /// True if some form is needed.
-    pub fn any(self) -> bool {
-        self.q8 || self.k
-    }
-
-    /// Values of which every part of a row that is quantised on its own must be a multiple.
-    pub fn block(self) -> usize {
-        match self {
-            Forms { k: true, .. } => WIDE,
-            Forms { q8: true, .. } => kernels::BLOCK,
-            _ => 1,
-        }
-    }
-}
-
-impl BitOr for Forms {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self { q8: self.q8 || other.q8, k: self.k || other.k }
-    }
-}
-
-/// Input rows in quantised forms; the buffers are kept between calls.
-#[derive(Default)]
-pub struct QuantizedRows {
-    q8: Rows8,
-    k: RowsK,
-}
-
-impl QuantizedRows {
-    /// Quantise rows of finite values.
-    ///
-    /// # Panics
-    /// If they are not whole blocks.
-    pub fn quantize(&mut self, forms: Forms, x: &[f32]) {
-        let rows = self.resize(forms, x.len());
-        let chunk = 4096 * forms.block();
-        let unit = |i: usize| {
-            let at = i * chunk;
-            // SAFETY: each unit has values of its own.
-            unsafe { rows.quantize(at, &x[at..(at + chunk).min(x.len())]) };
-        };
-        match x.len().div_ceil(chunk) {
-            0 | 1 => unit(0),
-            units => ThreadPool::global().run(units, &unit),
-        }
-    }
-
-    /// Resize to `values` values, to be quantised part by part.
-    ///
-    /// # Panics
-    /// If they are not whole blocks.
-    pub fn resize(&mut self, forms: Forms, values: usize) -> DisjointRowsMut<'_> {
-        DisjointRowsMut {
-            q8: forms.q8.then(|| self.q8.resize(values)),
-            k: forms.k.then(|| self.k.resize(values)),
-        }
-    }
-}
-
-/// Rows that the units of one job quantise at disjoint places.
-#[derive(Clone, Copy)]
-pub struct DisjointRowsMut<'a> {
-    q8: Option<DisjointBlocksMut<'a>>,
-    k: Option<DisjointRowsK<'a>>,
-}
-
-impl DisjointRowsMut<'_> {
-    /// Quantise `x` to the values from `at` on.
-    ///
-    /// # Panics
-    /// If `at` and `x` are not multiples of [`Forms::block`] within the rows.
-    ///
-    /// # Safety
-    /// No two units may use overlapping places at the same time.
-    pub unsafe fn quantize(&self, at: usize, x: &[f32]) {
-        // SAFETY: the caller's places are disjoint.
-        unsafe {
-            if let Some(rows) = &self.q8 {
-                rows.quantize(at, x);
-            }
-            if let Some(rows) = &self.k {
-                rows.quantize(at, x);
-            }
-        }
-    }
-}
-
 impl Linear {
     /// A matrix of parts that lie below each other, each with its number of outputs; a part keeps its type.
     ///
@@ -426,7 +324,7 @@ impl Linear {
     ) -> Result<()> {
         self.check(x, rows, y)?;
         let (inputs, outputs) = (self.inputs, self.outputs);
-        let blocks = BlockRows { q8: &quantized.q8, k: &quantized.k };
+        let blocks = quantized.blocks();
         let product = |columns: Range<usize>, y: &DisjointSliceMut<'_>| {
             for part in &self.parts {
                 let (from, to) = (columns.start.max(part.outputs.start), columns.end.min(part.outputs.end));
@@ -447,7 +345,7 @@ impl Linear {
                             Weight::F32(w) => kernels::product_f32(&product, w, x, y),
                             Weight::Half(kind, w) => kernels::product_half(&product, *kind, w, x, y),
                             Weight::Panels(w) => kernels::product_panels(&product, w, x, y),
-                            Weight::Q8(w) => kernels::product_q8(&product, w, &quantized.q8, y),
+                            Weight::Q8(w) => kernels::product_q8(&product, w, blocks.q8, y),
                             Weight::Blocks(w) => kernels::product_blocks(&product, w, blocks, y),
                         }
                     }
@@ -483,85 +381,5 @@ impl Linear {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ramp(n: usize, k: f32) -> Vec<f32> {
-        (0..n).map(|i| (i as f32 * k).sin()).collect()
-    }
-
-    fn matrix(dtype: WeightType, outputs: usize, inputs: usize) -> Linear {
-        let mut builder = Builder::new(outputs, inputs, dtype);
-        // In uneven chunks, as files are read.
-        let weight = ramp(outputs * inputs, 0.37);
-        for rows in weight.chunks(3 * inputs) {
-            builder.push(rows).unwrap();
-        }
-        builder.finish(Some(ramp(outputs, 0.1)))
-    }
-
-    #[test]
-    fn rows_are_bit_identical_for_any_number_of_rows() {
-        use WeightType as W;
-        for (dtype, inputs) in [
-            (W::F32, 96),
-            (W::F32, 100),
-            (W::F16, 100),
-            (W::Bf16, 96),
-            (W::Q8_0, 96),
-            (W::Q4_0, 96),
-            (W::Q4K, 256),
-            (W::Q5K, 256),
-            (W::Q6K, 512),
-        ] {
-            let outputs = 70;
-            let linear = matrix(dtype, outputs, inputs);
-            let rows = 32;
-            let x = ramp(rows * inputs, 0.91);
-            let mut q = QuantizedRows::default();
-            let mut single = vec![0f32; rows * outputs];
-            for r in 0..rows {
-                let (x, y) = (&x[r * inputs..(r + 1) * inputs], &mut single[r * outputs..(r + 1) * outputs]);
-                linear.forward(x, 1, y, &mut q).unwrap();
-            }
-            for n in 2..=rows {
-                let mut y = vec![0f32; n * outputs];
-                linear.forward(&x[..n * inputs], n, &mut y, &mut q).unwrap();
-                assert!(
-                    y.iter().zip(&single).all(|(a, b)| a.to_bits() == b.to_bits()),
-                    "{dtype:?} {inputs} wide, {n} rows"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn bytes_of_predicts_the_size() {
-        for dtype in WeightType::ALL {
-            for inputs in [100, 96, 512] {
-                let linear = matrix(dtype, 21, inputs);
-                assert_eq!(linear.bytes(), Linear::bytes_of(21, inputs, dtype), "{dtype:?} {inputs}");
-            }
-        }
-    }
-
-    #[test]
-    fn rows_of_another_width_are_refused() {
-        for (dtype, inputs) in [(WeightType::F32, 64), (WeightType::Q8_0, 64), (WeightType::Q4K, 256)] {
-            let (linear, mut quantized) = (matrix(dtype, 6, inputs), QuantizedRows::default());
-            let mut forward = |x: usize, rows: usize, y: usize| {
-                linear.forward(&vec![1.0; x], rows, &mut vec![0.0; y], &mut quantized)
-            };
-            assert!(forward(2 * inputs, 2, 12).is_ok());
-            for (x, rows, y) in
-                [(2 * inputs + 1, 2, 12), (inputs, 2, 12), (2 * inputs, 2, 11), (2 * inputs, 1, 12)]
-            {
-                assert!(forward(x, rows, y).is_err(), "{dtype:?}: {x} inputs, {rows} rows, {y} outputs");
-            }
-            let (x, mut rows8) = (vec![1.0; inputs], QuantizedRows::default());
-            rows8.quantize(linear.forms(), &x);
-            let gated = linear.forward_gated(&x, &rows8, 1, &mut [0.0; 6], &mut [0.0; 2], None);
-            assert!(gated.is_err(), "{dtype:?}");
-        }
-    }
-}
+#[path = "linear_tests.rs"]
+mod tests;

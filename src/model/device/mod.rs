@@ -8,7 +8,7 @@ mod accelerators;
 use candle_core::{DType, Device, Tensor};
 
 pub use self::accelerators::{Accelerator, accelerators};
-use super::WeightType;
+use super::{KvType, WeightType};
 use crate::record::{Failure, FailureClass};
 
 /// Where to compute.
@@ -34,6 +34,7 @@ pub struct ComputeDevice {
     batch_invariant: bool,
     name: String,
     dtype: WeightType,
+    kv_type: KvType,
     /// Type of matrices that are not quantised, and of everything between matrices.
     float: DType,
     /// Type of a vision tower's matrices on the CPU.
@@ -69,6 +70,7 @@ impl ComputeDevice {
             batch_invariant: true,
             name: "cpu".into(),
             dtype,
+            kv_type: KvType::Auto,
             float: DType::F32,
             tower: dtype.tower(WeightType::Auto),
         }
@@ -93,7 +95,25 @@ impl ComputeDevice {
             _ => DType::F32,
         };
         let tower = dtype.tower(WeightType::Auto);
-        Self { device, batch_invariant: false, name: name.into(), dtype, float, tower }
+        Self { device, batch_invariant: false, name: name.into(), dtype, kv_type: KvType::Auto, float, tower }
+    }
+
+    /// The same device with this type of keys and values.
+    ///
+    /// # Errors
+    /// If it is an accelerator, whose keys and values have its compute type (class usage).
+    pub fn with_kv_type(self, kv_type: KvType) -> Result<Self, Failure> {
+        if kv_type != KvType::Auto && !self.batch_invariant {
+            let (name, float) = (&self.name, self.float.as_str());
+            return Err(usage(
+                &format!(
+                    "--kv-type {} is for the CPU: keys and values on {name} are {float}",
+                    kv_type.name()
+                ),
+                "leave --kv-type out, or add --device cpu",
+            ));
+        }
+        Ok(Self { kv_type, ..self })
     }
 
     /// The candle device.
@@ -114,6 +134,11 @@ impl ComputeDevice {
     /// The weight type of the language model; never `Auto`.
     pub fn dtype(&self) -> WeightType {
         self.dtype
+    }
+
+    /// The requested type of keys and values.
+    pub fn kv_type(&self) -> KvType {
+        self.kv_type
     }
 
     /// True if the language model's matrices are quantised.
@@ -152,6 +177,20 @@ mod tests {
         assert_eq!(tensors(WeightType::Auto).compute_type(), DType::BF16);
         assert_eq!(tensors(WeightType::Q4K).compute_type(), DType::F32);
         assert!(tensors(WeightType::Q4K).quantizes() && !tensors(WeightType::F16).quantizes());
+    }
+
+    #[test]
+    fn an_accelerator_refuses_a_type_of_keys_and_values() {
+        let open = |choice, kind| ComputeDevice::open(choice, WeightType::Auto).unwrap().with_kv_type(kind);
+        assert_eq!(open(DeviceChoice::Cpu, KvType::Q8_0).unwrap().kv_type(), KvType::Q8_0);
+        assert!(open(DeviceChoice::CpuTensors, KvType::Auto).is_ok());
+        let failure = open(DeviceChoice::CpuTensors, KvType::Q8_0).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Usage);
+        assert!(
+            failure.error.contains("--kv-type q8_0") && failure.error.contains("bf16"),
+            "{}",
+            failure.error
+        );
     }
 
     #[cfg(not(any(feature = "cuda", feature = "metal")))]

@@ -193,6 +193,11 @@ impl VideoLlm {
         &self.processor
     }
 
+    /// The dimensions of the vision tower.
+    pub fn tower_config(&self) -> &TowerConfig {
+        &self.tower_config
+    }
+
     /// Visual embeddings, `visual tokens × width`, of a clip's patches: f32, on the model's device.
     ///
     /// # Errors

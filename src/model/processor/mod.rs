@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod layout;
+mod limit;
 pub mod patches;
 mod resize;
 
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 pub use config::ProcessorConfig;
 pub use layout::{Cell, Grid, PromptPositions, VisualGrid, VisualRope, positions, seconds_per_grid};
+pub use limit::{FrameLimits, FramePlan};
 pub use patches::{PatchBuilder, Patches};
 
 use crate::{
@@ -77,6 +79,22 @@ pub enum ProcessorError {
         /// Width in pixels.
         width: usize,
     },
+    /// A limit of visual tokens below one temporal grid of the smallest frames.
+    #[error(
+        "{limit} visual tokens are too few for this video: it needs at least {least} ({frames} frames of {width}x{height})"
+    )]
+    Tokens {
+        /// The limit given.
+        limit: usize,
+        /// The minimum.
+        least: usize,
+        /// Frames of a temporal grid.
+        frames: usize,
+        /// Height of the smallest frame in pixels.
+        height: usize,
+        /// Width of the smallest frame in pixels.
+        width: usize,
+    },
     /// A frame buffer of the wrong size.
     #[error("a frame of {width}x{height} pixels has {found} bytes, expected {expected}")]
     Frame {
@@ -139,6 +157,10 @@ impl From<ProcessorError> for Failure {
             E::Limit { .. } => (FailureClass::Usage, Some("raise --max-pixels")),
             E::Fixed { .. } => {
                 (FailureClass::Usage, Some("omit --max-pixels; to save time, use fewer frames (--frames)"))
+            }
+            E::Tokens { least, .. } => {
+                let hint = Some(format!("raise --max-visual-tokens to {least} or more"));
+                return Failure { class: FailureClass::Usage, error: error.to_string(), hint };
             }
             E::Positions { .. } => (FailureClass::Input, Some("sample fewer frames (--frames)")),
             E::VideoSpans { .. } => {
@@ -207,14 +229,19 @@ impl VideoProcessor {
             };
         }
         let factor = self.config.patch * self.config.merge;
-        let (min, max) = match max_pixels {
-            Some(limit) if limit < factor * factor => {
-                return Err(ProcessorError::Limit { limit, least: factor * factor });
-            }
+        if let Some(limit) = max_pixels.filter(|limit| *limit < factor * factor) {
+            return Err(ProcessorError::Limit { limit, least: factor * factor });
+        }
+        let (min, max) = self.bounds(n_frames, max_pixels);
+        smart_resize(height, width, factor, min, max)
+    }
+
+    /// Minimum and maximum pixels of a frame if `n_frames` are sampled.
+    fn bounds(&self, n_frames: usize, max_pixels: Option<usize>) -> (usize, f64) {
+        match max_pixels {
             Some(limit) => (self.config.min_pixels.min(limit), limit as f64),
             None => (self.config.min_pixels, self.config.max_pixels_for(n_frames)),
-        };
-        smart_resize(height, width, factor, min, max)
+        }
     }
 
     /// The visual tokens of a grid of patches.

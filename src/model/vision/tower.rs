@@ -77,6 +77,23 @@ impl TowerConfig {
         }
     }
 
+    /// Number of layers.
+    pub fn layers(&self) -> usize {
+        match self {
+            Self::Qwen(config) => config.depth,
+            Self::Llava(config) => config.tower.layers,
+        }
+    }
+
+    /// Layers, width and feed-forward width, such as `32x1280x3420`.
+    pub fn sizes(&self) -> String {
+        let [hidden, ffn] = match self {
+            Self::Qwen(config) => [config.hidden, config.ffn],
+            Self::Llava(LlavaConfig { tower, .. }) => [tower.hidden, tower.ffn],
+        };
+        format!("{}x{hidden}x{ffn}", self.layers())
+    }
+
     /// Positions per second of video, if M-RoPE's time axis counts seconds.
     pub fn tokens_per_second(&self) -> Option<f32> {
         match self {

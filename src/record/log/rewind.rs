@@ -12,6 +12,8 @@ impl RunLog {
             started: self.started.clone(),
             state: if self.started.is_some() { RunState::Running } else { RunState::Waiting },
             stage: self.stage,
+            left_ms: self.left_ms,
+            estimate: self.estimate.clone(),
             prompt: self.prompt.clone(),
             notes: self.notes.clone(),
             ..Self::default()

@@ -1,7 +1,7 @@
 //! LVSpec's visual relevance: the similarity of a draft token's state to the target's states at the visual tokens.
 
 use crate::model::decoder::{
-    kernels::{SLOTS, dot_f32, largest_sums, scores},
+    kernels::{SLOTS, dot_f32, largest_sums, scores_f32},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 
@@ -99,7 +99,7 @@ impl VisualStates {
             let (from, to) = (at * unit, blocks.min((at + 1) * unit));
             let (slots, keys) = ((to - from) * SLOTS, &self.unit[from * width * SLOTS..to * width * SLOTS]);
             let mut part = vec![0f32; rows * slots];
-            scores(states, width, keys, slots, &mut part, slots);
+            scores_f32(states, width, keys, to - from, &mut part, slots);
             for (row, part) in part.chunks_exact(slots).enumerate() {
                 // SAFETY: the blocks are this unit's.
                 unsafe { out.slice((row * blocks + from) * SLOTS, slots) }.copy_from_slice(part);

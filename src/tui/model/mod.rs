@@ -66,6 +66,7 @@ pub(crate) enum Tone {
 pub(crate) struct Settings {
     pub sampling: Sampling,
     pub max_pixels: Option<usize>,
+    pub max_visual_tokens: Option<usize>,
     pub max_new_tokens: usize,
     pub text: TextSampling,
     pub logprobs: usize,
@@ -227,6 +228,7 @@ impl Model {
             settings: Settings {
                 sampling: config.sampling,
                 max_pixels: config.max_pixels,
+                max_visual_tokens: config.max_visual_tokens,
                 max_new_tokens: config.max_new_tokens,
                 text: config.text,
                 logprobs: config.logprobs,

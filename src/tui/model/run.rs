@@ -41,6 +41,8 @@ pub(crate) enum Activity<'a> {
         stage: Stage,
         done: u64,
         total: u64,
+        /// Milliseconds left of the stage.
+        left_ms: Option<f64>,
     },
     /// Cancelled by the user, but not over yet.
     Cancelling,
@@ -91,7 +93,9 @@ impl Run {
             RunState::CutOff => Activity::CutOff,
             RunState::Waiting | RunState::Running if self.cancelling => Activity::Cancelling,
             RunState::Waiting | RunState::Running => match self.log.stage() {
-                Some((stage, done, total)) => Activity::Working { stage, done, total },
+                Some((stage, done, total)) => {
+                    Activity::Working { stage, done, total, left_ms: self.log.left_ms() }
+                }
                 None => Activity::Sent,
             },
         }

@@ -68,9 +68,9 @@ fn notes_of_the_models_are_shown_before_and_beside_runs() {
 fn events_of_a_run_become_its_state() {
     let mut studio = ready();
     press(&mut studio, "enter");
-    studio.handle(engine(1, EventKind::Stage { stage: Stage::Encode, done: 3, total: 8 }));
+    studio.handle(engine(1, EventKind::Stage { stage: Stage::Encode, done: 3, total: 8, left_ms: None }));
     let run = studio.model().runs.shown().unwrap().clone();
-    assert_eq!(run.activity(), Activity::Working { stage: Stage::Encode, done: 3, total: 8 });
+    assert_eq!(run.activity(), Activity::Working { stage: Stage::Encode, done: 3, total: 8, left_ms: None });
     studio.handle(step(1, &[("日", Verdict::Exact), ("", Verdict::Loosened), ("本", Verdict::Exact)], 3));
     let run = studio.model().runs.shown().unwrap().clone();
     assert_eq!(

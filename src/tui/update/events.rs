@@ -52,7 +52,7 @@ fn announce(model: &mut Model, notes: Vec<String>) {
 
 fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
     match kind {
-        EventKind::Stage { stage, done, total } if !matches!(model.engine, EngineState::Ready { .. }) => {
+        EventKind::Stage { stage, done, total, .. } if !matches!(model.engine, EngineState::Ready { .. }) => {
             model.engine = EngineState::Loading { stage, done, total };
         }
         EventKind::Ready { target, drafter, device, dtype, notes } => {

@@ -169,10 +169,12 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         method: method.clone(),
         sampling: settings.sampling,
         max_pixels: settings.max_pixels,
+        max_visual_tokens: settings.max_visual_tokens,
         max_new_tokens: settings.max_new_tokens,
         text: settings.text,
         logprobs: settings.logprobs,
         measure: true,
+        estimate_only: false,
     };
     let run = Run {
         subject,

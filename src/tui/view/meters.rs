@@ -138,11 +138,11 @@ impl Meters<'_> {
         let (words, role) = match self.run.activity() {
             Activity::Sent => ("waiting for the engine".to_owned(), Role::Dim),
             Activity::Working { stage: stage @ Stage::Generate, .. }
-            | Activity::Working { stage, done: 0, total: 0 } => (stage.doing().to_owned(), Role::Accent),
-            Activity::Working { stage, done, total: 0 } => {
+            | Activity::Working { stage, done: 0, total: 0, .. } => (stage.doing().to_owned(), Role::Accent),
+            Activity::Working { stage, done, total: 0, .. } => {
                 (format!("{} {done}", stage.doing()), Role::Accent)
             }
-            Activity::Working { stage, done, total } => {
+            Activity::Working { stage, done, total, .. } => {
                 (format!("{} {done}/{total}", stage.doing()), Role::Accent)
             }
             Activity::Cancelling => ("cancelling".into(), Role::Warn),

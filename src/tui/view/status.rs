@@ -10,6 +10,7 @@ use ratatui::{
 
 use super::{mark, rule, track, wrap::wrap};
 use crate::{
+    present::estimate,
     record::Stage,
     tui::{
         Action, Key, KeyCode, KeyContext, Theme,
@@ -22,6 +23,9 @@ use crate::{
         theme::Role,
     },
 };
+
+/// Less time left is not shown, in milliseconds.
+const LEFT_MS: f64 = 1000.0;
 
 /// Maximum lines of a notice.
 const LONG: u16 = 4;
@@ -140,7 +144,12 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
             Activity::Working { stage: Stage::Generate, .. } => {
                 progress(Stage::Generate, run.stats().emitted, 0)
             }
-            Activity::Working { stage, done, total } => progress(stage, done, total),
+            Activity::Working { stage, done, total, left_ms } => {
+                let mut spans = progress(stage, done, total);
+                let time = time_left(run, stage, left_ms).map(|time| format!(" {time}"));
+                spans.extend(time.map(|time| Span::styled(time, theme.style(Role::Dim))));
+                spans
+            }
             Activity::Cancelling => vec![spin, Span::raw(format!("cancelling{queued}"))],
             _ => vec![spin, Span::raw(format!("starting{queued}"))],
         };
@@ -154,6 +163,15 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         EngineState::Failed(_) => vec![Span::styled("✗ no models", theme.style(Role::Bad))],
         EngineState::Ready { .. } if model.notice.is_some() => Vec::new(),
         EngineState::Ready { .. } => vec![Span::styled("● ", theme.style(Role::Good)), Span::raw("ready")],
+    }
+}
+
+/// How long the stage still takes, or, before the first slow one, the whole run; nothing about what is over soon.
+fn time_left(run: &Run, stage: Stage, left_ms: Option<f64>) -> Option<String> {
+    match left_ms.filter(|ms| *ms >= LEFT_MS) {
+        Some(ms) => Some(format!("({} left)", estimate::left(ms))),
+        None if stage == Stage::Decode => Some(format!("({})", estimate::expected(run.log.estimate()?)?)),
+        None => None,
     }
 }
 

@@ -2,13 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BLOCK, DisjointSliceMut, LANES, Product, SLOTS, tiles::attention_tiles};
-
-attention_tiles!(
-    "avx2,fma", __m256, width 8, queries 4,
-    _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_mul_ps,
-    scores [1 x 8, 2 x 4, 3 x 2, 4 x 2], sums [1, 2]
-);
+use super::{BLOCK, DisjointSliceMut, LANES, Product};
 
 /// The sum of eight lanes.
 #[inline]

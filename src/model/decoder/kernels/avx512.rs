@@ -7,19 +7,12 @@
 use std::arch::x86_64::*;
 
 use super::{
-    BLOCK, DisjointSliceMut, Product, Rows8, SLOTS,
+    BLOCK, DisjointSliceMut, Product, Rows8,
     quantized::{PANEL, Panels},
-    tiles::attention_tiles,
 };
 
 /// Maximum rows of a tile. With two panels its sums fill the registers, and each input is loaded once for both.
 const ROWS: usize = 6;
-
-attention_tiles!(
-    "avx512f", __m512, width 16, queries 8,
-    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_mul_ps,
-    scores [1 x 8, 2 x 8, 3 x 4, 4 x 4, 5 x 2, 6 x 2, 7 x 2, 8 x 2], sums [1, 2, 3, 4, 5]
-);
 
 /// SAFETY: the operands passed [`Product::check`]; the columns are the caller's.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]

@@ -83,7 +83,7 @@ impl HalfKind {
 
 /// True if the AVX2 implementation is used for this type.
 #[cfg(target_arch = "x86_64")]
-fn has_vectors(kind: HalfKind) -> bool {
+pub(super) fn has_vectors(kind: HalfKind) -> bool {
     super::has_avx2() && (kind == HalfKind::Bf16 || std::arch::is_x86_feature_detected!("f16c"))
 }
 

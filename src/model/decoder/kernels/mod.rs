@@ -5,6 +5,7 @@
 //! three implementations, AVX-512 with VNNI, AVX2 with FMA, and portable; a process uses one of them throughout.
 
 pub mod activations;
+mod attention;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -17,9 +18,8 @@ mod largest;
 mod panels;
 mod portable;
 mod quantized;
-#[cfg(target_arch = "x86_64")]
-mod tiles;
 
+pub use attention::{Held, Queries, add_weighted, narrow, quantize_chunks, scales_of, scores, scores_f32};
 pub use blocks::{BlockKind, BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks, quantize_blocks};
 pub use half::{HalfKind, product_half};
 pub use largest::{largest_sums, largest3, position};
@@ -173,27 +173,6 @@ pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointS
     }
 }
 
-/// Scores of several queries against the first `slots` keys: `out[n * stride + j] = queries[n] · k[j]`.
-///
-/// `queries` are rows of `d` values. `keys` is one head's interleaved storage: block `j / SLOTS`, then dimension, then lane
-/// `j % SLOTS`. `stride` is at least `slots` rounded up to [`SLOTS`]; the values of a row beyond `slots` are unspecified.
-#[inline]
-pub fn scores(queries: &[f32], d: usize, keys: &[f32], slots: usize, out: &mut [f32], stride: usize) {
-    let (blocks, count) = (slots.div_ceil(SLOTS), queries.len() / d);
-    assert!(keys.len() >= blocks * d * SLOTS && stride >= blocks * SLOTS && out.len() >= count * stride);
-    #[cfg(target_arch = "x86_64")]
-    if has_avx512() {
-        // SAFETY: the features were detected, and the assertion above bounds every access.
-        return unsafe { avx512::scores(queries, d, keys, blocks, out, stride) };
-    }
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: as above.
-        return unsafe { avx2::scores(queries, d, keys, blocks, out, stride) };
-    }
-    portable::scores(queries, d, keys, blocks, out, stride);
-}
-
 /// In place: `exp(scores - max)`; returns their sum. If all scores are minus infinity, all become 0, and so does the sum.
 #[inline]
 pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
@@ -214,35 +193,6 @@ pub fn sum_exp(x: &[f32], max: f32) -> f64 {
         return unsafe { avx512::sum_exp(x, max) };
     }
     with_avx2!(portable::sum_exp(x: &[f32], max: f32) -> f64)
-}
-
-/// Sums of value rows for several queries: `out[n] = factors[n] * sum_j weights[n * stride + j] * values[j]`, `j < slots`.
-///
-/// `values` are rows of `d` values, and so is `out`. A weight of 0 leaves a sum unchanged, so slots that a query does not see
-/// cost time but do not affect the result.
-#[inline]
-pub fn weighted_sum(
-    weights: &[f32],
-    stride: usize,
-    values: &[f32],
-    slots: usize,
-    factors: &[f32],
-    d: usize,
-    out: &mut [f32],
-) {
-    assert!(stride >= slots && weights.len() + stride >= factors.len() * stride + slots);
-    assert!(values.len() >= slots * d && out.len() >= factors.len() * d);
-    #[cfg(target_arch = "x86_64")]
-    if has_avx512() && d.is_multiple_of(16) {
-        // SAFETY: the features were detected, and the assertions above bound every access.
-        return unsafe { avx512::weighted_sum(weights, stride, values, slots, factors, d, out) };
-    }
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() && d.is_multiple_of(8) {
-        // SAFETY: as above.
-        return unsafe { avx2::weighted_sum(weights, stride, values, slots, factors, d, out) };
-    }
-    portable::weighted_sum(weights, stride, values, slots, factors, d, out);
 }
 
 /// Root-mean-square norm of one row: `out = x / sqrt(mean(x²) + eps) * weight`.

@@ -1,6 +1,6 @@
 //! The portable implementation: for processors without AVX2, and for functions that the compiler vectorises well.
 
-use super::{BLOCK, LANES, SLOTS, exp, quantized::Q8};
+use super::{BLOCK, LANES, exp, quantized::Q8};
 
 pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
     std::array::from_fn(|r| {
@@ -46,20 +46,6 @@ pub fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) -> f32 {
         .sum()
 }
 
-/// See [`super::scores`].
-pub fn scores(queries: &[f32], d: usize, keys: &[f32], blocks: usize, out: &mut [f32], stride: usize) {
-    for (q, out) in queries.chunks_exact(d).zip(out.chunks_mut(stride)) {
-        for (block, out) in keys.chunks_exact(d * SLOTS).zip(out.chunks_exact_mut(SLOTS)).take(blocks) {
-            out.fill(0.0);
-            for (&q, k) in q.iter().zip(block.chunks_exact(SLOTS)) {
-                for (o, k) in out.iter_mut().zip(k) {
-                    *o += q * k;
-                }
-            }
-        }
-    }
-}
-
 #[inline(always)]
 pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     let mut peaks = [f32::NEG_INFINITY; LANES];
@@ -82,27 +68,6 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
         }
     }
     sums.into_iter().sum()
-}
-
-/// See [`super::weighted_sum`].
-pub fn weighted_sum(
-    weights: &[f32],
-    stride: usize,
-    values: &[f32],
-    slots: usize,
-    factors: &[f32],
-    d: usize,
-    out: &mut [f32],
-) {
-    for ((weights, factor), out) in weights.chunks(stride).zip(factors).zip(out.chunks_exact_mut(d)) {
-        out.fill(0.0);
-        for (&p, row) in weights.iter().zip(values.chunks_exact(d)).take(slots) {
-            for (o, v) in out.iter_mut().zip(row) {
-                *o += p * v;
-            }
-        }
-        out.iter_mut().for_each(|o| *o *= factor);
-    }
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::model::decoder::{
-    kernels::{self, SLOTS, activations},
+    kernels::{self, Held, SLOTS, activations},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 
@@ -83,7 +83,7 @@ struct Job<'a> {
 #[derive(Default)]
 struct Scratch {
     queries: Vec<f32>,
-    /// Interleaved, see [`kernels::scores`].
+    /// Interleaved, see [`kernels::scores_f32`].
     keys: Vec<f32>,
     /// Rows of whole vectors.
     values: Vec<f32>,
@@ -130,14 +130,16 @@ impl Job<'_> {
             }
             for from in (0..n).step_by(KEYS) {
                 let (keys, weights) = (&keys[from * d..], &mut weights[from..]);
-                kernels::scores(q, d, keys, KEYS.min(n - from), weights, scores);
+                kernels::scores_f32(q, d, keys, KEYS.min(n - from).div_ceil(SLOTS), weights, scores);
             }
             factors.clear();
             for weights in weights.chunks_exact_mut(scores).take(count) {
                 factors.push(1.0 / kernels::softmax_unnormalized(&mut weights[..n]));
             }
-            kernels::weighted_sum(weights, scores, values, n, factors, wide, sums);
-            for (i, sum) in sums.chunks_exact(wide).enumerate() {
+            sums.fill(0.0);
+            kernels::add_weighted(weights, scores, Held::F32(values), n, wide, &mut Vec::new(), sums);
+            for (i, (sum, factor)) in sums.chunks_exact_mut(wide).zip(&*factors).enumerate() {
+                sum.iter_mut().for_each(|sum| *sum *= factor);
                 let at = (self.first + window.start + start + i) * stride + head * d;
                 // SAFETY: these rows of this head belong to one unit.
                 unsafe { out.slice(at, d).copy_from_slice(&sum[..d]) };

@@ -1,13 +1,14 @@
-//! Attention for several queries at once, generic over the vector width.
+//! Attention for several queries at once, generic over the vector width and the type of keys and values.
 //!
 //! A loaded key block or value row serves all queries of a tile. The sums of each query are added in the order of a tile of one
 //! query.
 
-/// Defines `scores` and `weighted_sum` for vectors of `$width` lanes; a tile holds up to `$queries` queries.
+/// Defines `scores` and `add_weighted` for vectors of `$width` lanes and keys and values of `$element`, which `$widen` loads;
+/// a tile holds up to `$queries` queries.
 macro_rules! attention_tiles {
     (
-        $features:literal, $vector:ty, width $width:literal, queries $queries:literal,
-        $zero:ident, $load:ident, $store:ident, $splat:ident, $fma:ident, $mul:ident,
+        $features:literal, $vector:ty, width $width:literal, queries $queries:literal, $element:ty, $widen:ident,
+        $zero:ident, $load:ident, $store:ident, $splat:ident, $fma:ident,
         scores [$($sn:literal x $sv:literal),+], sums [$($wn:literal),+]
     ) => {
         /// `out[n * stride + j] = queries[n] · keys[j]` for all slots `j` of `blocks` blocks.
@@ -15,7 +16,7 @@ macro_rules! attention_tiles {
         /// SAFETY: `queries` holds `count × d` values, `keys` `blocks` blocks of `d × SLOTS`, `out` `count × stride` values, and
         /// `stride >= blocks * SLOTS`.
         #[target_feature(enable = $features)]
-        pub unsafe fn scores(queries: &[f32], d: usize, keys: &[f32], blocks: usize, out: &mut [f32], stride: usize) {
+        pub unsafe fn scores(queries: &[f32], d: usize, keys: &[$element], blocks: usize, out: &mut [f32], stride: usize) {
             let vectors = blocks * (SLOTS / $width);
             let count = queries.len() / d;
             let mut n = 0;
@@ -49,7 +50,7 @@ macro_rules! attention_tiles {
         unsafe fn score_tile<const N: usize, const V: usize>(
             queries: &[f32],
             d: usize,
-            keys: &[f32],
+            keys: &[$element],
             v: usize,
             out: &mut [f32],
             stride: usize,
@@ -60,7 +61,7 @@ macro_rules! attention_tiles {
             for i in 0..d {
                 // SAFETY: dimension i of vectors v..v + V, and of the N queries.
                 unsafe {
-                    let key: [$vector; V] = std::array::from_fn(|k| $load(keys.as_ptr().add(starts[k] + i * SLOTS)));
+                    let key: [$vector; V] = std::array::from_fn(|k| $widen(keys.as_ptr().add(starts[k] + i * SLOTS)));
                     for (n, acc) in acc.iter_mut().enumerate() {
                         let q = $splat(*queries.as_ptr().add(n * d + i));
                         for (acc, key) in acc.iter_mut().zip(key) {
@@ -77,34 +78,34 @@ macro_rules! attention_tiles {
             }
         }
 
-        /// `out[n] = factors[n] * sum_j weights[n * stride + j] * values[j]` over `slots` rows of `d` values, `d` a multiple
-        /// of the vector's width.
+        /// `out[n] += sum_j weights[n * stride + j] * values[j]` over `slots` rows of `d` values, `d` a multiple of the
+        /// vector's width.
         ///
-        /// SAFETY: `weights` holds `factors.len() × stride` values with `stride >= slots`, `values` `slots × d`, `out`
-        /// `factors.len() × d`.
+        /// SAFETY: `weights` holds `count × stride` values with `stride >= slots`, `values` `slots × d`, `out` `count × d`.
         #[target_feature(enable = $features)]
-        pub unsafe fn weighted_sum(
+        pub unsafe fn add_weighted(
             weights: &[f32],
             stride: usize,
-            values: &[f32],
+            values: &[$element],
             slots: usize,
-            factors: &[f32],
             d: usize,
             out: &mut [f32],
         ) {
-            let mut n = 0;
-            while n < factors.len() {
-                let taken = (factors.len() - n).min(*[$($wn),+].last().unwrap_or(&1));
-                let (w, f, o) = (&weights[n * stride..], &factors[n..], &mut out[n * d..]);
+            let (mut n, count) = (0, out.len() / d);
+            while n < count {
+                let left = count - n;
+                // Tiles of equal size: 8 queries are 4 and 4, not 6 and 2.
+                let taken = left.div_ceil(left.div_ceil(*[$($wn),+].last().unwrap_or(&1)));
+                let (w, o) = (&weights[n * stride..], &mut out[n * d..]);
                 let mut at = 0;
                 while at < d {
                     // SAFETY: the tile's queries and columns are within the slices, as the caller guarantees.
                     at += unsafe {
                         match (taken, (d - at) / $width) {
                             $(
-                                ($wn, 0 | 1) => sum_tile::<$wn, 1>(w, stride, values, slots, f, d, o, at),
-                                ($wn, 2 | 3) => sum_tile::<$wn, 2>(w, stride, values, slots, f, d, o, at),
-                                ($wn, _) => sum_tile::<$wn, 4>(w, stride, values, slots, f, d, o, at),
+                                ($wn, 0 | 1) => sum_tile::<$wn, 1>(w, stride, values, slots, d, o, at),
+                                ($wn, 2 | 3) => sum_tile::<$wn, 2>(w, stride, values, slots, d, o, at),
+                                ($wn, _) => sum_tile::<$wn, 4>(w, stride, values, slots, d, o, at),
                             )+
                             _ => d,
                         }
@@ -116,26 +117,26 @@ macro_rules! attention_tiles {
 
         /// Columns `at..at + C * width` of `N` sums; returns their number.
         ///
-        /// SAFETY: as for [`weighted_sum`].
+        /// SAFETY: as for [`add_weighted`].
         #[inline]
         #[target_feature(enable = $features)]
-        #[expect(clippy::too_many_arguments, reason = "the operands of one product")]
         unsafe fn sum_tile<const N: usize, const C: usize>(
             weights: &[f32],
             stride: usize,
-            values: &[f32],
+            values: &[$element],
             slots: usize,
-            factors: &[f32],
             d: usize,
             out: &mut [f32],
             at: usize,
         ) -> usize {
-            let mut acc = [[$zero(); C]; N];
-            for j in 0..slots {
-                // SAFETY: row j and columns at..at + C * width.
-                unsafe {
-                    let value: [$vector; C] =
-                        std::array::from_fn(|c| $load(values.as_ptr().add(j * d + at + c * $width)));
+            // SAFETY: these columns of the N sums, and of every row, are within the slices.
+            unsafe {
+                let place = |n: usize, c: usize| n * d + at + c * $width;
+                let mut acc: [[$vector; C]; N] = std::array::from_fn(|n| {
+                    std::array::from_fn(|c| $load(out.as_ptr().add(place(n, c))))
+                });
+                for j in 0..slots {
+                    let value: [$vector; C] = std::array::from_fn(|c| $widen(values.as_ptr().add(place(j, c))));
                     for (n, acc) in acc.iter_mut().enumerate() {
                         let weight = $splat(*weights.as_ptr().add(n * stride + j));
                         for (acc, value) in acc.iter_mut().zip(value) {
@@ -143,12 +144,10 @@ macro_rules! attention_tiles {
                         }
                     }
                 }
-            }
-            for (n, acc) in acc.into_iter().enumerate() {
-                let factor = $splat(factors[n]);
-                for (c, acc) in acc.into_iter().enumerate() {
-                    // SAFETY: these columns of sum n are within `out`.
-                    unsafe { $store(out.as_mut_ptr().add(n * d + at + c * $width), $mul(acc, factor)) };
+                for (n, acc) in acc.into_iter().enumerate() {
+                    for (c, acc) in acc.into_iter().enumerate() {
+                        $store(out.as_mut_ptr().add(place(n, c)), acc);
+                    }
                 }
             }
             C * $width

@@ -1,0 +1,165 @@
+//! Attention with AVX-512, and scores of 8-bit keys with VNNI.
+
+use std::arch::x86_64::*;
+
+use super::{
+    super::{BLOCK, SLOTS},
+    Queries, scales_of,
+    tiles::attention_tiles,
+};
+
+attention_tiles!(
+    "avx512f", __m512, width 16, queries 8, f32, _mm512_loadu_ps,
+    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
+    scores [1 x 8, 2 x 8, 3 x 4, 4 x 4, 5 x 2, 6 x 2, 7 x 2, 8 x 2], sums [1, 2, 3, 4, 5, 6]
+);
+
+/// 16-bit floats.
+pub mod half {
+    use std::arch::x86_64::*;
+
+    use super::{super::super::SLOTS, attention_tiles, load_f16};
+
+    attention_tiles!(
+        "avx512f", __m512, width 16, queries 8, u16, load_f16,
+        _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
+        scores [1 x 8, 2 x 8, 3 x 4, 4 x 4, 5 x 2, 6 x 2, 7 x 2, 8 x 2], sums [1, 2, 3, 4, 5, 6]
+    );
+}
+
+/// SAFETY: 16 values can be read.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load_f16(at: *const u16) -> __m512 {
+    // SAFETY: the caller's.
+    _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(at.cast()) })
+}
+
+/// Widen 16-bit floats, as many as both slices have.
+#[target_feature(enable = "avx512f")]
+pub fn widen_f16(values: &[u16], out: &mut [f32]) {
+    let (values, rest) = values[..values.len().min(out.len())].as_chunks::<16>();
+    let (out, last) = out.as_chunks_mut::<16>();
+    for (value, out) in values.iter().zip(out) {
+        // SAFETY: both hold 16 values.
+        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), load_f16(value.as_ptr())) };
+    }
+    for (&bits, out) in rest.iter().zip(last) {
+        *out = ::half::f16::from_bits(bits).to_f32();
+    }
+}
+
+/// Widen whole blocks of 8-bit values, as many as all slices have.
+#[target_feature(enable = "avx512f")]
+pub fn widen_q8(quants: &[u8], scales: &[f32], out: &mut [f32]) {
+    let (quants, out) = (quants.as_chunks::<BLOCK>().0, out.as_chunks_mut::<BLOCK>().0);
+    let zero = _mm512_set1_epi32(128);
+    for ((quants, &scale), out) in quants.iter().zip(scales).zip(out) {
+        let scale = _mm512_set1_ps(scale);
+        for half in [0, 16] {
+            // SAFETY: a block holds 32 values.
+            unsafe {
+                let bytes = _mm_loadu_si128(quants.as_ptr().add(half).cast());
+                let value = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), zero));
+                _mm512_storeu_ps(out.as_mut_ptr().add(half), _mm512_mul_ps(value, scale));
+            }
+        }
+    }
+}
+
+/// As `scores`, for 8-bit keys and quantised queries: the integer dot products of the blocks, scaled and added in order.
+///
+/// SAFETY: `quants` holds `blocks` blocks of `d / 4 × SLOTS` words, `scales` as many blocks of `scales_of(d) × SLOTS`, `out`
+/// `count` rows of `stride >= blocks * SLOTS` values, the last one perhaps shorter; the queries are quantised.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+pub unsafe fn scores_q8(
+    queries: &Queries,
+    quants: &[[u8; 4]],
+    scales: &[f32],
+    blocks: usize,
+    out: &mut [f32],
+    stride: usize,
+) {
+    let count = queries.count();
+    let mut n = 0;
+    while n < count {
+        let left = count - n;
+        let taken = left.div_ceil(left.div_ceil(6));
+        let mut block = 0;
+        while block < blocks {
+            // SAFETY: the tile's queries and blocks are within the slices, as the caller guarantees.
+            block += unsafe {
+                match (taken, blocks - block) {
+                    (1, 4..) => tile_q8::<1, 4>(queries, n, quants, scales, block, out, stride),
+                    (1, _) => tile_q8::<1, 1>(queries, n, quants, scales, block, out, stride),
+                    (2, 4..) => tile_q8::<2, 4>(queries, n, quants, scales, block, out, stride),
+                    (2, _) => tile_q8::<2, 1>(queries, n, quants, scales, block, out, stride),
+                    (3, 2..) => tile_q8::<3, 2>(queries, n, quants, scales, block, out, stride),
+                    (3, _) => tile_q8::<3, 1>(queries, n, quants, scales, block, out, stride),
+                    (4, 2..) => tile_q8::<4, 2>(queries, n, quants, scales, block, out, stride),
+                    (4, _) => tile_q8::<4, 1>(queries, n, quants, scales, block, out, stride),
+                    (5, 2..) => tile_q8::<5, 2>(queries, n, quants, scales, block, out, stride),
+                    (5, _) => tile_q8::<5, 1>(queries, n, quants, scales, block, out, stride),
+                    (_, 2..) => tile_q8::<6, 2>(queries, n, quants, scales, block, out, stride),
+                    (_, _) => tile_q8::<6, 1>(queries, n, quants, scales, block, out, stride),
+                }
+            };
+        }
+        n += taken;
+    }
+}
+
+/// Scores of `N` queries from `n` on in `V` blocks from `block` on; returns `V`.
+///
+/// SAFETY: as for [`scores_q8`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn tile_q8<const N: usize, const V: usize>(
+    queries: &Queries,
+    n: usize,
+    quants: &[[u8; 4]],
+    scales: &[f32],
+    block: usize,
+    out: &mut [f32],
+    stride: usize,
+) -> usize {
+    let d = queries.d;
+    let (words, chunks) = (d / 4, scales_of(d));
+    let mut acc = [[_mm512_setzero_ps(); V]; N];
+    // SAFETY: every access is within the tile.
+    unsafe {
+        let (qq, qs) = (queries.quants.as_ptr().add(n * d), queries.scales.as_ptr().add(n * chunks));
+        let offsets = queries.offsets.as_ptr().add(n * chunks);
+        let (kq, ks) =
+            (quants.as_ptr().add(block * words * SLOTS), scales.as_ptr().add(block * chunks * SLOTS));
+        for chunk in 0..chunks {
+            let mut sums: [[__m512i; V]; N] =
+                std::array::from_fn(|n| [_mm512_set1_epi32(*offsets.add(n * chunks + chunk)); V]);
+            let first = chunk * BLOCK / 4;
+            for word in first..(first + BLOCK / 4).min(words) {
+                let key: [__m512i; V] =
+                    std::array::from_fn(|v| _mm512_loadu_si512(kq.add((v * words + word) * SLOTS).cast()));
+                for (n, sums) in sums.iter_mut().enumerate() {
+                    let query = _mm512_set1_epi32(qq.add(n * d + word * 4).cast::<i32>().read_unaligned());
+                    for (sum, key) in sums.iter_mut().zip(key) {
+                        *sum = _mm512_dpbusd_epi32(*sum, key, query);
+                    }
+                }
+            }
+            let scale: [__m512; V] =
+                std::array::from_fn(|v| _mm512_loadu_ps(ks.add((v * chunks + chunk) * SLOTS)));
+            for (n, (acc, sums)) in acc.iter_mut().zip(sums).enumerate() {
+                let own = _mm512_set1_ps(*qs.add(n * chunks + chunk));
+                for ((acc, sum), scale) in acc.iter_mut().zip(sums).zip(scale) {
+                    *acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(own, scale), *acc);
+                }
+            }
+        }
+        for (i, acc) in acc.into_iter().enumerate() {
+            for (v, acc) in acc.into_iter().enumerate() {
+                _mm512_storeu_ps(out.as_mut_ptr().add((n + i) * stride + (block + v) * SLOTS), acc);
+            }
+        }
+    }
+    V
+}

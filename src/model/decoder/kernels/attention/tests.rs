@@ -1,0 +1,202 @@
+use super::{
+    super::{softmax_unnormalized, tests::noise},
+    *,
+};
+
+/// Keys and values of one head in a type: what is held, and what it stands for as rows.
+struct Head {
+    half: [Vec<u16>; 2],
+    quants: [Vec<[u8; 4]>; 2],
+    scales: [Vec<f32>; 2],
+    wide: [Vec<f32>; 2],
+    /// Rows of keys and of values.
+    rows: [Vec<f32>; 2],
+}
+
+const KINDS: [&str; 3] = ["f32", "f16", "q8_0"];
+
+impl Head {
+    fn new(slots: usize, d: usize, kind: &str) -> Self {
+        let (blocks, chunks) = (slots.div_ceil(SLOTS), scales_of(d));
+        let room = blocks * SLOTS;
+        let mut head = Self {
+            half: [vec![0; room * d], vec![0; room * d]],
+            quants: [vec![[0; 4]; room * d / 4], vec![[0; 4]; room * d / 4]],
+            scales: [vec![0.0; room * chunks], vec![0.0; room * chunks]],
+            wide: [vec![0.0; room * d], vec![0.0; room * d]],
+            rows: [noise(slots * d, 6), noise(slots * d, 7)],
+        };
+        for part in 0..2 {
+            // Keys are interleaved.
+            let lanes = if part == 0 { SLOTS } else { 1 };
+            for slot in 0..slots {
+                let row = &mut head.rows[part][slot * d..][..d];
+                let place = |width: usize, i: usize| slot / lanes * lanes * width + i * lanes + slot % lanes;
+                match kind {
+                    "f32" => {}
+                    "f16" => {
+                        let mut bits = vec![0; d];
+                        narrow(row, &mut bits);
+                        for (i, &bits) in bits.iter().enumerate() {
+                            head.half[part][place(d, i)] = bits;
+                            row[i] = half::f16::from_bits(bits).to_f32();
+                        }
+                    }
+                    _ => {
+                        let (mut quants, mut scales) = (vec![0; d], vec![0.0; chunks]);
+                        quantize_chunks(row, &mut quants, &mut scales);
+                        for (w, word) in quants.as_chunks::<4>().0.iter().enumerate() {
+                            head.quants[part][place(d / 4, w)] = word.map(|q| (i16::from(q) + 128) as u8);
+                        }
+                        for (c, &scale) in scales.iter().enumerate() {
+                            head.scales[part][place(chunks, c)] = scale;
+                        }
+                        for (i, v) in row.iter_mut().enumerate() {
+                            let rounded = f32::from(quants[i]) * scales[i / BLOCK];
+                            assert!((rounded - *v).abs() <= scales[i / BLOCK] * 0.5001);
+                            *v = rounded;
+                        }
+                    }
+                }
+                for (i, &v) in row.iter().enumerate() {
+                    head.wide[part][place(d, i)] = v;
+                }
+            }
+        }
+        head
+    }
+
+    fn held(&self, part: usize, kind: &str) -> Held<'_> {
+        match kind {
+            "f32" => Held::F32(&self.wide[part]),
+            "f16" => Held::F16(&self.half[part]),
+            _ => Held::Q8 { quants: &self.quants[part], scales: &self.scales[part] },
+        }
+    }
+}
+
+/// Round a row as 8-bit values do.
+fn round(row: &mut [f32]) {
+    let (mut quants, mut scales) = (vec![0; row.len()], vec![0.0; scales_of(row.len())]);
+    quantize_chunks(row, &mut quants, &mut scales);
+    for (i, v) in row.iter_mut().enumerate() {
+        *v = f32::from(quants[i]) * scales[i / BLOCK];
+    }
+}
+
+/// Attention of queries over `slots` slots in spans of `span`.
+fn attend(q: &[f32], d: usize, keys: Held<'_>, values: Held<'_>, slots: usize, span: usize) -> Vec<f32> {
+    let (count, stride) = (q.len() / d, slots.next_multiple_of(SLOTS));
+    let (mut queries, mut wide) = (Queries::default(), Vec::new());
+    queries.set(d, 1.0, q.chunks_exact(d), keys);
+    let mut weights = vec![0f32; count * stride];
+    let spans = || (0..slots).step_by(span).map(|start| (start, span.min(slots - start)));
+    for (start, count) in spans() {
+        scores(&queries, keys.from_slot(start, d), count, &mut wide, &mut weights[start..], stride);
+    }
+    let sums: Vec<f32> = weights.chunks_mut(stride).map(|s| softmax_unnormalized(&mut s[..slots])).collect();
+    let mut out = vec![0f32; count * d];
+    for (start, count) in spans() {
+        let values = values.from_slot(start, d);
+        add_weighted(&weights[start..], stride, values, count, d, &mut wide, &mut out);
+    }
+    out.chunks_exact_mut(d).zip(sums).for_each(|(out, sum)| out.iter_mut().for_each(|v| *v /= sum));
+    out
+}
+
+#[test]
+fn attention_matches_f64_arithmetic_and_depends_neither_on_the_number_of_queries_nor_on_spans() {
+    for kind in KINDS {
+        for (d, slots, count) in
+            [(24, 41, 1), (64, 200, 5), (16, 16, 8), (32, 33, 13), (20, 70, 4), (128, 300, 21)]
+        {
+            let q = noise(count * d, 5);
+            let head = Head::new(slots, d, kind);
+            let (keys, values) = (head.held(0, kind), head.held(1, kind));
+            let together = attend(&q, d, keys, values, slots, slots.next_multiple_of(SLOTS));
+            assert_eq!(attend(&q, d, keys, values, slots, 32), together, "{kind} {d}: spans");
+            // With VNNI, queries are rounded, too.
+            let mut rounded = q.clone();
+            if kind == "q8_0" && has_avx512() {
+                rounded.chunks_exact_mut(d).for_each(round);
+            }
+            for n in 0..count {
+                let query = &q[n * d..(n + 1) * d];
+                let alone = attend(query, d, keys, values, slots, 48);
+                assert_eq!(alone, together[n * d..(n + 1) * d], "{kind} {d}: query {n}");
+                let (query, [k, v]) = (&rounded[n * d..(n + 1) * d], &head.rows);
+                let dot =
+                    |j: usize| (0..d).map(|i| f64::from(query[i]) * f64::from(k[j * d + i])).sum::<f64>();
+                let weights: Vec<f64> = (0..slots).map(|j| dot(j).exp()).collect();
+                let z: f64 = weights.iter().sum();
+                for i in 0..d {
+                    let want: f64 = (0..slots).map(|j| weights[j] / z * f64::from(v[j * d + i])).sum();
+                    let got = f64::from(together[n * d + i]);
+                    assert!((got - want).abs() < 2e-5, "{kind} {d}: {got} {want}");
+                }
+            }
+        }
+    }
+}
+
+/// All implementations on the same operands, whatever this process uses.
+#[test]
+fn implementations_agree() {
+    let (d, slots, count) = (64, 100usize, 3);
+    let stride = slots.next_multiple_of(SLOTS);
+    let q = noise(count * d, 5);
+    for kind in KINDS {
+        let head = Head::new(slots, d, kind);
+        let (keys, values) = (head.held(0, kind), head.held(1, kind));
+        let (mut queries, mut wide, mut got) = (Queries::default(), Vec::new(), vec![0f32; count * stride]);
+        queries.set(d, 0.5, q.chunks_exact(d), keys);
+        scores(&queries, keys, slots, &mut wide, &mut got, stride);
+        let mut want = vec![0f32; count * stride];
+        let halved: Vec<f32> = q.iter().map(|v| v * 0.5).collect();
+        portable::scores(&halved, d, &head.wide[0], stride / SLOTS, &mut want, stride);
+        let tolerance = if kind == "q8_0" { 2e-2 } else { 1e-5 };
+        for (row_got, row_want) in got.chunks(stride).zip(want.chunks(stride)) {
+            for (got, want) in row_got.iter().zip(row_want).take(slots) {
+                assert!((got - want).abs() < tolerance, "{kind}: {got} {want}");
+            }
+        }
+        let (mut got, mut plain) = (vec![1f32; count * d], vec![1f32; count * d]);
+        add_weighted(&want, stride, values, slots, d, &mut wide, &mut got);
+        portable::add_weighted(&want, stride, &head.wide[1], slots, d, &mut plain);
+        for (got, want) in got.iter().zip(&plain) {
+            assert!((got - want).abs() < 1e-4, "{kind}: {got} {want}");
+        }
+    }
+}
+
+/// The widened copies of keys are what is held, in any implementation.
+#[test]
+fn keys_are_widened_in_place() {
+    for d in [20, 32, 64, 80] {
+        for kind in ["f16", "q8_0"] {
+            let head = Head::new(33, d, kind);
+            for part in 0..2 {
+                let mut wide = vec![9f32; head.wide[part].len()];
+                match head.held(part, kind) {
+                    Held::Q8 { quants, scales } if part == 0 => {
+                        portable::widen_keys(quants, scales, d, &mut wide)
+                    }
+                    held => widen_values(held, d, &mut wide),
+                }
+                assert_eq!(wide, head.wide[part], "{kind} {d}");
+                if let (Held::Q8 { quants, scales }, 1) = (head.held(part, kind), part) {
+                    portable::widen_q8(quants.as_flattened(), scales, d, &mut wide);
+                    assert_eq!(wide, head.wide[part], "{kind} {d}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "fewer slots")]
+fn too_few_keys_panic() {
+    let mut queries = Queries::default();
+    queries.set(8, 1.0, [[0f32; 8].as_slice()].into_iter(), Held::F32(&[]));
+    scores(&queries, Held::F32(&[0.0; 127]), 3, &mut Vec::new(), &mut [0.0; 16], 16);
+}

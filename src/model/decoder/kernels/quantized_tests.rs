@@ -1,0 +1,121 @@
+use super::*;
+
+fn wave(n: usize, k: f32) -> Vec<f32> {
+    (0..n).map(|i| (i as f32 * k).sin()).collect()
+}
+
+#[test]
+fn all_implementations_quantise_alike() {
+    let x = [wave(64, 0.7), vec![0.0; 32], vec![-3.5; 32]].concat();
+    let mut got = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
+    let mut want = got.clone();
+    quantize_q8(&x, &mut got.0, &mut got.1);
+    portable::quantize_q8(&x, &mut want.0, &mut want.1);
+    assert_eq!(got, want);
+    assert_eq!((got.0[96], got.1[2]), (-127, 0.0));
+}
+
+#[test]
+fn rows_quantised_in_parts_equal_rows_quantised_at_once() {
+    let x = [wave(96, 0.3), vec![0.0; 32], vec![2.5; 32]].concat();
+    let (mut whole, mut parts) = (Rows8::default(), Rows8::default());
+    whole.quantize(&x);
+    let blocks = parts.resize(x.len());
+    for at in [64, 0, 128] {
+        // SAFETY: one call at a time.
+        unsafe { blocks.quantize(at, &x[at..(at + 64).min(x.len())]) };
+    }
+    let mut plain = (vec![0i8; x.len()], vec![0f32; x.len() / BLOCK]);
+    portable::quantize_q8(&x, &mut plain.0, &mut plain.1);
+    assert_eq!((&whole.quants, &whole.scales), (&plain.0, &plain.1));
+    assert_eq!(
+        (&whole.quants, &whole.scales, &whole.offsets),
+        (&parts.quants, &parts.scales, &parts.offsets)
+    );
+    let sums = whole.quants.chunks(BLOCK).map(|b| -128 * b.iter().map(|&q| i32::from(q)).sum::<i32>());
+    assert_eq!(whole.offsets, sums.collect::<Vec<_>>());
+}
+
+#[test]
+fn products_agree_with_the_dot_products_of_blocks_in_any_layout_and_range_of_columns() {
+    for (inputs, outputs) in [(96, 7), (32, 16), (64, 50), (320, 130)] {
+        let (w, largest) = (wave(outputs * inputs, 0.37), 27);
+        let x = wave(largest * inputs, 0.91);
+        let (mut q, mut d) = (vec![0i8; w.len()], vec![0f32; w.len() / BLOCK]);
+        quantize_q8(&w, &mut q, &mut d);
+        let plain = Q8 { quants: &q, scales: &d };
+        let mut layouts = vec![Weights8(Layout::Rows { quants: q.clone().into(), scales: d.clone().into() })];
+        if in_panels() {
+            layouts.push(Weights8(Layout::Panels(Panels::new(plain, outputs, inputs))));
+        }
+        for weights in &layouts {
+            for rows in 1..=largest {
+                let mut x8 = Rows8::default();
+                x8.quantize(&x[..rows * inputs]);
+                let mut y = vec![0f32; rows * outputs];
+                for columns in [0..3, 3..outputs - 1, outputs - 1..outputs] {
+                    let product = Product { columns, ..Product::whole(inputs, outputs, rows) };
+                    // SAFETY: one call at a time.
+                    unsafe { product_q8(&product, weights, &x8, &DisjointSliceMut::new(&mut y)) };
+                }
+                let x8 = Q8 { quants: &x8.quants, scales: &x8.scales };
+                for (at, y) in y.iter().enumerate() {
+                    let want = portable::dot_q8(plain, at % outputs, x8, at / outputs, inputs / BLOCK);
+                    assert!((y - want).abs() < 1e-4, "{inputs} x {outputs}, {rows} rows: {y} {want}");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn all_implementations_give_the_same_bits() {
+    let (inputs, outputs) = (320, 50);
+    let (w, x) = (wave(outputs * inputs, 0.37), wave(27 * inputs, 0.91));
+    let (mut q, mut d) = (vec![0i8; w.len()], vec![0f32; w.len() / BLOCK]);
+    quantize_q8(&w, &mut q, &mut d);
+    q[..BLOCK].fill(-127);
+    let panels = Panels::new(Q8 { quants: &q, scales: &d }, outputs, inputs);
+    for rows in 1..=27 {
+        let mut x8 = Rows8::default();
+        x8.quantize(&x[..rows * inputs]);
+        x8.quants[..BLOCK].fill(-127);
+        x8.offsets[0] = 128 * 127 * BLOCK as i32;
+        let run = |int8: Option<Int8>| {
+            let mut y = vec![0f32; rows * outputs];
+            for columns in [0..3, 3..outputs - 1, outputs - 1..outputs] {
+                let product = Product { columns, ..Product::whole(inputs, outputs, rows) };
+                let y = DisjointSliceMut::new(&mut y);
+                // SAFETY: one call at a time; the features were detected.
+                match int8 {
+                    Some(int8) => unsafe { int8::product_q8(int8, &product, &panels, &x8, &y) },
+                    None => unsafe { avx512::product_q8(&product, &panels, &x8, &y) },
+                }
+            }
+            y.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = Int8::all().map(Some).chain(has_avx512().then_some(None)).map(run).collect();
+        assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{rows} rows");
+    }
+}
+
+#[test]
+fn rows_of_another_width_panic() {
+    let panics = |f: &mut dyn FnMut()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err();
+    let (mut weights, mut x8) = (Weights8::empty(4, 64), Rows8::default());
+    assert!(panics(&mut || weights.store(0, &[1.0; 96], 64)), "one row and a half");
+    assert!(panics(&mut || weights.store(4, &[1.0; 20 * 64], 64)), "rows after the last output");
+    x8.quantize(&[1.0; 64]);
+    let mut y = [0.0; 8];
+    let mut product = |inputs, rows| {
+        let product = Product::whole(inputs, 4, rows);
+        // SAFETY: one call at a time.
+        panics(&mut || unsafe { product_q8(&product, &weights, &x8, &DisjointSliceMut::new(&mut y)) })
+    };
+    assert!(product(64, 2), "fewer rows than the product");
+    assert!(product(96, 1), "a narrower matrix");
+    assert!(!product(64, 1));
+    // SAFETY: one call at a time.
+    assert!(panics(&mut || unsafe { x8.resize(64).quantize(32, &[1.0; 64]) }), "beyond the last row");
+}
