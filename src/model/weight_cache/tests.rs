@@ -7,7 +7,7 @@ use super::{
 };
 use crate::model::{
     WeightType,
-    decoder::{builder::Builder, kernels::Weights8, linear::Weight},
+    decoder::{builder::Builder, linear::Weight},
 };
 
 const SHAPE: [usize; 2] = [37, 256];
