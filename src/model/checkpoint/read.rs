@@ -29,7 +29,32 @@ enum Native<'a> {
 /// Row width and rows per unit of a tensor.
 fn unit(info: &TensorInfo) -> (usize, usize) {
     let row = info.shape.iter().skip(1).product::<usize>().max(1);
-    (row, (UNIT / row).max(1).next_multiple_of(ROWS))
+    (row, rows_per_unit(row))
+}
+
+fn rows_per_unit(row: usize) -> usize {
+    (UNIT / row).max(1).next_multiple_of(ROWS)
+}
+
+/// Call `take` for the units of values in memory.
+fn each_unit(
+    values: &[f32],
+    row: usize,
+    take: &(dyn Fn(usize, &[f32]) -> Result<(), String> + Sync),
+) -> Result<(), String> {
+    let rows = rows_per_unit(row);
+    let failure: Mutex<Option<(usize, String)>> = Mutex::default();
+    ThreadPool::global().run(values.len().div_ceil(row * rows), &|index| {
+        let unit = index * row * rows..((index + 1) * row * rows).min(values.len());
+        if let Err(problem) = take(index * rows, &values[unit]) {
+            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+            if failure.as_ref().is_none_or(|(first, _)| index < *first) {
+                *failure = Some((index, problem));
+            }
+        }
+    });
+    let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failure.map_or(Ok(()), |(_, problem)| Err(problem))
 }
 
 fn half_kind(dtype: Dtype) -> Option<HalfKind> {
@@ -52,8 +77,14 @@ impl Checkpoint {
         shape: [usize; 2],
         take: &(dyn Fn(usize, &[f32]) -> Result<(), String> + Sync),
     ) -> Result<u64, CheckpointError> {
-        if self.random {
-            return take(0, &shapes::values(name, &shape))
+        let owned = match (self.random, self.find_mapped(name, &shape)?) {
+            (true, _) => Some(shapes::values(name, &shape)),
+            (false, Some(tensor)) => Some(self.widen_all(name, tensor)?),
+            (false, None) => None,
+        };
+        if let Some(values) = owned {
+            // Not read from a file whose hash is wanted.
+            return each_unit(&values, shape[1].max(1), take)
                 .map(|()| 0)
                 .map_err(|e| CheckpointError::tensor(name, &e));
         }

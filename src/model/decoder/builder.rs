@@ -10,7 +10,7 @@ use crate::model::WeightType;
 /// A matrix that is read row by row; each row is converted at once, so that the whole matrix never exists in another type.
 ///
 /// What it computes is kept between starts of the program: a change of its results or of their layout changes
-/// [`crate::model::weight_cache::FORMAT`] or [`Weights8::LAYOUT`].
+/// [`crate::model::weight_cache::FORMAT`] or [`Weights8::layout`].
 pub struct Builder {
     weight: Weight,
     inputs: usize,

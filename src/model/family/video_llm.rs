@@ -107,9 +107,15 @@ impl VideoLlm {
             return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
         if place.is_batch_invariant() {
-            let (dtype, table) = (place.dtype(), checkpoint.value_bytes("model.embed_tokens.weight"));
+            let (dtype, tower) = (place.dtype(), place.tower());
+            let variant = match tower == dtype {
+                true => dtype.name().to_owned(),
+                false => format!("{}, tower {}", dtype.name(), tower.name()),
+            };
+            let table = checkpoint.value_bytes("model.embed_tokens.weight");
+            // The tower is small beside it.
             let expected = parts::bytes(&config.text, dtype, table);
-            checkpoint.open_weight_cache(dtype.name(), expected)?;
+            checkpoint.open_weight_cache(&variant, expected)?;
         }
         let tower = Tower::load(checkpoint, &tower_config, place);
         if checkpoint.stopped() {

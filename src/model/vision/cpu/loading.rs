@@ -1,7 +1,6 @@
 //! The weights of each tower.
 
 use candle_core::{Device, Tensor};
-use rayon::prelude::*;
 
 use super::{
     CpuTower, Layer,
@@ -13,15 +12,6 @@ use crate::model::{
     decoder::kernels::activations::Activation,
     vision::{Generation, LlavaConfig, TowerConfig, VisionConfig},
 };
-
-/// Load layers in parallel; the error is that of the first of them that fails.
-fn load_layers(
-    count: usize,
-    load: impl Fn(usize) -> Result<Layer, CheckpointError> + Sync,
-) -> Result<Vec<Layer>, CheckpointError> {
-    let loaded: Vec<_> = (0..count).into_par_iter().map(|index| load(index)).collect();
-    loaded.into_iter().collect()
-}
 
 impl CpuTower {
     pub(super) fn load_qwen(source: &Source<'_>, config: &VisionConfig) -> Result<Self, CheckpointError> {
@@ -57,7 +47,7 @@ impl CpuTower {
             config: TowerConfig::Qwen(config.clone()),
             embed: source.ends().matrix(&[("visual.patch_embed.proj", d)], config.row(), false, false)?,
             positions: None,
-            layers: load_layers(config.depth, layer)?,
+            layers: (0..config.depth).map(layer).collect::<Result<_, _>>()?,
             projector: Projector::Merger {
                 norm: norm("visual.merger.ln_q")?,
                 first: source.ends().matrix(&[("visual.merger.mlp.0", width)], width, true, true)?,
@@ -103,7 +93,7 @@ impl CpuTower {
                 false,
             )?,
             positions: Some(patches),
-            layers: load_layers(tower.layers, layer)?,
+            layers: (0..tower.layers).map(layer).collect::<Result<_, _>>()?,
             projector: Projector::pooled(
                 source.ends().matrix(&[(first, out)], d, config.bias, true)?,
                 source.ends().matrix(&[("multi_modal_projector.linear_2", out)], out, config.bias, false)?,

@@ -68,27 +68,45 @@ impl Source<'_> {
         }
         let height = |rows: usize| if pad { padded(rows) } else { rows };
         let (width, outputs) = (padded(inputs), tensors.iter().map(|(_, rows)| height(*rows)).sum());
-        let mut matrix = Builder::wide(outputs, width, self.dtype);
-        let (mut row, empty, mut biases) = (vec![0f32; width], vec![0f32; width], Vec::new());
-        for (name, rows) in tensors {
-            self.checkpoint.rows(&format!("{name}.weight"), [*rows, inputs], &mut |values| {
-                if width == inputs {
-                    return matrix.push(values);
-                }
-                values.chunks_exact(inputs).try_for_each(|values| {
-                    row[..inputs].copy_from_slice(values);
-                    matrix.push(&row)
-                })
-            })?;
-            for _ in *rows..height(*rows) {
-                matrix.push(&empty).map_err(|problem| CheckpointError::tensor(name, &problem))?;
-            }
-            if bias {
-                biases.extend(self.vector(&format!("{name}.bias"), *rows)?);
-                biases.resize(biases.len() + height(*rows) - rows, 0.0);
-            }
+        let mut biases = Vec::new();
+        for (name, rows) in tensors.iter().filter(|_| bias) {
+            biases.extend(self.vector(&format!("{name}.bias"), *rows)?);
+            biases.resize(biases.len() + height(*rows) - rows, 0.0);
         }
-        Ok(matrix.finish(bias.then_some(biases)))
+        let key = tensors.first().map_or("", |(name, _)| name);
+        let refuse = |problem: String| CheckpointError::tensor(key, &problem);
+        let weight = match self.checkpoint.kept().get(key, outputs, width) {
+            Some(weight) => weight,
+            None => {
+                let mut matrix = Builder::wide(outputs, width, self.dtype);
+                let mut sources = Vec::with_capacity(tensors.len());
+                for (name, rows) in tensors {
+                    let name = format!("{name}.weight");
+                    let place = matrix.append(*rows).map_err(refuse)?;
+                    let hash = self.checkpoint.rows_parallel(&name, [*rows, inputs], &|first, values| {
+                        let mut wide = Vec::new();
+                        let values = if width == inputs {
+                            values
+                        } else {
+                            wide.resize(values.len() / inputs * width, 0.0);
+                            for (row, values) in wide.chunks_exact_mut(width).zip(values.chunks_exact(inputs))
+                            {
+                                row[..inputs].copy_from_slice(values);
+                            }
+                            &wide[..]
+                        };
+                        // SAFETY: each call has rows of its own.
+                        unsafe { place.store(first, values) }
+                    })?;
+                    sources.push((name, hash));
+                    matrix.push(&vec![0f32; (height(*rows) - rows) * width]).map_err(refuse)?;
+                }
+                let weight = matrix.into_weight();
+                self.checkpoint.kept().put(key, &weight, [outputs, width], sources);
+                weight
+            }
+        };
+        Linear::stack(vec![(weight, outputs)], width, bias.then_some(biases)).map_err(refuse)
     }
 }
 
