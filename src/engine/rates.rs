@@ -97,10 +97,11 @@ impl Rates {
 pub(super) fn key(part: Part, model: &VideoLlm) -> String {
     let c = model.decoder().config();
     let sizes = match part {
-        Part::Tower => model.tower_config().sizes(),
+        Part::Tower => format!("{} {}", model.tower_config().sizes(), model.place().tower().name()),
         Part::Prompt | Part::Token => {
             let bytes = model.decoder().matrix_bytes();
-            format!("{}x{}x{}, {bytes} bytes", c.layers, c.hidden, c.intermediate)
+            let kv = model.place().kv_type().name();
+            format!("{}x{}x{}, {bytes} bytes, keys in {kv}", c.layers, c.hidden, c.intermediate)
         }
     };
     let device = match model.decoder().is_batch_invariant() {

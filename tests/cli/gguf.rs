@@ -31,10 +31,10 @@ fn a_file_writes_what_its_directory_writes() {
         ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl", "f16"),
     ] {
         let (file, dir) = (fixture(file), fixture(dir));
-        // One limit of pixels for both: a directory may have its own.
-        let pixels = ["--max-pixels", "25088"];
+        // One limit of pixels for both, as a directory may have its own, and one type of the towers.
+        let same = ["--max-pixels", "25088", "--tower-dtype", "f32"];
         let run = |models: &[&str]| {
-            let run = caption(&program, &[models, &pixels].concat());
+            let run = caption(&program, &[models, &same].concat());
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{models:?}");
             events(&run.stdout)
         };

@@ -116,7 +116,9 @@ mod tests {
         let table = Table::new(Values::Blocks(blocks), 64);
         let mut out = Vec::new();
         assert!(table.row(1, &mut out) && !table.row(2, &mut out) && !table.row(u32::MAX, &mut out));
-        assert_eq!(out, [[0.5f32; 32], [4.0; 32]].concat());
+        // The scale of a block is a 16-bit float.
+        let near = |(got, want): (&f32, f32)| (got - want).abs() < 1e-3 * want;
+        assert!(out.len() == 64 && out.iter().zip([[0.5f32; 32], [4.0; 32]].concat()).all(near), "{out:?}");
         assert_eq!((table.bytes(), table.is_mapped()), (4 * 34, false));
     }
 }

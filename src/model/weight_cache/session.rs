@@ -202,7 +202,9 @@ impl Session {
 
     /// The checkpoint was loaded: complete the file in the background. Without this, it is discarded.
     pub fn finish(&self, checkpoint: &Checkpoint) {
-        match std::mem::take(&mut *self.state()) {
+        // Not in the `match`: the lock would be held to its end.
+        let state = std::mem::take(&mut *self.state());
+        match state {
             State::Writing { writer, source, opened } => {
                 if source.is_none() || Source::of(checkpoint.shards()) == source {
                     writer.end(source.filter(|source| source.is_settled(opened)));
