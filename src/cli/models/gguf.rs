@@ -166,6 +166,6 @@ mod tests {
         assert!(list(0, Origin::LmStudio).contains(&"me_llama_llama-Q4_0.gguf".to_owned()));
         let mut none = Vec::new();
         collect(&dir.path().join("no/such"), 2, &mut none);
-        assert_eq!(none, [PathBuf::new(); 0]);
+        assert!(none.is_empty(), "{none:?}");
     }
 }

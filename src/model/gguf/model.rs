@@ -33,7 +33,8 @@ const OTHER_MODEL: &str = "use a GGUF file of a supported model, or a directory 
 const OTHER_TOWER: &str = "use the mmproj file of the same model";
 
 impl GgufModel {
-    /// Open a language model and its mmproj file, by default the only one in its folder.
+    /// Open a language model and its mmproj file, by default the one in its folder: the only one, or of several the one
+    /// whose name belongs to the language model's, see [`file_names::tower_of`].
     ///
     /// # Errors
     /// If a file cannot be used, or the two do not belong together.

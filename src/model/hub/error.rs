@@ -89,13 +89,13 @@ pub enum HubError {
         /// Number of files.
         parts: usize,
     },
-    /// Several GGUF files of the same type.
-    #[error("{repository} has several GGUF files of type {tag}: {}", files.join(", "))]
+    /// Several GGUF files between which their names do not decide.
+    #[error("{repository} has several {what}: {}", files.join(", "))]
     Several {
         /// `owner/name`.
         repository: String,
-        /// The type.
-        tag: String,
+        /// What they are.
+        what: String,
         /// Their names.
         files: Vec<String>,
     },
@@ -210,7 +210,7 @@ impl HubError {
             },
             Self::Split { .. } => "download the parts by other means, merge them with `llama-gguf-split --merge FIRST-PART.gguf MERGED.gguf`, and pass MERGED.gguf to --target".into(),
             Self::Several { .. } => {
-                "download one of them and its mmproj file by other means, and pass its path to --target".into()
+                "download the model by other means, and pass the paths of its files to --target and --mmproj".into()
             }
             Self::Path { .. } | Self::Response { .. } => {
                 "do not use this model; check that HF_ENDPOINT is the right hub".into()

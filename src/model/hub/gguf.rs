@@ -46,7 +46,7 @@ pub(super) fn has_models(listing: &Listing) -> bool {
 /// The files of the type `tag`.
 ///
 /// # Errors
-/// There is none, there are several, or the model is split.
+/// There is none, there are several or several towers, or the model is split.
 pub(super) fn choose(id: &ModelId, tag: &str, listing: &Listing) -> Result<GgufFiles, HubError> {
     let repository = id.repository();
     let of_type =
@@ -68,7 +68,8 @@ pub(super) fn choose(id: &ModelId, tag: &str, listing: &Listing) -> Result<GgufF
         }
         _ => {
             let files = whole.iter().map(|file| file.path.clone()).collect();
-            return Err(HubError::Several { repository, tag: tag.into(), files });
+            let what = format!("GGUF files of type {tag}");
+            return Err(HubError::Several { repository, what, files });
         }
     };
     let towers: Vec<String> = listing
@@ -77,10 +78,14 @@ pub(super) fn choose(id: &ModelId, tag: &str, listing: &Listing) -> Result<GgufF
         .map(|file| file.path.clone())
         .filter(|path| file_names::is_tower(path) && !path.contains('/'))
         .collect();
-    // All of them are of one model, unless the repository has several.
-    let chosen = file_names::tower_of(&text.path, &towers);
-    let chosen = chosen.ok().or_else(|| file_names::preferred(towers.iter().map(String::as_str)));
-    let tower = chosen.and_then(|name| listing.file(name)).cloned();
+    let tower = match file_names::tower_of(&text.path, &towers) {
+        Ok(name) => listing.file(name).cloned(),
+        Err(none) if none.is_empty() => None,
+        Err(several) => {
+            let files = several.into_iter().map(str::to_owned).collect();
+            return Err(HubError::Several { repository, what: "mmproj files".into(), files });
+        }
+    };
     Ok(GgufFiles { text, tower })
 }
 
@@ -142,6 +147,10 @@ mod tests {
         assert_eq!(tags(&all), ["Q4_K_M", "Q4_K_S", "Q8_0"]);
         let twice = listing(&["a-Q8_0.gguf", "b-Q8_0.gguf"]);
         assert!(matches!(choose(&id, "Q8_0", &twice), Err(HubError::Several { .. })));
+        let towers = listing(&["a-Q8_0.gguf", "mmproj-b-f16.gguf", "mmproj-c-f16.gguf"]);
+        let error = choose(&id, "Q8_0", &towers).map(|_| ()).unwrap_err();
+        let shown = "me/vl has several mmproj files: mmproj-b-f16.gguf, mmproj-c-f16.gguf";
+        assert_eq!(error.to_string(), shown);
         let alone = choose(&id, "Q8_0", &listing(&["a-Q8_0.gguf"])).unwrap();
         assert!(alone.tower.is_none());
         assert!(has_models(&twice) && !has_models(&listing(&["mmproj-f16.gguf", "a.bin"])));

@@ -25,8 +25,8 @@ pub struct ModelId {
 }
 
 impl ModelId {
-    /// Parse `owner/name` or `owner/name@revision`, with or without `:type`. Owner and name consist of letters, digits, `-`, `_` and `.`, without `--`
-    /// or `..`; a revision may contain slashes (`refs/pr/3`) but no component `..`; a type consists of
+    /// Parse `owner/name` or `owner/name@revision`, with or without `:type`. Owner and name consist of letters, digits, `-`,
+    /// `_` and `.`, without `--` or `..`; a revision may contain slashes (`refs/pr/3`) but no component `..`; a type consists of
     /// letters, digits, `-` and `_`, and is stored in upper case.
     ///
     /// # Errors
@@ -37,10 +37,6 @@ impl ModelId {
             Some((rest, tag)) => (rest, Some(tag)),
             None => (text, None),
         };
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        if tag.is_some_and(|tag| tag.is_empty() || tag.len() > LONGEST || !tag.chars().all(plain)) {
-            return Err(refuse("the type after `:` must be one of a GGUF file, such as Q4_K_M"));
-        }
         let (id, revision) = rest.split_once('@').unwrap_or((rest, MAIN));
         let (owner, name) =
             id.split_once('/').ok_or_else(|| refuse("expected OWNER/NAME or OWNER/NAME@REVISION"))?;
@@ -58,6 +54,10 @@ impl ModelId {
         let parts = revision.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
         if revision.len() > LONGEST || !safe || !parts {
             return Err(refuse("the revision must be a branch, tag or commit"));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if tag.is_some_and(|tag| tag.is_empty() || tag.len() > LONGEST || !tag.chars().all(plain)) {
+            return Err(refuse("the type after `:` must be one of a GGUF file, such as Q4_K_M"));
         }
         Ok(Self {
             owner: owner.into(),
