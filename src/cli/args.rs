@@ -207,13 +207,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR|FILE|ID", help_heading = MODELS, add = candidates::models())]
     pub target: Option<PathBuf>,
     /// Vision tower of a target in GGUF [default: the mmproj file beside it]
-    #[arg(long, value_name = "FILE", help_heading = MODELS, value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", help_heading = MODELS, add = candidates::towers())]
     pub mmproj: Option<PathBuf>,
     /// Drafter model or draft head: a directory, a GGUF file, or the id of a cached model
     #[arg(long, value_name = "DIR|FILE|ID", help_heading = MODELS, add = candidates::models())]
     pub drafter: Option<PathBuf>,
     /// Vision tower of a drafter in GGUF [default: the mmproj file beside it]
-    #[arg(long, value_name = "FILE", help_heading = MODELS, value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", help_heading = MODELS, add = candidates::towers())]
     pub drafter_mmproj: Option<PathBuf>,
     /// Device: auto (the best one), cpu, cuda, cuda:N or metal
     #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS, add = candidates::devices())]

@@ -11,7 +11,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use super::{Cli, config, dirs::Dirs, models as found, user_methods};
 use crate::{
     assets,
-    model::{KvType, WeightType, shapes as known_shapes},
+    model::{KvType, WeightType, gguf::file_names, shapes as known_shapes},
     speculate::{Method, method::AXES},
     tui::Theme,
 };
@@ -96,9 +96,25 @@ pub fn sets() -> ArgValueCompleter {
     })
 }
 
-/// Target models and small models: embedded, in configured folders, in the cache, directories.
+/// Target models and small models: embedded, in configured folders, in caches, directories, GGUF files.
 pub fn models() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| or_paths(current, all_models(), &PathCompleter::dir()))
+    let is_model = |path: &Path| path.is_dir() || is_gguf(path) && !names_tower(path);
+    ArgValueCompleter::new(move |current: &OsStr| {
+        or_paths(current, all_models(), &PathCompleter::any().filter(is_model))
+    })
+}
+
+/// Vision towers: GGUF files, whatever their names.
+pub fn towers() -> ArgValueCompleter {
+    ArgValueCompleter::new(PathCompleter::any().filter(is_gguf))
+}
+
+fn is_gguf(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| file_names::is_gguf(&name.to_string_lossy())) && path.is_file()
+}
+
+fn names_tower(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| file_names::is_tower(&name.to_string_lossy()))
 }
 
 fn all_models() -> Vec<Value> {

@@ -46,6 +46,9 @@ replace ~/.config, ~/.local/share, ~/.local/state and ~/.cache
 HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN
 as in the Hugging Face tools
 .TP
+LLAMA_CACHE
+directory of llama.cpp's GGUF files, for the list of models (default: ~/.cache/llama.cpp)
+.TP
 NO_COLOR
 disables colour
 .SH FILES

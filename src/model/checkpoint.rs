@@ -254,6 +254,18 @@ impl Checkpoint {
         mapped + self.shards.iter().map(|shard| shard.len).sum::<u64>()
     }
 
+    /// The type of most values; of a GGUF model, of the language model's.
+    pub fn main_type(&self) -> String {
+        if let Some(model) = self.files.gguf() {
+            return model.main_type().name().to_owned();
+        }
+        let mut shares: BTreeMap<String, u64> = BTreeMap::new();
+        for tensor in self.tensors() {
+            *shares.entry(tensor.dtype).or_default() += tensor.bytes;
+        }
+        shares.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(dtype, _)| dtype).unwrap_or_default()
+    }
+
     /// Bytes of a tensor's values in the files; of an f32 if there is no such tensor.
     pub fn value_bytes(&self, name: &str) -> usize {
         self.find(name).map_or(4, |(_, info)| info.dtype.bitsize() / 8)

@@ -27,8 +27,8 @@ pub enum ModelFiles {
 }
 
 impl ModelFiles {
-    /// The files of a model at `path`: a directory, or a GGUF file with its vision tower in `mmproj` (by default the only mmproj
-    /// file in its folder).
+    /// The files of a model at `path`: a directory, or a GGUF file with its vision tower in `mmproj` (by default the mmproj
+    /// file in its folder, see [`GgufModel::open`]).
     ///
     /// # Errors
     /// If `path` does not exist, a GGUF file cannot be used, or `mmproj` is given with a directory.

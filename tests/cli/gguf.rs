@@ -85,6 +85,31 @@ fn folder(program: &Program, name: &str, files: &[(&str, &str)]) -> String {
 }
 
 #[test]
+fn a_vision_tower_is_chosen_by_its_name() {
+    let program = home();
+    let (text, tower) = ("gqa_tied/model-q8_0.gguf", "gqa_tied/mmproj-f32.gguf");
+    // The one of the other model does not fit.
+    let of_two = folder(
+        &program,
+        "flat",
+        &[
+            ("me_a_m-Q8_0.gguf", text),
+            ("me_a_mmproj-model-f32.gguf", tower),
+            ("me_b_mmproj-model-f32.gguf", "mix/mmproj-f32.gguf"),
+        ],
+    );
+    let of_types = folder(
+        &program,
+        "types",
+        &[("m.gguf", text), ("mmproj-F32.gguf", tower), ("mmproj-Q8_0.gguf", tower)],
+    );
+    for model in [of_two, of_types] {
+        let run = caption(&program, &["--target", &model]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+    }
+}
+
+#[test]
 fn what_is_wrong_with_files_is_said() {
     let program = home();
     let (text, tower) = ("gqa_tied/model-q8_0.gguf", "gqa_tied/mmproj-f32.gguf");

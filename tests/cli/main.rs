@@ -40,7 +40,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Variables of the caller that would change what is printed.
-const UNSET: [&str; 25] = [
+const UNSET: [&str; 26] = [
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
     "XDG_STATE_HOME",
@@ -55,6 +55,7 @@ const UNSET: [&str; 25] = [
     "SPECREEL_LOG",
     "SPECREEL_THREADS",
     "SPECREEL_WEIGHT_CACHE",
+    "LLAMA_CACHE",
     "HF_HOME",
     "HF_HUB_CACHE",
     "HUGGINGFACE_HUB_CACHE",

@@ -116,6 +116,112 @@ fn models_that_cannot_be_pulled_are_refused() {
     assert!(!hub.requests.lock().unwrap().iter().any(|r| r.path.ends_with("model.safetensors")));
 }
 
+/// A file of the GGUF fixtures under another name.
+fn gguf(name: &'static str, source: &str) -> File {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gguf/gqa_tied");
+    File { name, bytes: fs::read(dir.join(source)).unwrap(), large: true }
+}
+
+#[test]
+fn a_gguf_file_is_pulled_listed_and_run_by_its_type() {
+    let program = Program::new();
+    let files = vec![gguf("VL-Q8_0.gguf", "model-q8_0.gguf"), gguf("mmproj-VL-F32.gguf", "mmproj-f32.gguf")];
+    let hub = Server::start(files, Box::new(|_, _, _| {}));
+    let at = |args: &[&str]| run(&program, &hub.address, args);
+    let caption = |target: &str| {
+        let tail = ["--frames", "4", "--max-new-tokens", "2", "--json"];
+        at(&[&["caption", "demo", "--target", target][..], &tail].concat())
+    };
+    let absent = caption("me/model:q8_0");
+    assert_eq!(absent.code, 3);
+    let hint = "hint: download it with: specreel models pull me/model:Q8_0";
+    assert!(absent.stderr.contains(hint), "{}", absent.stderr);
+    let bare = at(&["models", "pull", "me/model"]);
+    assert_eq!((bare.code, bare.stdout.as_str()), (3, ""));
+    assert!(bare.stderr.contains("for example me/model:Q8_0"), "{}", bare.stderr);
+
+    let pulled = at(&["models", "pull", "me/model:q8_0"]);
+    assert_eq!(pulled.code, 0, "{}", pulled.stderr);
+    assert!(pulled.stderr.contains("me/model:Q8_0: 2 files"), "{}", pulled.stderr);
+    let file = pulled.stdout.trim_end();
+    assert!(file.ends_with("/VL-Q8_0.gguf") && Path::new(file).is_file(), "{file}");
+    let again: Value =
+        serde_json::from_str(&at(&["models", "pull", "me/model:Q8_0", "--json"]).stdout).unwrap();
+    let mmproj = Path::new(file).with_file_name("mmproj-VL-F32.gguf");
+    assert_eq!(
+        (&again["fetched"], &again["file"], &again["mmproj"]),
+        (&json!(0), &json!(file), &json!(mmproj))
+    );
+
+    let list: Value = serde_json::from_str(&at(&["models", "--json"]).stdout).unwrap();
+    let listed = list.as_array().unwrap().last().unwrap();
+    assert_eq!(
+        [&listed["name"], &listed["origin"], &listed["family"], &listed["dtype"], &listed["mmproj"]],
+        [&json!("me/model:Q8_0"), &json!("cache"), &json!("qwen2_5_vl"), &json!("q8_0"), &json!(mmproj)]
+    );
+    let shown = at(&["models", "inspect", "me/model:Q8_0"]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(shown.stdout.contains("mmproj-VL-F32.gguf"), "{}", shown.stdout);
+    let run = caption("me/model:q8_0");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("\"target\":\"VL-Q8_0\""), "{}", run.stdout);
+    let bare = caption("me/model");
+    assert_eq!(bare.code, 3);
+    assert!(bare.stderr.contains("add a type, for example me/model:Q8_0"), "{}", bare.stderr);
+}
+
+#[test]
+fn a_repository_without_mmproj_says_what_is_missing() {
+    let program = Program::new();
+    let hub = Server::start(vec![gguf("VL-Q4_0.gguf", "model-q4_0.gguf")], Box::new(|_, _, _| {}));
+    let pulled = run(&program, &hub.address, &["models", "pull", "me/model:Q4_0"]);
+    assert_eq!(pulled.code, 0, "{}", pulled.stderr);
+    assert!(pulled.stderr.contains("note: me/model has no mmproj file"), "{}", pulled.stderr);
+    let list = run(&program, &hub.address, &["models"]).stdout;
+    assert!(list.contains("me/model:Q4_0") && list.contains("its vision tower is missing"), "{list}");
+}
+
+#[test]
+fn files_of_other_programs_are_listed() {
+    let program = Program::new();
+    let llama = program.home().join("llama");
+    let studio = program.home().join(".lmstudio/models/me/VL-GGUF");
+    for (folder, files) in [
+        (
+            &llama,
+            vec![
+                gguf("me_VL_VL-Q8_0.gguf", "model-q8_0.gguf"),
+                gguf("me_VL_mmproj-VL-F32.gguf", "mmproj-f32.gguf"),
+                gguf("you_Other_mmproj-Other-F16.gguf", "mmproj-f32.gguf"),
+            ],
+        ),
+        (&studio, vec![gguf("VL-F16.gguf", "model-f16.gguf"), gguf("mmproj-VL-F32.gguf", "mmproj-f32.gguf")]),
+    ] {
+        fs::create_dir_all(folder).unwrap();
+        files.iter().for_each(|file| fs::write(folder.join(file.name), &file.bytes).unwrap());
+    }
+    fs::write(llama.join("me_Broken_Q8_0.gguf"), b"GGUF").unwrap();
+    let mut command = program.command();
+    let listed = crate::outcome(command.env("LLAMA_CACHE", &llama).args(["models", "--json"]));
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    let list: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let list: Vec<&Value> = list.as_array().unwrap().iter().filter(|m| m["origin"] != "embedded").collect();
+    let names: Vec<_> = list.iter().map(|m| (&m["name"], &m["origin"], &m["dtype"])).collect();
+    let (broken, vl) = (json!(llama.join("me_Broken_Q8_0.gguf")), json!(llama.join("me_VL_VL-Q8_0.gguf")));
+    let f16 = json!(studio.join("VL-F16.gguf"));
+    assert_eq!(
+        names,
+        [
+            (&broken, &json!("llama_cpp"), &Value::Null),
+            (&vl, &json!("llama_cpp"), &json!("q8_0")),
+            (&f16, &json!("lm_studio"), &json!("f16")),
+        ]
+    );
+    assert!(list[0]["error"].as_str().unwrap().contains("not a valid GGUF file"), "{}", list[0]);
+    // Of the towers in one folder, the one of the same repository.
+    assert_eq!(list[1]["mmproj"], json!(llama.join("me_VL_mmproj-VL-F32.gguf")));
+}
+
 #[test]
 fn a_missing_drafter_is_suggested() {
     let program = Program::new();

@@ -19,12 +19,14 @@ fn home() -> Program {
     std::fs::write(models.join("config.json"), "{}").unwrap();
     let config = format!("models = [{:?}]\n", program.home().join("models"));
     std::fs::write(folder.join("config.toml"), config).unwrap();
-    std::fs::write(program.home().join("clip.mp4"), "x").unwrap();
+    for file in ["clip.mp4", "vl-q8_0.gguf", "vl-mmproj.gguf", "vl-notes.txt"] {
+        std::fs::write(program.home().join(file), "x").unwrap();
+    }
     program
 }
 
 /// Lines and the values that complete their last word.
-const COMPLETED: [(&str, &[&str]); 14] = [
+const COMPLETED: [(&str, &[&str]); 16] = [
     ("caption demo --method lv", &["lvspec", "lvspec-tree", "lvspec-self"]),
     ("caption demo --method mi", &["mine"]),
     ("methods show na", &["naive", "naive-auto", "naive-tree"]),
@@ -39,6 +41,8 @@ const COMPLETED: [(&str, &[&str]); 14] = [
     ("caption demo --set acceptance.la", &["acceptance.lambda="]),
     ("caption demo --temp", &["--temperature"]),
     ("caption cl", &["clip.mp4"]),
+    ("caption demo --target vl-", &["vl-q8_0.gguf"]),
+    ("caption demo --mmproj vl-", &["vl-mmproj.gguf", "vl-q8_0.gguf"]),
 ];
 
 /// Run a shell with specreel on its path; none if the machine does not have it.
@@ -50,9 +54,15 @@ fn shell(program: &Program, shell: &str, script: &str) -> Option<Vec<String>> {
         command.arg("--norc");
     }
     command.args(["-c", script]).env("PATH", path).env("HOME", program.home()).current_dir(program.home());
-    for name in
-        ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HF_HOME", "HF_HUB_CACHE"]
-    {
+    for name in [
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_CACHE_HOME",
+        "XDG_STATE_HOME",
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "LLAMA_CACHE",
+    ] {
         command.env_remove(name);
     }
     let output = match command.output() {

@@ -2,9 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod gguf;
 mod server;
 
-use std::{fs, ops::ControlFlow, path::Path, time::Duration};
+use std::{
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use server::{COMMIT, File, Quirk, Reply, Server};
 use specreel::{
@@ -39,6 +45,8 @@ struct Recorder {
     seen: Vec<PullProgress>,
     most: Option<usize>,
     refuse: bool,
+    /// Directories and files that were checked.
+    checked: Vec<PathBuf>,
 }
 
 impl PullObserver for Recorder {
@@ -50,8 +58,9 @@ impl PullObserver for Recorder {
         }
     }
 
-    fn check(&mut self, dir: &Path) -> Result<(), Failure> {
-        assert!(dir.join("config.json").is_file());
+    fn check(&mut self, path: &Path) -> Result<(), Failure> {
+        assert!(path.is_file() || path.join("config.json").is_file());
+        self.checked.push(path.to_owned());
         let failure = Failure { class: FailureClass::Input, error: "unknown".into(), hint: None };
         if self.refuse { Err(failure) } else { Ok(()) }
     }
@@ -81,9 +90,13 @@ impl Case {
     }
 
     fn pull_observed(&self, observer: &mut Recorder) -> Result<Pulled, HubError> {
+        self.pull_id("me/model", observer)
+    }
+
+    fn pull_id(&self, id: &str, observer: &mut Recorder) -> Result<Pulled, HubError> {
         let (timeout, retry_delay) = (Duration::from_secs(5), Duration::from_millis(1));
         let hub = Hub::with_timeouts(self.settings.clone(), timeout, retry_delay)?;
-        hub.pull(&ModelId::parse("me/model").unwrap(), observer)
+        hub.pull(&ModelId::parse(id).unwrap(), observer)
     }
 
     fn pull(&self) -> Result<Pulled, HubError> {
@@ -92,7 +105,11 @@ impl Case {
 
     /// The failure of a pull, and its message with the hint.
     fn refused(&self) -> (Failure, String) {
-        let failure = Failure::from(self.pull().unwrap_err());
+        self.refused_id("me/model")
+    }
+
+    fn refused_id(&self, id: &str) -> (Failure, String) {
+        let failure = Failure::from(self.pull_id(id, &mut Recorder::default()).unwrap_err());
         let text = format!("{} {}", failure.error, failure.hint.clone().unwrap_or_default());
         (failure, text)
     }

@@ -1,9 +1,10 @@
-//! The local models: the embedded pair, the configured folders, the Hugging Face cache.
+//! The local models: the embedded pair, the configured folders, the caches of other programs.
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::gguf;
 use crate::{
     assets,
     cli::{config::Config, dirs::Dirs},
@@ -27,6 +28,10 @@ pub enum Origin {
     Folder,
     /// In the Hugging Face cache.
     Cache,
+    /// In the cache of llama.cpp.
+    LlamaCpp,
+    /// In a folder of LM Studio.
+    LmStudio,
 }
 
 /// A local model.
@@ -34,13 +39,13 @@ pub enum Origin {
 pub struct LocalModel {
     /// The name that `--target` and `--drafter` accept.
     pub name: String,
-    /// Its directory.
+    /// Its directory, or the language model's GGUF file.
     pub dir: PathBuf,
     /// Where it was found.
     pub origin: Origin,
 }
 
-/// All models: embedded, in folders, in the cache.
+/// All models: embedded, in folders, in caches.
 pub fn all(config: &Config) -> Vec<LocalModel> {
     let mut found = Vec::new();
     if let Ok(demo) = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())) {
@@ -52,18 +57,20 @@ pub fn all(config: &Config) -> Vec<LocalModel> {
     found
 }
 
-/// Names that select a model, and what it is: embedded, in a folder, in the cache. Nothing is unpacked for it.
+/// Names that select a model, and what it is: embedded, in a folder, in a cache. Nothing is unpacked for it.
 pub fn names(config: &Config) -> Vec<(String, &'static str)> {
     let embedded = EMBEDDED.map(|name| (name.to_owned(), "embedded model"));
     let about = |origin| match origin {
         Origin::Cache => "in the model cache",
+        Origin::LlamaCpp => "in llama.cpp's cache",
+        Origin::LmStudio => "of LM Studio",
         Origin::Folder | Origin::Embedded => "in a configured folder",
     };
     let others = others(config).into_iter().map(|found| (found.name, about(found.origin)));
     embedded.into_iter().chain(others).collect()
 }
 
-/// Models in folders and in the cache.
+/// Models in folders and in caches.
 fn others(config: &Config) -> Vec<LocalModel> {
     let mut found = Vec::new();
     for folder in config.values.models.iter().flatten() {
@@ -79,14 +86,25 @@ fn others(config: &Config) -> Vec<LocalModel> {
             origin: Origin::Folder,
         }));
     }
+    let files = gguf::models(config);
+    let (own, of_others): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|file| file.origin == Origin::Folder);
+    found.extend(own);
     if let Some(cache) = Settings::from_env().cache {
-        let models = Cache::new(cache).models();
-        found.extend(models.into_iter().map(|m| LocalModel {
-            name: m.id.to_string(),
-            dir: m.dir,
+        let cache = Cache::new(cache);
+        let models = cache.models().into_iter();
+        let listed = models.filter(|m| m.path.is_dir() || gguf::is_listed(&m.path, Origin::Cache));
+        found.extend(listed.map(|m| LocalModel {
+            // Of several files of one type, the id selects the first.
+            name: match m.path.is_dir() || cache.find(&m.id).as_ref() == Some(&m.path) {
+                true => m.id.to_string(),
+                false => m.path.display().to_string(),
+            },
+            dir: m.path,
             origin: Origin::Cache,
         }));
     }
+    found.extend(of_others);
     found
 }
 
@@ -112,7 +130,8 @@ fn is_gguf(path: &Path) -> bool {
     path.is_file() && (named || begins())
 }
 
-/// Resolve a model argument: an existing directory or GGUF file, the name of an embedded model, or the id of a cached one.
+/// Resolve a model argument: an existing directory or GGUF file, the name of an embedded model, or the id of a cached one
+/// (`OWNER/NAME:TYPE` for its GGUF file of a type).
 ///
 /// # Errors
 /// The error and its hint.
@@ -134,8 +153,18 @@ pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
                 false => format!("download it with: specreel models pull {id}"),
                 true => format!("unset HF_HUB_OFFLINE, then run: specreel models pull {id}"),
             };
-            let found = settings.cache.and_then(|root| Cache::new(root).find(&id));
-            found.ok_or_else(|| ("no such directory, and not in the model cache".into(), pull))
+            let cache = settings.cache.map(Cache::new);
+            if let Some(found) = cache.as_ref().and_then(|cache| cache.find(&id)) {
+                return Ok(found);
+            }
+            let tags = cache.filter(|_| id.tag.is_none()).map(|cache| cache.tags(&id)).unwrap_or_default();
+            Err(match tags.first() {
+                Some(first) => (
+                    "the model cache has GGUF files of it only".into(),
+                    format!("add a type, for example {id}:{first}; available: {}", tags.join(", ")),
+                ),
+                None => ("no such directory, and not in the model cache".into(), pull),
+            })
         }
         (Err(e), None) if e.kind() == std::io::ErrorKind::NotFound => {
             Err(("no such directory".into(), layout.into()))

@@ -1,6 +1,6 @@
 //! `specreel models list`.
 
-use std::io::Write as _;
+use std::{io::Write as _, path::PathBuf};
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::{
         terminal,
         wrap::hang,
     },
-    model::{about::Facts, checkpoint::Checkpoint},
+    model::{about::Facts, source::ModelFiles},
     present::text,
     record::{Failure, units::bytes},
 };
@@ -40,28 +40,41 @@ pub fn run(json: bool, config: &Config) -> Result<i32, End> {
 /// What the list shows of a readable model.
 struct Summary {
     family: String,
+    /// The type of most weights.
+    dtype: String,
     parameters: u64,
     bytes: u64,
+    /// The vision tower's file of a GGUF model.
+    mmproj: Option<PathBuf>,
 }
 
 fn summary(found: &LocalModel) -> Result<Summary, Failure> {
-    let config = crate::model::config::VlConfig::read(&found.dir)?;
-    let bytes = Checkpoint::open(&found.dir)?.bytes();
-    let facts = Facts::read(&found.dir)?;
-    let parameters = facts.text_parameters + facts.tower_parameters;
-    Ok(Summary { family: config.family.model_type().to_owned(), parameters, bytes })
+    let files = ModelFiles::open(&found.dir, None)?;
+    let config = files.config()?;
+    let checkpoint = files.checkpoint()?;
+    let facts = Facts::read_files(&files)?;
+    Ok(Summary {
+        family: config.family.model_type().to_owned(),
+        dtype: checkpoint.main_type(),
+        parameters: facts.text_parameters + facts.tower_parameters,
+        bytes: checkpoint.bytes(),
+        mmproj: files.gguf().map(|model| model.tower.path().to_owned()),
+    })
 }
 
 fn table(models: &[(LocalModel, Result<Summary, Failure>)], width: Option<usize>) -> String {
-    let mut rows = vec![["MODEL", "FAMILY", "PARAMETERS", "SIZE"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["MODEL", "FAMILY", "TYPE", "PARAMETERS", "SIZE"].map(str::to_owned).to_vec()];
     let mut problems = vec![None];
     for (found, summary) in models {
         let name = color::plain(&found.name).into_owned();
         let dash = || "-".to_owned();
         let (row, problem) = match summary {
-            Ok(s) => (vec![name, s.family.clone(), parameters(s.parameters), bytes(s.bytes)], None),
+            Ok(s) => {
+                let [family, dtype] = [&s.family, &s.dtype].map(String::clone);
+                (vec![name, family, dtype, parameters(s.parameters), bytes(s.bytes)], None)
+            }
             Err(failure) => (
-                vec![name, dash(), dash(), dash()],
+                vec![name, dash(), dash(), dash(), dash()],
                 Some(format!("unusable: {}", color::plain(&failure.error).replace('\n', " "))),
             ),
         };
@@ -74,7 +87,7 @@ fn table(models: &[(LocalModel, Result<Summary, Failure>)], width: Option<usize>
     if let Some(room) = width.map(|width| width.saturating_sub(others).max(LEAST_NAME)) {
         rows.iter_mut().for_each(|row| row[0] = text::fit_end(&row[0], room));
     }
-    fitting(&mut rows, &[0, 3, 1, 2], width);
+    fitting(&mut rows, &[0, 4, 3, 1, 2], width);
     let mut out = String::new();
     for (line, problem) in columns(&rows).lines().zip(problems) {
         out += &match problem {
@@ -96,8 +109,12 @@ fn as_json((found, summary): &(LocalModel, Result<Summary, Failure>)) -> Value {
     match summary {
         Ok(summary) => {
             value["family"] = json!(summary.family);
+            value["dtype"] = json!(summary.dtype);
             value["parameters"] = json!(summary.parameters);
             value["bytes"] = json!(summary.bytes);
+            if let Some(mmproj) = &summary.mmproj {
+                value["mmproj"] = json!(mmproj);
+            }
         }
         Err(failure) => value["error"] = json!(failure.error),
     }
@@ -112,8 +129,13 @@ mod tests {
     #[test]
     fn a_narrow_terminal_gets_the_ends_of_the_names_and_whole_problems() {
         let found = |name: &str| LocalModel { name: name.into(), dir: name.into(), origin: Origin::Folder };
-        let summary =
-            Summary { family: "qwen2_5_vl".into(), parameters: 3_000_000_000, bytes: 7_000_000_000 };
+        let summary = Summary {
+            family: "qwen2_5_vl".into(),
+            dtype: "bf16".into(),
+            parameters: 3_000_000_000,
+            bytes: 7_000_000_000,
+            mmproj: None,
+        };
         let failure =
             Failure { class: FailureClass::Input, error: "it has no tokenizer.json".into(), hint: None };
         let models = [

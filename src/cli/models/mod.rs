@@ -2,6 +2,7 @@
 
 mod cache;
 mod found;
+mod gguf;
 mod list;
 mod pull;
 mod show;
@@ -29,18 +30,19 @@ pub struct ModelsArgs {
 /// Subcommands of `models`.
 #[derive(Debug, Subcommand)]
 pub enum ModelsCommand {
-    /// List models: embedded, in configured folders, in the Hugging Face cache
+    /// List models: embedded, in configured folders, in the Hugging Face cache; GGUF files also of llama.cpp and LM Studio
     List,
     /// Show a model's contents, memory needs and problems
     Inspect {
-        /// Directory, id of a cached model, or an embedded model: demo-target, demo-drafter, demo-sparrow, demo-msd
-        #[arg(value_name = "DIR|ID", add = candidates::models())]
+        /// Directory, GGUF file, id of a cached model, or an embedded model: demo-target, demo-drafter, demo-sparrow, demo-msd
+        #[arg(value_name = "DIR|FILE|ID", add = candidates::models())]
         model: PathBuf,
     },
     /// Download a model from the Hugging Face hub into the shared cache
     Pull {
-        /// Model id, for example Qwen/Qwen2.5-VL-3B-Instruct; @REVISION selects a branch, tag or commit
-        #[arg(value_name = "ID[@REVISION]")]
+        /// Model id, for example Qwen/Qwen2.5-VL-3B-Instruct; @REVISION selects a branch, tag or commit, :TYPE a
+        /// GGUF file and the mmproj file beside it, for example :Q4_K_M
+        #[arg(value_name = "ID[@REVISION][:TYPE]")]
         id: String,
     },
     /// List, remove or verify converted weights, which are kept so that models load at once

@@ -1,4 +1,4 @@
-//! `specreel models pull`: progress with bytes, speed and time left on stderr, the directory on stdout.
+//! `specreel models pull`: progress with bytes, speed and time left on stderr, the directory or GGUF file on stdout.
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -14,6 +14,7 @@ use crate::{
     cli::{End, color, config::Config, interrupt::Interrupt, interrupted},
     model::{
         config::VlConfig,
+        gguf::GgufModel,
         hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Settings},
     },
     record::{Failure, units::bytes},
@@ -38,10 +39,14 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     };
     let mut out = std::io::stdout();
     if json {
-        let value = json!({
+        let mut value = json!({
             "id": id.to_string(), "dir": pulled.dir, "commit": pulled.commit, "files": pulled.files,
             "bytes": pulled.bytes, "fetched": pulled.fetched
         });
+        if let Some(file) = &pulled.file {
+            value["file"] = json!(file);
+            value["mmproj"] = json!(pulled.mmproj);
+        }
         writeln!(out, "{value}")?;
         return Ok(0);
     }
@@ -51,10 +56,13 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
         format!("{} downloaded", bytes(pulled.fetched))
     };
     tell!("{id}: {} files, {}, {fetched}", pulled.files, bytes(pulled.bytes));
-    if let Some(hint) = found::suggestion(&pulled.dir, config) {
+    if pulled.file.is_some() && pulled.mmproj.is_none() {
+        tell!("note: {} has no mmproj file: pass the model's vision tower with --mmproj", id.repository());
+    }
+    if let Some(hint) = found::suggestion(pulled.path(), config) {
         tell!("hint: {}", color::plain(&hint));
     }
-    writeln!(out, "{}", pulled.dir.display())?;
+    writeln!(out, "{}", pulled.path().display())?;
     Ok(0)
 }
 
@@ -104,8 +112,11 @@ impl PullObserver for DownloadBar {
         ControlFlow::Continue(())
     }
 
-    fn check(&mut self, dir: &Path) -> Result<(), Failure> {
-        VlConfig::read(dir)?;
+    fn check(&mut self, path: &Path) -> Result<(), Failure> {
+        match path.is_dir() {
+            true => VlConfig::read(path).map(|_| ())?,
+            false => GgufModel::check_tower(path)?,
+        }
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use crate::{
         checkpoint::Checkpoint,
         draft_head::{DraftHeadConfig, Recipe},
         hub::name_of,
+        source::ModelFiles,
     },
     record::{
         Failure, FailureClass,
@@ -37,14 +38,19 @@ pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
         false => Vec::new(),
     };
     let available = memory::available();
+    let files = ModelFiles::open(&dir, None).ok();
+    let mmproj = files.as_ref().and_then(ModelFiles::gguf).map(|model| model.tower.path());
     let text = if as_json {
         let mut value = serde_json::to_value(&inspection).map_err(std::io::Error::from)?;
         value["dir"] = json!(dir);
+        if let Some(mmproj) = mmproj {
+            value["mmproj"] = json!(mmproj);
+        }
         value["drafters"] = json!(drafters);
         value["available_memory"] = json!(available);
         format!("{value}\n")
     } else {
-        words(&inspection, &dir, &drafters, available)
+        words(&inspection, &dir, mmproj, &drafters, available)
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(if inspection.problems.is_empty() { 0 } else { 3 })
@@ -98,10 +104,20 @@ fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
     Ok(0)
 }
 
-fn words(found: &Inspection, dir: &Path, drafters: &[String], available: Option<u64>) -> String {
+fn words(
+    found: &Inspection,
+    dir: &Path,
+    mmproj: Option<&Path>,
+    drafters: &[String],
+    available: Option<u64>,
+) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
-    row("directory", color::plain(&dir.display().to_string()).into_owned());
+    let path = |path: &Path| color::plain(&path.display().to_string()).into_owned();
+    row(if dir.is_file() { "file" } else { "directory" }, path(dir));
+    if let Some(mmproj) = mmproj {
+        row("mmproj", path(mmproj));
+    }
     if let Some(family) = &found.family {
         row("family", family.clone());
     }

@@ -66,6 +66,16 @@ pub fn supported_text() -> String {
         .join(", ")
 }
 
+/// True for the architecture of a language model of a supported family.
+pub fn is_supported(text: &str) -> bool {
+    SUPPORTED.iter().any(|row| row.text == text)
+}
+
+/// Why an architecture is refused.
+pub fn unsupported(text: &str) -> String {
+    format!("unsupported architecture `{text}`, expected one of: {}", supported_text())
+}
+
 /// The supported projectors with their families, for messages.
 pub fn supported_projectors() -> String {
     SUPPORTED

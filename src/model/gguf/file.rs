@@ -72,7 +72,18 @@ impl GgufFile {
         })
     }
 
-    fn parse(map: &Arc<FileMap>) -> Result<Self, Refusal> {
+    /// The key-value pairs of a file. Its tensors may be of any type, and it may be a part of a split model.
+    ///
+    /// # Errors
+    /// If it cannot be read, or its pairs are invalid.
+    pub fn metadata(path: &Path) -> Result<Metadata, CheckpointError> {
+        let map = FileMap::open(path).map_err(|e| CheckpointError::file(path, &e.to_string()))?;
+        let header = Self::header(&map).map(|(metadata, ..)| metadata);
+        header.map_err(|(problem, hint)| CheckpointError::Gguf { path: path.into(), problem, hint })
+    }
+
+    /// The pairs, the position after them, and the number of tensors.
+    fn header(map: &Arc<FileMap>) -> Result<(Metadata, usize, u64), Refusal> {
         let bytes = map.bytes();
         if !bytes.starts_with(MAGIC) {
             let hint = "pass a GGUF file, or a directory in Hugging Face layout";
@@ -103,6 +114,13 @@ impl GgufFile {
             }
         }
         let metadata = Metadata::read(map, &mut reader, pairs).map_err(damaged)?;
+        Ok((metadata, reader.at(), tensors))
+    }
+
+    fn parse(map: &Arc<FileMap>) -> Result<Self, Refusal> {
+        let (metadata, at, tensors) = Self::header(map)?;
+        let bytes = map.bytes();
+        let mut reader = Reader::new(bytes, at);
         if let Some(count) = metadata.integer("split.count").map_err(damaged)?.filter(|count| *count > 1) {
             let problem = format!("it is one of {count} parts of a split model");
             return Err((

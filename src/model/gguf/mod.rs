@@ -6,6 +6,7 @@
 
 pub mod architecture;
 mod file;
+pub mod file_names;
 mod metadata;
 mod model;
 mod names;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{
     GgufFile, TensorType, Vocabulary,
     architecture::{self, Architecture, SUPPORTED},
+    file_names,
     names::{self, Named},
 };
 use crate::model::{checkpoint::CheckpointError, family::Family};
@@ -32,7 +33,8 @@ const OTHER_MODEL: &str = "use a GGUF file of a supported model, or a directory 
 const OTHER_TOWER: &str = "use the mmproj file of the same model";
 
 impl GgufModel {
-    /// Open a language model and its mmproj file, by default the only one in its folder.
+    /// Open a language model and its mmproj file, by default the one in its folder: the only one, or of several the one
+    /// whose name belongs to the language model's, see [`file_names::tower_of`].
     ///
     /// # Errors
     /// If a file cannot be used, or the two do not belong together.
@@ -43,34 +45,33 @@ impl GgufModel {
             let hint = "pass the language model to --target or --drafter, and this file to --mmproj or --drafter-mmproj";
             return Err(refuse(text, "it is a vision tower (mmproj), not a language model".into(), hint));
         }
-        if SUPPORTED.iter().all(|row| row.text != name) {
+        if !architecture::is_supported(name) {
             let problem = match name {
                 "" => "`general.architecture` is missing".to_owned(),
                 "qwen2" => "it is a language model without video; LLaVA-OneVision is supported in Hugging Face layout only".to_owned(),
-                _ => format!("unsupported architecture `{name}`, expected one of: {}", architecture::supported_text()),
+                _ => architecture::unsupported(name),
             };
             return Err(refuse(text, problem, OTHER_MODEL));
         }
         let tower_path = tower.map_or_else(|| beside(text), |tower| Ok(tower.to_owned()))?;
-        let tower = GgufFile::open(&tower_path)?;
-        let (name, tower_name, projector) = (
-            name.to_owned(),
-            architecture::name_of(&tower).map_err(|problem| refuse(&tower_path, problem, DAMAGED))?,
-            architecture::projector_of(&tower).map_err(|problem| refuse(&tower_path, problem, DAMAGED))?,
-        );
-        if tower_name != architecture::TOWER {
-            let problem = "it is not a vision tower (mmproj)".to_owned();
-            return Err(refuse(&tower_path, problem, OTHER_TOWER));
-        }
+        let (name, (tower, projector)) = (name.to_owned(), open_tower(&tower_path)?);
         let row = SUPPORTED.iter().find(|row| row.text == name && row.projector == projector);
-        let row = row.ok_or_else(|| {
-            let known = architecture::supported_projectors();
-            let problem = format!("unsupported projector type `{projector}`, expected one of: {known}");
-            refuse(&tower_path, problem, OTHER_TOWER)
-        })?;
+        let row = row.ok_or_else(|| unsupported_projector(&tower_path, &projector))?;
         let model = Self { text: Arc::new(file), tower: Arc::new(tower), row };
         model.check_widths()?;
         Ok(model)
+    }
+
+    /// Check that a file is a vision tower of a supported family.
+    ///
+    /// # Errors
+    /// If it cannot be used, whatever the language model.
+    pub fn check_tower(path: &Path) -> Result<(), CheckpointError> {
+        let (_, projector) = open_tower(path)?;
+        match SUPPORTED.iter().any(|row| row.projector == projector) {
+            true => Ok(()),
+            false => Err(unsupported_projector(path, &projector)),
+        }
     }
 
     /// Check that the tower's embeddings are as wide as the language model's.
@@ -161,33 +162,48 @@ impl GgufModel {
     }
 }
 
-/// The only mmproj file in the folder of a language model.
+/// A vision tower and its projector type.
+fn open_tower(path: &Path) -> Result<(GgufFile, String), CheckpointError> {
+    let tower = GgufFile::open(path)?;
+    let damaged = |problem| refuse(path, problem, DAMAGED);
+    let (name, projector) = (
+        architecture::name_of(&tower).map_err(damaged)?.to_owned(),
+        architecture::projector_of(&tower).map_err(damaged)?.to_owned(),
+    );
+    if name != architecture::TOWER {
+        return Err(refuse(path, "it is not a vision tower (mmproj)".into(), OTHER_TOWER));
+    }
+    Ok((tower, projector))
+}
+
+fn unsupported_projector(path: &Path, projector: &str) -> CheckpointError {
+    let known = architecture::supported_projectors();
+    let problem = format!("unsupported projector type `{projector}`, expected one of: {known}");
+    refuse(path, problem, OTHER_TOWER)
+}
+
+/// The mmproj file of a language model in the same folder, see [`file_names::tower_of`].
 fn beside(text: &Path) -> Result<PathBuf, CheckpointError> {
     let folder = match text.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     let entries = std::fs::read_dir(folder).map_err(|e| CheckpointError::file(folder, &e.to_string()))?;
-    let is_tower = |name: &str| {
-        let name = name.to_lowercase();
-        name.contains("mmproj") && name.ends_with(".gguf")
-    };
-    let mut found: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.file_name().is_some_and(|name| is_tower(&name.to_string_lossy())) && path != text)
+    let own = text.file_name().unwrap_or_default().to_string_lossy();
+    let mut towers: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| file_names::is_tower(name) && *name != own)
         .collect();
-    found.sort();
-    match &found[..] {
-        [one] => Ok(one.clone()),
-        [] => Err(refuse(
+    towers.sort();
+    match file_names::tower_of(&own, &towers) {
+        Ok(tower) => Ok(folder.join(tower)),
+        Err(none) if none.is_empty() => Err(refuse(
             text,
             "its vision tower is missing: there is no mmproj*.gguf beside it".into(),
             "put the mmproj file of the model into the same folder, or pass it with --mmproj (--drafter-mmproj for a drafter)",
         )),
-        several => {
-            let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let names = several.iter().map(name).collect::<Vec<_>>().join(", ");
-            let problem = format!("there are several mmproj files beside it: {names}");
+        Err(several) => {
+            let problem = format!("there are several mmproj files beside it: {}", several.join(", "));
             Err(refuse(text, problem, "choose one with --mmproj (--drafter-mmproj for a drafter)"))
         }
     }

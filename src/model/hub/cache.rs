@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{HubError, ModelId, id::MAIN};
+use super::{HubError, ModelId, gguf, id::MAIN};
 
 /// A cache directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +19,10 @@ pub struct Cache {
 /// A model in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// Owner, name and revision (the commit itself if no ref points to it).
+    /// Owner, name, revision (the commit itself if no ref points to it), and the type of a GGUF file.
     pub id: ModelId,
-    /// The snapshot's directory.
-    pub dir: PathBuf,
+    /// The snapshot's directory, or a GGUF file in it.
+    pub path: PathBuf,
 }
 
 impl Cache {
@@ -54,13 +54,26 @@ impl Cache {
         self.folder(id).join("snapshots").join(commit)
     }
 
-    /// The directory of a cached model; none without a `config.json`.
+    /// A cached model: its directory if that has a `config.json`, or the GGUF file of the type in the id.
     pub fn find(&self, id: &ModelId) -> Option<PathBuf> {
         let dir = self.snapshot(id, &self.commit(id)?);
-        dir.join("config.json").is_file().then_some(dir)
+        match &id.tag {
+            None => dir.join("config.json").is_file().then_some(dir),
+            Some(tag) => {
+                let mut files = gguf::cached(&dir).into_iter();
+                files.find(|(held, _)| held.as_ref() == Some(tag)).map(|(_, file)| file)
+            }
+        }
     }
 
-    /// All cached models, by name; empty if the cache cannot be read.
+    /// Types of a model's cached GGUF files.
+    pub fn tags(&self, id: &ModelId) -> Vec<String> {
+        let Some(commit) = self.commit(id) else { return Vec::new() };
+        let files = gguf::cached(&self.snapshot(id, &commit)).into_iter();
+        files.filter_map(|(tag, _)| tag).collect()
+    }
+
+    /// All cached models, by name, directories before GGUF files; empty if the cache cannot be read.
     pub fn models(&self) -> Vec<Cached> {
         let mut models = Vec::new();
         for folder in names(&self.root) {
@@ -72,11 +85,19 @@ impl Cache {
             let mut seen: Vec<PathBuf> = Vec::new();
             for revision in revisions {
                 let Some(id) = ModelId::from_folder(&folder, &revision) else { continue };
-                let Some(dir) = self.find(&id) else { continue };
-                if !seen.contains(&dir) {
-                    seen.push(dir.clone());
-                    models.push(Cached { id, dir });
+                let Some(commit) = self.commit(&id) else { continue };
+                let dir = self.snapshot(&id, &commit);
+                if seen.contains(&dir) {
+                    continue;
                 }
+                let files = gguf::cached(&dir);
+                // Repositories of GGUF files may have a `config.json`, too.
+                if self.find(&id).is_some() && (files.is_empty() || has_safetensors(&dir)) {
+                    models.push(Cached { id: id.clone(), path: dir.clone() });
+                }
+                let files = files.into_iter();
+                models.extend(files.map(|(tag, path)| Cached { id: id.clone().with_tag(tag), path }));
+                seen.push(dir);
             }
         }
         models
@@ -113,8 +134,13 @@ pub(super) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
+/// True for a directory with weights in Hugging Face layout.
+fn has_safetensors(dir: &Path) -> bool {
+    names(dir).iter().any(|name| name.ends_with(".safetensors"))
+}
+
 /// Names of a directory's entries, sorted; empty if it cannot be read.
-fn names(dir: &Path) -> Vec<String> {
+pub(super) fn names(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut names: Vec<String> =
         entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
@@ -146,11 +172,26 @@ mod tests {
             fs::write(snapshot.join("config.json"), "{}").unwrap();
         }
         let old = ModelId::parse(&format!("a/b@{}", "2".repeat(40))).unwrap();
+        let old_text = old.to_string();
         cache.set_ref(&id, &"1".repeat(40)).unwrap();
         fs::create_dir_all(dir.path().join("models--a--empty/snapshots")).unwrap();
         fs::create_dir_all(dir.path().join("datasets--a--b")).unwrap();
         assert_eq!(cache.find(&id), Some(cache.snapshot(&id, &"1".repeat(40))));
         assert_eq!(cache.models().into_iter().map(|m| m.id).collect::<Vec<_>>(), [id.clone(), old]);
+
+        // GGUF files, beside a directory's files or alone.
+        let snapshot = cache.snapshot(&id, &"1".repeat(40));
+        for file in ["m-Q4_K_M.gguf", "m-q8_0.gguf", "mmproj-f16.gguf", "m-F16-00001-of-00002.gguf"] {
+            fs::write(snapshot.join(file), "").unwrap();
+        }
+        let shown = || cache.models().into_iter().map(|m| m.id.to_string()).collect::<Vec<_>>();
+        assert_eq!(shown(), ["a/b:Q4_K_M", "a/b:Q8_0", &old_text]);
+        fs::write(snapshot.join("model.safetensors"), "").unwrap();
+        assert_eq!(shown(), ["a/b", "a/b:Q4_K_M", "a/b:Q8_0", &old_text]);
+        let of = |text: &str| cache.find(&ModelId::parse(text).unwrap());
+        assert_eq!(of("a/b:q4_k_m"), Some(snapshot.join("m-Q4_K_M.gguf")));
+        assert_eq!((of("a/b:F16"), of("a/b:Q4_K")), (None, None));
+        assert_eq!(cache.tags(&id), ["Q4_K_M", "Q8_0"]);
 
         // A tampered ref is ignored.
         fs::write(cache.folder(&id).join("refs/main"), "../../../etc").unwrap();

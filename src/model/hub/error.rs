@@ -69,6 +69,36 @@ pub enum HubError {
         /// The file.
         file: String,
     },
+    /// No GGUF file of this type; without a type, a repository that has GGUF files only.
+    #[error("{repository} has {}", match tag { Some(tag) => format!("no GGUF file of type {tag}"), None => "GGUF files only".into() })]
+    Type {
+        /// `owner/name`.
+        repository: String,
+        /// The type.
+        tag: Option<String>,
+        /// The types that it has.
+        tags: Vec<String>,
+    },
+    /// A GGUF model in several files.
+    #[error("{tag} of {repository} is split into {parts} files")]
+    Split {
+        /// `owner/name`.
+        repository: String,
+        /// The type.
+        tag: String,
+        /// Number of files.
+        parts: usize,
+    },
+    /// Several GGUF files between which their names do not decide.
+    #[error("{repository} has several {what}: {}", files.join(", "))]
+    Several {
+        /// `owner/name`.
+        repository: String,
+        /// What they are.
+        what: String,
+        /// Their names.
+        files: Vec<String>,
+    },
     /// A file name that escapes the model's directory.
     #[error("{id} lists the unsafe file name `{name}`")]
     Path {
@@ -168,6 +198,20 @@ impl HubError {
             }
             Self::Revision { .. } => "omit the revision to use the main branch".into(),
             Self::File { .. } => "pull a checkpoint that has safetensors weights and a tokenizer.json".into(),
+            Self::Type { repository, tag: Some(_), tags } if tags.is_empty() => {
+                format!("pull it without a type: {repository}")
+            }
+            Self::Type { repository, tags, .. } => match tags.first() {
+                Some(first) => {
+                    format!("choose a type, for example {repository}:{first}; available: {}", tags.join(", "))
+                }
+                None => "its files are split or name no type: download one by other means, and pass its path to --target"
+                    .into(),
+            },
+            Self::Split { .. } => "download the parts by other means, merge them with `llama-gguf-split --merge FIRST-PART.gguf MERGED.gguf`, and pass MERGED.gguf to --target".into(),
+            Self::Several { .. } => {
+                "download the model by other means, and pass the paths of its files to --target and --mmproj".into()
+            }
             Self::Path { .. } | Self::Response { .. } => {
                 "do not use this model; check that HF_ENDPOINT is the right hub".into()
             }

@@ -1,8 +1,9 @@
-//! Model ids of the hub: `owner/name` or `owner/name@revision`.
+//! Model ids of the hub: `owner/name` or `owner/name@revision`, with `:type` for a GGUF file.
 
 use std::fmt;
 
 use super::HubError;
+use crate::model::gguf::file_names;
 
 /// The default revision.
 pub const MAIN: &str = "main";
@@ -19,17 +20,24 @@ pub struct ModelId {
     pub name: String,
     /// Branch, tag or commit.
     pub revision: String,
+    /// The type of a GGUF file, such as `Q4_K_M`; none for a model in Hugging Face layout.
+    pub tag: Option<String>,
 }
 
 impl ModelId {
-    /// Parse `owner/name` or `owner/name@revision`. Owner and name consist of letters, digits, `-`, `_` and `.`, without `--`
-    /// or `..`; a revision may contain slashes (`refs/pr/3`) but no component `..`.
+    /// Parse `owner/name` or `owner/name@revision`, with or without `:type`. Owner and name consist of letters, digits, `-`,
+    /// `_` and `.`, without `--` or `..`; a revision may contain slashes (`refs/pr/3`) but no component `..`; a type consists of
+    /// letters, digits, `-` and `_`, and is stored in upper case.
     ///
     /// # Errors
     /// [`HubError::Id`] with the problem.
     pub fn parse(text: &str) -> Result<Self, HubError> {
         let refuse = |problem: &str| HubError::Id { id: text.to_owned(), problem: problem.to_owned() };
-        let (id, revision) = text.split_once('@').unwrap_or((text, MAIN));
+        let (rest, tag) = match text.split_once(':') {
+            Some((rest, tag)) => (rest, Some(tag)),
+            None => (text, None),
+        };
+        let (id, revision) = rest.split_once('@').unwrap_or((rest, MAIN));
         let (owner, name) =
             id.split_once('/').ok_or_else(|| refuse("expected OWNER/NAME or OWNER/NAME@REVISION"))?;
         for part in [owner, name] {
@@ -47,7 +55,21 @@ impl ModelId {
         if revision.len() > LONGEST || !safe || !parts {
             return Err(refuse("the revision must be a branch, tag or commit"));
         }
-        Ok(Self { owner: owner.into(), name: name.into(), revision: revision.into() })
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if tag.is_some_and(|tag| tag.is_empty() || tag.len() > LONGEST || !tag.chars().all(plain)) {
+            return Err(refuse("the type after `:` must be one of a GGUF file, such as Q4_K_M"));
+        }
+        Ok(Self {
+            owner: owner.into(),
+            name: name.into(),
+            revision: revision.into(),
+            tag: tag.map(file_names::canonical),
+        })
+    }
+
+    /// The same model as the GGUF file of a type.
+    pub(super) fn with_tag(self, tag: Option<String>) -> Self {
+        Self { tag, ..self }
     }
 
     /// True if a text is an id rather than a path: one slash, and no leading `.` or `/`.
@@ -81,7 +103,10 @@ impl fmt::Display for ModelId {
     /// In the form of [`ModelId::parse`]; the main branch is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.owner, self.name)?;
-        if self.revision == MAIN { Ok(()) } else { write!(f, "@{}", self.revision) }
+        if self.revision != MAIN {
+            write!(f, "@{}", self.revision)?;
+        }
+        self.tag.as_ref().map_or(Ok(()), |tag| write!(f, ":{tag}"))
     }
 }
 
@@ -101,13 +126,38 @@ mod tests {
             (pr.revision_in_url().as_str(), pr.to_string().as_str()),
             ("refs%2Fpr%2F3", "a/b@refs/pr/3")
         );
+        for (text, shown) in [("a/b:q4_k_m", "a/b:Q4_K_M"), ("a/b@v1:UD-Q4_K_XL", "a/b@v1:UD-Q4_K_XL")] {
+            assert_eq!(ModelId::parse(text).unwrap().to_string(), shown);
+        }
     }
 
     #[test]
     fn ids_that_escape_a_directory_or_url_are_refused() {
         for bad in [
-            "", "a", "a/", "/b", "a/b/c", "../b", "a/..", "a/b@", "a/b@../x", "a/b@/x", "a/b@x//y", "a--b/c",
-            "a/b c", "a/b?x", "a/b@x?y", "./model", "a/.", "a/b@a@b", "é/b",
+            "",
+            "a",
+            "a/",
+            "/b",
+            "a/b/c",
+            "../b",
+            "a/..",
+            "a/b@",
+            "a/b@../x",
+            "a/b@/x",
+            "a/b@x//y",
+            "a--b/c",
+            "a/b c",
+            "a/b?x",
+            "a/b@x?y",
+            "./model",
+            "a/.",
+            "a/b@a@b",
+            "é/b",
+            "a/b:",
+            "a/b:../x",
+            "a/b:Q4_0:Q8_0",
+            "a/b:Q4_0@v1",
+            ":Q4_0",
         ] {
             assert!(ModelId::parse(bad).is_err(), "{bad}");
         }

@@ -43,6 +43,8 @@ pub struct RemoteFile {
 pub struct Listing {
     /// The commit.
     pub commit: String,
+    /// Architecture of its GGUF files, if the hub knows it.
+    pub architecture: Option<String>,
     /// The files.
     pub files: Vec<RemoteFile>,
 }
@@ -51,6 +53,8 @@ pub struct Listing {
 struct Raw {
     sha: String,
     siblings: Vec<Sibling>,
+    #[serde(default)]
+    gguf: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +88,8 @@ impl Listing {
             return Err(refuse(format!("`{}` is not a commit", raw.sha)));
         }
         let files = raw.siblings.into_iter().filter_map(Sibling::file).collect();
-        Ok(Self { commit: raw.sha, files })
+        let architecture = raw.gguf["architecture"].as_str().map(str::to_owned);
+        Ok(Self { commit: raw.sha, architecture, files })
     }
 
     /// A file by its path.
@@ -118,11 +123,13 @@ mod tests {
             r#"{{"sha":"{commit}","siblings":[
                 {{"rfilename":"config.json","size":7,"blobId":"{git}"}},
                 {{"rfilename":"w","size":9,"blobId":"{git}","lfs":{{"sha256":"{sha}","size":9,"pointerSize":1}}}},
-                {{"rfilename":"unknown"}},{{"rfilename":"odd","size":1,"blobId":"../../x"}}]}}"#
+                {{"rfilename":"unknown"}},{{"rfilename":"odd","size":1,"blobId":"../../x"}}],
+                "gguf":{{"architecture":"qwen2vl","total":7}}}}"#
         );
         let id = ModelId::parse("a/b").unwrap();
         let listing = Listing::read(&id, json.as_bytes()).unwrap();
         assert_eq!(listing.files.len(), 2);
+        assert_eq!(listing.architecture.as_deref(), Some("qwen2vl"));
         assert_eq!(listing.file("config.json").unwrap().checksum, Checksum::Git(git));
         assert_eq!(listing.file("w").unwrap().checksum.digits(), sha);
         for bad in ["", "[]", r#"{"sha":"../x","siblings":[]}"#] {

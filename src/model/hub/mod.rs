@@ -8,6 +8,7 @@
 pub mod cache;
 mod disk;
 mod error;
+mod gguf;
 mod http;
 mod id;
 mod listing;

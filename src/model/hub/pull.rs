@@ -14,11 +14,15 @@ use serde::Deserialize;
 use super::{
     Cache, HubError, ModelId, Settings,
     disk::free_space,
+    gguf::{self, GgufFiles},
     http::Http,
     listing::{self, Listing, RemoteFile},
     transfer::{Transfer, refusal},
 };
-use crate::record::Failure;
+use crate::{
+    model::gguf::architecture,
+    record::{Failure, FailureClass},
+};
 
 /// Files that every checkpoint must have.
 const REQUIRED: [&str; 2] = ["config.json", "tokenizer.json"];
@@ -61,6 +65,10 @@ pub struct PullProgress {
 pub struct Pulled {
     /// The snapshot's directory.
     pub dir: PathBuf,
+    /// The language model's file, of a GGUF model.
+    pub file: Option<PathBuf>,
+    /// The vision tower's file, of a GGUF model that has one.
+    pub mmproj: Option<PathBuf>,
     /// The commit.
     pub commit: String,
     /// Number of its files in the cache.
@@ -71,16 +79,24 @@ pub struct Pulled {
     pub fetched: u64,
 }
 
+impl Pulled {
+    /// The directory, or the language model's file of a GGUF model.
+    pub fn path(&self) -> &Path {
+        self.file.as_deref().unwrap_or(&self.dir)
+    }
+}
+
 /// Observes a pull and may cancel it.
 pub trait PullObserver {
     /// Called for every chunk, and regularly while waiting. `Break` cancels.
     fn progress(&mut self, progress: &PullProgress) -> ControlFlow<()>;
 
-    /// Called when all files but the weights are in `dir`, before the weights are downloaded.
+    /// Called before the weights are downloaded, with the directory that has all other files, or the vision tower's file of a
+    /// GGUF model.
     ///
     /// # Errors
     /// If the model cannot be used; the pull ends with this failure.
-    fn check(&mut self, dir: &Path) -> Result<(), Failure>;
+    fn check(&mut self, path: &Path) -> Result<(), Failure>;
 }
 
 /// Downloads models.
@@ -132,7 +148,11 @@ impl Hub {
             retry_delay: self.retry_delay,
         };
         let dir = self.cache.snapshot(id, &listing.commit);
-        let small = small_files(id, &listing)?;
+        let model = id.tag.as_ref().map(|tag| gguf_files(id, tag, &listing)).transpose()?;
+        let small = match &model {
+            Some(files) => files.tower.iter().cloned().collect(),
+            None => small_files(id, &listing)?,
+        };
         let mut pull = ActivePull {
             transfer,
             dir: &dir,
@@ -143,15 +163,28 @@ impl Hub {
             files: small.len(),
             fetched: 0,
         };
-        let estimate: u64 =
-            listing.files.iter().filter(|f| f.path.ends_with(".safetensors")).map(|f| f.size).sum();
+        let weighs = |file: &&RemoteFile| match &model {
+            Some(files) => **file == files.text,
+            None => file.path.ends_with(".safetensors"),
+        };
+        let estimate: u64 = listing.files.iter().filter(weighs).map(|f| f.size).sum();
         pull.total = small.iter().map(|f| f.size).sum::<u64>() + estimate;
-        self.check_disk_space(&small, &pull.transfer)?;
+        let known = model.iter().map(|files| files.text.clone());
+        self.check_disk_space(&small.iter().cloned().chain(known).collect::<Vec<_>>(), &pull.transfer)?;
         for file in &small {
             pull.fetch(file)?;
         }
-        pull.observer.check(&dir).map_err(HubError::Unusable)?;
-        let large = weights(id, &listing, &dir)?;
+        let tower = model.as_ref().and_then(|files| files.tower.as_ref()).map(|tower| dir.join(&tower.path));
+        match (&model, &tower) {
+            (None, _) => pull.observer.check(&dir),
+            (Some(_), Some(tower)) => pull.observer.check(tower),
+            (Some(_), None) => Ok(()),
+        }
+        .map_err(HubError::Unusable)?;
+        let large = match &model {
+            Some(files) => vec![files.text.clone()],
+            None => weights(id, &listing, &dir)?,
+        };
         self.check_disk_space(&large, &pull.transfer)?;
         let all = || small.iter().chain(&large);
         let bytes = all().map(|f| f.size).sum();
@@ -161,7 +194,15 @@ impl Hub {
         }
         let fetched = pull.fetched;
         self.cache.set_ref(id, &listing.commit)?;
-        Ok(Pulled { files: all().count(), bytes, fetched, commit: listing.commit, dir })
+        Ok(Pulled {
+            files: all().count(),
+            bytes,
+            fetched,
+            file: model.map(|files| dir.join(files.text.path)),
+            mmproj: tower,
+            commit: listing.commit,
+            dir,
+        })
     }
 
     fn list(&self, id: &ModelId) -> Result<Listing, HubError> {
@@ -187,7 +228,24 @@ impl Hub {
     /// The cached model, if it is complete.
     fn offline(&self, id: &ModelId) -> Result<Pulled, HubError> {
         let incomplete = |missing: String| HubError::Offline { id: id.to_string(), missing };
-        let dir = self.cache.find(id).ok_or_else(|| incomplete(String::new()))?;
+        let found = self.cache.find(id).ok_or_else(|| incomplete(String::new()))?;
+        let commit = self.cache.commit(id).unwrap_or_default();
+        if id.tag.is_some() {
+            let dir = self.cache.snapshot(id, &commit);
+            let mmproj = gguf::cached_tower(&found);
+            let all = || std::iter::once(&found).chain(&mmproj);
+            let bytes = all().map(|file| fs::metadata(file).map_or(0, |about| about.len())).sum();
+            return Ok(Pulled {
+                dir,
+                commit,
+                files: all().count(),
+                bytes,
+                fetched: 0,
+                file: Some(found),
+                mmproj,
+            });
+        }
+        let dir = found;
         let weights = match dir.join(INDEX).is_file() {
             true => [vec![INDEX.to_owned()], shards(id, &dir)?].concat(),
             false => vec![SINGLE.to_owned()],
@@ -200,8 +258,7 @@ impl Hub {
                 fs::metadata(dir.join(&name)).map_err(|_| incomplete(format!(" (missing {name})")))?;
             (files, bytes) = (files + 1, bytes + about.len());
         }
-        let commit = self.cache.commit(id).unwrap_or_default();
-        Ok(Pulled { dir, commit, files, bytes, fetched: 0 })
+        Ok(Pulled { dir, commit, files, bytes, fetched: 0, file: None, mmproj: None })
     }
 }
 
@@ -244,10 +301,29 @@ impl ActivePull<'_> {
     }
 }
 
+/// The files of a GGUF model; an error if the hub knows that it is none of a supported family.
+fn gguf_files(id: &ModelId, tag: &str, listing: &Listing) -> Result<GgufFiles, HubError> {
+    let files = gguf::choose(id, tag, listing)?;
+    // Of a repository with a language model and a tower, the hub may name either.
+    let known = listing.architecture.as_deref().filter(|name| *name != architecture::TOWER);
+    match known.filter(|name| !architecture::is_supported(name)) {
+        None => Ok(files),
+        Some(name) => Err(HubError::Unusable(Failure {
+            class: FailureClass::Input,
+            error: format!("{id}: {}", architecture::unsupported(name)),
+            hint: Some("pull a model of one of these families".into()),
+        })),
+    }
+}
+
 /// The files to download before the weights.
 fn small_files(id: &ModelId, listing: &Listing) -> Result<Vec<RemoteFile>, HubError> {
     let find = |name: &str| listing.file(name).cloned();
     let missing = |name: &str| HubError::File { id: id.to_string(), file: name.into() };
+    if listing.file(INDEX).is_none() && listing.file(SINGLE).is_none() && gguf::has_models(listing) {
+        let tags = gguf::tags(listing);
+        return Err(HubError::Type { repository: id.repository(), tag: None, tags });
+    }
     let mut files = Vec::new();
     for name in REQUIRED {
         files.push(find(name).ok_or_else(|| missing(name))?);
