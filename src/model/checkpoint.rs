@@ -250,7 +250,7 @@ impl Checkpoint {
 
     /// Bytes of all weight files.
     pub fn bytes(&self) -> u64 {
-        let mapped = self.files.gguf().map_or(0, |model| model.text.len() + model.tower.len());
+        let mapped = self.files.gguf().map_or(0, |model| model.text.size() + model.tower.size());
         mapped + self.shards.iter().map(|shard| shard.len).sum::<u64>()
     }
 

@@ -26,6 +26,11 @@ enum Native<'a> {
     Half(HalfKind, &'a [u16]),
 }
 
+/// Takes the index of the first value or row of a unit, and its values.
+type TakeRows<'a> = &'a (dyn Fn(usize, &[f32]) -> Result<(), String> + Sync);
+/// Takes the index of the first value of a unit, its values, and a buffer.
+type TakeNative<'a> = &'a (dyn Fn(usize, Native<'_>, &mut Vec<f32>) -> Result<(), String> + Sync);
+
 /// Row width and rows per unit of a tensor.
 fn unit(info: &TensorInfo) -> (usize, usize) {
     let row = info.shape.iter().skip(1).product::<usize>().max(1);
@@ -37,11 +42,7 @@ fn rows_per_unit(row: usize) -> usize {
 }
 
 /// Call `take` for the units of values in memory.
-fn each_unit(
-    values: &[f32],
-    row: usize,
-    take: &(dyn Fn(usize, &[f32]) -> Result<(), String> + Sync),
-) -> Result<(), String> {
+fn each_unit(values: &[f32], row: usize, take: TakeRows<'_>) -> Result<(), String> {
     let rows = rows_per_unit(row);
     let failure: Mutex<Option<(usize, String)>> = Mutex::default();
     ThreadPool::global().run(values.len().div_ceil(row * rows), &|index| {
@@ -75,7 +76,7 @@ impl Checkpoint {
         &self,
         name: &str,
         shape: [usize; 2],
-        take: &(dyn Fn(usize, &[f32]) -> Result<(), String> + Sync),
+        take: TakeRows<'_>,
     ) -> Result<u64, CheckpointError> {
         let owned = match (self.random, self.find_mapped(name, &shape)?) {
             (true, _) => Some(shapes::values(name, &shape)),
@@ -143,7 +144,7 @@ impl Checkpoint {
         name: &str,
         shard: &Shard,
         info: &TensorInfo,
-        take: &(dyn Fn(usize, &[f32]) -> Result<(), String> + Sync),
+        take: TakeRows<'_>,
     ) -> Result<u64, CheckpointError> {
         self.units(name, shard, info, &|first, values, wide| match values {
             Native::F32(values) => take(first, values),
@@ -162,7 +163,7 @@ impl Checkpoint {
         name: &str,
         shard: &Shard,
         info: &TensorInfo,
-        take: &(dyn Fn(usize, Native<'_>, &mut Vec<f32>) -> Result<(), String> + Sync),
+        take: TakeNative<'_>,
     ) -> Result<u64, CheckpointError> {
         let (row, rows) = unit(info);
         let (start, end) = info.data_offsets;

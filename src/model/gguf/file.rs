@@ -139,7 +139,7 @@ impl GgufFile {
     }
 
     /// Size in bytes.
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.map.bytes().len() as u64
     }
 

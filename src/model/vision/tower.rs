@@ -106,7 +106,7 @@ impl TowerConfig {
 /// A loaded tower, including its projector.
 pub enum Tower {
     /// Any tower on the CPU, in this crate's kernels.
-    Cpu(CpuTower),
+    Cpu(Box<CpuTower>),
     /// Qwen2-VL or Qwen2.5-VL, in candle's tensors.
     Qwen(QwenVit),
     /// LLaVA-OneVision, in candle's tensors.
@@ -124,7 +124,7 @@ impl Tower {
         device: &ComputeDevice,
     ) -> Result<Self, ModelError> {
         if device.is_batch_invariant() {
-            return Ok(Self::Cpu(CpuTower::load(checkpoint, config, device.tower())?));
+            return Ok(Self::Cpu(Box::new(CpuTower::load(checkpoint, config, device.tower())?)));
         }
         Ok(match config {
             TowerConfig::Qwen(config) => {

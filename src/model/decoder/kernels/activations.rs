@@ -65,7 +65,7 @@ mod loops {
         for x in x {
             // (1 + tanh u) / 2 = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x³)
             let u = *x * (1.0 + 0.044_715 * *x * *x);
-            *x /= 1.0 + exp(-1.595_769_1 * u);
+            *x /= 1.0 + exp(-1.595_769 * u);
         }
     }
 

@@ -240,7 +240,7 @@ macro_rules! product {
             let (start, end) = (product.columns.start / PANEL, product.columns.end.div_ceil(PANEL));
             let mut p = start;
             while p < end {
-                let several = p + $panels <= end;
+                let several = end - p >= $panels;
                 let mut r = 0;
                 while r < product.rows {
                     let left = product.rows - r;
@@ -306,7 +306,6 @@ macro_rules! product {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[expect(clippy::needless_range_loop, reason = "rows and panels index several arrays and pointers at once")]
 mod avx512 {
     use std::arch::x86_64::*;
 
@@ -344,7 +343,6 @@ mod avx512 {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[expect(clippy::needless_range_loop, reason = "rows and panels index several arrays and pointers at once")]
 mod avx2 {
     use std::arch::x86_64::*;
 

@@ -89,7 +89,9 @@ fn all_implementations_give_the_same_bits() {
                 let y = DisjointSliceMut::new(&mut y);
                 // SAFETY: one call at a time; the features were detected.
                 match int8 {
+                    // SAFETY: one call at a time; the features were detected.
                     Some(int8) => unsafe { int8::product_q8(int8, &product, &panels, &x8, &y) },
+                    // SAFETY: as above.
                     None => unsafe { avx512::product_q8(&product, &panels, &x8, &y) },
                 }
             }

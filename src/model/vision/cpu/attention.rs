@@ -179,9 +179,12 @@ mod tests {
 
     #[test]
     fn every_patch_attends_to_its_window_in_its_grid() {
-        for (width, patches, windows) in
-            [(8, 7, vec![0..4, 4..7]), (12, 300, vec![0..300]), (20, 41, vec![0..41]), (80, 64, vec![0..64])]
-        {
+        for (width, patches, windows) in [
+            (8, 7, vec![0..4, 4..7]),
+            (12, 300, Vec::from_iter(std::iter::once(0..300))),
+            (20, 41, Vec::from_iter(std::iter::once(0..41))),
+            (80, 64, Vec::from_iter(std::iter::once(0..64))),
+        ] {
             let (heads, grids) = (Heads { count: 3, width }, 2);
             let hidden = heads.count * width;
             let qkv: Vec<f32> = (0..grids * patches * 3 * hidden).map(|i| (i as f32 * 0.7).sin()).collect();

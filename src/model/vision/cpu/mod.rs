@@ -282,7 +282,8 @@ impl CpuTower {
                 }
             }
         }
-        let whole = [0..per_grid];
+        let all = 0..per_grid;
+        let whole = std::slice::from_ref(&all);
         for layer in &self.layers {
             for part in parts() {
                 let x = &x[part.start * hidden..part.end * hidden];
@@ -292,7 +293,7 @@ impl CpuTower {
                 let qkv = &mut qkv[part.start * 3 * hidden..part.end * 3 * hidden];
                 input.multiply(&layer.qkv, part.len(), qkv)?;
             }
-            let windows = if layer.full { &whole[..] } else { &layout.windows };
+            let windows = if layer.full { whole } else { &layout.windows };
             let angles = layout.angles.as_ref();
             attention::attend(qkv, (grids, per_grid), heads, angles, windows, attended, stride);
             for part in parts() {

@@ -194,8 +194,8 @@ impl Wide for Q5K {
                 for (i, (word, high)) in words.into_iter().zip(high).enumerate() {
                     let group = pair * 16 + part * 4 + i;
                     // Bits 2 pair and 2 pair + 1 move to bit 4.
-                    let even = _mm512_rolv_epi32(high, _mm512_set1_epi32(4 - 2 * pair as i32 & 31));
-                    let odd = _mm512_rolv_epi32(high, _mm512_set1_epi32(3 - 2 * pair as i32 & 31));
+                    let even = _mm512_rolv_epi32(high, _mm512_set1_epi32((4 - 2 * pair as i32) & 31));
+                    let odd = _mm512_rolv_epi32(high, _mm512_set1_epi32((3 - 2 * pair as i32) & 31));
                     panel.0[group] = _mm512_or_si512(nibbles(word), bit(even));
                     let upper = nibbles(_mm512_srli_epi16::<4>(word));
                     panel.0[group + 8] = _mm512_or_si512(upper, bit(odd));
@@ -261,7 +261,7 @@ impl Wide for Q6K {
         let own = unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(block.add(192).cast())) };
         std::array::from_fn(|k| {
             // A zero and byte 4 k + lane, eight times: the scale in the upper half of 16 bits.
-            let lane = |lane: i64| (4 * k as i64 + lane) * 0x0100_0100_0100_0100 | 0x0080_0080_0080_0080;
+            let lane = |lane: i64| ((4 * k as i64 + lane) * 0x0100_0100_0100_0100) | 0x0080_0080_0080_0080;
             let (a, b, c, d) = (lane(0), lane(1), lane(2), lane(3));
             let pattern = _mm512_setr_epi64(a, a, b, b, c, c, d, d);
             _mm512_srai_epi16::<8>(_mm512_shuffle_epi8(own, pattern))
