@@ -400,6 +400,7 @@ fn examples_of_events_can_be_read() {
         "comparison",
         "done",
         "draft",
+        "estimate",
         "failed",
         "progress",
         "prompt",

@@ -63,7 +63,7 @@ def llama_picture(folder, model, picture):
     mmproj = model.parent / "mmproj.gguf"
     out, err = run(folder / "llama-mtmd-cli", "-m", model, "--mmproj", mmproj, "--image", picture, "-p", "What is this?", "-n", 1, "-t", THREADS)
     whole = (time.monotonic() - start) * 1e3
-    tower = re.findall(r"encoded in (\d+) ms", out + err)
+    tower = re.findall(r"(?:encoded in|encoding done in) (\d+) ms", out + err)
     return {("tower", SIDE): sum(map(float, tower)) if tower else float("nan"), ("start to first token", SIDE): whole}
 
 

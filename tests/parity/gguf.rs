@@ -10,7 +10,7 @@ use candle_core::{
     },
 };
 use specreel::model::{
-    WeightType,
+    ComputeDevice, WeightType,
     decoder::{Sequence, Taps},
     family::VideoLlm,
     processor::{Grid, Patches},
@@ -20,7 +20,9 @@ use specreel::model::{
 use super::{difference, fixture, numbers, tensors, values};
 
 fn load(path: &str, dtype: WeightType) -> VideoLlm {
-    VideoLlm::load(&fixture(path), dtype, &mut |_, _| {}).unwrap()
+    // The tower in f32, whatever the type of the language model.
+    let device = ComputeDevice::cpu(dtype).with_tower(WeightType::F32);
+    VideoLlm::load_on(&fixture(path), &device, &mut |_, _| {}).unwrap()
 }
 
 /// Logits after each of some tokens.
@@ -133,7 +135,8 @@ fn text_logits_are_those_of_candle_transformers() {
         ("gqa_tied/model-f16.gguf", 2e-3),
         ("gqa_tied/model-q8_0.gguf", 0.02),
         ("gqa_tied/model-q4_0.gguf", 0.02),
-        ("mix/model-q4_k_m.gguf", 0.02),
+        // One scale for 256 inputs instead of 32.
+        ("mix/model-q4_k_m.gguf", 0.05),
     ] {
         let path = format!("gguf/{file}");
         let ours = logits(&load(&path, WeightType::Auto), &IDS);

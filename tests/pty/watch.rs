@@ -4,7 +4,7 @@ use super::{start::clips, terminal::Terminal};
 
 fn watching(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Terminal {
     let clips = clips();
-    let args = ["--library", clips.to_str().unwrap(), "--method", "naive", "--pace", "auto"];
+    let args = ["--library", clips.to_str().unwrap(), "--method", "text-only", "--pace", "auto"];
     Terminal::start_with(columns, rows, &args, variables)
 }
 

@@ -4,8 +4,12 @@
 
 use super::*;
 use crate::model::{
-    decoder::{Values, linear::Weight},
-    gguf::{Layout, NamedTensor, TensorType},
+    decoder::{
+        Values,
+        linear::Weight,
+        thread_pool::{DisjointSliceMut, ThreadPool},
+    },
+    gguf::{GgufTensor, Layout, NamedTensor, TensorType},
 };
 
 /// Values that are widened at a time.
@@ -81,19 +85,28 @@ impl Checkpoint {
 
     /// All values of a tensor as f32.
     pub(super) fn widen_all(&self, name: &str, tensor: &NamedTensor) -> Result<Vec<f32>, CheckpointError> {
-        let mut values = Vec::with_capacity(tensor.shape.iter().product());
+        let mut values = vec![0f32; tensor.parts.iter().map(GgufTensor::values).sum()];
+        let place = DisjointSliceMut::new(&mut values);
+        let mut first = 0;
         for part in &tensor.parts {
-            let count = part.values();
-            for start in (0..count).step_by(CHUNK) {
-                self.report()?;
-                let from = values.len();
-                tensor.file.widen(part, start..(start + CHUNK).min(count), &mut values);
-                if let Some(i) = values[from..].iter().position(|value: &f32| !value.is_finite()) {
-                    let file = tensor.file.path().display();
-                    let problem = format!("value {} is {}, in {file}", from + i, values[from + i]);
-                    return Err(CheckpointError::tensor(name, &problem));
+            self.report()?;
+            let (count, refused) = (part.values(), Mutex::new(None));
+            ThreadPool::global().run(count.div_ceil(CHUNK), &|unit| {
+                let start = unit * CHUNK;
+                let mut wide = Vec::with_capacity(CHUNK);
+                tensor.file.widen(part, start..(start + CHUNK).min(count), &mut wide);
+                if let Some(i) = wide.iter().position(|value| !value.is_finite()) {
+                    let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+                    refused.get_or_insert((first + start + i, wide[i]));
                 }
+                // SAFETY: each unit has values of its own.
+                unsafe { place.slice(first + start, wide.len()) }.copy_from_slice(&wide);
+            });
+            if let Some((i, value)) = refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                let problem = format!("value {i} is {value}, in {}", tensor.file.path().display());
+                return Err(CheckpointError::tensor(name, &problem));
             }
+            first += count;
         }
         self.read.fetch_add(1, Ordering::Relaxed);
         self.report()?;

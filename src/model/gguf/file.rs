@@ -191,7 +191,9 @@ impl GgufFile {
         match tensor.kind {
             TensorType::F32 => out.extend_from_slice(&self.floats(tensor)[range]),
             TensorType::Half(kind) => {
-                out.extend(self.halves(tensor)[range].iter().map(|&bits| kind.widen(bits)))
+                let from = out.len();
+                out.resize(from + range.len(), 0.0);
+                kind.widen_all(&self.halves(tensor)[range], &mut out[from..]);
             }
             TensorType::Blocks(_) => {
                 if let Some(blocks) = self.blocks(tensor) {
