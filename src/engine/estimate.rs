@@ -31,7 +31,7 @@ use crate::{
     speculate::{Drafter, context, context::Signals},
 };
 
-/// A model is probed only before runs of so many times the work that this takes: it costs less than 2 % of the run.
+/// A model is probed only if the run is at least this many times the work of the probe, which then costs less than 2 % of it.
 const WORTH: f64 = 50.0;
 
 /// What a run will read.

@@ -76,7 +76,7 @@ impl Rate {
     }
 }
 
-/// At least so many pieces of work tell products from attention.
+/// Pieces of work that are needed to separate the time of products from that of attention.
 const PIECES: usize = 4;
 /// A ratio of attention to products outside of this range is noise.
 const RATIOS: std::ops::Range<f64> = 0.1..100.0;

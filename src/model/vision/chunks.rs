@@ -39,8 +39,8 @@ pub(super) fn check(
     Err(VisionError::Patches { rows, values, t, h, w, reason })
 }
 
-/// Run `forward` on chunks of the grid's temporal grids, of up to `patches` patches, and concatenate its results. It gets a range of temporal grids, and a
-/// function to call after each of its `layers` layers.
+/// Run `forward` on chunks of the grid's temporal grids, of up to `patches` patches, and concatenate its results. It gets a range
+/// of temporal grids, and a function to call after each of its `layers` layers.
 ///
 /// # Errors
 /// [`VisionError::Cancelled`] if `progress` breaks, and the errors of `forward`.

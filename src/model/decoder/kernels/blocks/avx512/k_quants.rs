@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::{
     super::BlockKind,
-    Outputs, Panel, halfs, halfs_at, join,
+    Outputs, Panel, halfs, halfs_at, join, nibbles, upper_nibbles,
     wide::{Heads, Wide},
     words,
 };
@@ -19,7 +19,6 @@ unsafe fn heads_with_minima(outputs: &Outputs, at: usize) -> Heads {
     let [d, low, middle, high] = unsafe { words(outputs, at) };
     let six = _mm512_set1_epi8(63);
     let upper = |word| _mm512_and_si512(_mm512_srli_epi32::<2>(word), _mm512_set1_epi8(0x30));
-    let nibbles = |word| _mm512_and_si512(word, _mm512_set1_epi8(15));
     let scales = [_mm512_and_si512(low, six), _mm512_or_si512(nibbles(high), upper(low))];
     let minima = [
         _mm512_and_si512(middle, six),
@@ -82,11 +81,10 @@ impl Wide for Q4K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn integers(block: *const u8) -> [__m512i; 4] {
-        let nibbles = |v| _mm512_and_si512(v, _mm512_set1_epi8(15));
         // SAFETY: as the caller guarantees.
         let (a, b) =
             unsafe { (_mm512_loadu_si512(block.add(16).cast()), _mm512_loadu_si512(block.add(80).cast())) };
-        [nibbles(a), nibbles(_mm512_srli_epi16::<4>(a)), nibbles(b), nibbles(_mm512_srli_epi16::<4>(b))]
+        [nibbles(a), upper_nibbles(a), nibbles(b), upper_nibbles(b)]
     }
 
     #[inline]
@@ -112,7 +110,6 @@ impl Wide for Q4K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn arrange(outputs: &Outputs, at: usize, panel: &mut Panel) {
-        let nibbles = |v| _mm512_and_si512(v, _mm512_set1_epi8(15));
         for pair in 0..4 {
             for part in 0..2 {
                 // SAFETY: 16 bytes of each block.
@@ -120,7 +117,7 @@ impl Wide for Q4K {
                 for (i, word) in words.into_iter().enumerate() {
                     let group = pair * 16 + part * 4 + i;
                     panel.0[group] = nibbles(word);
-                    panel.0[group + 8] = nibbles(_mm512_srli_epi16::<4>(word));
+                    panel.0[group + 8] = upper_nibbles(word);
                 }
             }
         }
@@ -137,7 +134,6 @@ impl Wide for Q5K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn integers(block: *const u8) -> [__m512i; 4] {
-        let nibbles = |v| _mm512_and_si512(v, _mm512_set1_epi8(15));
         let bit = _mm512_set1_epi8(16);
         // SAFETY: as the caller guarantees.
         let (a, b, high) = unsafe {
@@ -154,9 +150,9 @@ impl Wide for Q5K {
         };
         [
             _mm512_or_si512(nibbles(a), moved(4, 2)),
-            _mm512_or_si512(nibbles(_mm512_srli_epi16::<4>(a)), moved(3, 1)),
+            _mm512_or_si512(upper_nibbles(a), moved(3, 1)),
             _mm512_or_si512(nibbles(b), moved(0, 62)),
-            _mm512_or_si512(nibbles(_mm512_srli_epi16::<4>(b)), moved(63, 61)),
+            _mm512_or_si512(upper_nibbles(b), moved(63, 61)),
         ]
     }
 
@@ -183,7 +179,6 @@ impl Wide for Q5K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn arrange(outputs: &Outputs, at: usize, panel: &mut Panel) {
-        let nibbles = |v| _mm512_and_si512(v, _mm512_set1_epi8(15));
         let bit = |v| _mm512_and_si512(v, _mm512_set1_epi8(16));
         for part in 0..2 {
             // SAFETY: 16 bytes of each block.
@@ -197,7 +192,7 @@ impl Wide for Q5K {
                     let even = _mm512_rolv_epi32(high, _mm512_set1_epi32((4 - 2 * pair as i32) & 31));
                     let odd = _mm512_rolv_epi32(high, _mm512_set1_epi32((3 - 2 * pair as i32) & 31));
                     panel.0[group] = _mm512_or_si512(nibbles(word), bit(even));
-                    let upper = nibbles(_mm512_srli_epi16::<4>(word));
+                    let upper = upper_nibbles(word);
                     panel.0[group + 8] = _mm512_or_si512(upper, bit(odd));
                 }
             }
@@ -215,7 +210,6 @@ impl Wide for Q6K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn integers(block: *const u8) -> [__m512i; 4] {
-        let nibbles = |v| _mm512_and_si512(v, _mm512_set1_epi8(15));
         let half = |half: usize| {
             // SAFETY: as the caller guarantees.
             let (low, high) = unsafe {
@@ -229,10 +223,7 @@ impl Wide for Q6K {
                 let counts = _mm512_setr_epi64(low, low, low, low, upper, upper, upper, upper);
                 _mm512_and_si512(_mm512_rolv_epi64(high, counts), _mm512_set1_epi8(0x30))
             };
-            [
-                _mm512_or_si512(nibbles(low), moved(4, 2)),
-                _mm512_or_si512(nibbles(_mm512_srli_epi16::<4>(low)), moved(0, 62)),
-            ]
+            [_mm512_or_si512(nibbles(low), moved(4, 2)), _mm512_or_si512(upper_nibbles(low), moved(0, 62))]
         };
         let ([a, b], [c, d]) = (half(0), half(1));
         [a, b, c, d]
@@ -271,7 +262,6 @@ impl Wide for Q6K {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn arrange(outputs: &Outputs, at: usize, panel: &mut Panel) {
-        let nibbles = |v| _mm512_and_si512(v, _mm512_set1_epi8(15));
         let two = |v| _mm512_and_si512(v, _mm512_set1_epi8(0x30));
         for half in 0..2 {
             for part in 0..2 {

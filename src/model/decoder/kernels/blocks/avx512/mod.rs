@@ -220,6 +220,20 @@ unsafe fn words(outputs: &Outputs, at: usize) -> [__m512i; 4] {
     ]
 }
 
+/// The lower four bits of every byte.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn nibbles(v: __m512i) -> __m512i {
+    _mm512_and_si512(v, _mm512_set1_epi8(15))
+}
+
+/// The upper four bits of every byte.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn upper_nibbles(v: __m512i) -> __m512i {
+    nibbles(_mm512_srli_epi16::<4>(v))
+}
+
 /// The half-precision floats in the low halves of sixteen words.
 #[inline]
 #[target_feature(enable = "avx512f")]

@@ -4,7 +4,8 @@ use std::arch::x86_64::*;
 
 use super::{
     super::{BlockKind, BlockRows},
-    Kernel, Outputs, Panel, dots, for_rows, halfs_at, halves, join, quads, tiles, words,
+    Kernel, Outputs, Panel, dots, for_rows, halfs_at, halves, join, nibbles, quads, tiles, upper_nibbles,
+    words,
 };
 
 /// Values of a block.
@@ -211,7 +212,6 @@ impl Narrow for Q4 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn step(outputs: &Outputs, at: usize, x: *const i8, count: usize) -> [__m512i; 4] {
-        let nibbles = |v| _mm512_and_si512(v, _mm512_set1_epi8(15));
         // SAFETY: as the caller guarantees; in place of a missing block the first is taken again.
         unsafe {
             let block = |i: usize| if i < count { i } else { 0 };
@@ -225,7 +225,7 @@ impl Narrow for Q4 {
                 quads(std::array::from_fn(|i| {
                     let w = four(outputs.rows[quarter * 4 + i].add(at + 2), 18);
                     let dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(), nibbles(w), low);
-                    _mm512_dpbusd_epi32(dot, nibbles(_mm512_srli_epi16::<4>(w)), high)
+                    _mm512_dpbusd_epi32(dot, upper_nibbles(w), high)
                 }))
             });
             // A 128-bit lane is a block: four by four lanes change places.
@@ -249,12 +249,11 @@ impl Narrow for Q4 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn arrange(outputs: &Outputs, at: usize, groups: &mut [__m512i]) {
-        let nibbles = |v| _mm512_and_si512(v, _mm512_set1_epi8(15));
         // SAFETY: 16 bytes of each block.
         let words = unsafe { words(outputs, at + 2) };
         for (i, word) in words.into_iter().enumerate() {
             groups[i] = nibbles(word);
-            groups[i + 4] = nibbles(_mm512_srli_epi16::<4>(word));
+            groups[i + 4] = upper_nibbles(word);
         }
     }
 }
