@@ -26,12 +26,12 @@ impl Sessions {
         self.entries.as_ref()?.get(*self.shown.get(self.cursor)?)
     }
 
-    /// Replace the list; the selection stays on its file if that still exists.
+    /// Replace the list. The selection stays on its file if that still exists, and so does the question whether to delete it.
     pub fn set(&mut self, entries: Vec<SessionEntry>) {
         let selected = self.selected().map(|e| e.path.clone());
         self.entries = Some(entries);
-        self.confirm = false;
-        self.refresh(selected);
+        self.refresh(selected.clone());
+        self.confirm &= self.selected().map(|e| &e.path) == selected.as_ref();
     }
 
     /// Set the filter; the selection stays if it matches.
