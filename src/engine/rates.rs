@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::pace::{Part, Rate};
 use crate::{
     model::{
-        decoder::{kernels, thread_pool::ThreadPool},
+        device::cpu::{kernels, thread_pool::ThreadPool},
         family::VideoLlm,
     },
     record::Basis,

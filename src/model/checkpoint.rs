@@ -26,7 +26,7 @@ pub use self::error::CheckpointError;
 pub(super) use self::shard::Shard;
 use super::{
     ComputeDevice,
-    decoder::thread_pool::DisjointSliceMut,
+    device::cpu::thread_pool::DisjointSliceMut,
     files, gguf, names, shapes,
     source::ModelFiles,
     weight_cache::{Session, WeightCache},

@@ -1,6 +1,6 @@
 //! The type of keys and values in the caches of the CPU decoder.
 
-use super::{WeightType, config::TextConfig, decoder::kernels::scales_of};
+use super::{WeightType, config::TextConfig, device::cpu::kernels::scales_of};
 
 /// Bytes of a token's keys and values in f32 from which `Auto` takes f16: those of smaller models are a small part of a pass.
 const LARGE: usize = 16 << 10;

@@ -5,7 +5,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::model::decoder::kernels;
+use crate::model::device::cpu::kernels;
 
 /// Facts about one row of logits.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,9 +9,8 @@ use crate::{
     cli::{args::RunArgs, config, dirs::Dirs, resolve, terminal as term},
     client::{Client, Loaded, Settings},
     model::{
-        ModelSpec,
-        decoder::{kernels, thread_pool::ThreadPool},
-        device,
+        ModelSpec, device,
+        device::cpu::{kernels, thread_pool::ThreadPool},
     },
     record::Failure,
 };

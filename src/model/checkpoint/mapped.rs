@@ -4,9 +4,9 @@
 
 use super::*;
 use crate::model::{
-    decoder::{
-        Values,
+    device::cpu::{
         linear::Weight,
+        table::Values,
         thread_pool::{DisjointSliceMut, ThreadPool},
     },
     gguf::{GgufTensor, Layout, NamedTensor, TensorType},

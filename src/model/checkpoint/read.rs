@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use twox_hash::XxHash3_64;
 
 use super::*;
-use crate::model::decoder::{HalfKind, thread_pool::ThreadPool};
+use crate::model::device::cpu::{kernels::HalfKind, thread_pool::ThreadPool};
 
 /// Values of a unit: few enough for a processor's own cache.
 const UNIT: usize = 1 << 17;

@@ -5,7 +5,7 @@ use candle_nn::{Init, VarBuilder, var_builder::SimpleBackend};
 
 use super::*;
 use crate::model::{
-    decoder::{HalfKind, Values},
+    device::cpu::{kernels::HalfKind, table::Values},
     tensor_error_text,
 };
 

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
 
-use super::{
-    Mask, Pass, Positions, Taps,
-    attention::{self, AttentionShape, AttentionStats, ProbedLayer},
-    cache::Cache,
-    check_pass, kernels,
-    linear::{Forms, Linear, QuantizedRows},
-    parts,
-    rope::Rope,
-    table::Table,
-    thread_pool::{DisjointSliceMut, ThreadPool},
-    with_slice,
-};
+use super::{Mask, Pass, Positions, Taps, check_pass, parts, rope::Rope, with_slice};
 use crate::model::{
     ComputeDevice, KvType, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
+    device::{
+        attention::{AttentionShape, AttentionStats},
+        cpu::{
+            attention::{self, ProbedLayer},
+            cache::Cache,
+            kernels,
+            linear::{Forms, Linear, QuantizedRows},
+            table::Table,
+            thread_pool::{DisjointSliceMut, ThreadPool},
+        },
+    },
 };
 
 /// Values of all rows below which one thread is faster than several.

@@ -7,15 +7,12 @@ use std::ops::Range;
 
 use candle_core::{Result, Tensor};
 
-use super::{
-    CpuDecoder, Mask, Pass, Positions, Taps, Workspace,
-    cache::Cache as CpuCache,
-    tensors::{TensorCache, TensorDecoder},
-};
+use super::{CpuDecoder, Mask, Pass, Positions, Taps, Workspace, tensors::TensorDecoder};
 use crate::model::{
     ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
+    device::{candle::cache::TensorCache, cpu::cache::Cache as CpuCache},
 };
 
 /// Rows of a prefill pass on the CPU.

@@ -6,35 +6,24 @@
 //!
 //! A forward pass takes rows of embeddings, their positions (which are not cache slots), a mask among the new rows, and the
 //! cache. It returns the final states after the norm; logits are computed for chosen rows. On the CPU a row's result does not
-//! depend on the number of rows (see [`kernels`]).
+//! depend on the number of rows (see [`kernels`](super::device::cpu::kernels)).
 
-pub mod attention;
-pub mod builder;
-mod cache;
 mod cpu;
 mod dispatch;
-mod forms;
-pub mod kernels;
-pub mod linear;
 pub mod parts;
-mod plane;
 pub mod rope;
 pub mod sequence;
-pub mod table;
 mod tensors;
-pub mod thread_pool;
 
 use candle_core::{Device, Result, Tensor};
 
-pub use attention::{AttentionProbe, AttentionStats, Mask};
 pub use cpu::{CpuDecoder, Workspace};
 pub use dispatch::{Cache, Decoder};
-pub use kernels::HalfKind;
 pub use rope::Positions;
 pub use sequence::Sequence;
-pub use table::Values;
 
 use super::config::TextConfig;
+pub use super::device::attention::{AttentionProbe, AttentionStats, Mask};
 
 /// What a pass returns beside the final states.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,10 @@
 //! The tensors of a decoder: names, shapes, and their size in each weight type.
 
-use super::{builder::Builder, linear::Linear, table::Values};
 use crate::model::{
     WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
+    device::cpu::{builder::Builder, linear::Linear, table::Values},
 };
 
 /// A fused matrix: the rows of some tensors, stacked.

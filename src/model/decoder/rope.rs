@@ -104,9 +104,9 @@ mod tests {
         let (cos, sin) = rope.tables(&Positions::text(0, 2));
         let mut head = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
         let before = head;
-        crate::model::decoder::kernels::rotate(&mut head, &cos[..4], &sin[..4]);
+        crate::model::device::cpu::kernels::rotate(&mut head, &cos[..4], &sin[..4]);
         assert_eq!(head, before);
-        crate::model::decoder::kernels::rotate(&mut head, &cos[4..], &sin[4..]);
+        crate::model::device::cpu::kernels::rotate(&mut head, &cos[4..], &sin[4..]);
         let norm = |h: &[f32; 8]| h.iter().map(|v| v * v).sum::<f32>();
         assert!((norm(&head) - norm(&before)).abs() < 1e-3);
     }

@@ -4,6 +4,9 @@
 //! CUDA device has its own stream, so that a target and a drafter on one card can run concurrently.
 
 mod accelerators;
+pub mod attention;
+pub(in crate::model) mod candle;
+pub mod cpu;
 
 use candle_core::{DType, Device, Tensor};
 

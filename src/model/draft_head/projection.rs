@@ -5,10 +5,8 @@ use candle_core::{DType, Device, Result, Tensor};
 use crate::model::{
     ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
-    decoder::{
-        linear::{Builder, Linear, QuantizedRows},
-        with_slice,
-    },
+    decoder::with_slice,
+    device::cpu::linear::{Builder, Linear, QuantizedRows},
 };
 
 /// FC of the paper's eq. 1, `width × 2 width`.

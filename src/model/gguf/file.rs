@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use super::{MAGIC, Metadata, TensorType, reader::Reader};
 use crate::model::{
     checkpoint::CheckpointError,
-    decoder::kernels::Blocks,
+    device::cpu::kernels::Blocks,
     store::{FileMap, Plain, Store},
 };
 

@@ -1,6 +1,6 @@
 //! The types of tensors in GGUF files.
 
-use crate::model::decoder::{HalfKind, kernels::BlockKind};
+use crate::model::device::cpu::kernels::{BlockKind, HalfKind};
 
 /// A supported type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::FORMAT;
-use crate::model::{decoder::linear::Weight, store::FileMap};
+use crate::model::{device::cpu::linear::Weight, store::FileMap};
 
 /// The first bytes.
 const MAGIC: [u8; 8] = *b"SPCRWGTS";

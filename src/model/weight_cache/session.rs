@@ -17,7 +17,7 @@ use super::{
 use crate::{
     model::{
         checkpoint::{Checkpoint, CheckpointError},
-        decoder::linear::Weight,
+        device::cpu::linear::Weight,
         hub::free_space,
     },
     record::units::bytes,

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::FORMAT;
 use crate::model::{
     checkpoint::{CheckpointError, Shard},
-    decoder::kernels::Weights8,
+    device::cpu::kernels::Weights8,
     files,
 };
 

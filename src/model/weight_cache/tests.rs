@@ -7,7 +7,7 @@ use super::{
 };
 use crate::model::{
     WeightType,
-    decoder::{builder::Builder, linear::Weight},
+    device::cpu::{builder::Builder, linear::Weight},
 };
 
 const SHAPE: [usize; 2] = [37, 256];

@@ -19,7 +19,7 @@ use super::{
     file::{ALIGN, Index, Matrix, prefix},
     source::{Source, Sources},
 };
-use crate::model::decoder::linear::Weight;
+use crate::model::device::cpu::linear::Weight;
 
 /// Threads that still write.
 static WRITING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());

@@ -1,6 +1,6 @@
 //! LVSpec's visual relevance: the similarity of a draft token's state to the target's states at the visual tokens.
 
-use crate::model::decoder::{
+use crate::model::device::cpu::{
     kernels::{SLOTS, dot_f32, largest_sums, scores_f32},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };

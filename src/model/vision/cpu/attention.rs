@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::model::decoder::{
+use crate::model::device::cpu::{
     kernels::{self, Held, SLOTS, activations},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };

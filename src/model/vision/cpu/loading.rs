@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{
     checkpoint::CheckpointError,
-    decoder::kernels::activations::Activation,
+    device::cpu::kernels::activations::Activation,
     vision::{Generation, LlavaConfig, TowerConfig, VisionConfig},
 };
 

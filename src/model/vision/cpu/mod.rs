@@ -26,7 +26,8 @@ use super::{
 use crate::model::{
     WeightType,
     checkpoint::Checkpoint,
-    decoder::{kernels, linear::Linear, with_slice},
+    decoder::with_slice,
+    device::cpu::{kernels, linear::Linear},
     processor::Grid,
 };
 

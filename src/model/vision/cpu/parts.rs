@@ -3,7 +3,7 @@
 use crate::model::{
     WeightType,
     checkpoint::{Checkpoint, CheckpointError},
-    decoder::{
+    device::cpu::{
         kernels::{
             self, BLOCK,
             activations::{self, Activation},

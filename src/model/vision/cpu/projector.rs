@@ -2,7 +2,7 @@
 
 use super::parts::{Input, Norm, each_slice, padded};
 use crate::model::{
-    decoder::{
+    device::cpu::{
         kernels::activations::{Activation, activate},
         linear::Linear,
     },

@@ -41,7 +41,7 @@ const LANES: usize = 8;
 macro_rules! with_avx2 {
     ($module:ident::$name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)?) => {{
         #[cfg(target_arch = "x86_64")]
-        if $crate::model::decoder::kernels::has_avx2() {
+        if $crate::model::device::cpu::kernels::has_avx2() {
             #[target_feature(enable = "avx2,fma")]
             fn vectorized($($arg: $type),*) $(-> $out)? {
                 $module::$name($($arg),*)

@@ -11,7 +11,7 @@ use crate::model::{ComputeDevice, WeightType};
 const REPEATED: usize = 32;
 
 /// A matrix of `outputs × inputs` with an optional bias.
-pub(super) struct Matrix {
+pub(in crate::model) struct Matrix {
     weight: Weight,
     /// `REPEATED × outputs`, all rows alike.
     bias: Option<Tensor>,
@@ -19,7 +19,7 @@ pub(super) struct Matrix {
 }
 
 /// Gates and as many values: `silu(x Gᵀ) ∘ (x Uᵀ)`.
-pub(super) struct Gated {
+pub(in crate::model) struct Gated {
     weight: Weight,
     bytes: usize,
 }

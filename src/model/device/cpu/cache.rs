@@ -31,7 +31,7 @@ struct LayerCache {
 }
 
 /// Keys and values of one head, in all slots.
-pub(super) struct HeadCache<'a> {
+pub(in crate::model) struct HeadCache<'a> {
     pub keys: Held<'a>,
     pub values: Held<'a>,
 }
@@ -144,7 +144,7 @@ impl Cache {
     }
 
     /// Grow so that `more` slots fit after those in use.
-    pub(super) fn reserve(&mut self, more: usize) {
+    pub(in crate::model) fn reserve(&mut self, more: usize) {
         let need = self.len + more;
         if need <= self.capacity {
             return;
@@ -163,7 +163,7 @@ impl Cache {
     ///
     /// # Panics
     /// If the slots are not reserved.
-    pub(super) fn write<'a>(
+    pub(in crate::model) fn write<'a>(
         &mut self,
         layer: usize,
         rows: usize,
@@ -185,12 +185,12 @@ impl Cache {
     ///
     /// # Panics
     /// If the slots are not reserved.
-    pub(super) fn advance(&mut self, rows: usize) {
+    pub(in crate::model) fn advance(&mut self, rows: usize) {
         assert!(self.len + rows <= self.capacity, "the slots are not reserved");
         self.len += rows;
     }
 
-    pub(super) fn head(&self, layer: usize, head: usize) -> HeadCache<'_> {
+    pub(in crate::model) fn head(&self, layer: usize, head: usize) -> HeadCache<'_> {
         let layer = &self.layers[layer];
         HeadCache { keys: layer.keys.head(head), values: layer.values.head(head) }
     }

@@ -8,27 +8,24 @@
 //! [`AttentionProbe`](super::AttentionProbe) are read back. Input and output states are f32 on the device; in between, values
 //! have the compute type.
 
-mod attention;
-mod cache;
-mod linear;
-mod mask;
-
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::ops;
 
-pub(super) use self::cache::TensorCache;
-use self::{
-    attention::{PassAttention, ProbeSums},
-    linear::{Gated, Matrix},
-};
 use super::{
-    Mask, Pass, Positions, Taps,
-    attention::AttentionShape,
-    check_pass,
+    Mask, Pass, Positions, Taps, check_pass,
     parts::{self, FusedMatrix},
     rope::Rope,
+};
+use crate::model::device::{
+    attention::AttentionShape,
+    candle::{
+        attention::{PassAttention, ProbeSums},
+        cache::TensorCache,
+        linear::{Gated, Matrix},
+        mask,
+    },
 };
 use crate::model::{
     ComputeDevice,

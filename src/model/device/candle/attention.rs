@@ -3,7 +3,7 @@
 use candle_core::{D, DType, Result, Tensor};
 use candle_nn::ops;
 
-use crate::model::decoder::attention::{AttentionProbe, AttentionShape, AttentionStats};
+use crate::model::device::attention::{AttentionProbe, AttentionShape, AttentionStats};
 
 /// Attention scores in memory at a time, in values (256 MiB as bf16): a prefill never has those of all rows and slots.
 const SCORES: usize = 1 << 27;
@@ -12,7 +12,7 @@ const SCORES: usize = 1 << 27;
 const REPEATED: usize = 1 << 25;
 
 /// Attention of one pass: what its layers have in common.
-pub(super) struct PassAttention {
+pub(in crate::model) struct PassAttention {
     shape: AttentionShape,
     /// Slots of the cache, including the new rows.
     pub slots: usize,
@@ -89,7 +89,7 @@ impl PassAttention {
 }
 
 /// Sums of an attention probe, on the device until all layers have run.
-pub(super) struct ProbeSums<'a> {
+pub(in crate::model) struct ProbeSums<'a> {
     probe: &'a AttentionProbe,
     layers: usize,
     /// Of the current layer: the peaks of `rows` rows, summed over heads; one tensor per chunk of rows.

@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use crate::model::decoder::Mask;
+use crate::model::device::attention::Mask;
 
 /// `rows × slots`: 0 where a row sees a slot, else minus infinity. None if every row sees every slot.
 ///
@@ -10,7 +10,7 @@ use crate::model::decoder::Mask;
 ///
 /// # Errors
 /// If a tensor operation fails, or a path leads beyond the new rows.
-pub(super) fn hidden(
+pub(in crate::model) fn hidden(
     mask: &Mask,
     before: usize,
     rows: usize,

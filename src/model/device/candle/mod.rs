@@ -1,0 +1,6 @@
+//! Accelerators through candle's tensors: CUDA and Metal, and candle's CPU kernels in tests.
+
+pub(in crate::model) mod attention;
+pub(in crate::model) mod cache;
+pub(in crate::model) mod linear;
+pub(in crate::model) mod mask;

@@ -1,0 +1,13 @@
+//! The CPU, in this crate's own kernels.
+//!
+//! A row's result does not depend on the number of rows (see [`kernels`]).
+
+pub mod attention;
+pub mod builder;
+pub mod cache;
+pub mod forms;
+pub mod kernels;
+pub mod linear;
+pub mod plane;
+pub mod table;
+pub mod thread_pool;
