@@ -7,6 +7,10 @@ mod accelerators;
 pub mod attention;
 pub(in crate::model) mod candle;
 pub mod cpu;
+pub mod fused;
+pub mod logits;
+pub mod ops;
+pub mod states;
 
 use candle_core::{DType, Device, Tensor};
 
