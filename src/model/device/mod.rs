@@ -7,6 +7,7 @@ mod accelerators;
 pub mod attention;
 pub(in crate::model) mod candle;
 pub mod cpu;
+pub mod gpu;
 
 use candle_core::{DType, Device, Tensor};
 
