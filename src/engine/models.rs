@@ -154,7 +154,7 @@ impl Models {
         let mapped = [Some(&target), drafter.as_ref()].into_iter().flatten();
         let mapped = mapped.map(|model| model.decoder().mapped_bytes() as u64).sum();
         let footprint = Footprint::read(spec).map(|footprint| footprint.with_mapped(mapped));
-        let head = |dir| DraftHead::load(dir, target.decoder(), &place).map(Arc::new);
+        let head = |dir| DraftHead::load(dir, target.decoder()).map(Arc::new);
         let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
         let heads = heads.collect::<Result<_, _>>()?;
         Ok(Self {

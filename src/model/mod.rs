@@ -125,7 +125,7 @@ impl ModelSpec {
     pub fn drafter_place(&self) -> Result<ComputeDevice, Failure> {
         let place = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
         let place = place.with_tower(self.tower_dtype);
-        // Beside a target on the CPU, a drafter on an accelerator has that device's type.
-        if place.is_batch_invariant() { place.with_kv_type(self.kv_type) } else { Ok(place) }
+        // Beside a target on the CPU, a drafter elsewhere has a type of its device where it lacks the requested one.
+        Ok(place.clone().with_kv_type(self.kv_type).unwrap_or(place))
     }
 }
