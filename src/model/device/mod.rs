@@ -8,6 +8,7 @@ pub mod attention;
 pub(in crate::model) mod candle;
 pub mod cpu;
 pub mod fused;
+pub mod gpu;
 pub mod logits;
 pub mod ops;
 pub mod states;
