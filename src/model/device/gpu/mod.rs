@@ -9,6 +9,7 @@ mod error;
 mod failure;
 mod open;
 mod rows;
+pub mod states;
 mod stream;
 #[cfg(test)]
 pub(crate) mod testing;
