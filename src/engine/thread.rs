@@ -196,8 +196,8 @@ impl Worker<'_> {
         self.cache = PrefixCache::with_memory(None);
         let sender = self.sender(0);
         self.models = guarded(&sender, || load(spec, &sender, self.cancelled, self.ignore_memory));
-        let known = self.models.as_ref().is_some_and(|models| models.footprint.is_some());
-        self.cache = PrefixCache::with_memory(memory::available().filter(|_| known));
+        let footprint = self.models.as_ref().and_then(|models| models.footprint.as_ref());
+        self.cache = PrefixCache::with_memory(footprint.and_then(|known| known.budget(memory::available())));
     }
 
     fn run(&mut self, request: &RunRequest) {

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 pub(crate) use self::tensor_error::tensor_error_text;
 use self::{checkpoint::CheckpointError, family::Rope, source::ModelFiles};
 pub use self::{
-    device::{ComputeDevice, DeviceChoice},
+    device::{ComputeDevice, DeviceChoice, DeviceMemory},
     kv::KvType,
     spans::VisualSpans,
     weight_cache::WeightCache,
@@ -116,6 +116,11 @@ impl ModelSpec {
     /// As [`ComputeDevice::open`].
     pub fn target_place(&self) -> Result<ComputeDevice, Failure> {
         ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype).with_kv_type(self.kv_type)
+    }
+
+    /// The memory of the target's device, and of the drafter's.
+    pub fn memories(&self) -> [DeviceMemory; 2] {
+        [self.device, self.drafter_device.unwrap_or(self.device)].map(DeviceChoice::memory)
     }
 
     /// Open the drafter's device, with a queue of its own.

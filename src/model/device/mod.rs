@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod fused;
 pub mod gpu;
 pub mod logits;
+mod memory;
 pub mod ops;
 pub mod states;
 
@@ -18,6 +19,7 @@ use candle_core::{DType, Device, Tensor};
 pub use self::{
     accelerators::{Accelerator, accelerators},
     gpu::Gpu,
+    memory::DeviceMemory,
 };
 use super::{KvType, WeightType};
 use crate::record::{Failure, FailureClass};
