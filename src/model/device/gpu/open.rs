@@ -31,8 +31,11 @@ impl Gpu {
             }));
         };
         let name = adapter.label();
-        Self::open_adapter(adapter, plain_requested())
-            .map_err(|why| absent(format!("{name} cannot be used: {why}")))
+        let opened = Self::open_adapter(adapter, plain_requested())
+            .map_err(|why| absent(format!("{name} cannot be used: {why}")))?;
+        #[cfg(test)]
+        super::testing::remember(&opened);
+        Ok(opened)
     }
 
     /// Open the best GPU that really is one; none without one, or if it cannot be used.
