@@ -232,6 +232,11 @@ pub trait DeviceCache: Send + Sized {
     /// Slots in use.
     fn len(&self) -> usize;
 
+    /// True if no slot is in use.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Number of layers, key heads and values of a head.
     fn layout(&self) -> [usize; 3];
 

@@ -2,11 +2,15 @@
 
 use candle_core::{Device, Result, Tensor};
 
+use super::gpu::states::{GpuRows, Part, below};
+
 /// Rows of f32 values, `rows × width`: embeddings, or states of a pass. Cloning shares the values.
 #[derive(Clone, Debug)]
 pub enum States {
     /// On the CPU, or on an accelerator in candle's tensors.
     Tensor(Tensor),
+    /// On a GPU through wgpu.
+    Gpu(GpuRows),
 }
 
 impl States {
@@ -23,6 +27,7 @@ impl States {
     pub fn shape(&self) -> (usize, usize) {
         match self {
             Self::Tensor(tensor) => tensor.dims2().unwrap_or_default(),
+            Self::Gpu(rows) => rows.shape(),
         }
     }
 
@@ -44,6 +49,10 @@ impl States {
     pub fn narrow(&self, start: usize, count: usize) -> Result<Self> {
         match self {
             Self::Tensor(tensor) => Ok(Self::Tensor(tensor.narrow(0, start, count)?)),
+            Self::Gpu(rows) => {
+                check(start + count <= rows.shape().0, || format!("no rows {start}+{count}"))?;
+                Ok(Self::Gpu(rows.narrow(start, count)))
+            }
         }
     }
 
@@ -58,6 +67,11 @@ impl States {
                 let index = Tensor::from_vec(index, rows.len(), tensor.device())?;
                 Ok(Self::Tensor(tensor.index_select(&index, 0)?))
             }
+            Self::Gpu(all) => {
+                let missing = rows.iter().find(|row| **row >= all.shape().0);
+                check(missing.is_none(), || format!("no row {missing:?}"))?;
+                Ok(Self::Gpu(all.select(rows)?))
+            }
         }
     }
 
@@ -69,12 +83,46 @@ impl States {
         if let [part] = parts {
             return Ok(part.clone());
         }
-        let tensors: Vec<&Tensor> = parts.iter().map(|Self::Tensor(tensor)| tensor).collect();
+        let width = parts.first().map_or(0, |part| part.shape().1);
+        check(width > 0, || "no rows to put together".into())?;
+        if let Some(first) = parts.iter().find_map(Self::on_gpu) {
+            let same = parts.iter().all(|part| part.shape().1 == width);
+            check(same, || "the rows differ in width".into())?;
+            let host: Vec<Option<Vec<f32>>> =
+                parts.iter().map(Self::in_host_memory).collect::<Result<_>>()?;
+            let pieces = parts.iter().zip(&host).filter_map(|(part, host)| match host {
+                Some(values) => Some(Part::Host(values)),
+                None => part.on_gpu().map(Part::Device),
+            });
+            return Ok(Self::Gpu(below(first.stream(), &pieces.collect::<Vec<_>>(), width)?));
+        }
+        let tensors: Vec<&Tensor> = parts.iter().filter_map(Self::tensor).collect();
         let elsewhere = tensors.iter().map(|tensor| tensor.device()).find(|device| !device.is_cpu());
         let device = elsewhere.unwrap_or(&Device::Cpu);
         let tensors: Vec<Tensor> =
             tensors.iter().map(|tensor| tensor.to_device(device)).collect::<Result<_>>()?;
         Ok(Self::Tensor(Tensor::cat(&tensors, 0)?))
+    }
+
+    /// The tensor, if the rows are in one.
+    pub(super) fn tensor(&self) -> Option<&Tensor> {
+        match self {
+            Self::Tensor(tensor) => Some(tensor),
+            Self::Gpu(_) => None,
+        }
+    }
+
+    /// The rows, if they are on a GPU.
+    pub(super) fn on_gpu(&self) -> Option<&GpuRows> {
+        match self {
+            Self::Gpu(rows) => Some(rows),
+            Self::Tensor(_) => None,
+        }
+    }
+
+    /// The values, unless they are on a GPU.
+    pub(super) fn in_host_memory(&self) -> Result<Option<Vec<f32>>> {
+        self.tensor().map(|tensor| with_tensor(tensor, <[f32]>::to_vec)).transpose()
     }
 
     /// The values in host memory, row by row.
@@ -95,6 +143,10 @@ impl States {
     }
 }
 
+fn check(holds: bool, problem: impl FnOnce() -> String) -> Result<()> {
+    if holds { Ok(()) } else { Err(candle_core::Error::Msg(problem())) }
+}
+
 /// Call `f` with the values of rows: without a copy if they are in host memory, else after they were read from the device.
 ///
 /// # Errors
@@ -102,6 +154,7 @@ impl States {
 pub fn with_slice<T>(states: &States, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
     match states {
         States::Tensor(tensor) => with_tensor(tensor, f),
+        States::Gpu(rows) => Ok(f(&rows.read()?)),
     }
 }
 

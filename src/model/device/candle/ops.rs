@@ -81,7 +81,10 @@ impl TensorOps {
 
     /// Values of an input tensor in the compute type.
     fn rows(&self, states: &States) -> Result<Tensor> {
-        let States::Tensor(tensor) = states;
+        let Some(tensor) = states.tensor() else {
+            let (values, shape) = (states.to_vec()?, states.shape());
+            return Tensor::from_vec(values, shape, self.device())?.to_dtype(self.dtype());
+        };
         tensor.to_device(self.device())?.to_dtype(self.dtype())?.contiguous()
     }
 }
@@ -278,9 +281,8 @@ impl Ops for TensorOps {
         Ok(Logits::Tensor(logits))
     }
 
-    fn beside(&self, States::Tensor(a): &States, States::Tensor(b): &States) -> Result<States> {
-        let parts = [a.to_device(self.device())?, b.to_device(self.device())?];
-        Ok(States::Tensor(Tensor::cat(&parts, 1)?))
+    fn beside(&self, a: &States, b: &States) -> Result<States> {
+        Ok(States::Tensor(Tensor::cat(&[self.rows(a)?, self.rows(b)?], 1)?))
     }
 
     fn synchronize(&self) -> Result<()> {
