@@ -120,8 +120,12 @@ has_vulkan() {
 }
 if ! has_vulkan; then
     log "installing Mesa's software driver for Vulkan"
-    if have apt-get; then
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends libvulkan1 mesa-vulkan-drivers
+    vulkan_apt() {
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+            libvulkan1 mesa-vulkan-drivers
+    }
+    # Lists of packages may be missing or old.
+    if have apt-get; then vulkan_apt || { as_root apt-get update -q && vulkan_apt; }
     elif have dnf; then as_root dnf install -y vulkan-loader mesa-vulkan-drivers
     elif have pacman; then as_root pacman -S --needed --noconfirm vulkan-icd-loader vulkan-swrast
     fi || log "warning: cannot install a software driver for Vulkan; tests of GPUs are skipped"
