@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use candle_core::Tensor;
-
 use super::{
     pace::Part,
     prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
@@ -11,7 +9,7 @@ use super::{
 };
 use crate::{
     model::{
-        decoder::Sequence,
+        decoder::{Sequence, States},
         family::{ModelError, Prompt, VideoLlm},
         processor::Patches,
         vision::VisionError,
@@ -29,7 +27,7 @@ pub(super) struct Share {
     pub sequence: Sequence,
     pub prefill_ms: f64,
     /// Its visual embeddings and their time, if they were computed now.
-    pub encoded: Option<(Tensor, f64)>,
+    pub encoded: Option<(States, f64)>,
 }
 
 impl Runner<'_> {
@@ -162,7 +160,7 @@ impl Runner<'_> {
         model: &VideoLlm,
         patches: &Patches,
         alone: bool,
-    ) -> Result<(Tensor, f64), Stop> {
+    ) -> Result<(States, f64), Stop> {
         let started = Instant::now();
         let tower = TowerWork::new(model.tower_config(), patches.grid);
         let mut watch = self.watch(Stage::Encode, Part::Tower, model, tower.total());

@@ -11,12 +11,10 @@
 
 use std::{path::PathBuf, time::SystemTime};
 
-use candle_core::Tensor;
-
 use super::thread::internal;
 use crate::{
     model::{
-        decoder::Sequence,
+        decoder::{Sequence, States},
         draft_head::{DraftHead, TextStates},
         family::Prompt,
         processor::{Patches, layout::VisualGrid},
@@ -130,9 +128,9 @@ pub struct Clip {
     /// Time of decoding, in milliseconds.
     pub decode_ms: f64,
     /// The target's visual embeddings, once encoded, and the time that took.
-    pub target: Option<(Tensor, f64)>,
+    pub target: Option<(States, f64)>,
     /// The drafter's.
-    pub drafter: Option<(Tensor, f64)>,
+    pub drafter: Option<(States, f64)>,
 }
 
 /// Clip and conversation.
@@ -265,10 +263,8 @@ impl Prefill {
 impl Clip {
     /// Bytes of patches and embeddings.
     pub fn bytes(&self) -> u64 {
-        let tensor = |t: &Option<(Tensor, f64)>| {
-            t.as_ref().map_or(0, |(t, _)| t.elem_count() * t.dtype().size_in_bytes())
-        };
-        (size_of_val(&self.patches.data[..]) + tensor(&self.target) + tensor(&self.drafter)) as u64
+        let bytes = |rows: &Option<(States, f64)>| rows.as_ref().map_or(0, |(rows, _)| rows.bytes());
+        (size_of_val(&self.patches.data[..]) + bytes(&self.target) + bytes(&self.drafter)) as u64
     }
 }
 

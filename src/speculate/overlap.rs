@@ -8,7 +8,7 @@ use super::{
     generate::Finished,
     generation::{GenerationConfig, GenerationInputs},
     method::{Length, Method, Schedule, Shape},
-    sampling::{Purpose, RowFacts, Sampler, draw},
+    sampling::{Purpose, Sampler, draw},
     schedule::{
         Case, DraftToken, DrafterTask, Exact, Judge, Limits, Parallel, Sampled, TargetTask, WindowLength,
         workers::{DrafterThread, DrafterWorker, TargetWorker, Ticked, WorkerError},
@@ -17,7 +17,7 @@ use super::{
     verify::emitted_token,
 };
 use crate::{
-    model::decoder::{Sequence, Taps, with_slice},
+    model::decoder::{LogitNeeds, LogitRow, Sequence, Taps},
     record::{Step, Token, Verdict},
 };
 
@@ -112,18 +112,20 @@ impl DrafterWorker<Evidence> for DrafterSide<'_> {
         let mut window: Vec<DraftToken<Evidence>> = Vec::new();
         while window.len() < task.draft && feed.iter().all(exists) {
             let pass = self.sequence.feed(&feed, &Taps::default())?;
-            let logits = self.sequence.logits(&pass.states.narrow(0, feed.len() - 1, 1)?)?;
-            let draft = with_slice(&logits, |row| {
-                let row = &row[..self.vocab.min(row.len())];
+            let logits = self.sequence.logits(&pass.states.narrow(feed.len() - 1, 1)?)?;
+            let needs =
+                LogitNeeds { vocab: self.vocab, whole: self.sampler.is_some(), ..LogitNeeds::default() };
+            let draft = logits.read(&needs, |rows| {
+                let row = &rows[0];
                 let Some(sampler) = &self.sampler else {
-                    let facts = RowFacts::of(row);
+                    let facts = row.facts();
                     let probability = facts.log_probability(facts.max).exp();
                     return DraftToken {
                         id: facts.argmax,
                         evidence: Evidence { probability, distribution: Vec::new() },
                     };
                 };
-                let distribution = sampler.distribution(row);
+                let distribution = sampler.distribution(row.values());
                 let mut rng = sampler.rng(task.position + window.len(), Purpose::Draft);
                 let id = draw(&distribution, rand::RngExt::random(&mut rng));
                 let probability = distribution.get(id as usize).copied().unwrap_or(0.0);
@@ -144,8 +146,8 @@ struct TargetSide<'a> {
     config: GenerationConfig<'a>,
     sequence: &'a mut Sequence,
     base: usize,
-    /// Logits and facts of the last pass's rows.
-    rows: Vec<(Vec<f32>, RowFacts)>,
+    /// Logits of the last pass's rows.
+    rows: Vec<LogitRow<'static>>,
     /// Their distributions, if the text is sampled.
     distributions: Vec<Vec<f32>>,
     /// The drafter's probabilities of the drafts that were judged last.
@@ -159,17 +161,20 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
         self.sequence.truncate(self.base + task.truncate_to);
         let pass = self.sequence.feed(&task.rows, &Taps::default())?;
         let logits = self.sequence.logits(&pass.states)?;
-        let width = logits.dim(1)?;
-        let vocab = self.config.vocab.min(width);
-        self.rows = with_slice(&logits, |logits| {
-            logits
-                .chunks_exact(width)
-                .map(|row| (row[..vocab].to_vec(), RowFacts::of(&row[..vocab])))
-                .collect()
-        })?;
         let sampler = self.config.sampler;
+        let needs = LogitNeeds {
+            vocab: self.config.vocab,
+            whole: !sampler.is_greedy(),
+            top: self.config.logprobs,
+            // The draft after each row.
+            ids: task.rows.iter().skip(1).map(|id| vec![*id]).chain([Vec::new()]).collect(),
+        };
+        self.rows = logits.read(&needs, |rows| {
+            let rows = rows.into_iter().enumerate();
+            rows.map(|(index, row)| row.extract(&needs, index)).collect()
+        })?;
         if !sampler.is_greedy() {
-            self.distributions = self.rows.iter().map(|(logits, _)| sampler.distribution(logits)).collect();
+            self.distributions = self.rows.iter().map(|row| sampler.distribution(row.values())).collect();
         }
         Ok(())
     }
@@ -180,19 +185,18 @@ impl TargetSide<'_> {
     fn wanted(&self, position: usize) -> Vec<u32> {
         let sampler = self.config.sampler;
         if sampler.is_greedy() {
-            return self.rows.iter().map(|(_, facts)| facts.argmax).collect();
+            return self.rows.iter().map(LogitRow::argmax).collect();
         }
         let token = |(p, at): (&Vec<f32>, usize)| sampler.draw(p, at);
         self.distributions.iter().zip(position..).map(token).collect()
     }
 
     fn token(&self, row: usize, id: u32, verdict: Verdict, wanted: u32) -> Token {
-        let (logits, facts) = &self.rows[row];
         let drafted = verdict.is_accepted_draft();
         Token {
             target_id: wanted,
             drafter_probability: self.probabilities.get(row).copied().filter(|_| drafted),
-            ..emitted_token(&self.config, id, verdict, logits, facts)
+            ..emitted_token(&self.config, id, verdict, &self.rows[row])
         }
     }
 

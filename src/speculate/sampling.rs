@@ -5,48 +5,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::model::device::cpu::kernels;
-
-/// Facts about one row of logits.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RowFacts {
-    /// The most likely id (lowest where tied).
-    pub argmax: u32,
-    /// Its logit.
-    pub max: f32,
-    /// log Σ exp(logit).
-    pub log_sum: f32,
-    /// The three largest logits, descending.
-    pub top3: [f32; 3],
-}
-
-impl RowFacts {
-    /// Facts about `logits`. An empty row is a row of one impossible token.
-    pub fn of(logits: &[f32]) -> Self {
-        let top3 = kernels::largest3(logits);
-        let argmax = kernels::position(logits, top3[0]).unwrap_or(0) as u32;
-        let max = top3[0];
-        let sum = kernels::sum_exp(logits, max);
-        Self { argmax, max, log_sum: max + sum.ln() as f32, top3 }
-    }
-
-    /// Natural-log probability of a logit of this row.
-    pub fn log_probability(&self, logit: f32) -> f32 {
-        logit - self.log_sum
-    }
-
-    /// Entropy over the three largest probabilities, not renormalised, in nats (FLy's code).
-    pub fn entropy_top3(&self) -> f32 {
-        self.top3
-            .iter()
-            .filter(|l| l.is_finite())
-            .map(|l| {
-                let log_p = l - self.log_sum;
-                -log_p.exp() * log_p
-            })
-            .sum()
-    }
-}
+pub use crate::model::decoder::{RowFacts, argmax, top_log_probabilities};
 
 /// Entropy of the whole distribution, in nats.
 pub fn entropy_full(logits: &[f32], facts: &RowFacts) -> f32 {
@@ -70,22 +29,6 @@ pub fn divergence(logits: &[f32], facts: &RowFacts, q: &[f32]) -> f32 {
         .map(|(log_p, q)| log_p.exp() * (log_p - q.ln()))
         .sum();
     sum.max(0.0) as f32
-}
-
-/// The `count` most likely ids with natural-log probabilities, best first, lowest id first where tied.
-pub fn top_log_probabilities(logits: &[f32], facts: &RowFacts, count: usize) -> Vec<(u32, f32)> {
-    let count = count.min(logits.len());
-    if count == 0 {
-        return Vec::new();
-    }
-    let mut order: Vec<u32> = (0..logits.len() as u32).collect();
-    let by = |a: &u32, b: &u32| logits[*b as usize].total_cmp(&logits[*a as usize]).then(a.cmp(b));
-    if count < order.len() {
-        order.select_nth_unstable_by(count - 1, by);
-        order.truncate(count);
-    }
-    order.sort_unstable_by(by);
-    order.into_iter().map(|id| (id, facts.log_probability(logits[id as usize]))).collect()
 }
 
 /// Temperature and nucleus.
@@ -207,11 +150,6 @@ pub enum Purpose {
     Draft = 1,
     /// Accepting a draft, and the token in its place.
     Accept = 2,
-}
-
-/// The id of the largest logit, the lowest where tied.
-pub fn argmax(logits: &[f32]) -> u32 {
-    kernels::position(logits, kernels::largest3(logits)[0]).unwrap_or(0) as u32
 }
 
 /// The id at which the cumulated probability passes `u` in [0, 1); the last possible id where rounding leaves a gap.

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use candle_core::{Result, Tensor};
+use candle_core::Result;
 
 use super::{
     accept::{RuleNeeds, relevance::VisualStates},
@@ -16,12 +16,11 @@ use super::{
     draft::{DraftRequest, Form, Proposal, Proposer},
     generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
     method::{Acceptance, Length, Shape},
-    sampling::argmax,
-    tree::Template,
+    tree::{Template, Tree},
     verify::VerifiedRows,
 };
 use crate::{
-    model::decoder::{Sequence, Taps, with_slice},
+    model::decoder::{LogitNeeds, LogitRow, Sequence, States, Taps, with_slice},
     record::{Step, StopReason, Token},
 };
 
@@ -113,7 +112,6 @@ impl<'a> Session<'a> {
         let logits = self.target.logits(&pass.states)?;
         let verified_at = started.elapsed();
 
-        let width = logits.dim(1)?;
         let relevance = match self.needs.relevance {
             Some(top_n) if !tree.is_empty() => {
                 let started = Instant::now();
@@ -131,9 +129,8 @@ impl<'a> Session<'a> {
             0 => Vec::new(),
             _ => with_slice(&pass.states, |states| self.visual.nearest(states, LOOKS))?,
         };
-        let (tokens, path) = with_slice(&logits, |logits| {
-            let vocab = self.config.vocab.min(width);
-            let logits = logits.chunks_exact(width).map(|row| &row[..vocab]).collect();
+        let needs = self.needs_of_logits(tree);
+        let (tokens, path) = logits.read(&needs, |logits| {
             let mut verified = VerifiedRows::new(&self.config, logits, &depths, position);
             verified.relevance = relevance;
             verified.gaze = pass.attention.map(|stats| stats.peaks);
@@ -172,11 +169,23 @@ impl<'a> Session<'a> {
         let pass = self.target.feed(&[self.root], &Taps::default())?;
         let logits = self.target.logits(&pass.states)?;
         // Reading the logits waits for an accelerator.
-        with_slice(&logits, |logits| std::hint::black_box(argmax(logits)))?;
+        let needs = LogitNeeds { vocab: self.config.vocab, ..LogitNeeds::default() };
+        logits.read(&needs, |rows| std::hint::black_box(rows.first().map(LogitRow::argmax)))?;
         let plain_ms = ms(started.elapsed());
         self.target.truncate(base);
         self.plain.add_pass(plain_ms);
         Ok(plain_ms)
+    }
+
+    /// What judging this tree needs of the target's logits: of each row the logits of the drafts after it, and the most likely
+    /// ids that are reported; whole rows where a rule compares distributions.
+    fn needs_of_logits(&self, tree: &Tree) -> LogitNeeds {
+        let mut ids = vec![Vec::new(); tree.len() + 1];
+        for node in tree.nodes() {
+            ids[node.parent.map_or(0, |parent| parent + 1)].push(node.id);
+        }
+        let whole = !self.config.sampler.is_greedy() || self.needs.divergence || self.needs.entropy_full;
+        LogitNeeds { vocab: self.config.vocab, whole, top: self.config.logprobs, ids }
     }
 
     fn draft(&mut self) -> Result<Proposal> {
@@ -221,7 +230,7 @@ impl<'a> Session<'a> {
         proposal: &Proposal,
         path: &[usize],
         tokens: &[Token],
-        states: &Tensor,
+        states: &States,
     ) -> Result<()> {
         if proposal.tree.is_chain() {
             self.target.truncate(base + 1 + path.len());

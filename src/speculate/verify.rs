@@ -1,22 +1,21 @@
 //! From a proposal and the target's rows to the tokens of a step.
 
-use std::cell::OnceCell;
-
 use super::{
     accept::{self, Row, RuleNeeds, relevance},
     draft::Proposal,
     generation::GenerationConfig,
     method::{Acceptance, Method},
-    sampling::{Purpose, RowFacts, Sampler, argmax, divergence, entropy_full, top_log_probabilities},
+    sampling::{Purpose, RowFacts, Sampler, divergence, entropy_full, top_log_probabilities},
 };
-use crate::record::{Token, Verdict};
+use crate::{
+    model::decoder::LogitRow,
+    record::{Token, Verdict},
+};
 
 /// The rows of one verify pass: row 0 is the root's, row `i + 1` node `i`'s.
 pub(super) struct VerifiedRows<'a> {
     /// Logits without padding.
-    pub logits: Vec<&'a [f32]>,
-    /// Facts about each row, computed on first use.
-    facts: Vec<OnceCell<RowFacts>>,
+    pub logits: Vec<LogitRow<'a>>,
     /// The distribution of each row, where drafts were drawn and are judged by it.
     distributions: Vec<Vec<f32>>,
     /// The target's own token after each row.
@@ -33,30 +32,27 @@ impl<'a> VerifiedRows<'a> {
     /// Take the logits of a pass; `depths` are the rows' distances from the root, `position` is the output position after it.
     pub fn new(
         config: &GenerationConfig<'_>,
-        logits: Vec<&'a [f32]>,
+        logits: Vec<LogitRow<'a>>,
         depths: &[usize],
         position: usize,
     ) -> Self {
         let sampler = config.sampler;
         let draws = config.draws_drafts();
         let distributions: Vec<Vec<f32>> = match draws {
-            true => logits.iter().map(|row| sampler.distribution(row)).collect(),
+            true => logits.iter().map(|row| sampler.distribution(row.values())).collect(),
             false => Vec::new(),
         };
         // Judging a tree's siblings in order with the rest of the distribution (EAGLE) is equivalent to drawing the target's
         // token and checking whether it was drafted. Drawn by position, it is also the token of plain decoding.
         let positions = depths.iter().map(|depth| position + depth);
         let wanted = match (sampler.is_greedy(), draws) {
-            (true, _) => logits.iter().map(|row| argmax(row)).collect(),
+            (true, _) => logits.iter().map(LogitRow::argmax).collect(),
             (false, true) => distributions.iter().zip(positions).map(|(p, at)| sampler.draw(p, at)).collect(),
-            (false, false) => logits.iter().zip(positions).map(|(row, at)| sampler.token(row, at)).collect(),
+            (false, false) => {
+                logits.iter().zip(positions).map(|(row, at)| sampler.token(row.values(), at)).collect()
+            }
         };
-        let facts = vec![OnceCell::new(); logits.len()];
-        Self { logits, facts, distributions, wanted, relevance: None, gaze: None, looks: &[] }
-    }
-
-    fn facts(&self, row: usize) -> &RowFacts {
-        self.facts[row].get_or_init(|| RowFacts::of(self.logits[row]))
+        Self { logits, distributions, wanted, relevance: None, gaze: None, looks: &[] }
     }
 
     /// The tokens that a step emits, and the accepted nodes: the longest accepted branch (of equally long ones the one with
@@ -102,7 +98,7 @@ impl<'a> VerifiedRows<'a> {
             };
             let known = judged.rows.get(i).filter(|_| drafted);
             let relevance = known.and_then(|row| row.relevance);
-            let (logits, facts) = (self.logits[row], self.facts(row));
+            let logits = &self.logits[row];
             let q = judged.path.get(i).and_then(|&node| proposal.distributions.get(node));
             tokens.push(Token {
                 drafter_logprobs: q.map_or_else(Vec::new, |q| top_of_distribution(q, config.logprobs)),
@@ -112,9 +108,12 @@ impl<'a> VerifiedRows<'a> {
                 relevance_rank: relevance.and_then(|_| ranks.iter().position(|&r| r == i)).map(|r| r as u32),
                 gaze: known.and_then(|row| row.gaze),
                 divergence: known.and_then(|row| row.divergence),
-                entropy: Some(if full { entropy_full(logits, facts) } else { facts.entropy_top3() }),
+                entropy: Some(match full {
+                    true => entropy_full(logits.values(), logits.facts()),
+                    false => logits.facts().entropy_top3(),
+                }),
                 drafter_probability: node.and_then(|node| tree.nodes()[node].probability),
-                ..emitted_token(config, id, verdict, logits, facts)
+                ..emitted_token(config, id, verdict, logits)
             });
         }
         let path = judged.path[..accepted].to_vec();
@@ -153,7 +152,7 @@ impl<'a> VerifiedRows<'a> {
         nodes
             .map(|(node, drafted)| {
                 let row = drafted.parent.map_or(0, |parent| parent + 1);
-                let (draft, wanted, logits) = (drafted.id, self.wanted[row], self.logits[row]);
+                let (draft, wanted, logits) = (drafted.id, self.wanted[row], &self.logits[row]);
                 let mut known = Row {
                     draft,
                     wanted,
@@ -163,18 +162,17 @@ impl<'a> VerifiedRows<'a> {
                     ..Row::default()
                 };
                 if probabilities {
-                    let facts = self.facts(row);
-                    let logit = logits.get(draft as usize).copied().unwrap_or(f32::NEG_INFINITY);
-                    known.log_p_draft = facts.log_probability(logit);
+                    let facts = logits.facts();
+                    known.log_p_draft = facts.log_probability(logits.logit(draft));
                     known.log_p_max = facts.log_probability(facts.max);
                     known.entropy_top3 = facts.entropy_top3();
                 }
                 if needs.entropy_full {
-                    known.entropy_full = entropy_full(logits, self.facts(row));
+                    known.entropy_full = entropy_full(logits.values(), logits.facts());
                 }
                 if needs.divergence {
                     let q = proposal.distributions.get(node);
-                    known.divergence = q.map(|q| divergence(logits, self.facts(row), q));
+                    known.divergence = q.map(|q| divergence(logits.values(), logits.facts(), q));
                 }
                 known
             })
@@ -210,14 +208,13 @@ pub(super) fn emitted_token(
     config: &GenerationConfig<'_>,
     id: u32,
     verdict: Verdict,
-    logits: &[f32],
-    facts: &RowFacts,
+    logits: &LogitRow<'_>,
 ) -> Token {
-    let logit = logits.get(id as usize).copied().unwrap_or(f32::NEG_INFINITY);
+    let facts = logits.facts();
     Token {
         entropy: Some(facts.entropy_top3()),
-        probability: Some(facts.log_probability(logit).exp()),
-        logprobs: top_log_probabilities(logits, facts, config.logprobs),
+        probability: Some(facts.log_probability(logits.logit(id)).exp()),
+        logprobs: logits.top(config.logprobs),
         ..Token::new(id, "", verdict)
     }
 }

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use candle_core::Tensor;
-
 use super::{
     Options, TrainError,
     clips::Pixels,
@@ -12,11 +10,11 @@ use super::{
 use crate::{
     model::{
         ComputeDevice,
-        decoder::{Cache, Mask, Pass, Positions, Taps, Workspace, with_slice},
+        decoder::{Cache, Input, LogitNeeds, Mask, Pass, Positions, States, Taps, Workspace, with_slice},
         draft_head::VisualRows,
         family::{ModelError, VideoLlm},
     },
-    speculate::{context::layers_of, sampling::argmax},
+    speculate::context::layers_of,
 };
 
 /// Rows of a prompt read in one pass.
@@ -69,11 +67,11 @@ impl Teacher {
             with_slice(&embeddings, |values| sample.visual.extend_from_slice(values))?;
         }
         self.cache.truncate(0);
-        let mut last: Option<Tensor> = None;
+        let mut last: Option<States> = None;
         for chunk in rows.chunks(CHUNK) {
             let (from, n) = (chunk[0], chunk.len());
             let at = prompt.positions.slice(from..from + n);
-            let pass = self.pass(&input.narrow(0, from, n)?, &at, &taps)?;
+            let pass = self.pass(&input.narrow(from, n)?, &at, &taps)?;
             with_slice(&pass.states, |states| {
                 for (row, state) in (from..).zip(states.chunks_exact(width)) {
                     if prompt.is_text(row) {
@@ -93,7 +91,7 @@ impl Teacher {
                     }
                 })?;
             }
-            last = Some(pass.states.narrow(0, n - 1, 1)?);
+            last = Some(pass.states.narrow(n - 1, 1)?);
         }
         let text: Vec<usize> = prompt.text_rows().collect();
         sample.ids = text.iter().map(|&row| prompt.ids[row]).collect();
@@ -104,12 +102,13 @@ impl Teacher {
         for position in (prompt.next..).take(options.max_new_tokens) {
             let Some(state) = &last else { break };
             let logits = decoder.logits(state, &mut self.workspace)?;
-            let id = with_slice(&logits, |row| argmax(&row[..vocab.min(row.len())]))?;
+            let needs = LogitNeeds { vocab, ..LogitNeeds::default() };
+            let id = logits.read(&needs, |rows| rows[0].argmax())?;
             if ends.contains(&id) {
                 break;
             }
             let at = Positions::text(position, 1);
-            let pass = self.pass(&decoder.embed(&[id])?, &at, &Taps::default())?;
+            let pass = self.pass(&[id][..], &at, &Taps::default())?;
             with_slice(&pass.states, |state| sample.states.extend_from_slice(state))?;
             sample.ids.push(id);
             sample.positions.axes.iter_mut().for_each(|axis| axis.push(position));
@@ -121,7 +120,12 @@ impl Teacher {
             .then_some(sample))
     }
 
-    fn pass(&mut self, input: &Tensor, at: &Positions, taps: &Taps) -> Result<Pass, TrainError> {
+    fn pass<'a>(
+        &mut self,
+        input: impl Into<Input<'a>>,
+        at: &Positions,
+        taps: &Taps,
+    ) -> Result<Pass, TrainError> {
         let decoder = self.model.decoder();
         Ok(decoder.forward(input, at, &Mask::Causal, &mut self.cache, taps, &mut self.workspace)?)
     }

@@ -186,7 +186,7 @@ fn load(
         Source::Head(dir) => {
             let target =
                 target.ok_or_else(|| internal("internal error: draft head loaded before its target"))?;
-            let head = DraftHead::load(dir, target, place)?;
+            let head = DraftHead::load(dir, target)?;
             let (name, decoder) = (head.name().into(), head.decoder().clone());
             Ok(LoadedModel { name, stored: None, decoder, head: Some(head) })
         }

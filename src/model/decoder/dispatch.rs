@@ -1,41 +1,44 @@
-//! A decoder and its cache on any device: this crate's kernels on the CPU, candle's tensors elsewhere.
+//! A decoder and its cache on any device.
 //!
-//! Both implementations keep the same contracts. What they have in common is checked here, once: a cache of another device or
-//! model is never computed with.
+//! What is common to all devices is checked here, once: a cache of another device or model is never computed with.
 
 use std::ops::Range;
 
-use candle_core::{Result, Tensor};
+use candle_core::Result;
 
-use super::{CpuDecoder, Mask, Pass, Positions, Taps, Workspace, tensors::TensorDecoder};
+use super::{
+    Input, Logits, Mask, Pass, Positions, States, Taps,
+    on_device::{Buffers, OnDevice},
+};
 use crate::model::{
     ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
-    device::{candle::cache::TensorCache, cpu::cache::Cache as CpuCache},
+    device::{
+        candle::{cache::TensorCache, ops::TensorOps},
+        cpu::{cache::Cache as CpuCache, ops::CpuOps},
+        ops::{DeviceCache, Ops},
+    },
 };
 
-/// Rows of a prefill pass on the CPU.
-const CHUNK: usize = 128;
-/// Rows of a prefill pass on an accelerator, which few rows do not fill.
-const WIDE_CHUNK: usize = 1024;
-
-/// Evaluate `$body` with `$inner` bound to either implementation.
-macro_rules! either {
-    ($self:expr, $inner:ident => $body:expr) => {
+/// Evaluate `$body` with `$inner` bound to the contents, whatever the device.
+macro_rules! each {
+    ($self:expr, $kind:ident, $inner:ident => $body:expr) => {
         match $self {
-            Self::Cpu($inner) => $body,
-            Self::Tensors($inner) => $body,
+            $kind::Cpu($inner) => $body,
+            $kind::Tensors($inner) => $body,
         }
     };
 }
 
-/// A decoder's weights.
-pub enum Decoder {
+/// A decoder's weights, on a device.
+pub struct Decoder(Held);
+
+enum Held {
     /// On the CPU, in this crate's kernels.
-    Cpu(CpuDecoder),
+    Cpu(OnDevice<CpuOps>),
     /// In candle's tensors.
-    Tensors(TensorDecoder),
+    Tensors(OnDevice<TensorOps>),
 }
 
 /// The keys and values of one sequence in all layers.
@@ -46,35 +49,44 @@ pub enum Cache {
     Tensors(TensorCache),
 }
 
+/// Buffers of a pass, kept by the caller between passes; those of devices that are not used are empty.
+#[derive(Default)]
+pub struct Workspace {
+    cpu: Buffers<CpuOps>,
+    tensors: Buffers<TensorOps>,
+}
+
 impl Decoder {
     /// Load from a checkpoint, matrix by matrix.
     ///
     /// # Errors
-    /// If a tensor is missing, has the wrong shape, or does not fit into memory.
+    /// If a tensor is missing, has the wrong shape or values that are not finite, or does not fit into memory.
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TextConfig,
         device: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
-        if device.is_batch_invariant() {
-            CpuDecoder::load(checkpoint, config, device, progress).map(Self::Cpu)
+        let held = if device.is_batch_invariant() {
+            let ops = CpuOps::new(device.dtype(), device.kv_type().fitting(config, device.dtype()));
+            OnDevice::load(ops, checkpoint, config, progress).map(Held::Cpu)
         } else {
-            let decoder = TensorDecoder::load(checkpoint, config, device, progress)?;
-            Ok(Self::Tensors(decoder))
-        }
+            OnDevice::load(TensorOps::new(device), checkpoint, config, progress).map(Held::Tensors)
+        };
+        held.map(Self)
     }
 
     /// The same model ending after its first `layers` layers (LayerSkip), followed by norm and head. All weights are shared.
     pub fn first_layers(&self, layers: usize) -> Self {
-        match self {
-            Self::Cpu(decoder) => Self::Cpu(decoder.first_layers(layers)),
-            Self::Tensors(decoder) => Self::Tensors(decoder.first_layers(layers)),
-        }
+        Self(match &self.0 {
+            Held::Cpu(decoder) => Held::Cpu(decoder.first_layers(layers)),
+            Held::Tensors(decoder) => Held::Tensors(decoder.first_layers(layers)),
+        })
     }
 
-    /// A model of one layer of its own between this model's embeddings and head, which are shared: a draft head. `config`
-    /// describes the layer; the names of its weights and of its norm are those of a whole model.
+    /// A model of one layer of its own between this model's embeddings and head, which are shared, with a projection of its
+    /// input rows: a draft head. `config` describes the layer; the names of its weights and of its norm are those of a whole
+    /// model.
     ///
     /// # Errors
     /// As [`Decoder::load`].
@@ -82,108 +94,108 @@ impl Decoder {
         &self,
         checkpoint: &Checkpoint,
         config: &TextConfig,
-        device: &ComputeDevice,
     ) -> std::result::Result<Self, CheckpointError> {
-        Ok(match self {
-            Self::Cpu(decoder) => Self::Cpu(decoder.with_layer(checkpoint, config, device.dtype())?),
-            Self::Tensors(decoder) => Self::Tensors(decoder.with_layer(checkpoint, config)?),
-        })
+        Ok(Self(match &self.0 {
+            Held::Cpu(decoder) => Held::Cpu(decoder.with_layer(checkpoint, config)?),
+            Held::Tensors(decoder) => Held::Tensors(decoder.with_layer(checkpoint, config)?),
+        }))
     }
 
     /// The resolved configuration.
     pub fn config(&self) -> &TextConfig {
-        either!(self, decoder => decoder.config())
+        each!(&self.0, Held, decoder => decoder.config())
     }
 
     /// True if a row's result is bit-identical for any other rows in the pass.
     pub fn is_batch_invariant(&self) -> bool {
-        matches!(self, Self::Cpu(_))
+        matches!(self.0, Held::Cpu(_))
     }
 
     /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
-        either!(self, decoder => decoder.bytes())
+        each!(&self.0, Held, decoder => decoder.bytes())
     }
 
     /// Bytes of the matrices that are parts of mapped files: the system may take their memory back, and reads them again.
     pub fn mapped_bytes(&self) -> usize {
-        match self {
-            Self::Cpu(decoder) => decoder.mapped_bytes(),
-            Self::Tensors(_) => 0,
-        }
+        each!(&self.0, Held, decoder => decoder.mapped_bytes())
     }
 
-    /// Bytes of the matrices that a pass of one row and its logits read.
+    /// Bytes of the matrices that a pass of one row and its logits read. Of the embedding table it reads single rows.
     pub fn matrix_bytes(&self) -> usize {
-        match self {
-            // A pass reads single rows of the embedding table; a tied head is a copy of its own.
-            Self::Cpu(decoder) => decoder.bytes().saturating_sub(decoder.table_bytes()),
-            Self::Tensors(decoder) => decoder.matrix_bytes(),
-        }
+        each!(&self.0, Held, decoder => decoder.matrix_bytes())
+    }
+
+    /// Bytes of a draft head's projection.
+    pub fn projection_bytes(&self) -> usize {
+        each!(&self.0, Held, decoder => decoder.projection_bytes())
     }
 
     /// Bytes of keys and values of `slots` slots in all layers.
     pub fn cache_bytes(&self, slots: usize) -> usize {
-        let c = self.config();
-        match self {
-            Self::Cpu(decoder) => decoder.kv_type().token_bytes(c) * slots,
-            Self::Tensors(decoder) => {
-                let value = decoder.compute_device().compute_type().size_in_bytes();
-                c.layers * 2 * c.kv_heads * c.head_dim * slots * value
-            }
-        }
+        each!(&self.0, Held, decoder => decoder.cache_bytes(slots))
     }
 
     /// Rows of a prefill pass.
     pub fn chunk(&self) -> usize {
-        match self {
-            Self::Tensors(decoder) if !decoder.compute_device().device().is_cpu() => WIDE_CHUNK,
-            _ => CHUNK,
-        }
+        each!(&self.0, Held, decoder => decoder.ops().chunk())
     }
 
     /// An empty cache with `capacity` slots.
     pub fn cache(&self, capacity: usize) -> Cache {
-        match self {
-            Self::Cpu(decoder) => Cache::Cpu(decoder.cache(capacity)),
-            Self::Tensors(decoder) => Cache::Tensors(decoder.cache(capacity)),
+        match &self.0 {
+            Held::Cpu(decoder) => Cache::Cpu(decoder.cache(capacity)),
+            Held::Tensors(decoder) => Cache::Tensors(decoder.cache(capacity)),
         }
     }
 
-    /// Embeddings of ids, `ids × width`, f32, on the decoder's device.
+    /// Embeddings of ids, `ids × width`, on the decoder's device.
     ///
     /// # Errors
     /// If an id is outside of the vocabulary.
-    pub fn embed(&self, ids: &[u32]) -> Result<Tensor> {
-        either!(self, decoder => decoder.embed(ids))
+    pub fn embed(&self, ids: &[u32]) -> Result<States> {
+        each!(&self.0, Held, decoder => decoder.embed(ids))
     }
 
-    /// Run rows through all layers. `input` is `rows × width`; the cache grows by `rows` slots.
+    /// Input rows of a draft head, `ids × width`: the projection of the tokens' embeddings and of the states before them
+    /// (`ids × width`).
     ///
     /// # Errors
-    /// If the shapes of input, positions and mask do not agree, or the cache is of another device or model.
-    pub fn forward(
+    /// If an id is outside of the vocabulary, there are not as many states as ids, or the model is not a draft head.
+    pub fn fuse(&self, ids: &[u32], before: &States, workspace: &mut Workspace) -> Result<States> {
+        match &self.0 {
+            Held::Cpu(decoder) => decoder.fuse(ids, before, &mut workspace.cpu),
+            Held::Tensors(decoder) => decoder.fuse(ids, before, &mut workspace.tensors),
+        }
+    }
+
+    /// Run rows through all layers. The cache grows by as many slots.
+    ///
+    /// # Errors
+    /// If the shapes of input, positions and mask do not agree, an id is outside of the vocabulary, or the cache is of another
+    /// device or model.
+    pub fn forward<'a>(
         &self,
-        input: &Tensor,
+        input: impl Into<Input<'a>>,
         positions: &Positions,
         mask: &Mask,
         cache: &mut Cache,
         taps: &Taps,
         workspace: &mut Workspace,
     ) -> Result<Pass> {
-        let c = self.config();
+        let (c, input) = (self.config(), input.into());
         let (layout, got) = ([c.layers, c.kv_heads, c.head_dim], cache.layout());
         if layout != got {
             candle_core::bail!(
                 "the decoder has the layout {layout:?} (layers, key heads, head width), the cache {got:?}"
             );
         }
-        match (self, cache) {
-            (Self::Cpu(decoder), Cache::Cpu(cache)) => {
-                decoder.forward(input, positions, mask, cache, taps, workspace)
+        match (&self.0, cache) {
+            (Held::Cpu(decoder), Cache::Cpu(cache)) => {
+                decoder.forward(input, positions, mask, cache, taps, &mut workspace.cpu)
             }
-            (Self::Tensors(decoder), Cache::Tensors(cache)) => {
-                decoder.forward(input, positions, mask, cache, taps)
+            (Held::Tensors(decoder), Cache::Tensors(cache)) => {
+                decoder.forward(input, positions, mask, cache, taps, &mut workspace.tensors)
             }
             _ => candle_core::bail!("the decoder and the cache are on different devices"),
         }
@@ -194,24 +206,17 @@ impl Decoder {
     /// # Errors
     /// If some of it failed.
     pub fn synchronize(&self) -> Result<()> {
-        match self {
-            Self::Cpu(_) => Ok(()),
-            Self::Tensors(decoder) => decoder.compute_device().device().synchronize(),
-        }
+        each!(&self.0, Held, decoder => decoder.ops().synchronize())
     }
 
-    /// Logits of final states, `rows × vocab`, f32. Waits for an accelerator to complete them.
+    /// Logits of final states, `rows × vocab`.
     ///
     /// # Errors
     /// If the states are not `rows × width`.
-    pub fn logits(&self, states: &Tensor, workspace: &mut Workspace) -> Result<Tensor> {
-        match self {
-            Self::Cpu(decoder) => decoder.logits(states, workspace),
-            Self::Tensors(decoder) => {
-                let logits = decoder.logits(states)?;
-                self.synchronize()?;
-                Ok(logits)
-            }
+    pub fn logits(&self, states: &States, workspace: &mut Workspace) -> Result<Logits> {
+        match &self.0 {
+            Held::Cpu(decoder) => decoder.logits(states, &mut workspace.cpu),
+            Held::Tensors(decoder) => decoder.logits(states, &mut workspace.tensors),
         }
     }
 }
@@ -219,7 +224,7 @@ impl Decoder {
 impl Cache {
     /// Slots in use.
     pub fn len(&self) -> usize {
-        either!(self, cache => cache.len())
+        each!(self, Self, cache => cache.len())
     }
 
     /// True if no slot is in use.
@@ -229,17 +234,17 @@ impl Cache {
 
     /// Number of layers, key heads and values of a head.
     fn layout(&self) -> [usize; 3] {
-        either!(self, cache => cache.layout())
+        each!(self, Self, cache => cache.layout())
     }
 
     /// Allocated bytes.
     pub fn bytes(&self) -> usize {
-        either!(self, cache => cache.bytes())
+        each!(self, Self, cache => cache.bytes())
     }
 
     /// Drop all slots from `len` on. O(1). A `len` larger than the current one has no effect.
     pub fn truncate(&mut self, len: usize) {
-        either!(self, cache => cache.truncate(len))
+        each!(self, Self, cache => cache.truncate(len))
     }
 
     /// Of the slots from `base` on, keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: of a
@@ -251,7 +256,7 @@ impl Cache {
         let end = rows.last().map_or(base, |row| base + row + 1);
         let valid = end <= self.len() && rows.is_sorted_by(|a, b| a < b);
         assert!(valid, "cannot keep the slots {rows:?} after {base} of {}", self.len());
-        either!(self, cache => cache.keep(base, rows))
+        each!(self, Self, cache => cache.keep(base, rows))
     }
 
     /// The cache of the first `layers` layers, for a model that ends after them.
@@ -300,17 +305,7 @@ impl Cache {
             candle_core::bail!("cannot append the slots {range:?} of a cache of {} slots", other.len());
         }
         match (self, other) {
-            (Self::Cpu(cache), Self::Cpu(other)) => {
-                if cache.kind() != other.kind() {
-                    candle_core::bail!(
-                        "the caches are of different types: {:?}, {:?}",
-                        cache.kind(),
-                        other.kind()
-                    );
-                }
-                cache.append(other, range);
-                Ok(())
-            }
+            (Self::Cpu(cache), Self::Cpu(other)) => cache.append(other, range),
             (Self::Tensors(cache), Self::Tensors(other)) => cache.append(other, range),
             _ => candle_core::bail!("the caches are on different devices"),
         }

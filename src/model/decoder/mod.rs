@@ -8,22 +8,25 @@
 //! cache. It returns the final states after the norm; logits are computed for chosen rows. On the CPU a row's result does not
 //! depend on the number of rows (see [`kernels`](super::device::cpu::kernels)).
 
-mod cpu;
 mod dispatch;
+mod on_device;
 pub mod parts;
 pub mod rope;
 pub mod sequence;
-mod tensors;
 
-use candle_core::{Device, Result, Tensor};
+use candle_core::Result;
 
-pub use cpu::{CpuDecoder, Workspace};
-pub use dispatch::{Cache, Decoder};
+pub use dispatch::{Cache, Decoder, Workspace};
 pub use rope::Positions;
 pub use sequence::Sequence;
 
 use super::config::TextConfig;
-pub use super::device::attention::{AttentionProbe, AttentionStats, Mask};
+pub use super::device::{
+    attention::{AttentionProbe, AttentionStats, Mask},
+    logits::{LogitNeeds, LogitRow, Logits, RowFacts, argmax, top_log_probabilities},
+    ops::Input,
+    states::{States, with_slice},
+};
 
 /// What a pass returns beside the final states.
 #[derive(Clone, Debug, Default)]
@@ -41,11 +44,11 @@ pub struct Taps {
 /// The result of a pass: rows in the order of the input.
 pub struct Pass {
     /// Final states after the norm, `rows × width`: the head's input.
-    pub states: Tensor,
+    pub states: States,
     /// Final states before the norm, if requested.
-    pub before_norm: Option<Tensor>,
+    pub before_norm: Option<States>,
     /// States after the requested layers, in the requested order.
-    pub after_layers: Vec<Tensor>,
+    pub after_layers: Vec<States>,
     /// Attention weights of the rows, if requested.
     pub attention: Option<AttentionStats>,
 }
@@ -55,13 +58,17 @@ pub struct Pass {
 /// # Errors
 /// If input, positions and mask do not agree with each other, the model's width, and the `before` slots in use.
 fn check_pass(
-    input: &Tensor,
+    input: Input<'_>,
     positions: &Positions,
     mask: &Mask,
     before: usize,
     config: &TextConfig,
 ) -> Result<usize> {
-    let (rows, width) = input.dims2()?;
+    let rows = input.rows();
+    let width = match input {
+        Input::Ids(_) => config.hidden,
+        Input::States(states) => states.shape().1,
+    };
     let axes = positions.axes.each_ref().map(Vec::len);
     if width != config.hidden || axes != [rows; 3] || mask.rows().is_some_and(|n| n != rows) {
         candle_core::bail!(
@@ -83,18 +90,6 @@ fn check_pass(
     Ok(rows)
 }
 
-/// Call `f` with the values of an f32 tensor: without a copy if it is contiguous on the CPU, else of a copy there.
-pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
-    let tensor = tensor.to_device(&Device::Cpu)?.contiguous()?;
-    let (storage, layout) = tensor.storage_and_layout();
-    match (&*storage, layout.contiguous_offsets()) {
-        (candle_core::Storage::Cpu(values), Some((start, end))) => {
-            Ok(f(&values.as_slice::<f32>()?[start..end]))
-        }
-        _ => candle_core::bail!("expected contiguous f32 values"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,8 +100,8 @@ mod tests {
 
     fn check(width: usize, positions: &Positions, mask: &Mask, before: usize) -> Option<usize> {
         let rows = mask.rows().unwrap_or(2);
-        let input = Tensor::zeros((rows, width), candle_core::DType::F32, &Device::Cpu).unwrap();
-        check_pass(&input, positions, mask, before, &config()).ok()
+        let input = States::new(vec![0.0; rows * width], width).unwrap();
+        check_pass((&input).into(), positions, mask, before, &config()).ok()
     }
 
     #[test]

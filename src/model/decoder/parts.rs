@@ -2,100 +2,14 @@
 
 use crate::model::{
     WeightType,
-    checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
-    device::cpu::{builder::Builder, linear::Linear, table::Values},
+    device::{cpu::linear::Linear, fused::FusedMatrix},
 };
 
-/// A fused matrix: the rows of some tensors, stacked.
-pub(super) struct FusedMatrix {
-    /// Names without `.weight`, with their number of rows.
-    tensors: Vec<(String, usize)>,
-    pub inputs: usize,
-    bias: bool,
-}
-
-impl FusedMatrix {
-    pub fn outputs(&self) -> usize {
-        self.tensors.iter().map(|t| t.1).sum()
-    }
-
-    /// The name of its first tensor.
-    pub fn name(&self) -> &str {
-        self.tensors.first().map_or("", |t| &t.0)
-    }
-
-    /// All weights as f32, `outputs × inputs`.
-    pub fn weights(&self, checkpoint: &Checkpoint) -> Result<Vec<f32>, CheckpointError> {
-        let mut weights = Vec::new();
-        for (name, rows) in &self.tensors {
-            weights.extend(checkpoint.f32(&format!("{name}.weight"), &[*rows, self.inputs])?);
-        }
-        Ok(weights)
-    }
-
-    /// The biases of all tensors, if they have some.
-    pub fn biases(&self, checkpoint: &Checkpoint) -> Result<Option<Vec<f32>>, CheckpointError> {
-        let mut biases = Vec::new();
-        for (name, rows) in self.tensors.iter().filter(|_| self.bias) {
-            biases.extend(checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
-        }
-        Ok(self.bias.then_some(biases))
-    }
-
-    /// Load the matrix row by row into a weight type; a matrix of a GGUF file is mapped, and keeps the file's types.
-    pub fn load(&self, checkpoint: &Checkpoint, dtype: WeightType) -> Result<Linear, CheckpointError> {
-        // Before memory is allocated for sizes that a configuration only claims.
-        for (name, rows) in &self.tensors {
-            checkpoint.verify(&format!("{name}.weight"), &[*rows, self.inputs])?;
-        }
-        let mut stored = Vec::new();
-        for (name, rows) in &self.tensors {
-            match checkpoint.matrix(&format!("{name}.weight"), [*rows, self.inputs])? {
-                Some(parts) => stored.extend(parts),
-                None => break,
-            }
-        }
-        let (key, outputs, inputs) = (self.name(), self.outputs(), self.inputs);
-        let bias = self.biases(checkpoint)?;
-        if !stored.is_empty() {
-            return Linear::stack(stored, inputs, bias).map_err(|e| CheckpointError::tensor(key, &e));
-        }
-        let weight = match checkpoint.kept().get(key, outputs, inputs) {
-            Some(weight) => weight,
-            None => {
-                let mut builder = Builder::new(outputs, inputs, dtype);
-                let mut sources = Vec::with_capacity(self.tensors.len());
-                for (name, rows) in &self.tensors {
-                    let name = format!("{name}.weight");
-                    let place = builder.append(*rows).map_err(|e| CheckpointError::tensor(&name, &e))?;
-                    let hash = checkpoint.rows_parallel(&name, [*rows, inputs], &|first, rows| {
-                        // SAFETY: each call has rows of its own.
-                        unsafe { place.store(first, rows) }
-                    })?;
-                    sources.push((name, hash));
-                }
-                let weight = builder.into_weight();
-                checkpoint.kept().put(key, &weight, [outputs, inputs], sources);
-                weight
-            }
-        };
-        Linear::stack(vec![(weight, outputs)], inputs, bias).map_err(|e| CheckpointError::tensor(key, &e))
-    }
-}
-
-/// The embedding table, in the checkpoint's type.
-pub(super) fn table(checkpoint: &Checkpoint, c: &TextConfig) -> Result<Values, CheckpointError> {
-    const KEY: &str = "table";
-    let (name, shape) = ("model.embed_tokens.weight", [c.vocab, c.hidden]);
-    checkpoint.verify(name, &shape)?;
-    if let Some(values) = checkpoint.kept().get(KEY, c.vocab, c.hidden).and_then(Values::of_weight) {
-        return Ok(values);
-    }
-    let (values, hash) = checkpoint.native(name, shape)?;
-    checkpoint.kept().put(KEY, &values.to_weight(), shape, vec![(name.to_owned(), hash)]);
-    Ok(values)
-}
+/// The embedding table, `vocab × hidden`.
+pub(super) const TABLE: &str = "model.embed_tokens.weight";
+/// The norm before the head.
+pub(super) const NORM: &str = "model.norm.weight";
 
 /// The matrices of a layer: queries, keys and values; output; gate and up; down.
 pub(super) fn layer(c: &TextConfig, index: usize) -> [FusedMatrix; 4] {
@@ -123,9 +37,14 @@ pub(super) fn head(c: &TextConfig) -> FusedMatrix {
     FusedMatrix { tensors: vec![(name.to_owned(), c.vocab)], inputs: c.hidden, bias: false }
 }
 
+/// A draft head's projection of embeddings and states, `hidden × 2 hidden` (Sparrow, eq. 1).
+pub(super) fn projection(c: &TextConfig) -> FusedMatrix {
+    FusedMatrix { tensors: vec![("fc".to_owned(), c.hidden)], inputs: 2 * c.hidden, bias: true }
+}
+
 /// All tensors that [`super::Decoder::load`] reads, by their original names.
 pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
-    let mut all = vec![("model.embed_tokens.weight".to_owned(), vec![c.vocab, c.hidden])];
+    let mut all = vec![(TABLE.to_owned(), vec![c.vocab, c.hidden])];
     for index in 0..c.layers {
         for norm in ["input_layernorm", "post_attention_layernorm"] {
             all.push((format!("model.layers.{index}.{norm}.weight"), vec![c.hidden]));
@@ -139,7 +58,7 @@ pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
             }
         }
     }
-    all.push(("model.norm.weight".to_owned(), vec![c.hidden]));
+    all.push((NORM.to_owned(), vec![c.hidden]));
     if !c.tied {
         all.push(("lm_head.weight".to_owned(), vec![c.vocab, c.hidden]));
     }
@@ -164,7 +83,7 @@ pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(WeightType, usize)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ComputeDevice, config::VlConfig, decoder::Decoder};
+    use crate::model::{ComputeDevice, checkpoint::Checkpoint, config::VlConfig, decoder::Decoder};
 
     fn fixture(name: &str) -> (Checkpoint, TextConfig) {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name);

@@ -2,9 +2,9 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use candle_core::{Result, Tensor};
+use candle_core::Result;
 
-use super::{Cache, Decoder, Mask, Pass, Positions, Taps, Workspace, with_slice};
+use super::{Cache, Decoder, Input, Logits, Mask, Pass, Positions, States, Taps, Workspace, with_slice};
 
 /// A decoder with the cache of one sequence. Weights are shared, caches are not.
 pub struct Sequence {
@@ -51,7 +51,7 @@ impl Sequence {
     /// If shapes do not agree.
     pub fn prefill(
         &mut self,
-        embeddings: &Tensor,
+        embeddings: &States,
         positions: &Positions,
         next: u32,
         states: &mut dyn FnMut(usize, &[f32]),
@@ -62,7 +62,7 @@ impl Sequence {
 
     fn read(
         &mut self,
-        input: &Tensor,
+        input: &States,
         positions: &Positions,
         taps: &Taps,
         next: u32,
@@ -78,13 +78,13 @@ impl Sequence {
 
     fn chunks(
         &mut self,
-        embeddings: &Tensor,
+        embeddings: &States,
         positions: &Positions,
         taps: &Taps,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
         then: &mut dyn FnMut(usize, &Pass) -> Result<()>,
     ) -> Result<bool> {
-        let rows = embeddings.dim(0)?;
+        let rows = embeddings.rows();
         let mut done = 0;
         while done < rows {
             if progress(done, rows).is_break() {
@@ -92,7 +92,7 @@ impl Sequence {
                 return Ok(false);
             }
             let n = self.decoder.chunk().min(rows - done);
-            let input = embeddings.narrow(0, done, n)?;
+            let input = embeddings.narrow(done, n)?;
             let at = positions.slice(done..done + n);
             let pass = self.decoder.forward(
                 &input,
@@ -116,11 +116,11 @@ impl Sequence {
     /// As [`Sequence::prefill`].
     pub fn prefill_below(
         &mut self,
-        embeddings: &Tensor,
+        embeddings: &States,
         positions: &Positions,
         layers: usize,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
-    ) -> Result<Option<Tensor>> {
+    ) -> Result<Option<States>> {
         let taps = Taps { before_norm: true, layers: Some(0..layers), ..Taps::default() };
         let mut states = Vec::new();
         let whole = self.chunks(embeddings, positions, &taps, progress, &mut |_, pass| {
@@ -128,7 +128,7 @@ impl Sequence {
             Ok(())
         })?;
         self.cache.truncate(0);
-        whole.then(|| Tensor::cat(&states, 0)).transpose()
+        whole.then(|| States::cat(&states)).transpose()
     }
 
     /// The second part: the layers from `layers` on, from the states that [`Sequence::prefill_below`] returned. On the CPU the
@@ -138,7 +138,7 @@ impl Sequence {
     /// As [`Sequence::prefill`].
     pub fn prefill_above(
         &mut self,
-        below: &Tensor,
+        below: &States,
         positions: &Positions,
         layers: usize,
         next: u32,
@@ -154,16 +154,16 @@ impl Sequence {
     /// # Errors
     /// If an id is outside of the vocabulary.
     pub fn feed(&mut self, ids: &[u32], taps: &Taps) -> Result<Pass> {
-        let input = self.decoder.embed(ids)?;
-        self.feed_input(&input, taps)
+        self.feed_input(ids, taps)
     }
 
-    /// As [`Sequence::feed`], with input rows (`rows × width`) in place of ids.
+    /// As [`Sequence::feed`], perhaps with input rows (`rows × width`) in place of ids.
     ///
     /// # Errors
     /// If the input has another width.
-    pub fn feed_input(&mut self, input: &Tensor, taps: &Taps) -> Result<Pass> {
-        let positions = Positions::text(self.position(self.cache.len()), input.dim(0)?);
+    pub fn feed_input<'a>(&mut self, input: impl Into<Input<'a>>, taps: &Taps) -> Result<Pass> {
+        let input = input.into();
+        let positions = Positions::text(self.position(self.cache.len()), input.rows());
         self.feed_at(input, &positions, &Mask::Causal, taps)
     }
 
@@ -180,17 +180,16 @@ impl Sequence {
         paths: Vec<Vec<usize>>,
         taps: &Taps,
     ) -> Result<Pass> {
-        let input = self.decoder.embed(ids)?;
-        self.feed_tree_input(&input, base, depths, paths, taps)
+        self.feed_tree_input(ids, base, depths, paths, taps)
     }
 
-    /// As [`Sequence::feed_tree`], with input rows (`rows × width`) in place of ids.
+    /// As [`Sequence::feed_tree`], perhaps with input rows (`rows × width`) in place of ids.
     ///
     /// # Errors
     /// As [`Sequence::feed_input`].
-    pub fn feed_tree_input(
+    pub fn feed_tree_input<'a>(
         &mut self,
-        input: &Tensor,
+        input: impl Into<Input<'a>>,
         base: usize,
         depths: &[usize],
         paths: Vec<Vec<usize>>,
@@ -199,10 +198,10 @@ impl Sequence {
         let root = self.position(base);
         let axis: Vec<u32> = depths.iter().map(|&depth| root + depth as u32).collect();
         let positions = Positions { axes: [axis.clone(), axis.clone(), axis] };
-        self.feed_at(input, &positions, &Mask::Paths { shared: base, paths }, taps)
+        self.feed_at(input.into(), &positions, &Mask::Paths { shared: base, paths }, taps)
     }
 
-    fn feed_at(&mut self, input: &Tensor, positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
+    fn feed_at(&mut self, input: Input<'_>, positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
         self.decoder.forward(input, positions, mask, &mut self.cache, taps, &mut self.workspace)
     }
 
@@ -262,11 +261,19 @@ impl Sequence {
         self.cache.keep(base, rows);
     }
 
+    /// Input rows of a draft head: see [`Decoder::fuse`].
+    ///
+    /// # Errors
+    /// As [`Decoder::fuse`].
+    pub fn fuse(&mut self, ids: &[u32], before: &States) -> Result<States> {
+        self.decoder.fuse(ids, before, &mut self.workspace)
+    }
+
     /// Logits (`rows × vocab`) of final states.
     ///
     /// # Errors
     /// If the states have another width.
-    pub fn logits(&mut self, states: &Tensor) -> Result<Tensor> {
+    pub fn logits(&mut self, states: &States) -> Result<Logits> {
         self.decoder.logits(states, &mut self.workspace)
     }
 

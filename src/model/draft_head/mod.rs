@@ -9,21 +9,21 @@
 //! `model.layers.0.…` and `model.norm.weight` under the names of a Qwen2 checkpoint.
 
 mod config;
-mod projection;
 mod states;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use candle_core::{Result, Tensor};
+use candle_core::Result;
 
 pub use config::{DraftHeadConfig, MODEL_TYPE, Recipe, TargetIdentity, VisualRows};
 pub use states::TextStates;
 
-use self::projection::Projection;
 use super::{
-    ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
-    decoder::{Decoder, with_slice},
+    decoder::{Decoder, States, Workspace, with_slice},
 };
 
 /// Largest number of embeddings in a fingerprint.
@@ -34,7 +34,8 @@ pub struct DraftHead {
     name: String,
     config: DraftHeadConfig,
     decoder: Arc<Decoder>,
-    projection: Projection,
+    /// Buffers of the projection.
+    workspace: Mutex<Workspace>,
 }
 
 impl DraftHead {
@@ -42,11 +43,7 @@ impl DraftHead {
     ///
     /// # Errors
     /// A file is missing or damaged, or the head was trained for another target.
-    pub fn load(
-        dir: &Path,
-        target: &Decoder,
-        place: &ComputeDevice,
-    ) -> std::result::Result<Self, CheckpointError> {
+    pub fn load(dir: &Path, target: &Decoder) -> std::result::Result<Self, CheckpointError> {
         let config = DraftHeadConfig::read(dir)?;
         let name =
             dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
@@ -57,11 +54,9 @@ impl DraftHead {
             return Err(CheckpointError::file(&dir.join("config.json"), &problem));
         }
         let checkpoint = Checkpoint::open(dir)?;
-        let width = target.config().hidden;
         let layer = config.layer(target.config());
-        let projection = Projection::load(&checkpoint, width, place)?;
-        let decoder = Arc::new(target.with_layer(&checkpoint, &layer, place)?);
-        Ok(Self { name, config, decoder, projection })
+        let decoder = Arc::new(target.with_layer(&checkpoint, &layer)?);
+        Ok(Self { name, config, decoder, workspace: Mutex::default() })
     }
 
     /// Display name: the directory's.
@@ -83,7 +78,7 @@ impl DraftHead {
     ///
     /// # Errors
     /// If an id is outside of the embeddings, or there are not as many states as ids.
-    pub fn fuse(&self, ids: &[u32], before: &[f32]) -> Result<Tensor> {
+    pub fn fuse(&self, ids: &[u32], before: &[f32]) -> Result<States> {
         let width = self.decoder.config().hidden;
         if before.len() != ids.len() * width {
             candle_core::bail!(
@@ -92,12 +87,13 @@ impl DraftHead {
                 before.len()
             );
         }
-        self.projection.forward(&self.decoder.embed(ids)?, before)
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        self.decoder.fuse(ids, &States::new(before.to_vec(), width)?, &mut workspace)
     }
 
     /// Bytes of the projection that makes its input rows.
     pub fn projection_bytes(&self) -> usize {
-        self.projection.bytes()
+        self.decoder.projection_bytes()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::model::{
     ComputeDevice, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
-    decoder::{Decoder, parts},
+    decoder::{Decoder, States, parts},
     processor::{
         Patches, VideoProcessor,
         layout::{self, VisualGrid, VisualRope},
@@ -106,7 +106,8 @@ impl VideoLlm {
             );
             return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
-        if place.is_batch_invariant() {
+        // A GPU has layouts of its own.
+        if place.is_batch_invariant() && place.gpu().is_none() {
             let (dtype, tower) = (place.dtype(), place.tower());
             let variant = match tower == dtype {
                 true => dtype.name().to_owned(),
@@ -202,13 +203,13 @@ impl VideoLlm {
     ///
     /// # Errors
     /// The patches do not fit the tower, or `progress` breaks.
-    pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<Tensor, ModelError> {
+    pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<States, ModelError> {
         let rows = patches.data.len() / patches.row.max(1);
         let tensor = Tensor::from_slice(&patches.data, (rows, patches.row), &Device::Cpu)?;
         let embeddings = self.tower.encode(&tensor, patches.grid, progress)?.to_dtype(DType::F32)?;
         // Wait for the accelerator, so that measured times include the work.
         self.place.device().synchronize()?;
-        Ok(embeddings)
+        Ok(States::Tensor(embeddings))
     }
 
     /// Lay out a prompt for a clip: ids from the chat template, positions of the checkpoint or of [`Self::with_rope`].
@@ -253,9 +254,9 @@ impl VideoLlm {
     pub fn embed(
         &self,
         prompt: &Prompt,
-        visual: Option<&Tensor>,
+        visual: Option<&States>,
         rows: &[usize],
-    ) -> Result<Tensor, ModelError> {
+    ) -> Result<States, ModelError> {
         let kind = |row: usize| match () {
             () if prompt.is_text(row) => RowKind::Text,
             () if prompt.visual.contains(row) => RowKind::Visual,
@@ -266,25 +267,23 @@ impl VideoLlm {
         if let Some(row) = rows.iter().find(|row| **row >= length) {
             return fail(format!("row {row} is outside of a prompt of {length} rows"));
         }
-        if let Some(count) = visual.map(|visual| visual.dim(0)).transpose()?.filter(|n| *n != tokens) {
+        if let Some(count) = visual.map(States::rows).filter(|n| *n != tokens) {
             return fail(format!("{count} visual embeddings for {tokens} visual tokens"));
         }
-        let mut parts: Vec<Tensor> = Vec::new();
+        let mut parts: Vec<States> = Vec::new();
         for run in rows.chunk_by(|&a, &b| kind(a) == kind(b)) {
             parts.push(match (kind(run[0]), visual, self.tower.newline()) {
                 (RowKind::Visual, Some(visual), _) => {
                     let tokens = run.iter().filter_map(|&row| prompt.visual.token(row));
-                    let index: Vec<u32> = tokens.map(|token| token as u32).collect();
-                    let index = Tensor::from_vec(index, run.len(), visual.device())?;
-                    visual.index_select(&index, 0)?
+                    visual.select(&tokens.collect::<Vec<_>>())?
                 }
-                (RowKind::Newline, _, Some(newline)) => newline.clone(),
+                (RowKind::Newline, _, Some(newline)) => States::Tensor(newline.clone()),
                 _ => {
                     let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
                     self.decoder.embed(&ids)?
                 }
             });
         }
-        Ok(Tensor::cat(&parts, 0)?)
+        Ok(States::cat(&parts)?)
     }
 }

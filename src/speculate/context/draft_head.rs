@@ -2,12 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use candle_core::Tensor;
-
 use super::{Preparation, Selection, layers_of};
 use crate::{
     model::{
-        decoder::{Positions, Sequence},
+        decoder::{Positions, Sequence, States},
         draft_head::{DraftHead, TextStates, VisualRows},
         family::ModelError,
     },
@@ -50,9 +48,7 @@ impl Preparation<'_> {
             match &visual {
                 Some(visual) if prompt.visual.contains(run[0]) => {
                     let tokens = run.iter().filter_map(|&row| prompt.visual.token(row));
-                    let index: Vec<u32> = tokens.map(|token| token as u32).collect();
-                    let index = Tensor::from_vec(index, run.len(), visual.device())?;
-                    parts.push(visual.index_select(&index, 0)?);
+                    parts.push(visual.select(&tokens.collect::<Vec<_>>())?);
                 }
                 _ => {
                     let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
@@ -61,7 +57,7 @@ impl Preparation<'_> {
                 }
             }
         }
-        let input = Tensor::cat(&parts, 0)?;
+        let input = States::cat(&parts)?;
         let (positions, next) = match placing {
             Placing::Original => (prompt.positions.select(&rows), prompt.next - 1),
             Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
@@ -75,7 +71,7 @@ impl Preparation<'_> {
     fn middle_states(
         &self,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
-    ) -> Result<Option<Tensor>, ModelError> {
+    ) -> Result<Option<States>, ModelError> {
         let (decoder, layers) = (self.target.decoder(), layers_of(self.target, MIDDLE));
         let (spans, end) = (&self.prompt.visual, self.prompt.visual.end());
         let rows: Vec<usize> = (0..end).collect();
@@ -85,10 +81,10 @@ impl Preparation<'_> {
         let Some(states) = sequence.prefill_below(&embeddings, &positions, layers, progress)? else {
             return Ok(None);
         };
-        let visual: Vec<Tensor> = spans
+        let visual: Vec<States> = spans
             .ranges()
-            .map(|span| states.narrow(0, span.start, span.len()))
+            .map(|span| states.narrow(span.start, span.len()))
             .collect::<candle_core::Result<_>>()?;
-        Ok(Some(Tensor::cat(&visual, 0)?))
+        Ok(Some(States::cat(&visual)?))
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use candle_core::{Result, Tensor};
+use candle_core::Result;
 
 use super::{Attention, ContextNeeds, Selection, Signals, signals::likeness};
 use crate::{
     model::{
-        decoder::{AttentionProbe, Positions, Sequence, Taps, with_slice},
+        decoder::{AttentionProbe, Positions, Sequence, States, Taps, with_slice},
         family::{ModelError, Prompt, VideoLlm},
     },
     speculate::method::{Drafter, Placing, VisualContext},
@@ -26,7 +26,7 @@ pub struct Preparation<'a> {
     /// The prompt as laid out.
     pub prompt: &'a Prompt,
     /// The target's visual embeddings.
-    pub visual: Option<&'a Tensor>,
+    pub visual: Option<&'a States>,
 }
 
 impl Preparation<'_> {
@@ -93,9 +93,9 @@ impl Preparation<'_> {
     /// rows. Text before the video cannot depend on it and is left out.
     ///
     /// # Errors
-    /// If the tensors are not plain rows on the CPU.
-    pub fn growth(&self, embeddings: &Tensor, states: &Tensor) -> Result<Vec<f32>> {
-        let width = embeddings.dim(1)?;
+    /// If the device fails.
+    pub fn growth(&self, embeddings: &States, states: &States) -> Result<Vec<f32>> {
+        let width = embeddings.shape().1;
         let visual = |row: usize| self.prompt.visual.contains(row);
         let text = |row: usize| row >= self.prompt.video_end();
         let before = with_slice(embeddings, |rows| likeness(rows, width, visual, text))?;
@@ -152,7 +152,7 @@ pub fn layers_of(model: &VideoLlm, depth: f64) -> usize {
 pub fn prefill(
     model: &VideoLlm,
     prompt: &Prompt,
-    visual: Option<&Tensor>,
+    visual: Option<&States>,
     rows: &[usize],
     context: &VisualContext,
     room: usize,

@@ -1,9 +1,9 @@
 //! Input rows of a draft head: each fuses a token with the state before it, the target's or the head's own.
 
-use candle_core::{Result, Tensor};
+use candle_core::Result;
 
 use crate::model::{
-    decoder::{Pass, with_slice},
+    decoder::{Pass, States, with_slice},
     draft_head::DraftHead,
 };
 
@@ -25,7 +25,7 @@ impl<'a> DraftHeadState<'a> {
     }
 
     /// Input rows of the accepted tokens that were not fed yet.
-    pub(super) fn waiting(&mut self, ids: &[u32]) -> Result<Tensor> {
+    pub(super) fn waiting(&mut self, ids: &[u32]) -> Result<States> {
         let input = self.layer.fuse(ids, &self.before)?;
         self.before.clear();
         self.own.clear();
@@ -33,7 +33,7 @@ impl<'a> DraftHeadState<'a> {
     }
 
     /// Input rows of nodes whose parents are in these slots after the root's; none = the root.
-    pub(super) fn nodes(&self, ids: &[u32], parents: impl Iterator<Item = Option<usize>>) -> Result<Tensor> {
+    pub(super) fn nodes(&self, ids: &[u32], parents: impl Iterator<Item = Option<usize>>) -> Result<States> {
         let mut before = Vec::with_capacity(ids.len() * self.width);
         for parent in parents {
             let at = parent.map_or(0, |slot| slot + 1) * self.width;
@@ -51,7 +51,7 @@ impl<'a> DraftHeadState<'a> {
     }
 
     /// After a verify pass with these states (rows × width): keep the state before each accepted node and before the new root.
-    pub(super) fn apply(&mut self, path: &[usize], states: &Tensor) -> Result<()> {
+    pub(super) fn apply(&mut self, path: &[usize], states: &States) -> Result<()> {
         with_slice(states, |states| {
             for row in std::iter::once(0).chain(path.iter().map(|node| node + 1)) {
                 let at = row * self.width;

@@ -1,9 +1,9 @@
 //! Prompt lookup: repeats what followed the same n-gram earlier, up to the next special token.
 
-use candle_core::{Result, Tensor};
+use candle_core::Result;
 
 use super::{DraftRequest, Proposal, Proposer};
-use crate::model::decoder::Sequence;
+use crate::model::decoder::{Sequence, States};
 
 /// Drafts from the prompt and the text so far, without a model.
 pub struct Lookup {
@@ -56,7 +56,7 @@ impl Proposer for Lookup {
         root: u32,
         _: &Sequence,
         _: usize,
-        _: &Tensor,
+        _: &States,
     ) -> Result<()> {
         let nodes = proposal.tree.nodes();
         self.ids.extend(path.iter().map(|&node| nodes[node].id));

@@ -10,10 +10,10 @@ pub use model::ModelDrafter;
 
 use std::sync::Arc;
 
-use candle_core::{Result, Tensor};
+use candle_core::Result;
 
 use super::{sampling::Sampler, tree::Tree};
-use crate::model::decoder::Sequence;
+use crate::model::decoder::{Sequence, States};
 
 /// The proposal of one step.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +85,6 @@ pub trait Proposer {
         root: u32,
         target: &Sequence,
         base: usize,
-        states: &Tensor,
+        states: &States,
     ) -> Result<()>;
 }

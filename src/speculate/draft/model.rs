@@ -3,13 +3,13 @@
 
 use std::{sync::Arc, time::Instant};
 
-use candle_core::{Result, Tensor};
+use candle_core::Result;
 
 use super::{DraftHeadState, DraftRequest, Form, Proposal, Proposer};
 use crate::{
-    model::decoder::{Pass, Sequence, Taps, with_slice},
+    model::decoder::{Input, LogitNeeds, Pass, Sequence, States, Taps},
     speculate::{
-        sampling::{Purpose, RowFacts, Sampler, draw, top_log_probabilities},
+        sampling::{Purpose, Sampler, draw},
         tree::Tree,
     },
 };
@@ -103,20 +103,22 @@ impl<'a> ModelDrafter<'a> {
         for (slot, &node) in (first..).zip(nodes) {
             self.fed[node] = Some(slot);
         }
+        let fused;
         let input = match &self.head {
             Some(head) => {
                 let parent = |&node: &usize| tree.nodes()[node].parent.and_then(|parent| self.fed[parent]);
-                head.nodes(&ids, nodes.iter().map(parent))?
+                fused = head.nodes(&ids, nodes.iter().map(parent))?;
+                Input::States(&fused)
             }
-            None => self.sequence.decoder().embed(&ids)?,
+            None => Input::Ids(&ids),
         };
         let pass = if tree.is_chain() && nodes.len() == 1 {
-            self.sequence.feed_input(&input, &Taps::default())?
+            self.sequence.feed_input(input, &Taps::default())?
         } else {
             let path = |&node: &usize| tree.path(node).iter().filter_map(|&n| self.fed[n]).collect();
             let depths: Vec<usize> = nodes.iter().map(|&node| tree.nodes()[node].depth - 1).collect();
             let paths = nodes.iter().map(path).collect();
-            self.sequence.feed_tree_input(&input, self.base, &depths, paths, &Taps::default())?
+            self.sequence.feed_tree_input(input, self.base, &depths, paths, &Taps::default())?
         };
         if let Some(head) = &mut self.head {
             head.keep(&pass, nodes.len())?;
@@ -137,27 +139,31 @@ impl<'a> ModelDrafter<'a> {
         count: usize,
         depth: usize,
     ) -> Result<Vec<Choices>> {
-        let logits = self.sequence.logits(&pass.states.narrow(0, rows.start, rows.len())?)?;
-        let width = logits.dim(1)?;
+        let logits = self.sequence.logits(&pass.states.narrow(rows.start, rows.len())?)?;
         let plain = Sampler { temperature: 1.0, top_p: 1.0, seed: 0 };
-        with_slice(&logits, |logits| {
-            logits
-                .chunks_exact(width)
+        let needs = LogitNeeds {
+            vocab: request.vocab,
+            whole: request.sampler.is_some() || request.distributions,
+            top: count,
+            ids: Vec::new(),
+        };
+        logits.read(&needs, |rows| {
+            rows.iter()
                 .map(|row| {
-                    let row = &row[..request.vocab.min(width)];
                     if let Some(sampler) = &request.sampler {
-                        let q = sampler.distribution(row);
+                        let q = sampler.distribution(row.values());
                         let mut rng = sampler.rng(request.position + depth, Purpose::Draft);
                         let id = draw(&q, rand::RngExt::random(&mut rng));
                         let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
                         return Choices { best: vec![(id, log_q)], distribution: Some(Arc::new(q)) };
                     }
-                    let facts = RowFacts::of(row);
+                    let facts = row.facts();
                     let best = match count {
                         1 => vec![(facts.argmax, facts.log_probability(facts.max))],
-                        _ => top_log_probabilities(row, &facts, count),
+                        _ => row.top(count),
                     };
-                    let distribution = request.distributions.then(|| Arc::new(plain.distribution(row)));
+                    let distribution =
+                        request.distributions.then(|| Arc::new(plain.distribution(row.values())));
                     Choices { best, distribution }
                 })
                 .collect()
@@ -303,7 +309,7 @@ impl Proposer for ModelDrafter<'_> {
         root: u32,
         target: &Sequence,
         base: usize,
-        states: &Tensor,
+        states: &States,
     ) -> Result<()> {
         let nodes = proposal.tree.nodes();
         if let Some(head) = &mut self.head {

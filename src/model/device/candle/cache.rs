@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use candle_core::{DType, Device, Result, Tensor};
 
+use crate::model::device::ops::DeviceCache;
+
 /// A full cache grows by a multiple of this number of slots.
 const GROW: usize = 256;
 
@@ -55,39 +57,9 @@ impl TensorCache {
         Self::new(layers, self.heads, self.head_dim, capacity, self.dtype, &self.device)
     }
 
-    /// Slots in use.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Number of layers, key heads and values of a head.
-    pub fn layout(&self) -> [usize; 3] {
-        [self.count, self.heads, self.head_dim]
-    }
-
     /// The device that it is allocated on.
     pub fn device(&self) -> &Device {
         &self.device
-    }
-
-    /// Bytes, allocated or to be allocated.
-    pub fn bytes(&self) -> usize {
-        let slots = if self.layers.is_empty() { self.requested } else { self.capacity };
-        self.count * 2 * self.heads * slots * self.head_dim * self.dtype.size_in_bytes()
-    }
-
-    /// See [`super::super::Cache::truncate`].
-    pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-    }
-
-    /// See [`super::super::Cache::keep`].
-    pub fn keep(&mut self, base: usize, rows: &[usize]) {
-        let unmoved = rows.iter().enumerate().take_while(|(to, row)| to == *row).count();
-        let moved: Vec<u32> = rows[unmoved..].iter().map(|row| (base + row) as u32).collect();
-        let result = self.shift(&moved, base + unmoved);
-        self.len = base + rows.len();
-        self.record(result);
     }
 
     fn shift(&mut self, slots: &[u32], to: usize) -> Result<()> {
@@ -99,33 +71,6 @@ impl TensorCache {
             part.slice_set(&part.index_select(&index, 1)?, 1, to)?;
         }
         Ok(())
-    }
-
-    /// See [`super::super::Cache::first_layers`].
-    pub fn first_layers(&self, layers: usize) -> Self {
-        let layers = layers.min(self.count);
-        let mut cache = self.like(layers, self.requested);
-        let copies = self.layers.iter().take(layers).map(|[k, v]| Ok([k.copy()?, v.copy()?]));
-        match copies.collect() {
-            Ok(copies) => {
-                (cache.layers, cache.len, cache.capacity) = (copies, self.len, self.capacity);
-            }
-            Err(error) => cache.record(Err(error)),
-        }
-        cache
-    }
-
-    /// See [`super::super::Cache::gather`].
-    pub fn gather<'a>(
-        &self,
-        len: usize,
-        capacity: usize,
-        kept: impl Fn(usize, usize) -> &'a [usize],
-    ) -> Self {
-        let mut cache = self.like(self.count, capacity.max(len));
-        let result = self.gather_into(&mut cache, len, &kept);
-        cache.record(result);
-        cache
     }
 
     fn gather_into<'a>(
@@ -149,26 +94,6 @@ impl TensorCache {
             }
         }
         cache.len = len;
-        Ok(())
-    }
-
-    /// See [`super::super::Cache::append`].
-    ///
-    /// # Errors
-    /// If the caches are on different devices, the other cache has failed, or memory does not suffice.
-    pub fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
-        if !self.device.same_device(&other.device) {
-            candle_core::bail!("the caches are on different devices");
-        }
-        other.usable()?;
-        self.reserve(range.len())?;
-        for (ours, theirs) in self.layers.iter().zip(&other.layers) {
-            for (to, from) in ours.iter().zip(theirs) {
-                let rows = from.narrow(1, range.start, range.len())?.contiguous()?;
-                to.slice_set(&rows, 1, self.len)?;
-            }
-        }
-        self.len += range.len();
         Ok(())
     }
 
@@ -245,6 +170,69 @@ impl TensorCache {
     pub fn layer(&self, layer: usize, slots: usize) -> Result<(Tensor, Tensor)> {
         let [k, v] = &self.layers[layer];
         Ok((k.narrow(1, 0, slots)?, v.narrow(1, 0, slots)?))
+    }
+}
+
+impl DeviceCache for TensorCache {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn layout(&self) -> [usize; 3] {
+        [self.count, self.heads, self.head_dim]
+    }
+
+    fn bytes(&self) -> usize {
+        let slots = if self.layers.is_empty() { self.requested } else { self.capacity };
+        self.count * 2 * self.heads * slots * self.head_dim * self.dtype.size_in_bytes()
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    fn keep(&mut self, base: usize, rows: &[usize]) {
+        let unmoved = rows.iter().enumerate().take_while(|(to, row)| to == *row).count();
+        let moved: Vec<u32> = rows[unmoved..].iter().map(|row| (base + row) as u32).collect();
+        let result = self.shift(&moved, base + unmoved);
+        self.len = base + rows.len();
+        self.record(result);
+    }
+
+    fn first_layers(&self, layers: usize) -> Self {
+        let layers = layers.min(self.count);
+        let mut cache = self.like(layers, self.requested);
+        let copies = self.layers.iter().take(layers).map(|[k, v]| Ok([k.copy()?, v.copy()?]));
+        match copies.collect() {
+            Ok(copies) => {
+                (cache.layers, cache.len, cache.capacity) = (copies, self.len, self.capacity);
+            }
+            Err(error) => cache.record(Err(error)),
+        }
+        cache
+    }
+
+    fn gather<'a>(&self, len: usize, capacity: usize, kept: impl Fn(usize, usize) -> &'a [usize]) -> Self {
+        let mut cache = self.like(self.count, capacity.max(len));
+        let result = self.gather_into(&mut cache, len, &kept);
+        cache.record(result);
+        cache
+    }
+
+    fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
+        if !self.device.same_device(&other.device) {
+            candle_core::bail!("the caches are on different devices");
+        }
+        other.usable()?;
+        self.reserve(range.len())?;
+        for (ours, theirs) in self.layers.iter().zip(&other.layers) {
+            for (to, from) in ours.iter().zip(theirs) {
+                let rows = from.narrow(1, range.start, range.len())?.contiguous()?;
+                to.slice_set(&rows, 1, self.len)?;
+            }
+        }
+        self.len += range.len();
+        Ok(())
     }
 }
 

@@ -11,16 +11,10 @@ use crate::model::{ComputeDevice, WeightType};
 const REPEATED: usize = 32;
 
 /// A matrix of `outputs × inputs` with an optional bias.
-pub(in crate::model) struct Matrix {
+pub struct Matrix {
     weight: Weight,
     /// `REPEATED × outputs`, all rows alike.
     bias: Option<Tensor>,
-    bytes: usize,
-}
-
-/// Gates and as many values: `silu(x Gᵀ) ∘ (x Uᵀ)`.
-pub(in crate::model) struct Gated {
-    weight: Weight,
     bytes: usize,
 }
 
@@ -103,36 +97,17 @@ impl Matrix {
             (None, _) => Ok(y),
         }
     }
-}
 
-impl Gated {
-    /// Move `weight`, the rows of the gates and then those of the values, `2 · width × inputs`, to the device.
+    /// For a matrix of gates and then as many values: `silu(x Gᵀ) ∘ (x Uᵀ)`, from `rows × inputs` to `rows × outputs / 2`.
     ///
     /// # Errors
-    /// If the device's memory does not suffice.
-    pub fn new(weight: Vec<f32>, width: usize, inputs: usize, device: &ComputeDevice) -> Result<Self> {
-        let (weight, bytes) = Weight::new(weight, 2 * width, inputs, device)?;
-        let weight = match weight {
-            Weight::Float(weight) => Weight::Float(weight.reshape((2, width, inputs))?),
-            blocks => blocks,
-        };
-        Ok(Self { weight, bytes })
-    }
-
-    /// Size of the weights in bytes.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Rows `rows × inputs` to `rows × width`.
-    ///
-    /// # Errors
-    /// If the rows have another width.
-    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    /// As [`Matrix::forward`].
+    pub fn forward_gated(&self, x: &Tensor) -> Result<Tensor> {
         match &self.weight {
             // One batched product of two, so that gates and values are contiguous.
             Weight::Float(weight) => {
-                let (rows, inputs) = x.dims2()?;
+                let ((rows, inputs), outputs) = (x.dims2()?, weight.dim(0)?);
+                let weight = weight.reshape((2, outputs / 2, inputs))?;
                 let both =
                     x.unsqueeze(0)?.broadcast_as((2, rows, inputs))?.matmul(&weight.transpose(1, 2)?)?;
                 both.get(0)?.silu()? * both.get(1)?
@@ -156,7 +131,7 @@ mod tests {
         let (w, b) = (ramp(outputs * inputs, 0.37), ramp(outputs, 0.9));
         let device = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
         let matrix = Matrix::new(w.clone(), Some(b.clone()), outputs, inputs, &device).unwrap();
-        let gated = Gated::new(w.clone(), outputs / 2, inputs, &device).unwrap();
+        let gated = Matrix::new(w.clone(), None, outputs, inputs, &device).unwrap();
         assert_eq!((matrix.bytes(), gated.bytes()), (outputs * inputs * 4, outputs * inputs * 4));
         for rows in [1, 2, REPEATED, REPEATED + 1] {
             let x = ramp(rows * inputs, 0.21);
@@ -165,7 +140,7 @@ mod tests {
             };
             let tensor = Tensor::from_slice(&x, (rows, inputs), &Device::Cpu).unwrap();
             let y = matrix.forward(&tensor).unwrap().to_vec2::<f32>().unwrap();
-            let g = gated.forward(&tensor).unwrap().to_vec2::<f32>().unwrap();
+            let g = gated.forward_gated(&tensor).unwrap().to_vec2::<f32>().unwrap();
             for r in 0..rows {
                 for (o, y) in y[r].iter().enumerate() {
                     assert!((y - dot(r, o) - b[o]).abs() < 1e-5, "{rows} rows: {r} {o}");

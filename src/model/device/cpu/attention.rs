@@ -7,6 +7,7 @@ use super::{
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use crate::model::device::attention::{AttentionProbe, AttentionShape, AttentionStats, Mask};
+use crate::model::device::ops::DeviceCache as _;
 
 /// Multiply-adds below which one thread is faster than several.
 const SINGLE_THREADED: usize = 60_000;

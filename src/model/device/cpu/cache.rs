@@ -4,7 +4,9 @@ use super::{
     kernels::{Held, SLOTS},
     plane::{RowBuffer, Stored},
 };
-use crate::model::kv::KvType;
+use candle_core::Result;
+
+use crate::model::{device::ops::DeviceCache, kv::KvType};
 
 /// A full cache grows by a multiple of this number of slots.
 const GROW: usize = 256;
@@ -53,79 +55,6 @@ impl Cache {
     /// The type of keys and values.
     pub fn kind(&self) -> KvType {
         self.kind
-    }
-
-    /// Slots in use.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// True if no slot is in use.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Number of layers, key heads and values of a head.
-    pub fn layout(&self) -> [usize; 3] {
-        [self.layers.len(), self.heads, self.head_dim]
-    }
-
-    /// Allocated bytes.
-    pub fn bytes(&self) -> usize {
-        self.layers.iter().map(|layer| layer.keys.bytes() + layer.values.bytes()).sum()
-    }
-
-    /// Drop all slots from `len` on. O(1). A `len` larger than the current one has no effect.
-    pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-    }
-
-    /// See [`super::Cache::keep`].
-    pub fn keep(&mut self, base: usize, rows: &[usize]) {
-        for (to, &row) in rows.iter().enumerate() {
-            if to != row {
-                self.copy_slot(base + row, base + to);
-            }
-        }
-        self.len = base + rows.len();
-    }
-
-    /// See [`super::Cache::first_layers`].
-    pub fn first_layers(&self, layers: usize) -> Cache {
-        Cache { layers: self.layers[..layers.min(self.layers.len())].to_vec(), ..*self }
-    }
-
-    /// See [`super::Cache::gather`].
-    pub fn gather<'a>(
-        &self,
-        len: usize,
-        capacity: usize,
-        kept: impl Fn(usize, usize) -> &'a [usize],
-    ) -> Cache {
-        let mut cache =
-            Cache::new(self.layers.len(), self.heads, self.head_dim, capacity.max(len), self.kind);
-        for index in 0..self.layers.len() {
-            for head in 0..self.heads {
-                for (to, &from) in kept(index, head).iter().enumerate().take(len) {
-                    self.copy_to(&mut cache, index, head, from, to);
-                }
-            }
-        }
-        cache.len = len;
-        cache
-    }
-
-    /// See [`super::Cache::append`].
-    pub fn append(&mut self, other: &Cache, range: std::ops::Range<usize>) {
-        self.reserve(range.len());
-        for index in 0..self.layers.len() {
-            for head in 0..self.heads {
-                for (to, from) in (self.len..).zip(range.clone()) {
-                    other.copy_to(self, index, head, from, to);
-                }
-            }
-        }
-        self.len += range.len();
     }
 
     fn copy_to(&self, to: &mut Cache, layer: usize, head: usize, from_slot: usize, to_slot: usize) {
@@ -196,6 +125,67 @@ impl Cache {
     }
 }
 
+impl DeviceCache for Cache {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn layout(&self) -> [usize; 3] {
+        [self.layers.len(), self.heads, self.head_dim]
+    }
+
+    fn bytes(&self) -> usize {
+        self.layers.iter().map(|layer| layer.keys.bytes() + layer.values.bytes()).sum()
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    fn keep(&mut self, base: usize, rows: &[usize]) {
+        for (to, &row) in rows.iter().enumerate() {
+            if to != row {
+                self.copy_slot(base + row, base + to);
+            }
+        }
+        self.len = base + rows.len();
+    }
+
+    fn first_layers(&self, layers: usize) -> Cache {
+        Cache { layers: self.layers[..layers.min(self.layers.len())].to_vec(), ..*self }
+    }
+
+    fn gather<'a>(&self, len: usize, capacity: usize, kept: impl Fn(usize, usize) -> &'a [usize]) -> Cache {
+        let mut cache =
+            Cache::new(self.layers.len(), self.heads, self.head_dim, capacity.max(len), self.kind);
+        for index in 0..self.layers.len() {
+            for head in 0..self.heads {
+                for (to, &from) in kept(index, head).iter().enumerate().take(len) {
+                    self.copy_to(&mut cache, index, head, from, to);
+                }
+            }
+        }
+        cache.len = len;
+        cache
+    }
+
+    fn append(&mut self, other: &Cache, range: std::ops::Range<usize>) -> Result<()> {
+        if self.kind != other.kind {
+            candle_core::bail!("the caches are of different types: {:?}, {:?}", self.kind, other.kind);
+        }
+        self.reserve(range.len());
+        for index in 0..self.layers.len() {
+            for head in 0..self.heads {
+                for (to, from) in (self.len..).zip(range.clone()) {
+                    other.copy_to(self, index, head, from, to);
+                }
+            }
+        }
+        self.len += range.len();
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,7 +244,7 @@ mod tests {
             let (even, odd): (Vec<usize>, Vec<usize>) = (0..40).partition(|s| s % 2 == 0);
             let mut some = cache.gather(20, 24, |_, head| if head == 1 { &odd } else { &even });
             assert_eq!((some.len(), some.kind(), slot(&some, 3)), (20, kind, slot(&cache, 7)));
-            some.append(&cache, 30..40);
+            some.append(&cache, 30..40).unwrap();
             assert_eq!((some.len(), slot(&some, 29)), (30, slot(&cache, 39)));
             assert_eq!(slot(&some, 0), slot(&cache, 1));
             let first = cache.first_layers(1);

@@ -8,6 +8,8 @@ pub mod cache;
 pub mod forms;
 pub mod kernels;
 pub mod linear;
+pub mod loading;
+pub mod ops;
 pub mod plane;
 pub mod table;
 pub mod thread_pool;

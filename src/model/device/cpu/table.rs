@@ -59,6 +59,11 @@ impl Table {
         Self { values, width }
     }
 
+    /// Values of a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
     /// True if the values are a part of a mapped file.
     pub fn is_mapped(&self) -> bool {
         match &self.values {

@@ -26,8 +26,10 @@ use super::{
 use crate::model::{
     WeightType,
     checkpoint::Checkpoint,
-    decoder::with_slice,
-    device::cpu::{kernels, linear::Linear},
+    device::{
+        cpu::{kernels, linear::Linear},
+        states::with_tensor,
+    },
     processor::Grid,
 };
 
@@ -230,7 +232,7 @@ impl CpuTower {
         let patches = patches.to_dtype(candle_core::DType::F32)?;
         chunks::encode(grid, self.layers.len(), most, progress, |grids, after_layer| {
             let input = patches.narrow(0, grids.start * per_grid, grids.len() * per_grid)?;
-            with_slice(&input, |input| {
+            with_tensor(&input, |input| {
                 self.encode(input, grids.len(), &layout, &mut workspace, after_layer)
             })??;
             let x = &workspace.x;

@@ -1,0 +1,294 @@
+//! What the decoder computes, on any device.
+
+use std::sync::Arc;
+
+use candle_core::Result;
+
+use super::{Mask, Pass, Positions, Taps, check_pass, parts, rope::Rope};
+use crate::model::{
+    checkpoint::Checkpoint,
+    config::TextConfig,
+    device::{
+        attention::AttentionShape,
+        logits::Logits,
+        ops::{DeviceCache, Input, Loaded, Ops, PassSpec},
+        states::States,
+    },
+};
+
+/// A decoder's weights on a device.
+pub(super) struct OnDevice<D: Ops> {
+    ops: D,
+    config: TextConfig,
+    /// `vocab × hidden`: rows are looked up, not multiplied.
+    table: Arc<D::Table>,
+    /// A draft head's projection of its input rows.
+    projection: Option<Arc<D::Matrix>>,
+    layers: Vec<Arc<Layer<D>>>,
+    norm: Arc<D::Vector>,
+    head: Arc<D::Matrix>,
+    rope: Rope,
+}
+
+struct Layer<D: Ops> {
+    input_norm: D::Vector,
+    qkv: D::Matrix,
+    output: D::Matrix,
+    post_norm: D::Vector,
+    gate_up: D::Matrix,
+    down: D::Matrix,
+}
+
+impl<D: Ops> Layer<D> {
+    fn load(ops: &D, checkpoint: &Checkpoint, config: &TextConfig, index: usize) -> Loaded<Self> {
+        let [qkv, output, gate_up, down] = parts::layer(config, index);
+        let norm = |name: &str| {
+            let name = format!("model.layers.{index}.{name}_layernorm.weight");
+            ops.vector(&name, config.hidden, checkpoint)
+        };
+        Ok(Self {
+            input_norm: norm("input")?,
+            qkv: ops.matrix(&qkv, checkpoint)?,
+            output: ops.matrix(&output, checkpoint)?,
+            post_norm: norm("post_attention")?,
+            gate_up: ops.matrix(&gate_up, checkpoint)?,
+            down: ops.matrix(&down, checkpoint)?,
+        })
+    }
+
+    fn matrices(&self) -> [&D::Matrix; 4] {
+        [&self.qkv, &self.output, &self.gate_up, &self.down]
+    }
+}
+
+/// Rows in a device's memory that passes use again, so that nothing is allocated in the loop.
+pub(super) struct Buffers<D: Ops> {
+    work: D::Work,
+    x: D::Rows,
+    normed: D::Rows,
+    qkv: D::Rows,
+    attended: D::Rows,
+    projected: D::Rows,
+    gate_up: D::Rows,
+    gated: D::Rows,
+}
+
+impl<D: Ops> Default for Buffers<D> {
+    fn default() -> Self {
+        Self {
+            work: D::Work::default(),
+            x: D::Rows::default(),
+            normed: D::Rows::default(),
+            qkv: D::Rows::default(),
+            attended: D::Rows::default(),
+            projected: D::Rows::default(),
+            gate_up: D::Rows::default(),
+            gated: D::Rows::default(),
+        }
+    }
+}
+
+impl<D: Ops> Clone for OnDevice<D> {
+    /// The same weights, shared.
+    fn clone(&self) -> Self {
+        Self {
+            ops: self.ops.clone(),
+            config: self.config.clone(),
+            table: self.table.clone(),
+            projection: self.projection.clone(),
+            layers: self.layers.clone(),
+            norm: self.norm.clone(),
+            head: self.head.clone(),
+            rope: self.rope.clone(),
+        }
+    }
+}
+
+impl<D: Ops> OnDevice<D> {
+    /// Load from a checkpoint, matrix by matrix. See [`super::Decoder::load`].
+    pub fn load(
+        ops: D,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Loaded<Self> {
+        let c = config;
+        let total = c.layers + 1;
+        progress(0, total);
+        let mut layers = Vec::with_capacity(c.layers);
+        for index in 0..c.layers {
+            layers.push(Arc::new(Layer::load(&ops, checkpoint, config, index)?));
+            progress(index + 1, total);
+        }
+        let (table, head) = ops.embeddings(parts::TABLE, &parts::head(c), c.tied, checkpoint)?;
+        progress(total, total);
+        Ok(Self {
+            table: Arc::new(table),
+            projection: None,
+            layers,
+            norm: Arc::new(ops.vector(parts::NORM, c.hidden, checkpoint)?),
+            head: Arc::new(head),
+            rope: Rope::new(c.head_dim, c.rope_theta, c.mrope_section),
+            config: c.clone(),
+            ops,
+        })
+    }
+
+    /// See [`super::Decoder::first_layers`].
+    pub fn first_layers(&self, layers: usize) -> Self {
+        let mut first = self.clone();
+        first.layers.truncate(layers.max(1));
+        first.config.layers = first.layers.len();
+        first
+    }
+
+    /// See [`super::Decoder::with_layer`].
+    pub fn with_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
+        let projection = self.ops.matrix(&parts::projection(config), checkpoint)?;
+        Ok(Self {
+            projection: Some(Arc::new(projection)),
+            layers: vec![Arc::new(Layer::load(&self.ops, checkpoint, config, 0)?)],
+            norm: Arc::new(self.ops.vector(parts::NORM, config.hidden, checkpoint)?),
+            rope: Rope::new(config.head_dim, config.rope_theta, config.mrope_section),
+            config: config.clone(),
+            ..self.clone()
+        })
+    }
+
+    /// The resolved configuration.
+    pub fn config(&self) -> &TextConfig {
+        &self.config
+    }
+
+    /// The device's operations.
+    pub fn ops(&self) -> &D {
+        &self.ops
+    }
+
+    fn shape(&self) -> AttentionShape {
+        let c = &self.config;
+        AttentionShape { heads: c.heads, kv_heads: c.kv_heads, head_dim: c.head_dim }
+    }
+
+    fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
+        self.layers.iter().flat_map(|layer| layer.matrices()).chain([&*self.head])
+    }
+
+    /// Bytes of the matrices that a pass of one row and its logits read.
+    pub fn matrix_bytes(&self) -> usize {
+        self.matrices().map(D::matrix_bytes).sum()
+    }
+
+    /// Size of all weights in bytes.
+    pub fn bytes(&self) -> usize {
+        self.matrix_bytes() + D::table_bytes(&self.table)
+    }
+
+    /// Bytes of the matrices that are parts of mapped files.
+    pub fn mapped_bytes(&self) -> usize {
+        self.matrices().map(D::mapped_bytes).sum()
+    }
+
+    /// Bytes of a draft head's projection.
+    pub fn projection_bytes(&self) -> usize {
+        self.projection.as_deref().map_or(0, D::matrix_bytes)
+    }
+
+    /// Bytes of keys and values of `slots` slots in all layers.
+    pub fn cache_bytes(&self, slots: usize) -> usize {
+        self.ops.slot_bytes(self.shape()) * self.config.layers * slots
+    }
+
+    /// An empty cache with `capacity` slots.
+    pub fn cache(&self, capacity: usize) -> D::Cache {
+        self.ops.cache(self.config.layers, self.shape(), capacity)
+    }
+
+    fn check_ids(&self, ids: &[u32]) -> Result<()> {
+        match ids.iter().find(|&&id| id as usize >= self.config.vocab) {
+            Some(id) => {
+                candle_core::bail!("token id {id} is outside of the vocabulary of {}", self.config.vocab)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// See [`super::Decoder::embed`].
+    pub fn embed(&self, ids: &[u32]) -> Result<States> {
+        self.check_ids(ids)?;
+        self.ops.embed(&self.table, ids)
+    }
+
+    /// See [`super::Decoder::fuse`].
+    pub fn fuse(&self, ids: &[u32], before: &States, buffers: &mut Buffers<D>) -> Result<States> {
+        let Some(projection) = &self.projection else {
+            candle_core::bail!("the model is not a draft head");
+        };
+        let both = self.ops.beside(&self.embed(ids)?, before)?;
+        self.ops.project(&mut buffers.work, projection, &both)
+    }
+
+    /// See [`super::Decoder::forward`].
+    pub fn forward(
+        &self,
+        input: Input<'_>,
+        positions: &Positions,
+        mask: &Mask,
+        cache: &mut D::Cache,
+        taps: &Taps,
+        buffers: &mut Buffers<D>,
+    ) -> Result<Pass> {
+        let (c, ops) = (&self.config, &self.ops);
+        if let Input::Ids(ids) = input {
+            self.check_ids(ids)?;
+        }
+        let rows = check_pass(input, positions, mask, cache.len(), c)?;
+        let (cos, sin) = self.rope.tables(positions);
+        let shape = self.shape();
+        let spec = PassSpec { rows, layers: c.layers, shape, cos, sin, mask, probe: taps.probe.as_ref() };
+        let Buffers { work, x, normed, qkv, attended, projected, gate_up, gated } = buffers;
+        let mut pass = ops.begin(work, spec, cache)?;
+        ops.load(&mut pass, &self.table, input, x)?;
+        let mut tapped = vec![None; taps.after_layers.len()];
+        let part = taps.layers.clone().unwrap_or(0..self.layers.len());
+        // True if `projected` is yet to be added to the residual stream.
+        let mut pending = false;
+        for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
+            let add = pending.then_some(&*projected);
+            ops.norm(&mut pass, x, add, &layer.input_norm, c.norm_eps, Some(&layer.qkv), normed)?;
+            ops.product(&mut pass, &layer.qkv, normed, qkv)?;
+            ops.store(&mut pass, qkv, cache, index)?;
+            ops.attend(&mut pass, qkv, cache, index, &layer.output, attended)?;
+            ops.product(&mut pass, &layer.output, attended, projected)?;
+
+            let next = Some(&layer.gate_up);
+            ops.norm(&mut pass, x, Some(projected), &layer.post_norm, c.norm_eps, next, normed)?;
+            ops.gated(&mut pass, &layer.gate_up, normed, gate_up, &layer.down, gated)?;
+            ops.product(&mut pass, &layer.down, gated, projected)?;
+            pending = true;
+
+            if taps.after_layers.contains(&index) {
+                ops.add(&mut pass, x, projected)?;
+                pending = false;
+                for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
+                    if wanted == index {
+                        *slot = Some(ops.keep(&mut pass, x)?);
+                    }
+                }
+            }
+        }
+        ops.norm(&mut pass, x, pending.then_some(&*projected), &self.norm, c.norm_eps, None, normed)?;
+        let after_layers: Option<Vec<States>> = tapped.into_iter().collect();
+        let after_layers = after_layers.ok_or_else(|| {
+            candle_core::Error::Msg(format!("the model has only {} layers", self.layers.len()))
+        })?;
+        let states = ops.take(&mut pass, normed)?;
+        let before_norm = taps.before_norm.then(|| ops.take(&mut pass, x)).transpose()?;
+        Ok(Pass { states, before_norm, after_layers, attention: ops.finish(pass, cache)? })
+    }
+
+    /// See [`super::Decoder::logits`].
+    pub fn logits(&self, states: &States, buffers: &mut Buffers<D>) -> Result<Logits> {
+        self.ops.logits(&mut buffers.work, &self.head, states)
+    }
+}

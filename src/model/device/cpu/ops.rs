@@ -1,0 +1,332 @@
+//! The operations of models on the CPU.
+
+use candle_core::{Device, Result, Tensor};
+
+use super::{
+    attention::{self, ProbedLayer},
+    cache::Cache,
+    forms::{Forms, QuantizedRows},
+    kernels,
+    linear::Linear,
+    loading,
+    table::Table,
+    thread_pool::{DisjointSliceMut, ThreadPool},
+};
+use crate::model::{
+    KvType, WeightType,
+    checkpoint::Checkpoint,
+    device::{
+        attention::{AttentionShape, AttentionStats},
+        fused::FusedMatrix,
+        logits::Logits,
+        ops::{Input, Loaded, Ops, PassSpec},
+        states::{States, with_slice},
+    },
+};
+
+/// Values of all rows below which one thread is faster than several.
+const SINGLE_THREADED: usize = 1536;
+/// Rows of a prefill pass.
+const CHUNK: usize = 128;
+
+/// The CPU, with weights and keys and values of some types.
+#[derive(Clone, Debug)]
+pub struct CpuOps {
+    dtype: WeightType,
+    kv_type: KvType,
+}
+
+impl CpuOps {
+    /// Weights in `dtype`, keys and values in `kv_type`; neither is `Auto`.
+    pub fn new(dtype: WeightType, kv_type: KvType) -> Self {
+        Self { dtype, kv_type }
+    }
+}
+
+/// Rows of values, beside them the same rows as quantised matrices take them.
+#[derive(Default)]
+pub struct Rows {
+    values: Vec<f32>,
+    quantized: QuantizedRows,
+}
+
+/// Buffers that passes use again.
+#[derive(Default)]
+pub struct CpuWork {
+    probed: ProbedLayer,
+    quantized: QuantizedRows,
+}
+
+/// The embedding table.
+pub struct Embeddings {
+    table: Table,
+    /// The head is in the same memory.
+    shared: bool,
+}
+
+/// A pass in progress.
+pub struct CpuPass<'a> {
+    spec: PassSpec<'a>,
+    probed: &'a mut ProbedLayer,
+    stats: Option<AttentionStats>,
+}
+
+impl CpuPass<'_> {
+    /// Width of the queries, and of the keys or values, of a row.
+    fn widths(&self) -> (usize, usize) {
+        let AttentionShape { heads, kv_heads, head_dim } = self.spec.shape;
+        (heads * head_dim, kv_heads * head_dim)
+    }
+}
+
+impl Ops for CpuOps {
+    type Matrix = Linear;
+    type Vector = Vec<f32>;
+    type Table = Embeddings;
+    type Rows = Rows;
+    type Cache = Cache;
+    type Work = CpuWork;
+    type Pass<'a> = CpuPass<'a>;
+
+    fn chunk(&self) -> usize {
+        CHUNK
+    }
+
+    fn matrix(&self, list: &FusedMatrix, checkpoint: &Checkpoint) -> Loaded<Linear> {
+        loading::matrix(list, checkpoint, self.dtype)
+    }
+
+    fn vector(&self, name: &str, width: usize, checkpoint: &Checkpoint) -> Loaded<Vec<f32>> {
+        checkpoint.f32(name, &[width])
+    }
+
+    fn embeddings(
+        &self,
+        name: &str,
+        head: &FusedMatrix,
+        tied: bool,
+        checkpoint: &Checkpoint,
+    ) -> Loaded<(Embeddings, Linear)> {
+        let (vocab, width) = (head.outputs(), head.inputs);
+        let head = self.matrix(head, checkpoint)?;
+        // Last, as few of its rows are read: kept weights are read ahead up to it.
+        let table = Table::new(loading::table(name, [vocab, width], checkpoint)?, width);
+        Ok((Embeddings { table, shared: tied && checkpoint.files().gguf().is_some() }, head))
+    }
+
+    fn matrix_bytes(matrix: &Linear) -> usize {
+        matrix.bytes()
+    }
+
+    fn mapped_bytes(matrix: &Linear) -> usize {
+        matrix.mapped_bytes()
+    }
+
+    fn table_bytes(table: &Embeddings) -> usize {
+        if table.shared { 0 } else { table.table.bytes() }
+    }
+
+    fn slot_bytes(&self, shape: AttentionShape) -> usize {
+        2 * shape.kv_heads * self.kv_type.head_bytes(shape.head_dim)
+    }
+
+    fn cache(&self, layers: usize, shape: AttentionShape, capacity: usize) -> Cache {
+        Cache::new(layers, shape.kv_heads, shape.head_dim, capacity, self.kv_type)
+    }
+
+    fn embed(&self, table: &Embeddings, ids: &[u32]) -> Result<States> {
+        let mut rows = Vec::with_capacity(ids.len() * table.table.width());
+        look_up(table, ids, &mut rows)?;
+        States::new(rows, table.table.width())
+    }
+
+    fn begin<'a>(&self, work: &'a mut CpuWork, spec: PassSpec<'a>, cache: &mut Cache) -> Result<CpuPass<'a>> {
+        cache.reserve(spec.rows);
+        Ok(CpuPass { stats: spec.probe.map(|_| AttentionStats::default()), spec, probed: &mut work.probed })
+    }
+
+    fn load(&self, _: &mut CpuPass<'_>, table: &Embeddings, input: Input<'_>, x: &mut Rows) -> Result<()> {
+        x.values.clear();
+        match input {
+            Input::Ids(ids) => look_up(table, ids, &mut x.values),
+            Input::States(states) => with_slice(states, |values| x.values.extend_from_slice(values)),
+        }
+    }
+
+    fn norm(
+        &self,
+        pass: &mut CpuPass<'_>,
+        x: &mut Rows,
+        add: Option<&Rows>,
+        weight: &Vec<f32>,
+        eps: f32,
+        next: Option<&Linear>,
+        out: &mut Rows,
+    ) -> Result<()> {
+        let (rows, width) = (pass.spec.rows, weight.len());
+        let forms = next.map_or_else(Forms::default, Linear::forms);
+        out.values.resize(rows * width, 0.0);
+        let quantized = forms.any().then(|| out.quantized.resize(forms, rows * width));
+        let (x, normed) = (DisjointSliceMut::new(&mut x.values), DisjointSliceMut::new(&mut out.values));
+        let unit = |r: usize| {
+            let at = r * width;
+            // SAFETY: each row belongs to one unit.
+            unsafe {
+                let (x, normed) = (x.slice(at, width), normed.slice(at, width));
+                if let Some(add) = add {
+                    kernels::add(x, &add.values[at..at + width]);
+                }
+                kernels::rms_norm(x, weight, eps, normed);
+                if let Some(quantized) = &quantized {
+                    quantized.quantize(at, normed);
+                }
+            }
+        };
+        if rows * width < SINGLE_THREADED {
+            (0..rows).for_each(unit);
+        } else {
+            ThreadPool::global().run(rows, &unit);
+        }
+        Ok(())
+    }
+
+    fn product(&self, pass: &mut CpuPass<'_>, matrix: &Linear, x: &Rows, out: &mut Rows) -> Result<()> {
+        let rows = pass.spec.rows;
+        out.values.resize(rows * matrix.outputs(), 0.0);
+        matrix.forward_prepared(&x.values, &x.quantized, rows, &mut out.values)
+    }
+
+    fn gated(
+        &self,
+        pass: &mut CpuPass<'_>,
+        matrix: &Linear,
+        x: &Rows,
+        buffer: &mut Rows,
+        next: &Linear,
+        out: &mut Rows,
+    ) -> Result<()> {
+        let (rows, width) = (pass.spec.rows, matrix.outputs() / 2);
+        buffer.values.resize(rows * 2 * width, 0.0);
+        out.values.resize(rows * width, 0.0);
+        let forms = next.forms();
+        let in_place = forms.any() && Linear::quantizes_gated(forms);
+        let quantized = in_place.then(|| out.quantized.resize(forms, rows * width));
+        let (values, buffer) = (&mut out.values, &mut buffer.values);
+        matrix.forward_gated(&x.values, &x.quantized, rows, buffer, values, quantized)?;
+        if forms.any() && !in_place {
+            out.quantized.quantize(forms, &out.values);
+        }
+        Ok(())
+    }
+
+    fn store(&self, pass: &mut CpuPass<'_>, qkv: &mut Rows, cache: &mut Cache, layer: usize) -> Result<()> {
+        let ((q, kv), d) = (pass.widths(), pass.spec.shape.head_dim);
+        let (half, fused) = (d / 2, q + 2 * kv);
+        for (r, row) in qkv.values.chunks_exact_mut(fused).enumerate() {
+            let (cos, sin) = (&pass.spec.cos[r * half..][..half], &pass.spec.sin[r * half..][..half]);
+            row[..q + kv].chunks_exact_mut(d).for_each(|head| kernels::rotate(head, cos, sin));
+        }
+        cache.write(layer, pass.spec.rows, |r| {
+            let row = &qkv.values[r * fused..(r + 1) * fused];
+            (&row[q..q + kv], &row[q + kv..])
+        });
+        Ok(())
+    }
+
+    fn attend(
+        &self,
+        pass: &mut CpuPass<'_>,
+        qkv: &Rows,
+        cache: &Cache,
+        layer: usize,
+        next: &Linear,
+        out: &mut Rows,
+    ) -> Result<()> {
+        let ((q, kv), rows, shape) = (pass.widths(), pass.spec.rows, pass.spec.shape);
+        let fused = q + 2 * kv;
+        let forms = next.forms();
+        let in_place = forms.any() && shape.head_dim.is_multiple_of(forms.block());
+        out.values.resize(rows * q, 0.0);
+        attention::attend(
+            cache,
+            layer,
+            shape,
+            rows,
+            pass.spec.mask,
+            &|r| &qkv.values[r * fused..r * fused + q],
+            &mut out.values,
+            in_place.then(|| out.quantized.resize(forms, rows * q)),
+            pass.spec.probe.map(|probe| (probe, &mut *pass.probed)),
+        );
+        if let (Some(stats), Some(probe)) = (&mut pass.stats, pass.spec.probe) {
+            pass.probed.add_to(stats, probe, shape, pass.spec.layers);
+        }
+        if forms.any() && !in_place {
+            out.quantized.quantize(forms, &out.values);
+        }
+        Ok(())
+    }
+
+    fn add(&self, _: &mut CpuPass<'_>, x: &mut Rows, add: &Rows) -> Result<()> {
+        kernels::add(&mut x.values, &add.values);
+        Ok(())
+    }
+
+    fn keep(&self, pass: &mut CpuPass<'_>, rows: &Rows) -> Result<States> {
+        let width = rows.values.len() / pass.spec.rows.max(1);
+        Ok(States::Tensor(Tensor::from_slice(&rows.values, (pass.spec.rows, width), &Device::Cpu)?))
+    }
+
+    fn finish(&self, pass: CpuPass<'_>, cache: &mut Cache) -> Result<Option<AttentionStats>> {
+        cache.advance(pass.spec.rows);
+        Ok(pass.stats)
+    }
+
+    fn project(&self, work: &mut CpuWork, matrix: &Linear, states: &States) -> Result<States> {
+        States::new(product(work, matrix, states)?, matrix.outputs())
+    }
+
+    fn logits(&self, work: &mut CpuWork, head: &Linear, states: &States) -> Result<Logits> {
+        let shape = (states.rows(), head.outputs());
+        Ok(Logits::Tensor(Tensor::from_vec(product(work, head, states)?, shape, &Device::Cpu)?))
+    }
+
+    fn beside(&self, a: &States, b: &States) -> Result<States> {
+        let ((rows, left), (other, right)) = (a.shape(), b.shape());
+        if rows != other {
+            candle_core::bail!("{rows} rows beside {other}");
+        }
+        let mut both = Vec::with_capacity(rows * (left + right));
+        with_slice(a, |a| {
+            with_slice(b, |b| {
+                for (a, b) in a.chunks_exact(left.max(1)).zip(b.chunks_exact(right.max(1))) {
+                    both.extend_from_slice(a);
+                    both.extend_from_slice(b);
+                }
+            })
+        })??;
+        States::new(both, left + right)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Append the rows of ids.
+fn look_up(table: &Embeddings, ids: &[u32], rows: &mut Vec<f32>) -> Result<()> {
+    for &id in ids {
+        if !table.table.row(id, rows) {
+            candle_core::bail!("token id {id} is outside of the embedding table");
+        }
+    }
+    Ok(())
+}
+
+/// `W x + b` of states.
+fn product(work: &mut CpuWork, matrix: &Linear, states: &States) -> Result<Vec<f32>> {
+    let rows = states.rows();
+    let mut out = vec![0f32; rows * matrix.outputs()];
+    with_slice(states, |x| matrix.forward(x, rows, &mut out, &mut work.quantized))??;
+    Ok(out)
+}

@@ -1,0 +1,43 @@
+//! A matrix as a checkpoint has it: the rows of some tensors, stacked.
+
+use crate::model::checkpoint::{Checkpoint, CheckpointError};
+
+/// A fused matrix: the rows of some tensors, stacked.
+pub struct FusedMatrix {
+    /// Names without `.weight`, with their number of rows.
+    pub tensors: Vec<(String, usize)>,
+    /// Width of its input rows.
+    pub inputs: usize,
+    /// True if every tensor has a bias.
+    pub bias: bool,
+}
+
+impl FusedMatrix {
+    /// Width of its output rows.
+    pub fn outputs(&self) -> usize {
+        self.tensors.iter().map(|t| t.1).sum()
+    }
+
+    /// The name of its first tensor.
+    pub fn name(&self) -> &str {
+        self.tensors.first().map_or("", |t| &t.0)
+    }
+
+    /// All weights as f32, `outputs × inputs`.
+    pub fn weights(&self, checkpoint: &Checkpoint) -> Result<Vec<f32>, CheckpointError> {
+        let mut weights = Vec::new();
+        for (name, rows) in &self.tensors {
+            weights.extend(checkpoint.f32(&format!("{name}.weight"), &[*rows, self.inputs])?);
+        }
+        Ok(weights)
+    }
+
+    /// The biases of all tensors, if they have some.
+    pub fn biases(&self, checkpoint: &Checkpoint) -> Result<Option<Vec<f32>>, CheckpointError> {
+        let mut biases = Vec::new();
+        for (name, rows) in self.tensors.iter().filter(|_| self.bias) {
+            biases.extend(checkpoint.f32(&format!("{name}.bias"), &[*rows])?);
+        }
+        Ok(self.bias.then_some(biases))
+    }
+}

@@ -1,0 +1,42 @@
+//! Memory on a GPU.
+
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicU64, Ordering},
+};
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Memory on a GPU. Clones are handles of the same memory, which is freed with the last of them.
+#[derive(Clone, Debug)]
+pub struct Buffer(Arc<Memory>);
+
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) raw: wgpu::Buffer,
+    id: u64,
+}
+
+impl Buffer {
+    pub(super) fn new(raw: wgpu::Buffer) -> Self {
+        Self(Arc::new(Memory { raw, id: NEXT.fetch_add(1, Ordering::Relaxed) }))
+    }
+
+    /// Its size; a multiple of 4.
+    pub fn bytes(&self) -> u64 {
+        self.0.raw.size()
+    }
+
+    /// A number that no other buffer of this process has.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    pub(super) fn raw(&self) -> &wgpu::Buffer {
+        &self.0.raw
+    }
+
+    pub(super) fn downgrade(&self) -> Weak<Memory> {
+        Arc::downgrade(&self.0)
+    }
+}

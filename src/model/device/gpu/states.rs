@@ -1,0 +1,164 @@
+//! Rows on a GPU that outlive the pass that computes them.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::{Buffer, Gpu, Result, Stream, context::lock};
+
+/// The stream of a sequence, which the rows that it computes share: reading them submits what it recorded.
+#[derive(Clone, Debug)]
+pub struct SharedStream(Arc<Mutex<Stream>>);
+
+impl SharedStream {
+    /// A stream of a device.
+    pub fn new(gpu: &Gpu) -> Self {
+        Self(Arc::new(Mutex::new(gpu.stream())))
+    }
+
+    /// The stream, for this thread.
+    pub fn lock(&self) -> MutexGuard<'_, Stream> {
+        lock(&self.0)
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// `rows × width` f32 values on a GPU. Cloning shares them.
+#[derive(Clone, Debug)]
+pub struct GpuRows {
+    stream: SharedStream,
+    buffer: Buffer,
+    first: usize,
+    rows: usize,
+    width: usize,
+}
+
+impl GpuRows {
+    /// The rows of a buffer, which commands in `stream` write.
+    pub fn new(stream: &SharedStream, buffer: Buffer, rows: usize, width: usize) -> Self {
+        Self { stream: stream.clone(), buffer, first: 0, rows, width }
+    }
+
+    /// Number of rows and values of a row.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.rows, self.width)
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> Gpu {
+        self.stream.lock().gpu().clone()
+    }
+
+    /// The memory, and the offset of the first value in it in bytes. What computes them is submitted unless it is recorded in
+    /// `stream`, which then runs after it.
+    ///
+    /// # Errors
+    /// If the device is lost.
+    pub fn place_for(&self, stream: &SharedStream) -> Result<(&Buffer, u64)> {
+        if !self.stream.is(stream) {
+            self.stream.lock().submit()?;
+        }
+        Ok((&self.buffer, (self.first * self.width) as u64 * 4))
+    }
+
+    /// The stream that computes them.
+    pub fn stream(&self) -> &SharedStream {
+        &self.stream
+    }
+
+    /// Bytes of the values.
+    pub fn bytes(&self) -> u64 {
+        (self.rows * self.width) as u64 * 4
+    }
+
+    /// The rows `start..start + count`, which exist.
+    pub fn narrow(&self, start: usize, count: usize) -> Self {
+        Self { first: self.first + start, rows: count, ..self.clone() }
+    }
+
+    /// Copies of some rows, which exist, in the given order.
+    ///
+    /// # Errors
+    /// If memory is missing, or the device is lost.
+    pub fn select(&self, rows: &[usize]) -> Result<Self> {
+        let (mut stream, row) = (self.stream.lock(), self.width as u64 * 4);
+        let buffer = stream.gpu().clone().buffer(rows.len() as u64 * row)?;
+        let mut to = 0;
+        for run in rows.chunk_by(|a, b| a + 1 == *b) {
+            let (from, bytes) = ((self.first + run[0]) as u64 * row, run.len() as u64 * row);
+            stream.copy(&self.buffer, from, &buffer, to, bytes)?;
+            to += bytes;
+        }
+        Ok(Self::new(&self.stream, buffer, rows.len(), self.width))
+    }
+
+    /// The values in host memory: submits and waits.
+    ///
+    /// # Errors
+    /// If the device is lost.
+    pub fn read(&self) -> Result<Vec<f32>> {
+        self.stream.lock().read_values(&self.buffer, self.first * self.width, self.rows * self.width)
+    }
+}
+
+/// Rows to put together: on the device, or in host memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// On the device.
+    Device(&'a GpuRows),
+    /// In host memory, whole rows.
+    Host(&'a [f32]),
+}
+
+impl Part<'_> {
+    fn rows(&self, width: usize) -> usize {
+        match self {
+            Part::Device(rows) => rows.rows,
+            Part::Host(values) => values.len().checked_div(width).unwrap_or(0),
+        }
+    }
+}
+
+/// Rows of `width` values below each other, recorded in `stream`.
+///
+/// # Errors
+/// If memory is missing, or the device is lost.
+pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<GpuRows> {
+    let rows: usize = parts.iter().map(|part| part.rows(width)).sum();
+    let buffer = stream.lock().gpu().clone().buffer((rows * width) as u64 * 4)?;
+    let mut at = 0;
+    for part in parts {
+        let bytes = (part.rows(width) * width) as u64 * 4;
+        match part {
+            Part::Device(from) => {
+                let (memory, start) = from.place_for(stream)?;
+                stream.lock().copy(memory, start, &buffer, at, bytes)?;
+            }
+            Part::Host(values) => stream.lock().write(&buffer, at, bytemuck::cast_slice(values))?,
+        }
+        at += bytes;
+    }
+    Ok(GpuRows::new(stream, buffer, rows, width))
+}
+
+/// Rows beside each other, `rows × (widths.0 + widths.1)`, recorded in `stream`.
+///
+/// # Errors
+/// If memory is missing, or the device is lost.
+pub fn beside(stream: &SharedStream, parts: [Part<'_>; 2], widths: [usize; 2]) -> Result<GpuRows> {
+    let [left, right] = [below(stream, &parts[..1], widths[0])?, below(stream, &parts[1..], widths[1])?];
+    let (rows, width) = (left.rows.min(right.rows), widths[0] + widths[1]);
+    let mut stream_guard = stream.lock();
+    let buffer = stream_guard.gpu().clone().buffer((rows * width) as u64 * 4)?;
+    for row in 0..rows as u64 {
+        let mut at = row * width as u64 * 4;
+        for part in [&left, &right] {
+            let bytes = part.width as u64 * 4;
+            stream_guard.copy(&part.buffer, row * bytes, &buffer, at, bytes)?;
+            at += bytes;
+        }
+    }
+    drop(stream_guard);
+    Ok(GpuRows::new(stream, buffer, rows, width))
+}

@@ -1,0 +1,39 @@
+//! A GPU for tests.
+
+use std::cell::RefCell;
+
+use super::{Gpu, adapter::adapters};
+
+/// The first usable adapter, of any kind. Without one, a test says so and returns; with `SPECREEL_REQUIRE_GPU=1` it fails.
+pub fn gpu_or_skip() -> Option<Gpu> {
+    open(super::context::plain_requested())
+}
+
+/// As [`gpu_or_skip`], without optional features.
+pub fn plain_gpu_or_skip() -> Option<Gpu> {
+    open(true)
+}
+
+fn open(plain: bool) -> Option<Gpu> {
+    let usable = adapters().into_iter().find(|adapter| adapter.problem.is_none());
+    let required = std::env::var_os("SPECREEL_REQUIRE_GPU").is_some_and(|value| value == "1");
+    assert!(usable.is_some() || !required, "no GPU adapter, and SPECREEL_REQUIRE_GPU=1 requires one");
+    if usable.is_none() {
+        eprintln!("skipped: no GPU adapter");
+    }
+    usable.map(|adapter| Gpu::open_adapter(adapter, plain).unwrap())
+}
+
+thread_local! {
+    static OPENED: RefCell<Vec<Gpu>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Remember a GPU that this thread opened.
+pub fn remember(gpu: &Gpu) {
+    OPENED.with_borrow_mut(|opened| opened.push(gpu.clone()));
+}
+
+/// Lose all GPUs that this thread opened.
+pub fn lose_opened() {
+    OPENED.with_borrow_mut(|opened| opened.drain(..).for_each(|gpu| gpu.lose()));
+}
