@@ -13,6 +13,7 @@ use super::{
     adapter::{self, Adapter, AdapterKind},
     error::one_line,
 };
+use crate::record::Traffic;
 
 /// Optional features that kernels make use of.
 pub(super) const OPTIONAL: wgpu::Features = wgpu::Features::SUBGROUP.union(wgpu::Features::SHADER_F16);
@@ -38,6 +39,8 @@ struct Inner {
     notes: Mutex<Vec<String>>,
     /// Bytes written since the last submission.
     waiting: AtomicU64,
+    /// Of all streams.
+    traffic: Mutex<Traffic>,
 }
 
 /// The first error that no call could return.
@@ -117,8 +120,8 @@ impl Gpu {
                 message => one_line(message),
             }));
         });
-        let (kernels, notes, waiting) = Default::default();
-        Ok(Gpu(Arc::new(Inner { device, queue, adapter, features, kernels, state, notes, waiting })))
+        let (kernels, notes, waiting, traffic) = Default::default();
+        Ok(Gpu(Arc::new(Inner { device, queue, adapter, features, kernels, state, notes, waiting, traffic })))
     }
 
     /// The adapter.
@@ -149,6 +152,16 @@ impl Gpu {
     /// What differs from the usual: kernels that fell back to their plain form.
     pub fn notes(&self) -> Vec<String> {
         lock(&self.0.notes).clone()
+    }
+
+    /// What passed to and from the device in the submissions of all streams.
+    pub fn traffic(&self) -> Traffic {
+        *lock(&self.0.traffic)
+    }
+
+    pub(super) fn count(&self, more: Traffic) {
+        let mut all = lock(&self.0.traffic);
+        *all = *all + more;
     }
 
     pub(super) fn device(&self) -> &wgpu::Device {

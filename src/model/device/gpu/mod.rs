@@ -19,5 +19,5 @@ pub use self::{
     context::{Access, Gpu, Kernel},
     error::{GpuError, Result},
     rows::Rows,
-    stream::{ALIGNMENT, Stream, Traffic},
+    stream::{ALIGNMENT, Stream},
 };

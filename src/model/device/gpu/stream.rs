@@ -10,41 +10,7 @@ use std::{
 };
 
 use super::{Buffer, Gpu, GpuError, Kernel, Result, buffer::Memory, context::PARAMS, error::one_line};
-
-/// What passed between host and device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Bytes to the device, parameters included.
-    pub up: u64,
-    /// Bytes from the device.
-    pub down: u64,
-    /// Submissions.
-    pub submissions: u64,
-    /// Kernels.
-    pub dispatches: u64,
-}
-
-impl std::ops::Sub for Traffic {
-    type Output = Traffic;
-
-    fn sub(self, before: Traffic) -> Traffic {
-        Traffic {
-            up: self.up - before.up,
-            down: self.down - before.down,
-            submissions: self.submissions - before.submissions,
-            dispatches: self.dispatches - before.dispatches,
-        }
-    }
-}
-
-impl std::ops::AddAssign for Traffic {
-    fn add_assign(&mut self, more: Traffic) {
-        self.up += more.up;
-        self.down += more.down;
-        self.submissions += more.submissions;
-        self.dispatches += more.dispatches;
-    }
-}
+use crate::record::Traffic;
 
 /// Offsets of bindings are multiples of this; no device asks for more.
 pub const ALIGNMENT: u64 = 256;
@@ -90,6 +56,8 @@ pub struct Stream {
     groups: HashMap<(usize, Vec<View>), Group>,
     landing: Option<wgpu::Buffer>,
     traffic: Traffic,
+    /// What of it the device has counted.
+    counted: Traffic,
 }
 
 impl Stream {
@@ -104,6 +72,7 @@ impl Stream {
             groups: HashMap::new(),
             landing: None,
             traffic: Traffic::default(),
+            counted: Traffic::default(),
         }
     }
 
@@ -365,8 +334,14 @@ impl Stream {
             let alive = |group: &Group| group.buffers.iter().all(|buffer| buffer.strong_count() > 0);
             self.groups.retain(|_, group| group.used + IDLE > now && alive(group));
         }
+        self.count();
         self.gpu.check()?;
         Ok(Some(index))
+    }
+
+    fn count(&mut self) {
+        self.gpu.count(self.traffic - self.counted);
+        self.counted = self.traffic;
     }
 
     /// Submit, wait, and read bytes; `at` is a multiple of 4.
@@ -445,6 +420,7 @@ impl Stream {
         landing.unmap();
         self.landing = Some(landing);
         self.traffic.down += ranges.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
+        self.count();
         Ok(read)
     }
 }
