@@ -12,6 +12,7 @@ mod error;
 mod failure;
 pub mod gaze;
 pub mod held;
+mod kernel;
 pub mod logits;
 pub mod logits_rows;
 pub mod matrix;
@@ -33,8 +34,9 @@ pub(crate) mod testing;
 
 pub use self::{
     buffer::Buffer,
-    context::{Access, Gpu, Kernel},
+    context::Gpu,
     error::{GpuError, Result},
+    kernel::{Access, Kernel},
     rows::Rows,
     stream::{ALIGNMENT, Stream},
 };
