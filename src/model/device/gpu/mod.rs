@@ -15,20 +15,23 @@ pub mod held;
 mod kernel;
 pub mod logits;
 pub mod logits_rows;
-pub mod matrix;
-pub mod matrix_format;
+mod matrix;
+mod matrix_format;
 mod matrix_load;
 mod matrix_pack;
+mod matrix_read;
 mod open;
 pub mod ops;
 mod products;
-pub mod products_input;
+mod products_input;
 mod products_source;
 pub mod relevance;
 mod rows;
 pub mod states;
 mod stream;
-pub mod table;
+mod table;
+#[cfg(test)]
+mod products_tests;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -37,6 +40,10 @@ pub use self::{
     context::Gpu,
     error::{GpuError, Result},
     kernel::{Access, Kernel},
+    matrix::Matrix,
+    matrix_format::Format,
+    products_input::Scratch,
     rows::Rows,
     stream::{ALIGNMENT, Stream},
+    table::Table,
 };
