@@ -7,21 +7,19 @@ mod buffer;
 mod context;
 mod error;
 mod failure;
-mod matrix;
-mod matrix_format;
+pub mod matrix;
+pub mod matrix_format;
 mod matrix_load;
 mod matrix_pack;
 mod matrix_read;
 mod open;
 mod products;
-mod products_input;
+pub mod products_input;
 mod products_source;
-#[cfg(test)]
-mod products_tests;
 mod rows;
 pub mod states;
 mod stream;
-mod table;
+pub mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -29,10 +27,6 @@ pub use self::{
     buffer::Buffer,
     context::{Access, Gpu, Kernel},
     error::{GpuError, Result},
-    matrix::Matrix,
-    matrix_format::Format,
-    products_input::Prepared,
     rows::Rows,
     stream::{ALIGNMENT, Stream, Traffic},
-    table::Table,
 };

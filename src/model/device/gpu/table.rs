@@ -14,7 +14,6 @@ use super::{
 #[derive(Clone)]
 pub struct Table {
     matrix: Arc<Matrix>,
-    is_shared: bool,
 }
 
 #[repr(C)]
@@ -29,12 +28,12 @@ struct Params {
 impl Table {
     /// The rows of a matrix.
     pub fn of(matrix: Arc<Matrix>) -> Self {
-        Self { matrix, is_shared: false }
+        Self { matrix }
     }
 
-    /// The rows of a matrix that is a head, too.
-    pub fn shared(matrix: Arc<Matrix>) -> Self {
-        Self { matrix, is_shared: true }
+    /// The matrix, which may be used as a head, too.
+    pub fn matrix(&self) -> &Arc<Matrix> {
+        &self.matrix
     }
 
     /// Number of rows.
@@ -47,9 +46,9 @@ impl Table {
         self.matrix.inputs()
     }
 
-    /// Bytes on the device; 0 if they are the head's.
+    /// Bytes on the device.
     pub fn bytes(&self) -> u64 {
-        if self.is_shared { 0 } else { self.matrix.bytes() }
+        self.matrix.bytes()
     }
 
     /// The rows of `count` ids, which must all be below [`Table::vocab`]; `ids` holds them as u32.
@@ -80,7 +79,12 @@ impl Table {
             };
             let mut buffers: Vec<&Buffer> = piece.arrays.iter().collect();
             buffers.extend([ids, out]);
-            stream.dispatch(&kernel, &params, &buffers, [blocks(width).div_ceil(64) as u32, count as u32, 1])?;
+            stream.dispatch(
+                &kernel,
+                &params,
+                &buffers,
+                [blocks(width).div_ceil(64) as u32, count as u32, 1],
+            )?;
         }
         Ok(())
     }
