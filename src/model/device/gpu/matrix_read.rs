@@ -40,26 +40,28 @@ impl Matrix {
 }
 
 impl Table {
-    /// Load the embedding table `name`, `vocab × width`, in the checkpoint's type.
+    /// Load the embedding table `name` in the checkpoint's type, and the head in a weight type, both `vocab × hidden`. With
+    /// `tied` they are the same tensor, which is in memory once if its type is that of the head.
     ///
     /// # Errors
     /// As [`Matrix::load`].
-    pub fn load(
+    pub fn load_with_head(
         gpu: &Gpu,
         name: &str,
-        shape: [usize; 2],
+        head: &FusedMatrix,
+        tied: bool,
         checkpoint: &Checkpoint,
-    ) -> Result<Self, CheckpointError> {
-        let format = checkpoint.half_kind(name, &shape)?.map_or(Format::F32, Format::Half);
+        dtype: WeightType,
+    ) -> Result<(Self, Arc<Matrix>), CheckpointError> {
+        let shape = [head.outputs(), head.inputs];
+        let kept = checkpoint.half_kind(name, &shape)?.map_or(Format::F32, Format::Half);
+        let matrix = Arc::new(Matrix::load(gpu, head, checkpoint, dtype)?);
+        if tied && (checkpoint.files().gguf().is_some() || matrix.format() == Some(kept)) {
+            return Ok((Self::shared(Arc::clone(&matrix)), matrix));
+        }
         let name = name.strip_suffix(".weight").unwrap_or(name).to_owned();
         let list = FusedMatrix { tensors: vec![(name, shape[0])], inputs: shape[1], bias: false };
-        Ok(Self::of(Arc::new(load(gpu, &list, checkpoint, format)?)))
-    }
-
-    /// True if the head that is tied to the table would be the same when loaded in a weight type: it can use the table's memory.
-    pub fn is_of(&self, dtype: WeightType, checkpoint: &Checkpoint) -> bool {
-        let matrix = self.matrix();
-        checkpoint.files().gguf().is_some() || matrix.format() == Some(Format::of(dtype, matrix.inputs()))
+        Ok((Self::of(Arc::new(load(gpu, &list, checkpoint, kept)?)), matrix))
     }
 }
 
@@ -89,8 +91,7 @@ fn load(
     if !stored.is_empty() {
         let parts: Option<Vec<_>> =
             stored.iter().map(|(weight, outputs)| Some((rows(weight)?, *outputs))).collect();
-        let Some(parts) =
-            parts.filter(|parts| parts.iter().all(|(r, outputs)| r.1.count(inputs) == *outputs))
+        let Some(parts) = parts.filter(|parts| parts.iter().all(|(r, outputs)| r.1.count(inputs) == *outputs))
         else {
             return Err(CheckpointError::tensor(key, "its rows have another type or width than expected"));
         };
