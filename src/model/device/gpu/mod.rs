@@ -31,8 +31,6 @@ pub mod states;
 mod stream;
 mod table;
 #[cfg(test)]
-mod products_tests;
-#[cfg(test)]
 pub(crate) mod testing;
 
 pub use self::{
