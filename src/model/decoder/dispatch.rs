@@ -201,12 +201,15 @@ impl Decoder {
         }
     }
 
-    /// Wait until an accelerator has completed all queued work.
+    /// Wait until an accelerator has completed all work that was queued in this workspace.
     ///
     /// # Errors
     /// If some of it failed.
-    pub fn synchronize(&self) -> Result<()> {
-        each!(&self.0, Held, decoder => decoder.ops().synchronize())
+    pub fn synchronize(&self, workspace: &mut Workspace) -> Result<()> {
+        match &self.0 {
+            Held::Cpu(decoder) => decoder.synchronize(&mut workspace.cpu),
+            Held::Tensors(decoder) => decoder.synchronize(&mut workspace.tensors),
+        }
     }
 
     /// Logits of final states, `rows × vocab`.

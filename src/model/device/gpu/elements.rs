@@ -222,8 +222,8 @@ fn by_index(
 ) -> Result<()> {
     use Access::{Read, Write};
     let kernel = stream.gpu().clone().kernel(
-        "gather",
-        &|| include_str!("shaders/gather.wgsl").into(),
+        "select rows",
+        &|| include_str!("shaders/select_rows.wgsl").into(),
         &[Read, Read, Write],
         &[("SCATTER", f64::from(u8::from(scatter)))],
     )?;
