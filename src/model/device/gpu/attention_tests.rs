@@ -3,16 +3,14 @@
 use super::*;
 use crate::model::{
     VisualSpans,
-    device::{
-        attention::AttentionProbe,
-        gpu::testing::gpu_or_skip,
-    },
+    device::{attention::AttentionProbe, gpu::testing::gpu_or_skip},
 };
 
 /// Numbers between -1 and 1 that look random.
 pub(super) fn noise(seed: usize, count: usize) -> Vec<f32> {
     let value = |i: usize| {
-        let mut x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (seed as u64 + 7).wrapping_mul(0xd1b5_4a32_d192_ed03);
+        let mut x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ (seed as u64 + 7).wrapping_mul(0xd1b5_4a32_d192_ed03);
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((x ^ (x >> 31)) >> 40) as f32 / (1 << 23) as f32 - 1.0
@@ -103,7 +101,12 @@ impl Plain {
     }
 
     /// The softmax weights of each row and head by slot, and what attention gives.
-    fn pass(&mut self, qkv: &[f32], positions: &[usize], visible: &dyn Fn(usize) -> Vec<usize>) -> (Vec<Vec<Vec<f64>>>, Vec<f64>) {
+    fn pass(
+        &mut self,
+        qkv: &[f32],
+        positions: &[usize],
+        visible: &dyn Fn(usize) -> Vec<usize>,
+    ) -> (Vec<Vec<Vec<f64>>>, Vec<f64>) {
         let AttentionShape { heads, kv_heads, head_dim: d } = self.shape;
         let rows: Vec<&[f32]> = qkv.chunks(width(self.shape)).collect();
         for (row, position) in rows.iter().zip(positions) {
@@ -129,7 +132,8 @@ impl Plain {
                 }
                 let sum: f64 = weights.iter().sum();
                 weights.iter_mut().for_each(|w| *w /= sum);
-                let value = |i: usize| weights.iter().zip(&self.slots).map(|(w, s)| w * s[kv][1][i]).sum::<f64>();
+                let value =
+                    |i: usize| weights.iter().zip(&self.slots).map(|(w, s)| w * s[kv][1][i]).sum::<f64>();
                 out.extend((0..d).map(value));
                 by_head.push(weights);
             }
@@ -158,10 +162,13 @@ fn rows(shape: AttentionShape, seed: usize, count: usize) -> Vec<f32> {
 #[test]
 fn attention_is_that_of_the_textbook() {
     let Some(gpu) = gpu_or_skip() else { return };
-    for (heads, kv_heads, head_dim) in [(6, 2, 16), (7, 1, 128), (2, 2, 80), (3, 3, 72), (2, 1, 256), (4, 4, 8), (2, 1, 136)] {
+    for (heads, kv_heads, head_dim) in
+        [(6, 2, 16), (7, 1, 128), (2, 2, 80), (3, 3, 72), (2, 1, 256), (4, 4, 8), (2, 1, 136)]
+    {
         let shape = AttentionShape { heads, kv_heads, head_dim };
         for kind in [KvType::F32, KvType::F16] {
-            let (mut ours, mut plain) = (Sequence::new(&gpu, shape, kind, true), Plain::new(shape, kind, true));
+            let (mut ours, mut plain) =
+                (Sequence::new(&gpu, shape, kind, true), Plain::new(shape, kind, true));
             for (seed, (before, count)) in [(0, 130), (130, 9), (139, 1)].into_iter().enumerate() {
                 let rows = rows(shape, seed, count);
                 let positions: Vec<usize> = (before..before + count).collect();
@@ -211,7 +218,8 @@ fn a_row_has_the_same_bits_whatever_rows_are_beside_it() {
 fn a_tree_node_has_the_bits_of_a_chain() {
     let Some(gpu) = gpu_or_skip() else { return };
     // The root is the first row; the tree crosses a span.
-    let paths: Vec<Vec<usize>> = vec![vec![0], vec![0, 1], vec![0, 2], vec![0, 1, 3], vec![0, 2, 4], vec![0, 2, 4, 5]];
+    let paths: Vec<Vec<usize>> =
+        vec![vec![0], vec![0, 1], vec![0, 2], vec![0, 1, 3], vec![0, 2, 4], vec![0, 2, 4, 5]];
     for kind in [KvType::F32, KvType::F16] {
         for before in [5, 120, 125, 127, 128, 300] {
             let prompt = rows(SHAPE, 3, before);
@@ -226,7 +234,8 @@ fn a_tree_node_has_the_bits_of_a_chain() {
             for (node, path) in paths.iter().enumerate() {
                 let mut chain = Sequence::new(&gpu, SHAPE, kind, true);
                 chain.pass(&prompt, &positions, &Mask::Causal, None);
-                let rows: Vec<f32> = path.iter().flat_map(|r| &tree[r * size..(r + 1) * size]).copied().collect();
+                let rows: Vec<f32> =
+                    path.iter().flat_map(|r| &tree[r * size..(r + 1) * size]).copied().collect();
                 let depths: Vec<usize> = (before..before + path.len()).collect();
                 let want = chain.pass(&rows, &depths, &Mask::Causal, None);
                 assert_eq!(
@@ -250,7 +259,8 @@ fn a_tree_node_has_the_bits_of_a_chain() {
 #[test]
 fn a_tree_of_several_passes_is_that_of_the_textbook() {
     let Some(gpu) = gpu_or_skip() else { return };
-    let (mut ours, mut plain) = (Sequence::new(&gpu, SHAPE, KvType::F32, true), Plain::new(SHAPE, KvType::F32, true));
+    let (mut ours, mut plain) =
+        (Sequence::new(&gpu, SHAPE, KvType::F32, true), Plain::new(SHAPE, KvType::F32, true));
     let positions: Vec<usize> = (0..250).collect();
     let prompt = rows(SHAPE, 1, 250);
     ours.pass(&prompt, &positions, &Mask::Causal, None);
@@ -293,7 +303,8 @@ fn patches_attend_to_their_window() {
         let values = rows(shape, 3, count);
         let qkv = Rows::upload(&gpu, &values, width(shape)).unwrap();
         let run = |limit: u64, windows: &[usize]| {
-            let (mut stream, mut cache) = (gpu.stream(), Cache::new(&gpu, 1, 3, head_dim, count, KvType::F32));
+            let (mut stream, mut cache) =
+                (gpu.stream(), Cache::new(&gpu, 1, 3, head_dim, count, KvType::F32));
             let mut attention = Attention::new(&gpu, shape, KvType::F32).unwrap();
             attention.limit = limit;
             cache.prepare(&mut stream, count).unwrap();
@@ -331,13 +342,18 @@ fn weights_on_measured_slots_are_summed() {
         let spans = VisualSpans::new([3..40, 100..133], 200).unwrap();
         let probe = AttentionProbe { spans: spans.clone(), by_head };
         let mut gaze = Gaze::new(&gpu, &probe, 2, 400).unwrap();
-        let (mut ours, mut plain) = (Sequence::new(&gpu, SHAPE, KvType::F32, true), Plain::new(SHAPE, KvType::F32, true));
+        let (mut ours, mut plain) =
+            (Sequence::new(&gpu, SHAPE, KvType::F32, true), Plain::new(SHAPE, KvType::F32, true));
         let prompt = rows(SHAPE, 1, 200);
         let positions: Vec<usize> = (0..200).collect();
         ours.attention.limit = 1 << 15;
         ours.pass(&prompt, &positions, &Mask::Causal, None);
         plain.pass(&prompt, &positions, &|r| (0..=r).collect());
-        for (pass, mask) in [Mask::Causal, Mask::Paths { shared: 211, paths: vec![vec![0], vec![0, 1], vec![0, 2]] }].into_iter().enumerate() {
+        for (pass, mask) in
+            [Mask::Causal, Mask::Paths { shared: 211, paths: vec![vec![0], vec![0, 1], vec![0, 2]] }]
+                .into_iter()
+                .enumerate()
+        {
             let count = mask.rows().unwrap_or(11);
             let new = rows(SHAPE, 2 + pass, count);
             gaze.begin();
@@ -349,7 +365,9 @@ fn weights_on_measured_slots_are_summed() {
             ours.pass(&new, &at, &mask, Some(&mut gaze));
             let visible = |r: usize| match &mask {
                 Mask::Causal => (0..=before + r).collect(),
-                Mask::Paths { shared, paths } => (0..*shared).chain(paths[r].iter().map(|s| shared + s)).collect(),
+                Mask::Paths { shared, paths } => {
+                    (0..*shared).chain(paths[r].iter().map(|s| shared + s)).collect()
+                }
             };
             let (weights, _) = plain.pass(&new, &at, &visible);
             let stats = gaze.read(&mut ours.stream).unwrap();
@@ -363,7 +381,10 @@ fn weights_on_measured_slots_are_summed() {
                     let heads = weights.iter().flat_map(|heads| &heads[kv * 3..kv * 3 + 3]);
                     heads.map(|w| w[slot]).sum::<f64>()
                 };
-                let layer: Vec<f64> = (0..2).flat_map(|kv| spans.rows().map(move |slot| (kv, slot))).map(|(kv, slot)| sum(kv, slot)).collect();
+                let layer: Vec<f64> = (0..2)
+                    .flat_map(|kv| spans.rows().map(move |slot| (kv, slot)))
+                    .map(|(kv, slot)| sum(kv, slot))
+                    .collect();
                 close(&stats.by_head, &[layer.clone(), layer].concat(), 1e-4, "by head");
             } else {
                 assert!(stats.by_head.is_empty());

@@ -1,6 +1,7 @@
 //! The contracts of a cache, on slots that hold their own numbers.
 
 use super::*;
+use crate::model::device::attention::Mask;
 use crate::model::device::{
     attention::AttentionShape,
     gpu::{
@@ -9,7 +10,6 @@ use crate::model::device::{
         testing::gpu_or_skip,
     },
 };
-use crate::model::device::attention::Mask;
 
 const KINDS: [KvType; 2] = [KvType::F32, KvType::F16];
 const SHAPE: AttentionShape = AttentionShape { heads: 2, kv_heads: 2, head_dim: 8 };
@@ -42,7 +42,9 @@ fn fill(cache: &mut Cache, slots: usize, pieces: usize) {
 fn slot(cache: &Cache, layer: usize, head: usize, slot: usize) -> f32 {
     let mut stream = cache.gpu().stream();
     let held = cache.layer(layer).unwrap();
-    let bytes = stream.read_all(&[(&held.keys, 0, held.keys.bytes()), (&held.values, 0, held.values.bytes())]).unwrap();
+    let bytes = stream
+        .read_all(&[(&held.keys, 0, held.keys.bytes()), (&held.values, 0, held.values.bytes())])
+        .unwrap();
     let wide = |bytes: &Vec<u8>| -> Vec<f32> {
         match cache.kind() {
             KvType::F16 => {
@@ -74,7 +76,10 @@ fn growing_keeps_what_was_written() {
     let Some(gpu) = gpu_or_skip() else { return };
     for kind in KINDS {
         let mut cache = Cache::new(&gpu, 2, 2, 8, 8, kind);
-        assert_eq!((cache.bytes(), cache.capacity()), (2 * 2 * 2 * 32 * 8 * if kind == KvType::F16 { 2 } else { 4 }, 0));
+        assert_eq!(
+            (cache.bytes(), cache.capacity()),
+            (2 * 2 * 2 * 32 * 8 * if kind == KvType::F16 { 2 } else { 4 }, 0)
+        );
         fill(&mut cache, 300, 90);
         assert_eq!(cache.len(), 300);
         for s in [0, 7, 31, 32, 89, 90, 255, 256, 299] {

@@ -126,6 +126,11 @@ impl Gpu {
         &self.0.adapter
     }
 
+    /// True if both are handles of one opened device.
+    pub fn is(&self, other: &Gpu) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// True if the adapter computes on the CPU.
     pub fn is_software(&self) -> bool {
         self.0.adapter.kind == AdapterKind::Software

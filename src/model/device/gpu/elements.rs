@@ -222,8 +222,8 @@ fn by_index(
 ) -> Result<()> {
     use Access::{Read, Write};
     let kernel = stream.gpu().clone().kernel(
-        "select rows",
-        &|| include_str!("shaders/select_rows.wgsl").into(),
+        "gather",
+        &|| include_str!("shaders/by_index.wgsl").into(),
         &[Read, Read, Write],
         &[("SCATTER", f64::from(u8::from(scatter)))],
     )?;
@@ -271,11 +271,6 @@ impl Blend {
         )?;
         let params: Four = [width as u32, rows as u32, self.tokens as u32, self.states as u32];
         let out = out.reserve(&gpu, rows, width)?;
-        stream.dispatch(
-            &kernel,
-            &params,
-            &[filled(x)?, &self.index, &self.weight, out],
-            grid(rows, width),
-        )
+        stream.dispatch(&kernel, &params, &[filled(x)?, &self.index, &self.weight, out], grid(rows, width))
     }
 }

@@ -65,14 +65,9 @@ fn record_facts(
     let gpu = stream.gpu().clone();
     let (rows, vocab) = (logits.rows(), vocab.min(logits.width()));
     let blocks = vocab.div_ceil(BLOCK).max(1);
-    let first =
-        gpu.kernel("facts", &|| include_str!("shaders/facts.wgsl").into(), &[Read, Write], &[])?;
-    let second = gpu.kernel(
-        "facts of a row",
-        &|| include_str!("shaders/facts_row.wgsl").into(),
-        &[Read, Write],
-        &[],
-    )?;
+    let first = gpu.kernel("facts", &|| include_str!("shaders/facts.wgsl").into(), &[Read, Write], &[])?;
+    let second =
+        gpu.kernel("facts of a row", &|| include_str!("shaders/facts_row.wgsl").into(), &[Read, Write], &[])?;
     let parts = parts.reserve(&gpu, rows * blocks, WORDS)?;
     let facts = facts.reserve(&gpu, rows, WORDS)?;
     let params = [vocab as u32, logits.width() as u32, blocks as u32, 0];
@@ -92,6 +87,48 @@ pub fn facts(stream: &mut Stream, logits: &Rows, vocab: usize, scratch: &mut Scr
     record_facts(stream, logits, vocab, parts, facts)?;
     let words: Vec<u32> = stream.read_values(memory(facts)?, 0, logits.rows() * WORDS)?;
     Ok(words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect())
+}
+
+/// Facts about every row of `logits`, of which the first `vocab` count; with them the `count` (at most [`MOST`]) largest logits of
+/// every row, and single ones as [`pick`] gives them. Waits once for all.
+///
+/// # Errors
+/// As [`facts`], [`largest`] and [`pick`].
+pub fn extract(
+    stream: &mut Stream,
+    logits: &Rows,
+    vocab: usize,
+    count: usize,
+    at: &[[u32; 2]],
+    scratch: &mut Scratch,
+) -> Result<(Vec<Facts>, Vec<Vec<(u32, f32)>>, Vec<f32>)> {
+    let rows = logits.rows();
+    if rows == 0 || vocab == 0 {
+        return Ok((Vec::new(), vec![Vec::new(); rows], Vec::new()));
+    }
+    let Scratch { parts, facts, .. } = scratch;
+    record_facts(stream, logits, vocab, parts, facts)?;
+    if count > 0 {
+        record_largest(stream, logits, vocab, count, &mut scratch.sorted)?;
+    }
+    if !at.is_empty() {
+        record_picks(stream, logits, at, &mut scratch.small)?;
+    }
+    let mut ranges = vec![(memory(&scratch.facts)?, 0, (rows * WORDS * 4) as u64)];
+    if count > 0 {
+        ranges.push((memory(&scratch.sorted[1])?, 0, (rows * count * 8) as u64));
+    }
+    if !at.is_empty() {
+        ranges.push((memory(&scratch.small)?, 0, at.len() as u64 * 4));
+    }
+    let mut read = stream.read_all(&ranges)?.into_iter();
+    let words: Vec<u32> = bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default());
+    let facts = words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect();
+    let largest = match count {
+        0 => vec![Vec::new(); rows],
+        _ => pairs(&bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default()), count),
+    };
+    Ok((facts, largest, bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default())))
 }
 
 impl Facts {
@@ -121,6 +158,31 @@ pub fn largest(
     count: usize,
     scratch: &mut Scratch,
 ) -> Result<Vec<Vec<(u32, f32)>>> {
+    let (rows, width) = (x.rows(), width.min(x.width()));
+    if rows == 0 || width == 0 || count == 0 {
+        return Ok(vec![Vec::new(); rows]);
+    }
+    record_largest(stream, x, width, count, &mut scratch.sorted)?;
+    Ok(pairs(&stream.read_values(memory(&scratch.sorted[1])?, 0, rows * count)?, count))
+}
+
+/// The largest values of each row, and their indices, from what the kernel wrote.
+fn pairs(words: &[[u32; 2]], count: usize) -> Vec<Vec<(u32, f32)>> {
+    let row = |words: &[[u32; 2]]| {
+        let found = words.iter().filter(|[_, id]| *id != u32::MAX);
+        found.map(|[value, id]| (*id, f32::from_bits(*value))).collect()
+    };
+    words.chunks_exact(count).map(row).collect()
+}
+
+/// Record a search for the largest values of all rows; the second of `sorted` holds them.
+fn record_largest(
+    stream: &mut Stream,
+    x: &Rows,
+    width: usize,
+    count: usize,
+    [ours, theirs]: &mut [Rows; 2],
+) -> Result<()> {
     use Access::{Read, Write};
     if count > MOST {
         let what = "the number of largest values".into();
@@ -128,14 +190,10 @@ pub fn largest(
     }
     let gpu = stream.gpu().clone();
     let (rows, width) = (x.rows(), width.min(x.width()));
-    if rows == 0 || width == 0 || count == 0 {
-        return Ok(vec![Vec::new(); rows]);
-    }
     let kernel = |merge: f64| {
         let source = || include_str!("shaders/largest.wgsl").to_owned();
         gpu.kernel("largest", &source, &[Read, Write], &[("MERGE", merge)])
     };
-    let Scratch { sorted: [ours, theirs], .. } = scratch;
     let (mut held, mut stride, mut merge) = (width, x.width(), 0.0);
     loop {
         let blocks = held.div_ceil(SORTED);
@@ -147,16 +205,10 @@ pub fn largest(
         stream.dispatch(kernel(merge)?.as_ref(), &params, &buffers, [blocks as u32, rows as u32, 1])?;
         std::mem::swap(ours, theirs);
         if blocks == 1 {
-            break;
+            return Ok(());
         }
         (held, stride, merge) = (kept, kept, 1.0);
     }
-    let pairs: Vec<[u32; 2]> = stream.read_values(memory(theirs)?, 0, rows * count)?;
-    let row = |pairs: &[[u32; 2]]| {
-        let found = pairs.iter().filter(|[_, id]| *id != u32::MAX);
-        found.map(|[value, id]| (*id, f32::from_bits(*value))).collect()
-    };
-    Ok(pairs.chunks_exact(count).map(row).collect())
 }
 
 /// Single values: `x[row][column]` for each pair of `at`. Waits for them.
@@ -164,21 +216,25 @@ pub fn largest(
 /// # Errors
 /// If a value does not exist, or memory is missing.
 pub fn pick(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], scratch: &mut Scratch) -> Result<Vec<f32>> {
+    if at.is_empty() {
+        return Ok(Vec::new());
+    }
+    record_picks(stream, x, at, &mut scratch.small)?;
+    stream.read_values(memory(&scratch.small)?, 0, at.len())
+}
+
+fn record_picks(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], out: &mut Rows) -> Result<()> {
     use Access::{Read, Write};
     if at.iter().any(|[row, column]| *row as usize >= x.rows() || *column as usize >= x.width()) {
         return Err(GpuError::Invalid("a value outside of the rows is asked for".into()));
-    }
-    if at.is_empty() {
-        return Ok(Vec::new());
     }
     let gpu = stream.gpu().clone();
     let kernel =
         gpu.kernel("pick", &|| include_str!("shaders/pick.wgsl").into(), &[Read, Read, Write], &[])?;
     let picks = gpu.upload(bytemuck::cast_slice(at))?;
-    let out = scratch.small.reserve(&gpu, 1, at.len())?;
+    let out = out.reserve(&gpu, 1, at.len())?;
     let params = [at.len() as u32, x.width() as u32, 0, 0];
-    stream.dispatch(&kernel, &params, &[memory(x)?, &picks, out], [at.len().div_ceil(64) as u32, 1, 1])?;
-    stream.read_values(out, 0, at.len())
+    stream.dispatch(&kernel, &params, &[memory(x)?, &picks, out], [at.len().div_ceil(64) as u32, 1, 1])
 }
 
 /// KL(p, q) in nats for pairs of rows: `p` is the softmax of a row of the first logits, `q` that of a row of the second ones; infinite
@@ -231,4 +287,3 @@ pub fn divergence(
     };
     Ok(parts.chunks_exact(blocks).map(sum).collect())
 }
-

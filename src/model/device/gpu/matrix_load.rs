@@ -138,9 +138,7 @@ impl<'a> Loader<'a> {
         let mut partial = self.partial.lock().unwrap_or_else(PoisonError::into_inner);
         let mut entry = match partial.entry((index, panel)) {
             Entry::Occupied(entry) => entry,
-            Entry::Vacant(entry) => {
-                entry.insert_entry((Panels::new(piece.format, PANEL, self.inputs), 0))
-            }
+            Entry::Vacant(entry) => entry.insert_entry((Panels::new(piece.format, PANEL, self.inputs), 0)),
         };
         let (panels, stored) = entry.get_mut();
         panels.store(outputs.start % PANEL, rows).map_err(Problem::Rows)?;
@@ -157,7 +155,8 @@ impl<'a> Loader<'a> {
     /// # Errors
     /// If memory for the bias is missing.
     pub fn finish(self, bias: Option<&[f32]>) -> Result<Matrix> {
-        let bias: Option<Buffer> = bias.map(|bias| self.gpu.upload(bytemuck::cast_slice(bias))).transpose()?;
+        let bias: Option<Buffer> =
+            bias.map(|bias| self.gpu.upload(bytemuck::cast_slice(bias))).transpose()?;
         Ok(Matrix { pieces: self.pieces, bias, inputs: self.inputs, outputs: self.outputs })
     }
 }

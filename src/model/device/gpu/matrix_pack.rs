@@ -56,7 +56,8 @@ impl Panels {
     /// Panels for `outputs` rows of zeros.
     pub fn new(format: Format, outputs: usize, inputs: usize) -> Self {
         let panels = outputs.div_ceil(PANEL);
-        let arrays = format.arrays().iter().map(|array| vec![0; panels * array.panel(blocks(inputs))]).collect();
+        let arrays =
+            format.arrays().iter().map(|array| vec![0; panels * array.panel(blocks(inputs))]).collect();
         Self { format, inputs, arrays }
     }
 
@@ -151,7 +152,8 @@ impl Panels {
             BlockKind::Q4K | BlockKind::Q5K | BlockKind::Q6K => {
                 let mut quants = [0; 256];
                 integers(kind, bytes, &mut quants);
-                let (scales, eights, last) = (self.format.arrays().len() - 2, self.format.arrays().len() - 1, block * EIGHT);
+                let (scales, eights, last) =
+                    (self.format.arrays().len() - 2, self.format.arrays().len() - 1, block * EIGHT);
                 for (index, quants) in quants.as_chunks::<BLOCK>().0.iter().enumerate() {
                     let place = (output, block * EIGHT + index);
                     let mut low = [0; 16];
@@ -172,7 +174,8 @@ impl Panels {
                         BlockKind::Q6K => [bytes[192 + 2 * index], bytes[193 + 2 * index]],
                         _ => scale_and_minimum(index, &bytes[4..16]),
                     };
-                    let at = self.format.arrays()[scales].at(blocks(self.inputs), output, place.1, 0) + index % 2 * 2;
+                    let at = self.format.arrays()[scales].at(blocks(self.inputs), output, place.1, 0)
+                        + index % 2 * 2;
                     self.arrays[scales][at..at + 2].copy_from_slice(&pair);
                 }
                 match kind {

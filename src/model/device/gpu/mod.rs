@@ -3,14 +3,31 @@
 //! [`Gpu`] is an opened device with its compiled kernels, [`Buffer`] its memory, [`Stream`] the commands of one sequence.
 
 pub mod adapter;
+pub mod attention;
 mod buffer;
+pub mod cache;
 mod context;
+pub mod elements;
 mod error;
 mod failure;
+pub mod gaze;
+pub mod held;
+pub mod logits;
+pub mod logits_rows;
+pub mod matrix;
+pub mod matrix_format;
+mod matrix_load;
+mod matrix_pack;
 mod open;
+pub mod ops;
+mod products;
+pub mod products_input;
+mod products_source;
+pub mod relevance;
 mod rows;
 pub mod states;
 mod stream;
+pub mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 

@@ -3,7 +3,7 @@
 //! A pass is recorded and not waited for: its first read submits it, together with the logits that were recorded after it. Only
 //! what is read comes back to host memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use candle_core::Result;
 
@@ -13,7 +13,8 @@ use super::{
     elements::{self, Addend},
     gaze::Gaze,
     held::GpuCache,
-    logits::GpuLogits,
+    logits,
+    logits_rows::GpuLogits,
     matrix::Matrix,
     products_input::Scratch,
     states::{GpuRows, Part, SharedStream, below, beside},
@@ -57,13 +58,7 @@ pub struct GpuWork {
     angles: Option<Buffer>,
     /// Memory that was given away with states; used again when nobody holds them.
     given: Vec<Buffer>,
-}
-
-/// The embedding table.
-pub struct Embeddings {
-    table: Table,
-    /// The head is in the same memory.
-    shared: bool,
+    extracted: Arc<Mutex<logits::Scratch>>,
 }
 
 /// A pass in progress.
@@ -133,14 +128,14 @@ impl GpuOps {
         &self,
         stream: &SharedStream,
         ids: &mut Option<Buffer>,
-        table: &Embeddings,
+        table: &Table,
         wanted: &[u32],
         out: &mut Rows,
     ) -> super::Result<()> {
         let buffer = grown(ids, &self.gpu, 4 * wanted.len().max(1))?;
         let mut stream = stream.lock();
         stream.write(buffer, 0, bytemuck::cast_slice(wanted))?;
-        table.table.gather(&mut stream, buffer, wanted.len(), out)
+        table.gather(&mut stream, buffer, wanted.len(), out)
     }
 
     fn project_rows(&self, work: &mut GpuWork, matrix: &Matrix, states: &States) -> Result<GpuRows> {
@@ -169,7 +164,7 @@ fn given(stream: &SharedStream, given: &mut Vec<Buffer>, rows: &mut Rows) -> sup
 impl Ops for GpuOps {
     type Matrix = Arc<Matrix>;
     type Vector = Buffer;
-    type Table = Embeddings;
+    type Table = Table;
     type Rows = Rows;
     type Cache = GpuCache;
     type Work = GpuWork;
@@ -195,20 +190,16 @@ impl Ops for GpuOps {
         head: &FusedMatrix,
         tied: bool,
         checkpoint: &Checkpoint,
-    ) -> Loaded<(Embeddings, Arc<Matrix>)> {
-        let table = Table::load(&self.gpu, name, [head.outputs(), head.inputs], checkpoint)?;
-        // A tied table in the type of the weights is the head; it is stored once.
-        let shared = tied && table.is_of(self.dtype, checkpoint);
-        let head = if shared { table.matrix().clone() } else { self.matrix(head, checkpoint)? };
-        Ok((Embeddings { table, shared }, head))
+    ) -> Loaded<(Table, Arc<Matrix>)> {
+        Table::load_with_head(&self.gpu, name, head, tied, checkpoint, self.dtype)
     }
 
     fn matrix_bytes(matrix: &Arc<Matrix>) -> usize {
         matrix.bytes() as usize
     }
 
-    fn table_bytes(table: &Embeddings) -> usize {
-        if table.shared { 0 } else { table.table.bytes() as usize }
+    fn table_bytes(table: &Table) -> usize {
+        table.bytes() as usize
     }
 
     fn slot_bytes(&self, shape: AttentionShape) -> usize {
@@ -219,7 +210,7 @@ impl Ops for GpuOps {
         GpuCache::new(&self.gpu, layers, shape, capacity, self.kv_type)
     }
 
-    fn embed(&self, table: &Embeddings, ids: &[u32]) -> Result<States> {
+    fn embed(&self, table: &Table, ids: &[u32]) -> Result<States> {
         let mut out = Rows::default();
         self.look_up(&self.stream, &mut None, table, ids, &mut out)?;
         let rows = given(&self.stream, &mut Vec::new(), &mut out)?;
@@ -247,7 +238,8 @@ impl Ops for GpuOps {
         attention.begin(&mut recording, Visible::new(mask, before, rows))?;
         let angles = grown(&mut work.angles, &self.gpu, rows * shape.head_dim * 4)?;
         let half = (shape.head_dim / 2).max(1);
-        let table: Vec<f32> = cos.chunks_exact(half).zip(sin.chunks_exact(half)).flat_map(|(c, s)| [c, s].concat()).collect();
+        let table: Vec<f32> =
+            cos.chunks_exact(half).zip(sin.chunks_exact(half)).flat_map(|(c, s)| [c, s].concat()).collect();
         recording.write(angles, 0, bytemuck::cast_slice(&table))?;
         if let Some(probe) = probe {
             let usable = |gaze: &Gaze| gaze.probe() == probe && gaze.covers(before + rows);
@@ -273,13 +265,7 @@ impl Ops for GpuOps {
         Ok(pass)
     }
 
-    fn load(
-        &self,
-        pass: &mut GpuPass<'_>,
-        table: &Embeddings,
-        input: Input<'_>,
-        x: &mut Rows,
-    ) -> Result<()> {
+    fn load(&self, pass: &mut GpuPass<'_>, table: &Table, input: Input<'_>, x: &mut Rows) -> Result<()> {
         match input {
             Input::Ids(ids) => self.look_up(&pass.stream, pass.ids, table, ids, x)?,
             Input::States(states) => {
@@ -318,13 +304,7 @@ impl Ops for GpuOps {
         Ok(elements::norm(&mut pass.stream.lock(), x, add, weight, eps, out)?)
     }
 
-    fn product(
-        &self,
-        pass: &mut GpuPass<'_>,
-        matrix: &Arc<Matrix>,
-        x: &Rows,
-        out: &mut Rows,
-    ) -> Result<()> {
+    fn product(&self, pass: &mut GpuPass<'_>, matrix: &Arc<Matrix>, x: &Rows, out: &mut Rows) -> Result<()> {
         Ok(matrix.forward(&mut pass.stream.lock(), x, pass.rows, out, pass.scratch)?)
     }
 
@@ -394,7 +374,8 @@ impl Ops for GpuOps {
     }
 
     fn logits(&self, work: &mut GpuWork, head: &Arc<Matrix>, states: &States) -> Result<Logits> {
-        Ok(Logits::Gpu(GpuLogits::new(self.project_rows(work, head, states)?)))
+        let rows = self.project_rows(work, head, states)?;
+        Ok(Logits::Gpu(GpuLogits::new(rows, &work.extracted)))
     }
 
     fn beside(&self, a: &States, b: &States) -> Result<States> {

@@ -58,9 +58,15 @@ pub(super) struct Piece {
 
 /// Inputs in the form that a format takes: bytes and scales, or floats.
 pub(super) enum Inputs {
-    Blocks { quants: Buffer, scales: Buffer },
+    Blocks {
+        quants: Buffer,
+        scales: Buffer,
+    },
     /// Rows from `row` on.
-    Floats { values: Buffer, row: usize },
+    Floats {
+        values: Buffer,
+        row: usize,
+    },
 }
 
 /// A product of `rows` rows of `blocks` blocks.

@@ -56,16 +56,13 @@ impl Scratch {
         let blocks = blocks(source.width);
         let quants = grown(&mut self.quants, stream.gpu(), source.rows * blocks * BLOCK)?.clone();
         let scales = grown(&mut self.scales, stream.gpu(), source.rows * blocks * 8)?.clone();
-        let params = Params {
-            width: source.width as u32,
-            stored: blocks as u32,
-            row: source.row as u32,
-            padding: 0,
-        };
+        let params =
+            Params { width: source.width as u32, stored: blocks as u32, row: source.row as u32, padding: 0 };
         let text = include_str!("shaders/quantize.wgsl");
         let access = [Access::Read, Access::Write, Access::Write];
         let name = if source.gated { "gate and quantize" } else { "quantize" };
-        let kernel = stream.gpu().kernel(name, &|| self::source(&[text], setting(source.gated)), &access, &[])?;
+        let kernel =
+            stream.gpu().kernel(name, &|| self::source(&[text], setting(source.gated)), &access, &[])?;
         // A workgroup takes 32 blocks of a row.
         let groups = [blocks.div_ceil(32) as u32, source.rows as u32, 1];
         stream.dispatch(&kernel, &params, &[source.x, &quants, &scales], groups)?;

@@ -79,7 +79,12 @@ impl Table {
             };
             let mut buffers: Vec<&Buffer> = piece.arrays.iter().collect();
             buffers.extend([ids, out]);
-            stream.dispatch(&kernel, &params, &buffers, [blocks(width).div_ceil(64) as u32, count as u32, 1])?;
+            stream.dispatch(
+                &kernel,
+                &params,
+                &buffers,
+                [blocks(width).div_ceil(64) as u32, count as u32, 1],
+            )?;
         }
         Ok(())
     }
