@@ -25,17 +25,14 @@ pub(super) struct Loader<'a> {
 }
 
 /// What goes wrong while rows are stored.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
-    Gpu(GpuError),
+    /// On the device.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
     /// About the rows.
+    #[error("{0}")]
     Rows(String),
-}
-
-impl From<GpuError> for Problem {
-    fn from(error: GpuError) -> Self {
-        Problem::Gpu(error)
-    }
 }
 
 impl<'a> Loader<'a> {

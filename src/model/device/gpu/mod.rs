@@ -14,20 +14,23 @@ pub mod gaze;
 pub mod held;
 pub mod logits;
 pub mod logits_rows;
-pub mod matrix;
-pub mod matrix_format;
+mod matrix;
+mod matrix_format;
 mod matrix_load;
 mod matrix_pack;
+mod matrix_read;
 mod open;
 pub mod ops;
 mod products;
-pub mod products_input;
+mod products_input;
 mod products_source;
 pub mod relevance;
 mod rows;
 pub mod states;
 mod stream;
-pub mod table;
+mod table;
+#[cfg(test)]
+mod products_tests;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -35,6 +38,10 @@ pub use self::{
     buffer::Buffer,
     context::{Access, Gpu, Kernel},
     error::{GpuError, Result},
+    matrix::Matrix,
+    matrix_format::Format,
+    products_input::Scratch,
     rows::Rows,
     stream::{ALIGNMENT, Stream, Traffic},
+    table::Table,
 };

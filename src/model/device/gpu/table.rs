@@ -13,7 +13,8 @@ use super::{
 /// A table of `vocab × width` values: a matrix whose rows are looked up. It may be the head's.
 #[derive(Clone)]
 pub struct Table {
-    pub(super) matrix: Arc<Matrix>,
+    matrix: Arc<Matrix>,
+    is_shared: bool,
 }
 
 #[repr(C)]
@@ -28,12 +29,12 @@ struct Params {
 impl Table {
     /// The rows of a matrix.
     pub fn of(matrix: Arc<Matrix>) -> Self {
-        Self { matrix }
+        Self { matrix, is_shared: false }
     }
 
-    /// The matrix, to be shared with a head.
-    pub fn matrix(&self) -> &Arc<Matrix> {
-        &self.matrix
+    /// The rows of a matrix that is a head, too.
+    pub fn shared(matrix: Arc<Matrix>) -> Self {
+        Self { matrix, is_shared: true }
     }
 
     /// Number of rows.
@@ -46,9 +47,9 @@ impl Table {
         self.matrix.inputs()
     }
 
-    /// Bytes on the device.
+    /// Bytes on the device; 0 if they are the head's.
     pub fn bytes(&self) -> u64 {
-        self.matrix.bytes()
+        if self.is_shared { 0 } else { self.matrix.bytes() }
     }
 
     /// The rows of `count` ids, which must all be below [`Table::vocab`]; `ids` holds them as u32.
