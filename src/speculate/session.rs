@@ -16,7 +16,7 @@ use super::{
     draft::{DraftRequest, Form, Proposal, Proposer},
     generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
     method::{Acceptance, Length, Shape},
-    tree::{Template, Tree},
+    tree::Template,
     verify::VerifiedRows,
 };
 use crate::{
@@ -129,7 +129,7 @@ impl<'a> Session<'a> {
             0 => Vec::new(),
             _ => with_slice(&pass.states, |states| self.visual.nearest(states, LOOKS))?,
         };
-        let needs = self.needs_of_logits(tree);
+        let needs = VerifiedRows::needs(&self.config, tree);
         let (tokens, path) = logits.read(&needs, |logits| {
             let mut verified = VerifiedRows::new(&self.config, logits, &depths, position);
             verified.relevance = relevance;
@@ -175,17 +175,6 @@ impl<'a> Session<'a> {
         self.target.truncate(base);
         self.plain.add_pass(plain_ms);
         Ok(plain_ms)
-    }
-
-    /// What judging this tree needs of the target's logits: of each row the logits of the drafts after it, and the most likely
-    /// ids that are reported; whole rows where a rule compares distributions.
-    fn needs_of_logits(&self, tree: &Tree) -> LogitNeeds {
-        let mut ids = vec![Vec::new(); tree.len() + 1];
-        for node in tree.nodes() {
-            ids[node.parent.map_or(0, |parent| parent + 1)].push(node.id);
-        }
-        let whole = !self.config.sampler.is_greedy() || self.needs.divergence || self.needs.entropy_full;
-        LogitNeeds { vocab: self.config.vocab, whole, top: self.config.logprobs, ids }
     }
 
     fn draft(&mut self) -> Result<Proposal> {

@@ -172,3 +172,7 @@ pub(in crate::model) fn with_tensor<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -
         _ => candle_core::bail!("expected contiguous f32 values"),
     }
 }
+
+#[cfg(test)]
+#[path = "states_tests.rs"]
+mod tests;
