@@ -20,7 +20,7 @@ use super::{
     verify::VerifiedRows,
 };
 use crate::{
-    model::decoder::{LogitNeeds, LogitRow, Sequence, States, Taps, with_slice},
+    model::decoder::{LogitNeeds, LogitRow, Sequence, States, Taps},
     record::{Step, StopReason, Token},
 };
 
@@ -115,10 +115,8 @@ impl<'a> Session<'a> {
         let relevance = match self.needs.relevance {
             Some(top_n) if !tree.is_empty() => {
                 let started = Instant::now();
-                let relevance = with_slice(&pass.states, |states| {
-                    // The state of a draft is the state at its own row.
-                    self.visual.relevance(&states[states.len() / rows.len()..], top_n)
-                })?;
+                // The state of a draft is the state at its own row.
+                let relevance = self.visual.relevance_of(&pass.states.narrow(1, rows.len() - 1)?, top_n)?;
                 self.relevance_ms += ms(started.elapsed());
                 Some(relevance)
             }
@@ -127,7 +125,7 @@ impl<'a> Session<'a> {
         // Log-probabilities are requested by inspectors, which also show the most similar visual tokens.
         let looks = match self.config.logprobs {
             0 => Vec::new(),
-            _ => with_slice(&pass.states, |states| self.visual.nearest(states, LOOKS))?,
+            _ => self.visual.nearest_of(&pass.states, LOOKS)?,
         };
         let needs = VerifiedRows::needs(&self.config, tree);
         let (tokens, path) = logits.read(&needs, |logits| {
