@@ -12,6 +12,7 @@ pub mod gpu;
 pub mod logits;
 pub mod ops;
 pub mod states;
+pub mod tower_ops;
 
 use candle_core::{DType, Device, Tensor};
 
