@@ -72,8 +72,7 @@ impl Pair {
         let before = Sequence::new(target.decoder().clone(), rows.len())
             .prefill_below(&embeddings, &positions, layers, go_on)?
             .ok_or("the target's prefill was stopped")?
-            .flatten_all()?
-            .to_vec1::<f32>()?;
+            .to_vec()?;
         let visual = prompt.visual.ranges().flat_map(|rows| &before[rows.start * width..rows.end * width]);
         let before: Vec<f32> = visual.copied().collect();
 

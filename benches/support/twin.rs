@@ -5,7 +5,7 @@
 
 use candle_core::Result;
 use specreel::{
-    model::decoder::{Pass, Sequence, Taps},
+    model::decoder::{Pass, Sequence, States, Taps},
     speculate::sampling::RowFacts,
 };
 
@@ -44,18 +44,17 @@ impl Twin {
     pub fn look(&mut self, text: &[u32], drafts: &[u32]) -> Result<Look> {
         let taps = Taps { before_norm: true, ..Taps::default() };
         let (pass, from) = self.feed(text, drafts, &taps)?;
-        let (_, width) = pass.states.dims2()?;
-        let values = |tensor: &candle_core::Tensor| tensor.flatten_all()?.to_vec1::<f32>();
+        let width = pass.states.shape().1;
         let cut = |values: Vec<f32>| values[from * width..].to_vec();
-        let before_norm = pass.before_norm.as_ref().map(values).transpose()?.unwrap_or_default();
-        Ok(Look { states: cut(values(&pass.states)?), before_norm: cut(before_norm), width })
+        let before_norm = pass.before_norm.as_ref().map(States::to_vec).transpose()?.unwrap_or_default();
+        Ok(Look { states: cut(pass.states.to_vec()?), before_norm: cut(before_norm), width })
     }
 
     /// The token that the target would write after the text.
     pub fn next(&mut self, text: &[u32]) -> Result<u32> {
         let (pass, _) = self.feed(text, &[], &Taps::default())?;
-        let last = pass.states.narrow(0, pass.states.dim(0)? - 1, 1)?;
-        let logits = self.sequence.logits(&last)?.flatten_all()?.to_vec1::<f32>()?;
+        let last = pass.states.narrow(pass.states.rows() - 1, 1)?;
+        let logits = self.sequence.logits(&last)?.to_vec()?;
         Ok(RowFacts::of(&logits[..self.vocab.min(logits.len())]).argmax)
     }
 

@@ -215,13 +215,13 @@ pub struct RunArgs {
     /// Vision tower of a drafter in GGUF [default: the mmproj file beside it]
     #[arg(long, value_name = "FILE", help_heading = MODELS, add = candidates::towers())]
     pub drafter_mmproj: Option<PathBuf>,
-    /// Device: auto (the best one), cpu, cuda, cuda:N or metal
+    /// Device: auto (the best one), cpu, gpu, gpu:N, cuda, cuda:N or metal
     #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS, add = candidates::devices())]
     pub device: Option<DeviceChoice>,
     /// Device of the drafter [default: the target's]
     #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS, add = candidates::devices())]
     pub drafter_device: Option<DeviceChoice>,
-    /// Weight type of the language models: auto (q8_0 on a CPU, else bf16), f32, bf16, f16, q8_0, q6_k, q5_k, q4_k, q4_0
+    /// Weight type of the language models: auto (q8_0; bf16 on cuda and metal), f32, bf16, f16, q8_0, q6_k, q5_k, q4_k, q4_0
     #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS, add = candidates::dtypes())]
     pub dtype: Option<WeightType>,
     /// Weight type of the vision towers on a CPU: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0

@@ -122,7 +122,7 @@ fn all_models() -> Vec<Value> {
     found::names(&config).into_iter().map(|(name, origin)| (name, Some(origin.to_owned()))).collect()
 }
 
-/// Devices that this build can use.
+/// Accelerators that are Cargo features, of those of this build.
 fn accelerators() -> impl Iterator<Item = &'static str> {
     let all = [("cuda", cfg!(feature = "cuda")), ("metal", cfg!(feature = "metal"))];
     all.into_iter().filter(|(_, built)| *built).map(|(name, _)| name)
@@ -131,7 +131,7 @@ fn accelerators() -> impl Iterator<Item = &'static str> {
 /// Devices of this build.
 pub fn devices() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        beginning(current, plain(["auto", "cpu"].into_iter().chain(accelerators())))
+        beginning(current, plain(["auto", "cpu", "gpu"].into_iter().chain(accelerators())))
     })
 }
 

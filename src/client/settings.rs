@@ -141,7 +141,7 @@ settings! {
     drafter_mmproj: PathBuf,
     /// Folders of models, for `specreel models` and for suggested drafters.
     models: Vec<PathBuf>,
-    /// Device: auto, cpu, cuda, cuda:N or metal.
+    /// Device: auto, cpu, gpu, gpu:N, cuda, cuda:N or metal.
     #[file(serde(deserialize_with = "device"), schemars(with = "Option<String>"))]
     device: DeviceChoice,
     /// The drafter's device, if not the target's.
@@ -249,15 +249,19 @@ pub enum Charset {
 /// The expected values, for people.
 pub fn parse_device(text: &str) -> Result<DeviceChoice, String> {
     let text = text.to_lowercase();
-    match (text.as_str(), text.strip_prefix("cuda:").map(str::parse)) {
-        ("auto", _) => Ok(DeviceChoice::Auto),
-        ("cpu", _) => Ok(DeviceChoice::Cpu),
-        ("cuda", _) => Ok(DeviceChoice::Cuda(0)),
-        ("metal", _) => Ok(DeviceChoice::Metal),
-        ("cpu-tensors", _) => Ok(DeviceChoice::CpuTensors),
-        (_, Some(Ok(number))) if number < 1024 => Ok(DeviceChoice::Cuda(number)),
-        _ => Err("expected one of: auto, cpu, cuda[:N], metal".into()),
+    let number = |kind: &str| text.strip_prefix(kind)?.parse().ok().filter(|number: &usize| *number < 1024);
+    match text.as_str() {
+        "auto" => return Ok(DeviceChoice::Auto),
+        "cpu" => return Ok(DeviceChoice::Cpu),
+        "gpu" => return Ok(DeviceChoice::Gpu(None)),
+        "cuda" => return Ok(DeviceChoice::Cuda(0)),
+        "metal" => return Ok(DeviceChoice::Metal),
+        "cpu-tensors" => return Ok(DeviceChoice::CpuTensors),
+        _ => {}
     }
+    let gpu = number("gpu:").map(|number| DeviceChoice::Gpu(Some(number)));
+    let numbered = gpu.or_else(|| number("cuda:").map(DeviceChoice::Cuda));
+    numbered.ok_or_else(|| "expected one of: auto, cpu, gpu[:N], cuda[:N], metal".into())
 }
 
 fn device<'de, D: Deserializer<'de>>(value: D) -> Result<Option<DeviceChoice>, D::Error> {
@@ -363,7 +367,9 @@ mod tests {
     fn devices() {
         assert_eq!(parse_device("CUDA:3"), Ok(DeviceChoice::Cuda(3)));
         assert_eq!(parse_device("cuda"), Ok(DeviceChoice::Cuda(0)));
-        for bad in ["cuda:", "cuda:-1", "tpu", ""] {
+        assert_eq!(parse_device("gpu"), Ok(DeviceChoice::Gpu(None)));
+        assert_eq!(parse_device("GPU:1"), Ok(DeviceChoice::Gpu(Some(1))));
+        for bad in ["cuda:", "cuda:-1", "gpu:", "gpu:x", "gpu:1024", "gpu0", "tpu", ""] {
             assert!(parse_device(bad).is_err(), "{bad}");
         }
     }

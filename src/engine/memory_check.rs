@@ -3,7 +3,7 @@
 use super::{command::RunRequest, memory, models::frames};
 use crate::{
     model::{
-        ComputeDevice, KvType, ModelSpec, WeightType,
+        DeviceMemory, KvType, ModelSpec, WeightType,
         about::{Facts, Need, VideoInputs},
         hub::name_of,
         source::ModelFiles,
@@ -93,6 +93,8 @@ pub struct Footprint {
     kv_type: KvType,
     target: Facts,
     drafter: Option<Facts>,
+    /// Where target and drafter are.
+    memories: [DeviceMemory; 2],
     /// Bytes of loaded weights that are parts of mapped files. The system counts their memory as available, because it can
     /// read them again; but every pass needs them.
     mapped: u64,
@@ -104,17 +106,16 @@ impl Footprint {
         Self { mapped, ..self }
     }
 
-    /// Read the sizes of the models. None if they cannot be read, or run on an accelerator, which refuses for itself what does
-    /// not fit its memory.
+    /// Read the sizes of the models. None if they cannot be read, or if the target is on an accelerator that does not tell its
+    /// memory: it refuses for itself what does not fit.
     pub(super) fn read(spec: &ModelSpec) -> Option<Self> {
-        let on_cpu =
-            |device: Result<ComputeDevice, Failure>| device.is_ok_and(|device| device.is_batch_invariant());
-        if !on_cpu(spec.target_place()) {
+        let memories = spec.memories();
+        if memories[0] == DeviceMemory::Unknown {
             return None;
         }
         let tower = spec.dtype.tower(spec.tower_dtype);
         let read = |files: ModelFiles| Some(Facts::read_files(&files).ok()?.with_tower(tower));
-        let drafter = spec.drafter_files().ok().flatten().filter(|_| on_cpu(spec.drafter_place()));
+        let drafter = spec.drafter_files().ok().flatten().filter(|_| memories[1] != DeviceMemory::Unknown);
         let dirs = [Some(&spec.target), spec.drafter.as_ref()].into_iter().flatten();
         let names = dirs.map(|dir| name_of(dir)).collect::<Vec<_>>().join(" with ");
         Some(Self {
@@ -123,18 +124,19 @@ impl Footprint {
             kv_type: spec.kv_type,
             target: read(spec.target_files().ok()?)?,
             drafter: drafter.and_then(read),
+            memories,
             mapped: 0,
         })
     }
 
     /// Bytes that a run adds to the loaded models.
     pub(super) fn run_bytes(&self, work: &Work) -> u64 {
-        self.need(false, self.dtype, Some(work)).total()
+        self.need(&Pool::System, false, self.dtype, Some(work)).total()
     }
 
     /// Bytes of the models and a run of them.
     pub(super) fn peak_bytes(&self, work: &Work) -> u64 {
-        self.need(true, self.dtype, Some(work)).total()
+        self.need(&Pool::System, true, self.dtype, Some(work)).total()
     }
 
     /// True if the machine has this many bytes, or does not say.
@@ -155,51 +157,96 @@ impl Footprint {
         usable().map(|available| available.saturating_sub(self.mapped))
     }
 
-    /// Bytes of both models, with their weights or without, and of a run. The models share the video's patches.
-    fn need(&self, weights: bool, dtype: WeightType, work: Option<&Work>) -> Need {
-        let one = |facts: &Facts| {
+    /// Bytes for kept contexts, of so many that are available.
+    pub(super) fn budget(&self, available: Option<u64>) -> Option<u64> {
+        // Contexts on a card share what its weights leave.
+        let left = self.cards().into_iter().map(|card| {
+            let weights = self.need(&card, true, self.dtype, None).weights;
+            card.size(u64::MAX).saturating_sub(weights)
+        });
+        left.chain(available).min()
+    }
+
+    /// Memories of devices that have their own.
+    fn cards(&self) -> Vec<Pool> {
+        let used = if self.drafter.is_some() { 2 } else { 1 };
+        let mut cards = Vec::new();
+        for memory in &self.memories[..used] {
+            if let DeviceMemory::Own { device, bytes } = memory {
+                let card = Pool::Card { device: device.clone(), bytes: *bytes };
+                if !cards.contains(&card) {
+                    cards.push(card);
+                }
+            }
+        }
+        cards
+    }
+
+    /// Bytes of both models in one memory, with their weights or without, and of a run. The models share the video's patches.
+    fn need(&self, pool: &Pool, weights: bool, dtype: WeightType, work: Option<&Work>) -> Need {
+        let one = |(facts, memory): (&Facts, &DeviceMemory)| {
             let (sample, new_tokens) =
                 (work.map(|work| &work.sample), work.map_or(0, |work| work.new_tokens));
-            let need = facts.need(dtype, self.kv_type, sample, new_tokens);
+            let need = pool.part(memory, facts.need(dtype, self.kv_type, sample, new_tokens));
             if weights { need } else { Need { weights: 0, tower: 0, ..need } }
         };
         let patches = work.map_or(0, |work| 4 * work.sample.patch_values as u64);
-        let shared = Need { work: patches, ..Need::default() };
-        self.drafter.iter().map(one).fold(one(&self.target) + shared, |a, b| a + b)
+        let shared = Need { work: if *pool == Pool::System { patches } else { 0 }, ..Need::default() };
+        let both = std::iter::once(&self.target).chain(&self.drafter).zip(&self.memories);
+        both.map(one).fold(shared, |a, b| a + b)
     }
 
     fn fits(&self, weights: bool, work: Option<&Work>, available: u64) -> Result<(), Failure> {
-        let need = self.need(weights, self.dtype, work);
+        self.fits_in(&Pool::System, weights, work, available)?;
+        // What a card has is known, not what it has left: its weights are counted with a run, too.
+        self.cards().iter().try_for_each(|card| self.fits_in(card, true, work, 0))
+    }
+
+    fn fits_in(
+        &self,
+        pool: &Pool,
+        weights: bool,
+        work: Option<&Work>,
+        available: u64,
+    ) -> Result<(), Failure> {
+        let available = pool.size(available);
+        let need = self.need(pool, weights, self.dtype, work);
         let total = need.total();
         if total <= available {
             return Ok(());
         }
         let dtype = if self.dtype == WeightType::Auto { WeightType::Q8_0 } else { self.dtype };
         let (names, needs) = (&self.names, if self.drafter.is_some() { "need" } else { "needs" });
+        let but = match pool {
+            Pool::System => format!("but {} are available", bytes(available)),
+            Pool::Card { device, bytes: all } => format!("but {device} has {}", bytes(*all)),
+        };
         let error = if weights {
             let held = need.weights + need.tower;
             format!(
-                "{names} in {} {needs} about {} ({} weights, {} for the video and buffers), but {} are available",
+                "{names} in {} {needs} about {} ({} weights, {} for the video and buffers), {but}",
                 self.target.stored.map_or(dtype.name(), |stored| stored.1),
                 bytes(total),
                 bytes(held),
                 bytes(total - held),
-                bytes(available)
             )
         } else {
-            format!(
-                "{names} {needs} about {} for this video, but {} are available",
-                bytes(total),
-                bytes(available)
-            )
+            format!("{names} {needs} about {} for this video, {but}", bytes(total))
         };
-        let hint = Some(self.alternatives(weights, dtype, work, available));
+        let hint = Some(self.alternatives(pool, weights, dtype, work, available));
         Err(Failure { class: FailureClass::Memory, error, hint })
     }
 
     /// What would fit, for people.
-    fn alternatives(&self, weights: bool, dtype: WeightType, work: Option<&Work>, available: u64) -> String {
-        let need = |dtype, work: Option<&Work>| self.need(weights, dtype, work).total();
+    fn alternatives(
+        &self,
+        pool: &Pool,
+        weights: bool,
+        dtype: WeightType,
+        work: Option<&Work>,
+        available: u64,
+    ) -> String {
+        let need = |dtype, work: Option<&Work>| self.need(pool, weights, dtype, work).total();
         let mut ways = Vec::new();
         // Loaded weights stay as they are.
         let smaller = WeightType::ALL.into_iter().skip_while(|other| *other != dtype).skip(1);
@@ -209,9 +256,9 @@ impl Footprint {
         if let Some((dtype, needed)) = smaller.find(|way| way.1 <= available) {
             ways.push(format!("--dtype {dtype} needs {}", bytes(needed)));
         }
-        if weights && self.kv_type != KvType::Q8_0 {
+        if weights && *pool == Pool::System && self.kv_type != KvType::Q8_0 {
             let smaller = Self { kv_type: KvType::Q8_0, ..self.clone() };
-            let needed = smaller.need(weights, dtype, work).total();
+            let needed = smaller.need(pool, weights, dtype, work).total();
             if needed <= available {
                 ways.push(format!("--kv-type q8_0 needs {}", bytes(needed)));
             }
@@ -224,10 +271,13 @@ impl Footprint {
         }
         if self.drafter.is_some() {
             let alone = Self { drafter: None, ..self.clone() };
-            let needed = alone.need(weights, dtype, work).total();
+            let needed = alone.need(pool, weights, dtype, work).total();
             if needed <= available {
                 ways.push(format!("without a drafter it needs {}", bytes(needed)));
             }
+        }
+        if *pool != Pool::System {
+            ways.push("--device cpu uses the system's memory".into());
         }
         if ways.is_empty() {
             ways.push("use a smaller model, or free memory".into());
@@ -237,75 +287,37 @@ impl Footprint {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
+/// A memory that models share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Pool {
+    /// The system's.
+    System,
+    /// A device's own.
+    Card { device: String, bytes: u64 },
+}
 
-    use super::*;
-    use crate::model::processor::FrameLimits;
-
-    fn pair(dtype: WeightType) -> Footprint {
-        let read = |part: &str| {
-            Facts::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo").join(part)).unwrap()
-        };
-        let (target, drafter) = (read("target"), Some(read("drafter")));
-        Footprint { names: "a with b".into(), dtype, kv_type: KvType::Auto, target, drafter, mapped: 0 }
+impl Pool {
+    /// Bytes that may be used: of the system, those that are available; of a card, all but a share for its driver and the desktop.
+    fn size(&self, available: u64) -> u64 {
+        match self {
+            Pool::System => available,
+            Pool::Card { bytes, .. } => bytes - bytes / 16,
+        }
     }
 
-    fn long(pair: &Footprint) -> Work {
-        let video = Video { frames: 512, size: (720, 1280), limits: FrameLimits::default(), new_tokens: 256 };
-        Work { sample: pair.target.sample(&video).unwrap(), frames: 512, new_tokens: 256 }
-    }
-
-    #[test]
-    fn what_fits_passes() {
-        let pair = pair(WeightType::Auto);
-        let work = long(&pair);
-        let need = pair.need(true, WeightType::Auto, Some(&work)).total();
-        assert_eq!(pair.fits(true, Some(&work), need), Ok(()));
-        let failure = pair.fits(true, Some(&work), need - 1).unwrap_err();
-        assert_eq!((failure.class, failure.class.exit_code()), (FailureClass::Memory, 4));
-        assert!(failure.error.starts_with("a with b in q8_0 need about "), "{}", failure.error);
-    }
-
-    #[test]
-    fn a_run_of_loaded_models_needs_no_weights() {
-        let pair = pair(WeightType::Auto);
-        let work = long(&pair);
-        let (whole, run) = (pair.need(true, WeightType::Auto, Some(&work)), pair.run_bytes(&work));
-        assert_eq!(run, whole.total() - whole.weights - whole.tower);
-        assert_eq!(pair.fits(false, Some(&work), run), Ok(()));
-        let failure = pair.fits(false, Some(&work), run - 1).unwrap_err();
-        assert!(failure.error.contains("for this video"), "{}", failure.error);
-        let hint = failure.hint.unwrap();
-        assert!(hint.contains("--frames 256 needs") && !hint.contains("--dtype"), "{hint}");
-    }
-
-    #[test]
-    fn mapped_weights_are_not_available_to_a_run() {
-        let pair = pair(WeightType::Auto);
-        let Some(available) = usable() else { return };
-        assert!(pair.check_available(available / 4));
-        let pair = pair.with_mapped(available);
-        assert!(!pair.check_available(available / 4));
-        assert!(pair.check_run(&long(&pair)).is_err());
-    }
-
-    #[test]
-    fn the_alternatives_fit() {
-        let pair = pair(WeightType::F32);
-        let work = long(&pair);
-        let at = |dtype, work: &Work| pair.need(true, dtype, Some(work)).total();
-        // A little less than f32 takes: bf16 fits, and so do fewer frames.
-        let available = at(WeightType::F32, &work) - 1;
-        let hint = pair.fits(true, Some(&work), available).unwrap_err().hint.unwrap();
-        assert!(hint.contains("--dtype bf16 needs") && hint.contains("--frames 256 needs"), "{hint}");
-        assert!(
-            hint.contains("without a drafter it needs") && hint.ends_with("--ignore-memory tries it anyway")
-        );
-        assert!(at(WeightType::F32, &work.half()) <= available && at(WeightType::Bf16, &work) <= available);
-        assert!(hint.contains("; or --kv-type q8_0 needs "), "{hint}");
-        let nothing = pair.fits(true, Some(&work), 1).unwrap_err().hint.unwrap();
-        assert!(nothing.contains("a smaller model"), "{nothing}");
+    /// What of a model in `memory` is in this one. Towers run on the CPU beside a card, and rows pass through both.
+    fn part(&self, memory: &DeviceMemory, need: Need) -> Need {
+        match (self, memory) {
+            (Pool::System, DeviceMemory::System) => need,
+            (Pool::System, DeviceMemory::Own { .. }) => Need { weights: 0, cache: 0, ..need },
+            (Pool::Card { device, .. }, DeviceMemory::Own { device: other, .. }) if device == other => {
+                Need { tower: 0, ..need }
+            }
+            _ => Need::default(),
+        }
     }
 }
+
+#[cfg(test)]
+#[path = "memory_check_tests.rs"]
+mod tests;

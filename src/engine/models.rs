@@ -50,6 +50,16 @@ pub fn frames(family: Family) -> &'static Rule {
 }
 
 impl Models {
+    /// True if a GPU that holds one of the models is lost: they cannot run again.
+    pub fn are_lost(&self) -> bool {
+        let mut gpus = self.all().filter_map(|model| model.place().gpu());
+        gpus.any(|gpu| gpu.check().is_err())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &VideoLlm> {
+        std::iter::once(&self.target).chain(&self.drafter)
+    }
+
     /// What users should know about how these checkpoints are used.
     pub fn notes(&self) -> Vec<String> {
         // Methods are compared on the models' own distributions; see docs/methods.md.
@@ -76,7 +86,7 @@ impl Models {
                  {asked}"
             ))
         };
-        let odd = [Some(&self.target), self.drafter.as_ref()].into_iter().flatten().filter_map(odd);
+        let odd = self.all().filter_map(odd);
         let range = |model: &VideoLlm| model.decoder().config().max_positions;
         let short = self.drafter.as_ref().filter(|drafter| range(drafter) < range(&self.target));
         let short = short.map(|drafter| {
@@ -89,9 +99,9 @@ impl Models {
                 range(&self.target)
             )
         });
-        let kept = [Some(&self.target), self.drafter.as_ref()].into_iter().flatten();
-        let kept = kept.filter_map(|model| model.cache_note().map(str::to_owned));
-        penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).chain(kept).collect()
+        let kept = self.all().filter_map(|model| model.cache_note().map(str::to_owned));
+        let gpus = self.all().filter_map(|model| Some(model.place().gpu()?.notes())).flatten();
+        penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).chain(kept).chain(gpus).collect()
     }
 
     /// The draft head for a method: the only one, or the one of this recipe.

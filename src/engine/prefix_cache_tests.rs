@@ -74,7 +74,7 @@ fn sizes_are_those_of_the_parts() {
 
     let mut clip = clip(100);
     assert_eq!(clip.bytes(), 400);
-    let embeddings = Tensor::zeros((3, 8), candle_core::DType::F32, &candle_core::Device::Cpu).unwrap();
+    let embeddings = States::new(vec![0.0; 3 * 8], 8).unwrap();
     clip.target = Some((embeddings, 0.0));
     assert_eq!(clip.bytes(), 400 + 96);
 }

@@ -104,7 +104,7 @@ pub(super) fn key(part: Part, model: &VideoLlm) -> String {
             format!("{}x{}x{}, {bytes} bytes, keys in {kv}", c.layers, c.hidden, c.intermediate)
         }
     };
-    let device = match model.decoder().is_batch_invariant() {
+    let device = match model.decoder().is_batch_invariant() && model.place().gpu().is_none() {
         false => model.place().name().to_owned(),
         true => {
             let kernels = match (kernels::has_avx512(), kernels::has_avx2()) {

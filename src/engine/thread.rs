@@ -157,6 +157,8 @@ struct Worker<'a> {
     events: &'a mpsc::Sender<Event>,
     cancelled: &'a Cancelled,
     models: Option<Models>,
+    /// Of the models.
+    spec: Option<ModelSpec>,
     cache: PrefixCache,
     /// Finished runs whose speed is measured.
     trials: Trials,
@@ -167,15 +169,19 @@ struct Worker<'a> {
 fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancelled: &Cancelled) {
     let cache = PrefixCache::with_memory(None);
     let (trials, rates) = (Trials::default(), Mutex::default());
-    let mut worker = Worker { events, cancelled, models: None, cache, trials, rates, ignore_memory: false };
+    let mut worker =
+        Worker { events, cancelled, models: None, spec: None, cache, trials, rates, ignore_memory: false };
     while let Some(command) = inbox.blocking_recv() {
         match command {
             Command::IgnoreMemory => worker.ignore_memory = true,
             Command::KeepSpeeds(file) => {
                 worker.rates.get_mut().unwrap_or_else(PoisonError::into_inner).keep_in(file);
             }
-            Command::Load(spec) => worker.load(&spec),
-            Command::Run(request) => worker.run(&request),
+            Command::Load(spec) => worker.load(spec),
+            Command::Run(request) => {
+                worker.revive();
+                worker.run(&request);
+            }
         }
         worker.measure(&|| !inbox.is_empty() || inbox.is_closed() || events.is_closed());
         if events.is_closed() {
@@ -189,15 +195,25 @@ impl Worker<'_> {
         EventSender { events: self.events.clone(), run }
     }
 
-    fn load(&mut self, spec: &ModelSpec) {
+    /// Load models again whose GPU was lost: opened anew, it may work.
+    fn revive(&mut self) {
+        if self.models.as_ref().is_some_and(Models::are_lost)
+            && let Some(spec) = self.spec.take()
+        {
+            self.load(spec);
+        }
+    }
+
+    fn load(&mut self, spec: ModelSpec) {
         // The old models go first: two large pairs need not fit together.
         self.trials.finish(&|run| EventSender { events: self.events.clone(), run });
         self.models = None;
         self.cache = PrefixCache::with_memory(None);
         let sender = self.sender(0);
-        self.models = guarded(&sender, || load(spec, &sender, self.cancelled, self.ignore_memory));
-        let known = self.models.as_ref().is_some_and(|models| models.footprint.is_some());
-        self.cache = PrefixCache::with_memory(memory::available().filter(|_| known));
+        self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, self.ignore_memory));
+        self.spec = Some(spec);
+        let footprint = self.models.as_ref().and_then(|models| models.footprint.as_ref());
+        self.cache = PrefixCache::with_memory(footprint.and_then(|known| known.budget(memory::available())));
     }
 
     fn run(&mut self, request: &RunRequest) {

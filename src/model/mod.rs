@@ -31,7 +31,7 @@ use std::path::PathBuf;
 pub(crate) use self::tensor_error::tensor_error_text;
 use self::{checkpoint::CheckpointError, family::Rope, source::ModelFiles};
 pub use self::{
-    device::{ComputeDevice, DeviceChoice},
+    device::{ComputeDevice, DeviceChoice, DeviceMemory},
     kv::KvType,
     spans::VisualSpans,
     weight_cache::WeightCache,
@@ -118,6 +118,11 @@ impl ModelSpec {
         ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype).with_kv_type(self.kv_type)
     }
 
+    /// The memory of the target's device, and of the drafter's.
+    pub fn memories(&self) -> [DeviceMemory; 2] {
+        [self.device, self.drafter_device.unwrap_or(self.device)].map(DeviceChoice::memory)
+    }
+
     /// Open the drafter's device, with a queue of its own.
     ///
     /// # Errors
@@ -125,7 +130,7 @@ impl ModelSpec {
     pub fn drafter_place(&self) -> Result<ComputeDevice, Failure> {
         let place = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
         let place = place.with_tower(self.tower_dtype);
-        // Beside a target on the CPU, a drafter on an accelerator has that device's type.
-        if place.is_batch_invariant() { place.with_kv_type(self.kv_type) } else { Ok(place) }
+        // Beside a target on the CPU, a drafter elsewhere has a type of its device where it lacks the requested one.
+        Ok(place.clone().with_kv_type(self.kv_type).unwrap_or(place))
     }
 }

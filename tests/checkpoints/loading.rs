@@ -2,7 +2,6 @@
 
 use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
-use candle_core::{Device, Tensor};
 use specreel::{
     engine::{Command, Engine, RunRequest, TextSampling, memory_check::Video},
     model::{
@@ -10,7 +9,7 @@ use specreel::{
         about::Facts,
         checkpoint::Checkpoint,
         config::TextConfig,
-        decoder::{Decoder, Positions, Sequence, parts},
+        decoder::{Decoder, Positions, Sequence, States, parts},
     },
     record::EventKind,
     scenes::{self, Scene},
@@ -96,7 +95,7 @@ fn a_prompt_of_25000_tokens_is_prefilled_in_bounded_memory() {
         Decoder::load(&checkpoint, &config, &ComputeDevice::cpu(WeightType::Q8_0), &mut |_, _| {}).unwrap(),
     );
     let values: Vec<f32> = (0..rows * config.hidden).map(|i| (i as f32 * 0.37).sin()).collect();
-    let embeddings = Tensor::from_vec(values, (rows, config.hidden), &Device::Cpu).unwrap();
+    let embeddings = States::new(values, config.hidden).unwrap();
     let mut sequence = Sequence::new(decoder, rows + 64);
     let cache = sequence.bytes();
     let mut reports = Vec::new();

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::{DType, Device, Tensor};
 use specreel::{
     model::{
         WeightType,
-        decoder::{Sequence, Taps},
+        decoder::{Sequence, States, Taps},
     },
     record::Verdict,
     speculate::{
@@ -79,8 +78,8 @@ impl Reader {
         self.sequence.truncate(self.base);
         let rows: Vec<u32> = std::iter::once(self.root).chain(ids.iter().copied()).collect();
         let pass = self.sequence.feed(&rows, &Taps::default()).unwrap();
-        let last = pass.states.narrow(0, rows.len() - 1, 1).unwrap();
-        let logits = self.sequence.logits(&last).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let last = pass.states.narrow(rows.len() - 1, 1).unwrap();
+        let logits = self.sequence.logits(&last).unwrap().to_vec().unwrap();
         let row = &logits[..self.vocab];
         let best = top_log_probabilities(row, &RowFacts::of(row), 16);
         best.into_iter().map(|(id, log)| (id, log.exp())).collect()
@@ -212,7 +211,7 @@ fn a_dynamic_tree_keeps_the_likeliest_of_what_was_expanded() {
 #[test]
 fn accepted_paths_leave_the_drafters_cache_as_reading_would() {
     let mut reader = Reader::new();
-    let states = Tensor::zeros((1, 1), DType::F32, &Device::Cpu).unwrap(); // not used by this drafter
+    let states = States::new(vec![0.0], 1).unwrap(); // not used by this drafter
     let target = reader.sequence.first_layers(1); // used only where rows are taken over from it
     let template = Template::read(&SPECVLM).unwrap();
     let forms = [
@@ -300,8 +299,8 @@ fn true_states_come_back_after_every_verdict() {
 
                 // Another one reads the same text token by token, each with the state before it.
                 let ids: Vec<u32> = path.iter().map(|&node| nodes[node].id).chain([own]).collect();
-                let states: Vec<Tensor> =
-                    kept.iter().map(|&row| pass.states.narrow(0, row, 1).unwrap()).collect();
+                let states: Vec<States> =
+                    kept.iter().map(|&row| pass.states.narrow(row, 1).unwrap()).collect();
                 let mut fresh = parts.drafter();
                 for (id, state) in ids.into_iter().zip(states) {
                     fresh.draft(&order(Form::Chain)).unwrap();

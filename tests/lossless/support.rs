@@ -6,12 +6,11 @@ use std::{
     path::PathBuf,
 };
 
-use candle_core::Tensor;
 use specreel::{
     model::{
         ComputeDevice, KvType, WeightType,
         checkpoint::Checkpoint,
-        decoder::{Pass, Sequence, Taps},
+        decoder::{Pass, Sequence, States, Taps},
         draft_head::{DraftHead, DraftHeadConfig, Recipe, TargetIdentity, TextStates, VisualRows},
         family::{Prompt, VideoLlm},
         processor::{
@@ -50,7 +49,7 @@ pub struct Bench {
     vocab: usize,
     ends: Vec<u32>,
     /// Visual embeddings of the target and of the small model.
-    embeddings: [Tensor; 2],
+    embeddings: [States; 2],
     /// The target's prompt; each run rolls back what it added.
     sequence: Option<Sequence>,
     /// The drafters', by drafter and context in words.
@@ -99,7 +98,7 @@ fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> D
     let layer = TrainedLayer::new(&Checkpoint::open(&fixture(name)).unwrap(), decoder.config(), 5).unwrap();
     let (store, _) = Store::open(dir.path(), &options, &mark, "").unwrap();
     store.save(&layer, &config, &AdamW::default(), &Account::default()).unwrap();
-    DraftHead::load(dir.path(), decoder, target.place()).unwrap()
+    DraftHead::load(dir.path(), decoder).unwrap()
 }
 
 impl Bench {
@@ -314,9 +313,9 @@ impl Bench {
         let target = self.sequence.as_mut().unwrap();
         let base = target.len();
         let pass = target.feed(&ids, &Taps::default()).unwrap();
-        let row = target.logits(&pass.states.narrow(0, after.len(), 1).unwrap()).unwrap();
+        let row = target.logits(&pass.states.narrow(after.len(), 1).unwrap()).unwrap();
         target.truncate(base);
-        let row = row.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let row = row.to_vec().unwrap();
         let end = ends.iter().filter(|id| (**id as usize) < vocab).map(|id| row[*id as usize]);
         let end = end.fold(f32::NEG_INFINITY, f32::max);
         let logit = |id: Option<u32>| id.map_or(end, |id| row[id as usize]);
@@ -333,9 +332,9 @@ impl Bench {
     pub fn growth(&self, like: impl Fn(usize) -> bool) -> Vec<f32> {
         let (rows, width) = (self.prompt.ids.len() - 1, 4);
         let one = |row: usize| self.prompt.visual.contains(row) || like(row);
-        let states: Vec<f32> = (0..rows).flat_map(|row| [if one(row) { 1.0 } else { 0.0 }; 4]).collect();
-        let tensor = |data| Tensor::from_vec(data, (rows, width), &candle_core::Device::Cpu).unwrap();
-        let (embeddings, states) = (tensor(vec![0f32; rows * width]), tensor(states));
+        let states = (0..rows).flat_map(|row| [if one(row) { 1.0 } else { 0.0 }; 4]).collect();
+        let states = States::new(states, width).unwrap();
+        let embeddings = States::new(vec![0.0; rows * width], width).unwrap();
         let preparation = Preparation { target: &self.target, prompt: &self.prompt, visual: None };
         preparation.growth(&embeddings, &states).unwrap()
     }
@@ -446,8 +445,8 @@ impl Bench {
             target.truncate(base);
             let ids: Vec<u32> = std::iter::once(self.root()).chain(text.iter().copied()).collect();
             let pass = target.feed(&ids, &Taps::default()).unwrap();
-            let last = target.logits(&pass.states.narrow(0, text.len(), 1).unwrap()).unwrap();
-            let last = last.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            let last = target.logits(&pass.states.narrow(text.len(), 1).unwrap()).unwrap();
+            let last = last.to_vec().unwrap();
             for (id, q) in (0..).zip(sampler.distribution(&last[..self.vocab])) {
                 let p = p * f64::from(q);
                 if q > 0.0 && self.ends.contains(&id) {
@@ -465,8 +464,7 @@ impl Bench {
         let (mut target, ..) = self.prefill();
         let row = |target: &mut Sequence, id: u32| {
             let pass = target.feed(&[id], &Taps::default()).unwrap();
-            let logits =
-                target.logits(&pass.states).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            let logits = target.logits(&pass.states).unwrap().to_vec().unwrap();
             sampler.distribution(&logits[..self.vocab])
         };
         let base = target.len();

@@ -5,11 +5,11 @@ use std::{collections::HashMap, ops::ControlFlow};
 use candle_core::Tensor;
 use specreel::model::{
     ComputeDevice, KvType, WeightType,
-    decoder::{Mask, Positions, Sequence, Taps, Workspace},
+    decoder::{Mask, Positions, Sequence, States, Taps, Workspace},
     family::VideoLlm,
 };
 
-use super::{CHECKPOINTS, FAMILIES, difference, fixture, numbers, tensors};
+use super::{CHECKPOINTS, FAMILIES, Values, difference, fixture, numbers, states, tensors};
 
 struct Fixture(HashMap<String, Tensor>);
 
@@ -28,7 +28,7 @@ impl Fixture {
         Positions { axes: [all[..n].to_vec(), all[n..2 * n].to_vec(), all[2 * n..].to_vec()] }
     }
 
-    fn close(&self, got: &Tensor, want: &str, model: &str) {
+    fn close(&self, got: &impl Values, want: &str, model: &str) {
         let worst = difference(got, &self.0[want]);
         assert!(worst <= 1e-4, "{model}: {want} differs by {worst}");
     }
@@ -49,17 +49,17 @@ fn log_softmax(logits: &[f32]) -> Vec<f32> {
     logits.iter().map(|&v| (f64::from(v) - sum.ln()) as f32).collect()
 }
 
-fn embeddings(model: &VideoLlm, expected: &Fixture) -> Tensor {
+fn embeddings(model: &VideoLlm, expected: &Fixture) -> States {
     let ids = expected.ids("input_ids");
     let start = ids.iter().position(|id| ids.iter().filter(|i| *i == id).count() >= 12).unwrap();
-    let seen = &expected.0["visual_embeds"];
-    let n = seen.dim(0).unwrap();
+    let seen = states(&expected.0["visual_embeds"]);
+    let n = seen.rows();
     let parts = [
         model.decoder().embed(&ids[..start]).unwrap(),
-        seen.clone(),
+        seen,
         model.decoder().embed(&ids[start + n..]).unwrap(),
     ];
-    Tensor::cat(&parts, 0).unwrap()
+    States::cat(&parts).unwrap()
 }
 
 #[test]
@@ -90,12 +90,12 @@ fn greedy_tokens_are_those_of_transformers() {
         let model = load(name, WeightType::F32);
         let expected = Fixture::read(name);
         let input = embeddings(&model, &expected);
-        let rows = input.dim(0).unwrap() - 1;
+        let rows = input.rows() - 1;
         let mut sequence = Sequence::new(model.decoder().clone(), 8);
         let next = expected.ids("next_position")[0];
         let whole = sequence
             .prefill(
-                &input.narrow(0, 0, rows).unwrap(),
+                &input.narrow(0, rows).unwrap(),
                 &expected.positions("position_ids").slice(0..rows),
                 next - 1,
                 &mut |_, _| {},
@@ -107,9 +107,7 @@ fn greedy_tokens_are_those_of_transformers() {
         for (i, want) in expected.ids("greedy_ids").into_iter().enumerate() {
             let pass = sequence.feed(&[id], &Taps::default()).unwrap();
             let logits = sequence.logits(&pass.states).unwrap();
-            id = specreel::speculate::sampling::argmax(
-                &logits.flatten_all().unwrap().to_vec1::<f32>().unwrap(),
-            );
+            id = specreel::speculate::sampling::argmax(&logits.to_vec().unwrap());
             assert_eq!(id, want, "{name}: token {i}");
         }
     }
@@ -131,7 +129,7 @@ fn paths_of_a_tree_are_bit_identical_to_chains() {
             let positions = Positions { axes: [at.to_vec(), at.to_vec(), at.to_vec()] };
             let input = decoder.embed(ids).unwrap();
             let pass = decoder.forward(&input, &positions, mask, cache, &Taps::default(), ws).unwrap();
-            pass.states.to_vec2::<f32>().unwrap()
+            pass.states.to_vec2().unwrap()
         };
         let at: Vec<u32> = (0..prompt.len() as u32).collect();
         // root 0; children 1 and 2; 3 under 1; 4 under 2; 5 under 4.
@@ -183,7 +181,7 @@ fn every_type_of_keys_and_values_is_independent_of_rows_and_close_to_f32() {
                 let mut last = Vec::new();
                 for part in ids.chunks(rows) {
                     let pass = sequence.feed(part, &Taps::default()).unwrap();
-                    let logits = sequence.logits(&pass.states).unwrap().to_vec2::<f32>().unwrap();
+                    let logits = sequence.logits(&pass.states).unwrap().to_vec2().unwrap();
                     last.extend(logits);
                 }
                 assert_eq!(sequence.bytes() % kind.token_bytes(model.decoder().config()), 0);
@@ -246,7 +244,7 @@ fn a_prefill_in_two_parts_is_bit_identical_to_one_in_a_single_part() {
             let row = |sequence: &mut Sequence| {
                 let pass = sequence.feed(&[7], &Taps::default()).unwrap();
                 sequence.truncate(ids.len());
-                pass.states.to_vec2::<f32>().unwrap().remove(0)
+                pass.states.to_vec2().unwrap().remove(0)
             };
             assert_eq!(row(&mut parts), row(&mut whole), "{name} {layers}");
         }

@@ -8,14 +8,14 @@ use specreel::{
         VisualSpans, WeightType,
         checkpoint::Checkpoint,
         config::VlConfig,
-        decoder::{Positions, Sequence, rope::Rope},
+        decoder::{Positions, Sequence, States, rope::Rope},
         draft_head::{DraftHead, TextStates},
         family::VideoLlm,
     },
     train::{Batch, Break, Sample, TrainedLayer},
 };
 
-use super::{difference, fixture, numbers, tensors, values};
+use super::{difference, fixture, numbers, states, tensors, values};
 
 struct Reference(HashMap<String, Tensor>);
 
@@ -54,7 +54,7 @@ fn target() -> VideoLlm {
 fn the_head_computes_what_torch_computes() {
     let reference = Reference(tensors("sparrow/reference.safetensors"));
     let target = target();
-    let head = DraftHead::load(&fixture("sparrow"), target.decoder(), target.place()).unwrap();
+    let head = DraftHead::load(&fixture("sparrow"), target.decoder()).unwrap();
     let width = head.decoder().config().hidden;
     for (i, shown) in [(0, true), (1, false)] {
         let sample = reference.sample(i);
@@ -62,18 +62,18 @@ fn the_head_computes_what_torch_computes() {
         // The states in the order of a prefill: text, video, text.
         let all = sample.visual_positions.len();
         let front = sample.breaks[0].text;
-        let mut states = TextStates::new(width, VisualSpans::from(front..front + all));
-        states.push(0, &sample.states[..front * width]);
-        states.push(front + all - 1, &sample.before_breaks);
-        states.push(front + all, &sample.states[front * width..]);
+        let mut before = TextStates::new(width, VisualSpans::from(front..front + all));
+        before.push(0, &sample.states[..front * width]);
+        before.push(front + all - 1, &sample.before_breaks);
+        before.push(front + all, &sample.states[front * width..]);
         let text = |rows: std::ops::Range<usize>| {
             let row = |r: usize| if r < front { r } else { r + all };
-            let before: Vec<f32> = rows.clone().flat_map(|r| states.before(row(r)).to_vec()).collect();
+            let before: Vec<f32> = rows.clone().flat_map(|r| before.before(row(r)).to_vec()).collect();
             head.fuse(&sample.ids[rows], &before).unwrap()
         };
-        let video = reference.0[&format!("{i}.visual")].narrow(0, 0, visual).unwrap();
+        let video = states(&reference.0[&format!("{i}.visual")]).narrow(0, visual).unwrap();
         let rows = sample.ids.len();
-        let input = Tensor::cat(&[&text(0..front), &video, &text(front..rows)], 0).unwrap();
+        let input = States::cat(&[text(0..front), video, text(front..rows)]).unwrap();
         let axis = |a: usize| {
             let (text, video) = (&sample.positions.axes[a], &sample.visual_positions.axes[a]);
             [&text[..front], &video[..visual], &text[front..]].concat()
@@ -117,9 +117,8 @@ fn loss_and_gradients_equal_torch() {
 #[test]
 fn another_target_is_refused() {
     let other = VideoLlm::load(&fixture("nested_bf16"), WeightType::F32, &mut |_, _| {}).unwrap();
-    let error =
-        DraftHead::load(&fixture("sparrow"), other.decoder(), other.place()).err().unwrap().to_string();
+    let error = DraftHead::load(&fixture("sparrow"), other.decoder()).err().unwrap().to_string();
     assert!(error.contains("trained for another target"), "{error}");
-    let error = DraftHead::load(&fixture("gqa_tied"), other.decoder(), other.place()).err().unwrap();
+    let error = DraftHead::load(&fixture("gqa_tied"), other.decoder()).err().unwrap();
     assert!(error.to_string().contains("specreel_sparrow") || error.to_string().contains("missing field"));
 }

@@ -10,13 +10,13 @@ use specreel::{
         checkpoint::Checkpoint,
         config::VlConfig,
         family::{Family, Rope, VideoLlm},
-        processor::{Grid, VisualGrid},
+        processor::{Grid, Patches, VisualGrid},
         vision::{LlavaVision, TowerConfig, VisionError},
     },
     record::{Failure, FailureClass},
 };
 
-use super::{FAMILIES, difference, fixture, numbers, tensors};
+use super::{FAMILIES, difference, fixture, numbers, tensors, values};
 
 fn load(dir: &Path) -> Result<VideoLlm, Failure> {
     Ok(VideoLlm::load(dir, WeightType::F32, &mut |_, _| {})?)
@@ -244,17 +244,18 @@ fn the_newline_has_its_own_row() {
     let model = load(&fixture("llava_ov")).unwrap();
     let (patches, grid) = inputs("llava_ov");
     let tower = llava("llava_ov");
-    let visual = tower.forward(&patches, grid, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let patches = Patches { data: values(&patches), grid, row: patches.dim(1).unwrap() };
+    let visual = model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let grid = model.processor().visual_grid(grid).unwrap();
     let prompt = model.prompt("x", grid, 1.0).unwrap();
     let at = prompt.visual.end();
     assert_eq!(prompt.newline, Some(at));
     for (visual, rows) in [(Some(&visual), [at - 1, at, at + 1]), (None, [0, at, at + 1])] {
         let embeddings = model.embed(&prompt, visual, &rows).unwrap();
-        assert_eq!(difference(&embeddings.narrow(0, 1, 1).unwrap(), tower.newline()), 0.0);
+        assert_eq!(difference(&embeddings.narrow(1, 1).unwrap(), tower.newline()), 0.0);
     }
     // Neither rows outside of the prompt nor another clip's embeddings are accepted.
     assert!(model.embed(&prompt, Some(&visual), &[prompt.ids.len()]).is_err());
-    let fewer = visual.narrow(0, 0, visual.dim(0).unwrap() - 1).unwrap();
+    let fewer = visual.narrow(0, visual.rows() - 1).unwrap();
     assert!(model.embed(&prompt, Some(&fewer), &[at - 2]).is_err());
 }

@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 use specreel::{
     model::{
         WeightType,
-        decoder::{Sequence, Taps},
+        decoder::{Sequence, States, Taps},
         family::{Prompt, VideoLlm},
         processor::Patches,
     },
@@ -79,7 +79,7 @@ fn patches(model: &VideoLlm, frames: &[Frame]) -> Patches {
     builder.finish().unwrap()
 }
 
-fn greedy(model: &VideoLlm, prompt: &Prompt, visual: &Tensor, length: usize) -> Vec<i64> {
+fn greedy(model: &VideoLlm, prompt: &Prompt, visual: &States, length: usize) -> Vec<i64> {
     let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
     let mut sequence: Sequence = context::prefill(
         model,
@@ -139,7 +139,7 @@ fn frames_to_ids_equal_transformers() {
 
             let visual = model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
             let embeds = part("visual_embeds");
-            let n = visual.dim(0).unwrap();
+            let n = visual.rows();
             let worst = difference(&visual, &embeds.narrow(0, 0, n).unwrap());
             // Frames that are not resized are identical; resized ones may differ by single levels.
             let limit = if case == "cut" { 1e-4 } else { 0.1 };

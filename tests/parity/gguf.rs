@@ -11,7 +11,7 @@ use candle_core::{
 };
 use specreel::model::{
     ComputeDevice, WeightType,
-    decoder::{Sequence, Taps},
+    decoder::{Logits, Sequence, States, Taps},
     family::VideoLlm,
     processor::{Grid, Patches},
     source::ModelFiles,
@@ -26,14 +26,14 @@ fn load(path: &str, dtype: WeightType) -> VideoLlm {
 }
 
 /// Logits after each of some tokens.
-fn logits(model: &VideoLlm, ids: &[u32]) -> Tensor {
+fn logits(model: &VideoLlm, ids: &[u32]) -> Logits {
     let mut sequence = Sequence::new(model.decoder().clone(), ids.len());
     let pass = sequence.feed(ids, &Taps::default()).unwrap();
     sequence.logits(&pass.states).unwrap()
 }
 
 /// Visual embeddings of the patches of a checkpoint's fixture.
-fn visual(model: &VideoLlm, checkpoint: &str) -> Tensor {
+fn visual(model: &VideoLlm, checkpoint: &str) -> States {
     let fixture = tensors(&format!("{checkpoint}/fixture.safetensors"));
     let pixels = fixture["pixels"].to_dtype(DType::F32).unwrap();
     let row = pixels.dim(1).unwrap();

@@ -16,6 +16,7 @@ mod tower_kernels;
 use std::{collections::HashMap, path::PathBuf};
 
 use candle_core::{DType, Device, Tensor};
+use specreel::model::decoder::{Logits, States};
 
 /// Checkpoints of the other families.
 const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_ov_newer"];
@@ -39,9 +40,54 @@ fn tensors(path: &str) -> HashMap<String, Tensor> {
     candle_core::safetensors::load(fixture(path), &Device::Cpu).unwrap()
 }
 
-/// Values of a tensor, as f32 and flat.
-fn values(tensor: &Tensor) -> Vec<f32> {
-    tensor.to_dtype(DType::F32).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+/// Numbers in a shape.
+trait Values {
+    fn shape(&self) -> Vec<usize>;
+
+    /// As f32 and flat.
+    fn flat(&self) -> Vec<f32>;
+}
+
+impl Values for Tensor {
+    fn shape(&self) -> Vec<usize> {
+        self.dims().to_vec()
+    }
+
+    fn flat(&self) -> Vec<f32> {
+        self.to_dtype(DType::F32).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+    }
+}
+
+impl Values for States {
+    fn shape(&self) -> Vec<usize> {
+        let (rows, width) = self.shape();
+        vec![rows, width]
+    }
+
+    fn flat(&self) -> Vec<f32> {
+        self.to_vec().unwrap()
+    }
+}
+
+impl Values for Logits {
+    fn shape(&self) -> Vec<usize> {
+        let (rows, vocab) = self.shape();
+        vec![rows, vocab]
+    }
+
+    fn flat(&self) -> Vec<f32> {
+        self.to_vec().unwrap()
+    }
+}
+
+/// As f32 and flat.
+fn values(of: &impl Values) -> Vec<f32> {
+    of.flat()
+}
+
+/// Rows of a tensor.
+fn states(tensor: &Tensor) -> States {
+    States::new(values(tensor), tensor.dims2().unwrap().1).unwrap()
 }
 
 /// Integers of a tensor, flat.
@@ -49,8 +95,8 @@ fn numbers(tensor: &Tensor) -> Vec<i64> {
     tensor.flatten_all().unwrap().to_vec1().unwrap()
 }
 
-/// Largest absolute difference of two tensors of one shape.
-fn difference(a: &Tensor, b: &Tensor) -> f32 {
+/// Largest absolute difference of numbers of one shape.
+fn difference(a: &impl Values, b: &impl Values) -> f32 {
     assert_eq!(a.shape(), b.shape());
-    values(a).iter().zip(values(b)).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    a.flat().iter().zip(b.flat()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }

@@ -3,14 +3,16 @@
 
 use std::ops::ControlFlow;
 
-use candle_core::{Device, Tensor};
+use candle_core::Device;
 use specreel::model::{
     ComputeDevice, VisualSpans, WeightType,
-    decoder::{AttentionProbe, Cache, Decoder, Mask, Pass, Positions, Sequence, Taps, Workspace},
+    decoder::{
+        AttentionProbe, Cache, Decoder, Logits, Mask, Pass, Positions, Sequence, States, Taps, Workspace,
+    },
     family::VideoLlm,
 };
 
-use super::{CHECKPOINTS, FAMILIES, difference, fixture};
+use super::{CHECKPOINTS, FAMILIES, Values, difference, fixture, values};
 
 /// Maximum difference of a value in f32.
 const CLOSE: f32 = 1e-4;
@@ -43,33 +45,30 @@ impl<'a> Run<'a> {
         Self { decoder, cache: decoder.cache(16), ws: Workspace::default() }
     }
 
-    fn pass(&mut self, ids: &[u32], at: &Positions, mask: &Mask, taps: &Taps) -> (Pass, Tensor) {
+    fn pass(&mut self, ids: &[u32], at: &Positions, mask: &Mask, taps: &Taps) -> (Pass, Logits) {
         let input = self.decoder.embed(ids).unwrap();
         let pass = self.decoder.forward(&input, at, mask, &mut self.cache, taps, &mut self.ws).unwrap();
         let logits = self.decoder.logits(&pass.states, &mut self.ws).unwrap();
         (pass, logits)
     }
 
-    fn chain(&mut self, ids: &[u32]) -> (Pass, Tensor) {
+    fn chain(&mut self, ids: &[u32]) -> (Pass, Logits) {
         let at = Positions::text(self.cache.len() as u32, ids.len());
         self.pass(ids, &at, &Mask::Causal, &Taps::default())
     }
 }
 
 /// Check that two decoders agree on one pass.
-fn assert_same(name: &str, [a, b]: [&(Pass, Tensor); 2]) {
-    let close = |what: &str, a: &Tensor, b: &Tensor| {
-        let worst = difference(a, b);
-        assert!(worst <= CLOSE, "{name}: {what} differ by {worst}");
-    };
-    close("states", &a.0.states, &b.0.states);
-    close("logits", &a.1, &b.1);
+fn assert_same(name: &str, [a, b]: [&(Pass, Logits); 2]) {
+    let close = |what: &str, worst: f32| assert!(worst <= CLOSE, "{name}: {what} differ by {worst}");
+    close("states", difference(&a.0.states, &b.0.states));
+    close("logits", difference(&a.1, &b.1));
     assert_eq!(a.0.after_layers.len(), b.0.after_layers.len());
     for (a, b) in a.0.after_layers.iter().zip(&b.0.after_layers) {
-        close("states after a layer", a, b);
+        close("states after a layer", difference(a, b));
     }
     match (&a.0.before_norm, &b.0.before_norm) {
-        (Some(a), Some(b)) => close("states before the norm", a, b),
+        (Some(a), Some(b)) => close("states before the norm", difference(a, b)),
         (a, b) => assert_eq!(a.is_some(), b.is_some()),
     }
     let near =
@@ -176,7 +175,7 @@ fn a_prefill_in_chunks_or_parts_equals_one_pass() {
         let mut sequence = Sequence::new(model.decoder().clone(), 8);
         let mut keep = |_: usize, s: &[f32]| states.extend_from_slice(s);
         assert!(sequence.prefill(&embeddings, &positions, 300, &mut keep, go_on).unwrap());
-        let chunked = Tensor::from_vec(states, pass.states.dims(), &Device::Cpu).unwrap();
+        let chunked = States::new(states, pass.states.shape().1).unwrap();
         assert!(difference(&chunked, &pass.states) <= CLOSE, "{name}");
 
         let mut parts = Sequence::new(model.decoder().clone(), 8);
@@ -184,14 +183,14 @@ fn a_prefill_in_chunks_or_parts_equals_one_pass() {
         let mut states = Vec::new();
         let mut keep = |_: usize, s: &[f32]| states.extend_from_slice(s);
         assert!(parts.prefill_above(&below, &positions, 1, 300, &mut keep, go_on).unwrap());
-        let parted = Tensor::from_vec(states, pass.states.dims(), &Device::Cpu).unwrap();
+        let parted = States::new(states, pass.states.shape().1).unwrap();
         assert!(difference(&parted, &pass.states) <= CLOSE, "{name}");
     }
 }
 
 /// Cosine of two rows of values.
-fn cosine(a: &Tensor, b: &Tensor) -> f32 {
-    let [a, b] = [a, b].map(super::values);
+fn cosine(a: &impl Values, b: &impl Values) -> f32 {
+    let (a, b) = (values(a), values(b));
     let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
     dot(&a, &b) / (dot(&a, &a) * dot(&b, &b)).sqrt()
 }

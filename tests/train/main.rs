@@ -78,7 +78,7 @@ fn what_is_learned_lowers_the_loss_and_loads() {
         assert!(last.loss < 0.8 * first.loss, "{name}: {} {}", first.loss, last.loss);
         assert!(last.agreement > first.agreement, "{name}");
         let model = VideoLlm::load(&target(), WeightType::Q8_0, &mut |_, _| {}).unwrap();
-        let layer = DraftHead::load(&out, model.decoder(), model.place()).unwrap();
+        let layer = DraftHead::load(&out, model.decoder()).unwrap();
         assert_eq!((layer.name(), layer.config().recipe), (name, recipe));
         let files: Vec<_> = std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(files.len(), 3, "{files:?}");

@@ -1,6 +1,6 @@
 //! The accelerators of this build and this machine.
 
-use super::{ComputeDevice, WeightType, usage};
+use super::{ComputeDevice, WeightType, gpu::adapter, usage};
 use crate::record::Failure;
 
 /// An accelerator, or why it cannot be used.
@@ -8,7 +8,7 @@ use crate::record::Failure;
 pub struct Accelerator {
     /// Its name, as in `--device`.
     pub name: String,
-    /// True if this build supports it.
+    /// True if this build supports it, and the machine has one of its kind.
     pub built: bool,
     /// A description, or why it cannot be used.
     pub about: Result<String, String>,
@@ -18,7 +18,37 @@ pub struct Accelerator {
 pub fn accelerators() -> Vec<Accelerator> {
     let mut all = cuda_devices();
     all.push(Accelerator { name: "metal".into(), built: cfg!(feature = "metal"), about: metal_about() });
+    let taken = all.iter().find(|one| one.about.is_ok()).map(|one| one.name.clone());
+    all.extend(gpus(taken));
     all
+}
+
+/// GPUs through wgpu; `taken` is what `--device auto` takes before any of them.
+fn gpus(mut taken: Option<String>) -> Vec<Accelerator> {
+    let list = adapter::adapters().into_iter().map(|gpu| {
+        let name = format!("gpu:{}", gpu.number);
+        let about = match &gpu.problem {
+            Some(problem) => Err(format!("{}; it cannot be used: {problem}", gpu.about())),
+            None => {
+                let auto = match &taken {
+                    _ if !gpu.is_real() => format!("not used by --device auto: {}", gpu.kind.name()),
+                    Some(other) => format!("not used by --device auto: {other} is"),
+                    None => "used by --device auto".to_owned(),
+                };
+                if gpu.is_real() {
+                    taken.get_or_insert_with(|| name.clone());
+                }
+                Ok(format!("{}; {auto}", gpu.about()))
+            }
+        };
+        Accelerator { name, built: true, about }
+    });
+    let list: Vec<Accelerator> = list.collect();
+    if !list.is_empty() {
+        return list;
+    }
+    let about = Err("none: no Vulkan, Metal or DirectX 12 driver was found (docs/devices.md)".into());
+    vec![Accelerator { name: "gpu".into(), built: false, about }]
 }
 
 fn not_built(name: &str, feature: &str) -> Failure {
@@ -160,6 +190,16 @@ mod tests {
         assert!(all.iter().any(|f| f.name.starts_with("cuda")));
         assert!(all.iter().any(|f| f.name == "metal"));
         #[cfg(not(any(feature = "cuda", feature = "metal")))]
-        assert!(all.iter().all(|f| f.about == Err("not in this build".into())));
+        {
+            let (gpus, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|f| f.name.starts_with("gpu"));
+            assert!(others.iter().all(|f| f.about == Err("not in this build".into())));
+            let used = |f: &&Accelerator| {
+                f.about.as_ref().is_ok_and(|about| about.ends_with("; used by --device auto"))
+            };
+            assert!(!gpus.is_empty() && gpus.iter().filter(used).count() <= 1);
+            let software =
+                |f: &&Accelerator| f.about.as_ref().is_ok_and(|about| about.contains(", software, "));
+            assert!(!gpus.iter().filter(software).any(|f| used(&f)));
+        }
     }
 }

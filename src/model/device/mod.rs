@@ -1,4 +1,4 @@
-//! Compute devices: the CPU with this crate's own kernels, or an accelerator with candle's tensors.
+//! Compute devices: the CPU with this crate's own kernels, a GPU with kernels through wgpu, or an accelerator with candle's tensors.
 //!
 //! CUDA and Metal are Cargo features; a build without them recognises their names and explains what is missing. Every opened
 //! CUDA device has its own stream, so that a target and a drafter on one card can run concurrently.
@@ -10,13 +10,18 @@ pub mod cpu;
 pub mod fused;
 pub mod gpu;
 pub mod logits;
+mod memory;
 pub mod ops;
 pub mod states;
 pub mod tower_ops;
 
 use candle_core::{DType, Device, Tensor};
 
-pub use self::accelerators::{Accelerator, accelerators};
+pub use self::{
+    accelerators::{Accelerator, accelerators},
+    gpu::Gpu,
+    memory::DeviceMemory,
+};
 use super::{KvType, WeightType};
 use crate::record::{Failure, FailureClass};
 
@@ -30,8 +35,10 @@ pub enum DeviceChoice {
     Cpu,
     /// A CUDA device by number.
     Cuda(usize),
-    /// Apple's GPU.
+    /// Apple's GPU, with candle.
     Metal,
+    /// A GPU through wgpu (Vulkan, Metal, DirectX 12), by its number in `specreel doctor`; none for the best.
+    Gpu(Option<usize>),
     /// For developers: the tensor decoder of accelerators on the CPU, slowly. See docs/devices.md.
     CpuTensors,
 }
@@ -40,6 +47,7 @@ pub enum DeviceChoice {
 #[derive(Clone, Debug)]
 pub struct ComputeDevice {
     device: Device,
+    gpu: Option<Gpu>,
     batch_invariant: bool,
     name: String,
     dtype: WeightType,
@@ -61,11 +69,13 @@ impl ComputeDevice {
             DeviceChoice::CpuTensors => Ok(Self::tensors(Device::Cpu, "cpu tensors", dtype)),
             DeviceChoice::Cuda(number) => accelerators::cuda(number, dtype),
             DeviceChoice::Metal => accelerators::metal(dtype),
+            DeviceChoice::Gpu(number) => Ok(Self::gpu_device(Gpu::open(number)?, dtype)),
             DeviceChoice::Auto => {
                 // A device that was not requested by name may be missing.
-                let best = [accelerators::cuda(0, dtype), accelerators::metal(dtype)]
+                let built = [accelerators::cuda(0, dtype), accelerators::metal(dtype)]
                     .into_iter()
                     .find_map(Result::ok);
+                let best = built.or_else(|| Some(Self::gpu_device(Gpu::open_real()?, dtype)));
                 Ok(best.unwrap_or_else(|| Self::cpu(dtype)))
             }
         }
@@ -76,6 +86,7 @@ impl ComputeDevice {
         let dtype = if dtype == WeightType::Auto { WeightType::Q8_0 } else { dtype };
         Self {
             device: Device::Cpu,
+            gpu: None,
             batch_invariant: true,
             name: "cpu".into(),
             dtype,
@@ -83,6 +94,11 @@ impl ComputeDevice {
             float: DType::F32,
             tower: dtype.tower(WeightType::Auto),
         }
+    }
+
+    /// A GPU through wgpu, with any weights: its kernels compute every row alike, as the CPU's do.
+    pub fn gpu_device(gpu: Gpu, dtype: WeightType) -> Self {
+        Self { name: gpu.adapter().label(), gpu: Some(gpu), ..Self::cpu(dtype) }
     }
 
     /// The same device with vision towers in another type. On an accelerator a tower has the compute type.
@@ -104,14 +120,29 @@ impl ComputeDevice {
             _ => DType::F32,
         };
         let tower = dtype.tower(WeightType::Auto);
-        Self { device, batch_invariant: false, name: name.into(), dtype, kv_type: KvType::Auto, float, tower }
+        Self {
+            device,
+            gpu: None,
+            batch_invariant: false,
+            name: name.into(),
+            dtype,
+            kv_type: KvType::Auto,
+            float,
+            tower,
+        }
     }
 
     /// The same device with this type of keys and values.
     ///
     /// # Errors
-    /// If it is an accelerator, whose keys and values have its compute type (class usage).
+    /// If it is an accelerator, whose keys and values have its compute type, or a GPU and the type is q8_0 (class usage).
     pub fn with_kv_type(self, kv_type: KvType) -> Result<Self, Failure> {
+        if kv_type == KvType::Q8_0 && self.gpu.is_some() {
+            return Err(usage(
+                &format!("--kv-type q8_0 is for the CPU: keys and values on {} are f16 or f32", self.name),
+                "leave --kv-type out, use --kv-type f16, or add --device cpu",
+            ));
+        }
         if kv_type != KvType::Auto && !self.batch_invariant {
             let (name, float) = (&self.name, self.float.as_str());
             return Err(usage(
@@ -125,7 +156,12 @@ impl ComputeDevice {
         Ok(Self { kv_type, ..self })
     }
 
-    /// The candle device.
+    /// The GPU, if it is one through wgpu.
+    pub fn gpu(&self) -> Option<&Gpu> {
+        self.gpu.as_ref()
+    }
+
+    /// The candle device; the CPU's beside a GPU through wgpu.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -202,10 +238,25 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_gpu_has_the_weights_of_the_cpu_and_keys_in_floats() {
+        let Some(gpu) = gpu::testing::gpu_or_skip() else { return };
+        let device = ComputeDevice::gpu_device(gpu, WeightType::Auto);
+        assert_eq!((device.dtype(), device.is_batch_invariant()), (WeightType::Q8_0, true));
+        assert!(device.gpu().is_some() && device.name().starts_with("gpu:"), "{}", device.name());
+        for kind in [KvType::Auto, KvType::F16, KvType::F32] {
+            assert_eq!(device.clone().with_kv_type(kind).unwrap().kv_type(), kind);
+        }
+        let failure = device.with_kv_type(KvType::Q8_0).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Usage);
+        assert!(failure.error.contains("are f16 or f32"), "{}", failure.error);
+    }
+
     #[cfg(not(any(feature = "cuda", feature = "metal")))]
     #[test]
     fn a_device_that_is_not_built_in_is_refused_with_the_build_command() {
-        assert!(ComputeDevice::open(DeviceChoice::Auto, WeightType::Auto).unwrap().is_batch_invariant());
+        let auto = ComputeDevice::open(DeviceChoice::Auto, WeightType::Auto).unwrap();
+        assert!(auto.is_batch_invariant() && !auto.gpu().is_some_and(Gpu::is_software));
         for (choice, name) in [(DeviceChoice::Cuda(1), "cuda"), (DeviceChoice::Metal, "metal")] {
             let failure = ComputeDevice::open(choice, WeightType::Auto).unwrap_err();
             assert_eq!(failure.class, FailureClass::Usage);

@@ -57,6 +57,11 @@ impl From<ModelError> for Failure {
                 error: format!("out of device memory: {}", tensor_error_text(&e)),
                 hint: Some("use fewer frames (--frames), smaller frames (--max-pixels) or smaller weights (--dtype q4_k)".into()),
             },
+            ModelError::Tensor(e) if tensor_error_text(&e).contains(LOST) => Failure {
+                class: FailureClass::Internal,
+                error: tensor_error_text(&e),
+                hint: Some("run it again: the models are loaded anew; --device cpu always works".into()),
+            },
             ModelError::Tensor(e) => Failure {
                 class: FailureClass::Internal,
                 error: format!("internal error: tensor operation failed: {}", tensor_error_text(&e)),
@@ -66,10 +71,13 @@ impl From<ModelError> for Failure {
     }
 }
 
-/// True for out-of-memory errors of CUDA and Metal.
+/// In the text of a lost GPU's error.
+const LOST: &str = "the GPU was lost";
+
+/// True for out-of-memory errors of GPUs, CUDA and Metal.
 pub(in crate::model) fn is_out_of_memory(error: &str) -> bool {
     let error = error.to_lowercase();
-    ["out_of_memory", "out of memory", "failed to create metal resource"]
+    ["out_of_memory", "out of memory", "too large for this gpu", "failed to create metal resource"]
         .iter()
         .any(|words| error.contains(words))
 }
@@ -77,6 +85,7 @@ pub(in crate::model) fn is_out_of_memory(error: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::device::gpu::GpuError;
 
     #[test]
     fn a_full_device_is_a_memory_failure() {
@@ -85,5 +94,12 @@ mod tests {
         let full = "DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")";
         assert_eq!(class(full), FailureClass::Memory);
         assert_eq!(class("shape mismatch"), FailureClass::Internal);
+        let failure = |error: GpuError| Failure::from(ModelError::Tensor(error.into()));
+        assert_eq!(failure(GpuError::OutOfMemory { needed: 8 }).class, FailureClass::Memory);
+        let large = GpuError::TooLarge { what: "a buffer (bytes)".into(), size: 8, limit: 4 };
+        assert_eq!(failure(large).class, FailureClass::Memory);
+        let lost = failure(GpuError::Lost("reset".into()));
+        assert_eq!((lost.class, lost.error.as_str()), (FailureClass::Internal, "the GPU was lost: reset"));
+        assert!(lost.hint.unwrap().contains("run it again"));
     }
 }

@@ -104,7 +104,8 @@ impl VideoLlm {
             );
             return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
-        if place.is_batch_invariant() {
+        // A GPU has layouts of its own.
+        if place.is_batch_invariant() && place.gpu().is_none() {
             let (dtype, tower) = (place.dtype(), place.tower());
             let variant = match tower == dtype {
                 true => dtype.name().to_owned(),

@@ -244,7 +244,7 @@ mod tests {
             let (even, odd): (Vec<usize>, Vec<usize>) = (0..40).partition(|s| s % 2 == 0);
             let mut some = cache.gather(20, 24, |_, head| if head == 1 { &odd } else { &even });
             assert_eq!((some.len(), some.kind(), slot(&some, 3)), (20, kind, slot(&cache, 7)));
-            some.append(&cache, 30..40);
+            some.append(&cache, 30..40).unwrap();
             assert_eq!((some.len(), slot(&some, 29)), (30, slot(&cache, 39)));
             assert_eq!(slot(&some, 0), slot(&cache, 1));
             let first = cache.first_layers(1);

@@ -2,6 +2,9 @@
 
 use std::sync::OnceLock;
 
+use super::context::OPTIONAL;
+use crate::record::units::bytes;
+
 /// What kind of device an adapter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdapterKind {
@@ -47,9 +50,52 @@ pub struct Adapter {
     pub limits: wgpu::Limits,
     /// Its optional features.
     pub features: wgpu::Features,
+    /// Bytes of the GPU's own memory, if it has some and says how much.
+    pub memory: Option<u64>,
     /// Why it cannot be used, if so.
     pub problem: Option<String>,
     pub(super) raw: wgpu::Adapter,
+}
+
+impl Adapter {
+    /// Its number, name and backend, for people.
+    pub fn label(&self) -> String {
+        let software = if self.kind == AdapterKind::Software { ", software" } else { "" };
+        format!("gpu:{} ({}, {}{software})", self.number, self.name, self.backend)
+    }
+
+    /// True if `--device auto` may take it: a usable GPU, and really one.
+    pub fn is_real(&self) -> bool {
+        let real =
+            [AdapterKind::Discrete, AdapterKind::Integrated, AdapterKind::Virtual].contains(&self.kind);
+        real && self.problem.is_none()
+    }
+
+    /// All of it in a line, for people.
+    pub fn about(&self) -> String {
+        let mut parts = vec![format!("{}, {}, {}", self.name, self.kind.name(), self.backend)];
+        if !self.driver.is_empty() {
+            parts.push(format!("driver {}", self.driver));
+        }
+        parts.extend(self.memory.map(|memory| format!("{} of memory", bytes(memory))));
+        let limits = &self.limits;
+        parts.push(format!(
+            "buffers up to {}, bindings up to {}, workgroup memory {}",
+            bytes(limits.max_buffer_size),
+            bytes(limits.max_storage_buffer_binding_size),
+            bytes(limits.max_compute_workgroup_storage_size.into())
+        ));
+        let features = [(wgpu::Features::SUBGROUP, "subgroups"), (wgpu::Features::SHADER_F16, "f16")];
+        let features: Vec<&str> = features
+            .into_iter()
+            .filter(|(one, _)| OPTIONAL.contains(*one) && self.features.contains(*one))
+            .map(|f| f.1)
+            .collect();
+        if !features.is_empty() {
+            parts.push(format!("optional features: {}", features.join(", ")));
+        }
+        parts.join("; ")
+    }
 }
 
 /// Backends whose devices can be used. OpenGL is not among them: it lacks what the kernels need.
@@ -102,7 +148,27 @@ fn describe(raw: wgpu::Adapter) -> Adapter {
     let (limits, features) = (raw.limits(), raw.features());
     let compute = raw.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS);
     let problem = if compute { too_small(&limits) } else { Some("it has no compute shaders".into()) };
-    Adapter { number: 0, name: info.name, kind, backend, driver, limits, features, problem, raw }
+    let memory = if kind == AdapterKind::Discrete { own_memory(&raw) } else { None };
+    Adapter { number: 0, name: info.name, kind, backend, driver, limits, features, memory, problem, raw }
+}
+
+/// The largest memory on the device itself. Only Vulkan tells.
+#[cfg(not(target_vendor = "apple"))]
+fn own_memory(raw: &wgpu::Adapter) -> Option<u64> {
+    /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`.
+    const DEVICE_LOCAL: u32 = 1;
+    // SAFETY: nothing of the adapter is destroyed; it is only asked.
+    let vulkan = unsafe { raw.as_hal::<wgpu::hal::api::Vulkan>() }?;
+    let instance = vulkan.shared_instance().raw_instance();
+    // SAFETY: the physical device belongs to this instance, which outlives the call.
+    let memory = unsafe { instance.get_physical_device_memory_properties(vulkan.raw_physical_device()) };
+    let heaps = memory.memory_heaps.iter().take(memory.memory_heap_count as usize);
+    heaps.filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL != 0).map(|heap| heap.size).max()
+}
+
+#[cfg(target_vendor = "apple")]
+fn own_memory(_: &wgpu::Adapter) -> Option<u64> {
+    None
 }
 
 /// What of the adapter is below what the kernels rely on.

@@ -1,5 +1,7 @@
 //! What can go wrong on a GPU.
 
+use crate::record::units::bytes;
+
 /// An error of the device, or of work recorded for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GpuError {
@@ -7,7 +9,7 @@ pub enum GpuError {
     #[error("the GPU was lost: {0}")]
     Lost(String),
     /// The device's memory is full.
-    #[error("out of GPU memory: {needed} bytes more were needed")]
+    #[error("out of memory on the GPU: {} more were needed", bytes(*.needed))]
     OutOfMemory {
         /// The bytes that could not be allocated.
         needed: u64,

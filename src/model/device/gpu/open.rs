@@ -1,6 +1,10 @@
 //! Opening a GPU by number.
 
-use super::{Gpu, adapter::adapters, context::plain_requested};
+use super::{
+    Gpu,
+    adapter::{Adapter, adapters},
+    context::plain_requested,
+};
 use crate::record::{Failure, FailureClass};
 
 const HINT: &str = "specreel doctor lists the devices; --device cpu always works";
@@ -26,8 +30,34 @@ impl Gpu {
                 n => format!("no GPU {number}: this machine has gpu:0 to gpu:{}", n - 1),
             }));
         };
-        let name = format!("gpu:{number} ({}, {})", adapter.name, adapter.backend);
-        Self::open_adapter(adapter, plain_requested())
-            .map_err(|why| absent(format!("{name} cannot be used: {why}")))
+        let name = adapter.label();
+        let opened = Self::open_adapter(adapter, plain_requested())
+            .map_err(|why| absent(format!("{name} cannot be used: {why}")))?;
+        #[cfg(test)]
+        super::testing::remember(&opened);
+        Ok(opened)
+    }
+
+    /// Open the best GPU that really is one; none without one, or if it cannot be used.
+    pub fn open_real() -> Option<Gpu> {
+        let real = adapters().into_iter().find(Adapter::is_real)?;
+        Self::open_adapter(real, plain_requested()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_beyond_the_last_is_refused_with_those_there_are() {
+        let there = adapters().len();
+        let failure = Gpu::open(Some(there + 8)).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Input);
+        match there {
+            0 => assert!(failure.error.starts_with("no GPU: "), "{}", failure.error),
+            1 => assert!(failure.error.ends_with("this machine has gpu:0 only"), "{}", failure.error),
+            n => assert!(failure.error.ends_with(&format!("to gpu:{}", n - 1)), "{}", failure.error),
+        }
     }
 }

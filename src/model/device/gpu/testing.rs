@@ -1,5 +1,7 @@
 //! A GPU for tests.
 
+use std::cell::RefCell;
+
 use super::{Gpu, adapter::adapters};
 
 /// The first usable adapter, of any kind. Without one, a test says so and returns; with `SPECREEL_REQUIRE_GPU=1` it fails.
@@ -20,4 +22,18 @@ fn open(plain: bool) -> Option<Gpu> {
         eprintln!("skipped: no GPU adapter");
     }
     usable.map(|adapter| Gpu::open_adapter(adapter, plain).unwrap())
+}
+
+thread_local! {
+    static OPENED: RefCell<Vec<Gpu>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Remember a GPU that this thread opened.
+pub fn remember(gpu: &Gpu) {
+    OPENED.with_borrow_mut(|opened| opened.push(gpu.clone()));
+}
+
+/// Lose all GPUs that this thread opened.
+pub fn lose_opened() {
+    OPENED.with_borrow_mut(|opened| opened.drain(..).for_each(|gpu| gpu.lose()));
 }
