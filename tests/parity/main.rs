@@ -16,7 +16,10 @@ mod tower_kernels;
 use std::{collections::HashMap, path::PathBuf};
 
 use candle_core::{DType, Device, Tensor};
-use specreel::model::decoder::{Logits, States};
+use specreel::model::{
+    decoder::{Logits, States},
+    processor::{Grid, Patches},
+};
 
 /// Checkpoints of the other families.
 const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_ov_newer"];
@@ -88,6 +91,16 @@ fn values(of: &impl Values) -> Vec<f32> {
 /// Rows of a tensor.
 fn states(tensor: &Tensor) -> States {
     States::new(values(tensor), tensor.dims2().unwrap().1).unwrap()
+}
+
+/// The patches of a checkpoint's fixture.
+fn patches(name: &str) -> Patches {
+    let fixture = tensors(&format!("{name}/fixture.safetensors"));
+    let pixels = fixture["pixels"].to_dtype(DType::F32).unwrap();
+    let grid = numbers(&fixture["grid"]);
+    let grid = Grid { t: grid[0] as usize, h: grid[1] as usize, w: grid[2] as usize };
+    let data = values(&((&pixels - 128.0).unwrap() / 64.0).unwrap());
+    Patches { data, grid, row: pixels.dim(1).unwrap() }
 }
 
 /// Integers of a tensor, flat.
