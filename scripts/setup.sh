@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the build dependencies of specreel: FFmpeg headers, libclang, pkg-config, a C compiler, Rust.
-# With `test` also tmux and cargo-nextest. Does nothing if everything is installed.
+# With `test` also tmux, a software driver for Vulkan and cargo-nextest. Does nothing if everything is installed.
 # Supports apt, dnf, pacman and brew; elsewhere it lists what is missing.
 set -eu
 
@@ -105,6 +105,30 @@ if ! have tmux; then
     elif have pacman; then as_root pacman -S --needed --noconfirm tmux
     elif have brew; then brew install tmux
     fi || log "warning: cannot install tmux"
+fi
+
+# Tests of GPUs run on Mesa's software driver; without any driver they are skipped. Users need only the driver of their GPU.
+has_vulkan() {
+    [ "$(uname -s)" = Linux ] || return 0
+    for file in /usr/share/vulkan/icd.d/lvp_icd*.json /etc/vulkan/icd.d/lvp_icd*.json; do
+        [ -e "$file" ] || continue
+        for loader in /usr/lib/*/libvulkan.so.1 /usr/lib64/libvulkan.so.1 /usr/lib/libvulkan.so.1; do
+            [ -e "$loader" ] && return 0
+        done
+    done
+    return 1
+}
+if ! has_vulkan; then
+    log "installing Mesa's software driver for Vulkan"
+    vulkan_apt() {
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+            libvulkan1 mesa-vulkan-drivers
+    }
+    # Lists of packages may be missing or old.
+    if have apt-get; then vulkan_apt || { as_root apt-get update -q && vulkan_apt; }
+    elif have dnf; then as_root dnf install -y vulkan-loader mesa-vulkan-drivers
+    elif have pacman; then as_root pacman -S --needed --noconfirm vulkan-icd-loader vulkan-swrast
+    fi || log "warning: cannot install a software driver for Vulkan; tests of GPUs are skipped"
 fi
 
 if ! cargo nextest --version >/dev/null 2>&1; then

@@ -40,6 +40,9 @@ log level: error, warn, info or debug (default: info)
 SPECREEL_WEIGHT_CACHE
 directory of converted weights, or off (default: ~/.cache/specreel/weights)
 .TP
+SPECREEL_GPU
+off: do not look for GPUs; plain: use none of their optional features
+.TP
 XDG_CONFIG_HOME, XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME
 replace ~/.config, ~/.local/share, ~/.local/state and ~/.cache
 .TP

@@ -1,6 +1,6 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::{collections::BTreeSet, ops::ControlFlow, path::Path, sync::Arc};
 
 use super::{
     memory_check::Footprint,
@@ -100,7 +100,9 @@ impl Models {
             )
         });
         let kept = self.all().filter_map(|model| model.cache_note().map(str::to_owned));
-        let gpus = self.all().filter_map(|model| Some(model.place().gpu()?.notes())).flatten();
+        // Both models may be on one GPU.
+        let gpus: BTreeSet<String> =
+            self.all().filter_map(|model| Some(model.place().gpu()?.notes())).flatten().collect();
         penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).chain(kept).chain(gpus).collect()
     }
 

@@ -58,7 +58,7 @@ pub(super) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
         let (at, started) = (Positions::text(sequence.len() as u32, rows), Instant::now());
         let next = (sequence.len() + rows) as u32;
         sequence.prefill(&input, &at, next, &mut |_, _| {}, &mut |_, _| ControlFlow::Continue(()))?;
-        model.place().device().synchronize()?;
+        sequence.synchronize()?;
         Ok(since(started))
     };
     // The first pass reads the weights into memory, where the file is mapped.
@@ -84,7 +84,7 @@ pub(super) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
     let mut row = || -> Result<f64> {
         let started = Instant::now();
         sequence.feed(&ids[..1], &Taps::default())?;
-        model.place().device().synchronize()?;
+        sequence.synchronize()?;
         Ok(since(started))
     };
     row()?;

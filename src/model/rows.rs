@@ -87,7 +87,7 @@ pub fn time(
         }
         feed(&mut sequence, chunk)?;
         // Work queued on an accelerator must neither pile up nor be left out of the time.
-        decoder.synchronize()?;
+        sequence.synchronize()?;
     }
     let fill_ms = begun.elapsed().as_secs_f64() * 1e3;
     let mut times = vec![Vec::new(); rows.len()];
@@ -103,6 +103,7 @@ pub fn time(
             let started = Instant::now();
             let pass = feed(&mut sequence, &ids[..rows])?;
             sequence.logits(&pass.states)?;
+            sequence.synchronize()?;
             let ms = started.elapsed().as_secs_f64() * 1e3;
             sequence.truncate(slots);
             if round >= effort.warm_up {

@@ -107,3 +107,90 @@ fn known_sizes_are_measured_without_weights() {
     let run = program.run(&["bench", "--shape", "tiny"]);
     assert!(run.stderr.contains("--shape cannot be used with --suite scenes"), "{}", run.stderr);
 }
+
+/// The program on the software adapter alone, if it is installed; else the tests are skipped, or fail where it is required.
+fn software() -> Option<(Program, Box<dyn Fn(&Program, &[&str]) -> crate::Outcome>)> {
+    let program = Program::new();
+    let run = |program: &Program, args: &[&str]| {
+        crate::outcome(program.command().env_remove("SPECREEL_GPU").args(args))
+    };
+    let doctor = run(&program, &["doctor"]);
+    let found = doctor.stdout.contains(", software, vulkan");
+    let required = std::env::var_os("SPECREEL_REQUIRE_GPU").is_some_and(|value| value == "1");
+    assert!(found || !required, "no software adapter, and SPECREEL_REQUIRE_GPU=1: {}", doctor.stdout);
+    if !found {
+        eprintln!("skipped: no software adapter");
+    }
+    found.then(|| (program, Box::new(run) as Box<_>))
+}
+
+#[test]
+fn a_gpu_that_does_not_exist_is_refused() {
+    let program = Program::new();
+    let hint =
+        "hint: specreel doctor lists the devices, docs/devices.md the drivers; --device cpu always works";
+    let none = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = program.command();
+        let run =
+            crate::outcome(command.envs(variables.iter().copied()).args(["caption", "demo"]).args(args));
+        assert_eq!((run.code, run.stdout.as_str()), (3, ""), "{args:?}: {}", run.stderr);
+        let error = "error: no GPU: no driver for Vulkan, Metal or DirectX 12 was found\n";
+        assert_eq!(run.stderr, format!("{error}{hint}\n"), "{args:?}");
+    };
+    none(&["--device", "gpu"], &[]);
+    none(&["--drafter-device", "gpu:1"], &[]);
+    // A system without drivers says the same, and nothing else.
+    if cfg!(target_os = "linux") {
+        let nowhere =
+            [("VK_DRIVER_FILES", "/nonexistent"), ("VK_ICD_FILENAMES", "/nonexistent"), ("SPECREEL_GPU", "")];
+        none(&["--device", "gpu:0"], &nowhere);
+        let doctor = crate::outcome(program.command().envs(nowhere).arg("doctor"));
+        assert!(doctor.stdout.contains("no driver for Vulkan"), "{}", doctor.stdout);
+        assert_eq!(doctor.stderr, "");
+    }
+    let Some((program, run)) = software() else { return };
+    let missing = run(&program, &["caption", "demo", "--device", "gpu:99"]);
+    assert_eq!(missing.code, 3);
+    assert!(missing.stderr.contains("error: no GPU 99: this machine has gpu:0"), "{}", missing.stderr);
+    assert!(missing.stderr.contains(hint), "{}", missing.stderr);
+}
+
+#[test]
+fn a_software_adapter_is_used_on_request_only() {
+    let Some((program, run)) = software() else { return };
+    let doctor = run(&program, &["doctor", "--json"]);
+    assert_eq!(doctor.stderr, "");
+    let report: serde_json::Value = serde_json::from_str(&doctor.stdout).unwrap();
+    let adapters: Vec<&serde_json::Value> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| finding["name"].as_str().is_some_and(|name| name.starts_with("gpu:")))
+        .collect();
+    let (index, found) = adapters
+        .iter()
+        .map(|adapter| adapter["found"].as_str().unwrap())
+        .enumerate()
+        .find(|(_, found)| found.contains(", software, "))
+        .unwrap();
+    for part in ["driver ", "bindings up to ", "workgroup memory ", "not used by --device auto: software"] {
+        assert!(found.contains(part), "{part}: {found}");
+    }
+    let name = adapters[index]["name"].as_str().unwrap();
+    let short = ["caption", "demo", "--max-new-tokens", "4"];
+    let named = run(&program, &[&short[..], &["--device", name]].concat());
+    assert_eq!(named.code, 0, "{}", named.stderr);
+    assert!(
+        named.stderr.contains(&format!("on {name} (")) && named.stderr.contains("vulkan, software)"),
+        "{}",
+        named.stderr
+    );
+    if adapters.len() == 1 {
+        let auto = run(&program, &short);
+        assert!(auto.stderr.contains("on cpu, "), "{}", auto.stderr);
+        assert!(auto.code == 0 && !named.stdout.trim().is_empty(), "{}", auto.stderr);
+    }
+    let refused = run(&program, &[&short[..], &["--device", name, "--kv-type", "q8_0"]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("--kv-type q8_0 is for the CPU"), "{}", refused.stderr);
+}

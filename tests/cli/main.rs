@@ -97,6 +97,8 @@ impl Program {
         }
         command
             .env("HOME", self.home())
+            // The same device on every machine.
+            .env("SPECREEL_GPU", "off")
             .env("LANG", "C.UTF-8")
             .env("TERM", "xterm-256color")
             .env("COLUMNS", "100")

@@ -72,6 +72,7 @@ impl Terminal {
         command.args(args);
         command.cwd(home.path());
         command.env("HOME", home.path());
+        command.env("SPECREEL_GPU", "off");
         command.env("TERM", "xterm-256color");
         command.env("COLORTERM", "truecolor");
         for name in ["CONFIG", "DATA", "STATE", "CACHE"] {

@@ -54,15 +54,7 @@ impl Checkpoint {
             // Values of a GGUF file are mapped, not kept.
             return self.native_mapped(name, tensor).map(|values| (values, 0));
         }
-        let kind = match self.random {
-            true => None,
-            false => match self.check(name, &shape)?.1.dtype {
-                Dtype::F16 => Some(HalfKind::F16),
-                Dtype::BF16 => Some(HalfKind::Bf16),
-                _ => None,
-            },
-        };
-        if let Some(kind) = kind {
+        if let Some(kind) = self.half_kind(name, &shape)? {
             let (shard, info) = self.check(name, &shape)?;
             let (bits, hash) = self.all_bits(name, shard, info)?;
             return Ok((Values::Half(kind, bits.into()), hash));
@@ -75,6 +67,21 @@ impl Checkpoint {
             Ok(())
         })?;
         Ok((Values::F32(values.into()), hash))
+    }
+
+    /// The type of a tensor's values if they are 16-bit floats; none for other types, and for tensors of GGUF files.
+    ///
+    /// # Errors
+    /// If the tensor is missing, has another shape, or an integer type.
+    pub fn half_kind(&self, name: &str, shape: &[usize]) -> Result<Option<HalfKind>, CheckpointError> {
+        if self.random || self.find_mapped(name, shape)?.is_some() {
+            return Ok(None);
+        }
+        Ok(match self.check(name, shape)?.1.dtype {
+            Dtype::F16 => Some(HalfKind::F16),
+            Dtype::BF16 => Some(HalfKind::Bf16),
+            _ => None,
+        })
     }
 
     /// Check that a tensor exists with this shape and a supported type, without reading its values.

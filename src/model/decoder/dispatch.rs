@@ -17,6 +17,7 @@ use crate::model::{
     device::{
         candle::{cache::TensorCache, ops::TensorOps},
         cpu::{cache::Cache as CpuCache, ops::CpuOps},
+        gpu::{held::GpuCache, ops::GpuOps},
         ops::{DeviceCache, Ops},
     },
 };
@@ -27,6 +28,7 @@ macro_rules! each {
         match $self {
             $kind::Cpu($inner) => $body,
             $kind::Tensors($inner) => $body,
+            $kind::Gpu($inner) => $body,
         }
     };
 }
@@ -39,6 +41,8 @@ enum Held {
     Cpu(OnDevice<CpuOps>),
     /// In candle's tensors.
     Tensors(OnDevice<TensorOps>),
+    /// On a GPU through wgpu.
+    Gpu(OnDevice<GpuOps>),
 }
 
 /// The keys and values of one sequence in all layers.
@@ -47,6 +51,8 @@ pub enum Cache {
     Cpu(CpuCache),
     /// For a decoder in tensors.
     Tensors(TensorCache),
+    /// For a decoder on a GPU through wgpu.
+    Gpu(GpuCache),
 }
 
 /// Buffers of a pass, kept by the caller between passes; those of devices that are not used are empty.
@@ -54,6 +60,7 @@ pub enum Cache {
 pub struct Workspace {
     cpu: Buffers<CpuOps>,
     tensors: Buffers<TensorOps>,
+    gpu: Buffers<GpuOps>,
 }
 
 impl Decoder {
@@ -67,8 +74,12 @@ impl Decoder {
         device: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> std::result::Result<Self, CheckpointError> {
-        let held = if device.is_batch_invariant() {
-            let ops = CpuOps::new(device.dtype(), device.kv_type().fitting(config, device.dtype()));
+        let kv_type = device.kv_type().fitting(config, device.dtype());
+        let held = if let Some(gpu) = device.gpu() {
+            let ops = GpuOps::new(gpu, device.dtype(), kv_type);
+            OnDevice::load(ops, checkpoint, config, progress).map(Held::Gpu)
+        } else if device.is_batch_invariant() {
+            let ops = CpuOps::new(device.dtype(), kv_type);
             OnDevice::load(ops, checkpoint, config, progress).map(Held::Cpu)
         } else {
             OnDevice::load(TensorOps::new(device), checkpoint, config, progress).map(Held::Tensors)
@@ -81,6 +92,7 @@ impl Decoder {
         Self(match &self.0 {
             Held::Cpu(decoder) => Held::Cpu(decoder.first_layers(layers)),
             Held::Tensors(decoder) => Held::Tensors(decoder.first_layers(layers)),
+            Held::Gpu(decoder) => Held::Gpu(decoder.first_layers(layers)),
         })
     }
 
@@ -98,6 +110,7 @@ impl Decoder {
         Ok(Self(match &self.0 {
             Held::Cpu(decoder) => Held::Cpu(decoder.with_layer(checkpoint, config)?),
             Held::Tensors(decoder) => Held::Tensors(decoder.with_layer(checkpoint, config)?),
+            Held::Gpu(decoder) => Held::Gpu(decoder.with_layer(checkpoint, config)?),
         }))
     }
 
@@ -108,7 +121,7 @@ impl Decoder {
 
     /// True if a row's result is bit-identical for any other rows in the pass.
     pub fn is_batch_invariant(&self) -> bool {
-        matches!(self.0, Held::Cpu(_))
+        matches!(self.0, Held::Cpu(_) | Held::Gpu(_))
     }
 
     /// Size of the weights in bytes.
@@ -146,6 +159,7 @@ impl Decoder {
         match &self.0 {
             Held::Cpu(decoder) => Cache::Cpu(decoder.cache(capacity)),
             Held::Tensors(decoder) => Cache::Tensors(decoder.cache(capacity)),
+            Held::Gpu(decoder) => Cache::Gpu(decoder.cache(capacity)),
         }
     }
 
@@ -166,6 +180,7 @@ impl Decoder {
         match &self.0 {
             Held::Cpu(decoder) => decoder.fuse(ids, before, &mut workspace.cpu),
             Held::Tensors(decoder) => decoder.fuse(ids, before, &mut workspace.tensors),
+            Held::Gpu(decoder) => decoder.fuse(ids, before, &mut workspace.gpu),
         }
     }
 
@@ -197,16 +212,23 @@ impl Decoder {
             (Held::Tensors(decoder), Cache::Tensors(cache)) => {
                 decoder.forward(input, positions, mask, cache, taps, &mut workspace.tensors)
             }
+            (Held::Gpu(decoder), Cache::Gpu(cache)) => {
+                decoder.forward(input, positions, mask, cache, taps, &mut workspace.gpu)
+            }
             _ => candle_core::bail!("the decoder and the cache are on different devices"),
         }
     }
 
-    /// Wait until an accelerator has completed all queued work.
+    /// Wait until an accelerator has completed all work that was queued in this workspace.
     ///
     /// # Errors
     /// If some of it failed.
-    pub fn synchronize(&self) -> Result<()> {
-        each!(&self.0, Held, decoder => decoder.ops().synchronize())
+    pub fn synchronize(&self, workspace: &mut Workspace) -> Result<()> {
+        match &self.0 {
+            Held::Cpu(decoder) => decoder.synchronize(&mut workspace.cpu),
+            Held::Tensors(decoder) => decoder.synchronize(&mut workspace.tensors),
+            Held::Gpu(decoder) => decoder.synchronize(&mut workspace.gpu),
+        }
     }
 
     /// Logits of final states, `rows × vocab`.
@@ -217,6 +239,7 @@ impl Decoder {
         match &self.0 {
             Held::Cpu(decoder) => decoder.logits(states, &mut workspace.cpu),
             Held::Tensors(decoder) => decoder.logits(states, &mut workspace.tensors),
+            Held::Gpu(decoder) => decoder.logits(states, &mut workspace.gpu),
         }
     }
 }
@@ -264,6 +287,7 @@ impl Cache {
         match self {
             Self::Cpu(cache) => Self::Cpu(cache.first_layers(layers)),
             Self::Tensors(cache) => Self::Tensors(cache.first_layers(layers)),
+            Self::Gpu(cache) => Self::Gpu(cache.first_layers(layers)),
         }
     }
 
@@ -286,6 +310,7 @@ impl Cache {
         match self {
             Self::Cpu(cache) => Self::Cpu(cache.gather(len, capacity, kept)),
             Self::Tensors(cache) => Self::Tensors(cache.gather(len, capacity, kept)),
+            Self::Gpu(cache) => Self::Gpu(cache.gather(len, capacity, kept)),
         }
     }
 
@@ -307,6 +332,7 @@ impl Cache {
         match (self, other) {
             (Self::Cpu(cache), Self::Cpu(other)) => cache.append(other, range),
             (Self::Tensors(cache), Self::Tensors(other)) => cache.append(other, range),
+            (Self::Gpu(cache), Self::Gpu(other)) => cache.append(other, range),
             _ => candle_core::bail!("the caches are on different devices"),
         }
     }

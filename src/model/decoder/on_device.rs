@@ -287,6 +287,11 @@ impl<D: Ops> OnDevice<D> {
         Ok(Pass { states, before_norm, after_layers, attention: ops.finish(pass, cache)? })
     }
 
+    /// See [`super::Decoder::synchronize`].
+    pub fn synchronize(&self, buffers: &mut Buffers<D>) -> Result<()> {
+        self.ops.synchronize(&mut buffers.work)
+    }
+
     /// See [`super::Decoder::logits`].
     pub fn logits(&self, states: &States, buffers: &mut Buffers<D>) -> Result<Logits> {
         self.ops.logits(&mut buffers.work, &self.head, states)

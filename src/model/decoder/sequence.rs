@@ -277,6 +277,14 @@ impl Sequence {
         self.decoder.logits(states, &mut self.workspace)
     }
 
+    /// Wait until all queued work is done.
+    ///
+    /// # Errors
+    /// If some of it failed.
+    pub fn synchronize(&mut self) -> Result<()> {
+        self.decoder.synchronize(&mut self.workspace)
+    }
+
     /// Drop all slots from `len` on.
     pub fn truncate(&mut self, len: usize) {
         self.cache.truncate(len);

@@ -47,7 +47,7 @@ fn gpus(mut taken: Option<String>) -> Vec<Accelerator> {
     if !list.is_empty() {
         return list;
     }
-    let about = Err("none: no Vulkan, Metal or DirectX 12 driver was found (docs/devices.md)".into());
+    let about = Err(adapter::NONE.to_owned());
     vec![Accelerator { name: "gpu".into(), built: false, about }]
 }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, cell::OnceCell};
 
 use candle_core::{Result, Tensor};
 
-use super::{cpu::kernels, states::with_tensor};
+use super::{cpu::kernels, gpu::logits_rows::GpuLogits, states::with_tensor};
 
 /// Facts about one row of logits.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,6 +191,8 @@ impl<'a> LogitRow<'a> {
 pub enum Logits {
     /// On the CPU, or on an accelerator in candle's tensors.
     Tensor(Tensor),
+    /// On a GPU through wgpu.
+    Gpu(GpuLogits),
 }
 
 impl Logits {
@@ -198,6 +200,7 @@ impl Logits {
     pub fn shape(&self) -> (usize, usize) {
         match self {
             Self::Tensor(tensor) => tensor.dims2().unwrap_or_default(),
+            Self::Gpu(logits) => logits.shape(),
         }
     }
 
@@ -212,6 +215,14 @@ impl Logits {
             Self::Tensor(tensor) => with_tensor(tensor, |logits| {
                 f(logits.chunks_exact(width.max(1)).map(|row| LogitRow::whole(&row[..vocab])).collect())
             }),
+            Self::Gpu(logits) => match logits.extract(needs, vocab)? {
+                Some(rows) => Ok(f(rows)),
+                None => {
+                    let logits = logits.read()?;
+                    let rows = logits.chunks_exact(width.max(1));
+                    Ok(f(rows.map(|row| LogitRow::whole(&row[..vocab])).collect()))
+                }
+            },
         }
     }
 
@@ -222,6 +233,7 @@ impl Logits {
     pub fn to_vec(&self) -> Result<Vec<f32>> {
         match self {
             Self::Tensor(tensor) => with_tensor(tensor, <[f32]>::to_vec),
+            Self::Gpu(logits) => Ok(logits.read()?),
         }
     }
 

@@ -222,8 +222,8 @@ pub trait Ops: Clone + Send + Sync + Sized {
     /// Rows beside each other, `rows × (a + b)`.
     fn beside(&self, a: &States, b: &States) -> Result<States>;
 
-    /// Wait until all queued work is done.
-    fn synchronize(&self) -> Result<()>;
+    /// Wait until all work that was queued for a sequence is done.
+    fn synchronize(&self, work: &mut Self::Work) -> Result<()>;
 }
 
 /// Keys and values of one sequence in all layers: slots are rolled back in O(1), compacted and copied. Slots are checked by the

@@ -277,7 +277,7 @@ impl Ops for TensorOps {
 
     fn logits(&self, (): &mut (), head: &Matrix, states: &States) -> Result<Logits> {
         let logits = head.forward(&self.rows(states)?)?.to_dtype(DType::F32)?;
-        self.synchronize()?;
+        self.device().synchronize()?;
         Ok(Logits::Tensor(logits))
     }
 
@@ -285,7 +285,7 @@ impl Ops for TensorOps {
         Ok(States::Tensor(Tensor::cat(&[self.rows(a)?, self.rows(b)?], 1)?))
     }
 
-    fn synchronize(&self) -> Result<()> {
+    fn synchronize(&self, (): &mut ()) -> Result<()> {
         self.device().synchronize()
     }
 }

@@ -307,7 +307,7 @@ impl Ops for CpuOps {
         States::new(both, left + right)
     }
 
-    fn synchronize(&self) -> Result<()> {
+    fn synchronize(&self, _: &mut CpuWork) -> Result<()> {
         Ok(())
     }
 }

@@ -98,6 +98,9 @@ impl Adapter {
     }
 }
 
+/// Why there is no adapter.
+pub const NONE: &str = "no driver for Vulkan, Metal or DirectX 12 was found";
+
 /// Backends whose devices can be used. OpenGL is not among them: it lacks what the kernels need.
 const BACKENDS: wgpu::Backends =
     wgpu::Backends::VULKAN.union(wgpu::Backends::METAL).union(wgpu::Backends::DX12);
@@ -118,8 +121,14 @@ fn instance() -> &'static wgpu::Instance {
     })
 }
 
+/// Set to `off`, no GPUs are looked for: not even a driver is loaded.
+pub const VARIABLE: &str = "SPECREEL_GPU";
+
 /// All adapters, the best first: by kind, then Vulkan and Metal before DirectX.
 pub fn adapters() -> Vec<Adapter> {
+    if std::env::var_os(VARIABLE).is_some_and(|value| value == "off") {
+        return Vec::new();
+    }
     let found = pollster::block_on(instance().enumerate_adapters(BACKENDS));
     let mut all: Vec<Adapter> = found.into_iter().map(describe).collect();
     all.sort_by_key(|adapter| (adapter.problem.is_some(), adapter.kind, adapter.backend == "dx12"));

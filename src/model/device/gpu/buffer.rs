@@ -32,6 +32,11 @@ impl Buffer {
         self.0.id
     }
 
+    /// True if there is no other handle of this memory.
+    pub(super) fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     pub(super) fn raw(&self) -> &wgpu::Buffer {
         &self.0.raw
     }

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     Buffer, GpuError, Result, Stream,
-    adapter::{Adapter, AdapterKind},
+    adapter::{self, Adapter, AdapterKind},
     error::one_line,
 };
 
@@ -81,9 +81,9 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// True if no optional feature may be used: `SPECREEL_GPU_PLAIN=1`.
+/// True if no optional feature may be used: `SPECREEL_GPU=plain`.
 pub(super) fn plain_requested() -> bool {
-    std::env::var_os("SPECREEL_GPU_PLAIN").is_some_and(|value| !value.is_empty() && value != "0")
+    std::env::var_os(adapter::VARIABLE).is_some_and(|value| value == "plain")
 }
 
 impl Gpu {
@@ -124,6 +124,11 @@ impl Gpu {
     /// The adapter.
     pub fn adapter(&self) -> &Adapter {
         &self.0.adapter
+    }
+
+    /// True if both are handles of one opened device.
+    pub fn is(&self, other: &Gpu) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// True if the adapter computes on the CPU.

@@ -3,14 +3,34 @@
 //! [`Gpu`] is an opened device with its compiled kernels, [`Buffer`] its memory, [`Stream`] the commands of one sequence.
 
 pub mod adapter;
+pub mod attention;
 mod buffer;
+pub mod cache;
 mod context;
+pub mod elements;
 mod error;
 mod failure;
+pub mod gaze;
+pub mod held;
+pub mod logits;
+pub mod logits_rows;
+mod matrix;
+mod matrix_format;
+mod matrix_load;
+mod matrix_pack;
+mod matrix_read;
 mod open;
+pub mod ops;
+mod products;
+mod products_input;
+mod products_source;
+pub mod relevance;
 mod rows;
 pub mod states;
 mod stream;
+mod table;
+#[cfg(test)]
+mod products_tests;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -18,6 +38,10 @@ pub use self::{
     buffer::Buffer,
     context::{Access, Gpu, Kernel},
     error::{GpuError, Result},
+    matrix::Matrix,
+    matrix_format::Format,
+    products_input::Scratch,
     rows::Rows,
     stream::{ALIGNMENT, Stream, Traffic},
+    table::Table,
 };

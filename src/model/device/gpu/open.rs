@@ -2,19 +2,20 @@
 
 use super::{
     Gpu,
-    adapter::{Adapter, adapters},
+    adapter::{Adapter, NONE, adapters},
     context::plain_requested,
 };
 use crate::record::{Failure, FailureClass};
 
-const HINT: &str = "specreel doctor lists the devices; --device cpu always works";
+const HINT: &str =
+    "specreel doctor lists the devices, docs/devices.md the drivers; --device cpu always works";
 
 fn absent(error: String) -> Failure {
     Failure { class: FailureClass::Input, error, hint: Some(HINT.into()) }
 }
 
 impl Gpu {
-    /// Open the GPU of this number, as `specreel doctor` lists them; none for the best. `SPECREEL_GPU_PLAIN=1` opens it without
+    /// Open the GPU of this number, as `specreel doctor` lists them; none for the best. `SPECREEL_GPU=plain` opens it without
     /// optional features. Opening a GPU again makes a new device, which knows nothing of an earlier one's loss.
     ///
     /// # Errors
@@ -25,7 +26,7 @@ impl Gpu {
         let number = number.unwrap_or(0);
         let Some(adapter) = all.into_iter().nth(number) else {
             return Err(absent(match there {
-                0 => "no GPU: no Vulkan, Metal or DirectX 12 driver was found".to_owned(),
+                0 => format!("no GPU: {NONE}"),
                 1 => format!("no GPU {number}: this machine has gpu:0 only"),
                 n => format!("no GPU {number}: this machine has gpu:0 to gpu:{}", n - 1),
             }));

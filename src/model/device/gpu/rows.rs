@@ -37,6 +37,16 @@ impl Rows {
         Ok(Self { buffer: Some(buffer), rows: values.len() / width.max(1), width })
     }
 
+    /// Rows in memory that holds at least as many values.
+    pub fn of(buffer: Buffer, rows: usize, width: usize) -> Self {
+        Self { buffer: Some(buffer), rows, width }
+    }
+
+    /// Give the memory away; the next [`Rows::reserve`] allocates anew.
+    pub fn take(&mut self) -> Option<Buffer> {
+        self.buffer.take()
+    }
+
     /// The memory; none before the first [`Rows::reserve`].
     pub fn buffer(&self) -> Option<&Buffer> {
         self.buffer.as_ref()

@@ -19,7 +19,8 @@ impl SharedStream {
         lock(&self.0)
     }
 
-    fn is(&self, other: &Self) -> bool {
+    /// True if both are handles of one stream.
+    pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
@@ -120,7 +121,7 @@ impl Part<'_> {
     }
 }
 
-/// Rows of `width` values below each other, recorded in `stream`.
+/// Rows of `width` values below each other, computed in `stream`, which is submitted.
 ///
 /// # Errors
 /// If memory is missing, or the device is lost.
@@ -139,10 +140,12 @@ pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<
         }
         at += bytes;
     }
+    // Rows of other streams may be overwritten from now on.
+    stream.lock().submit()?;
     Ok(GpuRows::new(stream, buffer, rows, width))
 }
 
-/// Rows beside each other, `rows × (widths.0 + widths.1)`, recorded in `stream`.
+/// Rows beside each other, `rows × (widths.0 + widths.1)`, computed in `stream`, which is submitted.
 ///
 /// # Errors
 /// If memory is missing, or the device is lost.
@@ -159,6 +162,7 @@ pub fn beside(stream: &SharedStream, parts: [Part<'_>; 2], widths: [usize; 2]) -
             at += bytes;
         }
     }
+    stream_guard.submit()?;
     drop(stream_guard);
     Ok(GpuRows::new(stream, buffer, rows, width))
 }

@@ -345,6 +345,15 @@ impl Stream {
         self.send().map(drop)
     }
 
+    /// Start what is recorded, and wait until all of this device's work is done.
+    ///
+    /// # Errors
+    /// If the device is lost.
+    pub fn wait(&mut self) -> Result<()> {
+        self.submit()?;
+        self.gpu.wait(None)
+    }
+
     fn send(&mut self) -> Result<Option<wgpu::SubmissionIndex>> {
         self.pass = None;
         let Some(encoder) = self.encoder.take() else {

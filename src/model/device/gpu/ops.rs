@@ -1,0 +1,396 @@
+//! The operations of models on a GPU.
+//!
+//! A pass is recorded and not waited for: its first read submits it, together with the logits that were recorded after it. Only
+//! what is read comes back to host memory.
+
+use std::sync::{Arc, Mutex};
+
+use candle_core::Result;
+
+use super::{
+    Buffer, Gpu, Rows,
+    attention::{Attention, Visible},
+    elements::{self, Addend},
+    gaze::Gaze,
+    held::GpuCache,
+    logits,
+    logits_rows::GpuLogits,
+    matrix::Matrix,
+    products_input::Scratch,
+    states::{GpuRows, Part, SharedStream, below, beside},
+    table::Table,
+};
+use crate::model::{
+    KvType, WeightType,
+    checkpoint::{Checkpoint, CheckpointError},
+    device::{
+        attention::{AttentionShape, AttentionStats},
+        fused::FusedMatrix,
+        logits::Logits,
+        ops::{Input, Loaded, Ops, PassSpec},
+        states::{States, with_slice},
+    },
+};
+
+/// Rows of a prefill pass on a GPU, which few rows do not fill.
+const CHUNK: usize = 512;
+/// Rows of a prefill pass on an adapter that computes on the CPU: cancelling waits for one.
+const SOFTWARE_CHUNK: usize = 128;
+
+/// A GPU, with weights and keys and values of some types.
+#[derive(Clone, Debug)]
+pub struct GpuOps {
+    gpu: Gpu,
+    dtype: WeightType,
+    kv_type: KvType,
+    /// For rows that no sequence computes.
+    stream: SharedStream,
+}
+
+/// What is kept between the passes of one sequence.
+#[derive(Default)]
+pub struct GpuWork {
+    stream: Option<SharedStream>,
+    scratch: Scratch,
+    attention: Option<Attention>,
+    gaze: Option<Gaze>,
+    ids: Option<Buffer>,
+    angles: Option<Buffer>,
+    /// Memory that was given away with states; used again when nobody holds them.
+    given: Vec<Buffer>,
+    extracted: Arc<Mutex<logits::Scratch>>,
+}
+
+/// A pass in progress.
+pub struct GpuPass<'a> {
+    stream: SharedStream,
+    scratch: &'a mut Scratch,
+    attention: &'a mut Attention,
+    gaze: Option<&'a mut Gaze>,
+    angles: &'a Buffer,
+    ids: &'a mut Option<Buffer>,
+    given: &'a mut Vec<Buffer>,
+    rows: usize,
+}
+
+impl GpuWork {
+    /// The sequence's stream.
+    fn stream(&mut self, gpu: &Gpu) -> SharedStream {
+        self.stream.get_or_insert_with(|| SharedStream::new(gpu)).clone()
+    }
+}
+
+/// Memory of at least `bytes` in `buffer`, with room to grow.
+fn grown<'a>(buffer: &'a mut Option<Buffer>, gpu: &Gpu, bytes: usize) -> super::Result<&'a Buffer> {
+    if buffer.as_ref().is_none_or(|b| b.bytes() < bytes as u64) {
+        *buffer = None;
+    }
+    match buffer {
+        Some(buffer) => Ok(buffer),
+        none => Ok(none.insert(gpu.buffer((bytes as u64).next_power_of_two())?)),
+    }
+}
+
+/// Memory for rows in place of those that were given away: such that nobody holds any more, if there is some.
+fn again(given: &mut Vec<Buffer>, bytes: u64) -> Option<Buffer> {
+    let free = given.iter().position(|buffer| buffer.is_unique() && buffer.bytes() >= bytes);
+    let free = free.map(|at| given.swap_remove(at));
+    // Of those that are too small, none is worth keeping.
+    given.retain(|buffer| !buffer.is_unique() || buffer.bytes() >= bytes);
+    free
+}
+
+impl GpuOps {
+    /// Weights in `dtype`, keys and values in `kv_type`; neither is `Auto`.
+    pub fn new(gpu: &Gpu, dtype: WeightType, kv_type: KvType) -> Self {
+        Self { gpu: gpu.clone(), dtype, kv_type, stream: SharedStream::new(gpu) }
+    }
+
+    /// The memory of states, as rows from the first of its memory on; and the states' own rows among them. What computes them
+    /// runs before `stream`.
+    fn place(&self, stream: &SharedStream, states: &States) -> Result<(Rows, std::ops::Range<usize>)> {
+        let moved;
+        let rows = match states {
+            States::Gpu(rows) => rows,
+            States::Tensor(_) => {
+                let width = states.shape().1;
+                moved = with_slice(states, |values| below(stream, &[Part::Host(values)], width))??;
+                &moved
+            }
+        };
+        let (memory, start) = rows.place_for(stream)?;
+        let (count, width) = rows.shape();
+        let first = start as usize / 4 / width.max(1);
+        Ok((Rows::of(memory.clone(), first + count, width), first..first + count))
+    }
+
+    fn look_up(
+        &self,
+        stream: &SharedStream,
+        ids: &mut Option<Buffer>,
+        table: &Table,
+        wanted: &[u32],
+        out: &mut Rows,
+    ) -> super::Result<()> {
+        let buffer = grown(ids, &self.gpu, 4 * wanted.len().max(1))?;
+        let mut stream = stream.lock();
+        stream.write(buffer, 0, bytemuck::cast_slice(wanted))?;
+        table.gather(&mut stream, buffer, wanted.len(), out)
+    }
+
+    fn project_rows(&self, work: &mut GpuWork, matrix: &Matrix, states: &States) -> Result<GpuRows> {
+        let stream = work.stream(&self.gpu);
+        let (rows, range) = self.place(&stream, states)?;
+        let count = range.len();
+        let mut out = Rows::default();
+        if let Some(buffer) = again(&mut work.given, (count * matrix.outputs()) as u64 * 4) {
+            out = Rows::of(buffer, count, matrix.outputs());
+        }
+        matrix.forward_range(&mut stream.lock(), &rows, range, &mut out, &mut work.scratch)?;
+        Ok(given(&stream, &mut work.given, &mut out)?)
+    }
+}
+
+/// Rows that leave a pass.
+fn given(stream: &SharedStream, given: &mut Vec<Buffer>, rows: &mut Rows) -> super::Result<GpuRows> {
+    let (count, width) = (rows.rows(), rows.width());
+    let Some(buffer) = rows.take() else {
+        return Err(super::GpuError::Invalid("rows are used before they are written".into()));
+    };
+    given.push(buffer.clone());
+    Ok(GpuRows::new(stream, buffer, count, width))
+}
+
+impl Ops for GpuOps {
+    type Matrix = Arc<Matrix>;
+    type Vector = Buffer;
+    type Table = Table;
+    type Rows = Rows;
+    type Cache = GpuCache;
+    type Work = GpuWork;
+    type Pass<'a> = GpuPass<'a>;
+
+    fn chunk(&self) -> usize {
+        if self.gpu.is_software() { SOFTWARE_CHUNK } else { CHUNK }
+    }
+
+    fn matrix(&self, list: &FusedMatrix, checkpoint: &Checkpoint) -> Loaded<Arc<Matrix>> {
+        Matrix::load(&self.gpu, list, checkpoint, self.dtype).map(Arc::new)
+    }
+
+    fn vector(&self, name: &str, width: usize, checkpoint: &Checkpoint) -> Loaded<Buffer> {
+        let values = checkpoint.f32(name, &[width])?;
+        let uploaded = self.gpu.upload(bytemuck::cast_slice(&values));
+        uploaded.map_err(|e| CheckpointError::tensor(name, &e.to_string()))
+    }
+
+    fn embeddings(
+        &self,
+        name: &str,
+        head: &FusedMatrix,
+        tied: bool,
+        checkpoint: &Checkpoint,
+    ) -> Loaded<(Table, Arc<Matrix>)> {
+        Table::load_with_head(&self.gpu, name, head, tied, checkpoint, self.dtype)
+    }
+
+    fn matrix_bytes(matrix: &Arc<Matrix>) -> usize {
+        matrix.bytes() as usize
+    }
+
+    fn table_bytes(table: &Table) -> usize {
+        table.bytes() as usize
+    }
+
+    fn slot_bytes(&self, shape: AttentionShape) -> usize {
+        2 * shape.kv_heads * self.kv_type.head_bytes(shape.head_dim)
+    }
+
+    fn cache(&self, layers: usize, shape: AttentionShape, capacity: usize) -> GpuCache {
+        GpuCache::new(&self.gpu, layers, shape, capacity, self.kv_type)
+    }
+
+    fn embed(&self, table: &Table, ids: &[u32]) -> Result<States> {
+        let mut out = Rows::default();
+        self.look_up(&self.stream, &mut None, table, ids, &mut out)?;
+        let rows = given(&self.stream, &mut Vec::new(), &mut out)?;
+        self.stream.lock().submit()?;
+        Ok(States::Gpu(rows))
+    }
+
+    fn begin<'a>(
+        &self,
+        work: &'a mut GpuWork,
+        spec: PassSpec<'a>,
+        cache: &mut GpuCache,
+    ) -> Result<GpuPass<'a>> {
+        let PassSpec { rows, layers, shape, cos, sin, mask, probe } = spec;
+        if !cache.is_on(&self.gpu) {
+            candle_core::bail!("the decoder and the cache are on different devices");
+        }
+        let stream = work.stream(&self.gpu);
+        let mut recording = stream.lock();
+        let before = cache.begin(&stream, &mut recording, rows)?;
+        let attention = match &mut work.attention {
+            Some(attention) => attention,
+            none => none.insert(Attention::new(&self.gpu, shape, self.kv_type)?),
+        };
+        attention.begin(&mut recording, Visible::new(mask, before, rows))?;
+        let angles = grown(&mut work.angles, &self.gpu, rows * shape.head_dim * 4)?;
+        let half = (shape.head_dim / 2).max(1);
+        let table: Vec<f32> =
+            cos.chunks_exact(half).zip(sin.chunks_exact(half)).flat_map(|(c, s)| [c, s].concat()).collect();
+        recording.write(angles, 0, bytemuck::cast_slice(&table))?;
+        if let Some(probe) = probe {
+            let usable = |gaze: &Gaze| gaze.probe() == probe && gaze.covers(before + rows);
+            if !work.gaze.as_ref().is_some_and(usable) {
+                work.gaze = Some(Gaze::new(&self.gpu, probe, layers, (before + rows).next_power_of_two())?);
+            }
+        }
+        let gaze = work.gaze.as_mut().filter(|_| probe.is_some());
+        drop(recording);
+        let mut pass = GpuPass {
+            stream,
+            scratch: &mut work.scratch,
+            attention,
+            gaze,
+            angles,
+            ids: &mut work.ids,
+            given: &mut work.given,
+            rows,
+        };
+        if let Some(gaze) = &mut pass.gaze {
+            gaze.begin();
+        }
+        Ok(pass)
+    }
+
+    fn load(&self, pass: &mut GpuPass<'_>, table: &Table, input: Input<'_>, x: &mut Rows) -> Result<()> {
+        match input {
+            Input::Ids(ids) => self.look_up(&pass.stream, pass.ids, table, ids, x)?,
+            Input::States(states) => {
+                let (rows, width) = states.shape();
+                let x = x.reserve(&self.gpu, rows, width)?;
+                match states {
+                    States::Gpu(from) => {
+                        let (memory, start) = from.place_for(&pass.stream)?;
+                        pass.stream.lock().copy(memory, start, x, 0, from.bytes())?;
+                    }
+                    States::Tensor(_) => with_slice(states, |values| {
+                        pass.stream.lock().write(x, 0, bytemuck::cast_slice(values))
+                    })??,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn norm(
+        &self,
+        pass: &mut GpuPass<'_>,
+        x: &mut Rows,
+        add: Option<&Rows>,
+        weight: &Buffer,
+        eps: f32,
+        _: Option<&Arc<Matrix>>,
+        out: &mut Rows,
+    ) -> Result<()> {
+        let bytes = x.bytes();
+        if out.buffer().is_none()
+            && let Some(buffer) = again(pass.given, bytes)
+        {
+            *out = Rows::of(buffer, x.rows(), x.width());
+        }
+        Ok(elements::norm(&mut pass.stream.lock(), x, add, weight, eps, out)?)
+    }
+
+    fn product(&self, pass: &mut GpuPass<'_>, matrix: &Arc<Matrix>, x: &Rows, out: &mut Rows) -> Result<()> {
+        Ok(matrix.forward(&mut pass.stream.lock(), x, pass.rows, out, pass.scratch)?)
+    }
+
+    fn gated(
+        &self,
+        pass: &mut GpuPass<'_>,
+        matrix: &Arc<Matrix>,
+        x: &Rows,
+        _: &mut Rows,
+        _: &Arc<Matrix>,
+        out: &mut Rows,
+    ) -> Result<()> {
+        Ok(matrix.forward_gated(&mut pass.stream.lock(), x, pass.rows, out, pass.scratch)?)
+    }
+
+    fn store(
+        &self,
+        pass: &mut GpuPass<'_>,
+        qkv: &mut Rows,
+        cache: &mut GpuCache,
+        layer: usize,
+    ) -> Result<()> {
+        let stream = &mut pass.stream.lock();
+        Ok(cache.with(|cache| pass.attention.store(stream, qkv, Some(pass.angles), cache, layer))?)
+    }
+
+    fn attend(
+        &self,
+        pass: &mut GpuPass<'_>,
+        qkv: &Rows,
+        cache: &GpuCache,
+        layer: usize,
+        _: &Arc<Matrix>,
+        out: &mut Rows,
+    ) -> Result<()> {
+        let (stream, gaze) = (&mut pass.stream.lock(), pass.gaze.as_deref_mut());
+        Ok(cache.with(|cache| pass.attention.attend(stream, qkv, cache, layer, out, gaze))?)
+    }
+
+    fn add(&self, pass: &mut GpuPass<'_>, x: &mut Rows, add: &Rows) -> Result<()> {
+        Ok(elements::add(&mut pass.stream.lock(), x, Addend::Rows(add))?)
+    }
+
+    fn keep(&self, pass: &mut GpuPass<'_>, rows: &Rows) -> Result<States> {
+        let Some(from) = rows.buffer() else { candle_core::bail!("rows are used before they are written") };
+        let buffer = match again(pass.given, rows.bytes()) {
+            Some(buffer) => buffer,
+            None => self.gpu.buffer(rows.bytes())?,
+        };
+        pass.stream.lock().copy(from, 0, &buffer, 0, rows.bytes())?;
+        let mut kept = Rows::of(buffer, rows.rows(), rows.width());
+        Ok(States::Gpu(given(&pass.stream, pass.given, &mut kept)?))
+    }
+
+    fn take(&self, pass: &mut GpuPass<'_>, rows: &mut Rows) -> Result<States> {
+        Ok(States::Gpu(given(&pass.stream, pass.given, rows)?))
+    }
+
+    fn finish(&self, pass: GpuPass<'_>, cache: &mut GpuCache) -> Result<Option<AttentionStats>> {
+        cache.advance(pass.rows);
+        let read = |gaze: &mut Gaze| gaze.read(&mut pass.stream.lock());
+        Ok(pass.gaze.map(read).transpose()?)
+    }
+
+    fn project(&self, work: &mut GpuWork, matrix: &Arc<Matrix>, states: &States) -> Result<States> {
+        Ok(States::Gpu(self.project_rows(work, matrix, states)?))
+    }
+
+    fn logits(&self, work: &mut GpuWork, head: &Arc<Matrix>, states: &States) -> Result<Logits> {
+        let rows = self.project_rows(work, head, states)?;
+        Ok(Logits::Gpu(GpuLogits::new(rows, &work.extracted)))
+    }
+
+    fn beside(&self, a: &States, b: &States) -> Result<States> {
+        let host = [a.in_host_memory()?, b.in_host_memory()?];
+        let part = |at: usize| match &host[at] {
+            Some(values) => Some(Part::Host(values)),
+            None => [a, b][at].on_gpu().map(Part::Device),
+        };
+        let (Some(left), Some(right)) = (part(0), part(1)) else {
+            candle_core::bail!("rows beside each other are on no device");
+        };
+        Ok(States::Gpu(beside(&self.stream, [left, right], [a.shape().1, b.shape().1])?))
+    }
+
+    fn synchronize(&self, work: &mut GpuWork) -> Result<()> {
+        Ok(work.stream(&self.gpu).lock().wait()?)
+    }
+}

@@ -1,0 +1,68 @@
+// The `keep` largest of each 1024 values of a row, descending, equal ones by ascending id. Values are numbers of x, whose id is their
+// index, or with MERGE pairs (value, id) that an earlier pass kept. A workgroup sorts 1024 pairs by a bitonic network.
+override MERGE: u32;
+
+const BLOCK = 1024u;
+const LOWEST = -3.4028234e38;
+
+struct Params {
+    // Values of a row, and values or pairs from row to row.
+    count: u32,
+    stride: u32,
+    keep: u32,
+    // Pairs from row to row of the result.
+    out_stride: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> x: array<u32>;
+@group(0) @binding(2) var<storage, read_write> out: array<u32>;
+
+var<workgroup> values: array<f32, 1024>;
+var<workgroup> ids: array<u32, 1024>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+    let row = group.y;
+    let start = group.x * BLOCK;
+    for (var i = thread; i < BLOCK; i += 256u) {
+        var value = LOWEST;
+        var id = 0xffffffffu;
+        if (start + i < params.count) {
+            let at = row * params.stride + start + i;
+            if (MERGE == 1u) {
+                value = bitcast<f32>(x[2u * at]);
+                id = x[2u * at + 1u];
+            } else {
+                value = bitcast<f32>(x[at]);
+                id = start + i;
+            }
+        }
+        values[i] = value;
+        ids[i] = id;
+    }
+    for (var size = 2u; size <= BLOCK; size *= 2u) {
+        for (var step = size / 2u; step > 0u; step /= 2u) {
+            workgroupBarrier();
+            for (var pair = thread; pair < BLOCK / 2u; pair += 256u) {
+                let a = pair / step * step * 2u + pair % step;
+                let b = a + step;
+                let later = values[a] < values[b] || (values[a] == values[b] && ids[a] > ids[b]);
+                if (later == ((a & size) == 0u)) {
+                    let value = values[a];
+                    let id = ids[a];
+                    values[a] = values[b];
+                    ids[a] = ids[b];
+                    values[b] = value;
+                    ids[b] = id;
+                }
+            }
+        }
+    }
+    workgroupBarrier();
+    for (var i = thread; i < params.keep; i += 256u) {
+        let to = 2u * (row * params.out_stride + group.x * params.keep + i);
+        out[to] = bitcast<u32>(values[i]);
+        out[to + 1u] = ids[i];
+    }
+}
