@@ -54,7 +54,7 @@ pub struct ComputeDevice {
     kv_type: KvType,
     /// Type of matrices that are not quantised, and of everything between matrices.
     float: DType,
-    /// Type of a vision tower's matrices on the CPU.
+    /// Type of a vision tower's matrices on the CPU and on GPUs.
     tower: WeightType,
 }
 
@@ -106,7 +106,7 @@ impl ComputeDevice {
         Self { tower: self.dtype.tower(dtype), ..self }
     }
 
-    /// The type of a vision tower's matrices on the CPU; never `Auto`.
+    /// The type of a vision tower's matrices on the CPU and on GPUs; never `Auto`.
     pub fn tower(&self) -> WeightType {
         self.tower
     }

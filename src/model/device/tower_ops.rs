@@ -162,12 +162,12 @@ pub trait TowerOps: Ops {
         out: &mut Self::Rows,
     ) -> Result<()>;
 
-    /// Add a grid's positions to a part of `x`.
+    /// Add positions to the rows of each grid in `x`.
     fn add_positions(
         &self,
         work: &mut Self::Work,
+        layout: &Self::Layout,
         x: &mut Self::Rows,
-        part: Part,
         positions: &Self::Vector,
     ) -> Result<()>;
 
@@ -220,12 +220,12 @@ pub trait TowerOps: Ops {
         out: &mut Self::Rows,
     ) -> Result<()>;
 
-    /// `out` = an activation function of `rows` rows.
+    /// `out` = an activation function of `rows` rows of `x`, which may be overwritten.
     fn activate(
         &self,
         work: &mut Self::Work,
         activation: Activation,
-        x: &Self::Rows,
+        x: &mut Self::Rows,
         rows: usize,
         next: &Self::Matrix,
         out: &mut Self::Rows,
@@ -240,8 +240,8 @@ pub trait TowerOps: Ops {
         add: &Self::Rows,
     ) -> Result<()>;
 
-    /// Start the operations that are queued.
-    fn flush(&self, _: &mut Self::Work) -> Result<()> {
+    /// Do what is queued, so that progress can be reported.
+    fn catch_up(&self, _: &mut Self::Work) -> Result<()> {
         Ok(())
     }
 

@@ -136,7 +136,7 @@ impl<D: TowerOps> Layer<D> {
             }
             ops.accumulate(work, x, part, sums)?;
         }
-        ops.flush(work)
+        ops.catch_up(work)
     }
 }
 

@@ -83,7 +83,6 @@ impl<D: TowerOps> OnDevice<D> {
         chunks::check(patches, self.config.row(), layout::mismatch(&self.config, grid))?;
         let layout = layout::of(&self.config, grid, output);
         let (per_grid, hidden) = (layout.order.len(), layout.hidden());
-        let positions = self.positions.as_ref();
         let layout = ops.layout(layout)?;
         let mut buffers = Buffers::<D>::default();
         chunks::encode(grid, self.layers.len(), ops.chunk_patches(hidden), progress, |grids, after_layer| {
@@ -94,21 +93,24 @@ impl<D: TowerOps> OnDevice<D> {
                 let Buffers { work, x, input, .. } = &mut buffers;
                 ops.patches(work, &layout, values, part, &self.embed, input)?;
                 ops.multiply(work, &self.embed, input, part, x)?;
-                if let Some(positions) = positions {
-                    ops.add_positions(work, x, part, positions)?;
-                }
+            }
+            if let Some(positions) = &self.positions {
+                ops.add_positions(&mut buffers.work, &layout, &mut buffers.x, positions)?;
             }
             for layer in &self.layers {
                 layer.forward(ops, &layout, grids, (rows, hidden), &mut buffers)?;
                 after_layer()?;
             }
-            Ok(match output {
+            let result = match output {
                 Output::States => ops.result(&mut buffers.work, &layout, &buffers.x, grids)?,
                 Output::Embeddings => {
                     self.projector.forward(ops, rows, &mut buffers)?;
                     ops.result(&mut buffers.work, &layout, &buffers.projected, grids)?
                 }
-            })
+            };
+            // So that measured times include the work.
+            ops.catch_up(&mut buffers.work)?;
+            Ok(result)
         })
     }
 }

@@ -8,7 +8,12 @@ use crate::model::{
     ComputeDevice, KvType,
     checkpoint::Checkpoint,
     config::VlConfig,
-    device::{candle::ops::TensorOps, cpu::ops::CpuOps, states::States},
+    device::{
+        candle::ops::TensorOps,
+        cpu::ops::CpuOps,
+        gpu::{attention, ops::GpuOps},
+        states::States,
+    },
     family::Family,
     processor::{Patches, ProcessorConfig},
 };
@@ -85,6 +90,14 @@ impl TowerConfig {
         }
     }
 
+    /// Width of an attention head.
+    pub fn head_dim(&self) -> usize {
+        match self {
+            Self::Qwen(config) => config.head_dim(),
+            Self::Llava(config) => config.tower.hidden / config.tower.heads,
+        }
+    }
+
     /// Number of layers.
     pub fn layers(&self) -> usize {
         match self {
@@ -117,6 +130,7 @@ macro_rules! each {
         match &$self.0 {
             Held::Cpu($inner) => $body,
             Held::Tensors($inner) => $body,
+            Held::Gpu($inner) => $body,
         }
     };
 }
@@ -129,10 +143,13 @@ enum Held {
     Cpu(OnDevice<CpuOps>),
     /// In candle's tensors.
     Tensors(OnDevice<TensorOps>),
+    /// On a GPU.
+    Gpu(OnDevice<GpuOps>),
 }
 
 impl Tower {
-    /// Load a checkpoint's tower to a device. On the CPU its matrices have the type of [`ComputeDevice::tower`].
+    /// Load a checkpoint's tower to a device. On the CPU and on GPUs its matrices have the type of [`ComputeDevice::tower`].
+    /// With heads of a width that a GPU's kernels do not compute, it is on the CPU.
     ///
     /// # Errors
     /// [`VisionError::Weights`] if a tensor is missing, does not match the configuration, or does not fit into the type.
@@ -141,9 +158,14 @@ impl Tower {
         config: &TowerConfig,
         device: &ComputeDevice,
     ) -> Result<Self, VisionError> {
-        let held = if device.is_batch_invariant() {
-            // A tower keeps no keys and values.
-            let ops = CpuOps::new(device.tower(), KvType::F32);
+        // A tower keeps no keys and values.
+        let kept = KvType::F32;
+        let on_gpu = device.gpu().filter(|_| attention::computes(config.head_dim()));
+        let held = if let Some(gpu) = on_gpu {
+            let ops = GpuOps::new(gpu, device.tower(), kept);
+            OnDevice::load(ops, checkpoint, config).map(Held::Gpu)
+        } else if device.is_batch_invariant() {
+            let ops = CpuOps::new(device.tower(), kept);
             OnDevice::load(ops, checkpoint, config).map(Held::Cpu)
         } else {
             OnDevice::load(TensorOps::new(device), checkpoint, config).map(Held::Tensors)
@@ -186,3 +208,7 @@ impl Tower {
         each!(self, tower => tower.bytes())
     }
 }
+
+#[cfg(test)]
+#[path = "tower_tests.rs"]
+mod tests;

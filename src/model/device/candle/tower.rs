@@ -141,10 +141,16 @@ impl TowerOps for TensorOps {
         Ok(())
     }
 
-    fn add_positions(&self, (): &mut (), x: &mut Rows, part: Part, positions: &Tensor) -> Result<()> {
-        let (rows, width) = positions.dims2()?;
-        let grids = x.get()?.reshape((part.rows / rows.max(1), rows, width))?;
-        x.0 = Some(grids.broadcast_add(positions)?.reshape((part.rows, width))?);
+    fn add_positions(
+        &self,
+        (): &mut (),
+        layout: &TensorLayout,
+        x: &mut Rows,
+        positions: &Tensor,
+    ) -> Result<()> {
+        let (per_grid, (all, width)) = (layout.layout.order.len(), x.get()?.dims2()?);
+        let grids = x.get()?.reshape((all / per_grid.max(1), per_grid, width))?;
+        x.0 = Some(grids.broadcast_add(positions)?.reshape((all, width))?);
         Ok(())
     }
 
@@ -233,7 +239,7 @@ impl TowerOps for TensorOps {
         &self,
         (): &mut (),
         activation: Activation,
-        x: &Rows,
+        x: &mut Rows,
         _: usize,
         _: &Matrix,
         out: &mut Rows,

@@ -133,13 +133,21 @@ impl TowerOps for CpuOps {
         matrix.forward_prepared(&x.values, &x.quantized, part.rows, out)
     }
 
-    fn add_positions(&self, _: &mut CpuWork, x: &mut Rows, part: Part, positions: &Vec<f32>) -> Result<()> {
-        let width = x.width(part.of);
-        let per_grid = positions.len() / width.max(1);
-        for (r, x) in part.range().zip(x.values[part.start * width..].chunks_exact_mut(width)) {
+    fn add_positions(
+        &self,
+        _: &mut CpuWork,
+        layout: &TowerLayout,
+        x: &mut Rows,
+        positions: &Vec<f32>,
+    ) -> Result<()> {
+        let (width, per_grid) = (layout.hidden(), layout.order.len());
+        let rows = x.values.len() / width.max(1);
+        let x = DisjointSliceMut::new(&mut x.values);
+        each_row(rows, width, &|r| {
             let at = r % per_grid * width;
-            kernels::add(x, &positions[at..at + width]);
-        }
+            // SAFETY: each row belongs to one unit.
+            kernels::add(unsafe { x.slice(r * width, width) }, &positions[at..at + width]);
+        });
         Ok(())
     }
 
@@ -209,7 +217,7 @@ impl TowerOps for CpuOps {
         &self,
         _: &mut CpuWork,
         activation: Activation,
-        x: &Rows,
+        x: &mut Rows,
         rows: usize,
         next: &Linear,
         out: &mut Rows,
