@@ -20,6 +20,7 @@ use crate::model::{
         gpu::{held::GpuCache, ops::GpuOps},
         ops::{DeviceCache, Ops},
     },
+    tensor_error_text,
 };
 
 /// Evaluate `$body` with `$inner` bound to the contents, whatever the device.
@@ -77,7 +78,13 @@ impl Decoder {
         let kv_type = device.kv_type().fitting(config, device.dtype());
         let held = if let Some(gpu) = device.gpu() {
             let ops = GpuOps::new(gpu, device.dtype(), kv_type);
-            OnDevice::load(ops, checkpoint, config, progress).map(Held::Gpu)
+            OnDevice::load(ops, checkpoint, config, progress).and_then(|decoder| {
+                let alike = decoder.computes_rows_alike();
+                if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &tensor_error_text(&e)))? {
+                    gpu.doubt();
+                }
+                Ok(Held::Gpu(decoder))
+            })
         } else if device.is_batch_invariant() {
             let ops = CpuOps::new(device.dtype(), kv_type);
             OnDevice::load(ops, checkpoint, config, progress).map(Held::Cpu)
@@ -121,7 +128,11 @@ impl Decoder {
 
     /// True if a row's result is bit-identical for any other rows in the pass.
     pub fn is_batch_invariant(&self) -> bool {
-        matches!(self.0, Held::Cpu(_) | Held::Gpu(_))
+        match &self.0 {
+            Held::Cpu(_) => true,
+            Held::Tensors(_) => false,
+            Held::Gpu(decoder) => decoder.ops().is_exact(),
+        }
     }
 
     /// Size of the weights in bytes.
