@@ -17,7 +17,10 @@ use crate::model::{
     device::{
         candle::{cache::TensorCache, ops::TensorOps},
         cpu::{cache::Cache as CpuCache, ops::CpuOps},
-        gpu::{held::GpuCache, ops::GpuOps},
+        gpu::{
+            held::{GpuCache, has_heads_of},
+            ops::GpuOps,
+        },
         ops::{DeviceCache, Ops},
     },
 };
@@ -63,6 +66,15 @@ pub struct Workspace {
     gpu: Buffers<GpuOps>,
 }
 
+/// Check that the kernels of GPUs compute a model's attention heads.
+fn check_gpu(config: &TextConfig) -> std::result::Result<(), CheckpointError> {
+    let width = config.head_dim;
+    let problem =
+        format!("attention heads of {width} values: GPUs compute multiples of 8 up to 256, --device cpu any");
+    let keys = "model.layers.0.self_attn.k_proj.weight";
+    if has_heads_of(width) { Ok(()) } else { Err(CheckpointError::tensor(keys, &problem)) }
+}
+
 impl Decoder {
     /// Load from a checkpoint, matrix by matrix.
     ///
@@ -76,6 +88,7 @@ impl Decoder {
     ) -> std::result::Result<Self, CheckpointError> {
         let kv_type = device.kv_type().fitting(config, device.dtype());
         let held = if let Some(gpu) = device.gpu() {
+            check_gpu(config)?;
             let ops = GpuOps::new(gpu, device.dtype(), kv_type);
             OnDevice::load(ops, checkpoint, config, progress).map(Held::Gpu)
         } else if device.is_batch_invariant() {
@@ -110,7 +123,10 @@ impl Decoder {
         Ok(Self(match &self.0 {
             Held::Cpu(decoder) => Held::Cpu(decoder.with_layer(checkpoint, config)?),
             Held::Tensors(decoder) => Held::Tensors(decoder.with_layer(checkpoint, config)?),
-            Held::Gpu(decoder) => Held::Gpu(decoder.with_layer(checkpoint, config)?),
+            Held::Gpu(decoder) => {
+                check_gpu(config)?;
+                Held::Gpu(decoder.with_layer(checkpoint, config)?)
+            }
         }))
     }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Buffer, Gpu, GpuError, Kernel, Result, Rows, Stream, cache::Cache, gaze::Gaze};
+use super::{
+    Access, Buffer, Gpu, GpuError, Kernel, Result, Rows, Stream, cache::Cache, gaze::Gaze, held::has_heads_of,
+};
 use crate::model::{
     KvType,
     device::attention::{AttentionShape, Mask},
@@ -154,7 +156,7 @@ impl Attention {
     /// If the shape is none that the kernels compute.
     pub fn new(gpu: &Gpu, shape: AttentionShape, kind: KvType) -> Result<Self> {
         let AttentionShape { heads, kv_heads, head_dim } = shape;
-        if !head_dim.is_multiple_of(8) || !(8..=256).contains(&head_dim) {
+        if !has_heads_of(head_dim) {
             return Err(GpuError::Invalid(format!(
                 "attention heads of {head_dim} values: a multiple of 8 up to 256 is expected"
             )));
