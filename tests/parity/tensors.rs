@@ -244,8 +244,8 @@ fn smaller_weight_types_on_a_gpu_are_close_to_the_same_on_the_cpu() {
         for (dtype, least) in
             [(WeightType::F16, 0.99999), (WeightType::Bf16, 0.99999), (WeightType::Q8_0, 0.9995)]
         {
-            let logits =
-                devices(dtype).iter().map(|device| Run::new(&load_on(name, device)).chain(&ids(30)).1);
+            let devices = devices(dtype);
+            let logits = devices.iter().map(|device| Run::new(&load_on(name, device)).chain(&ids(30)).1);
             let logits: Vec<Logits> = logits.collect();
             let [want, got] = &logits[..] else { return };
             let near = cosine(got, want);
