@@ -17,10 +17,7 @@ use crate::model::{
     device::{
         candle::{cache::TensorCache, ops::TensorOps},
         cpu::{cache::Cache as CpuCache, ops::CpuOps},
-        gpu::{
-            held::{GpuCache, has_heads_of},
-            ops::GpuOps,
-        },
+        gpu::{attention, held::GpuCache, ops::GpuOps},
         ops::{DeviceCache, Ops},
     },
 };
@@ -72,7 +69,7 @@ fn check_gpu(config: &TextConfig) -> std::result::Result<(), CheckpointError> {
     let problem =
         format!("attention heads of {width} values: GPUs compute multiples of 8 up to 256, --device cpu any");
     let keys = "model.layers.0.self_attn.k_proj.weight";
-    if has_heads_of(width) { Ok(()) } else { Err(CheckpointError::tensor(keys, &problem)) }
+    if attention::computes(width) { Ok(()) } else { Err(CheckpointError::tensor(keys, &problem)) }
 }
 
 impl Decoder {

@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{
-    Access, Buffer, Gpu, GpuError, Kernel, Result, Rows, Stream, cache::Cache, gaze::Gaze, held::has_heads_of,
-};
+use super::{Access, Buffer, Gpu, GpuError, Kernel, Result, Rows, Stream, cache::Cache, gaze::Gaze};
 use crate::model::{
     KvType,
     device::attention::{AttentionShape, Mask},
@@ -24,6 +22,11 @@ const TILE: usize = 8;
 const RECORDS: u64 = 64 << 20;
 /// Rows that a dimension of a dispatch holds; more continue in the next dimension.
 pub(super) const LINE: usize = 32768;
+
+/// True if the kernels compute heads of this width.
+pub fn computes(head_dim: usize) -> bool {
+    head_dim.is_multiple_of(8) && (8..=256).contains(&head_dim)
+}
 
 /// What each row of a pass sees: slots that follow each other, and then those of its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,7 +159,7 @@ impl Attention {
     /// If the shape is none that the kernels compute.
     pub fn new(gpu: &Gpu, shape: AttentionShape, kind: KvType) -> Result<Self> {
         let AttentionShape { heads, kv_heads, head_dim } = shape;
-        if !has_heads_of(head_dim) {
+        if !computes(head_dim) {
             return Err(GpuError::Invalid(format!(
                 "attention heads of {head_dim} values: a multiple of 8 up to 256 is expected"
             )));

@@ -8,11 +8,6 @@ use crate::model::{
     device::{attention::AttentionShape, ops::DeviceCache},
 };
 
-/// True if the kernels compute attention heads of this many values.
-pub fn has_heads_of(values: usize) -> bool {
-    values.is_multiple_of(8) && (8..=256).contains(&values)
-}
-
 /// Keys and values of one sequence.
 ///
 /// Copies from one cache to another run on a stream of their own, after what the sequences have recorded.
