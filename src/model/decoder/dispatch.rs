@@ -17,7 +17,7 @@ use crate::model::{
     device::{
         candle::{cache::TensorCache, ops::TensorOps},
         cpu::{cache::Cache as CpuCache, ops::CpuOps},
-        gpu::{held::GpuCache, ops::GpuOps},
+        gpu::{attention, held::GpuCache, ops::GpuOps},
         ops::{DeviceCache, Ops},
     },
     tensor_error_text,
@@ -64,6 +64,15 @@ pub struct Workspace {
     gpu: Buffers<GpuOps>,
 }
 
+/// Check that the kernels of GPUs compute a model's attention heads.
+fn check_gpu(config: &TextConfig) -> std::result::Result<(), CheckpointError> {
+    let width = config.head_dim;
+    let problem =
+        format!("attention heads of {width} values: GPUs compute multiples of 8 up to 256, --device cpu any");
+    let keys = "model.layers.0.self_attn.k_proj.weight";
+    if attention::computes(width) { Ok(()) } else { Err(CheckpointError::tensor(keys, &problem)) }
+}
+
 impl Decoder {
     /// Load from a checkpoint, matrix by matrix.
     ///
@@ -77,6 +86,7 @@ impl Decoder {
     ) -> std::result::Result<Self, CheckpointError> {
         let kv_type = device.kv_type().fitting(config, device.dtype());
         let held = if let Some(gpu) = device.gpu() {
+            check_gpu(config)?;
             let ops = GpuOps::new(gpu, device.dtype(), kv_type);
             OnDevice::load(ops, checkpoint, config, progress).and_then(|decoder| {
                 let alike = decoder.computes_rows_alike();
@@ -117,7 +127,10 @@ impl Decoder {
         Ok(Self(match &self.0 {
             Held::Cpu(decoder) => Held::Cpu(decoder.with_layer(checkpoint, config)?),
             Held::Tensors(decoder) => Held::Tensors(decoder.with_layer(checkpoint, config)?),
-            Held::Gpu(decoder) => Held::Gpu(decoder.with_layer(checkpoint, config)?),
+            Held::Gpu(decoder) => {
+                check_gpu(config)?;
+                Held::Gpu(decoder.with_layer(checkpoint, config)?)
+            }
         }))
     }
 
