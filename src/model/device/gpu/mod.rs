@@ -33,6 +33,7 @@ mod table;
 mod products_tests;
 #[cfg(test)]
 pub(crate) mod testing;
+mod visible;
 
 pub use self::{
     buffer::Buffer,
