@@ -12,6 +12,7 @@ mod error;
 mod failure;
 pub mod gaze;
 pub mod held;
+mod largest;
 pub mod logits;
 pub mod logits_rows;
 mod matrix;
