@@ -141,20 +141,20 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         var a5 = a0;
         var a6 = a0;
         var a7 = a0;
-        if (token < longest) {
-            let place = key_place(head, about[0].x + token);
-            for (var c = 0u; c < D / 8u; c++) {
-                let key = key8(place, c);
-                let q = 2u * c;
-                a0 = fma(key.high, queries[q + 1u], fma(key.low, queries[q], a0));
-                a1 = fma(key.high, queries[q + wide + 1u], fma(key.low, queries[q + wide], a1));
-                a2 = fma(key.high, queries[q + 2u * wide + 1u], fma(key.low, queries[q + 2u * wide], a2));
-                a3 = fma(key.high, queries[q + 3u * wide + 1u], fma(key.low, queries[q + 3u * wide], a3));
-                a4 = fma(key.high, queries[q + 4u * wide + 1u], fma(key.low, queries[q + 4u * wide], a4));
-                a5 = fma(key.high, queries[q + 5u * wide + 1u], fma(key.low, queries[q + 5u * wide], a5));
-                a6 = fma(key.high, queries[q + 6u * wide + 1u], fma(key.low, queries[q + 6u * wide], a6));
-                a7 = fma(key.high, queries[q + 7u * wide + 1u], fma(key.low, queries[q + 7u * wide], a7));
-            }
+        // All threads take part, those without a token with the last one: nothing diverges.
+        let place = key_place(head, about[0].x + min(token, max(longest, 1u) - 1u));
+        let chunks = select(0u, D / 8u, start < longest);
+        for (var c = 0u; c < chunks; c++) {
+            let key = key8(place, c);
+            let q = 2u * c;
+            a0 = fma(key.high, queries[q + 1u], fma(key.low, queries[q], a0));
+            a1 = fma(key.high, queries[q + wide + 1u], fma(key.low, queries[q + wide], a1));
+            a2 = fma(key.high, queries[q + 2u * wide + 1u], fma(key.low, queries[q + 2u * wide], a2));
+            a3 = fma(key.high, queries[q + 3u * wide + 1u], fma(key.low, queries[q + 3u * wide], a3));
+            a4 = fma(key.high, queries[q + 4u * wide + 1u], fma(key.low, queries[q + 4u * wide], a4));
+            a5 = fma(key.high, queries[q + 5u * wide + 1u], fma(key.low, queries[q + 5u * wide], a5));
+            a6 = fma(key.high, queries[q + 6u * wide + 1u], fma(key.low, queries[q + 6u * wide], a6));
+            a7 = fma(key.high, queries[q + 7u * wide + 1u], fma(key.low, queries[q + 7u * wide], a7));
         }
         weights[thread] = hide(0u, token, a0);
         weights[thread + SPAN] = hide(1u, token, a1);
