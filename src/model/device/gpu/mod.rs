@@ -25,8 +25,6 @@ pub mod ops;
 mod products;
 mod products_input;
 mod products_source;
-#[cfg(test)]
-mod products_tests;
 pub mod relevance;
 mod rows;
 pub mod states;
