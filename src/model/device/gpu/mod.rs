@@ -32,6 +32,8 @@ mod stream;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tower;
+mod tower_matrix;
 
 pub use self::{
     buffer::Buffer,
