@@ -25,13 +25,13 @@ pub mod ops;
 mod products;
 mod products_input;
 mod products_source;
+#[cfg(test)]
+mod products_tests;
 pub mod relevance;
 mod rows;
 pub mod states;
 mod stream;
 mod table;
-#[cfg(test)]
-mod products_tests;
 #[cfg(test)]
 pub(crate) mod testing;
 
