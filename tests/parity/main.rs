@@ -22,6 +22,7 @@ use specreel::model::{
     ComputeDevice, WeightType,
     decoder::{Logits, States},
     family::VideoLlm,
+    processor::{Grid, Patches},
 };
 
 /// Checkpoints of the other families.
@@ -104,6 +105,16 @@ fn values(of: &impl Values) -> Vec<f32> {
 /// Rows of a tensor.
 fn states(tensor: &Tensor) -> States {
     States::new(values(tensor), tensor.dims2().unwrap().1).unwrap()
+}
+
+/// The patches of a checkpoint's fixture.
+fn patches(name: &str) -> Patches {
+    let fixture = tensors(&format!("{name}/fixture.safetensors"));
+    let pixels = fixture["pixels"].to_dtype(DType::F32).unwrap();
+    let grid = numbers(&fixture["grid"]);
+    let grid = Grid { t: grid[0] as usize, h: grid[1] as usize, w: grid[2] as usize };
+    let data = values(&((&pixels - 128.0).unwrap() / 64.0).unwrap());
+    Patches { data, grid, row: pixels.dim(1).unwrap() }
 }
 
 /// Integers of a tensor, flat.

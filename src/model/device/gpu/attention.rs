@@ -23,6 +23,11 @@ const RECORDS: u64 = 64 << 20;
 /// Rows that a dimension of a dispatch holds; more continue in the next dimension.
 pub(super) const LINE: usize = 32768;
 
+/// True if the kernels compute heads of this width.
+pub fn computes(head_dim: usize) -> bool {
+    head_dim.is_multiple_of(8) && (8..=256).contains(&head_dim)
+}
+
 /// What each row of a pass sees: slots that follow each other, and then those of its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visible {
@@ -154,7 +159,7 @@ impl Attention {
     /// If the shape is none that the kernels compute.
     pub fn new(gpu: &Gpu, shape: AttentionShape, kind: KvType) -> Result<Self> {
         let AttentionShape { heads, kv_heads, head_dim } = shape;
-        if !head_dim.is_multiple_of(8) || !(8..=256).contains(&head_dim) {
+        if !computes(head_dim) {
             return Err(GpuError::Invalid(format!(
                 "attention heads of {head_dim} values: a multiple of 8 up to 256 is expected"
             )));

@@ -20,7 +20,7 @@ use crate::model::{
 };
 
 /// Bytes of an array at most: kernels address bytes with 32 bits.
-const LARGEST: u64 = 1 << 31;
+pub(super) const LARGEST: u64 = 1 << 31;
 /// Values that are moved at a time.
 const UNIT: usize = 1 << 18;
 

@@ -25,8 +25,6 @@ pub mod ops;
 mod products;
 mod products_input;
 mod products_source;
-#[cfg(test)]
-mod products_tests;
 pub mod relevance;
 mod rows;
 pub mod states;
@@ -34,6 +32,8 @@ mod stream;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tower;
+mod tower_matrix;
 
 pub use self::{
     buffer::Buffer,
