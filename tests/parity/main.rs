@@ -7,6 +7,8 @@ mod draft_head;
 mod families;
 mod frames;
 mod gguf;
+#[path = "../support/gpu.rs"]
+mod gpu;
 mod processor;
 mod tensors;
 mod text;
@@ -17,7 +19,9 @@ use std::{collections::HashMap, path::PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 use specreel::model::{
+    ComputeDevice, WeightType,
     decoder::{Logits, States},
+    family::VideoLlm,
     processor::{Grid, Patches},
 };
 
@@ -27,6 +31,16 @@ const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_o
 /// All checkpoints of Qwen2.5-VL.
 const CHECKPOINTS: [&str; 5] =
     ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "sharded_untied", "nested_bf16"];
+
+/// The devices that compute every row alike: the CPU, and a GPU where there is one.
+fn devices(dtype: WeightType) -> Vec<ComputeDevice> {
+    [ComputeDevice::cpu(dtype)].into_iter().chain(gpu::gpu_or_skip(dtype)).collect()
+}
+
+/// A model of the fixtures on a device.
+fn load_on(name: &str, device: &ComputeDevice) -> VideoLlm {
+    VideoLlm::load_on(&fixture(name), device, &mut |_, _| {}).unwrap()
+}
 
 /// A path in the fixtures directory.
 fn fixture(path: &str) -> PathBuf {

@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, path::Path};
 use serde_json::json;
 
 use super::*;
-use crate::model::{device::gpu::testing::gpu_or_skip, processor::Grid};
+use crate::model::{WeightType, device::gpu::testing::gpu_or_skip, processor::Grid};
 
 fn go(_: usize, _: usize) -> ControlFlow<()> {
     ControlFlow::Continue(())

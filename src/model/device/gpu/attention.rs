@@ -420,4 +420,4 @@ impl Attention {
 
 #[cfg(test)]
 #[path = "attention_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -7,7 +7,7 @@ use crate::model::{
 };
 
 /// Numbers between -1 and 1 that look random.
-pub(super) fn noise(seed: usize, count: usize) -> Vec<f32> {
+pub(in super::super) fn noise(seed: usize, count: usize) -> Vec<f32> {
     let value = |i: usize| {
         let mut x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
             ^ (seed as u64 + 7).wrapping_mul(0xd1b5_4a32_d192_ed03);

@@ -14,7 +14,7 @@ use crate::model::device::{
 const KINDS: [KvType; 2] = [KvType::F32, KvType::F16];
 const SHAPE: AttentionShape = AttentionShape { heads: 2, kv_heads: 2, head_dim: 8 };
 
-/// Slot `s` of layer `l` holds `2 s + l + head / 4` in all of its keys, and as much less in its values.
+/// Slot `s` of layer `l` holds `s + l / 2 + head / 4` in all of its keys, and as much less in its values.
 fn fill(cache: &mut Cache, slots: usize, pieces: usize) {
     let gpu = cache.gpu().clone();
     let mut attention = Attention::new(&gpu, SHAPE, cache.kind()).unwrap();
@@ -24,7 +24,7 @@ fn fill(cache: &mut Cache, slots: usize, pieces: usize) {
         cache.prepare(&mut stream, count).unwrap();
         attention.begin(&mut stream, Visible::new(&Mask::Causal, cache.len(), count)).unwrap();
         for layer in 0..cache.layout()[0] {
-            let value = |slot: usize, head: usize| (2 * slot + layer) as f32 + head as f32 / 4.0;
+            let value = |slot: usize, head: usize| slot as f32 + layer as f32 / 2.0 + head as f32 / 4.0;
             let row = |slot: usize| {
                 let keys = [0, 1].map(|head| vec![value(slot, head); 8]).concat();
                 [vec![0.0; 16], keys.clone(), keys.iter().map(|v| -v).collect()].concat()
@@ -68,7 +68,7 @@ fn slot(cache: &Cache, layer: usize, head: usize, slot: usize) -> f32 {
 }
 
 fn want(layer: usize, head: usize, slot: usize) -> f32 {
-    (2 * slot + layer) as f32 + head as f32 / 4.0
+    slot as f32 + layer as f32 / 2.0 + head as f32 / 4.0
 }
 
 #[test]

@@ -274,3 +274,7 @@ impl Blend {
         stream.dispatch(&kernel, &params, &[filled(x)?, &self.index, &self.weight, out], grid(rows, width))
     }
 }
+
+#[cfg(test)]
+#[path = "elements_tests.rs"]
+mod tests;

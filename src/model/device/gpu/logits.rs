@@ -287,3 +287,7 @@ pub fn divergence(
     };
     Ok(parts.chunks_exact(blocks).map(sum).collect())
 }
+
+#[cfg(test)]
+#[path = "logits_tests.rs"]
+mod tests;

@@ -12,6 +12,7 @@ mod error;
 mod failure;
 pub mod gaze;
 pub mod held;
+mod kernel;
 pub mod logits;
 pub mod logits_rows;
 mod matrix;
@@ -24,8 +25,6 @@ pub mod ops;
 mod products;
 mod products_input;
 mod products_source;
-#[cfg(test)]
-mod products_tests;
 pub mod relevance;
 mod rows;
 pub mod states;
@@ -38,12 +37,13 @@ mod tower_matrix;
 
 pub use self::{
     buffer::Buffer,
-    context::{Access, Gpu, Kernel},
+    context::Gpu,
     error::{GpuError, Result},
+    kernel::{Access, Kernel},
     matrix::Matrix,
     matrix_format::Format,
     products_input::Scratch,
     rows::Rows,
-    stream::{ALIGNMENT, Stream, Traffic},
+    stream::{ALIGNMENT, Stream},
     table::Table,
 };

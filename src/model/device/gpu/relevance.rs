@@ -152,3 +152,7 @@ fn normalize(stream: &mut Stream, x: &Rows, first: usize, rows: usize, out: &mut
 fn memory(rows: &Rows) -> Result<&Buffer> {
     rows.buffer().ok_or_else(|| GpuError::Invalid("rows without values".into()))
 }
+
+#[cfg(test)]
+#[path = "relevance_tests.rs"]
+mod tests;

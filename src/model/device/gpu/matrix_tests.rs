@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
+use super::super::{
     Gpu, Rows, Stream,
     matrix::Matrix,
     matrix_format::{Format, PANEL},
