@@ -305,14 +305,12 @@ impl Pool {
         }
     }
 
-    /// What of a model in `memory` is in this one. Towers run on the CPU beside a card, and rows pass through both.
+    /// What of a model in `memory` is in this one. Rows pass through the system's memory and a card's.
     fn part(&self, memory: &DeviceMemory, need: Need) -> Need {
         match (self, memory) {
             (Pool::System, DeviceMemory::System) => need,
-            (Pool::System, DeviceMemory::Own { .. }) => Need { weights: 0, cache: 0, ..need },
-            (Pool::Card { device, .. }, DeviceMemory::Own { device: other, .. }) if device == other => {
-                Need { tower: 0, ..need }
-            }
+            (Pool::System, DeviceMemory::Own { .. }) => Need { weights: 0, tower: 0, cache: 0, ..need },
+            (Pool::Card { device, .. }, DeviceMemory::Own { device: other, .. }) if device == other => need,
             _ => Need::default(),
         }
     }
