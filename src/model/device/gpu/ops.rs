@@ -108,6 +108,11 @@ impl GpuOps {
         Self { gpu: gpu.clone(), dtype, kv_type, stream: SharedStream::new(gpu) }
     }
 
+    /// See [`Gpu::is_exact`].
+    pub fn is_exact(&self) -> bool {
+        self.gpu.is_exact()
+    }
+
     /// The memory of states, as rows from the first of its memory on; and the states' own rows among them. What computes them
     /// runs before `stream`.
     fn place(&self, stream: &SharedStream, states: &States) -> Result<(Rows, std::ops::Range<usize>)> {
