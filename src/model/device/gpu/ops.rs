@@ -256,10 +256,11 @@ impl Ops for GpuOps {
             *out = Rows::of(buffer, x.rows(), x.width());
         }
         let stream = &mut pass.stream.lock();
-        Ok(match next {
+        match next {
             Some(next) => next.norm_before(stream, x, add, weight, eps, out, pass.scratch)?,
             None => elements::norm(stream, x, add, weight, eps, out)?,
-        })
+        }
+        Ok(())
     }
 
     fn product(&self, pass: &mut GpuPass<'_>, matrix: &Arc<Matrix>, x: &Rows, out: &mut Rows) -> Result<()> {
