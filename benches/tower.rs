@@ -14,7 +14,7 @@ use candle_core::{Device, Tensor};
 use specreel::model::{
     ComputeDevice, WeightType,
     checkpoint::Checkpoint,
-    processor::Grid,
+    processor::{Grid, Patches},
     vision::{Generation, Tower, TowerConfig, VisionConfig},
 };
 
@@ -47,7 +47,8 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
     let macs = macs(&config, side * side) * grids as f64;
     let config = TowerConfig::Qwen(config);
     let grid = Grid { t: grids, h: side, w: side };
-    let patches = Tensor::randn(0f32, 1.0, (grids * side * side, 1176), &Device::Cpu)?;
+    let data = Tensor::randn(0f32, 1.0, grids * side * side * 1176, &Device::Cpu)?.to_vec1()?;
+    let patches = Patches { data, grid, row: 1176 };
     let types = option("--types").unwrap_or_else(|| "tensors,f32,bf16,f16,q8_0".into());
     let checkpoint = Checkpoint::random();
     let mut towers = Vec::new();
@@ -63,9 +64,9 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..rounds {
         for (_, tower, times, result) in &mut towers {
             let start = Instant::now();
-            let embeddings = tower.encode(&patches, grid, &mut |_, _| ControlFlow::Continue(()))?;
+            let embeddings = tower.encode(&patches, &mut |_, _| ControlFlow::Continue(()))?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
-            *result = Some(embeddings.to_vec2::<f32>()?);
+            *result = Some(embeddings.to_vec2()?);
         }
     }
     println!("{grids} x 2 frames of {0} x {0} pixels, {1:.0} GMAC", side * 14, macs / 1e9);

@@ -178,6 +178,38 @@ fn modules_use_only_floors_below_their_own() {
     none("a module may use only modules on floors below its own:", &problems);
 }
 
+/// What models are made of, and what may name a device there: the places that choose one.
+const MODELS: [&str; 3] = ["src/model/decoder/", "src/model/draft_head/", "src/model/family/"];
+const CHOOSERS: [&str; 1] = ["src/model/decoder/dispatch.rs"];
+
+#[test]
+fn models_know_no_device_and_devices_know_no_model() {
+    let device = Regex::new(r"\bdevice::\{?\s*(cpu|candle|gpu)\b|^\s+(cpu|candle|gpu)::").unwrap();
+    let model = Regex::new(
+        r"\b(model|super)::(decoder|draft_head|family|vision)\b|^\s+(decoder|draft_head|family|vision)::",
+    )
+    .unwrap();
+    let mut problems = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_test()) {
+        let of_model = MODELS.iter().any(|folder| source.path.starts_with(folder));
+        let pattern = match () {
+            () if of_model && !CHOOSERS.contains(&source.path.as_str()) => &device,
+            () if source.path.starts_with("src/model/device/") => &model,
+            () => continue,
+        };
+        for (index, line) in source.without_tests().lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            if pattern.is_match(code) {
+                problems.push(format!("{}:{}: {}", source.path, index + 1, code.trim()));
+            }
+        }
+    }
+    none(
+        "a model is written over the operations of `device::ops`, and a device computes any model:",
+        &problems,
+    );
+}
+
 #[test]
 fn files_are_short() {
     let mut problems = Vec::new();

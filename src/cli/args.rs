@@ -51,7 +51,7 @@ Environment variables:
   SPECREEL_LOG           log level: error, warn, info, debug [default: info]; the log is specreel.log in the state
                          directory that `specreel doctor` prints
   SPECREEL_WEIGHT_CACHE  directory of converted weights, or off [default: weights in the cache directory]
-  SPECREEL_GPU           off: do not look for GPUs; plain: use none of their optional features
+  SPECREEL_GPU           off: do not look for GPUs; plain: no instructions that a driver may lack
 
 Exit codes: 0 success, 1 internal error or disk full, 2 usage error, 3 unusable input, 4 not enough memory,
 130 interrupted (Ctrl-C), 143 terminated (SIGTERM), 129 hung up (SIGHUP).")]

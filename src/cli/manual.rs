@@ -41,7 +41,7 @@ SPECREEL_WEIGHT_CACHE
 directory of converted weights, or off (default: ~/.cache/specreel/weights)
 .TP
 SPECREEL_GPU
-off: do not look for GPUs; plain: use none of their optional features
+off: do not look for GPUs; plain: no instructions that a driver may lack
 .TP
 XDG_CONFIG_HOME, XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME
 replace ~/.config, ~/.local/share, ~/.local/state and ~/.cache

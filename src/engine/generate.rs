@@ -206,6 +206,7 @@ impl Runner<'_> {
             took_ms.set(since(last.replace(Instant::now())));
             wanted
         };
+        let before = self.models.traffic();
         let decoded = match self.progress(Stage::Generate, 0, self.request.max_new_tokens) {
             ControlFlow::Continue(()) => self.decode(context, drafter_key, &plan, &mut on)?,
             ControlFlow::Break(()) => Decoded::default(),
@@ -213,6 +214,7 @@ impl Runner<'_> {
         if !finite {
             return Err(Stop::Failed(self.not_finite()));
         }
+        stats.traffic = self.models.traffic().zip(before).map(|(after, before)| after - before);
         let Decoded { finished, rest, read_ms } = decoded;
         let reason = finished.reason.unwrap_or(StopReason::Cancelled);
         stats.timings.relevance_ms = finished.relevance_ms;

@@ -16,7 +16,7 @@ use crate::{
         family::{Family, Rope, VideoLlm},
         source::ModelFiles,
     },
-    record::{EventKind, Failure, FailureClass, Stage},
+    record::{EventKind, Failure, FailureClass, Stage, Traffic},
     video::Rule,
 };
 
@@ -54,6 +54,12 @@ impl Models {
     pub fn are_lost(&self) -> bool {
         let mut gpus = self.all().filter_map(|model| model.place().gpu());
         gpus.any(|gpu| gpu.check().is_err())
+    }
+
+    /// What passed to and from the models' GPUs so far; none without one.
+    pub fn traffic(&self) -> Option<Traffic> {
+        let gpus = self.all().filter_map(|model| Some(model.place().gpu()?.traffic()));
+        gpus.reduce(|a, b| a + b)
     }
 
     fn all(&self) -> impl Iterator<Item = &VideoLlm> {

@@ -25,7 +25,6 @@ use safetensors::tensor::{Dtype, TensorInfo};
 pub use self::error::CheckpointError;
 pub(super) use self::shard::Shard;
 use super::{
-    ComputeDevice,
     device::cpu::thread_pool::DisjointSliceMut,
     files, gguf, names, shapes,
     source::ModelFiles,
@@ -65,8 +64,6 @@ pub struct Checkpoint {
     /// Tensors read so far.
     read: AtomicUsize,
     stopped: AtomicBool,
-    /// The problems found by a dry run; none if this is not one.
-    dry_run: Option<Mutex<Vec<CheckpointError>>>,
 }
 
 impl Checkpoint {
@@ -142,7 +139,6 @@ impl Checkpoint {
             kept: Session::default(),
             read: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
-            dry_run: None,
         }
     }
 
@@ -191,18 +187,6 @@ impl Checkpoint {
     /// True once the progress callback stopped the loading.
     pub fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// The same checkpoint for a dry run: towers get zeros that take no memory, and what is missing or wrong is collected
-    /// instead of refused. See [`Checkpoint::take_problems`].
-    pub fn dry_run(self) -> Self {
-        Self { dry_run: Some(Mutex::default()), ..self }
-    }
-
-    /// Take the problems that a dry run has found so far.
-    pub fn take_problems(&self) -> Vec<CheckpointError> {
-        let Some(problems) = &self.dry_run else { return Vec::new() };
-        std::mem::take(&mut problems.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// All tensors, as in the files.

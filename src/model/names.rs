@@ -31,13 +31,6 @@ pub fn spellings(name: &str) -> Vec<String> {
     vec![name.to_owned(), format!("model.{name}"), format!("language_model.{name}")]
 }
 
-/// The rest of a tensor name below one of this crate's prefixes (`visual`, `vision_tower`, …); none for other names.
-pub fn below<'n>(name: &'n str, prefix: &str) -> Option<&'n str> {
-    let name = name.strip_prefix("model.").unwrap_or(name);
-    let rest = name.strip_prefix(prefix)?.strip_prefix('.')?;
-    Some(rest.strip_prefix(INNER).filter(|_| prefix == TOWER).unwrap_or(rest))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,18 +52,5 @@ mod tests {
             assert!(files.iter().all(|file| tried(name, file)), "{name}");
         }
         assert!(!tried("visual.a", "model.language_model.a"));
-    }
-
-    #[test]
-    fn prefixes_are_whole_words() {
-        for file in
-            ["vision_tower.vision_model.a.b", "model.vision_tower.vision_model.a.b", "vision_tower.a.b"]
-        {
-            assert_eq!(below(file, "vision_tower"), Some("a.b"), "{file}");
-        }
-        assert_eq!(below("model.visual.blocks.0", "visual"), Some("blocks.0"));
-        assert_eq!(below("visual.vision_model.a", "visual"), Some("vision_model.a"));
-        assert_eq!(below("visuals.a", "visual"), None);
-        assert_eq!(below("model.layers.0", "visual"), None);
     }
 }

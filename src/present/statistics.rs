@@ -9,9 +9,10 @@ use super::{
 };
 use crate::record::{
     BaselineKind, Comparison, Interval, Pieces, Row, RowState, RunLog, Speedup, Stats, StopReason, Summary,
-    Verdict,
+    Traffic, Verdict,
     stats::{Equality, Tie},
     summary::Ties,
+    units::bytes,
 };
 
 /// What the tables show of one method or run; none where a value is unknown or has no meaning.
@@ -228,7 +229,15 @@ pub fn statistics(stats: &Stats) -> Vec<(&'static str, String)> {
         let parts = format!("video {video} · vision {vision} · prompt {prompt} · decoding {decoding}");
         rows.push(("time", format!("{total} ({parts})")));
     }
+    rows.extend(stats.traffic.map(|traffic| ("gpu", gpu(&traffic))));
     rows
+}
+
+/// What passed to and from a GPU.
+fn gpu(traffic: &Traffic) -> String {
+    let Traffic { up, down, submissions, dispatches } = *traffic;
+    let (submissions, kernels) = (plural(submissions, "submission"), plural(dispatches, "kernel"));
+    format!("{} sent · {} read · {submissions} of {kernels}", bytes(up), bytes(down))
 }
 
 /// The counts that never vary: `76 tokens in 15 target passes`.

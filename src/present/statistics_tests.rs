@@ -90,6 +90,15 @@ fn a_speedup_names_its_baseline() {
 }
 
 #[test]
+fn traffic_is_shown_where_there_was_any() {
+    let mut stats = Stats { emitted: 2, tokens_per_second: 20.0, ..Stats::default() };
+    assert!(statistics(&stats).iter().all(|(name, _)| *name != "gpu"));
+    stats.traffic = Some(Traffic { up: 2_000_000, down: 3_000, submissions: 1, dispatches: 40 });
+    let row = ("gpu", "2.0 MB sent · 3.0 kB read · 1 submission of 40 kernels".to_owned());
+    assert_eq!(statistics(&stats).last(), Some(&row));
+}
+
+#[test]
 fn an_account_has_what_is_known() {
     let log = run(1, [started(), prompt(None), step(&[("A", Verdict::Exact), (" b", Verdict::Loosened)])]);
     let rows = account(&Pieces::of([&log]));

@@ -22,6 +22,7 @@ pub mod step;
 pub mod summary;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod traffic;
 pub mod trial;
 pub mod units;
 pub mod verdict;
@@ -41,5 +42,6 @@ pub use speedup::{Baseline, BaselineKind, Interval, Speedup};
 pub use stats::{Stats, StopReason, Timings, VerdictCounts};
 pub use step::{Step, Token};
 pub use summary::Summary;
+pub use traffic::Traffic;
 pub use trial::{FactCount, Trial};
 pub use verdict::Verdict;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Speedup, Step, Verdict};
+use super::{Speedup, Step, Traffic, Verdict};
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,6 +170,9 @@ pub struct Stats {
     pub drafter_visual_tokens: usize,
     /// Peak resident memory of the process in bytes, 0 if unknown.
     pub peak_memory_bytes: u64,
+    /// What passed to and from GPUs while the text was generated; none if the models are on no GPU of `--device gpu`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Traffic>,
 }
 
 /// How a run's ids compare with those of autoregressive decoding.
@@ -237,6 +240,9 @@ impl Stats {
         self.visual_tokens += other.visual_tokens;
         self.drafter_visual_tokens += other.drafter_visual_tokens;
         self.peak_memory_bytes = self.peak_memory_bytes.max(other.peak_memory_bytes);
+        if let Some(more) = other.traffic {
+            self.traffic = Some(self.traffic.unwrap_or_default() + more);
+        }
         self.timings.add(&other.timings);
         self.rate();
     }
@@ -264,6 +270,23 @@ mod tests {
 
     fn token(verdict: Verdict) -> Token {
         Token::new(1, "a", verdict)
+    }
+
+    #[test]
+    fn traffic_of_a_gpu_adds_up_and_is_absent_without_one() {
+        let mut stats = Stats::default();
+        assert!(!serde_json::to_string(&stats).unwrap().contains("traffic"));
+        let traffic = Traffic { up: 100, down: 20, submissions: 3, dispatches: 40 };
+        let other = Stats { traffic: Some(traffic), ..Stats::default() };
+        stats.add_run(&other);
+        stats.add_run(&Stats::default());
+        stats.add_run(&other);
+        assert_eq!(stats.traffic, Some(traffic + traffic));
+        assert_eq!(traffic + traffic - traffic, traffic);
+        let json = serde_json::to_string(&other).unwrap();
+        let words = r#""traffic":{"up_bytes":100,"down_bytes":20,"submissions":3,"kernels":40}"#;
+        assert!(json.contains(words), "{json}");
+        assert_eq!(serde_json::from_str::<Stats>(&json).unwrap(), other);
     }
 
     #[test]

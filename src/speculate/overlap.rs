@@ -319,54 +319,5 @@ fn failed(failure: WorkerError<Error>) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::speculate::method::Acceptance;
-
-    /// Parallelvlm with another acceptance and schedule.
-    fn fits(
-        prefetched: &PrefetchedDraft,
-        acceptance: Acceptance,
-        schedule: Schedule,
-        temperature: f32,
-    ) -> bool {
-        let mut method = Method::preset("parallelvlm").unwrap();
-        (method.acceptance, method.schedule) = (acceptance, schedule);
-        prefetched.fits(&GenerationConfig {
-            method: &method,
-            sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
-            max_new_tokens: 8,
-            vocab: 8,
-            ends: &[],
-            special: &[],
-            protected: &|_| false,
-            logprobs: 0,
-            row_ms: None,
-            plain_passes: Default::default(),
-            on_draft: None,
-            rule: None,
-        })
-    }
-
-    #[test]
-    fn a_prefetched_draft_fits_where_the_same_would_be_drafted() {
-        let parallel = || Schedule::Parallel { window: Length::AUTO };
-        let of = |temperature, drawn| PrefetchedDraft {
-            sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
-            drawn,
-            base: 0,
-            window: Vec::new(),
-            ms: 0.0,
-        };
-        let (best, drawn) = (of(0.8, false), of(0.8, true));
-        assert!(fits(&best, Acceptance::Exact {}, parallel(), 0.8));
-        assert!(fits(&drawn, Acceptance::Sampled {}, parallel(), 0.8));
-        // Greedy drafts have no distribution to be judged by, and drawn ones are not the best tokens.
-        assert!(!fits(&best, Acceptance::Sampled {}, parallel(), 0.8));
-        assert!(!fits(&drawn, Acceptance::Exact {}, parallel(), 0.8));
-        assert!(!fits(&drawn, Acceptance::Sampled {}, parallel(), 0.9));
-        assert!(!fits(&best, Acceptance::Exact {}, Schedule::Sequential {}, 0.8));
-        // When greedy nothing is drawn, and both acceptances are the same.
-        assert!(fits(&of(0.0, false), Acceptance::Sampled {}, parallel(), 0.0));
-    }
-}
+#[path = "overlap_tests.rs"]
+mod tests;

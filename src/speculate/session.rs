@@ -16,11 +16,11 @@ use super::{
     draft::{DraftRequest, Form, Proposal, Proposer},
     generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
     method::{Acceptance, Length, Shape},
-    tree::{Template, Tree},
+    tree::Template,
     verify::VerifiedRows,
 };
 use crate::{
-    model::decoder::{LogitNeeds, LogitRow, Sequence, States, Taps, with_slice},
+    model::decoder::{LogitNeeds, LogitRow, Sequence, States, Taps},
     record::{Step, StopReason, Token},
 };
 
@@ -115,10 +115,8 @@ impl<'a> Session<'a> {
         let relevance = match self.needs.relevance {
             Some(top_n) if !tree.is_empty() => {
                 let started = Instant::now();
-                let relevance = with_slice(&pass.states, |states| {
-                    // The state of a draft is the state at its own row.
-                    self.visual.relevance(&states[states.len() / rows.len()..], top_n)
-                })?;
+                // The state of a draft is the state at its own row.
+                let relevance = self.visual.relevance_of(&pass.states.narrow(1, rows.len() - 1)?, top_n)?;
                 self.relevance_ms += ms(started.elapsed());
                 Some(relevance)
             }
@@ -127,9 +125,9 @@ impl<'a> Session<'a> {
         // Log-probabilities are requested by inspectors, which also show the most similar visual tokens.
         let looks = match self.config.logprobs {
             0 => Vec::new(),
-            _ => with_slice(&pass.states, |states| self.visual.nearest(states, LOOKS))?,
+            _ => self.visual.nearest_of(&pass.states, LOOKS)?,
         };
-        let needs = self.needs_of_logits(tree);
+        let needs = VerifiedRows::needs(&self.config, tree);
         let (tokens, path) = logits.read(&needs, |logits| {
             let mut verified = VerifiedRows::new(&self.config, logits, &depths, position);
             verified.relevance = relevance;
@@ -175,17 +173,6 @@ impl<'a> Session<'a> {
         self.target.truncate(base);
         self.plain.add_pass(plain_ms);
         Ok(plain_ms)
-    }
-
-    /// What judging this tree needs of the target's logits: of each row the logits of the drafts after it, and the most likely
-    /// ids that are reported; whole rows where a rule compares distributions.
-    fn needs_of_logits(&self, tree: &Tree) -> LogitNeeds {
-        let mut ids = vec![Vec::new(); tree.len() + 1];
-        for node in tree.nodes() {
-            ids[node.parent.map_or(0, |parent| parent + 1)].push(node.id);
-        }
-        let whole = !self.config.sampler.is_greedy() || self.needs.divergence || self.needs.entropy_full;
-        LogitNeeds { vocab: self.config.vocab, whole, top: self.config.logprobs, ids }
     }
 
     fn draft(&mut self) -> Result<Proposal> {

@@ -6,9 +6,10 @@ use super::{
     generation::GenerationConfig,
     method::{Acceptance, Method},
     sampling::{Purpose, RowFacts, Sampler, divergence, entropy_full, top_log_probabilities},
+    tree::Tree,
 };
 use crate::{
-    model::decoder::LogitRow,
+    model::decoder::{LogitNeeds, LogitRow},
     record::{Token, Verdict},
 };
 
@@ -29,6 +30,18 @@ pub(super) struct VerifiedRows<'a> {
 }
 
 impl<'a> VerifiedRows<'a> {
+    /// What judging a tree needs of the target's logits: of each row the logits of the drafts after it, and the most likely
+    /// ids that are reported; whole rows where a rule compares distributions.
+    pub fn needs(config: &GenerationConfig<'_>, tree: &Tree) -> LogitNeeds {
+        let mut ids = vec![Vec::new(); tree.len() + 1];
+        for node in tree.nodes() {
+            ids[node.parent.map_or(0, |parent| parent + 1)].push(node.id);
+        }
+        let needs = RuleNeeds::of(&config.method.acceptance);
+        let whole = !config.sampler.is_greedy() || needs.divergence || needs.entropy_full;
+        LogitNeeds { vocab: config.vocab, whole, top: config.logprobs, ids }
+    }
+
     /// Take the logits of a pass; `depths` are the rows' distances from the root, `position` is the output position after it.
     pub fn new(
         config: &GenerationConfig<'_>,
@@ -269,3 +282,7 @@ mod tests {
         assert_eq!(own_seed(&Acceptance::Exact {}), 0);
     }
 }
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod needs_tests;

@@ -9,7 +9,7 @@ use specreel::model::{
     family::VideoLlm,
 };
 
-use super::{CHECKPOINTS, FAMILIES, Values, difference, fixture, numbers, states, tensors};
+use super::{CHECKPOINTS, FAMILIES, Values, devices, difference, load_on, numbers, states, tensors};
 
 struct Fixture(HashMap<String, Tensor>);
 
@@ -34,13 +34,10 @@ impl Fixture {
     }
 }
 
-fn load(name: &str, dtype: WeightType) -> VideoLlm {
-    VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap()
-}
-
-fn load_with(name: &str, dtype: WeightType, kv_type: KvType) -> VideoLlm {
-    let device = ComputeDevice::cpu(dtype).with_kv_type(kv_type).unwrap();
-    VideoLlm::load_on(&fixture(name), &device, &mut |_, _| {}).unwrap()
+/// All devices with all types of keys and values that they have.
+fn kinds(dtype: WeightType) -> Vec<(ComputeDevice, KvType)> {
+    let all = devices(dtype).into_iter().flat_map(|device| KvType::ALL.map(|kind| (device.clone(), kind)));
+    all.filter_map(|(device, kind)| Some((device.with_kv_type(kind).ok()?, kind))).collect()
 }
 
 /// Log-probabilities of logits.
@@ -62,11 +59,23 @@ fn embeddings(model: &VideoLlm, expected: &Fixture) -> States {
     States::cat(&parts).unwrap()
 }
 
+/// All checkpoints on all devices, with weights in f32; where a checkpoint has 16-bit weights, in that type, too.
+fn exact() -> Vec<(&'static str, ComputeDevice)> {
+    let in_f32 = CHECKPOINTS.into_iter().chain(FAMILIES).map(|name| (name, WeightType::F32));
+    let smaller = [("gqa_untied_f16", WeightType::F16), ("mha_tied_bf16", WeightType::Bf16)];
+    in_f32
+        .chain(smaller)
+        .flat_map(|(name, dtype)| devices(dtype).into_iter().map(move |device| (name, device)))
+        .map(|(name, device)| (name, device.with_kv_type(KvType::F32).unwrap()))
+        .collect()
+}
+
 #[test]
 fn states_and_logits_equal_those_of_transformers() {
-    for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
-        let model = load(name, WeightType::F32);
+    for (name, device) in exact() {
+        let model = load_on(name, &device);
         let expected = Fixture::read(name);
+        let name = &format!("{name} on {}, {}", device.name(), device.dtype().name());
         let (decoder, mut ws) = (model.decoder(), Workspace::default());
         let mut cache = decoder.cache(4);
         let (input, at) = (embeddings(&model, &expected), expected.positions("position_ids"));
@@ -86,9 +95,10 @@ fn states_and_logits_equal_those_of_transformers() {
 
 #[test]
 fn greedy_tokens_are_those_of_transformers() {
-    for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
-        let model = load(name, WeightType::F32);
+    for (name, device) in exact() {
+        let model = load_on(name, &device);
         let expected = Fixture::read(name);
+        let name = &format!("{name} on {}, {}", device.name(), device.dtype().name());
         let input = embeddings(&model, &expected);
         let rows = input.rows() - 1;
         let mut sequence = Sequence::new(model.decoder().clone(), 8);
@@ -117,11 +127,13 @@ fn greedy_tokens_are_those_of_transformers() {
 #[test]
 fn paths_of_a_tree_are_bit_identical_to_chains() {
     let models = [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)];
-    for ((name, dtype), (kind, length)) in models.into_iter().flat_map(|model| {
-        let kinds = KvType::ALL.into_iter().flat_map(|kind| [(kind, 11), (kind, 126)]);
-        kinds.map(move |kind| (model, kind))
-    }) {
-        let model = load_with(name, dtype, kind);
+    let runs = models.into_iter().flat_map(|(name, dtype)| {
+        let kinds = kinds(dtype).into_iter().flat_map(|kind| [(kind.clone(), 11), (kind, 126)]);
+        kinds.map(move |((device, kind), length)| (name, device, kind, length))
+    });
+    for (name, device, kind, length) in runs {
+        let model = load_on(name, &device);
+        let name = &format!("{name} on {}", device.name());
         let (decoder, mut ws) = (model.decoder(), Workspace::default());
         let prompt: Vec<u32> =
             [5u32, 9, 31, 44, 7, 60, 2, 18, 90, 11, 13].into_iter().cycle().take(length).collect();
@@ -173,8 +185,9 @@ fn every_type_of_keys_and_values_is_independent_of_rows_and_close_to_f32() {
     for (name, dtype) in [("gqa_tied", WeightType::F32), ("mha_tied_bf16", WeightType::Q8_0)] {
         let ids: Vec<u32> = (0..300).map(|i| 3 + i * 7 % 60).collect();
         let mut exact: Vec<Vec<f32>> = Vec::new();
-        for kind in KvType::ALL {
-            let model = load_with(name, dtype, kind);
+        for (device, kind) in kinds(dtype) {
+            let model = load_on(name, &device);
+            let name = &format!("{name} on {}", device.name());
             // The last rows' log-probabilities, of a prompt fed in parts of so many rows.
             let read = |rows: usize| {
                 let mut sequence = Sequence::new(model.decoder().clone(), 8);
@@ -223,30 +236,35 @@ fn every_type_of_keys_and_values_is_independent_of_rows_and_close_to_f32() {
 #[test]
 fn a_prefill_in_two_parts_is_bit_identical_to_one_in_a_single_part() {
     for (name, dtype) in [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)] {
-        let model = load(name, dtype);
-        let ids: Vec<u32> = (0..150).map(|i| 3 + i % 60).collect();
-        let embeddings = model.decoder().embed(&ids).unwrap();
-        let positions = Positions::text(0, ids.len());
-        let next = ids.len() as u32;
-        let mut go_on = |_: usize, _: usize| ControlFlow::Continue(());
-        let mut whole = Sequence::new(model.decoder().clone(), 8);
-        let mut states = Vec::new();
-        let mut keep = |_: usize, s: &[f32]| states.extend_from_slice(s);
-        assert!(whole.prefill(&embeddings, &positions, next, &mut keep, &mut go_on).unwrap());
-        for layers in 1..=model.decoder().config().layers {
-            let mut parts = Sequence::new(model.decoder().clone(), 8);
-            let below = parts.prefill_below(&embeddings, &positions, layers, &mut go_on).unwrap().unwrap();
-            let mut seen = Vec::new();
-            let mut keep = |_: usize, s: &[f32]| seen.extend_from_slice(s);
-            assert!(parts.prefill_above(&below, &positions, layers, next, &mut keep, &mut go_on).unwrap());
-            assert_eq!((seen.len(), parts.len()), (states.len(), ids.len()));
-            assert!(seen.iter().zip(&states).all(|(a, b)| a.to_bits() == b.to_bits()), "{name} {layers}");
-            let row = |sequence: &mut Sequence| {
-                let pass = sequence.feed(&[7], &Taps::default()).unwrap();
-                sequence.truncate(ids.len());
-                pass.states.to_vec2().unwrap().remove(0)
-            };
-            assert_eq!(row(&mut parts), row(&mut whole), "{name} {layers}");
+        for device in devices(dtype) {
+            let model = load_on(name, &device);
+            let ids: Vec<u32> = (0..150).map(|i| 3 + i % 60).collect();
+            let embeddings = model.decoder().embed(&ids).unwrap();
+            let positions = Positions::text(0, ids.len());
+            let next = ids.len() as u32;
+            let mut go_on = |_: usize, _: usize| ControlFlow::Continue(());
+            let mut whole = Sequence::new(model.decoder().clone(), 8);
+            let mut states = Vec::new();
+            let mut keep = |_: usize, s: &[f32]| states.extend_from_slice(s);
+            assert!(whole.prefill(&embeddings, &positions, next, &mut keep, &mut go_on).unwrap());
+            for layers in 1..=model.decoder().config().layers {
+                let mut parts = Sequence::new(model.decoder().clone(), 8);
+                let below =
+                    parts.prefill_below(&embeddings, &positions, layers, &mut go_on).unwrap().unwrap();
+                let mut seen = Vec::new();
+                let mut keep = |_: usize, s: &[f32]| seen.extend_from_slice(s);
+                assert!(
+                    parts.prefill_above(&below, &positions, layers, next, &mut keep, &mut go_on).unwrap()
+                );
+                assert_eq!((seen.len(), parts.len()), (states.len(), ids.len()));
+                assert!(seen.iter().zip(&states).all(|(a, b)| a.to_bits() == b.to_bits()), "{name} {layers}");
+                let row = |sequence: &mut Sequence| {
+                    let pass = sequence.feed(&[7], &Taps::default()).unwrap();
+                    sequence.truncate(ids.len());
+                    pass.states.to_vec2().unwrap().remove(0)
+                };
+                assert_eq!(row(&mut parts), row(&mut whole), "{name} {layers}");
+            }
         }
     }
 }

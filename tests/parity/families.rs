@@ -2,64 +2,58 @@
 
 use std::{fs, ops::ControlFlow, path::Path};
 
-use candle_core::Tensor;
+use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
 use specreel::{
     model::{
         ComputeDevice, WeightType,
         checkpoint::Checkpoint,
         config::VlConfig,
+        decoder::States,
         family::{Family, Rope, VideoLlm},
         processor::{Grid, Patches, VisualGrid},
-        vision::{LlavaVision, TowerConfig, VisionError},
+        vision::{Tower, TowerConfig, VisionError},
     },
     record::{Failure, FailureClass},
 };
 
-use super::{FAMILIES, difference, fixture, numbers, tensors, values};
+use super::{FAMILIES, difference, fixture, patches, tensors};
 
 fn load(dir: &Path) -> Result<VideoLlm, Failure> {
     Ok(VideoLlm::load(dir, WeightType::F32, &mut |_, _| {})?)
 }
 
-fn llava(name: &str) -> LlavaVision {
+fn llava(name: &str) -> Tower {
     let dir = fixture(name);
-    let config = VlConfig::read(&dir).unwrap();
-    let TowerConfig::Llava(config) = TowerConfig::of(&config).unwrap() else { panic!("another tower") };
-    let place = ComputeDevice::cpu(WeightType::F32);
-    LlavaVision::load(&Checkpoint::open(&dir).unwrap(), &config, &place).unwrap()
-}
-
-fn inputs(name: &str) -> (Tensor, Grid) {
-    let fixture = tensors(&format!("{name}/fixture.safetensors"));
-    let pixels = fixture["pixels"].to_dtype(candle_core::DType::F32).unwrap();
-    let grid = numbers(&fixture["grid"]);
-    let grid = Grid { t: grid[0] as usize, h: grid[1] as usize, w: grid[2] as usize };
-    (((pixels - 128.0).unwrap() / 64.0).unwrap(), grid)
+    let config = TowerConfig::of(&VlConfig::read(&dir).unwrap()).unwrap();
+    let place = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
+    Tower::load(&Checkpoint::open(&dir).unwrap(), &config, &place).unwrap()
 }
 
 #[test]
 fn siglip_projector_pooling_and_newline_equal_transformers() {
     for name in ["llava_ov", "llava_ov_newer"] {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
-        let (patches, grid) = inputs(name);
-        let tower = llava(name);
+        let (patches, tower) = (patches(name), llava(name));
+        let grid = patches.grid;
         let mut steps = Vec::new();
-        let states = tower.states(&patches, grid, &mut |_, _| ControlFlow::Continue(())).unwrap();
-        let embeds = tower.forward(&patches, grid, &mut |done, total| {
+        let states = tower.states(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let embeds = tower.encode(&patches, &mut |done, total| {
             steps.push((done, total));
             ControlFlow::Continue(())
         });
-        let embeds = Tensor::cat(&[&embeds.unwrap(), tower.newline()], 0).unwrap();
+        let newline = tower.newline().unwrap().clone();
+        let embeds = States::cat(&[embeds.unwrap(), newline]).unwrap();
         let (a, b) =
             (difference(&states, &expected["tower_states"]), difference(&embeds, &expected["visual_embeds"]));
         assert!(a <= 1e-4 && b <= 1e-4, "{name}: states {a:e}, embeddings {b:e}");
         let total = steps.len();
         assert_eq!(steps, (1..=total).map(|done| (done, total)).collect::<Vec<_>>(), "{name}");
-        let stopped = tower.forward(&patches, grid, &mut |_, _| ControlFlow::Break(()));
+        let stopped = tower.encode(&patches, &mut |_, _| ControlFlow::Break(()));
         assert!(matches!(stopped, Err(VisionError::Cancelled)));
         for grid in [Grid { t: grid.t + 1, ..grid }, Grid { h: 4, ..grid }, Grid { t: 0, ..grid }] {
-            let refused = tower.forward(&patches, grid, &mut |_, _| ControlFlow::Continue(()));
+            let patches = Patches { grid, ..patches.clone() };
+            let refused = tower.encode(&patches, &mut |_, _| ControlFlow::Continue(()));
             assert!(matches!(refused, Err(VisionError::Patches { .. })), "{grid:?}");
         }
     }
@@ -242,17 +236,15 @@ fn padded_vocabularies_are_compared_without_padding() {
 #[test]
 fn the_newline_has_its_own_row() {
     let model = load(&fixture("llava_ov")).unwrap();
-    let (patches, grid) = inputs("llava_ov");
-    let tower = llava("llava_ov");
-    let patches = Patches { data: values(&patches), grid, row: patches.dim(1).unwrap() };
+    let (patches, tower) = (patches("llava_ov"), llava("llava_ov"));
     let visual = model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
-    let grid = model.processor().visual_grid(grid).unwrap();
+    let grid = model.processor().visual_grid(patches.grid).unwrap();
     let prompt = model.prompt("x", grid, 1.0).unwrap();
     let at = prompt.visual.end();
     assert_eq!(prompt.newline, Some(at));
     for (visual, rows) in [(Some(&visual), [at - 1, at, at + 1]), (None, [0, at, at + 1])] {
         let embeddings = model.embed(&prompt, visual, &rows).unwrap();
-        assert_eq!(difference(&embeddings.narrow(1, 1).unwrap(), tower.newline()), 0.0);
+        assert_eq!(difference(&embeddings.narrow(1, 1).unwrap(), tower.newline().unwrap()), 0.0);
     }
     // Neither rows outside of the prompt nor another clip's embeddings are accepted.
     assert!(model.embed(&prompt, Some(&visual), &[prompt.ids.len()]).is_err());

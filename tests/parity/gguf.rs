@@ -13,11 +13,11 @@ use specreel::model::{
     ComputeDevice, WeightType,
     decoder::{Logits, Sequence, States, Taps},
     family::VideoLlm,
-    processor::{Grid, Patches},
+    processor::Grid,
     source::ModelFiles,
 };
 
-use super::{difference, fixture, numbers, tensors, values};
+use super::{difference, fixture, patches, values};
 
 fn load(path: &str, dtype: WeightType) -> VideoLlm {
     // The tower in f32, whatever the type of the language model.
@@ -34,13 +34,7 @@ fn logits(model: &VideoLlm, ids: &[u32]) -> Logits {
 
 /// Visual embeddings of the patches of a checkpoint's fixture.
 fn visual(model: &VideoLlm, checkpoint: &str) -> States {
-    let fixture = tensors(&format!("{checkpoint}/fixture.safetensors"));
-    let pixels = fixture["pixels"].to_dtype(DType::F32).unwrap();
-    let row = pixels.dim(1).unwrap();
-    let grid = numbers(&fixture["grid"]);
-    let grid = Grid { t: grid[0] as usize, h: grid[1] as usize, w: grid[2] as usize };
-    let data = values(&((pixels - 128.0).unwrap() / 64.0).unwrap());
-    model.encode(&Patches { data, grid, row }, &mut |_, _| ControlFlow::Continue(())).unwrap()
+    model.encode(&patches(checkpoint), &mut |_, _| ControlFlow::Continue(())).unwrap()
 }
 
 const IDS: [u32; 12] = [3, 99, 250, 7, 7, 180, 44, 0, 290, 13, 61, 5];

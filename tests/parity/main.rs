@@ -7,6 +7,8 @@ mod draft_head;
 mod families;
 mod frames;
 mod gguf;
+#[path = "../support/gpu.rs"]
+mod gpu;
 mod processor;
 mod tensors;
 mod text;
@@ -16,7 +18,12 @@ mod tower_kernels;
 use std::{collections::HashMap, path::PathBuf};
 
 use candle_core::{DType, Device, Tensor};
-use specreel::model::decoder::{Logits, States};
+use specreel::model::{
+    ComputeDevice, WeightType,
+    decoder::{Logits, States},
+    family::VideoLlm,
+    processor::{Grid, Patches},
+};
 
 /// Checkpoints of the other families.
 const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_ov_newer"];
@@ -24,6 +31,16 @@ const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_o
 /// All checkpoints of Qwen2.5-VL.
 const CHECKPOINTS: [&str; 5] =
     ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "sharded_untied", "nested_bf16"];
+
+/// The devices that compute every row alike: the CPU, and a GPU where there is one.
+fn devices(dtype: WeightType) -> Vec<ComputeDevice> {
+    [ComputeDevice::cpu(dtype)].into_iter().chain(gpu::gpu_or_skip(dtype)).collect()
+}
+
+/// A model of the fixtures on a device.
+fn load_on(name: &str, device: &ComputeDevice) -> VideoLlm {
+    VideoLlm::load_on(&fixture(name), device, &mut |_, _| {}).unwrap()
+}
 
 /// A path in the fixtures directory.
 fn fixture(path: &str) -> PathBuf {
@@ -88,6 +105,16 @@ fn values(of: &impl Values) -> Vec<f32> {
 /// Rows of a tensor.
 fn states(tensor: &Tensor) -> States {
     States::new(values(tensor), tensor.dims2().unwrap().1).unwrap()
+}
+
+/// The patches of a checkpoint's fixture.
+fn patches(name: &str) -> Patches {
+    let fixture = tensors(&format!("{name}/fixture.safetensors"));
+    let pixels = fixture["pixels"].to_dtype(DType::F32).unwrap();
+    let grid = numbers(&fixture["grid"]);
+    let grid = Grid { t: grid[0] as usize, h: grid[1] as usize, w: grid[2] as usize };
+    let data = values(&((&pixels - 128.0).unwrap() / 64.0).unwrap());
+    Patches { data, grid, row: pixels.dim(1).unwrap() }
 }
 
 /// Integers of a tensor, flat.

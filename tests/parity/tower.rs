@@ -1,61 +1,44 @@
-//! The vision tower against transformers.
+//! The vision tower in tensors against transformers, and towers that do not fit.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{fs, ops::ControlFlow, path::Path};
 
-use candle_core::{DType, Device, Tensor};
-use candle_nn::VarBuilder;
+use candle_core::Device;
 use specreel::model::{
-    processor::Grid,
-    vision::{Generation, QwenVit, VisionConfig, VisionError},
+    ComputeDevice, WeightType,
+    checkpoint::Checkpoint,
+    config::VlConfig,
+    processor::{Grid, Patches},
+    vision::{Tower, TowerConfig, VisionError},
 };
 
-use super::{CHECKPOINTS, difference, fixture, json, numbers, tensors};
+use super::{CHECKPOINTS, difference, fixture, patches, tensors};
 
-fn weights(name: &str) -> HashMap<String, Tensor> {
-    let mut all = HashMap::new();
-    for entry in std::fs::read_dir(fixture(name)).unwrap() {
-        let file = entry.unwrap().file_name().into_string().unwrap();
-        if file.starts_with("model") && file.ends_with(".safetensors") {
-            all.extend(tensors(&format!("{name}/{file}")));
-        }
-    }
-    all
+fn config(dir: &Path) -> TowerConfig {
+    TowerConfig::of(&VlConfig::read(dir).unwrap()).unwrap()
 }
 
-fn generation(name: &str) -> Generation {
-    if name.starts_with("qwen2_vl") { Generation::Qwen2 } else { Generation::Qwen25 }
+fn load(dir: &Path, config: &TowerConfig) -> Result<Tower, VisionError> {
+    let device = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
+    Tower::load(&Checkpoint::open(dir).unwrap(), config, &device)
 }
 
-fn config(name: &str) -> VisionConfig {
-    VisionConfig::from_json(&json(&format!("{name}/config.json"))["vision_config"], generation(name)).unwrap()
-}
-
-fn tower(name: &str) -> QwenVit {
-    let root = if name.contains("nested") { "model.visual" } else { "visual" };
-    let vb = VarBuilder::from_tensors(weights(name), DType::F32, &Device::Cpu);
-    QwenVit::load(vb.pp(root), &config(name)).unwrap()
-}
-
-fn inputs(fixture: &HashMap<String, Tensor>) -> (Tensor, Grid) {
-    let pixels = fixture["pixels"].to_dtype(DType::F32).unwrap();
-    let grid = numbers(&fixture["grid"]);
-    let grid = Grid { t: grid[0] as usize, h: grid[1] as usize, w: grid[2] as usize };
-    (((pixels - 128.0).unwrap() / 64.0).unwrap(), grid)
+fn tower(name: &str) -> Tower {
+    let dir = fixture(name);
+    load(&dir, &config(&dir)).unwrap()
 }
 
 #[test]
 fn states_and_embeddings_equal_transformers() {
     for name in CHECKPOINTS.into_iter().chain(["qwen2_vl", "qwen2_vl_nested"]) {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
-        let (patches, grid) = inputs(&expected);
-        let tower = tower(name);
+        let (patches, tower) = (patches(name), tower(name));
         let mut steps = Vec::new();
         let mut progress = |done, total| {
             steps.push((done, total));
             ControlFlow::Continue(())
         };
-        let states = tower.states(&patches, grid, &mut |_, _| ControlFlow::Continue(())).unwrap();
-        let embeds = tower.forward(&patches, grid, &mut progress).unwrap();
+        let states = tower.states(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let embeds = tower.encode(&patches, &mut progress).unwrap();
         let (a, b) =
             (difference(&states, &expected["tower_states"]), difference(&embeds, &expected["visual_embeds"]));
         assert!(a <= 1e-4 && b <= 1e-4, "{name}: states {a:e}, embeddings {b:e}");
@@ -66,8 +49,7 @@ fn states_and_embeddings_equal_transformers() {
 
 #[test]
 fn a_break_cancels() {
-    let (patches, grid) = inputs(&tensors("gqa_tied/fixture.safetensors"));
-    let result = tower("gqa_tied").forward(&patches, grid, &mut |_, _| ControlFlow::Break(()));
+    let result = tower("gqa_tied").encode(&patches("gqa_tied"), &mut |_, _| ControlFlow::Break(()));
     assert!(matches!(result, Err(VisionError::Cancelled)));
 }
 
@@ -75,29 +57,38 @@ fn a_break_cancels() {
 fn patches_that_do_not_fit_are_refused() {
     let tower = tower("gqa_tied");
     let mut go = |_, _| ControlFlow::Continue(());
-    for (shape, t, h, w) in [
-        ((16, 1176), 1, 4, 5),
-        ((15, 1176), 1, 3, 5),
-        ((16, 1175), 1, 4, 4),
-        ((0, 1176), 0, 4, 4),
-        ((16, 1176), usize::MAX, 4, 4),
+    for (values, row, t, h, w) in [
+        (16 * 1176, 1176, 1, 4, 5),
+        (15 * 1176, 1176, 1, 3, 5),
+        (16 * 1175, 1175, 1, 4, 4),
+        (16 * 1176 + 1, 1176, 1, 4, 4),
+        (0, 1176, 0, 4, 4),
+        (0, 0, 1, 4, 4),
+        (16 * 1176, 1176, usize::MAX, 4, 4),
     ] {
-        let patches = Tensor::zeros(shape, DType::F32, &Device::Cpu).unwrap();
-        let result = tower.forward(&patches, Grid { t, h, w }, &mut go);
-        assert!(matches!(result, Err(VisionError::Patches { .. })), "{shape:?} {t}x{h}x{w}");
+        let patches = Patches { data: vec![0.0; values], row, grid: Grid { t, h, w } };
+        let result = tower.encode(&patches, &mut go);
+        assert!(matches!(result, Err(VisionError::Patches { .. })), "{values} {row} {t}x{h}x{w}");
     }
 }
 
 #[test]
 fn weights_of_the_wrong_shape_are_named() {
-    let load = |weights: HashMap<String, Tensor>, config: &VisionConfig| {
-        let vb = VarBuilder::from_tensors(weights, DType::F32, &Device::Cpu);
-        QwenVit::load(vb.pp("visual"), config).map(|_| ()).unwrap_err().to_string()
-    };
-    let mut missing = weights("gqa_tied");
-    missing.remove("visual.blocks.1.attn.proj.bias");
-    assert!(load(missing, &config("gqa_tied")).contains("blocks.1.attn.proj.bias"));
-    let mut wide = config("gqa_tied");
-    wide.out = 96;
-    assert!(load(weights("gqa_tied"), &wide).contains("merger.mlp.2"));
+    let refused = |dir: &Path, config: &TowerConfig| load(dir, config).map(|_| ()).unwrap_err().to_string();
+    let from = fixture("gqa_tied");
+    let mut wide = config(&from);
+    let TowerConfig::Qwen(sizes) = &mut wide else { panic!("another tower") };
+    sizes.out = 96;
+    assert!(refused(&from, &wide).contains("merger.mlp.2"));
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(&from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    let missing = "visual.blocks.1.attn.proj.bias";
+    let path = dir.path().join("model.safetensors");
+    let mut weights = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
+    weights.remove(missing).unwrap();
+    candle_core::safetensors::save(&weights, &path).unwrap();
+    assert!(refused(dir.path(), &config(dir.path())).contains(missing));
 }

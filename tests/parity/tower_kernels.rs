@@ -2,29 +2,26 @@
 
 use std::ops::ControlFlow;
 
-use candle_core::{DType, Device, Tensor};
 use specreel::model::{
-    WeightType,
+    ComputeDevice, WeightType,
     checkpoint::Checkpoint,
     config::VlConfig,
-    processor::Grid,
-    vision::{CpuTower, Generation, TowerConfig, VisionConfig, VisionError},
+    decoder::States,
+    processor::{Grid, Patches},
+    vision::{Generation, Tower, TowerConfig, VisionConfig, VisionError},
 };
 
-use super::{CHECKPOINTS, FAMILIES, difference, fixture, numbers, tensors, values};
+use super::{CHECKPOINTS, FAMILIES, difference, fixture, patches, states, tensors, values};
 
-fn tower(name: &str, dtype: WeightType) -> CpuTower {
-    let dir = fixture(name);
-    let config = TowerConfig::of(&VlConfig::read(&dir).unwrap()).unwrap();
-    CpuTower::load(&Checkpoint::open(&dir).unwrap(), &config, dtype).unwrap()
+fn load(checkpoint: &Checkpoint, config: &TowerConfig, dtype: WeightType) -> Tower {
+    let device = ComputeDevice::cpu(WeightType::F32).with_tower(dtype);
+    Tower::load(checkpoint, config, &device).unwrap()
 }
 
-fn inputs(name: &str) -> (Tensor, Grid) {
-    let fixture = tensors(&format!("{name}/fixture.safetensors"));
-    let pixels = fixture["pixels"].to_dtype(DType::F32).unwrap();
-    let grid = numbers(&fixture["grid"]);
-    let grid = Grid { t: grid[0] as usize, h: grid[1] as usize, w: grid[2] as usize };
-    (((pixels - 128.0).unwrap() / 64.0).unwrap(), grid)
+fn tower(name: &str, dtype: WeightType) -> Tower {
+    let dir = fixture(name);
+    let config = TowerConfig::of(&VlConfig::read(&dir).unwrap()).unwrap();
+    load(&Checkpoint::open(&dir).unwrap(), &config, dtype)
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -36,17 +33,17 @@ fn go(_: usize, _: usize) -> ControlFlow<()> {
 }
 
 /// Embeddings with the newline, if there is one, as the fixtures have them.
-fn embed(tower: &CpuTower, patches: &Tensor, grid: Grid) -> Tensor {
-    let embeddings = tower.forward(patches, grid, &mut go).unwrap();
+fn embed(tower: &Tower, patches: &Patches) -> States {
+    let embeddings = tower.encode(patches, &mut go).unwrap();
     match tower.newline() {
-        Some(newline) => Tensor::cat(&[&embeddings, newline], 0).unwrap(),
+        Some(newline) => States::cat(&[embeddings, newline.clone()]).unwrap(),
         None => embeddings,
     }
 }
 
 /// The smallest cosine of two rows.
-fn cosine(a: &Tensor, b: &Tensor) -> f32 {
-    let width = a.dim(1).unwrap();
+fn cosine(a: &States, b: &States) -> f32 {
+    let width = a.shape().1;
     let (a, b) = (values(a), values(b));
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
     let rows = a.chunks_exact(width).zip(b.chunks_exact(width));
@@ -57,10 +54,10 @@ fn cosine(a: &Tensor, b: &Tensor) -> f32 {
 fn states_and_embeddings_equal_transformers() {
     for name in names() {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
-        let (patches, grid) = inputs(name);
+        let patches = patches(name);
         let tower = tower(name, WeightType::F32);
-        let states = tower.states(&patches, grid, &mut go).unwrap();
-        let embeds = embed(&tower, &patches, grid);
+        let states = tower.states(&patches, &mut go).unwrap();
+        let embeds = embed(&tower, &patches);
         let (a, b) =
             (difference(&states, &expected["tower_states"]), difference(&embeds, &expected["visual_embeds"]));
         assert!(a <= 1e-4 && b <= 1e-4, "{name}: states {a:e}, embeddings {b:e}");
@@ -70,14 +67,14 @@ fn states_and_embeddings_equal_transformers() {
 #[test]
 fn smaller_types_stay_close() {
     for name in names() {
-        let expected = &tensors(&format!("{name}/fixture.safetensors"))["visual_embeds"];
-        let (patches, grid) = inputs(name);
+        let expected = states(&tensors(&format!("{name}/fixture.safetensors"))["visual_embeds"]);
+        let patches = patches(name);
         let mut sizes = Vec::new();
         for (dtype, least) in
             [(WeightType::F16, 0.999_99), (WeightType::Bf16, 0.999), (WeightType::Q8_0, 0.999)]
         {
             let tower = tower(name, dtype);
-            let cosine = cosine(&embed(&tower, &patches, grid), expected);
+            let cosine = cosine(&embed(&tower, &patches), &expected);
             println!("{name} {}: {cosine}", dtype.name());
             assert!(cosine >= least, "{name} {}: {cosine}", dtype.name());
             sizes.push(tower.bytes());
@@ -95,11 +92,11 @@ fn eight_bits_stay_close_in_a_deep_tower() {
     });
     let config = TowerConfig::Qwen(VisionConfig::from_json(&config, Generation::Qwen25).unwrap());
     let grid = Grid { t: 2, h: 8, w: 10 };
-    let pixels: Vec<f32> = (0..160 * 1176).map(|i| (i as f32 * 0.37).sin() * 2.0).collect();
-    let patches = Tensor::from_vec(pixels, (160, 1176), &Device::Cpu).unwrap();
+    let data = (0..160 * 1176).map(|i| (i as f32 * 0.37).sin() * 2.0).collect();
+    let patches = Patches { data, grid, row: 1176 };
     let [exact, small] = [WeightType::F32, WeightType::Q8_0].map(|dtype| {
-        let tower = CpuTower::load(&Checkpoint::random(), &config, dtype).unwrap();
-        embed(&tower, &patches, grid)
+        let tower = load(&Checkpoint::random(), &config, dtype);
+        embed(&tower, &patches)
     });
     let cosine = cosine(&small, &exact);
     println!("{cosine}");
@@ -110,19 +107,19 @@ fn eight_bits_stay_close_in_a_deep_tower() {
 #[test]
 fn grids_do_not_depend_on_each_other() {
     for name in ["gqa_tied", "mha_tied_bf16", "qwen2_vl", "llava_ov"] {
-        let (one, grid) = inputs(name);
-        let per_grid = grid.h * grid.w;
-        let one = one.narrow(0, 0, per_grid).unwrap();
-        let shifted = |k: usize| (&one * (1.0 - 0.1 * k as f64)).unwrap();
+        let Patches { data, grid, row } = patches(name);
+        let one = &data[..grid.h * grid.w * row];
+        let shifted = |k: usize| -> Vec<f32> { one.iter().map(|v| v * (1.0 - 0.1 * k as f32)).collect() };
+        let of = |data: Vec<f32>, t: usize| Patches { data, grid: Grid { t, ..grid }, row };
         let grids = 7;
-        let patches = Tensor::cat(&(0..grids).map(shifted).collect::<Vec<_>>(), 0).unwrap();
+        let all = of((0..grids).flat_map(shifted).collect(), grids);
         for dtype in WeightType::TOWERS {
             let tower = tower(name, dtype);
-            let together = tower.forward(&patches, Grid { t: grids, ..grid }, &mut go).unwrap();
-            let tokens = together.dim(0).unwrap() / grids;
+            let together = tower.encode(&all, &mut go).unwrap();
+            let tokens = together.rows() / grids;
             for k in 0..grids {
-                let alone = tower.forward(&shifted(k), Grid { t: 1, ..grid }, &mut go).unwrap();
-                let ours = together.narrow(0, k * tokens, tokens).unwrap();
+                let alone = tower.encode(&of(shifted(k), 1), &mut go).unwrap();
+                let ours = together.narrow(k * tokens, tokens).unwrap();
                 let same = values(&alone).iter().zip(values(&ours)).all(|(a, b)| a.to_bits() == b.to_bits());
                 assert!(same, "{name} {} grid {k}", dtype.name());
             }
@@ -133,20 +130,21 @@ fn grids_do_not_depend_on_each_other() {
 #[test]
 fn progress_counts_layers_and_a_break_cancels() {
     for name in ["gqa_tied", "llava_ov"] {
-        let (tower, (patches, grid)) = (tower(name, WeightType::Q8_0), inputs(name));
+        let (tower, patches) = (tower(name, WeightType::Q8_0), patches(name));
+        let grid = patches.grid;
         let mut steps = Vec::new();
         let mut progress = |done, total| {
             steps.push((done, total));
             ControlFlow::Continue(())
         };
-        tower.forward(&patches, grid, &mut progress).unwrap();
+        tower.encode(&patches, &mut progress).unwrap();
         let total = steps.len();
         assert!(total > 0);
         assert_eq!(steps, (1..=total).map(|done| (done, total)).collect::<Vec<_>>(), "{name}");
-        let stopped = tower.forward(&patches, grid, &mut |_, _| ControlFlow::Break(()));
+        let stopped = tower.encode(&patches, &mut |_, _| ControlFlow::Break(()));
         assert!(matches!(stopped, Err(VisionError::Cancelled)));
         for grid in [Grid { t: grid.t + 1, ..grid }, Grid { h: 3, ..grid }, Grid { t: 0, ..grid }] {
-            let refused = tower.forward(&patches, grid, &mut go);
+            let refused = tower.encode(&Patches { grid, ..patches.clone() }, &mut go);
             assert!(matches!(refused, Err(VisionError::Patches { .. })), "{name} {grid:?}");
         }
     }

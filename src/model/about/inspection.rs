@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use candle_core::Device;
 use serde::Serialize;
 
 use super::{Facts, SampledVideo};
 use crate::{
     model::{
-        ComputeDevice, KvType, WeightType,
+        KvType, WeightType,
         checkpoint::{Checkpoint, CheckpointError},
         config::{TextConfig, VlConfig},
         decoder::parts,
@@ -18,7 +17,7 @@ use crate::{
         source::ModelFiles,
         template::{self, ChatTemplate},
         text::TextTokenizer,
-        vision::{Tower, TowerConfig},
+        vision::{self, TowerConfig},
     },
     record::Failure,
 };
@@ -144,7 +143,7 @@ impl Inspection {
             problems.note(CheckpointError::file(&files.config_path(), &problem).into());
         }
         if let (Some(config), Some(checkpoint)) = (&config, files.checkpoint().ok()) {
-            check_weights(&mut problems, config, tower.as_ref(), checkpoint.dry_run());
+            check_weights(&mut problems, config, tower.as_ref(), &checkpoint);
         }
         let mut notes = Vec::new();
         if let Some(penalty) =
@@ -263,18 +262,13 @@ fn check_weights(
     problems: &mut Problems,
     config: &VlConfig,
     tower: Option<&TowerConfig>,
-    checkpoint: Checkpoint,
+    checkpoint: &Checkpoint,
 ) {
     for (name, shape) in parts::tensors(&config.text) {
         problems.take(checkpoint.verify(&name, &shape));
     }
-    if let Some(tower) = tower {
-        // In tensors: their zeros take no memory.
-        let tensors = ComputeDevice::tensors(Device::Cpu, "cpu", WeightType::F32);
-        problems.take(Tower::load(&checkpoint, tower, &tensors));
-    }
-    for problem in checkpoint.take_problems() {
-        problems.note(problem.into());
+    for (name, shape) in tower.map(vision::parts::tensors).unwrap_or_default() {
+        problems.take(checkpoint.verify(&name, &shape));
     }
 }
 

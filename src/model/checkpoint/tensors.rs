@@ -1,13 +1,7 @@
 //! Reading tensors chunk by chunk, so that no tensor is in memory twice.
 
-use candle_core::{DType, Device, Shape, Tensor};
-use candle_nn::{Init, VarBuilder, var_builder::SimpleBackend};
-
 use super::*;
-use crate::model::{
-    device::cpu::{kernels::HalfKind, table::Values},
-    tensor_error_text,
-};
+use crate::model::device::cpu::{kernels::HalfKind, table::Values};
 
 /// Values that are read and converted at a time.
 const CHUNK: usize = 1 << 20;
@@ -88,24 +82,6 @@ impl Checkpoint {
             Dtype::BF16 => Some(HalfKind::Bf16),
             _ => None,
         })
-    }
-
-    /// All tensors under an original prefix (`visual`), in the compute type of a device, by their names below the prefix. Each
-    /// is read when it is requested.
-    ///
-    /// # Errors
-    /// If there are none.
-    pub fn var_builder(
-        &self,
-        prefix: &str,
-        device: &ComputeDevice,
-    ) -> Result<VarBuilder<'_>, CheckpointError> {
-        let mut all = self.names.keys().chain(self.mapped.keys());
-        if !self.random && !all.any(|name| names::below(name, prefix).is_some()) {
-            return Err(self.missing(&format!("{prefix}.*")));
-        }
-        let backend = Prefixed { checkpoint: self, prefix: prefix.to_owned() };
-        Ok(VarBuilder::from_backend(Box::new(backend), device.compute_type(), device.device().clone()))
     }
 
     /// Check that a tensor exists with this shape and a supported type, without reading its values.
@@ -208,64 +184,5 @@ impl Checkpoint {
     pub(super) fn missing(&self, name: &str) -> CheckpointError {
         let files = self.files.path().display();
         CheckpointError::tensor(name, &format!("not in the weight files of {files}"))
-    }
-}
-
-/// The tensors under a prefix, for a tower to request.
-struct Prefixed<'a> {
-    checkpoint: &'a Checkpoint,
-    prefix: String,
-}
-
-impl Prefixed<'_> {
-    fn name(&self, relative: &str) -> String {
-        format!("{}.{relative}", self.prefix)
-    }
-
-    fn read(
-        &self,
-        relative: &str,
-        shape: &[usize],
-        dtype: DType,
-        device: &Device,
-    ) -> Result<Tensor, CheckpointError> {
-        let name = self.name(relative);
-        let internal = |e: candle_core::Error| CheckpointError::tensor(&name, &tensor_error_text(&e));
-        if let Some(problems) = &self.checkpoint.dry_run {
-            if let Err(error) = self.checkpoint.verify(&name, shape) {
-                problems.lock().unwrap_or_else(PoisonError::into_inner).push(error);
-            }
-            // A single zero, broadcast: it takes no memory.
-            let zero = Tensor::zeros((), dtype, device).and_then(|zero| zero.broadcast_as(shape));
-            return zero.map_err(internal);
-        }
-        // Rounded on the CPU: half as much to transfer.
-        let tensor = Tensor::from_vec(self.checkpoint.f32(&name, shape)?, shape, &Device::Cpu);
-        tensor.and_then(|tensor| tensor.to_dtype(dtype)?.to_device(device)).map_err(internal)
-    }
-}
-
-impl SimpleBackend for Prefixed<'_> {
-    fn get(
-        &self,
-        shape: Shape,
-        name: &str,
-        _: Init,
-        dtype: DType,
-        device: &Device,
-    ) -> candle_core::Result<Tensor> {
-        self.read(name, shape.dims(), dtype, device).map_err(candle_core::Error::wrap)
-    }
-
-    fn get_unchecked(&self, name: &str, dtype: DType, device: &Device) -> candle_core::Result<Tensor> {
-        let full_name = self.name(name);
-        let stored = self.checkpoint.find(&full_name).map(|(_, info)| info.shape.clone());
-        let shape = stored.or_else(|| Some(self.checkpoint.mapped.get(&full_name)?.shape.clone()));
-        let shape = shape.ok_or_else(|| candle_core::Error::wrap(self.checkpoint.missing(&full_name)))?;
-        self.read(name, &shape, dtype, device).map_err(candle_core::Error::wrap)
-    }
-
-    fn contains_tensor(&self, name: &str) -> bool {
-        self.checkpoint.contains(&self.name(name))
     }
 }

@@ -3,17 +3,36 @@
 use candle_core::{DType, Device};
 
 use super::*;
+use crate::model::{
+    KvType,
+    device::{
+        Gpu,
+        attention::AttentionShape,
+        gpu::{states::SharedStream, testing::gpu_or_skip},
+    },
+};
 
-/// Empty caches of one layout on both implementations.
-fn caches(layers: usize, heads: usize, head_dim: usize) -> [Cache; 2] {
-    [
-        Cache::Cpu(CpuCache::new(layers, heads, head_dim, 8, crate::model::KvType::F32)),
+/// Empty caches of one layout on all devices that this machine has.
+fn caches(layers: usize, heads: usize, head_dim: usize) -> Vec<Cache> {
+    let mut caches = vec![
+        Cache::Cpu(CpuCache::new(layers, heads, head_dim, 8, KvType::F32)),
         Cache::Tensors(TensorCache::new(layers, heads, head_dim, 8, DType::F32, &Device::Cpu)),
-    ]
+    ];
+    if let Some(gpu) = gpu() {
+        let shape = AttentionShape { heads, kv_heads: heads, head_dim };
+        caches.push(Cache::Gpu(GpuCache::new(&gpu, layers, shape, 8, KvType::F32)));
+    }
+    caches
+}
+
+/// The GPU of this test.
+fn gpu() -> Option<Gpu> {
+    thread_local!(static GPU: Option<Gpu> = gpu_or_skip());
+    GPU.with(Option::clone)
 }
 
 /// Caches with `slots` slots in use.
-fn filled(slots: usize) -> [Cache; 2] {
+fn filled(slots: usize) -> Vec<Cache> {
     let mut caches = caches(2, 2, 4);
     for cache in &mut caches {
         match cache {
@@ -23,6 +42,11 @@ fn filled(slots: usize) -> [Cache; 2] {
             }
             Cache::Tensors(cache) => {
                 cache.reserve(slots).unwrap();
+                cache.advance(slots);
+            }
+            Cache::Gpu(cache) => {
+                let stream = SharedStream::new(&gpu().unwrap());
+                cache.begin(&stream, &mut stream.lock(), slots).unwrap();
                 cache.advance(slots);
             }
         }
@@ -36,21 +60,23 @@ fn panics(f: impl FnOnce()) -> bool {
 
 #[test]
 fn a_cache_of_another_device_or_model_cannot_be_appended() {
-    let ([mut cpu, mut tensors], [other_cpu, other_tensors]) = (filled(3), filled(5));
-    assert!(cpu.append(&other_tensors, 0..5).is_err() && tensors.append(&other_cpu, 0..5).is_err());
-    for layout in [[1, 2, 4], [2, 1, 4], [2, 2, 8]] {
-        let [other_cpu, other_tensors] = caches(layout[0], layout[1], layout[2]);
-        assert!(cpu.append(&other_cpu, 0..0).is_err() && tensors.append(&other_tensors, 0..0).is_err());
+    let others = filled(5);
+    for (own, mut cache) in filled(3).into_iter().enumerate() {
+        for (device, other) in others.iter().enumerate() {
+            assert!(own == device || cache.append(other, 0..5).is_err(), "{own} {device}");
+        }
+        for layout in [[1, 2, 4], [2, 1, 4], [2, 2, 8]] {
+            let other = caches(layout[0], layout[1], layout[2]).remove(own);
+            assert!(cache.append(&other, 0..0).is_err(), "{layout:?}");
+        }
+        #[expect(clippy::reversed_empty_ranges, reason = "this is what is refused")]
+        for range in [0..6, 4..3, 6..6] {
+            assert!(cache.append(&others[own], range.clone()).is_err(), "{range:?}");
+        }
+        assert_eq!(cache.len(), 3);
+        cache.append(&others[own], 1..5).unwrap();
+        assert_eq!(cache.len(), 7);
     }
-    #[expect(clippy::reversed_empty_ranges, reason = "this is what is refused")]
-    for range in [0..6, 4..3, 6..6] {
-        assert!(cpu.append(&other_cpu, range.clone()).is_err(), "{range:?}");
-        assert!(tensors.append(&other_tensors, range.clone()).is_err(), "{range:?}");
-    }
-    assert_eq!((cpu.len(), tensors.len()), (3, 3));
-    cpu.append(&other_cpu, 1..5).unwrap();
-    tensors.append(&other_tensors, 1..5).unwrap();
-    assert_eq!((cpu.len(), tensors.len()), (7, 7));
 }
 
 #[test]
@@ -74,8 +100,9 @@ fn a_pass_with_a_cache_of_another_device_or_model_is_refused() {
         Decoder::load(&Checkpoint::random(), &config, device, &mut |_, _| {}).unwrap()
     };
     let dtype = crate::model::WeightType::F32;
-    let decoders =
-        [load(&ComputeDevice::cpu(dtype)), load(&ComputeDevice::tensors(Device::Cpu, "tensors", dtype))];
+    let mut decoders =
+        vec![load(&ComputeDevice::cpu(dtype)), load(&ComputeDevice::tensors(Device::Cpu, "tensors", dtype))];
+    decoders.extend(gpu().map(|gpu| load(&ComputeDevice::gpu_device(gpu, dtype))));
     for (own, decoder) in decoders.iter().enumerate() {
         let pass = |cache: &mut Cache| {
             let (input, positions) = (decoder.embed(&[1, 2]).unwrap(), Positions::text(0, 2));

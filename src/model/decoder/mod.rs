@@ -6,7 +6,7 @@
 //!
 //! A forward pass takes rows of embeddings, their positions (which are not cache slots), a mask among the new rows, and the
 //! cache. It returns the final states after the norm; logits are computed for chosen rows. On the CPU a row's result does not
-//! depend on the number of rows (see [`kernels`](super::device::cpu::kernels)).
+//! depend on the number of rows.
 
 mod dispatch;
 mod on_device;
@@ -25,6 +25,7 @@ pub use super::device::{
     attention::{AttentionProbe, AttentionStats, Mask},
     logits::{LogitNeeds, LogitRow, Logits, RowFacts, argmax, top_log_probabilities},
     ops::Input,
+    similarity::{Nearest, Resident},
     states::{States, with_slice},
 };
 

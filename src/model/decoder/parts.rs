@@ -1,10 +1,6 @@
 //! The tensors of a decoder: names, shapes, and their size in each weight type.
 
-use crate::model::{
-    WeightType,
-    config::TextConfig,
-    device::{cpu::linear::Linear, fused::FusedMatrix},
-};
+use crate::model::{WeightType, config::TextConfig, device::fused::FusedMatrix};
 
 /// The embedding table, `vocab × hidden`.
 pub(super) const TABLE: &str = "model.embed_tokens.weight";
@@ -67,7 +63,7 @@ pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
 
 /// Bytes of the loaded weights in a type; the embedding table has `table` bytes a value, as in the checkpoint.
 pub fn bytes(c: &TextConfig, dtype: WeightType, table: usize) -> u64 {
-    let of = |matrix: &FusedMatrix| Linear::bytes_of(matrix.outputs(), matrix.inputs, dtype) as u64;
+    let of = |matrix: &FusedMatrix| matrix.bytes(dtype) as u64;
     let layers: u64 = c.layers as u64 * layer(c, 0).iter().map(of).sum::<u64>();
     layers + of(&head(c)) + (c.vocab * c.hidden * table) as u64
 }

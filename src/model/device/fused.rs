@@ -1,6 +1,10 @@
 //! A matrix as a checkpoint has it: the rows of some tensors, stacked.
 
-use crate::model::checkpoint::{Checkpoint, CheckpointError};
+use super::cpu::linear::Linear;
+use crate::model::{
+    WeightType,
+    checkpoint::{Checkpoint, CheckpointError},
+};
 
 /// A fused matrix: the rows of some tensors, stacked.
 pub struct FusedMatrix {
@@ -16,6 +20,11 @@ impl FusedMatrix {
     /// Width of its output rows.
     pub fn outputs(&self) -> usize {
         self.tensors.iter().map(|t| t.1).sum()
+    }
+
+    /// Bytes of its weights in a type.
+    pub fn bytes(&self, dtype: WeightType) -> usize {
+        Linear::bytes_of(self.outputs(), self.inputs, dtype)
     }
 
     /// The name of its first tensor.

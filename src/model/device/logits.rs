@@ -246,3 +246,7 @@ impl Logits {
         Ok(self.to_vec()?.chunks_exact(width).map(<[f32]>::to_vec).collect())
     }
 }
+
+#[cfg(test)]
+#[path = "logits_tests.rs"]
+mod tests;

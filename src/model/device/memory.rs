@@ -64,7 +64,11 @@ mod tests {
             return;
         };
         assert_eq!(of(&adapter), DeviceMemory::System);
-        let own = |memory| of(&Adapter { kind: AdapterKind::Discrete, memory, ..adapter.clone() });
+        let own = |memory| {
+            let mut own = adapter.clone();
+            (own.kind, own.memory) = (AdapterKind::Discrete, memory);
+            of(&own)
+        };
         let DeviceMemory::Own { bytes, .. } = own(Some(8)) else { panic!("it has its own memory") };
         assert_eq!((bytes, own(None)), (8, DeviceMemory::Unknown));
     }

@@ -12,7 +12,9 @@ pub mod gpu;
 pub mod logits;
 mod memory;
 pub mod ops;
+pub mod similarity;
 pub mod states;
+pub mod tower_ops;
 
 use candle_core::{DType, Device, Tensor};
 
@@ -53,7 +55,7 @@ pub struct ComputeDevice {
     kv_type: KvType,
     /// Type of matrices that are not quantised, and of everything between matrices.
     float: DType,
-    /// Type of a vision tower's matrices on the CPU.
+    /// Type of a vision tower's matrices on the CPU and on GPUs.
     tower: WeightType,
 }
 
@@ -105,7 +107,7 @@ impl ComputeDevice {
         Self { tower: self.dtype.tower(dtype), ..self }
     }
 
-    /// The type of a vision tower's matrices on the CPU; never `Auto`.
+    /// The type of a vision tower's matrices on the CPU and on GPUs; never `Auto`.
     pub fn tower(&self) -> WeightType {
         self.tower
     }

@@ -120,6 +120,11 @@ impl States {
         }
     }
 
+    /// True unless the rows are on a GPU whose kernels this crate has.
+    pub fn is_in_host_memory(&self) -> bool {
+        self.on_gpu().is_none()
+    }
+
     /// The values, unless they are on a GPU.
     pub(super) fn in_host_memory(&self) -> Result<Option<Vec<f32>>> {
         self.tensor().map(|tensor| with_tensor(tensor, <[f32]>::to_vec)).transpose()
@@ -172,3 +177,7 @@ pub(in crate::model) fn with_tensor<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -
         _ => candle_core::bail!("expected contiguous f32 values"),
     }
 }
+
+#[cfg(test)]
+#[path = "states_tests.rs"]
+mod tests;

@@ -2,8 +2,6 @@
 
 use std::{path::Path, sync::Arc};
 
-use candle_core::{DType, Device, Tensor};
-
 use super::{Family, ModelError, Prompt, Rope};
 use crate::model::{
     ComputeDevice, WeightType,
@@ -204,12 +202,10 @@ impl VideoLlm {
     /// # Errors
     /// The patches do not fit the tower, or `progress` breaks.
     pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<States, ModelError> {
-        let rows = patches.data.len() / patches.row.max(1);
-        let tensor = Tensor::from_slice(&patches.data, (rows, patches.row), &Device::Cpu)?;
-        let embeddings = self.tower.encode(&tensor, patches.grid, progress)?.to_dtype(DType::F32)?;
+        let embeddings = self.tower.encode(patches, progress)?;
         // Wait for the accelerator, so that measured times include the work.
         self.place.device().synchronize()?;
-        Ok(States::Tensor(embeddings))
+        Ok(embeddings)
     }
 
     /// Lay out a prompt for a clip: ids from the chat template, positions of the checkpoint or of [`Self::with_rope`].
@@ -277,7 +273,7 @@ impl VideoLlm {
                     let tokens = run.iter().filter_map(|&row| prompt.visual.token(row));
                     visual.select(&tokens.collect::<Vec<_>>())?
                 }
-                (RowKind::Newline, _, Some(newline)) => States::Tensor(newline.clone()),
+                (RowKind::Newline, _, Some(newline)) => newline.clone(),
                 _ => {
                     let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
                     self.decoder.embed(&ids)?

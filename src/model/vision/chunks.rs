@@ -2,32 +2,31 @@
 
 use std::ops::Range;
 
-use candle_core::{DType, Device, Result as CandleResult, Tensor};
+use super::{EncodeProgress, VisionError};
+use crate::model::{
+    checkpoint::CheckpointError,
+    device::states::States,
+    processor::{Grid, Patches},
+    tensor_error_text,
+};
 
-use super::{EncodeProgress, VisionError, layers::concatenate};
-use crate::model::processor::Grid;
-
-/// Patches of a chunk of a tower in tensors: more would only cost memory on the CPU, fewer would not fill an accelerator.
-pub(super) fn max_patches(device: &Device) -> usize {
-    if device.is_cpu() { 1024 } else { 8192 }
+/// An error about a tensor.
+pub(super) fn on_tensor(name: &str, error: &candle_core::Error) -> CheckpointError {
+    CheckpointError::tensor(name, &tensor_error_text(error))
 }
 
-/// Check patches `[n, values]` against their grid and the tower's `row` values a patch. `mismatch` is what the tower finds wrong
-/// with the grid.
+/// Check patches against their grid and the tower's `row` values a patch. `mismatch` is what the tower finds wrong with the
+/// grid.
 ///
 /// # Errors
 /// [`VisionError::Patches`] if they do not agree.
-pub(super) fn check(
-    patches: &Tensor,
-    grid: Grid,
-    row: usize,
-    mismatch: Option<String>,
-) -> Result<(), VisionError> {
+pub(super) fn check(patches: &Patches, row: usize, mismatch: Option<String>) -> Result<(), VisionError> {
+    let (grid, values) = (patches.grid, patches.row);
     let Grid { t, h, w } = grid;
-    let (rows, values) = patches.dims2()?;
+    let rows = patches.data.len() / values.max(1);
     let reason = if values != row {
         format!("expected {row} values")
-    } else if grid.checked_len() != Some(rows) {
+    } else if grid.checked_len() != Some(rows) || patches.data.len() != rows * row {
         "the grid has another number of patches".to_owned()
     } else if rows == 0 {
         "there are no patches".to_owned()
@@ -52,8 +51,8 @@ pub(super) fn encode(
     mut forward: impl FnMut(
         Range<usize>,
         &mut dyn FnMut() -> Result<(), VisionError>,
-    ) -> Result<Tensor, VisionError>,
-) -> Result<Tensor, VisionError> {
+    ) -> Result<States, VisionError>,
+) -> Result<States, VisionError> {
     let chunk = (patches / (grid.h * grid.w)).clamp(1, grid.t);
     let chunks = grid.t.div_ceil(chunk);
     let (mut done, mut parts) = (0, Vec::with_capacity(chunks));
@@ -64,22 +63,5 @@ pub(super) fn encode(
         };
         parts.push(forward(start..grid.t.min(start + chunk), after_layer)?);
     }
-    Ok(concatenate(parts, 0)?)
-}
-
-/// The patches of some temporal grids, in the tower's type on its device. Converted before the transfer, which is half as much
-/// with a 16-bit type.
-pub(super) fn select(
-    patches: &Tensor,
-    grid: Grid,
-    grids: Range<usize>,
-    dtype: DType,
-    device: &Device,
-) -> CandleResult<Tensor> {
-    let per_grid = grid.h * grid.w;
-    let chunk = patches.narrow(0, grids.start * per_grid, grids.len() * per_grid)?;
-    match device.is_cpu() {
-        true => chunk.to_dtype(dtype),
-        false => chunk.force_contiguous()?.to_dtype(dtype)?.to_device(device),
-    }
+    Ok(States::cat(&parts)?)
 }

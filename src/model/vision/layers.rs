@@ -1,122 +1,186 @@
-//! Layers of vision towers: norms, feed-forward layers, and softmax attention in bounded memory.
+//! The layers of towers, on any device.
 
-use candle_core::{Device, Result as CandleResult, Tensor};
-use candle_nn::{LayerNorm, Linear, Module, RmsNorm, VarBuilder, layer_norm, linear, ops, rms_norm};
+use candle_core::Result;
 
-/// Attention scores in memory at a time, in values: 64 MiB as f32 on the CPU, 256 MiB as bf16 on an accelerator.
-fn max_scores(device: &Device) -> usize {
-    if device.is_cpu() { 1 << 24 } else { 1 << 27 }
+use super::parts::{LayerParts, MlpParts, NormParts, ProjectorParts};
+use crate::model::{
+    checkpoint::Checkpoint,
+    device::{
+        ops::Loaded,
+        tower_ops::{Activation, Norm, Part, TowerOps},
+    },
+};
+
+/// Load the weights of a norm.
+fn norm<D: TowerOps>(ops: &D, parts: &NormParts, checkpoint: &Checkpoint) -> Loaded<Norm<D::Vector>> {
+    let vector = |kind: &str| ops.vector(&format!("{}.{kind}", parts.name), parts.width, checkpoint);
+    Ok(Norm {
+        weight: vector("weight")?,
+        bias: parts.bias.then(|| vector("bias")).transpose()?,
+        eps: parts.eps,
+    })
 }
 
-/// Softmax attention of `[b, n, d]` queries (already scaled), keys and values, for some queries at a time so that the scores
-/// stay bounded.
-pub(super) fn attend(q: &Tensor, k: &Tensor, v: &Tensor) -> CandleResult<Tensor> {
-    let (batch, n, _) = q.dims3()?;
-    let keys = k.transpose(1, 2)?.contiguous()?;
-    let rows = (max_scores(q.device()) / (batch * n).max(1)).clamp(1, n);
-    let mut parts = Vec::with_capacity(n.div_ceil(rows));
-    for start in (0..n).step_by(rows) {
-        let part = q.narrow(1, start, rows.min(n - start))?.contiguous()?;
-        parts.push(ops::softmax_last_dim(&part.matmul(&keys)?)?.matmul(v)?);
-    }
-    concatenate(parts, 1)
+/// Rows in a device's memory that the layers use again.
+pub(super) struct Buffers<D: TowerOps> {
+    pub work: D::Work,
+    /// States, of the whole chunk.
+    pub x: D::Rows,
+    /// Of the whole chunk.
+    qkv: D::Rows,
+    /// Of the whole chunk.
+    attended: D::Rows,
+    /// The input of the next matrix.
+    pub input: D::Rows,
+    hidden: D::Rows,
+    gated: D::Rows,
+    sums: D::Rows,
+    /// The projector's output, of the whole chunk.
+    pub projected: D::Rows,
 }
 
-/// Concatenate tensors along a dimension, without a copy if there is one.
-pub(super) fn concatenate(mut parts: Vec<Tensor>, dim: usize) -> CandleResult<Tensor> {
-    if parts.len() == 1 { Ok(parts.remove(0)) } else { Tensor::cat(&parts, dim) }
-}
-
-/// A norm over the width of the states.
-pub(super) enum Norm {
-    /// RMS norm.
-    Rms(RmsNorm),
-    /// Layer norm with a bias.
-    Layer(LayerNorm),
-}
-
-impl Norm {
-    pub(super) fn rms(width: usize, eps: f64, vb: VarBuilder) -> CandleResult<Self> {
-        rms_norm(width, eps, vb).map(Self::Rms)
-    }
-
-    pub(super) fn layer(width: usize, eps: f64, vb: VarBuilder) -> CandleResult<Self> {
-        layer_norm(width, eps, vb).map(Self::Layer)
-    }
-
-    pub(super) fn forward(&self, x: &Tensor) -> CandleResult<Tensor> {
-        match self {
-            Self::Rms(norm) => norm.forward(x),
-            Self::Layer(norm) => norm.forward(x),
+impl<D: TowerOps> Default for Buffers<D> {
+    fn default() -> Self {
+        Self {
+            work: D::Work::default(),
+            x: D::Rows::default(),
+            qkv: D::Rows::default(),
+            attended: D::Rows::default(),
+            input: D::Rows::default(),
+            hidden: D::Rows::default(),
+            gated: D::Rows::default(),
+            sums: D::Rows::default(),
+            projected: D::Rows::default(),
         }
     }
-}
-
-/// The activation between two linear layers.
-#[derive(Clone, Copy)]
-pub(super) enum Activation {
-    /// x · sigmoid(1.702 x).
-    QuickGelu,
-    /// GELU, approximated with tanh.
-    GeluTanh,
 }
 
 /// A feed-forward layer.
-pub(super) enum Mlp {
-    /// SwiGLU.
-    Gated {
-        /// `gate_proj`.
-        gate: Linear,
-        /// `up_proj`.
-        up: Linear,
-        /// `down_proj`.
-        down: Linear,
-    },
-    /// Two linear layers with an activation in between.
-    Plain {
-        /// `fc1`.
-        first: Linear,
-        /// The activation.
-        activation: Activation,
-        /// `fc2`.
-        second: Linear,
-    },
+enum Mlp<D: TowerOps> {
+    Gated { gate_up: D::Matrix, down: D::Matrix },
+    Plain { first: D::Matrix, activation: Activation, second: D::Matrix },
 }
 
-impl Mlp {
-    pub(super) fn gated(width: usize, ffn: usize, vb: &VarBuilder) -> CandleResult<Self> {
-        Ok(Self::Gated {
-            gate: linear(width, ffn, vb.pp("gate_proj"))?,
-            up: linear(width, ffn, vb.pp("up_proj"))?,
-            down: linear(ffn, width, vb.pp("down_proj"))?,
+/// A layer.
+pub(super) struct Layer<D: TowerOps> {
+    norm1: Norm<D::Vector>,
+    qkv: D::Matrix,
+    output: D::Matrix,
+    norm2: Norm<D::Vector>,
+    mlp: Mlp<D>,
+    windows: bool,
+}
+
+impl<D: TowerOps> Layer<D> {
+    pub fn load(ops: &D, parts: &LayerParts, checkpoint: &Checkpoint) -> Loaded<Self> {
+        let matrix = |list, pad| ops.tower_matrix(list, pad, checkpoint);
+        Ok(Self {
+            norm1: norm(ops, &parts.norm1, checkpoint)?,
+            qkv: matrix(&parts.qkv, false)?,
+            output: matrix(&parts.output, false)?,
+            norm2: norm(ops, &parts.norm2, checkpoint)?,
+            mlp: match &parts.mlp {
+                MlpParts::Gated { gate_up, down } => {
+                    Mlp::Gated { gate_up: matrix(gate_up, true)?, down: matrix(down, false)? }
+                }
+                MlpParts::Plain { first, activation, second } => Mlp::Plain {
+                    first: matrix(first, true)?,
+                    activation: *activation,
+                    second: matrix(second, false)?,
+                },
+            },
+            windows: parts.windows,
         })
     }
 
-    pub(super) fn plain(
-        width: usize,
-        ffn: usize,
-        activation: Activation,
-        vb: &VarBuilder,
-    ) -> CandleResult<Self> {
-        Ok(Self::Plain {
-            first: linear(width, ffn, vb.pp("fc1"))?,
-            activation,
-            second: linear(ffn, width, vb.pp("fc2"))?,
-        })
+    /// Size of the matrices in bytes.
+    pub fn bytes(&self) -> usize {
+        let [first, second] = match &self.mlp {
+            Mlp::Gated { gate_up: first, down: second } | Mlp::Plain { first, second, .. } => [first, second],
+        };
+        [&self.qkv, &self.output, first, second].map(D::matrix_bytes).iter().sum()
     }
 
-    pub(super) fn forward(&self, x: &Tensor) -> CandleResult<Tensor> {
-        match self {
-            Self::Gated { gate, up, down } => {
-                down.forward(&(ops::silu(&gate.forward(x)?)? * up.forward(x)?)?)
-            }
-            Self::Plain { first, activation, second } => {
-                let x = first.forward(x)?;
-                second.forward(&match activation {
-                    Activation::QuickGelu => (&x * ops::sigmoid(&(&x * 1.702)?)?)?,
-                    Activation::GeluTanh => x.gelu()?,
-                })
-            }
+    /// Run the states of `grids` temporal grids, `rows` rows of `hidden` values, through the layer.
+    pub fn forward(
+        &self,
+        ops: &D,
+        layout: &D::Layout,
+        grids: usize,
+        (rows, hidden): (usize, usize),
+        buffers: &mut Buffers<D>,
+    ) -> Result<()> {
+        let Buffers { work, x, qkv, attended, input, hidden: middle, gated, sums, .. } = buffers;
+        let parts = || Part::each(rows, ops.rows_at_once(hidden));
+        for part in parts() {
+            ops.normalize(work, x, part, None, &self.norm1, 1, &self.qkv, input)?;
+            ops.multiply(work, &self.qkv, input, part, qkv)?;
         }
+        ops.attend_in_grids(work, layout, qkv, grids, self.windows, attended)?;
+        for part in parts() {
+            let own = Part::all(part.rows);
+            ops.part(work, attended, part, &self.output, input)?;
+            ops.multiply(work, &self.output, input, own, sums)?;
+            match &self.mlp {
+                Mlp::Gated { gate_up, down } => {
+                    ops.normalize(work, x, part, Some(sums), &self.norm2, 1, gate_up, input)?;
+                    ops.gate(work, gate_up, input, part.rows, middle, down, gated)?;
+                    ops.multiply(work, down, gated, own, sums)?;
+                }
+                Mlp::Plain { first, activation, second } => {
+                    ops.normalize(work, x, part, Some(sums), &self.norm2, 1, first, input)?;
+                    ops.multiply(work, first, input, own, middle)?;
+                    ops.activate(work, *activation, middle, part.rows, second, gated)?;
+                    ops.multiply(work, second, gated, own, sums)?;
+                }
+            }
+            ops.accumulate(work, x, part, sums)?;
+        }
+        ops.catch_up(work)
+    }
+}
+
+/// From states to visual embeddings, but for their order and pooling: linear, GELU, linear.
+pub(super) struct Projector<D: TowerOps> {
+    norm: Option<Norm<D::Vector>>,
+    joined: usize,
+    first: D::Matrix,
+    second: D::Matrix,
+    /// Width of its input rows.
+    width: usize,
+}
+
+impl<D: TowerOps> Projector<D> {
+    /// Load to a device that is [for the ends](TowerOps::for_ends).
+    pub fn load(ops: &D, parts: &ProjectorParts, checkpoint: &Checkpoint) -> Loaded<Self> {
+        Ok(Self {
+            norm: parts.norm.as_ref().map(|parts| norm(ops, parts, checkpoint)).transpose()?,
+            joined: parts.joined,
+            first: ops.tower_matrix(&parts.first, true, checkpoint)?,
+            second: ops.tower_matrix(&parts.second, false, checkpoint)?,
+            width: parts.first.inputs,
+        })
+    }
+
+    /// Size of the matrices in bytes.
+    pub fn bytes(&self) -> usize {
+        D::matrix_bytes(&self.first) + D::matrix_bytes(&self.second)
+    }
+
+    /// Project `rows` rows of states.
+    pub fn forward(&self, ops: &D, rows: usize, buffers: &mut Buffers<D>) -> Result<()> {
+        let Buffers { work, x, input, hidden, gated, projected, .. } = buffers;
+        for part in Part::each(rows / self.joined, ops.rows_at_once(self.width)) {
+            let Part { start, rows: n, .. } = part;
+            let states = Part { start: start * self.joined, rows: n * self.joined, of: rows };
+            match &self.norm {
+                Some(norm) => ops.normalize(work, x, states, None, norm, self.joined, &self.first, input)?,
+                None => ops.part(work, x, states, &self.first, input)?,
+            }
+            ops.multiply(work, &self.first, input, Part::all(n), hidden)?;
+            ops.activate(work, Activation::GeluErf, hidden, n, &self.second, gated)?;
+            ops.multiply(work, &self.second, gated, part, projected)?;
+        }
+        Ok(())
     }
 }

@@ -1,14 +1,18 @@
 //! Vision towers: patches to visual embeddings.
 //!
-//! One file per tower. A tower encodes the patches of a whole video in chunks of bounded size; it does not depend on prompts or
-//! text positions.
+//! The towers are Qwen2-VL's and Qwen2.5-VL's, and SigLIP with LLaVA-OneVision's projector. Patches pass layers of attention and
+//! feed-forward layers. Qwen2-VL attends to the whole temporal grid in all layers, with layer norms and two linear layers;
+//! Qwen2.5-VL attends within windows of merged cells in most layers, with RMS norms and SwiGLU. All are computed by
+//! one forward pass over the operations of a device. A tower encodes the patches of a whole video in chunks of bounded size; it does
+//! not depend on prompts or text positions.
 
 mod chunks;
 pub mod config;
-mod cpu;
 mod layers;
+mod layout;
 pub mod llava;
-pub mod qwen_vit;
+mod on_device;
+pub mod parts;
 pub mod siglip;
 mod tower;
 mod windows;
@@ -16,12 +20,11 @@ mod windows;
 use std::ops::ControlFlow;
 
 pub use config::{Generation, RawVisionConfig, VisionConfig};
-pub use cpu::{CpuTower, WORKSPACE};
-pub use llava::{LlavaConfig, LlavaVision};
-pub use qwen_vit::QwenVit;
+pub use llava::LlavaConfig;
 pub use siglip::SiglipConfig;
 pub use tower::{Tower, TowerConfig};
 
+pub use super::device::cpu::tower::WORKSPACE;
 use super::{family::Family, tensor_error_text};
 use crate::record::{Failure, FailureClass};
 

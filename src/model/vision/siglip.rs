@@ -2,20 +2,12 @@
 //!
 //! A picture of fixed size is a square grid of patches; pixels at the right and the bottom that do not fill a patch are ignored.
 //! Each patch gets a learned position embedding, and all patches of one picture attend to each other.
-//!
-//! Weights below the tower's root: `embeddings.patch_embedding.{weight,bias}` `[hidden, 3, patch, patch]`,
-//! `embeddings.position_embedding.weight` `[patches, hidden]`, `encoder.layers.N.{layer_norm1,layer_norm2}`,
-//! `encoder.layers.N.self_attn.{q,k,v,out}_proj`, `encoder.layers.N.mlp.{fc1,fc2}`; all with bias. `post_layernorm` and a
-//! head may exist and are not read: the projector's input is the last layer's states.
 
-use candle_core::{Result as CandleResult, Tensor};
-use candle_nn::{Linear, Module, VarBuilder, linear};
 use serde::Deserialize;
 
 use super::{
     VisionError,
     config::{LARGEST, required, within},
-    layers::{Activation, Mlp, Norm, attend},
 };
 
 /// `vision_config` of LLaVA-OneVision's files; missing values are the reference class's defaults.
@@ -108,103 +100,6 @@ impl SiglipConfig {
     /// Values in one patch: 3 · patch².
     pub fn row(&self) -> usize {
         3 * self.patch * self.patch
-    }
-}
-
-struct Layer {
-    norm1: Norm,
-    norm2: Norm,
-    q: Linear,
-    k: Linear,
-    v: Linear,
-    out: Linear,
-    mlp: Mlp,
-    heads: usize,
-}
-
-impl Layer {
-    fn load(vb: &VarBuilder, config: &SiglipConfig) -> CandleResult<Self> {
-        let d = config.hidden;
-        let attn = vb.pp("self_attn");
-        Ok(Self {
-            norm1: Norm::layer(d, config.eps, vb.pp("layer_norm1"))?,
-            norm2: Norm::layer(d, config.eps, vb.pp("layer_norm2"))?,
-            q: linear(d, d, attn.pp("q_proj"))?,
-            k: linear(d, d, attn.pp("k_proj"))?,
-            v: linear(d, d, attn.pp("v_proj"))?,
-            out: linear(d, d, attn.pp("out_proj"))?,
-            mlp: Mlp::plain(d, config.ffn, Activation::GeluTanh, &vb.pp("mlp"))?,
-            heads: config.heads,
-        })
-    }
-
-    /// `x` is `[pictures, patches, hidden]`.
-    fn forward(&self, x: &Tensor) -> CandleResult<Tensor> {
-        let x = (x + self.attention(&self.norm1.forward(x)?)?)?;
-        &x + self.mlp.forward(&self.norm2.forward(&x)?)?
-    }
-
-    fn attention(&self, x: &Tensor) -> CandleResult<Tensor> {
-        let (pictures, n, d) = x.dims3()?;
-        let (heads, head) = (self.heads, d / self.heads);
-        let split = |t: Tensor| {
-            t.reshape((pictures, n, heads, head))?.transpose(1, 2)?.contiguous()?.reshape((
-                pictures * heads,
-                n,
-                head,
-            ))
-        };
-        let q = (split(self.q.forward(x)?)? * (head as f64).powf(-0.5))?;
-        let y = attend(&q, &split(self.k.forward(x)?)?, &split(self.v.forward(x)?)?)?;
-        let y = y.reshape((pictures, heads, n, head))?.transpose(1, 2)?.contiguous()?;
-        self.out.forward(&y.reshape((pictures, n, d))?)
-    }
-}
-
-/// The tower.
-pub(super) struct Siglip {
-    embed: Linear,
-    /// `[patches, hidden]`.
-    position_embeddings: Tensor,
-    layers: Vec<Layer>,
-}
-
-impl Siglip {
-    /// Load the tower; `vb` is at its root.
-    pub(super) fn load(vb: &VarBuilder, config: &SiglipConfig) -> CandleResult<Self> {
-        let (d, patch) = (config.hidden, config.patch);
-        let embeddings = vb.pp("embeddings");
-        let first = embeddings.pp("patch_embedding");
-        let kernel = first.get((d, 3, patch, patch), "weight")?.reshape((d, config.row()))?;
-        let layers = vb.pp("encoder").pp("layers");
-        Ok(Self {
-            embed: Linear::new(kernel, Some(first.get(d, "bias")?)),
-            position_embeddings: embeddings
-                .pp("position_embedding")
-                .get((config.side() * config.side(), d), "weight")?,
-            layers: (0..config.layers)
-                .map(|i| Layer::load(&layers.pp(i), config))
-                .collect::<CandleResult<_>>()?,
-        })
-    }
-
-    /// States `[pictures, patches, hidden]` of `[pictures, patches, row]`; `after_layer` may stop the computation with an error.
-    pub(super) fn forward(
-        &self,
-        patches: &Tensor,
-        after_layer: &mut dyn FnMut() -> Result<(), VisionError>,
-    ) -> Result<Tensor, VisionError> {
-        let mut x = self.embed.forward(patches)?.broadcast_add(&self.position_embeddings)?;
-        for layer in &self.layers {
-            x = layer.forward(&x)?;
-            after_layer()?;
-        }
-        Ok(x)
-    }
-
-    /// Number of layers.
-    pub(super) fn layers(&self) -> usize {
-        self.layers.len()
     }
 }
 

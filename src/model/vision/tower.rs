@@ -1,16 +1,21 @@
 //! The tower of a checkpoint: one type for all towers.
 
-use candle_core::Tensor;
-
 use super::{
-    CpuTower, EncodeProgress, Generation, LlavaConfig, LlavaVision, QwenVit, VisionConfig, VisionError,
+    EncodeProgress, Generation, LlavaConfig, VisionConfig, VisionError,
+    on_device::{OnDevice, Output},
 };
 use crate::model::{
-    ComputeDevice,
+    ComputeDevice, KvType,
     checkpoint::Checkpoint,
     config::VlConfig,
-    family::{Family, ModelError},
-    processor::{Grid, ProcessorConfig},
+    device::{
+        candle::ops::TensorOps,
+        cpu::ops::CpuOps,
+        gpu::{attention, ops::GpuOps},
+        states::States,
+    },
+    family::Family,
+    processor::{Patches, ProcessorConfig},
 };
 
 /// The dimensions of a checkpoint's tower.
@@ -77,6 +82,22 @@ impl TowerConfig {
         }
     }
 
+    /// Values of a patch.
+    pub fn row(&self) -> usize {
+        match self {
+            Self::Qwen(config) => config.row(),
+            Self::Llava(config) => config.tower.row(),
+        }
+    }
+
+    /// Width of an attention head.
+    pub fn head_dim(&self) -> usize {
+        match self {
+            Self::Qwen(config) => config.head_dim(),
+            Self::Llava(config) => config.tower.hidden / config.tower.heads,
+        }
+    }
+
     /// Number of layers.
     pub fn layers(&self) -> usize {
         match self {
@@ -103,60 +124,91 @@ impl TowerConfig {
     }
 }
 
-/// A loaded tower, including its projector.
-pub enum Tower {
-    /// Any tower on the CPU, in this crate's kernels.
-    Cpu(Box<CpuTower>),
-    /// Qwen2-VL or Qwen2.5-VL, in candle's tensors.
-    Qwen(QwenVit),
-    /// LLaVA-OneVision, in candle's tensors.
-    Llava(LlavaVision),
+/// Evaluate `$body` with `$inner` bound to the tower, whatever the device.
+macro_rules! each {
+    ($self:expr, $inner:ident => $body:expr) => {
+        match &$self.0 {
+            Held::Cpu($inner) => $body,
+            Held::Tensors($inner) => $body,
+            Held::Gpu($inner) => $body,
+        }
+    };
+}
+
+/// A loaded tower, including its merger or projector.
+pub struct Tower(Held);
+
+enum Held {
+    /// On the CPU, in this crate's kernels.
+    Cpu(OnDevice<CpuOps>),
+    /// In candle's tensors.
+    Tensors(OnDevice<TensorOps>),
+    /// On a GPU.
+    Gpu(OnDevice<GpuOps>),
 }
 
 impl Tower {
-    /// Load a checkpoint's tower to a device.
+    /// Load a checkpoint's tower to a device. On the CPU and on GPUs its matrices have the type of [`ComputeDevice::tower`].
+    /// With heads of a width that a GPU's kernels do not compute, it is on the CPU.
     ///
     /// # Errors
-    /// If a tensor is missing or does not match the configuration.
+    /// [`VisionError::Weights`] if a tensor is missing, does not match the configuration, or does not fit into the type.
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TowerConfig,
         device: &ComputeDevice,
-    ) -> Result<Self, ModelError> {
-        if device.is_batch_invariant() {
-            return Ok(Self::Cpu(Box::new(CpuTower::load(checkpoint, config, device.tower())?)));
-        }
-        Ok(match config {
-            TowerConfig::Qwen(config) => {
-                Self::Qwen(QwenVit::load(checkpoint.var_builder("visual", device)?, config)?)
-            }
-            TowerConfig::Llava(config) => Self::Llava(LlavaVision::load(checkpoint, config, device)?),
-        })
+    ) -> Result<Self, VisionError> {
+        // A tower keeps no keys and values.
+        let kept = KvType::F32;
+        let on_gpu = device.gpu().filter(|_| attention::computes(config.head_dim()));
+        let held = if let Some(gpu) = on_gpu {
+            let ops = GpuOps::new(gpu, device.tower(), kept);
+            OnDevice::load(ops, checkpoint, config).map(Held::Gpu)
+        } else if device.is_batch_invariant() {
+            let ops = CpuOps::new(device.tower(), kept);
+            OnDevice::load(ops, checkpoint, config).map(Held::Cpu)
+        } else {
+            OnDevice::load(TensorOps::new(device), checkpoint, config).map(Held::Tensors)
+        };
+        held.map(Self).map_err(|error| VisionError::Weights(candle_core::Error::wrap(error)))
     }
 
-    /// Visual embeddings of `patches` `[n, row]` over `grid`, one row for each visual token in the order of the cells.
+    /// Visual embeddings of patches, one row for each visual token in the order of the cells, without the newline.
     ///
     /// # Errors
-    /// As [`QwenVit::forward`] and [`LlavaVision::forward`].
+    /// [`VisionError::Patches`] if the patches do not match their grid or the tower, [`VisionError::Cancelled`] if `progress`
+    /// breaks, [`VisionError::Compute`] if the computation fails.
     pub fn encode(
         &self,
-        patches: &Tensor,
-        grid: Grid,
+        patches: &Patches,
         progress: &mut EncodeProgress<'_>,
-    ) -> Result<Tensor, VisionError> {
-        match self {
-            Self::Cpu(tower) => tower.forward(patches, grid, progress),
-            Self::Qwen(tower) => tower.forward(patches, grid, progress),
-            Self::Llava(tower) => tower.forward(patches, grid, progress),
-        }
+    ) -> Result<States, VisionError> {
+        each!(self, tower => tower.encode(patches, Output::Embeddings, progress))
     }
 
-    /// The vector that ends a video, `[1, width]`, in families that have one.
-    pub fn newline(&self) -> Option<&Tensor> {
-        match self {
-            Self::Cpu(tower) => tower.newline(),
-            Self::Qwen(_) => None,
-            Self::Llava(tower) => Some(tower.newline()),
-        }
+    /// The states before they are merged or projected, one row for each patch in the order of the patches.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn states(
+        &self,
+        patches: &Patches,
+        progress: &mut EncodeProgress<'_>,
+    ) -> Result<States, VisionError> {
+        each!(self, tower => tower.encode(patches, Output::States, progress))
+    }
+
+    /// The vector that ends a video, one row, in families that have one.
+    pub fn newline(&self) -> Option<&States> {
+        each!(self, tower => tower.newline())
+    }
+
+    /// Size of the matrices in bytes.
+    pub fn bytes(&self) -> usize {
+        each!(self, tower => tower.bytes())
     }
 }
+
+#[cfg(test)]
+#[path = "tower_tests.rs"]
+mod tests;

@@ -4,6 +4,8 @@
 //! most four sizes. Cells are ordered so that windows of one size are adjacent and can be computed as one batch;
 //! [`Windows::restore`] restores the reading order.
 
+use std::ops::Range;
+
 /// Windows of equal size, adjacent in the windowed order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
@@ -55,9 +57,15 @@ impl Windows {
         Self { order, restore, batches }
     }
 
-    /// The batches in patches, of which each cell has `per_cell`.
-    pub(super) fn in_patches(&self, per_cell: usize) -> Vec<Batch> {
-        self.batches.iter().map(|b| Batch { count: b.count, size: b.size * per_cell }).collect()
+    /// The windows in order, in patches, of which each cell has `per_cell`.
+    pub(super) fn ranges(&self, per_cell: usize) -> Vec<Range<usize>> {
+        let sizes = self.batches.iter().flat_map(|batch| std::iter::repeat_n(batch.size, batch.count));
+        let mut end = 0;
+        let range = |size: usize| {
+            end += size * per_cell;
+            end - size * per_cell..end
+        };
+        sizes.map(range).collect()
     }
 }
 
@@ -86,6 +94,12 @@ mod tests {
                 assert_eq!(windows.order[*index as usize] as usize, cell);
             }
         }
+    }
+
+    #[test]
+    fn ranges_follow_each_other() {
+        assert_eq!(Windows::new(5, 7, 4).ranges(4), [0..64, 64..112, 112..128, 128..140]);
+        assert_eq!(Windows::new(8, 4, 4).ranges(1), [0..16, 16..32]);
     }
 
     #[test]

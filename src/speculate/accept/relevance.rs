@@ -1,8 +1,15 @@
 //! LVSpec's visual relevance: the similarity of a draft token's state to the target's states at the visual tokens.
 
-use crate::model::device::cpu::{
-    kernels::{SLOTS, dot_f32, largest_sums, scores_f32},
-    thread_pool::{DisjointSliceMut, ThreadPool},
+use std::sync::{Arc, OnceLock};
+
+use candle_core::Result;
+
+use crate::model::{
+    decoder::{Nearest, Resident, States, with_slice},
+    device::cpu::{
+        kernels::{SLOTS, dot_f32, largest_sums, scores_f32},
+        thread_pool::{DisjointSliceMut, ThreadPool},
+    },
 };
 
 use super::Row;
@@ -14,6 +21,8 @@ pub struct VisualStates {
     unit: Vec<f32>,
     tokens: usize,
     width: usize,
+    /// The same states on the GPU whose states are compared to them; made by the first comparison.
+    resident: Arc<OnceLock<Resident>>,
 }
 
 impl VisualStates {
@@ -26,7 +35,7 @@ impl VisualStates {
             let lanes = unit[token / SLOTS * SLOTS * width + token % SLOTS..].iter_mut().step_by(SLOTS);
             lanes.zip(state).for_each(|(lane, value)| *lane = value * scale);
         }
-        Self { unit, tokens, width }
+        Self { unit, tokens, width, resident: Arc::default() }
     }
 
     /// Number of visual tokens.
@@ -36,12 +45,57 @@ impl VisualStates {
 
     /// Bytes of the states.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.unit[..])
+        size_of_val(&self.unit[..]) + self.resident.get().map_or(0, Resident::bytes)
     }
 
     /// True if there are no visual tokens.
     pub fn is_empty(&self) -> bool {
         self.tokens == 0
+    }
+
+    /// The states on the GPU of `states`; none if those are in host memory, or there is nothing to compare.
+    fn resident(&self, states: &States) -> Result<Option<&Resident>> {
+        if self.is_empty() || self.resident.get().is_some() {
+            return Ok(self.resident.get());
+        }
+        let row = |token: usize| {
+            let lanes = self.unit[token / SLOTS * SLOTS * self.width + token % SLOTS..].iter();
+            lanes.step_by(SLOTS).take(self.width).copied()
+        };
+        let rows = || (0..self.tokens).flat_map(row).collect::<Vec<f32>>();
+        if states.is_in_host_memory() {
+            return Ok(None);
+        }
+        if let Some(resident) = Resident::beside(states, &rows(), self.width)? {
+            drop(self.resident.set(resident));
+        }
+        Ok(self.resident.get())
+    }
+
+    /// As [`VisualStates::relevance`], of states where they are.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn relevance_of(&self, states: &States, top_n: usize) -> Result<Vec<f32>> {
+        match self.resident(states)? {
+            None => with_slice(states, |states| self.relevance(states, top_n)),
+            Some(resident) => {
+                let n = top_n.clamp(1, self.tokens);
+                let mean = |nearest: &Vec<(u32, f32)>| nearest.iter().map(|n| n.1).sum::<f32>() / n as f32;
+                Ok(resident.nearest(states, n)?.iter().map(mean).collect())
+            }
+        }
+    }
+
+    /// As [`VisualStates::nearest`], of states where they are.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn nearest_of(&self, states: &States, count: usize) -> Result<Nearest> {
+        match self.resident(states)? {
+            None => with_slice(states, |states| self.nearest(states, count)),
+            Some(resident) => resident.nearest(states, count),
+        }
     }
 
     /// A_i of each state (`rows × width`): the mean of its `top_n` largest cosine similarities with the visual tokens

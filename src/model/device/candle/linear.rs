@@ -53,6 +53,14 @@ impl Weight {
     }
 }
 
+/// A bias in [`REPEATED`] rows on the device.
+fn repeated(bias: Option<Vec<f32>>, device: &ComputeDevice) -> Result<Option<Tensor>> {
+    let Some(bias) = bias else { return Ok(None) };
+    let outputs = bias.len();
+    let repeated = device.tensor(bias, &[1, outputs])?.broadcast_as((REPEATED, outputs))?.contiguous();
+    repeated.map(Some)
+}
+
 impl Matrix {
     /// Move `weight` (row-major `outputs × inputs`) and a bias to the device.
     ///
@@ -65,10 +73,22 @@ impl Matrix {
         inputs: usize,
         device: &ComputeDevice,
     ) -> Result<Self> {
-        let bias = bias
-            .map(|bias| device.tensor(bias, &[1, outputs])?.broadcast_as((REPEATED, outputs))?.contiguous());
         let (weight, bytes) = Weight::new(weight, outputs, inputs, device)?;
-        Ok(Self { weight, bias: bias.transpose()?, bytes })
+        Ok(Self { weight, bias: repeated(bias, device)?, bytes })
+    }
+
+    /// As [`Matrix::new`], in the compute type.
+    ///
+    /// # Errors
+    /// As of [`Matrix::new`].
+    pub fn floats(
+        weight: Vec<f32>,
+        bias: Option<Vec<f32>>,
+        [outputs, inputs]: [usize; 2],
+        device: &ComputeDevice,
+    ) -> Result<Self> {
+        let (weight, bytes) = Weight::floats(device.tensor(weight, &[outputs, inputs])?);
+        Ok(Self { weight, bias: repeated(bias, device)?, bytes })
     }
 
     /// A matrix that is on the device already, without bias.
@@ -98,21 +118,21 @@ impl Matrix {
         }
     }
 
-    /// For a matrix of gates and then as many values: `silu(x Gᵀ) ∘ (x Uᵀ)`, from `rows × inputs` to `rows × outputs / 2`.
+    /// For a matrix of gates `G` and then as many values `U`: `silu(G x) ∘ (U x)`, from `rows × inputs` to `rows × outputs / 2`.
     ///
     /// # Errors
     /// As [`Matrix::forward`].
     pub fn forward_gated(&self, x: &Tensor) -> Result<Tensor> {
         match &self.weight {
             // One batched product of two, so that gates and values are contiguous.
-            Weight::Float(weight) => {
+            Weight::Float(weight) if self.bias.is_none() => {
                 let ((rows, inputs), outputs) = (x.dims2()?, weight.dim(0)?);
                 let weight = weight.reshape((2, outputs / 2, inputs))?;
                 let both =
                     x.unsqueeze(0)?.broadcast_as((2, rows, inputs))?.matmul(&weight.transpose(1, 2)?)?;
                 both.get(0)?.silu()? * both.get(1)?
             }
-            Weight::Blocks(matmul) => candle_nn::ops::swiglu(&matmul.forward(x)?),
+            _ => candle_nn::ops::swiglu(&self.forward(x)?),
         }
     }
 }
@@ -132,6 +152,7 @@ mod tests {
         let device = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
         let matrix = Matrix::new(w.clone(), Some(b.clone()), outputs, inputs, &device).unwrap();
         let gated = Matrix::new(w.clone(), None, outputs, inputs, &device).unwrap();
+        let with_bias = Matrix::floats(w.clone(), Some(b.clone()), [outputs, inputs], &device).unwrap();
         assert_eq!((matrix.bytes(), gated.bytes()), (outputs * inputs * 4, outputs * inputs * 4));
         for rows in [1, 2, REPEATED, REPEATED + 1] {
             let x = ramp(rows * inputs, 0.21);
@@ -141,14 +162,18 @@ mod tests {
             let tensor = Tensor::from_slice(&x, (rows, inputs), &Device::Cpu).unwrap();
             let y = matrix.forward(&tensor).unwrap().to_vec2::<f32>().unwrap();
             let g = gated.forward_gated(&tensor).unwrap().to_vec2::<f32>().unwrap();
+            let h = with_bias.forward_gated(&tensor).unwrap().to_vec2::<f32>().unwrap();
             for r in 0..rows {
                 for (o, y) in y[r].iter().enumerate() {
                     assert!((y - dot(r, o) - b[o]).abs() < 1e-5, "{rows} rows: {r} {o}");
                 }
-                for (o, g) in g[r].iter().enumerate() {
-                    let gate = dot(r, o);
-                    let want = gate / (1.0 + (-gate).exp()) * dot(r, o + outputs / 2);
+                let silu = |gate: f32| gate / (1.0 + (-gate).exp());
+                for (o, (g, h)) in g[r].iter().zip(&h[r]).enumerate() {
+                    let up = o + outputs / 2;
+                    let want = silu(dot(r, o)) * dot(r, up);
                     assert!((g - want).abs() < 1e-5, "{rows} rows: {r} {o}");
+                    let want = silu(dot(r, o) + b[o]) * (dot(r, up) + b[up]);
+                    assert!((h - want).abs() < 1e-5, "{rows} rows, with a bias: {r} {o}");
                 }
             }
         }

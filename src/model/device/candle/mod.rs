@@ -5,3 +5,4 @@ pub(in crate::model) mod cache;
 pub(in crate::model) mod linear;
 pub(in crate::model) mod mask;
 pub(in crate::model) mod ops;
+mod tower;

@@ -34,15 +34,15 @@ const CHUNK: usize = 128;
 /// A candle device.
 #[derive(Clone, Debug)]
 pub struct TensorOps {
-    place: ComputeDevice,
+    pub(super) place: ComputeDevice,
 }
 
 /// Rows in the compute type; none before something was written to them.
 #[derive(Default)]
-pub struct Rows(Option<Tensor>);
+pub struct Rows(pub(super) Option<Tensor>);
 
 impl Rows {
-    fn get(&self) -> Result<&Tensor> {
+    pub(super) fn get(&self) -> Result<&Tensor> {
         self.0.as_ref().ok_or_else(|| candle_core::Error::Msg("rows are used before they are written".into()))
     }
 }
@@ -71,7 +71,7 @@ impl TensorOps {
         Self { place: place.clone() }
     }
 
-    fn device(&self) -> &Device {
+    pub(super) fn device(&self) -> &Device {
         self.place.device()
     }
 
@@ -89,7 +89,7 @@ impl TensorOps {
     }
 }
 
-fn on_tensor(name: &str) -> impl Fn(candle_core::Error) -> CheckpointError {
+pub(super) fn on_tensor(name: &str) -> impl Fn(candle_core::Error) -> CheckpointError {
     move |error| CheckpointError::tensor(name, &tensor_error_text(&error))
 }
 

@@ -207,6 +207,11 @@ impl Linear {
         }
     }
 
+    /// Width of the input rows.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
     /// Width of the output rows.
     pub fn outputs(&self) -> usize {
         self.outputs

@@ -13,3 +13,5 @@ pub mod ops;
 pub mod plane;
 pub mod table;
 pub mod thread_pool;
+pub mod tower;
+mod tower_attention;

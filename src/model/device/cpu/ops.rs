@@ -41,13 +41,23 @@ impl CpuOps {
     pub fn new(dtype: WeightType, kv_type: KvType) -> Self {
         Self { dtype, kv_type }
     }
+
+    /// The same with other weights.
+    pub(super) fn with_weights(&self, dtype: WeightType) -> Self {
+        Self { dtype, ..self.clone() }
+    }
+
+    /// The type of the weights.
+    pub(super) fn dtype(&self) -> WeightType {
+        self.dtype
+    }
 }
 
 /// Rows of values, beside them the same rows as quantised matrices take them.
 #[derive(Default)]
 pub struct Rows {
-    values: Vec<f32>,
-    quantized: QuantizedRows,
+    pub(super) values: Vec<f32>,
+    pub(super) quantized: QuantizedRows,
 }
 
 /// Buffers that passes use again.
@@ -205,18 +215,7 @@ impl Ops for CpuOps {
         next: &Linear,
         out: &mut Rows,
     ) -> Result<()> {
-        let (rows, width) = (pass.spec.rows, matrix.outputs() / 2);
-        buffer.values.resize(rows * 2 * width, 0.0);
-        out.values.resize(rows * width, 0.0);
-        let forms = next.forms();
-        let in_place = forms.any() && Linear::quantizes_gated(forms);
-        let quantized = in_place.then(|| out.quantized.resize(forms, rows * width));
-        let (values, buffer) = (&mut out.values, &mut buffer.values);
-        matrix.forward_gated(&x.values, &x.quantized, rows, buffer, values, quantized)?;
-        if forms.any() && !in_place {
-            out.quantized.quantize(forms, &out.values);
-        }
-        Ok(())
+        gated(matrix, x, pass.spec.rows, buffer, next, out)
     }
 
     fn store(&self, pass: &mut CpuPass<'_>, qkv: &mut Rows, cache: &mut Cache, layer: usize) -> Result<()> {
@@ -319,6 +318,29 @@ fn look_up(table: &Embeddings, ids: &[u32], rows: &mut Vec<f32>) -> Result<()> {
         if !table.table.row(id, rows) {
             candle_core::bail!("token id {id} is outside of the embedding table");
         }
+    }
+    Ok(())
+}
+
+/// `out = silu(gates) ∘ values` of some rows, as `next` takes them; `buffer` holds both.
+pub(super) fn gated(
+    matrix: &Linear,
+    x: &Rows,
+    rows: usize,
+    buffer: &mut Rows,
+    next: &Linear,
+    out: &mut Rows,
+) -> Result<()> {
+    let width = matrix.outputs() / 2;
+    buffer.values.resize(rows * 2 * width, 0.0);
+    out.values.resize(rows * width, 0.0);
+    let forms = next.forms();
+    let in_place = forms.any() && Linear::quantizes_gated(forms);
+    let quantized = in_place.then(|| out.quantized.resize(forms, rows * width));
+    let (values, buffer) = (&mut out.values, &mut buffer.values);
+    matrix.forward_gated(&x.values, &x.quantized, rows, buffer, values, quantized)?;
+    if forms.any() && !in_place {
+        out.quantized.quantize(forms, &out.values);
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::sync::OnceLock;
 
-use super::context::OPTIONAL;
 use crate::record::units::bytes;
 
 /// What kind of device an adapter is.
@@ -85,14 +84,14 @@ impl Adapter {
             bytes(limits.max_storage_buffer_binding_size),
             bytes(limits.max_compute_workgroup_storage_size.into())
         ));
-        let features = [(wgpu::Features::SUBGROUP, "subgroups"), (wgpu::Features::SHADER_F16, "f16")];
-        let features: Vec<&str> = features
+        let offered = [(wgpu::Features::SUBGROUP, "subgroups"), (wgpu::Features::SHADER_F16, "f16")];
+        let offered: Vec<&str> = offered
             .into_iter()
-            .filter(|(one, _)| OPTIONAL.contains(*one) && self.features.contains(*one))
-            .map(|f| f.1)
+            .filter(|(one, _)| self.features.contains(*one))
+            .map(|(_, name)| name)
             .collect();
-        if !features.is_empty() {
-            parts.push(format!("optional features: {}", features.join(", ")));
+        if !offered.is_empty() {
+            parts.push(format!("has {}, which no kernel needs", offered.join(" and ")));
         }
         parts.join("; ")
     }

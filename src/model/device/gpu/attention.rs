@@ -21,6 +21,11 @@ const RECORDS: u64 = 64 << 20;
 /// Rows that a dimension of a dispatch holds; more continue in the next dimension.
 pub(super) const LINE: usize = 32768;
 
+/// True if the kernels compute heads of this width.
+pub fn computes(head_dim: usize) -> bool {
+    head_dim.is_multiple_of(8) && (8..=256).contains(&head_dim)
+}
+
 /// The kernels of one shape of attention and one type of keys and values, and their buffers. One for each sequence or tower.
 #[derive(Debug)]
 pub struct Attention {
@@ -91,7 +96,7 @@ impl Attention {
     /// If the shape is none that the kernels compute.
     pub fn new(gpu: &Gpu, shape: AttentionShape, kind: KvType) -> Result<Self> {
         let AttentionShape { heads, kv_heads, head_dim } = shape;
-        if !head_dim.is_multiple_of(8) || !(8..=256).contains(&head_dim) {
+        if !computes(head_dim) {
             return Err(GpuError::Invalid(format!(
                 "attention heads of {head_dim} values: a multiple of 8 up to 256 is expected"
             )));

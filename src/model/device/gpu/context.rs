@@ -1,21 +1,17 @@
 //! An opened GPU: its device, its limits, and the kernels compiled for it.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use super::{
     Buffer, GpuError, Result, Stream,
     adapter::{self, Adapter, AdapterKind},
     error::one_line,
+    kernel::Kernels,
 };
-
-/// Optional features that kernels make use of.
-pub(super) const OPTIONAL: wgpu::Features = wgpu::Features::SUBGROUP.union(wgpu::Features::SHADER_F16);
+use crate::record::Traffic;
 
 /// Bytes that may wait in host memory before they are moved to the device.
 const UPLOAD: u64 = 64 << 20;
@@ -32,12 +28,14 @@ struct Inner {
     device: wgpu::Device,
     queue: wgpu::Queue,
     adapter: Adapter,
-    features: wgpu::Features,
-    kernels: Mutex<HashMap<KernelKey, Arc<Kernel>>>,
+    plain: bool,
+    kernels: Kernels,
     state: Arc<State>,
     notes: Mutex<Vec<String>>,
     /// Bytes written since the last submission.
     waiting: AtomicU64,
+    /// Of all streams.
+    traffic: Mutex<Traffic>,
 }
 
 /// The first error that no call could return.
@@ -54,40 +52,18 @@ impl State {
     }
 }
 
-type KernelKey = (String, Vec<(String, u64)>);
-
-/// What a kernel does with a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// `var<storage, read>`.
-    Read,
-    /// `var<storage, read_write>`.
-    Write,
-}
-
-/// A compiled kernel.
-#[derive(Debug)]
-pub struct Kernel {
-    pub(super) name: String,
-    /// Unique among the kernels of the device.
-    pub(super) id: usize,
-    pub(super) pipeline: wgpu::ComputePipeline,
-    pub(super) layout: wgpu::BindGroupLayout,
-    pub(super) bindings: Vec<Access>,
-}
-
 /// A lock whose holder panicked still guards sound data: every change is a single insertion.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// True if no optional feature may be used: `SPECREEL_GPU=plain`.
+/// True if kernels are to run in their plain forms: `SPECREEL_GPU=plain`.
 pub(super) fn plain_requested() -> bool {
     std::env::var_os(adapter::VARIABLE).is_some_and(|value| value == "plain")
 }
 
 impl Gpu {
-    /// Open an adapter, with those optional features that it has, or with none.
+    /// Open an adapter; `plain` kernels use nothing that a driver may lack.
     ///
     /// # Errors
     /// A sentence, if the adapter cannot be used.
@@ -95,10 +71,8 @@ impl Gpu {
         if let Some(problem) = &adapter.problem {
             return Err(problem.clone());
         }
-        let features = if plain { wgpu::Features::empty() } else { adapter.features & OPTIONAL };
         let (device, queue) = pollster::block_on(adapter.raw.request_device(&wgpu::DeviceDescriptor {
             label: None,
-            required_features: features,
             required_limits: adapter.limits.clone(),
             // Weights are few large buffers: no blocks of memory ahead of need.
             memory_hints: wgpu::MemoryHints::MemoryUsage,
@@ -117,8 +91,8 @@ impl Gpu {
                 message => one_line(message),
             }));
         });
-        let (kernels, notes, waiting) = Default::default();
-        Ok(Gpu(Arc::new(Inner { device, queue, adapter, features, kernels, state, notes, waiting })))
+        let (kernels, notes, waiting, traffic) = Default::default();
+        Ok(Gpu(Arc::new(Inner { device, queue, adapter, plain, kernels, state, notes, waiting, traffic })))
     }
 
     /// The adapter.
@@ -141,19 +115,36 @@ impl Gpu {
         &self.0.adapter.limits
     }
 
-    /// True if kernels may use subgroups.
-    pub fn has_subgroups(&self) -> bool {
-        self.0.features.contains(wgpu::Features::SUBGROUP)
+    /// True if kernels run in their plain forms.
+    pub(super) fn is_plain(&self) -> bool {
+        self.0.plain
     }
 
-    /// True if kernels may compute in f16.
-    pub fn has_f16(&self) -> bool {
-        self.0.features.contains(wgpu::Features::SHADER_F16)
+    pub(super) fn kernels(&self) -> &Kernels {
+        &self.0.kernels
+    }
+
+    /// Add to [`Gpu::notes`].
+    pub(super) fn note(&self, note: String) {
+        let mut notes = lock(&self.0.notes);
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
     }
 
     /// What differs from the usual: kernels that fell back to their plain form.
     pub fn notes(&self) -> Vec<String> {
         lock(&self.0.notes).clone()
+    }
+
+    /// What passed to and from the device in the submissions of all streams.
+    pub fn traffic(&self) -> Traffic {
+        *lock(&self.0.traffic)
+    }
+
+    pub(super) fn count(&self, more: Traffic) {
+        let mut all = lock(&self.0.traffic);
+        *all = *all + more;
     }
 
     pub(super) fn device(&self) -> &wgpu::Device {
@@ -184,7 +175,7 @@ impl Gpu {
     }
 
     /// Call `make`; the errors of wgpu in it are returned instead of breaking the device.
-    fn scoped<T>(&self, needed: u64, make: impl FnOnce() -> T) -> Result<T> {
+    pub(super) fn scoped<T>(&self, needed: u64, make: impl FnOnce() -> T) -> Result<T> {
         self.check()?;
         let filters =
             [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::Internal, wgpu::ErrorFilter::OutOfMemory];
@@ -275,130 +266,6 @@ impl Gpu {
         let polled = self.0.device.poll(wgpu::PollType::Wait { submission_index, timeout: None });
         self.check()?;
         polled.map(drop).map_err(|error| GpuError::Lost(one_line(&error.to_string())))
-    }
-
-    /// The compiled kernel of a WGSL source whose entry point is `main`; kept by its name and constants. `bindings` are the
-    /// storage buffers at `@group(0) @binding(1)` and up; `@binding(0)` is the uniform block of parameters, which every kernel
-    /// has. `constants` are its `override`s.
-    ///
-    /// Buffer accesses stay in bounds, whatever the kernel computes. Loops are not bounded by the compiler: each must end.
-    ///
-    /// # Errors
-    /// If the kernel does not compile, or has more bindings than the device allows.
-    pub fn kernel(
-        &self,
-        name: &str,
-        source: &dyn Fn() -> String,
-        bindings: &[Access],
-        constants: &[(&str, f64)],
-    ) -> Result<Arc<Kernel>> {
-        let key: KernelKey = (
-            name.to_owned(),
-            constants.iter().map(|(name, value)| ((*name).to_owned(), value.to_bits())).collect(),
-        );
-        // Held while compiling: a second thread waits for the kernel instead of compiling it again.
-        let mut kernels = lock(&self.0.kernels);
-        if let Some(kernel) = kernels.get(&key) {
-            return Ok(Arc::clone(kernel));
-        }
-        let kernel = Arc::new(self.compile(name, kernels.len(), &source(), bindings, constants)?);
-        kernels.insert(key, Arc::clone(&kernel));
-        Ok(kernel)
-    }
-
-    /// As [`Gpu::kernel`], for a kernel with a form for optional features: if that does not compile, or the device lacks what it
-    /// needs (`available`), the plain one is taken. Both must compute the same bits.
-    ///
-    /// # Errors
-    /// If the plain kernel does not compile.
-    pub fn kernel_or_plain(
-        &self,
-        name: &str,
-        available: bool,
-        preferred: &dyn Fn() -> String,
-        plain: &dyn Fn() -> String,
-        bindings: &[Access],
-        constants: &[(&str, f64)],
-    ) -> Result<Arc<Kernel>> {
-        let plain_name = format!("{name} (plain)");
-        if !available {
-            return self.kernel(&plain_name, plain, bindings, constants);
-        }
-        match self.kernel(name, preferred, bindings, constants) {
-            Err(GpuError::Shader { kernel, why }) => {
-                let made = self.kernel(&plain_name, plain, bindings, constants)?;
-                let note = format!(
-                    "kernel `{kernel}` does not compile on this GPU and runs in its plain form: {why}"
-                );
-                let mut notes = lock(&self.0.notes);
-                if !notes.contains(&note) {
-                    notes.push(note);
-                }
-                Ok(made)
-            }
-            other => other,
-        }
-    }
-
-    fn compile(
-        &self,
-        name: &str,
-        id: usize,
-        source: &str,
-        bindings: &[Access],
-        constants: &[(&str, f64)],
-    ) -> Result<Kernel> {
-        let (size, limit) =
-            (bindings.len() as u64, self.limits().max_storage_buffers_per_shader_stage.into());
-        if size > limit {
-            return Err(GpuError::TooLarge { what: format!("kernel `{name}` (buffers)"), size, limit });
-        }
-        let entry = |binding: usize, ty, has_dynamic_offset| wgpu::BindGroupLayoutEntry {
-            binding: binding as u32,
-            visibility: wgpu::ShaderStages::COMPUTE,
-            ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
-            count: None,
-        };
-        let mut entries = vec![entry(0, wgpu::BufferBindingType::Uniform, true)];
-        entries.extend(bindings.iter().enumerate().map(|(i, access)| {
-            entry(i + 1, wgpu::BufferBindingType::Storage { read_only: *access == Access::Read }, false)
-        }));
-        let device = &self.0.device;
-        let made = self.scoped(0, || {
-            let label = Some(name);
-            // Loops with an extra counter are slow, and hide their bounds from the driver's compiler.
-            let checks = wgpu::ShaderRuntimeChecks {
-                force_loop_bounding: false,
-                ..wgpu::ShaderRuntimeChecks::checked()
-            };
-            let about =
-                wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(source.into()) };
-            // SAFETY: kernels are part of this program, and each of their loops counts up to a bound; every other check is on.
-            let module = unsafe { device.create_shader_module_trusted(about, checks) };
-            let layout = device
-                .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
-            let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-                label,
-                bind_group_layouts: &[Some(&layout)],
-                immediate_size: 0,
-            });
-            let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                label,
-                layout: Some(&pipeline_layout),
-                module: &module,
-                entry_point: Some("main"),
-                compilation_options: wgpu::PipelineCompilationOptions { constants, ..Default::default() },
-                cache: None,
-            });
-            (pipeline, layout)
-        });
-        match made {
-            Ok((pipeline, layout)) => {
-                Ok(Kernel { name: name.into(), id, pipeline, layout, bindings: bindings.into() })
-            }
-            Err(GpuError::Invalid(why)) => Err(GpuError::Shader { kernel: name.into(), why }),
-            Err(other) => Err(other),
-        }
     }
 
     /// A stream of commands.

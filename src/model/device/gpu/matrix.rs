@@ -185,3 +185,7 @@ impl Matrix {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "matrix_tests.rs"]
+mod tests;

@@ -20,7 +20,7 @@ use crate::model::{
 };
 
 /// Bytes of an array at most: kernels address bytes with 32 bits.
-const LARGEST: u64 = 1 << 31;
+pub(super) const LARGEST: u64 = 1 << 31;
 /// Values that are moved at a time.
 const UNIT: usize = 1 << 18;
 
@@ -91,7 +91,8 @@ fn load(
     if !stored.is_empty() {
         let parts: Option<Vec<_>> =
             stored.iter().map(|(weight, outputs)| Some((rows(weight)?, *outputs))).collect();
-        let Some(parts) = parts.filter(|parts| parts.iter().all(|(r, outputs)| r.1.count(inputs) == *outputs))
+        let Some(parts) =
+            parts.filter(|parts| parts.iter().all(|(r, outputs)| r.1.count(inputs) == *outputs))
         else {
             return Err(CheckpointError::tensor(key, "its rows have another type or width than expected"));
         };

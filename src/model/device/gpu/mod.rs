@@ -12,6 +12,7 @@ mod error;
 mod failure;
 pub mod gaze;
 pub mod held;
+mod kernel;
 mod largest;
 pub mod logits;
 pub mod logits_rows;
@@ -31,19 +32,20 @@ pub mod states;
 mod stream;
 mod table;
 #[cfg(test)]
-mod products_tests;
-#[cfg(test)]
 pub(crate) mod testing;
+pub mod tower;
+mod tower_matrix;
 mod visible;
 
 pub use self::{
     buffer::Buffer,
-    context::{Access, Gpu, Kernel},
+    context::Gpu,
     error::{GpuError, Result},
+    kernel::{Access, Kernel},
     matrix::Matrix,
     matrix_format::Format,
     products_input::Scratch,
     rows::Rows,
-    stream::{ALIGNMENT, Stream, Traffic},
+    stream::{ALIGNMENT, Stream},
     table::Table,
 };

@@ -19,6 +19,7 @@ use super::{
     products_input::Scratch,
     states::{GpuRows, Part, SharedStream, below, beside},
     table::Table,
+    tower::TowerWork,
 };
 use crate::model::{
     KvType, WeightType,
@@ -40,18 +41,19 @@ const SOFTWARE_CHUNK: usize = 128;
 /// A GPU, with weights and keys and values of some types.
 #[derive(Clone, Debug)]
 pub struct GpuOps {
-    gpu: Gpu,
-    dtype: WeightType,
-    kv_type: KvType,
+    pub(super) gpu: Gpu,
+    pub(super) dtype: WeightType,
+    pub(super) kv_type: KvType,
     /// For rows that no sequence computes.
-    stream: SharedStream,
+    pub(super) stream: SharedStream,
 }
 
 /// What is kept between the passes of one sequence.
 #[derive(Default)]
 pub struct GpuWork {
     stream: Option<SharedStream>,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
+    pub(super) tower: TowerWork,
     attention: Option<Attention>,
     gaze: Option<Gaze>,
     ids: Option<Buffer>,
@@ -75,7 +77,7 @@ pub struct GpuPass<'a> {
 
 impl GpuWork {
     /// The sequence's stream.
-    fn stream(&mut self, gpu: &Gpu) -> SharedStream {
+    pub(super) fn stream(&mut self, gpu: &Gpu) -> SharedStream {
         self.stream.get_or_insert_with(|| SharedStream::new(gpu)).clone()
     }
 }

@@ -42,6 +42,12 @@ impl Rows {
         Self { buffer: Some(buffer), rows, width }
     }
 
+    /// The same values as other rows.
+    pub(super) fn reshape(&mut self, rows: usize, width: usize) {
+        debug_assert_eq!(rows * width, self.rows * self.width, "the number of values stays");
+        (self.rows, self.width) = (rows, width);
+    }
+
     /// Give the memory away; the next [`Rows::reserve`] allocates anew.
     pub fn take(&mut self) -> Option<Buffer> {
         self.buffer.take()

@@ -4,47 +4,13 @@
 //! and every command sees the results of those before it. Parameters of all kernels of a submission stand in one uniform buffer,
 //! the arena, which is written once.
 
-use std::{
-    collections::HashMap,
-    sync::{Weak, mpsc},
-};
+#[path = "stream_read.rs"]
+mod read;
 
-use super::{Buffer, Gpu, GpuError, Kernel, Result, buffer::Memory, context::PARAMS, error::one_line};
+use std::{collections::HashMap, sync::Weak};
 
-/// What passed between host and device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Bytes to the device, parameters included.
-    pub up: u64,
-    /// Bytes from the device.
-    pub down: u64,
-    /// Submissions.
-    pub submissions: u64,
-    /// Kernels.
-    pub dispatches: u64,
-}
-
-impl std::ops::Sub for Traffic {
-    type Output = Traffic;
-
-    fn sub(self, before: Traffic) -> Traffic {
-        Traffic {
-            up: self.up - before.up,
-            down: self.down - before.down,
-            submissions: self.submissions - before.submissions,
-            dispatches: self.dispatches - before.dispatches,
-        }
-    }
-}
-
-impl std::ops::AddAssign for Traffic {
-    fn add_assign(&mut self, more: Traffic) {
-        self.up += more.up;
-        self.down += more.down;
-        self.submissions += more.submissions;
-        self.dispatches += more.dispatches;
-    }
-}
+use super::{Buffer, Gpu, GpuError, Kernel, Result, buffer::Memory, context::PARAMS};
+use crate::record::Traffic;
 
 /// Offsets of bindings are multiples of this; no device asks for more.
 pub const ALIGNMENT: u64 = 256;
@@ -90,6 +56,8 @@ pub struct Stream {
     groups: HashMap<(usize, Vec<View>), Group>,
     landing: Option<wgpu::Buffer>,
     traffic: Traffic,
+    /// What of it the device has counted.
+    counted: Traffic,
 }
 
 impl Stream {
@@ -104,6 +72,7 @@ impl Stream {
             groups: HashMap::new(),
             landing: None,
             traffic: Traffic::default(),
+            counted: Traffic::default(),
         }
     }
 
@@ -374,87 +343,14 @@ impl Stream {
             let alive = |group: &Group| group.buffers.iter().all(|buffer| buffer.strong_count() > 0);
             self.groups.retain(|_, group| group.used + IDLE > now && alive(group));
         }
+        self.count();
         self.gpu.check()?;
         Ok(Some(index))
     }
 
-    /// Submit, wait, and read bytes; `at` is a multiple of 4.
-    ///
-    /// # Errors
-    /// If the device is lost, or the range is not within the buffer.
-    pub fn read(&mut self, buffer: &Buffer, at: u64, bytes: u64) -> Result<Vec<u8>> {
-        let mut read = self.read_all(&[(buffer, at, bytes)])?;
-        Ok(read.pop().unwrap_or_default())
-    }
-
-    /// As [`Stream::read`], as values: `count` of them, from value `at`.
-    ///
-    /// # Errors
-    /// As [`Stream::read`].
-    pub fn read_values<T: bytemuck::Pod>(
-        &mut self,
-        buffer: &Buffer,
-        at: usize,
-        count: usize,
-    ) -> Result<Vec<T>> {
-        let size = size_of::<T>() as u64;
-        let bytes = self.read(buffer, at as u64 * size, count as u64 * size)?;
-        Ok(bytemuck::pod_collect_to_vec(&bytes))
-    }
-
-    /// Submit, wait once, and read several ranges: buffer, offset (a multiple of 4), size.
-    ///
-    /// # Errors
-    /// As [`Stream::read`].
-    pub fn read_all(&mut self, ranges: &[(&Buffer, u64, u64)]) -> Result<Vec<Vec<u8>>> {
-        self.gpu.check()?;
-        let mut total = 0;
-        for (buffer, at, bytes) in ranges {
-            let padded = bytes.next_multiple_of(4);
-            Self::range(buffer, *at, padded)?;
-            total += padded;
-        }
-        if total == 0 {
-            self.submit()?;
-            return Ok(vec![Vec::new(); ranges.len()]);
-        }
-        let landing = match self.landing.take().filter(|landing| landing.size() >= total) {
-            Some(landing) => landing,
-            None => {
-                let size = total.next_power_of_two().min(self.gpu.limits().max_buffer_size).max(total);
-                self.gpu.allocate(size, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST)?
-            }
-        };
-        let encoder = self.encoder();
-        let mut to = 0;
-        for (buffer, at, bytes) in ranges {
-            let padded = bytes.next_multiple_of(4);
-            if padded > 0 {
-                encoder.copy_buffer_to_buffer(buffer.raw(), *at, &landing, to, padded);
-            }
-            to += padded;
-        }
-        let index = self.send()?;
-        let slice = landing.slice(..total);
-        let (done, mapped) = mpsc::channel();
-        slice.map_async(wgpu::MapMode::Read, move |result| drop(done.send(result)));
-        self.gpu.wait(index)?;
-        // Another thread's wait may be the one that calls back.
-        let lost = |why: String| GpuError::Lost(one_line(&why));
-        mapped.recv().map_err(|_| lost("no answer".into()))?.map_err(|error| lost(error.to_string()))?;
-        let view = slice.get_mapped_range().map_err(|error| lost(error.to_string()))?;
-        let mut from = 0;
-        let read = ranges.iter().map(|(_, _, bytes)| {
-            let values = view[from..from + *bytes as usize].to_vec();
-            from += bytes.next_multiple_of(4) as usize;
-            values
-        });
-        let read: Vec<Vec<u8>> = read.collect();
-        drop(view);
-        landing.unmap();
-        self.landing = Some(landing);
-        self.traffic.down += ranges.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
-        Ok(read)
+    fn count(&mut self) {
+        self.gpu.count(self.traffic - self.counted);
+        self.counted = self.traffic;
     }
 }
 

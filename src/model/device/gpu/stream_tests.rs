@@ -158,26 +158,6 @@ fn what_the_device_would_refuse_later_is_refused_at_once() {
 }
 
 #[test]
-fn a_kernel_that_does_not_compile_falls_back_to_its_plain_form() {
-    let Some(gpu) = gpu_or_skip() else { return };
-    let bindings = [Access::Read, Access::Write];
-    let broken = || SOURCE.replace("params.count", "params.nothing");
-    let error = gpu.kernel("broken", &broken, &bindings, &[]).unwrap_err();
-    let GpuError::Shader { kernel, why } = error else { panic!("{error}") };
-    assert!(kernel == "broken" && why.contains("nothing") && !why.contains('\n'), "{why}");
-    assert!(gpu.notes().is_empty());
-    let made = |available| gpu.kernel_or_plain("fast", available, &broken, &|| SOURCE.into(), &bindings, &[]);
-    let plain = made(true).unwrap();
-    assert!(Arc::ptr_eq(&plain, &made(false).unwrap()));
-    drop(made(true).unwrap());
-    let notes = gpu.notes();
-    assert!(notes.len() == 1 && notes[0].contains("kernel `fast` does not compile"), "{notes:?}");
-    let (mut stream, a, b) = (gpu.stream(), gpu.buffer(256).unwrap(), gpu.buffer(256).unwrap());
-    stream.dispatch(&plain, &params(64, 3), &[&a, &b], [1; 3]).unwrap();
-    assert_eq!(stream.read_values::<u32>(&b, 63, 1).unwrap(), [3]);
-}
-
-#[test]
 fn after_a_loss_every_call_fails_and_a_device_opened_anew_works() {
     let Some(gpu) = gpu_or_skip() else { return };
     let (mut stream, add) = (gpu.stream(), scale(&gpu, 1));

@@ -9,7 +9,7 @@ pub fn gpu_or_skip() -> Option<Gpu> {
     open(super::context::plain_requested())
 }
 
-/// As [`gpu_or_skip`], without optional features.
+/// As [`gpu_or_skip`], with kernels in their plain forms.
 pub fn plain_gpu_or_skip() -> Option<Gpu> {
     open(true)
 }

@@ -1,17 +1,7 @@
 //! Element-wise functions and norms of vision towers.
 
 use super::with_avx2;
-
-/// An activation function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// x · sigmoid(1.702 x).
-    QuickGelu,
-    /// GELU, approximated with tanh.
-    GeluTanh,
-    /// GELU.
-    GeluErf,
-}
+use crate::model::device::tower_ops::Activation;
 
 /// Apply an activation in place.
 #[inline]

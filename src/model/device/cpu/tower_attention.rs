@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use crate::model::device::cpu::{
+use super::{
     kernels::{self, Held, SLOTS, activations},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
+use crate::model::device::tower_ops::{Angles, TowerLayout};
 
 /// Queries at a time: whole tiles of the scores (8) and of the weighted sums (5).
 const QUERIES: usize = 40;
@@ -14,32 +15,12 @@ const KEYS: usize = 256;
 /// Patches of a window from which on every head is a unit of work of its own.
 const LARGE: usize = 256;
 
-/// The heads of a layer; a row of queries, keys and values holds `3 × heads × width` values.
-#[derive(Clone, Copy)]
-pub(super) struct Heads {
-    pub count: usize,
-    pub width: usize,
-}
-
-/// Rotary angles of the patches of one temporal grid, `patches × width / 2`.
-pub(super) struct Angles {
-    pub cos: Vec<f32>,
-    pub sin: Vec<f32>,
-}
-
-/// Patches that attend to each other.
-pub(super) type Window = Range<usize>;
-
-/// Attention of `grids` temporal grids of `patches` rows in `qkv`; row `r` of the result is `out[r * stride ..]`.
-pub(super) fn attend(
-    qkv: &[f32],
-    (grids, patches): (usize, usize),
-    heads: Heads,
-    angles: Option<&Angles>,
-    windows: &[Window],
-    out: &mut [f32],
-    stride: usize,
-) {
+/// Attention of `grids` temporal grids of rows in `qkv`, each of which holds `3 × heads × width` values; `out` has rows of
+/// `heads × width`. With `windows`, within the layout's windows.
+pub fn attend(qkv: &[f32], grids: usize, layout: &TowerLayout, windows: bool, out: &mut [f32]) {
+    let (patches, heads) = (layout.order.len(), layout.heads);
+    let whole = 0..patches;
+    let windows = if windows { &layout.windows[..] } else { std::slice::from_ref(&whole) };
     let largest = windows.iter().map(Range::len).max().unwrap_or(0);
     // Small windows: all heads of one window are a unit, whose rows are read once. Large ones: a head is, or a part of its
     // queries if there are few heads for many threads.
@@ -47,21 +28,21 @@ pub(super) fn attend(
         (1, 1)
     } else {
         let wanted = 4 * ThreadPool::global().members();
-        let jobs = (grids * windows.len() * heads.count).max(1);
-        (heads.count, wanted.div_ceil(jobs).clamp(1, largest.div_ceil(QUERIES)))
+        let jobs = (grids * windows.len() * heads).max(1);
+        (heads, wanted.div_ceil(jobs).clamp(1, largest.div_ceil(QUERIES)))
     };
     let out = DisjointSliceMut::new(out);
     ThreadPool::global().run(grids * windows.len() * units * parts, &|unit| {
         let (unit, part) = (unit / parts, unit % parts);
         let (at, head) = (unit / units, unit % units);
         let (grid, window) = (at / windows.len(), &windows[at % windows.len()]);
-        let whole = heads.count / units;
+        let whole = heads / units;
         let length = window.len().div_ceil(parts).next_multiple_of(QUERIES);
         let queries = (part * length).min(window.len())..((part + 1) * length).min(window.len());
-        let job = Job { qkv, first: grid * patches, heads, angles, window, queries };
+        let job = Job { qkv, first: grid * patches, layout, window, queries };
         SCRATCH.with_borrow_mut(|scratch| {
             for head in head * whole..(head + 1) * whole {
-                job.run(head, scratch, &out, stride);
+                job.run(head, scratch, &out);
             }
         });
     });
@@ -72,9 +53,9 @@ struct Job<'a> {
     qkv: &'a [f32],
     /// The row of the grid's first patch.
     first: usize,
-    heads: Heads,
-    angles: Option<&'a Angles>,
-    window: &'a Window,
+    layout: &'a TowerLayout,
+    /// Rows of the grid that attend to each other.
+    window: &'a Range<usize>,
     /// Counted in the window.
     queries: Range<usize>,
 }
@@ -98,9 +79,9 @@ thread_local! {
 }
 
 impl Job<'_> {
-    fn run(&self, head: usize, scratch: &mut Scratch, out: &DisjointSliceMut<'_>, stride: usize) {
+    fn run(&self, head: usize, scratch: &mut Scratch, out: &DisjointSliceMut<'_>) {
         let Self { window, queries, .. } = self;
-        let (n, d) = (window.len(), self.heads.width);
+        let (n, d) = (window.len(), self.layout.head_dim);
         let wide = d.next_multiple_of(SLOTS);
         let Scratch { queries: q, keys, values, row, weights, factors, sums } = scratch;
         keys.resize(n.next_multiple_of(SLOTS) * d, 0.0);
@@ -140,7 +121,7 @@ impl Job<'_> {
             kernels::add_weighted(weights, scores, Held::F32(values), n, wide, &mut Vec::new(), sums);
             for (i, (sum, factor)) in sums.chunks_exact_mut(wide).zip(&*factors).enumerate() {
                 sum.iter_mut().for_each(|sum| *sum *= factor);
-                let at = (self.first + window.start + start + i) * stride + head * d;
+                let at = (self.first + window.start + start + i) * self.layout.hidden() + head * d;
                 // SAFETY: these rows of this head belong to one unit.
                 unsafe { out.slice(at, d).copy_from_slice(&sum[..d]) };
             }
@@ -149,11 +130,11 @@ impl Job<'_> {
 
     /// The query (0), key (1) or value (2) of patch `i` of the window; queries and keys are rotated.
     fn load(&self, i: usize, part: usize, head: usize, to: &mut [f32]) {
-        let Heads { count, width } = self.heads;
+        let TowerLayout { heads, head_dim: width, .. } = *self.layout;
         let patch = self.window.start + i;
-        let at = ((self.first + patch) * 3 + part) * count * width + head * width;
+        let at = ((self.first + patch) * 3 + part) * heads * width + head * width;
         to.copy_from_slice(&self.qkv[at..at + width]);
-        if let Some(Angles { cos, sin }) = self.angles.filter(|_| part < 2) {
+        if let Some(Angles { cos, sin }) = self.layout.angles.as_ref().filter(|_| part < 2) {
             let half = patch * width / 2..(patch + 1) * width / 2;
             kernels::rotate(to, &cos[half.clone()], &sin[half]);
         }
@@ -165,9 +146,14 @@ mod tests {
     use super::*;
 
     /// Plain attention in f64, without rotation.
-    fn plain(qkv: &[f32], rows: Range<usize>, heads: Heads, row: usize, head: usize) -> Vec<f64> {
-        let d = heads.width;
-        let at = |row: usize, part: usize| &qkv[(row * 3 + part) * heads.count * d + head * d..][..d];
+    fn plain(
+        qkv: &[f32],
+        rows: Range<usize>,
+        (heads, d): (usize, usize),
+        row: usize,
+        head: usize,
+    ) -> Vec<f64> {
+        let at = |row: usize, part: usize| &qkv[(row * 3 + part) * heads * d + head * d..][..d];
         let dot = |other: usize| {
             let terms = at(row, 0).iter().zip(at(other, 1)).map(|(a, b)| f64::from(*a) * f64::from(*b));
             (terms.sum::<f64>() / (d as f64).sqrt()).exp()
@@ -185,29 +171,36 @@ mod tests {
             (20, 41, Vec::from_iter(std::iter::once(0..41))),
             (80, 64, Vec::from_iter(std::iter::once(0..64))),
         ] {
-            let (heads, grids) = (Heads { count: 3, width }, 2);
-            let hidden = heads.count * width;
+            let (heads, grids) = (3, 2);
+            let hidden = heads * width;
             let qkv: Vec<f32> = (0..grids * patches * 3 * hidden).map(|i| (i as f32 * 0.7).sin()).collect();
-            let stride = hidden + 5;
-            let mut out = vec![0f32; grids * patches * stride];
-            attend(&qkv, (grids, patches), heads, None, &windows, &mut out, stride);
+            let layout = TowerLayout {
+                heads,
+                head_dim: width,
+                order: (0..patches as u32).collect(),
+                windows: windows.clone(),
+                angles: None,
+                sources: patches,
+                taps: Vec::new(),
+            };
+            let mut out = vec![0f32; grids * patches * hidden];
+            attend(&qkv, grids, &layout, true, &mut out);
             for row in (0..grids * patches).step_by(13) {
                 let (grid, patch) = (row / patches, row % patches);
                 let window = windows.iter().find(|w| w.contains(&patch)).unwrap();
                 let rows = grid * patches + window.start..grid * patches + window.end;
-                for head in 0..heads.count {
-                    let want = plain(&qkv, rows.clone(), heads, row, head);
-                    let got = &out[row * stride + head * width..][..width];
+                for head in 0..heads {
+                    let want = plain(&qkv, rows.clone(), (heads, width), row, head);
+                    let got = &out[row * hidden + head * width..][..width];
                     for (got, want) in got.iter().zip(want) {
                         assert!((f64::from(*got) - want).abs() < 1e-5, "{width} {patches} {row} {head}");
                     }
                 }
-                assert_eq!(out[row * stride + hidden..][..5], [0.0; 5]);
             }
             // A grid on its own gives the same bits.
-            let mut alone = vec![0f32; patches * stride];
-            attend(&qkv[patches * 3 * hidden..], (1, patches), heads, None, &windows, &mut alone, stride);
-            let other = &out[patches * stride..];
+            let mut alone = vec![0f32; patches * hidden];
+            attend(&qkv[patches * 3 * hidden..], 1, &layout, true, &mut alone);
+            let other = &out[patches * hidden..];
             assert!(alone.iter().zip(other).all(|(a, b)| a.to_bits() == b.to_bits()));
         }
     }

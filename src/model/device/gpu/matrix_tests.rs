@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
+use super::super::{
     Gpu, Rows, Stream,
     matrix::Matrix,
     matrix_format::{Format, PANEL},
@@ -58,7 +58,8 @@ struct Weights {
 impl Weights {
     fn new(format: Format, outputs: usize, inputs: usize, seed: u64) -> Self {
         let mut random = Random(seed);
-        let mut made = Self { format, outputs, inputs, floats: Vec::new(), bits: Vec::new(), bytes: Vec::new() };
+        let mut made =
+            Self { format, outputs, inputs, floats: Vec::new(), bits: Vec::new(), bytes: Vec::new() };
         match format {
             Format::F32 => made.floats = random.values(outputs * inputs),
             Format::Half(kind) => {
@@ -149,7 +150,10 @@ fn assert_product(weights: &Weights, x: &[f32], bias: &[f32], y: &[f32], stride:
             let size = terms().map(f64::abs).sum::<f64>() + f64::from(bias[first + o].abs());
             let got = f64::from(y[r * stride + first + o]);
             let (format, inputs) = (weights.format.name(), weights.inputs);
-            assert!((got - want).abs() <= 2e-6 * size, "{format} {inputs}: row {r}, output {o}: {got}, {want}");
+            assert!(
+                (got - want).abs() <= 2e-6 * size,
+                "{format} {inputs}: row {r}, output {o}: {got}, {want}"
+            );
         }
     }
 }
@@ -234,7 +238,8 @@ fn gates_are_applied_in_every_form() {
     for (format, width, inputs) in [(0, 40, 40), (0, 64, 64), (1, 96, 64), (3, 96, 64), (5, 256, 256)] {
         let (gates, down) = (FORMATS[format], Weights::new(FORMATS[format], 21, width, 3));
         let both = Weights::new(gates, 2 * width, inputs, 2);
-        let (both, down_matrix) = (load(&gpu, &[&both], None, 64, u64::MAX), load(&gpu, &[&down], None, 64, u64::MAX));
+        let (both, down_matrix) =
+            (load(&gpu, &[&both], None, 64, u64::MAX), load(&gpu, &[&down], None, 64, u64::MAX));
         let x = Random(9).values(18 * inputs);
         let y = forward(&both, &mut stream, &x, Way::Auto, &mut scratch);
         let want: Vec<f32> = y

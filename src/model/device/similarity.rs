@@ -1,0 +1,53 @@
+//! Cosine similarities of states on a GPU with rows that are kept there.
+
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::Result;
+
+use super::{
+    gpu::{Rows, relevance::VisualStates},
+    states::States,
+};
+
+/// For each row of states the rows that resemble it most, with the cosine similarities, best first.
+pub type Nearest = Vec<Vec<(u32, f32)>>;
+
+/// Rows on a GPU, to which states there are compared.
+#[derive(Debug)]
+pub struct Resident(Mutex<VisualStates>);
+
+impl Resident {
+    /// Copies of rows of `width` values on the device of `states`; none if states are compared in host memory.
+    ///
+    /// # Errors
+    /// If memory is missing, or the device is lost.
+    pub fn beside(states: &States, rows: &[f32], width: usize) -> Result<Option<Self>> {
+        let Some(first) = states.on_gpu() else { return Ok(None) };
+        let gpu = first.gpu();
+        let mut resident = VisualStates::new(&gpu, width);
+        let rows = Rows::upload(&gpu, rows, width)?;
+        resident.append(&mut first.stream().lock(), &rows, 0..rows.rows())?;
+        Ok(Some(Self(Mutex::new(resident))))
+    }
+
+    /// The `count` rows that resemble each of the states most. Waits for them.
+    ///
+    /// # Errors
+    /// If the states have another width or are not on a GPU, or the device is lost.
+    pub fn nearest(&self, states: &States, count: usize) -> Result<Nearest> {
+        let Some(rows) = states.on_gpu() else { candle_core::bail!("the states are not on the GPU") };
+        let stream = rows.stream();
+        let (memory, start) = rows.place_for(stream)?;
+        let (count_of, width) = rows.shape();
+        let first = start as usize / 4 / width.max(1);
+        let whole = Rows::of(memory.clone(), first + count_of, width);
+        let mut resident = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nearest = resident.nearest(&mut stream.lock(), &whole, count)?;
+        Ok(nearest.split_off(first))
+    }
+
+    /// Bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).bytes()
+    }
+}

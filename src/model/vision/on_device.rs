@@ -1,0 +1,116 @@
+//! What a tower computes, on any device.
+//!
+//! One forward pass for all towers: patches are embedded by a matrix, pass layers of attention and feed-forward layers, and are
+//! merged or projected to visual embeddings. Temporal grids do not attend to each other; as many as fit into bounded memory are
+//! computed together.
+
+use super::{
+    EncodeProgress, TowerConfig, VisionError, chunks,
+    layers::{Buffers, Layer, Projector},
+    layout,
+    parts::TowerParts,
+};
+use crate::model::{
+    checkpoint::Checkpoint,
+    device::{
+        ops::Loaded,
+        states::States,
+        tower_ops::{Part, TowerOps},
+    },
+    processor::Patches,
+};
+
+/// A tower's weights on a device.
+pub(super) struct OnDevice<D: TowerOps> {
+    ops: D,
+    config: TowerConfig,
+    embed: D::Matrix,
+    /// Added to the patches of each temporal grid.
+    positions: Option<D::Vector>,
+    layers: Vec<Layer<D>>,
+    projector: Projector<D>,
+    newline: Option<States>,
+}
+
+/// What is returned of the patches.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Output {
+    /// Visual embeddings.
+    Embeddings,
+    /// The states before the projector, in the order of the patches.
+    States,
+}
+
+impl<D: TowerOps> OnDevice<D> {
+    pub fn load(ops: D, checkpoint: &Checkpoint, config: &TowerConfig) -> Loaded<Self> {
+        let parts = TowerParts::of(config);
+        let ends = ops.for_ends();
+        let positions = parts.positions.map(|(name, shape)| ops.positions(&name, shape, checkpoint));
+        let newline = parts.newline.map(|(name, width)| {
+            let values = checkpoint.f32(&name, &[width])?;
+            States::new(values, width).map_err(|error| chunks::on_tensor(&name, &error))
+        });
+        Ok(Self {
+            positions: positions.transpose()?,
+            newline: newline.transpose()?,
+            embed: ends.tower_matrix(&parts.embed, false, checkpoint)?,
+            layers: (parts.layers.iter())
+                .map(|parts| Layer::load(&ops, parts, checkpoint))
+                .collect::<Loaded<_>>()?,
+            projector: Projector::load(&ends, &parts.projector, checkpoint)?,
+            config: config.clone(),
+            ops,
+        })
+    }
+
+    pub fn newline(&self) -> Option<&States> {
+        self.newline.as_ref()
+    }
+
+    /// Size of the matrices in bytes.
+    pub fn bytes(&self) -> usize {
+        let layers = self.layers.iter().map(Layer::bytes).sum::<usize>();
+        D::matrix_bytes(&self.embed) + layers + self.projector.bytes()
+    }
+
+    pub fn encode(
+        &self,
+        patches: &Patches,
+        output: Output,
+        progress: &mut EncodeProgress<'_>,
+    ) -> Result<States, VisionError> {
+        let (ops, grid) = (&self.ops, patches.grid);
+        chunks::check(patches, self.config.row(), layout::mismatch(&self.config, grid))?;
+        let layout = layout::of(&self.config, grid, output);
+        let (per_grid, hidden) = (layout.order.len(), layout.hidden());
+        let layout = ops.layout(layout)?;
+        let mut buffers = Buffers::<D>::default();
+        chunks::encode(grid, self.layers.len(), ops.chunk_patches(hidden), progress, |grids, after_layer| {
+            let values = grids.start * per_grid * patches.row..grids.end * per_grid * patches.row;
+            let (values, grids) = (&patches.data[values], grids.len());
+            let rows = grids * per_grid;
+            for part in Part::each(rows, ops.rows_at_once(hidden)) {
+                let Buffers { work, x, input, .. } = &mut buffers;
+                ops.patches(work, &layout, values, part, &self.embed, input)?;
+                ops.multiply(work, &self.embed, input, part, x)?;
+            }
+            if let Some(positions) = &self.positions {
+                ops.add_positions(&mut buffers.work, &layout, &mut buffers.x, positions)?;
+            }
+            for layer in &self.layers {
+                layer.forward(ops, &layout, grids, (rows, hidden), &mut buffers)?;
+                after_layer()?;
+            }
+            let result = match output {
+                Output::States => ops.result(&mut buffers.work, &layout, &buffers.x, grids)?,
+                Output::Embeddings => {
+                    self.projector.forward(ops, rows, &mut buffers)?;
+                    ops.result(&mut buffers.work, &layout, &buffers.projected, grids)?
+                }
+            };
+            // So that measured times include the work.
+            ops.catch_up(&mut buffers.work)?;
+            Ok(result)
+        })
+    }
+}
