@@ -225,10 +225,10 @@ pub struct RunArgs {
     /// Weight type of the language models: auto (q8_0; bf16 on cuda and metal), f32, bf16, f16, q8_0, q6_k, q5_k, q4_k, q4_0
     #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS, add = candidates::dtypes())]
     pub dtype: Option<WeightType>,
-    /// Weight type of the vision towers on a CPU: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0
+    /// Weight type of the vision towers on cpu and gpu: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0
     #[arg(long, value_name = "TYPE", value_parser = tower_dtype, help_heading = MODELS, add = candidates::tower_dtypes())]
     pub tower_dtype: Option<WeightType>,
-    /// Type of keys and values on a CPU: auto (f16; f32 for small models and with --dtype f32), f32, f16, q8_0
+    /// Type of keys and values on cpu and gpu: auto (f16; f32 for small models and with --dtype f32), f32, f16, q8_0 (cpu only)
     #[arg(long, value_name = "TYPE", value_parser = kv_type, help_heading = MODELS, add = candidates::kv_types())]
     pub kv_type: Option<KvType>,
     /// Load and run even if the available memory seems too small

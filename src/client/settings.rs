@@ -150,7 +150,7 @@ settings! {
     /// Weight type of the language models: auto, f32, bf16, f16, q8_0, q6_k, q5_k, q4_k or q4_0.
     #[file(serde(deserialize_with = "dtype"), schemars(with = "Option<String>"))]
     dtype: WeightType,
-    /// Weight type of the vision towers on a CPU: auto, f32, bf16, f16 or q8_0.
+    /// Weight type of the vision towers on cpu and gpu: auto, f32, bf16, f16 or q8_0.
     #[file(serde(deserialize_with = "tower_dtype"), schemars(with = "Option<String>"))]
     tower_dtype: WeightType,
     /// Whether converted weights are kept on disk, so that the next start maps them; default true.

@@ -161,8 +161,8 @@ impl Footprint {
     pub(super) fn budget(&self, available: Option<u64>) -> Option<u64> {
         // Contexts on a card share what its weights leave.
         let left = self.cards().into_iter().map(|card| {
-            let weights = self.need(&card, true, self.dtype, None).weights;
-            card.size(u64::MAX).saturating_sub(weights)
+            let Need { weights, tower, .. } = self.need(&card, true, self.dtype, None);
+            card.size(u64::MAX).saturating_sub(weights + tower)
         });
         left.chain(available).min()
     }
@@ -305,11 +305,11 @@ impl Pool {
         }
     }
 
-    /// What of a model in `memory` is in this one. Rows pass through the system's memory and a card's.
+    /// What of a model in `memory` is in this one. Rows pass through both.
     fn part(&self, memory: &DeviceMemory, need: Need) -> Need {
         match (self, memory) {
             (Pool::System, DeviceMemory::System) => need,
-            (Pool::System, DeviceMemory::Own { .. }) => Need { weights: 0, tower: 0, cache: 0, ..need },
+            (Pool::System, DeviceMemory::Own { .. }) => Need { work: need.work, ..Need::default() },
             (Pool::Card { device, .. }, DeviceMemory::Own { device: other, .. }) if device == other => need,
             _ => Need::default(),
         }

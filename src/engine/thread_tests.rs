@@ -3,12 +3,15 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::{
     engine::TextSampling,
-    model::{DeviceChoice, WeightType},
+    model::{DeviceChoice, WeightType, device::gpu::testing},
     record::Stage,
     scenes::{self, Scene},
     speculate::Method,
     video::Sampling,
 };
+
+/// A prompt whose run loses the GPU.
+const LOSES: &str = "lose the GPU";
 
 /// A prompt that makes its run panic, and when.
 const PANICS: &str = "panic while generating";
@@ -29,6 +32,9 @@ pub fn fail_point(prompt: &str, stage: Stage) {
     if prompt == SLOW && stage == Stage::Generate {
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
+    if prompt == LOSES && stage == Stage::Generate {
+        testing::lose_opened();
+    }
     assert!(!(prompt == PANICS && stage == Stage::Generate), "out of luck");
 }
 
@@ -42,6 +48,10 @@ pub struct Rig {
 
 impl Rig {
     pub fn new() -> Self {
+        Self::on(DeviceChoice::Cpu)
+    }
+
+    fn on(device: DeviceChoice) -> Self {
         let fixture = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name);
         let dir = tempfile::tempdir().unwrap();
         let clip = dir.path().join("clip.mp4");
@@ -51,7 +61,7 @@ impl Rig {
             target: fixture("gqa_tied"),
             drafter: Some(fixture("mha_tied_bf16")),
             heads: Vec::new(),
-            device: DeviceChoice::Cpu,
+            device,
             drafter_device: None,
             kv_type: Default::default(),
             mmproj: None,
@@ -196,4 +206,25 @@ fn a_full_queue_refuses_a_run() {
     let handle = EngineHandle { commands, cancelled: Cancelled::default() };
     handle.send(Command::IgnoreMemory).unwrap();
     assert!(handle.send(Command::IgnoreMemory).unwrap_err().error.contains("queue is full"));
+}
+
+#[test]
+fn after_a_gpu_is_lost_the_models_are_loaded_anew() {
+    if testing::gpu_or_skip().is_none() {
+        return;
+    }
+    let mut rig = Rig::on(DeviceChoice::Gpu(None));
+    let request = rig.request("what is it");
+    assert_eq!(rig.run(request), (Some(false), None));
+    let request = rig.request(LOSES);
+    let (_, failure) = rig.run(request);
+    let failure = failure.expect("the run cannot go on");
+    assert_eq!(failure.class, FailureClass::Internal);
+    assert!(failure.error.contains("the GPU was lost"), "{}", failure.error);
+    assert!(failure.hint.is_some_and(|hint| hint.contains("run it again")));
+    // Nothing of the lost device is used again.
+    for kept in [false, true] {
+        let request = rig.request("what is it");
+        assert_eq!(rig.run(request), (Some(kept), None));
+    }
 }

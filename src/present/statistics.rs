@@ -229,8 +229,18 @@ pub fn statistics(stats: &Stats) -> Vec<(&'static str, String)> {
         let parts = format!("video {video} · vision {vision} · prompt {prompt} · decoding {decoding}");
         rows.push(("time", format!("{total} ({parts})")));
     }
+    rows.extend(overlap(stats).map(|words| ("overlap", words)));
     rows.extend(stats.traffic.map(|traffic| ("gpu", gpu(&traffic))));
     rows
+}
+
+/// How long drafter and target were at work at once; none if they took turns.
+fn overlap(stats: &Stats) -> Option<String> {
+    let (both, whole) = (stats.timings.both_ms, stats.timings.generate_ms());
+    (both > 0.0 && whole > 0.0).then(|| {
+        let share = percent((both / whole).min(1.0));
+        format!("{} · target and drafter both at work {share} of the decoding time", duration(both))
+    })
 }
 
 /// What passed to and from a GPU.

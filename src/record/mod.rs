@@ -40,7 +40,7 @@ pub use session::{Session, SessionError};
 pub use span::{Segment, Span, Turn, clock};
 pub use speedup::{Baseline, BaselineKind, Interval, Speedup};
 pub use stats::{Stats, StopReason, Timings, VerdictCounts};
-pub use step::{Step, Token};
+pub use step::{Busy, Step, Token};
 pub use summary::Summary;
 pub use traffic::Traffic;
 pub use trial::{FactCount, Trial};

@@ -74,12 +74,20 @@ pub struct Timings {
     pub relevance_ms: f64,
     /// Everything else between the first and the last token.
     pub other_ms: f64,
+    /// Time after the prefill in which drafter and target were at work at once, under the parallel schedule.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub both_ms: f64,
     /// Measured time of one target row, median.
     pub t1_ms: f64,
     /// Measured time of a verify pass of K+1 rows, median; 0 without speculation.
     pub tk1_ms: f64,
     /// Measured time of one drafter row, median; 0 without a drafter.
     pub td_ms: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(ms: &f64) -> bool {
+    *ms == 0.0
 }
 
 impl Timings {
@@ -123,6 +131,7 @@ impl Timings {
         self.verify_ms += other.verify_ms;
         self.relevance_ms += other.relevance_ms;
         self.other_ms += other.other_ms;
+        self.both_ms += other.both_ms;
     }
 }
 
@@ -223,6 +232,7 @@ impl Stats {
         self.timings.draft_ms += step.draft_ms;
         self.timings.verify_ms += step.verify_ms;
         self.timings.other_ms += step.other_ms;
+        self.timings.both_ms += step.busy.map_or(0.0, |busy| busy.both_ms());
         self.rate();
     }
 

@@ -119,6 +119,25 @@ pub struct Step {
     /// [`Pace`](super::paired::Pace).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain_ms: Option<f64>,
+    /// Where drafter and target worked side by side: when each was at work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<Busy>,
+}
+
+/// When both models were at work in a step: begin and end, in milliseconds from the step's beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Busy {
+    /// The target.
+    pub target: [f64; 2],
+    /// The drafter; begin and end are the same if it drafted nothing.
+    pub drafter: [f64; 2],
+}
+
+impl Busy {
+    /// Time in which both were at work, in milliseconds.
+    pub fn both_ms(&self) -> f64 {
+        (self.target[1].min(self.drafter[1]) - self.target[0].max(self.drafter[0])).max(0.0)
+    }
 }
 
 impl Step {

@@ -221,6 +221,7 @@ impl TargetSide<'_> {
             verify_ms: ticked.target_ms,
             other_ms: (started.elapsed().as_secs_f64() * 1e3 - draft_ms - ticked.target_ms).max(0.0),
             plain_ms: None,
+            busy: Some(ticked.busy),
         }
     }
 }

@@ -158,6 +158,7 @@ impl<'a> Session<'a> {
             verify_ms,
             other_ms: whole_ms - ms(verified_at),
             plain_ms,
+            busy: None,
         }))
     }
 

@@ -155,28 +155,66 @@ fn a_gpu_that_does_not_exist_is_refused() {
     assert!(missing.stderr.contains(hint), "{}", missing.stderr);
 }
 
+/// The software adapter's name and description in the report of `doctor --json`, and the number of others.
+fn adapter(doctor: &crate::Outcome) -> (String, String, usize) {
+    assert_eq!(doctor.stderr, "");
+    let report: serde_json::Value = serde_json::from_str(&doctor.stdout).unwrap();
+    let text = |finding: &serde_json::Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let adapters: Vec<_> = findings
+        .map(|finding| (text(finding, "name"), text(finding, "found")))
+        .filter(|(name, _)| name.starts_with("gpu:"))
+        .collect();
+    let others = adapters.len() - 1;
+    let (name, found) = adapters.into_iter().find(|(_, found)| found.contains(", software, ")).unwrap();
+    (name, found, others)
+}
+
+#[test]
+fn on_a_gpu_lossless_methods_write_the_same_text() {
+    let Some((program, run)) = software() else { return };
+    let (name, ..) = adapter(&run(&program, &["doctor", "--json"]));
+    let short = ["--max-new-tokens", "8", "--json"];
+    let methods =
+        ["compare", "demo:2", "--device", &name, "--methods", "naive,naive-tree,std,layerskip,lookup"];
+    let compared = run(&program, &[&methods[..], &short].concat());
+    assert_eq!(compared.code, 0, "{}", compared.stderr);
+    let events_of = events(&compared.stdout);
+    let rows = events_of.last().unwrap()["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6);
+    for row in &rows[1..] {
+        assert!(row["equality"]["first_difference"].is_null(), "{row}");
+        let of_row =
+            |kind| events_of.iter().find(move |e| e["event"] == kind && e["run"] == row["run"]).unwrap();
+        assert!(of_row("started")["device"].as_str().unwrap().starts_with(&name), "{}", of_row("started"));
+        assert!(of_row("done")["stats"]["tie"].is_null(), "{}", of_row("done"));
+    }
+
+    // A target on one device and its drafter on the other write what the target writes alone.
+    let text = |args: &[&str]| {
+        let run = run(&program, &[&["caption", "demo", "--max-new-tokens", "8"], args].concat());
+        assert_eq!(run.code, 0, "{args:?}: {}", run.stderr);
+        (run.stdout, run.stderr)
+    };
+    for (target, drafter) in [("cpu", name.as_str()), (name.as_str(), "cpu")] {
+        let (alone, _) = text(&["--device", target, "--method", "autoregressive"]);
+        let (both, said) = text(&["--device", target, "--drafter-device", drafter, "--method", "naive"]);
+        assert_eq!(both, alone);
+        assert!(
+            said.contains(&format!("on {target}")) && said.contains(&format!("drafter {drafter}")),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn a_software_adapter_is_used_on_request_only() {
     let Some((program, run)) = software() else { return };
-    let doctor = run(&program, &["doctor", "--json"]);
-    assert_eq!(doctor.stderr, "");
-    let report: serde_json::Value = serde_json::from_str(&doctor.stdout).unwrap();
-    let adapters: Vec<&serde_json::Value> = report["findings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|finding| finding["name"].as_str().is_some_and(|name| name.starts_with("gpu:")))
-        .collect();
-    let (index, found) = adapters
-        .iter()
-        .map(|adapter| adapter["found"].as_str().unwrap())
-        .enumerate()
-        .find(|(_, found)| found.contains(", software, "))
-        .unwrap();
+    let (name, found, others) = adapter(&run(&program, &["doctor", "--json"]));
+    let name = name.as_str();
     for part in ["driver ", "bindings up to ", "workgroup memory ", "not used by --device auto: software"] {
         assert!(found.contains(part), "{part}: {found}");
     }
-    let name = adapters[index]["name"].as_str().unwrap();
     let short = ["caption", "demo", "--max-new-tokens", "4"];
     let named = run(&program, &[&short[..], &["--device", name]].concat());
     assert_eq!(named.code, 0, "{}", named.stderr);
@@ -185,7 +223,7 @@ fn a_software_adapter_is_used_on_request_only() {
         "{}",
         named.stderr
     );
-    if adapters.len() == 1 {
+    if others == 0 {
         let auto = run(&program, &short);
         assert!(auto.stderr.contains("on cpu, "), "{}", auto.stderr);
         assert!(auto.code == 0 && !named.stdout.trim().is_empty(), "{}", auto.stderr);

@@ -4,6 +4,9 @@
 
 mod accelerator;
 mod drafted_trees;
+#[path = "../support/gpu.rs"]
+mod gpu;
+mod on_a_gpu;
 mod random_methods;
 mod spans;
 mod support;

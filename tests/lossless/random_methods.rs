@@ -347,45 +347,49 @@ fn cut(plain: &Written, limit: usize) -> (&[u32], &[u32], StopReason) {
     (&plain.ids[..count], &plain.bits[..count], reason)
 }
 
-#[test]
-fn random_methods_add_up_and_are_lossless_where_they_claim_to_be() {
-    let mut rng = ChaCha8Rng::seed_from_u64(20);
-    let mut kinds: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let (mut equal, mut repeated, mut loosened, mut ended) = (0, 0, 0, 0);
-    for (pair, &(target, small, dtype, vocabulary)) in PAIRS.iter().enumerate() {
-        let mut bench = Bench::with_kv_type(target, small, dtype, KvType::ALL[pair % 3], pair as u64);
-        if let Some(vocabulary) = vocabulary {
-            bench.restrict(vocabulary);
-        }
+/// What random runs came to.
+#[derive(Debug, Default)]
+pub struct Walk {
+    kinds: BTreeMap<(&'static str, &'static str), usize>,
+    pub equal: usize,
+    pub repeated: usize,
+    pub loosened: usize,
+    ended: usize,
+}
+
+/// Run `methods` random methods of at most `most` tokens with each of some benches.
+pub fn walk(rng: &mut ChaCha8Rng, benches: impl Iterator<Item = Bench>, methods: usize, most: usize) -> Walk {
+    let mut walk = Walk::default();
+    for (pair, mut bench) in benches.enumerate() {
         let autoregressive = Method::preset("autoregressive").unwrap();
         let mut plain: Vec<(Sampler, Written)> = Vec::new();
-        for turn in 0..METHODS {
-            let temperature = pick(&mut rng, &[0.0, 0.0, 0.7, 100.0]);
-            let top_p = if temperature > 0.0 { pick(&mut rng, &[1.0, 0.9, 0.01]) } else { 1.0 };
+        for turn in 0..methods {
+            let temperature = pick(rng, &[0.0, 0.0, 0.7, 100.0]);
+            let top_p = if temperature > 0.0 { pick(rng, &[1.0, 0.9, 0.01]) } else { 1.0 };
             let sampler = Sampler { temperature, top_p, seed: 3 };
             let run = Run {
                 pair,
-                method: method(&mut rng),
+                method: method(rng),
                 sampler,
-                limit: pick(&mut rng, &[0, 1, 2, 3, 9, 24, MOST]),
+                limit: pick(rng, &[0, 1, 2, 3, 9, 24, MOST]).min(most),
             };
             for (axis, kind) in AXES.iter().zip(run.method.kinds()) {
-                *kinds.entry((axis.name, kind)).or_default() += 1;
+                *walk.kinds.entry((axis.name, kind)).or_default() += 1;
             }
             let written = bench.write(&run.method, sampler, run.limit);
             run.check(&written, &bench);
             let verdicts = written.steps.iter().flat_map(|step| &step.tokens).map(|token| token.verdict);
-            loosened += verdicts.filter(|verdict| !verdict.is_strict()).count();
-            ended += usize::from(written.finished == Some(StopReason::Eos));
+            walk.loosened += verdicts.filter(|verdict| !verdict.is_strict()).count();
+            walk.ended += usize::from(written.finished == Some(StopReason::Eos));
             if run.method.lossless() && !run.draws() {
                 if !plain.iter().any(|(of, _)| *of == sampler) {
-                    plain.push((sampler, bench.write(&autoregressive, sampler, MOST)));
+                    plain.push((sampler, bench.write(&autoregressive, sampler, most)));
                 }
                 let (_, plain) = plain.iter().find(|(of, _)| *of == sampler).unwrap();
                 let (ids, bits, reason) = cut(plain, run.limit);
                 assert_eq!((&*written.ids, &*written.bits), (ids, bits));
                 assert_eq!(written.finished, Some(reason));
-                equal += 1;
+                walk.equal += 1;
             }
             // A drawn chain of automatic length follows the clock; everything else can be repeated.
             let by_clock = run.draws() && !run.parallel();
@@ -393,10 +397,24 @@ fn random_methods_add_up_and_are_lossless_where_they_claim_to_be() {
             if turn % 3 == 0 && !by_clock {
                 let again = bench.write(&run.method, sampler, run.limit);
                 assert_eq!((again.ids, again.bits), (written.ids, written.bits));
-                repeated += 1;
+                walk.repeated += 1;
             }
         }
     }
+    walk
+}
+
+#[test]
+fn random_methods_add_up_and_are_lossless_where_they_claim_to_be() {
+    let benches = PAIRS.iter().enumerate().map(|(pair, &(target, small, dtype, vocabulary))| {
+        let mut bench = Bench::with_kv_type(target, small, dtype, KvType::ALL[pair % 3], pair as u64);
+        if let Some(vocabulary) = vocabulary {
+            bench.restrict(vocabulary);
+        }
+        bench
+    });
+    let mut rng = ChaCha8Rng::seed_from_u64(20);
+    let Walk { kinds, equal, repeated, loosened, ended } = walk(&mut rng, benches, METHODS, MOST);
     for axis in &AXES {
         for kind in axis.kinds {
             let runs = kinds.get(&(axis.name, kind.name)).copied().unwrap_or(0);

@@ -23,7 +23,7 @@ fn bench(family: &[&str]) -> Bench {
 }
 
 /// All contexts, each with a drafter that it goes with.
-fn methods(keep: f64) -> Vec<Method> {
+pub fn methods(keep: f64) -> Vec<Method> {
     let positions = Placing::Original;
     let (model, own) = (Drafter::Model {}, Drafter::Target {});
     let heads = [Recipe::Sparrow, Recipe::Msd].map(|recipe| Drafter::Sparrow { recipe });

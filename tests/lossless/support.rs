@@ -113,8 +113,13 @@ impl Bench {
 
     /// Both models at a place.
     pub fn on(name: &str, small: &str, place: &ComputeDevice, seed: u64) -> Self {
-        let load = |name| VideoLlm::load_on(&fixture(name), place, &mut |_, _| {}).unwrap();
-        let (target, small) = (load(name), load(small));
+        Self::apart(name, small, [place, place], seed)
+    }
+
+    /// The target at one place, the small model at another.
+    pub fn apart(name: &str, small: &str, places: [&ComputeDevice; 2], seed: u64) -> Self {
+        let load = |name, place| VideoLlm::load_on(&fixture(name), place, &mut |_, _| {}).unwrap();
+        let (target, small) = (load(name, places[0]), load(small, places[1]));
         let layers = [
             layer(name, &target, Recipe::Sparrow, VisualRows::Middle),
             layer(name, &target, Recipe::Msd, VisualRows::Embeddings),

@@ -9,7 +9,10 @@ use specreel::model::{
     family::VideoLlm,
 };
 
-use super::{CHECKPOINTS, FAMILIES, Values, devices, difference, load_on, numbers, states, tensors};
+use super::{
+    CHECKPOINTS, FAMILIES, NARROW, Values, devices, difference, fixture, gpu::gpu_or_skip, load_on, numbers,
+    states, tensors,
+};
 
 struct Fixture(HashMap<String, Tensor>);
 
@@ -59,13 +62,14 @@ fn embeddings(model: &VideoLlm, expected: &Fixture) -> States {
     States::cat(&parts).unwrap()
 }
 
-/// All checkpoints on all devices, with weights in f32; where a checkpoint has 16-bit weights, in that type, too.
+/// All checkpoints on all devices that compute their attention heads, with weights in f32; where a checkpoint has 16-bit weights, in that type, too.
 fn exact() -> Vec<(&'static str, ComputeDevice)> {
     let in_f32 = CHECKPOINTS.into_iter().chain(FAMILIES).map(|name| (name, WeightType::F32));
     let smaller = [("gqa_untied_f16", WeightType::F16), ("mha_tied_bf16", WeightType::Bf16)];
     in_f32
         .chain(smaller)
         .flat_map(|(name, dtype)| devices(dtype).into_iter().map(move |device| (name, device)))
+        .filter(|(name, device)| device.gpu().is_none() || !NARROW.contains(name))
         .map(|(name, device)| (name, device.with_kv_type(KvType::F32).unwrap()))
         .collect()
 }
@@ -266,5 +270,14 @@ fn a_prefill_in_two_parts_is_bit_identical_to_one_in_a_single_part() {
                 assert_eq!(row(&mut parts), row(&mut whole), "{name} {layers}");
             }
         }
+    }
+}
+
+#[test]
+fn heads_that_a_gpu_does_not_compute_are_refused() {
+    let Some(device) = gpu_or_skip(WeightType::F32) else { return };
+    for name in NARROW {
+        let failure = VideoLlm::load_on(&fixture(name), &device, &mut |_, _| {}).err().unwrap().to_string();
+        assert!(failure.contains("heads of 12 values") && failure.contains("--device cpu"), "{failure}");
     }
 }

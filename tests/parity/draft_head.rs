@@ -15,7 +15,7 @@ use specreel::{
     train::{Batch, Break, Sample, TrainedLayer},
 };
 
-use super::{difference, fixture, numbers, states, tensors, values};
+use super::{devices, difference, fixture, load_on, numbers, states, tensors, values};
 
 struct Reference(HashMap<String, Tensor>);
 
@@ -46,17 +46,15 @@ impl Reference {
     }
 }
 
-fn target() -> VideoLlm {
-    VideoLlm::load(&fixture("gqa_tied"), WeightType::F32, &mut |_, _| {}).unwrap()
-}
-
 #[test]
 fn the_head_computes_what_torch_computes() {
     let reference = Reference(tensors("sparrow/reference.safetensors"));
-    let target = target();
-    let head = DraftHead::load(&fixture("sparrow"), target.decoder()).unwrap();
-    let width = head.decoder().config().hidden;
-    for (i, shown) in [(0, true), (1, false)] {
+    for (target, (i, shown)) in devices(WeightType::F32)
+        .iter()
+        .flat_map(|device| [(0, true), (1, false)].map(|case| (load_on("gqa_tied", device), case)))
+    {
+        let head = DraftHead::load(&fixture("sparrow"), target.decoder()).unwrap();
+        let width = head.decoder().config().hidden;
         let sample = reference.sample(i);
         let visual = if shown { sample.visual_positions.len() } else { 0 };
         // The states in the order of a prefill: text, video, text.
@@ -87,7 +85,7 @@ fn the_head_computes_what_torch_computes() {
         out.drain(front * width..(front + visual) * width);
         let worst = out.iter().zip(values(&reference.0[&format!("{i}.out")])).map(|(a, b)| (a - b).abs());
         let worst = worst.fold(0.0, f32::max);
-        assert!(worst < 2e-5, "sample {i}: {worst}");
+        assert!(worst < 2e-5, "sample {i} on {}: {worst}", target.place().name());
     }
 }
 

@@ -17,12 +17,15 @@ use specreel::model::{
     source::ModelFiles,
 };
 
-use super::{difference, fixture, patches, values};
+use super::{devices, difference, fixture, gpu::gpu_or_skip, load_on, patches, values};
 
 fn load(path: &str, dtype: WeightType) -> VideoLlm {
+    load_at(path, ComputeDevice::cpu(dtype))
+}
+
+fn load_at(path: &str, device: ComputeDevice) -> VideoLlm {
     // The tower in f32, whatever the type of the language model.
-    let device = ComputeDevice::cpu(dtype).with_tower(WeightType::F32);
-    VideoLlm::load_on(&fixture(path), &device, &mut |_, _| {}).unwrap()
+    load_on(path, &device.with_tower(WeightType::F32))
 }
 
 /// Logits after each of some tokens.
@@ -76,9 +79,11 @@ fn floats_give_the_same_bits_as_the_directory() {
         ("gguf/gqa_tied/model-f32.gguf", "gqa_tied", WeightType::F32),
         ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl", WeightType::F16),
     ] {
-        let (ours, theirs) = (load(file, WeightType::Auto), load(dir, dtype));
-        assert_eq!(difference(&logits(&ours, &IDS), &logits(&theirs, &IDS)), 0.0, "{dir}");
-        assert_eq!(difference(&visual(&ours, dir), &visual(&theirs, dir)), 0.0, "{dir}");
+        for (own, device) in devices(WeightType::Auto).into_iter().zip(devices(dtype)) {
+            let (ours, theirs) = (load_at(file, own), load_at(dir, device));
+            assert_eq!(difference(&logits(&ours, &IDS), &logits(&theirs, &IDS)), 0.0, "{dir}");
+            assert_eq!(difference(&visual(&ours, dir), &visual(&theirs, dir)), 0.0, "{dir}");
+        }
     }
 }
 
@@ -91,6 +96,26 @@ fn smaller_types_stay_near_the_directory() {
         assert_eq!(model.stored_type(), Some(file));
         let error = difference(&logits(&model, &IDS), &exact) / spread;
         assert!(error > 0.0 && error < tolerance, "{file}: {error}");
+    }
+}
+
+/// Blocks of all types, in files as they are.
+#[test]
+fn blocks_on_a_gpu_are_close_to_the_same_on_the_cpu() {
+    for (file, tolerance) in [
+        ("gqa_tied/model-f16.gguf", 1e-5),
+        ("gqa_tied/model-q8_0.gguf", 0.01),
+        ("gqa_tied/model-q4_0.gguf", 0.01),
+        ("mix/model-q4_k_m.gguf", 0.02),
+    ] {
+        let Some(device) = gpu_or_skip(WeightType::Auto) else { return };
+        let path = format!("gguf/{file}");
+        let model = load_at(&path, device);
+        let want = logits(&load(&path, WeightType::Auto), &IDS);
+        let peak = values(&want).iter().fold(0f32, |peak, value| peak.max(value.abs()));
+        let error = difference(&logits(&model, &IDS), &want) / peak;
+        println!("{file}: {error}");
+        assert!(error < tolerance, "{file}: {error}");
     }
 }
 

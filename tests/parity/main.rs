@@ -32,6 +32,9 @@ const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_o
 const CHECKPOINTS: [&str; 5] =
     ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "sharded_untied", "nested_bf16"];
 
+/// Checkpoints with attention heads of 12 values, which GPUs do not compute.
+const NARROW: [&str; 2] = ["qwen2_vl_nested", "llava_ov_newer"];
+
 /// The devices that compute every row alike: the CPU, and a GPU where there is one.
 fn devices(dtype: WeightType) -> Vec<ComputeDevice> {
     [ComputeDevice::cpu(dtype)].into_iter().chain(gpu::gpu_or_skip(dtype)).collect()

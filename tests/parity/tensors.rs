@@ -1,4 +1,4 @@
-//! The decoder in tensors against the one in this crate's own kernels, which [`decoder`](super::decoder) compares with
+//! The decoder in tensors, and on a GPU, against the one in the kernels of the CPU, which [`decoder`](super::decoder) compares with
 //! transformers. Candle's CPU device replaces an accelerator.
 
 use std::ops::ControlFlow;
@@ -12,7 +12,9 @@ use specreel::model::{
     family::VideoLlm,
 };
 
-use super::{CHECKPOINTS, FAMILIES, Values, difference, fixture, values};
+use super::{
+    CHECKPOINTS, FAMILIES, NARROW, Values, devices, difference, fixture, gpu::gpu_or_skip, load_on, values,
+};
 
 /// Maximum difference of a value in f32.
 const CLOSE: f32 = 1e-4;
@@ -26,6 +28,18 @@ fn tensors(name: &str, dtype: WeightType) -> VideoLlm {
 fn both(name: &str) -> [VideoLlm; 2] {
     let kernels = VideoLlm::load(&fixture(name), WeightType::F32, &mut |_, _| {}).unwrap();
     [kernels, tensors(name, WeightType::F32)]
+}
+
+/// The checkpoint in kernels, and in tensors or on a GPU.
+fn pairs(name: &str) -> Vec<[VideoLlm; 2]> {
+    let gpu = gpu_or_skip(WeightType::F32).filter(|_| !NARROW.contains(&name));
+    let kernels = || load_on(name, &ComputeDevice::cpu(WeightType::F32));
+    [both(name)].into_iter().chain(gpu.map(|gpu| [kernels(), load_on(name, &gpu)])).collect()
+}
+
+/// What to call the second model of a pair.
+fn called(name: &str, model: &VideoLlm) -> String {
+    format!("{name} on {}", model.place().name())
 }
 
 fn ids(n: usize) -> Vec<u32> {
@@ -90,8 +104,12 @@ fn visual(n: usize) -> Positions {
 
 #[test]
 fn states_taps_and_attention_stats_are_those_of_the_kernels() {
-    for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
-        let models = both(name);
+    for (name, models) in CHECKPOINTS
+        .into_iter()
+        .chain(FAMILIES)
+        .flat_map(|name| pairs(name).into_iter().map(move |m| (name, m)))
+    {
+        let name = &called(name, &models[1]);
         let prompt = ids(40);
         let spans = VisualSpans::new([4..9, 12..13, 20..30], 40).unwrap();
         let layers = models[0].decoder().config().layers;
@@ -120,8 +138,12 @@ fn states_taps_and_attention_stats_are_those_of_the_kernels() {
 
 #[test]
 fn caches_truncated_compacted_gathered_and_grown_agree_with_the_kernels() {
-    for name in CHECKPOINTS.into_iter().chain(FAMILIES) {
-        let models = both(name);
+    for (name, models) in CHECKPOINTS
+        .into_iter()
+        .chain(FAMILIES)
+        .flat_map(|name| pairs(name).into_iter().map(move |m| (name, m)))
+    {
+        let name = &called(name, &models[1]);
         let passes =
             [0, 1].map(|i| {
                 let mut run = Run::new(&models[i]);
@@ -214,38 +236,59 @@ fn smaller_weight_types_are_close_to_f32() {
     }
 }
 
+/// Weights of every type, and their products with inputs that are rounded as the weights are: a GPU differs from the CPU in the
+/// order of its sums alone.
+#[test]
+fn smaller_weight_types_on_a_gpu_are_close_to_the_same_on_the_cpu() {
+    for name in CHECKPOINTS {
+        for (dtype, least) in
+            [(WeightType::F16, 0.99999), (WeightType::Bf16, 0.99999), (WeightType::Q8_0, 0.9995)]
+        {
+            let devices = devices(dtype);
+            let logits = devices.iter().map(|device| Run::new(&load_on(name, device)).chain(&ids(30)).1);
+            let logits: Vec<Logits> = logits.collect();
+            let [want, got] = &logits[..] else { return };
+            let near = cosine(got, want);
+            println!("{name} {dtype:?}: {near}");
+            assert!(near >= least, "{name} {dtype:?}: {near}");
+        }
+    }
+}
+
 #[test]
 fn towers_agree_with_those_on_the_cpu() {
     for name in ["gqa_tied", "qwen2_vl", "llava_ov"] {
-        let models = both(name);
-        let processor = models[0].processor();
-        let mut builder = processor.patches(processor.target_size(56, 84, 4, None).unwrap()).unwrap();
-        for frame in 0..4u8 {
-            let pixel = |i: usize| ((i * 7 + i / 84 * 13) as u8).wrapping_add(frame * 40);
-            builder.push(&(0..56 * 84 * 3).map(pixel).collect::<Vec<u8>>(), 56, 84).unwrap();
+        for models in pairs(name) {
+            let processor = models[0].processor();
+            let mut builder = processor.patches(processor.target_size(56, 84, 4, None).unwrap()).unwrap();
+            for frame in 0..4u8 {
+                let pixel = |i: usize| ((i * 7 + i / 84 * 13) as u8).wrapping_add(frame * 40);
+                builder.push(&(0..56 * 84 * 3).map(pixel).collect::<Vec<u8>>(), 56, 84).unwrap();
+            }
+            let patches = builder.finish().unwrap();
+            let encode =
+                |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+            let want = encode(&models[0]);
+            assert!(difference(&encode(&models[1]), &want) <= CLOSE, "{name}");
+            assert!(cosine(&encode(&tensors(name, WeightType::Bf16)), &want) > 0.99, "{name}");
         }
-        let patches = builder.finish().unwrap();
-        let encode =
-            |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
-        let want = encode(&models[0]);
-        assert!(difference(&encode(&models[1]), &want) <= CLOSE, "{name}");
-        assert!(cosine(&encode(&tensors(name, WeightType::Bf16)), &want) > 0.99, "{name}");
     }
 }
 
 #[test]
 fn mismatched_caches_and_positions_are_refused() {
-    let models = both("gqa_tied");
-    let (mut kernels, tensors) = (Run::new(&models[0]), Run::new(&models[1]));
-    kernels.decoder = tensors.decoder;
-    let input = kernels.decoder.embed(&[1, 2]).unwrap();
-    let (mask, taps) = (Mask::Causal, Taps::default());
-    let mut pass = |at: &Positions, cache: &mut Cache| {
-        kernels.decoder.forward(&input, at, &mask, cache, &taps, &mut kernels.ws).is_err()
-    };
-    assert!(pass(&Positions::text(0, 2), &mut kernels.cache), "a cache of another device");
-    let mut own = tensors.decoder.cache(4);
-    assert!(pass(&Positions::text(0, 3), &mut own), "positions for another number of rows");
-    assert!(!pass(&Positions::text(0, 2), &mut own));
-    assert!(tensors.decoder.embed(&[1 << 30]).is_err());
+    for models in pairs("gqa_tied") {
+        let (mut kernels, tensors) = (Run::new(&models[0]), Run::new(&models[1]));
+        kernels.decoder = tensors.decoder;
+        let input = kernels.decoder.embed(&[1, 2]).unwrap();
+        let (mask, taps) = (Mask::Causal, Taps::default());
+        let mut pass = |at: &Positions, cache: &mut Cache| {
+            kernels.decoder.forward(&input, at, &mask, cache, &taps, &mut kernels.ws).is_err()
+        };
+        assert!(pass(&Positions::text(0, 2), &mut kernels.cache), "a cache of another device");
+        let mut own = tensors.decoder.cache(4);
+        assert!(pass(&Positions::text(0, 3), &mut own), "positions for another number of rows");
+        assert!(!pass(&Positions::text(0, 2), &mut own));
+        assert!(tensors.decoder.embed(&[1 << 30]).is_err());
+    }
 }

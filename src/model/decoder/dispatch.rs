@@ -17,9 +17,10 @@ use crate::model::{
     device::{
         candle::{cache::TensorCache, ops::TensorOps},
         cpu::{cache::Cache as CpuCache, ops::CpuOps},
-        gpu::{held::GpuCache, ops::GpuOps},
+        gpu::{attention, held::GpuCache, ops::GpuOps},
         ops::{DeviceCache, Ops},
     },
+    tensor_error_text,
 };
 
 /// Evaluate `$body` with `$inner` bound to the contents, whatever the device.
@@ -63,6 +64,15 @@ pub struct Workspace {
     gpu: Buffers<GpuOps>,
 }
 
+/// Check that the kernels of GPUs compute a model's attention heads.
+fn check_gpu(config: &TextConfig) -> std::result::Result<(), CheckpointError> {
+    let width = config.head_dim;
+    let problem =
+        format!("attention heads of {width} values: GPUs compute multiples of 8 up to 256, --device cpu any");
+    let keys = "model.layers.0.self_attn.k_proj.weight";
+    if attention::computes(width) { Ok(()) } else { Err(CheckpointError::tensor(keys, &problem)) }
+}
+
 impl Decoder {
     /// Load from a checkpoint, matrix by matrix.
     ///
@@ -76,8 +86,15 @@ impl Decoder {
     ) -> std::result::Result<Self, CheckpointError> {
         let kv_type = device.kv_type().fitting(config, device.dtype());
         let held = if let Some(gpu) = device.gpu() {
+            check_gpu(config)?;
             let ops = GpuOps::new(gpu, device.dtype(), kv_type);
-            OnDevice::load(ops, checkpoint, config, progress).map(Held::Gpu)
+            OnDevice::load(ops, checkpoint, config, progress).and_then(|decoder| {
+                let alike = decoder.computes_rows_alike();
+                if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &tensor_error_text(&e)))? {
+                    gpu.doubt();
+                }
+                Ok(Held::Gpu(decoder))
+            })
         } else if device.is_batch_invariant() {
             let ops = CpuOps::new(device.dtype(), kv_type);
             OnDevice::load(ops, checkpoint, config, progress).map(Held::Cpu)
@@ -110,7 +127,10 @@ impl Decoder {
         Ok(Self(match &self.0 {
             Held::Cpu(decoder) => Held::Cpu(decoder.with_layer(checkpoint, config)?),
             Held::Tensors(decoder) => Held::Tensors(decoder.with_layer(checkpoint, config)?),
-            Held::Gpu(decoder) => Held::Gpu(decoder.with_layer(checkpoint, config)?),
+            Held::Gpu(decoder) => {
+                check_gpu(config)?;
+                Held::Gpu(decoder.with_layer(checkpoint, config)?)
+            }
         }))
     }
 
@@ -121,7 +141,11 @@ impl Decoder {
 
     /// True if a row's result is bit-identical for any other rows in the pass.
     pub fn is_batch_invariant(&self) -> bool {
-        matches!(self.0, Held::Cpu(_) | Held::Gpu(_))
+        match &self.0 {
+            Held::Cpu(_) => true,
+            Held::Tensors(_) => false,
+            Held::Gpu(decoder) => decoder.ops().is_exact(),
+        }
     }
 
     /// Size of the weights in bytes.

@@ -12,6 +12,7 @@ mod dispatch;
 mod on_device;
 pub mod parts;
 pub mod rope;
+mod row_check;
 pub mod sequence;
 
 use candle_core::Result;

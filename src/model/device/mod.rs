@@ -174,7 +174,7 @@ impl ComputeDevice {
 
     /// True if a row's result does not depend on the number of rows in a pass: lossless methods are bit-exact.
     pub fn is_batch_invariant(&self) -> bool {
-        self.batch_invariant
+        self.batch_invariant && self.gpu.as_ref().is_none_or(Gpu::is_exact)
     }
 
     /// The weight type of the language model; never `Auto`.

@@ -5,6 +5,7 @@ mod html;
 mod markdown;
 mod private;
 pub mod subtitles;
+mod trace;
 
 use std::path::Path;
 
@@ -23,6 +24,8 @@ pub enum Format {
     Markdown,
     /// A self-contained page.
     Html,
+    /// Who was at work when, for trace viewers.
+    Trace,
     /// SubRip subtitles.
     Srt,
     /// WebVTT subtitles.
@@ -31,11 +34,12 @@ pub enum Format {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 5] = [Format::Text, Format::Markdown, Format::Html, Format::Srt, Format::Vtt];
+    pub const ALL: [Format; 6] =
+        [Format::Text, Format::Markdown, Format::Html, Format::Trace, Format::Srt, Format::Vtt];
 
     /// The formats that suit a run: subtitles only if it is known which part of the video it is about.
     pub fn of(log: &RunLog) -> &'static [Format] {
-        if span(log).is_some() { &Self::ALL } else { &Self::ALL[..3] }
+        if span(log).is_some() { &Self::ALL } else { &Self::ALL[..4] }
     }
 
     /// The file name extension.
@@ -44,6 +48,7 @@ impl Format {
             Format::Text => "txt",
             Format::Markdown => "md",
             Format::Html => "html",
+            Format::Trace => "trace.json",
             Format::Srt => "srt",
             Format::Vtt => "vtt",
         }
@@ -55,6 +60,7 @@ impl Format {
             Format::Text => "text",
             Format::Markdown => "Markdown",
             Format::Html => "HTML",
+            Format::Trace => "trace",
             Format::Srt => "SubRip",
             Format::Vtt => "WebVTT",
         }
@@ -68,6 +74,7 @@ impl Format {
             Format::Html => {
                 "self-contained page: tokens coloured by verdict, with reasons, statistics and charts"
             }
+            Format::Trace => "when drafter and target were at work (Perfetto, chrome://tracing)",
             Format::Srt => "subtitles for video players (.srt)",
             Format::Vtt => "subtitles for web pages (.vtt)",
         }
@@ -79,6 +86,7 @@ impl Format {
             Format::Text => text(runs),
             Format::Markdown => private::without_home(markdown::write(names, runs)),
             Format::Html => private::without_home(html::write(names, runs)),
+            Format::Trace => trace::write(names, runs),
             Format::Srt => subtitle_file(Subtitles::Srt, runs),
             Format::Vtt => subtitle_file(Subtitles::Vtt, runs),
         }

@@ -22,7 +22,7 @@ use super::{
     tick::{DrafterTask, Outcome, TargetTask},
     window::WindowLength,
 };
-use crate::record::panic_words;
+use crate::record::{Busy, panic_words};
 
 /// Owns the drafter's sequence.
 pub trait DrafterWorker<E>: Send {
@@ -94,10 +94,12 @@ pub struct Ticked {
     pub drafter_ms: f64,
     /// Time of the whole tick, judging included.
     pub wall_ms: f64,
+    /// When both were at work, from the tick's beginning.
+    pub busy: Busy,
 }
 
-/// A window, or why there is none, and the time it took in milliseconds.
-type Answer<E, X> = (Result<Vec<DraftToken<E>>, WorkerError<X>>, f64);
+/// A window, or why there is none, and when it was drafted.
+type Answer<E, X> = (Result<Vec<DraftToken<E>>, WorkerError<X>>, Worked);
 
 /// The drafter on its thread.
 pub struct DrafterThread<E, X> {
@@ -123,9 +125,9 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
         let (outbox, answers) = sync_channel(1);
         let work = move || {
             for task in inbox {
-                let (window, ms) = timed(|| guarded(Side::Drafter, || drafter.draft(&task)));
+                let (window, worked) = timed(|| guarded(Side::Drafter, || drafter.draft(&task)));
                 let failed = window.is_err();
-                if outbox.send((window, ms)).is_err() || failed {
+                if outbox.send((window, worked)).is_err() || failed {
                     break;
                 }
             }
@@ -155,12 +157,24 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
         if let Some(task) = asked {
             self.tasks.send(task.clone()).map_err(|_| WorkerError::Gone)?;
         }
-        let (verified, target_ms) = timed(|| guarded(Side::Target, || target.verify(&tick.target)));
+        let (verified, target_worked) = timed(|| guarded(Side::Target, || target.verify(&tick.target)));
         // The window is taken in even if the target failed, so that no answer is left over for a later tick.
-        let (drafts, drafter_ms) = match (asked, prefetched) {
-            (Some(_), _) => self.answers.recv().unwrap_or((Err(WorkerError::Gone), 0.0)),
+        let (drafts, drafter_worked) = match asked {
+            Some(_) => match self.answers.recv() {
+                Ok((window, worked)) => (Some(window), Some(worked)),
+                Err(_) => (Some(Err(WorkerError::Gone)), None),
+            },
+            None => (None, None),
+        };
+        let (drafts, drafter_ms) = match (drafts, prefetched) {
+            (Some(drafts), _) => (drafts, drafter_worked.map_or(0.0, Worked::ms)),
             (None, Some((window, ms))) => (Ok(window), ms),
             (None, None) => (Ok(Vec::new()), 0.0),
+        };
+        let target_ms = target_worked.ms();
+        let busy = Busy {
+            target: target_worked.since(started),
+            drafter: drafter_worked.map_or([0.0; 2], |worked| worked.since(started)),
         };
         verified?;
         let drafts = drafts?;
@@ -168,7 +182,7 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
         let drafter_ms = if asked.is_some() { drafter_ms } else { 0.0 };
         let outcome = guarded(Side::Target, || Ok(machine.apply(tick, drafts, target)))?;
         let wall_ms = started.elapsed().as_secs_f64() * 1e3;
-        Ok(Some(Ticked { outcome, target_ms, drafter_ms, wall_ms }))
+        Ok(Some(Ticked { outcome, target_ms, drafter_ms, wall_ms, busy }))
     }
 }
 
@@ -208,10 +222,28 @@ fn guarded<R, X>(side: Side, work: impl FnOnce() -> Result<R, X>) -> Result<R, W
     }
 }
 
-fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
-    let started = Instant::now();
+/// When some work was done.
+#[derive(Clone, Copy, Debug)]
+struct Worked {
+    from: Instant,
+    to: Instant,
+}
+
+impl Worked {
+    fn ms(self) -> f64 {
+        (self.to - self.from).as_secs_f64() * 1e3
+    }
+
+    /// Begin and end, in milliseconds since an earlier time.
+    fn since(self, earlier: Instant) -> [f64; 2] {
+        [self.from, self.to].map(|at| at.saturating_duration_since(earlier).as_secs_f64() * 1e3)
+    }
+}
+
+fn timed<R>(work: impl FnOnce() -> R) -> (R, Worked) {
+    let from = Instant::now();
     let result = work();
-    (result, started.elapsed().as_secs_f64() * 1e3)
+    (result, Worked { from, to: Instant::now() })
 }
 
 #[cfg(test)]

@@ -8,11 +8,9 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
+pub use super::visible::Visible;
 use super::{Access, Buffer, Gpu, GpuError, Kernel, Result, Rows, Stream, cache::Cache, gaze::Gaze};
-use crate::model::{
-    KvType,
-    device::attention::{AttentionShape, Mask},
-};
+use crate::model::{KvType, device::attention::AttentionShape};
 
 /// Visible tokens of a span, as in the shaders.
 const SPAN: usize = 128;
@@ -26,67 +24,6 @@ pub(super) const LINE: usize = 32768;
 /// True if the kernels compute heads of this width.
 pub fn computes(head_dim: usize) -> bool {
     head_dim.is_multiple_of(8) && (8..=256).contains(&head_dim)
-}
-
-/// What each row of a pass sees: slots that follow each other, and then those of its path.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Visible {
-    /// For each row: its first slot, how many tokens follow each other from there, where its path begins in the table, and its
-    /// number of tokens. Then the paths' slots.
-    table: Vec<u32>,
-    rows: usize,
-    /// Tokens of the row that sees most.
-    longest: usize,
-}
-
-impl Visible {
-    /// Of rows that are added to a sequence of `before` tokens.
-    pub fn new(mask: &Mask, before: usize, rows: usize) -> Self {
-        match mask {
-            Mask::Causal => Self::rows((0..rows).map(|row| (0, before + row + 1))),
-            Mask::Paths { shared, paths } => {
-                let counts = paths.iter().map(|path| (0, shared + path.len()));
-                let mut visible = Self::rows(counts);
-                for (row, path) in paths.iter().enumerate() {
-                    // A path may begin as a chain does.
-                    let chained = path.iter().enumerate().take_while(|(i, slot)| i == *slot).count();
-                    if chained < path.len() {
-                        let at = visible.table.len() as u32;
-                        visible.table[4 * row + 1..4 * row + 3]
-                            .copy_from_slice(&[(shared + chained) as u32, at]);
-                        visible.table.extend(path[chained..].iter().map(|slot| (shared + slot) as u32));
-                    }
-                }
-                visible
-            }
-        }
-    }
-
-    /// Of patches that see all of their window; `windows` are the lengths of windows that follow each other from slot 0 on.
-    pub fn windows(windows: impl IntoIterator<Item = usize>) -> Self {
-        let mut at = 0;
-        let windows = windows.into_iter().flat_map(|length| {
-            let start = at;
-            at += length;
-            std::iter::repeat_n((start, length), length)
-        });
-        Self::rows(windows)
-    }
-
-    /// Of rows with the first slot and the number of tokens of each.
-    fn rows(rows: impl Iterator<Item = (usize, usize)>) -> Self {
-        let mut visible = Self::default();
-        for (start, count) in rows {
-            visible.table.extend([start as u32, u32::MAX, 0, count as u32]);
-            visible.rows += 1;
-            visible.longest = visible.longest.max(count);
-        }
-        visible
-    }
-
-    fn count(&self, row: usize) -> usize {
-        self.table[4 * row + 3] as usize
-    }
 }
 
 /// The kernels of one shape of attention and one type of keys and values, and their buffers. One for each sequence or tower.
@@ -179,7 +116,7 @@ impl Attention {
     /// # Errors
     /// If memory is missing.
     pub fn begin(&mut self, stream: &mut Stream, visible: Visible) -> Result<()> {
-        let bytes: &[u8] = bytemuck::cast_slice(&visible.table);
+        let bytes: &[u8] = bytemuck::cast_slice(&visible.table());
         if self.table.as_ref().is_none_or(|table| table.bytes() < bytes.len() as u64) {
             self.table = Some(self.gpu.buffer((bytes.len() as u64).next_power_of_two().max(1024))?);
         }
@@ -210,7 +147,7 @@ impl Attention {
     ) -> Result<()> {
         use Access::{Read, Write};
         let AttentionShape { heads, kv_heads, head_dim } = self.shape;
-        let rows = self.visible.rows;
+        let rows = self.visible.rows();
         let (qkv, stride) = self.check(qkv, rows, cache)?;
         if cache.len() + rows > cache.capacity() {
             return Err(GpuError::Invalid("the slots are not reserved".into()));
@@ -258,7 +195,7 @@ impl Attention {
         gaze: Option<&mut Gaze>,
     ) -> Result<()> {
         let AttentionShape { heads, kv_heads, head_dim } = self.shape;
-        let (rows, group) = (self.visible.rows, heads / kv_heads);
+        let (rows, group) = (self.visible.rows(), heads / kv_heads);
         let (qkv, stride) = self.check(qkv, rows, cache)?;
         let width = out.width().max(heads * head_dim);
         if !width.is_multiple_of(4) {
@@ -267,7 +204,7 @@ impl Attention {
         let out = out.reserve(&self.gpu, rows, width)?;
         let record = (head_dim as u64 / 4 + 1) * 16 * heads as u64;
         // Rows of one dispatch; a row's arithmetic is the same in any.
-        let most = (self.limit / (record * self.visible.longest.div_ceil(SPAN).max(1) as u64)).max(1);
+        let most = (self.limit / (record * self.visible.longest().div_ceil(SPAN).max(1) as u64)).max(1);
         let part = (most as usize).min(rows).min(LINE);
         let spans = |rows: std::ops::Range<usize>| {
             rows.map(|row| self.visible.count(row)).max().unwrap_or(0).div_ceil(SPAN)
@@ -420,4 +357,4 @@ impl Attention {
 
 #[cfg(test)]
 #[path = "attention_tests.rs"]
-pub(super) mod tests;
+mod tests;

@@ -1,22 +1,17 @@
 //! Attention against plain sums in f64, and its bits against themselves.
 
+#[path = "attention_plain_tests.rs"]
+mod plain;
+
+use self::plain::{Plain, angles, bits, close, width};
 use super::*;
 use crate::model::{
     VisualSpans,
-    device::{attention::AttentionProbe, gpu::testing::gpu_or_skip},
+    device::{
+        attention::{AttentionProbe, Mask},
+        gpu::testing::{gpu_or_skip, noise},
+    },
 };
-
-/// Numbers between -1 and 1 that look random.
-pub(in super::super) fn noise(seed: usize, count: usize) -> Vec<f32> {
-    let value = |i: usize| {
-        let mut x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ (seed as u64 + 7).wrapping_mul(0xd1b5_4a32_d192_ed03);
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) >> 40) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..count).map(value).collect()
-}
 
 /// A sequence of one layer: attention, cache, stream.
 struct Sequence {
@@ -28,10 +23,6 @@ struct Sequence {
 }
 
 const SHAPE: AttentionShape = AttentionShape { heads: 6, kv_heads: 2, head_dim: 16 };
-
-fn width(shape: AttentionShape) -> usize {
-    (shape.heads + 2 * shape.kv_heads) * shape.head_dim
-}
 
 impl Sequence {
     fn new(gpu: &Gpu, shape: AttentionShape, kind: KvType, rotate: bool) -> Self {
@@ -61,97 +52,6 @@ impl Sequence {
         cache.advance(rows);
         stream.read_values(out.buffer().unwrap(), 0, rows * shape.heads * shape.head_dim).unwrap()
     }
-}
-
-/// Cosines and sines of a position.
-fn angles(position: usize, head_dim: usize) -> Vec<f32> {
-    let angle = |i: usize| position as f32 * 100f32.powf(-(i as f32) / head_dim as f32);
-    let half = head_dim / 2;
-    (0..half).map(|i| angle(i).cos()).chain((0..half).map(|i| angle(i).sin())).collect()
-}
-
-/// The same in f64, with all that was ever fed.
-struct Plain {
-    shape: AttentionShape,
-    kind: KvType,
-    rotate: bool,
-    /// For each slot and key head, keys and values.
-    slots: Vec<Vec<[Vec<f64>; 2]>>,
-}
-
-impl Plain {
-    fn new(shape: AttentionShape, kind: KvType, rotate: bool) -> Self {
-        Self { shape, kind, rotate, slots: Vec::new() }
-    }
-
-    fn rotated(&self, head: &[f32], position: usize) -> Vec<f64> {
-        let half = head.len() / 2;
-        let angles = angles(position, head.len());
-        let wide = |i: usize| f64::from(head[i]);
-        let turned = |i: usize| {
-            let (c, s) = (f64::from(angles[i % half]), f64::from(angles[half + i % half]));
-            if i < half { wide(i) * c - wide(i + half) * s } else { wide(i) * c + wide(i - half) * s }
-        };
-        (0..head.len()).map(|i| if self.rotate { turned(i) } else { wide(i) }).collect()
-    }
-
-    fn held(&self, values: Vec<f64>) -> Vec<f64> {
-        let round = |v: f64| if self.kind == KvType::F16 { half::f16::from_f64(v).to_f64() } else { v };
-        values.into_iter().map(round).collect()
-    }
-
-    /// The softmax weights of each row and head by slot, and what attention gives.
-    fn pass(
-        &mut self,
-        qkv: &[f32],
-        positions: &[usize],
-        visible: &dyn Fn(usize) -> Vec<usize>,
-    ) -> (Vec<Vec<Vec<f64>>>, Vec<f64>) {
-        let AttentionShape { heads, kv_heads, head_dim: d } = self.shape;
-        let rows: Vec<&[f32]> = qkv.chunks(width(self.shape)).collect();
-        for (row, position) in rows.iter().zip(positions) {
-            let head = |h: usize| &row[h * d..(h + 1) * d];
-            let value = |h: usize| head(h).iter().map(|v| f64::from(*v)).collect();
-            let slot = (0..kv_heads).map(|h| {
-                [self.held(self.rotated(head(heads + h), *position)), self.held(value(heads + kv_heads + h))]
-            });
-            let slot = slot.collect();
-            self.slots.push(slot);
-        }
-        let (mut all, mut out) = (Vec::new(), Vec::new());
-        for (r, (row, position)) in rows.iter().zip(positions).enumerate() {
-            let mut by_head = Vec::new();
-            for h in 0..heads {
-                let q = self.rotated(&row[h * d..(h + 1) * d], *position);
-                let kv = h / (heads / kv_heads);
-                let mut weights = vec![0.0; self.slots.len()];
-                for slot in visible(r) {
-                    let keys = &self.slots[slot][kv][0];
-                    let score: f64 = keys.iter().zip(&q).map(|(a, b)| a * b).sum::<f64>() / (d as f64).sqrt();
-                    weights[slot] = score.exp();
-                }
-                let sum: f64 = weights.iter().sum();
-                weights.iter_mut().for_each(|w| *w /= sum);
-                let value =
-                    |i: usize| weights.iter().zip(&self.slots).map(|(w, s)| w * s[kv][1][i]).sum::<f64>();
-                out.extend((0..d).map(value));
-                by_head.push(weights);
-            }
-            all.push(by_head);
-        }
-        (all, out)
-    }
-}
-
-fn close(got: &[f32], want: &[f64], tolerance: f64, what: &str) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    for (i, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!((f64::from(*got) - want).abs() < tolerance, "{what}: {got} for {want} at {i}");
-    }
-}
-
-fn bits(values: &[f32]) -> Vec<u32> {
-    values.iter().map(|v| v.to_bits()).collect()
 }
 
 /// Queries, keys and values of rows; the queries are large enough that some tokens weigh much more than others.

@@ -32,6 +32,8 @@ struct Inner {
     kernels: Kernels,
     state: Arc<State>,
     notes: Mutex<Vec<String>>,
+    /// A row was not computed alike among others.
+    inexact: AtomicBool,
     /// Bytes written since the last submission.
     waiting: AtomicU64,
     /// Of all streams.
@@ -91,8 +93,18 @@ impl Gpu {
                 message => one_line(message),
             }));
         });
-        let (kernels, notes, waiting, traffic) = Default::default();
-        Ok(Gpu(Arc::new(Inner { device, queue, adapter, plain, kernels, state, notes, waiting, traffic })))
+        Ok(Gpu(Arc::new(Inner {
+            device,
+            queue,
+            adapter,
+            plain,
+            kernels: Kernels::default(),
+            state,
+            notes: Mutex::default(),
+            inexact: AtomicBool::new(false),
+            waiting: AtomicU64::new(0),
+            traffic: Mutex::default(),
+        })))
     }
 
     /// The adapter.
@@ -122,6 +134,19 @@ impl Gpu {
 
     pub(super) fn kernels(&self) -> &Kernels {
         &self.0.kernels
+    }
+
+    /// True unless a row was found to differ in its bits among others. Every kernel adds in one order; a driver's compiler could
+    /// still round one form of a kernel in another way, so it is checked when a model is loaded.
+    pub fn is_exact(&self) -> bool {
+        !self.0.inexact.load(Ordering::Relaxed)
+    }
+
+    /// Note that a row differs in its bits among others.
+    pub fn doubt(&self) {
+        self.0.inexact.store(true, Ordering::Relaxed);
+        let note = "this GPU's driver rounds a row in another way among others: lossless methods can differ at near-ties";
+        self.note(note.into());
     }
 
     /// Add to [`Gpu::notes`].

@@ -1,7 +1,10 @@
 //! Row-wise functions against plain ones in f64.
 
 use super::*;
-use crate::model::device::gpu::{Gpu, attention::tests::noise, testing::gpu_or_skip};
+use crate::model::device::gpu::{
+    Gpu,
+    testing::{gpu_or_skip, noise},
+};
 
 fn upload(gpu: &Gpu, values: &[f32]) -> Buffer {
     gpu.upload(bytemuck::cast_slice(values)).unwrap()

@@ -2,14 +2,11 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Buffer, Gpu, GpuError, Result, Rows, Stream};
+pub use super::largest::{MOST, largest};
+use super::{Access, Buffer, Gpu, GpuError, Result, Rows, Stream, largest};
 
 /// Logits of a workgroup, as in `shaders/facts.wgsl`.
 const BLOCK: usize = 4096;
-/// Values that a workgroup sorts, as in `shaders/largest.wgsl`.
-const SORTED: usize = 1024;
-/// The largest number of a row's largest values that are found on the device.
-pub const MOST: usize = 64;
 /// Words of a row's facts.
 const WORDS: usize = 8;
 
@@ -34,7 +31,7 @@ pub struct Scratch {
     parts: Rows,
     facts: Rows,
     other_facts: Rows,
-    sorted: [Rows; 2],
+    pub(super) sorted: [Rows; 2],
     small: Rows,
 }
 
@@ -109,7 +106,7 @@ pub fn extract(
     let Scratch { parts, facts, .. } = scratch;
     record_facts(stream, logits, vocab, parts, facts)?;
     if count > 0 {
-        record_largest(stream, logits, vocab, count, &mut scratch.sorted)?;
+        largest::record(stream, logits, vocab, count, &mut scratch.sorted)?;
     }
     if !at.is_empty() {
         record_picks(stream, logits, at, &mut scratch.small)?;
@@ -126,7 +123,7 @@ pub fn extract(
     let facts = words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect();
     let largest = match count {
         0 => vec![Vec::new(); rows],
-        _ => pairs(&bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default()), count),
+        _ => largest::pairs(&bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default()), count),
     };
     Ok((facts, largest, bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default())))
 }
@@ -143,71 +140,6 @@ impl Facts {
             top3: [top(0), top(1), top(2)],
             entropy: if vocab == 0 { 0.0 } else { (log - f64::from(value(5)) / f64::from(value(4))) as f32 },
         }
-    }
-}
-
-/// The `count` (at most [`MOST`]) largest of the first `width` values of every row, with their indices: descending, the lowest index
-/// first where tied. Waits for them.
-///
-/// # Errors
-/// If more are wanted, or memory is missing.
-pub fn largest(
-    stream: &mut Stream,
-    x: &Rows,
-    width: usize,
-    count: usize,
-    scratch: &mut Scratch,
-) -> Result<Vec<Vec<(u32, f32)>>> {
-    let (rows, width) = (x.rows(), width.min(x.width()));
-    if rows == 0 || width == 0 || count == 0 {
-        return Ok(vec![Vec::new(); rows]);
-    }
-    record_largest(stream, x, width, count, &mut scratch.sorted)?;
-    Ok(pairs(&stream.read_values(memory(&scratch.sorted[1])?, 0, rows * count)?, count))
-}
-
-/// The largest values of each row, and their indices, from what the kernel wrote.
-fn pairs(words: &[[u32; 2]], count: usize) -> Vec<Vec<(u32, f32)>> {
-    let row = |words: &[[u32; 2]]| {
-        let found = words.iter().filter(|[_, id]| *id != u32::MAX);
-        found.map(|[value, id]| (*id, f32::from_bits(*value))).collect()
-    };
-    words.chunks_exact(count).map(row).collect()
-}
-
-/// Record a search for the largest values of all rows; the second of `sorted` holds them.
-fn record_largest(
-    stream: &mut Stream,
-    x: &Rows,
-    width: usize,
-    count: usize,
-    [ours, theirs]: &mut [Rows; 2],
-) -> Result<()> {
-    use Access::{Read, Write};
-    if count > MOST {
-        let what = "the number of largest values".into();
-        return Err(GpuError::TooLarge { what, size: count as u64, limit: MOST as u64 });
-    }
-    let gpu = stream.gpu().clone();
-    let (rows, width) = (x.rows(), width.min(x.width()));
-    let kernel = |merge: f64| {
-        let source = || include_str!("shaders/largest.wgsl").to_owned();
-        gpu.kernel("largest", &source, &[Read, Write], &[("MERGE", merge)])
-    };
-    let (mut held, mut stride, mut merge) = (width, x.width(), 0.0);
-    loop {
-        let blocks = held.div_ceil(SORTED);
-        let kept = blocks * count;
-        let params = [held as u32, stride as u32, count as u32, kept as u32];
-        ours.reserve(&gpu, rows, 2 * kept)?;
-        let from = if merge == 0.0 { x } else { &*theirs };
-        let buffers = [memory(from)?, memory(ours)?];
-        stream.dispatch(kernel(merge)?.as_ref(), &params, &buffers, [blocks as u32, rows as u32, 1])?;
-        std::mem::swap(ours, theirs);
-        if blocks == 1 {
-            return Ok(());
-        }
-        (held, stride, merge) = (kept, kept, 1.0);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Facts about logits against a sorted row in f64.
 
 use super::*;
-use crate::model::device::gpu::{attention::tests::noise, testing::gpu_or_skip};
+use crate::model::device::gpu::testing::{gpu_or_skip, noise};
 
 /// Rows of `width` logits; beyond `vocab` they are larger than all that count.
 fn rows(seed: usize, rows: usize, vocab: usize, width: usize, scale: f32) -> Vec<f32> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    Buffer, GpuError, Result, Rows, Stream,
+    Buffer, GpuError, Result, Rows, Stream, elements,
     matrix_format::{Format, blocks},
     products::{Inputs, Piece, Product, Way},
     products_input::{Scratch, Source, spread},
@@ -79,8 +79,13 @@ impl Matrix {
         y: &mut Rows,
         scratch: &mut Scratch,
     ) -> Result<()> {
+        let rows = range.clone();
+        let filled = x.in_blocks().map(|filling| scratch.filled(filling)).transpose()?;
         let source = self.source(x, range, self.inputs, false)?;
-        self.products(way, stream, source, y, scratch)
+        if filled.is_some() && (rows.start > 0 || !self.takes_only_blocks()) {
+            return Err(GpuError::Invalid("rows that are stored as blocks are used as others".into()));
+        }
+        self.products(way, stream, source, filled, y, scratch)
     }
 
     /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) · value[r]` for the first `rows` rows
@@ -109,33 +114,63 @@ impl Matrix {
         made
     }
 
-    /// A feed-forward network of this matrix, of gates and as many values, and `down`: `y[r] = D (silu(gate) · value)` for the
-    /// first `rows` rows of `x`. The values in between exist only in the form that `down` takes.
+    /// As [`Matrix::forward_gated`], for the product with `next`, the next one with this scratch: if that takes blocks, `out` is
+    /// stored only as such.
     ///
     /// # Errors
     /// As [`Matrix::forward`].
-    pub fn feed_forward(
+    pub fn forward_gated_for(
         &self,
-        down: &Matrix,
+        next: &Matrix,
         stream: &mut Stream,
         x: &Rows,
         rows: usize,
-        y: &mut Rows,
+        out: &mut Rows,
         scratch: &mut Scratch,
     ) -> Result<()> {
+        if !next.takes_only_blocks() {
+            return self.forward_gated(stream, x, rows, out, scratch);
+        }
         let mut both = std::mem::take(&mut scratch.gate_up);
         let made = self.forward(stream, x, rows, &mut both, scratch).and_then(|()| {
-            let source = down.source(&both, 0..rows, self.outputs / 2, true)?;
-            down.products(Way::default(), stream, source, y, scratch)
+            let source = next.source(&both, 0..rows, self.outputs / 2, true)?;
+            scratch.gate(stream, source, out)
         });
         scratch.gate_up = both;
         made
     }
 
+    /// As [`norm`](super::elements::norm), for the product with this matrix, the next one with this scratch: if it takes
+    /// blocks, `out` is stored only as such.
+    ///
+    /// # Errors
+    /// As [`norm`](super::elements::norm).
+    #[expect(clippy::too_many_arguments, reason = "two inputs, weights, an output, buffers")]
+    pub fn norm_before(
+        &self,
+        stream: &mut Stream,
+        x: &mut Rows,
+        add: Option<&Rows>,
+        weight: &Buffer,
+        eps: f32,
+        out: &mut Rows,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        match self.takes_only_blocks() && x.width() == self.inputs {
+            true => scratch.norm(stream, x, add, weight, eps, out),
+            false => elements::norm(stream, x, add, weight, eps, out),
+        }
+    }
+
+    /// True if all of its weights are multiplied with quantised inputs.
+    fn takes_only_blocks(&self) -> bool {
+        self.pieces.iter().all(|piece| piece.format.takes_blocks())
+    }
+
     /// The rows of a product, checked.
     fn source<'a>(&self, x: &'a Rows, range: Range<usize>, width: usize, gated: bool) -> Result<Source<'a>> {
         let wide = if gated { 2 * width } else { width };
-        match x.buffer() {
+        match x.memory() {
             Some(buffer) if width == self.inputs && x.width() == wide && range.end <= x.rows() => {
                 Ok(Source { x: buffer, row: range.start, rows: range.len(), width, gated })
             }
@@ -154,6 +189,7 @@ impl Matrix {
         way: Way,
         stream: &mut Stream,
         source: Source<'_>,
+        filled: Option<Inputs>,
         y: &mut Rows,
         scratch: &mut Scratch,
     ) -> Result<()> {
@@ -171,7 +207,7 @@ impl Matrix {
             way,
         };
         // Each form is prepared once, if some piece takes it.
-        let mut forms: [Option<Inputs>; 2] = [None, None];
+        let mut forms: [Option<Inputs>; 2] = [None, filled];
         for piece in &self.pieces {
             let quantized = piece.format.takes_blocks();
             let form = &mut forms[usize::from(quantized)];

@@ -152,3 +152,7 @@ fn store(
     let failure = lock().take();
     failure.map_or(Ok(()), |problem| Err(problem.to_string()))
 }
+
+#[cfg(test)]
+#[path = "matrix_read_tests.rs"]
+mod tests;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::{
-    Gpu, Rows, Stream,
+    Gpu, Rows, Stream, elements,
     matrix::Matrix,
     matrix_format::{Format, PANEL},
     matrix_load::Loader,
@@ -258,16 +258,48 @@ fn gates_are_applied_in_every_form() {
         down_matrix.forward(&mut stream, &out, 18, &mut z, &mut scratch).unwrap();
         let want = read(&mut stream, &z);
         assert_product(&down, &gated, &[0.0; 21], &want, 21, 0);
+        let mut next = Rows::default();
         for rows in [1, 18] {
-            both.feed_forward(&down_matrix, &mut stream, &x, rows, &mut z, &mut scratch).unwrap();
-            let fed = read(&mut stream, &z);
-            for (got, want) in fed.iter().zip(&want) {
-                assert!((got - want).abs() <= 1e-2 * want.abs().max(1e-2), "{got} {want}");
+            both.forward_gated_for(&down_matrix, &mut stream, &x, rows, &mut next, &mut scratch).unwrap();
+            assert_eq!(next.in_blocks().is_some(), down.format.takes_blocks());
+            down_matrix.forward(&mut stream, &next, rows, &mut z, &mut scratch).unwrap();
+            assert_eq!(bits(&read(&mut stream, &z)), bits(&want[..rows * 21]), "{}", down.format.name());
+        }
+        if next.in_blocks().is_some() {
+            // The blocks are those of other rows now.
+            both.forward(&mut stream, &x, 18, &mut z, &mut scratch).unwrap();
+            assert!(down_matrix.forward(&mut stream, &next, 18, &mut z, &mut scratch).is_err());
+        }
+    }
+}
+
+#[test]
+fn norms_before_a_product_equal_norms_and_products() {
+    let Some(gpu) = gpu_or_skip() else { return };
+    let (mut stream, mut scratch) = (gpu.stream(), Scratch::default());
+    for (format, inputs) in [(0, 96), (3, 64), (3, 1056), (5, 2304)] {
+        let weights = Weights::new(FORMATS[format], 20, inputs, 6);
+        let matrix = load(&gpu, &[&weights], None, 64, u64::MAX);
+        let mut random = Random(8);
+        let (values, addend) = (random.values(19 * inputs), random.values(19 * inputs));
+        let weight = gpu.upload(bytemuck::cast_slice(&random.values(inputs))).unwrap();
+        let add = Rows::upload(&gpu, &addend, inputs).unwrap();
+        for add in [None, Some(&add)] {
+            let mut made = Vec::new();
+            for fused in [false, true] {
+                let mut x = Rows::upload(&gpu, &values, inputs).unwrap();
+                let (mut normed, mut y) = (Rows::default(), Rows::default());
+                match fused {
+                    true => matrix
+                        .norm_before(&mut stream, &mut x, add, &weight, 1e-6, &mut normed, &mut scratch)
+                        .unwrap(),
+                    false => elements::norm(&mut stream, &mut x, add, &weight, 1e-6, &mut normed).unwrap(),
+                }
+                assert_eq!(normed.in_blocks().is_some(), fused && weights.format.takes_blocks());
+                matrix.forward(&mut stream, &normed, 19, &mut y, &mut scratch).unwrap();
+                made.push((bits(&read(&mut stream, &x)), bits(&read(&mut stream, &y))));
             }
-            if rows == 1 {
-                both.feed_forward(&down_matrix, &mut stream, &x, 18, &mut z, &mut scratch).unwrap();
-                assert_eq!(bits(&fed), bits(&read(&mut stream, &z)[..21]));
-            }
+            assert!(made[0] == made[1], "{} {inputs} {}", weights.format.name(), add.is_some());
         }
     }
 }

@@ -13,6 +13,7 @@ mod failure;
 pub mod gaze;
 pub mod held;
 mod kernel;
+mod largest;
 pub mod logits;
 pub mod logits_rows;
 mod matrix;
@@ -34,6 +35,7 @@ mod table;
 pub(crate) mod testing;
 pub mod tower;
 mod tower_matrix;
+mod visible;
 
 pub use self::{
     buffer::Buffer,

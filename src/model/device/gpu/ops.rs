@@ -108,6 +108,11 @@ impl GpuOps {
         Self { gpu: gpu.clone(), dtype, kv_type, stream: SharedStream::new(gpu) }
     }
 
+    /// See [`Gpu::is_exact`].
+    pub fn is_exact(&self) -> bool {
+        self.gpu.is_exact()
+    }
+
     /// The memory of states, as rows from the first of its memory on; and the states' own rows among them. What computes them
     /// runs before `stream`.
     fn place(&self, stream: &SharedStream, states: &States) -> Result<(Rows, std::ops::Range<usize>)> {
@@ -294,16 +299,20 @@ impl Ops for GpuOps {
         add: Option<&Rows>,
         weight: &Buffer,
         eps: f32,
-        _: Option<&Arc<Matrix>>,
+        next: Option<&Arc<Matrix>>,
         out: &mut Rows,
     ) -> Result<()> {
         let bytes = x.bytes();
-        if out.buffer().is_none()
+        if out.memory().is_none()
             && let Some(buffer) = again(pass.given, bytes)
         {
             *out = Rows::of(buffer, x.rows(), x.width());
         }
-        Ok(elements::norm(&mut pass.stream.lock(), x, add, weight, eps, out)?)
+        let stream = &mut pass.stream.lock();
+        Ok(match next {
+            Some(next) => next.norm_before(stream, x, add, weight, eps, out, pass.scratch)?,
+            None => elements::norm(stream, x, add, weight, eps, out)?,
+        })
     }
 
     fn product(&self, pass: &mut GpuPass<'_>, matrix: &Arc<Matrix>, x: &Rows, out: &mut Rows) -> Result<()> {
@@ -316,10 +325,11 @@ impl Ops for GpuOps {
         matrix: &Arc<Matrix>,
         x: &Rows,
         _: &mut Rows,
-        _: &Arc<Matrix>,
+        next: &Arc<Matrix>,
         out: &mut Rows,
     ) -> Result<()> {
-        Ok(matrix.forward_gated(&mut pass.stream.lock(), x, pass.rows, out, pass.scratch)?)
+        let stream = &mut pass.stream.lock();
+        Ok(matrix.forward_gated_for(next, stream, x, pass.rows, out, pass.scratch)?)
     }
 
     fn store(

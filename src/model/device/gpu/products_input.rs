@@ -1,7 +1,7 @@
 //! Inputs of products in the form that the matrix takes: quantised, or padded to whole blocks.
 
 use super::{
-    Access, Buffer, Gpu, Result, Rows, Stream,
+    Access, Buffer, Gpu, GpuError, Result, Rows, Stream,
     matrix_format::{BLOCK, blocks},
     products::Inputs,
     products_source::{Setting, source},
@@ -13,6 +13,8 @@ pub struct Scratch {
     quants: Option<Buffer>,
     scales: Option<Buffer>,
     floats: Option<Buffer>,
+    /// How often blocks were filled so far.
+    filling: u64,
     /// Gates and values before they are multiplied.
     pub(super) gate_up: Rows,
 }
@@ -39,7 +41,16 @@ struct Params {
     padding: u32,
 }
 
-/// Memory of at least `bytes`, with room to grow.
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct NormParams {
+    width: u32,
+    blocks: u32,
+    eps: f32,
+    padding: u32,
+}
+
+/// Memory of at least `bytes`.
 fn grown<'a>(buffer: &'a mut Option<Buffer>, gpu: &Gpu, bytes: usize) -> Result<&'a Buffer> {
     if buffer.as_ref().is_none_or(|b| b.bytes() < bytes as u64) {
         *buffer = None;
@@ -51,22 +62,93 @@ fn grown<'a>(buffer: &'a mut Option<Buffer>, gpu: &Gpu, bytes: usize) -> Result<
 }
 
 impl Scratch {
+    /// Memory for rows in 8-bit blocks: bytes and scales.
+    fn blocks(&mut self, gpu: &Gpu, rows: usize, width: usize) -> Result<[Buffer; 2]> {
+        self.filling += 1;
+        let blocks = rows * blocks(width);
+        let quants = grown(&mut self.quants, gpu, blocks * BLOCK)?.clone();
+        Ok([quants, grown(&mut self.scales, gpu, blocks * 8)?.clone()])
+    }
+
+    /// The blocks of rows whose values are only there.
+    ///
+    /// # Errors
+    /// If they have been filled with others since.
+    pub(super) fn filled(&self, filling: u64) -> Result<Inputs> {
+        match (&self.quants, &self.scales) {
+            (Some(quants), Some(scales)) if self.filling == filling => {
+                Ok(Inputs::Blocks { quants: quants.clone(), scales: scales.clone() })
+            }
+            _ => Err(GpuError::Invalid("rows are used after the next rows were quantized".into())),
+        }
+    }
+
     /// Rows in 8-bit blocks.
     pub(super) fn quantized(&mut self, stream: &mut Stream, source: Source<'_>) -> Result<Inputs> {
-        let blocks = blocks(source.width);
-        let quants = grown(&mut self.quants, stream.gpu(), source.rows * blocks * BLOCK)?.clone();
-        let scales = grown(&mut self.scales, stream.gpu(), source.rows * blocks * 8)?.clone();
-        let params =
-            Params { width: source.width as u32, stored: blocks as u32, row: source.row as u32, padding: 0 };
-        let text = include_str!("shaders/quantize.wgsl");
+        let [quants, scales] = self.blocks(stream.gpu(), source.rows, source.width)?;
+        let params = Params {
+            width: source.width as u32,
+            stored: blocks(source.width) as u32,
+            row: source.row as u32,
+            padding: 0,
+        };
+        let text = [include_str!("shaders/quantize.wgsl"), include_str!("shaders/quantize_words.wgsl")];
         let access = [Access::Read, Access::Write, Access::Write];
         let name = if source.gated { "gate and quantize" } else { "quantize" };
         let kernel =
-            stream.gpu().kernel(name, &|| self::source(&[text], setting(source.gated)), &access, &[])?;
+            stream.gpu().kernel(name, &|| self::source(&text, setting(source.gated)), &access, &[])?;
         // A workgroup takes 32 blocks of a row.
-        let groups = [blocks.div_ceil(32) as u32, source.rows as u32, 1];
+        let groups = [params.stored.div_ceil(32), source.rows as u32, 1];
         stream.dispatch(&kernel, &params, &[source.x, &quants, &scales], groups)?;
         Ok(Inputs::Blocks { quants, scales })
+    }
+
+    /// Gate rows for a product that takes blocks only: they are `out`'s values, of which nothing else is stored.
+    pub(super) fn gate(&mut self, stream: &mut Stream, source: Source<'_>, out: &mut Rows) -> Result<()> {
+        out.reserve(stream.gpu(), source.rows, source.width)?;
+        self.quantized(stream, source)?;
+        out.place_in_blocks(self.filling);
+        Ok(())
+    }
+
+    /// As [`norm`](super::elements::norm) for rows of whole blocks, for a product that takes blocks only: they are `out`'s
+    /// values, of which nothing else is stored.
+    ///
+    /// # Errors
+    /// If sizes do not fit, memory is missing, or the device is lost.
+    pub(super) fn norm(
+        &mut self,
+        stream: &mut Stream,
+        x: &mut Rows,
+        add: Option<&Rows>,
+        weight: &Buffer,
+        eps: f32,
+        out: &mut Rows,
+    ) -> Result<()> {
+        let (rows, width) = (x.rows(), x.width());
+        let fits = |add: &Rows| (add.rows(), add.width()) == (rows, width) && add.in_blocks().is_none();
+        let addend = add.filter(|add| fits(add)).and_then(Rows::buffer);
+        let x = x.buffer().filter(|_| addend.is_some() == add.is_some() && x.in_blocks().is_none());
+        let Some(x) = x.filter(|_| width.is_multiple_of(BLOCK) && weight.bytes() >= 4 * width as u64) else {
+            return Err(GpuError::Invalid(format!(
+                "a norm of {rows} × {width} values: other sizes are expected"
+            )));
+        };
+        out.reserve(stream.gpu(), rows, width)?;
+        let [quants, scales] = self.blocks(stream.gpu(), rows, width)?;
+        let params = NormParams { width: width as u32, blocks: blocks(width) as u32, eps, padding: 0 };
+        let text = [include_str!("shaders/norm_blocks.wgsl"), include_str!("shaders/quantize_words.wgsl")];
+        let (name, names): (&str, &'static [&'static str]) = match add {
+            Some(_) => ("add, norm and quantize", &["ADD"]),
+            None => ("norm and quantize", &[]),
+        };
+        let access = [Access::Write, Access::Read, Access::Read, Access::Write, Access::Write];
+        let written = || source(&text, Setting { rows: 0, names });
+        let kernel = stream.gpu().kernel(name, &written, &access, &[])?;
+        let buffers = [x, addend.unwrap_or(weight), weight, &quants, &scales];
+        stream.dispatch(&kernel, &params, &buffers, [rows as u32, 1, 1])?;
+        out.place_in_blocks(self.filling);
+        Ok(())
     }
 
     /// Rows of floats in whole blocks.

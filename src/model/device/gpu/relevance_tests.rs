@@ -1,7 +1,7 @@
 //! Relevance against plain cosines in f64.
 
 use super::*;
-use crate::model::device::gpu::{attention::tests::noise, testing::gpu_or_skip};
+use crate::model::device::gpu::testing::{gpu_or_skip, noise};
 
 fn cosines(seen: &[f32], state: &[f32]) -> Vec<f64> {
     let length = |v: &[f32]| v.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();

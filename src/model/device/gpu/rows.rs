@@ -8,6 +8,8 @@ pub struct Rows {
     buffer: Option<Buffer>,
     rows: usize,
     width: usize,
+    /// Where the values are, if not in `buffer`: see [`Rows::place_in_blocks`].
+    blocks: Option<u64>,
 }
 
 impl Rows {
@@ -21,7 +23,7 @@ impl Rows {
             // Released before the larger one is allocated; commands in flight keep what they use.
             self.buffer = None;
         }
-        (self.rows, self.width) = (rows, width);
+        (self.rows, self.width, self.blocks) = (rows, width, None);
         match &mut self.buffer {
             Some(buffer) => Ok(buffer),
             none => Ok(none.insert(gpu.buffer(bytes)?)),
@@ -34,12 +36,12 @@ impl Rows {
     /// As [`Rows::reserve`].
     pub fn upload(gpu: &Gpu, values: &[f32], width: usize) -> Result<Self> {
         let buffer = gpu.upload(bytemuck::cast_slice(values))?;
-        Ok(Self { buffer: Some(buffer), rows: values.len() / width.max(1), width })
+        Ok(Self { buffer: Some(buffer), rows: values.len() / width.max(1), width, blocks: None })
     }
 
     /// Rows in memory that holds at least as many values.
     pub fn of(buffer: Buffer, rows: usize, width: usize) -> Self {
-        Self { buffer: Some(buffer), rows, width }
+        Self { buffer: Some(buffer), rows, width, blocks: None }
     }
 
     /// The same values as other rows.
@@ -50,12 +52,28 @@ impl Rows {
 
     /// Give the memory away; the next [`Rows::reserve`] allocates anew.
     pub fn take(&mut self) -> Option<Buffer> {
-        self.buffer.take()
+        self.buffer().is_some().then(|| self.buffer.take())?
     }
 
-    /// The memory; none before the first [`Rows::reserve`].
+    /// The memory of the values; none before the first [`Rows::reserve`], and if they are only in blocks.
     pub fn buffer(&self) -> Option<&Buffer> {
+        self.buffer.as_ref().filter(|_| self.blocks.is_none())
+    }
+
+    /// The memory, whether or not the values are in it.
+    pub(super) fn memory(&self) -> Option<&Buffer> {
         self.buffer.as_ref()
+    }
+
+    /// Note that the values are not in the memory, but only in the blocks of a [`Scratch`](super::Scratch), as of this number of
+    /// its fillings.
+    pub(super) fn place_in_blocks(&mut self, filling: u64) {
+        self.blocks = Some(filling);
+    }
+
+    /// The filling of a scratch that has the values instead of the memory.
+    pub(super) fn in_blocks(&self) -> Option<u64> {
+        self.blocks
     }
 
     /// Number of rows.

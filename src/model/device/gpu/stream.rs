@@ -211,7 +211,8 @@ impl Stream {
         }
         let at = self.params.len();
         self.params.extend_from_slice(bytes);
-        self.params.resize(self.params.len().next_multiple_of(ALIGNMENT as usize), 0);
+        let alignment = self.gpu.limits().min_uniform_buffer_offset_alignment as usize;
+        self.params.resize(self.params.len().next_multiple_of(alignment.max(16)), 0);
         Ok(at as u32)
     }
 

@@ -88,6 +88,12 @@ fn across_largest(query: u32) -> f32 {
     return top;
 }
 
+// The sum with four more values, whose weights begin at `at`.
+fn add4(sum: vec4<f32>, at: u32, v0: vec4<f32>, v1: vec4<f32>, v2: vec4<f32>, v3: vec4<f32>) -> vec4<f32> {
+    let first = fma(vec4<f32>(weights[at + 1u]), v1, fma(vec4<f32>(weights[at]), v0, sum));
+    return fma(vec4<f32>(weights[at + 3u]), v3, fma(vec4<f32>(weights[at + 2u]), v2, first));
+}
+
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let span = group.x;
@@ -135,20 +141,20 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         var a5 = a0;
         var a6 = a0;
         var a7 = a0;
-        if (token < longest) {
-            let place = key_place(head, about[0].x + token);
-            for (var c = 0u; c < D / 8u; c++) {
-                let key = key8(place, c);
-                let q = 2u * c;
-                a0 = fma(key.high, queries[q + 1u], fma(key.low, queries[q], a0));
-                a1 = fma(key.high, queries[q + wide + 1u], fma(key.low, queries[q + wide], a1));
-                a2 = fma(key.high, queries[q + 2u * wide + 1u], fma(key.low, queries[q + 2u * wide], a2));
-                a3 = fma(key.high, queries[q + 3u * wide + 1u], fma(key.low, queries[q + 3u * wide], a3));
-                a4 = fma(key.high, queries[q + 4u * wide + 1u], fma(key.low, queries[q + 4u * wide], a4));
-                a5 = fma(key.high, queries[q + 5u * wide + 1u], fma(key.low, queries[q + 5u * wide], a5));
-                a6 = fma(key.high, queries[q + 6u * wide + 1u], fma(key.low, queries[q + 6u * wide], a6));
-                a7 = fma(key.high, queries[q + 7u * wide + 1u], fma(key.low, queries[q + 7u * wide], a7));
-            }
+        // All threads take part, those without a token with the last one: nothing diverges.
+        let place = key_place(head, about[0].x + min(token, max(longest, 1u) - 1u));
+        let chunks = select(0u, D / 8u, start < longest);
+        for (var c = 0u; c < chunks; c++) {
+            let key = key8(place, c);
+            let q = 2u * c;
+            a0 = fma(key.high, queries[q + 1u], fma(key.low, queries[q], a0));
+            a1 = fma(key.high, queries[q + wide + 1u], fma(key.low, queries[q + wide], a1));
+            a2 = fma(key.high, queries[q + 2u * wide + 1u], fma(key.low, queries[q + 2u * wide], a2));
+            a3 = fma(key.high, queries[q + 3u * wide + 1u], fma(key.low, queries[q + 3u * wide], a3));
+            a4 = fma(key.high, queries[q + 4u * wide + 1u], fma(key.low, queries[q + 4u * wide], a4));
+            a5 = fma(key.high, queries[q + 5u * wide + 1u], fma(key.low, queries[q + 5u * wide], a5));
+            a6 = fma(key.high, queries[q + 6u * wide + 1u], fma(key.low, queries[q + 6u * wide], a6));
+            a7 = fma(key.high, queries[q + 7u * wide + 1u], fma(key.low, queries[q + 7u * wide], a7));
         }
         weights[thread] = hide(0u, token, a0);
         weights[thread + SPAN] = hide(1u, token, a1);
@@ -234,7 +240,23 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var b3 = b0;
     if (alike) {
         let slot = about[0].x + start;
-        for (var i = 0u; i < count; i++) {
+        var i = 0u;
+        // Four at a time, so that their values are read at once; the order stays.
+        for (; i + 4u <= count; i += 4u) {
+            let v0 = value4(head, slot + i, piece);
+            let v1 = value4(head, slot + i + 1u, piece);
+            let v2 = value4(head, slot + i + 2u, piece);
+            let v3 = value4(head, slot + i + 3u, piece);
+            b0 = add4(b0, at + i, v0, v1, v2, v3);
+            if (PER > 1u) {
+                b1 = add4(b1, at + SPAN + i, v0, v1, v2, v3);
+            }
+            if (PER > 2u) {
+                b2 = add4(b2, at + 2u * SPAN + i, v0, v1, v2, v3);
+                b3 = add4(b3, at + 3u * SPAN + i, v0, v1, v2, v3);
+            }
+        }
+        for (; i < count; i++) {
             let value = value4(head, slot + i, piece);
             b0 = fma(vec4<f32>(weights[at + i]), value, b0);
             if (PER > 1u) {

@@ -1,15 +1,19 @@
-// The `keep` largest of each 1024 values of a row, descending, equal ones by ascending id. Values are numbers of x, whose id is their
-// index, or with MERGE pairs (value, id) that an earlier pass kept. A workgroup sorts 1024 pairs by a bitonic network.
+// The `keep` largest of each 1024 values of a row, descending, equal ones by ascending id, as pairs (value, id). A workgroup sorts
+// 1024 pairs by a bitonic network.
 //
-// Numbers are compared by their bits, as IEEE 754 orders them all: 0 comes before -0, and nothing is undefined.
-override MERGE: u32;
+// FROM 0: the values are numbers of x, whose id is their index. FROM 1: they are pairs in `pairs`. FROM 2: they are the numbers of x
+// in the groups (see group_tops.wgsl) of the pairs in `pairs`.
+override FROM: u32;
 
 const BLOCK = 1024u;
+const GROUP = 16u;
 
 struct Params {
-    // Values of a row, and values or pairs from row to row.
+    // Values of a row; numbers of x that count; numbers and pairs from row to row.
     count: u32,
+    width: u32,
     stride: u32,
+    pairs_stride: u32,
     keep: u32,
     // Pairs from row to row of the result.
     out_stride: u32,
@@ -17,20 +21,11 @@ struct Params {
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> x: array<u32>;
-@group(0) @binding(2) var<storage, read_write> out: array<u32>;
+@group(0) @binding(2) var<storage, read> pairs: array<u32>;
+@group(0) @binding(3) var<storage, read_write> out: array<u32>;
 
 var<workgroup> values: array<u32, 1024>;
 var<workgroup> ids: array<u32, 1024>;
-
-// Bits of a number to a word that is larger for a larger number.
-fn ordered(bits: u32) -> u32 {
-    return bits ^ select(0x80000000u, 0xffffffffu, (bits >> 31u) == 1u);
-}
-
-// The inverse.
-fn unordered(word: u32) -> u32 {
-    return word ^ select(0xffffffffu, 0x80000000u, (word >> 31u) == 1u);
-}
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
@@ -40,13 +35,20 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         var value = 0u;
         var id = 0xffffffffu;
         if (start + i < params.count) {
-            let at = row * params.stride + start + i;
-            if (MERGE == 1u) {
-                value = ordered(x[2u * at]);
-                id = x[2u * at + 1u];
-            } else {
-                value = ordered(x[at]);
+            if (FROM == 0u) {
                 id = start + i;
+                value = ordered(x[row * params.stride + id]);
+            } else if (FROM == 1u) {
+                let at = 2u * (row * params.pairs_stride + start + i);
+                id = pairs[at + 1u];
+                value = select(ordered(pairs[at]), 0u, id == 0xffffffffu);
+            } else {
+                let best = pairs[2u * (row * params.pairs_stride + (start + i) / GROUP) + 1u];
+                let other = best / 4096u * 4096u + best % 256u + (start + i) % GROUP * 256u;
+                if (best != 0xffffffffu && other < params.width) {
+                    id = other;
+                    value = ordered(x[row * params.stride + other]);
+                }
             }
         }
         values[i] = value;
