@@ -325,9 +325,11 @@ impl Cache {
         capacity: usize,
         kept: impl Fn(usize, usize) -> &'a [usize],
     ) -> Self {
+        // Before the cache is locked, as a GPU's is while its slots are copied.
+        let used = self.len();
         let kept = |layer, head| {
             let slots = kept(layer, head);
-            let valid = slots.len() == len && slots.iter().all(|&slot| slot < self.len());
+            let valid = slots.len() == len && slots.iter().all(|&slot| slot < used);
             assert!(valid, "cannot gather the slots of layer {layer}, head {head}");
             slots
         };

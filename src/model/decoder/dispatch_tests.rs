@@ -25,10 +25,10 @@ fn caches(layers: usize, heads: usize, head_dim: usize) -> Vec<Cache> {
     caches
 }
 
-/// The GPU of this test.
+/// The GPU of these tests. It is never closed: at the end of a thread its library may be gone already.
 fn gpu() -> Option<Gpu> {
-    thread_local!(static GPU: Option<Gpu> = gpu_or_skip());
-    GPU.with(Option::clone)
+    static GPU: std::sync::OnceLock<Option<Gpu>> = std::sync::OnceLock::new();
+    GPU.get_or_init(gpu_or_skip).clone()
 }
 
 /// Caches with `slots` slots in use.
