@@ -116,7 +116,7 @@ impl Attention {
     /// # Errors
     /// If memory is missing.
     pub fn begin(&mut self, stream: &mut Stream, visible: Visible) -> Result<()> {
-        let bytes: &[u8] = bytemuck::cast_slice(&visible.table());
+        let bytes: &[u8] = bytemuck::cast_slice(visible.table());
         if self.table.as_ref().is_none_or(|table| table.bytes() < bytes.len() as u64) {
             self.table = Some(self.gpu.buffer((bytes.len() as u64).next_power_of_two().max(1024))?);
         }

@@ -86,6 +86,9 @@ pub fn facts(stream: &mut Stream, logits: &Rows, vocab: usize, scratch: &mut Scr
     Ok(words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect())
 }
 
+/// What [`extract`] gives: facts, largest logits with their ids, single logits.
+pub type Extract = (Vec<Facts>, Vec<Vec<(u32, f32)>>, Vec<f32>);
+
 /// Facts about every row of `logits`, of which the first `vocab` count; with them the `count` (at most [`MOST`]) largest logits of
 /// every row, and single ones as [`pick`] gives them. Waits once for all.
 ///
@@ -98,7 +101,7 @@ pub fn extract(
     count: usize,
     at: &[[u32; 2]],
     scratch: &mut Scratch,
-) -> Result<(Vec<Facts>, Vec<Vec<(u32, f32)>>, Vec<f32>)> {
+) -> Result<Extract> {
     let rows = logits.rows();
     if rows == 0 || vocab == 0 {
         return Ok((Vec::new(), vec![Vec::new(); rows], Vec::new()));
