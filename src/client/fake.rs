@@ -196,6 +196,7 @@ pub fn step(text: &str) -> EventKind {
         verify_ms: 1.0,
         other_ms: 0.0,
         plain_ms: None,
+        busy: None,
     })
 }
 

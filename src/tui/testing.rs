@@ -109,6 +109,7 @@ pub(crate) fn step_of(tokens: &[(&str, Verdict)], judged: usize) -> Step {
         draft_ms: 4.0,
         verify_ms: 16.0,
         plain_ms: None,
+        busy: None,
         other_ms: 0.0,
     }
 }

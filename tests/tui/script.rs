@@ -236,6 +236,7 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
         draft_ms,
         verify_ms,
         plain_ms: None,
+        busy: None,
         other_ms: 0.1,
     }
 }

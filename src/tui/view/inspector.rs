@@ -244,6 +244,7 @@ mod tests {
             draft_ms: 0.0,
             verify_ms: 0.0,
             plain_ms: None,
+            busy: None,
             other_ms: 0.0,
         }
     }

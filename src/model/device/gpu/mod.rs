@@ -36,6 +36,7 @@ pub(crate) mod testing;
 pub mod tower;
 mod tower_matrix;
 mod visible;
+pub mod work;
 
 pub use self::{
     buffer::Buffer,

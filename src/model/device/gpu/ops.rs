@@ -3,7 +3,7 @@
 //! A pass is recorded and not waited for: its first read submits it, together with the logits that were recorded after it. Only
 //! what is read comes back to host memory.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use candle_core::Result;
 
@@ -13,13 +13,12 @@ use super::{
     elements::{self, Addend},
     gaze::Gaze,
     held::GpuCache,
-    logits,
     logits_rows::GpuLogits,
     matrix::Matrix,
     products_input::Scratch,
     states::{GpuRows, Part, SharedStream, below, beside},
     table::Table,
-    tower::TowerWork,
+    work::{GpuWork, again, given, grown},
 };
 use crate::model::{
     KvType, WeightType,
@@ -48,21 +47,6 @@ pub struct GpuOps {
     pub(super) stream: SharedStream,
 }
 
-/// What is kept between the passes of one sequence.
-#[derive(Default)]
-pub struct GpuWork {
-    stream: Option<SharedStream>,
-    pub(super) scratch: Scratch,
-    pub(super) tower: TowerWork,
-    attention: Option<Attention>,
-    gaze: Option<Gaze>,
-    ids: Option<Buffer>,
-    angles: Option<Buffer>,
-    /// Memory that was given away with states; used again when nobody holds them.
-    given: Vec<Buffer>,
-    extracted: Arc<Mutex<logits::Scratch>>,
-}
-
 /// A pass in progress.
 pub struct GpuPass<'a> {
     stream: SharedStream,
@@ -73,33 +57,6 @@ pub struct GpuPass<'a> {
     ids: &'a mut Option<Buffer>,
     given: &'a mut Vec<Buffer>,
     rows: usize,
-}
-
-impl GpuWork {
-    /// The sequence's stream.
-    pub(super) fn stream(&mut self, gpu: &Gpu) -> SharedStream {
-        self.stream.get_or_insert_with(|| SharedStream::new(gpu)).clone()
-    }
-}
-
-/// Memory of at least `bytes` in `buffer`, with room to grow.
-fn grown<'a>(buffer: &'a mut Option<Buffer>, gpu: &Gpu, bytes: usize) -> super::Result<&'a Buffer> {
-    if buffer.as_ref().is_none_or(|b| b.bytes() < bytes as u64) {
-        *buffer = None;
-    }
-    match buffer {
-        Some(buffer) => Ok(buffer),
-        none => Ok(none.insert(gpu.buffer((bytes as u64).next_power_of_two())?)),
-    }
-}
-
-/// Memory for rows in place of those that were given away: such that nobody holds any more, if there is some.
-fn again(given: &mut Vec<Buffer>, bytes: u64) -> Option<Buffer> {
-    let free = given.iter().position(|buffer| buffer.is_unique() && buffer.bytes() >= bytes);
-    let free = free.map(|at| given.swap_remove(at));
-    // Of those that are too small, none is worth keeping.
-    given.retain(|buffer| !buffer.is_unique() || buffer.bytes() >= bytes);
-    free
 }
 
 impl GpuOps {
@@ -156,16 +113,6 @@ impl GpuOps {
         matrix.forward_range(&mut stream.lock(), &rows, range, &mut out, &mut work.scratch)?;
         Ok(given(&stream, &mut work.given, &mut out)?)
     }
-}
-
-/// Rows that leave a pass.
-fn given(stream: &SharedStream, given: &mut Vec<Buffer>, rows: &mut Rows) -> super::Result<GpuRows> {
-    let (count, width) = (rows.rows(), rows.width());
-    let Some(buffer) = rows.take() else {
-        return Err(super::GpuError::Invalid("rows are used before they are written".into()));
-    };
-    given.push(buffer.clone());
-    Ok(GpuRows::new(stream, buffer, count, width))
 }
 
 impl Ops for GpuOps {
@@ -309,10 +256,11 @@ impl Ops for GpuOps {
             *out = Rows::of(buffer, x.rows(), x.width());
         }
         let stream = &mut pass.stream.lock();
-        Ok(match next {
+        match next {
             Some(next) => next.norm_before(stream, x, add, weight, eps, out, pass.scratch)?,
             None => elements::norm(stream, x, add, weight, eps, out)?,
-        })
+        }
+        Ok(())
     }
 
     fn product(&self, pass: &mut GpuPass<'_>, matrix: &Arc<Matrix>, x: &Rows, out: &mut Rows) -> Result<()> {

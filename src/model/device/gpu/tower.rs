@@ -13,9 +13,10 @@ use super::{
     cache::Cache,
     elements::{self, Addend, Blend},
     matrix::Matrix,
-    ops::{GpuOps, GpuWork},
+    ops::GpuOps,
     products_input::{Source, spread},
     states::GpuRows,
+    work::GpuWork,
 };
 use crate::model::{
     KvType, WeightType,
