@@ -8,10 +8,11 @@ use crate::model::{
     checkpoint::Checkpoint,
     config::{TextConfig, VlConfig},
     decoder::parts,
+    device::cpu::tower::WORKSPACE,
     family::{Family, ModelError},
     processor::{FrameLimits, VideoProcessor, layout::Grid},
     source::ModelFiles,
-    vision::{self, TowerConfig},
+    vision::TowerConfig,
 };
 
 /// Extra cache slots: the text of the prompt, and a draft tree.
@@ -160,8 +161,7 @@ impl Facts {
         let [hidden, ffn] = self.tower;
         let tower = sample.map_or(0, |sample| {
             // States, queries, keys, values and sums of the grids that share products.
-            let whole =
-                vision::WORKSPACE.min(20 * hidden * sample.patch_values / self.processor.config().row());
+            let whole = WORKSPACE.min(20 * hidden * sample.patch_values / self.processor.config().row());
             let states = whole.max(20 * hidden * sample.grid_patches);
             // Buffers of a product, the keys and values of a head, the scores of some queries.
             states + TOWER_ROWS * (20 * hidden + 13 * ffn) + sample.grid_patches * (8 * 128 + 4 * 41)

@@ -66,7 +66,7 @@ fn llava(LlavaConfig { tower, .. }: &LlavaConfig, output: Output) -> TowerLayout
         heads: tower.heads,
         head_dim: tower.hidden / tower.heads,
         order: order.clone().collect(),
-        windows: Vec::from([0..patches]),
+        windows: vec![0..patches; 1],
         angles: None,
         sources: patches,
         taps: match output {

@@ -19,14 +19,12 @@ mod windows;
 
 use std::ops::ControlFlow;
 
+use super::{family::Family, tensor_error_text};
+use crate::record::{Failure, FailureClass};
 pub use config::{Generation, RawVisionConfig, VisionConfig};
 pub use llava::LlavaConfig;
 pub use siglip::SiglipConfig;
 pub use tower::{Tower, TowerConfig};
-
-pub use super::device::cpu::tower::WORKSPACE;
-use super::{family::Family, tensor_error_text};
-use crate::record::{Failure, FailureClass};
 
 /// Called after each layer of each chunk with (steps done, steps in total). `Break` cancels the encoding.
 pub type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
