@@ -108,20 +108,22 @@ fn known_sizes_are_measured_without_weights() {
     assert!(run.stderr.contains("--shape cannot be used with --suite scenes"), "{}", run.stderr);
 }
 
-/// The program on the software adapter alone, if it is installed; else the tests are skipped, or fail where it is required.
-fn software() -> Option<(Program, Box<dyn Fn(&Program, &[&str]) -> crate::Outcome>)> {
+/// Run the program where it finds GPUs.
+fn with_gpus(program: &Program, args: &[&str]) -> crate::Outcome {
+    crate::outcome(program.command().env_remove("SPECREEL_GPU").args(args))
+}
+
+/// The program, if the software adapter is installed; else the test is skipped, or fails where it is required.
+fn software() -> Option<Program> {
     let program = Program::new();
-    let run = |program: &Program, args: &[&str]| {
-        crate::outcome(program.command().env_remove("SPECREEL_GPU").args(args))
-    };
-    let doctor = run(&program, &["doctor"]);
+    let doctor = with_gpus(&program, &["doctor"]);
     let found = doctor.stdout.contains(", software, vulkan");
     let required = std::env::var_os("SPECREEL_REQUIRE_GPU").is_some_and(|value| value == "1");
     assert!(found || !required, "no software adapter, and SPECREEL_REQUIRE_GPU=1: {}", doctor.stdout);
     if !found {
         eprintln!("skipped: no software adapter");
     }
-    found.then(|| (program, Box::new(run) as Box<_>))
+    found.then_some(program)
 }
 
 #[test]
@@ -148,8 +150,8 @@ fn a_gpu_that_does_not_exist_is_refused() {
         assert!(doctor.stdout.contains("no driver for Vulkan"), "{}", doctor.stdout);
         assert_eq!(doctor.stderr, "");
     }
-    let Some((program, run)) = software() else { return };
-    let missing = run(&program, &["caption", "demo", "--device", "gpu:99"]);
+    let Some(program) = software() else { return };
+    let missing = with_gpus(&program, &["caption", "demo", "--device", "gpu:99"]);
     assert_eq!(missing.code, 3);
     assert!(missing.stderr.contains("error: no GPU 99: this machine has gpu:0"), "{}", missing.stderr);
     assert!(missing.stderr.contains(hint), "{}", missing.stderr);
@@ -172,12 +174,12 @@ fn adapter(doctor: &crate::Outcome) -> (String, String, usize) {
 
 #[test]
 fn on_a_gpu_lossless_methods_write_the_same_text() {
-    let Some((program, run)) = software() else { return };
-    let (name, ..) = adapter(&run(&program, &["doctor", "--json"]));
+    let Some(program) = software() else { return };
+    let (name, ..) = adapter(&with_gpus(&program, &["doctor", "--json"]));
     let short = ["--max-new-tokens", "8", "--json"];
     let methods =
         ["compare", "demo:2", "--device", &name, "--methods", "naive,naive-tree,std,layerskip,lookup"];
-    let compared = run(&program, &[&methods[..], &short].concat());
+    let compared = with_gpus(&program, &[&methods[..], &short].concat());
     assert_eq!(compared.code, 0, "{}", compared.stderr);
     let events_of = events(&compared.stdout);
     let rows = events_of.last().unwrap()["rows"].as_array().unwrap();
@@ -193,7 +195,7 @@ fn on_a_gpu_lossless_methods_write_the_same_text() {
 
     // A target on one device and its drafter on the other write what the target writes alone.
     let text = |args: &[&str]| {
-        let run = run(&program, &[&["caption", "demo", "--max-new-tokens", "8"], args].concat());
+        let run = with_gpus(&program, &[&["caption", "demo", "--max-new-tokens", "8"], args].concat());
         assert_eq!(run.code, 0, "{args:?}: {}", run.stderr);
         (run.stdout, run.stderr)
     };
@@ -210,14 +212,14 @@ fn on_a_gpu_lossless_methods_write_the_same_text() {
 
 #[test]
 fn a_software_adapter_is_used_on_request_only() {
-    let Some((program, run)) = software() else { return };
-    let (name, found, others) = adapter(&run(&program, &["doctor", "--json"]));
+    let Some(program) = software() else { return };
+    let (name, found, others) = adapter(&with_gpus(&program, &["doctor", "--json"]));
     let name = name.as_str();
     for part in ["driver ", "bindings up to ", "workgroup memory ", "not used by --device auto: software"] {
         assert!(found.contains(part), "{part}: {found}");
     }
     let short = ["caption", "demo", "--max-new-tokens", "4"];
-    let named = run(&program, &[&short[..], &["--device", name]].concat());
+    let named = with_gpus(&program, &[&short[..], &["--device", name]].concat());
     assert_eq!(named.code, 0, "{}", named.stderr);
     assert!(
         named.stderr.contains(&format!("on {name} (")) && named.stderr.contains("vulkan, software)"),
@@ -225,11 +227,11 @@ fn a_software_adapter_is_used_on_request_only() {
         named.stderr
     );
     if others == 0 {
-        let auto = run(&program, &short);
+        let auto = with_gpus(&program, &short);
         assert!(auto.stderr.contains("on cpu, "), "{}", auto.stderr);
         assert!(auto.code == 0 && !named.stdout.trim().is_empty(), "{}", auto.stderr);
     }
-    let refused = run(&program, &[&short[..], &["--device", name, "--kv-type", "q8_0"]].concat());
+    let refused = with_gpus(&program, &[&short[..], &["--device", name, "--kv-type", "q8_0"]].concat());
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     assert!(refused.stderr.contains("--kv-type q8_0 is for the CPU"), "{}", refused.stderr);
 }
