@@ -106,7 +106,8 @@ fn blocks_on_a_gpu_are_close_to_the_same_on_the_cpu() {
         ("gqa_tied/model-f16.gguf", 1e-5),
         ("gqa_tied/model-q8_0.gguf", 0.01),
         ("gqa_tied/model-q4_0.gguf", 0.01),
-        ("mix/model-q4_k_m.gguf", 0.02),
+        // Inputs have one scale for 32 values on a GPU, for 256 on the CPU.
+        ("mix/model-q4_k_m.gguf", 0.1),
     ] {
         let Some(device) = gpu_or_skip(WeightType::Auto) else { return };
         let path = format!("gguf/{file}");
