@@ -6,11 +6,15 @@ use ffmpeg_next::codec;
 
 use super::{Config, DoctorArgs, Finding, State};
 use crate::{
-    cli::{args::RunArgs, config, dirs::Dirs, resolve, terminal as term},
+    cli::{args::RunArgs, config, dirs::Dirs, resolve, terminal as term, values},
     client::{Client, Loaded, Settings},
     model::{
-        ModelSpec, device,
-        device::cpu::{kernels, thread_pool::ThreadPool},
+        ComputeDevice, DeviceChoice, ModelSpec, WeightType,
+        decoder::self_test::SelfTest,
+        device::{
+            self, Gpu,
+            cpu::{kernels, thread_pool::ThreadPool},
+        },
     },
     record::Failure,
 };
@@ -29,13 +33,15 @@ pub fn build() -> Vec<Finding> {
         (false, false) => Finding::new("Devices", "kernels", State::Warn, "portable")
             .hint("the fast 8-bit kernels need an x86-64 processor with AVX2 and FMA; decoding works, but is slower"),
     });
-    findings.extend(device::accelerators().into_iter().map(|found| {
-        match found.about {
+    findings.extend(device::accelerators().into_iter().flat_map(|found| {
+        let tested = found.about.is_ok().then(|| self_test(&found.name)).flatten();
+        let finding = match found.about {
             Ok(about) => Finding::new("Devices", found.name, State::Good, about),
             Err(why) if found.built => Finding::new("Devices", found.name, State::Warn, why)
                 .hint("specreel uses the CPU instead; see docs/devices.md"),
             Err(why) => Finding::new("Devices", found.name, State::Good, why),
-        }
+        };
+        std::iter::once(finding).chain(tested)
     }));
     if cfg!(debug_assertions) {
         let slow = Finding::new(
@@ -47,6 +53,32 @@ pub fn build() -> Vec<Finding> {
         findings.push(slow.hint("make run builds a release"));
     }
     findings
+}
+
+/// What a GPU computes, compared with the CPU; none for other devices.
+fn self_test(name: &str) -> Option<Finding> {
+    let Ok(DeviceChoice::Gpu(number)) = values::device(name) else { return None };
+    let area = format!("{name} test");
+    let finding = |state, about: String| Some(Finding::new("Devices", area.clone(), state, about));
+    let opened = match Gpu::open(number) {
+        Ok(gpu) => gpu,
+        Err(failure) => return finding(State::Warn, failure.error),
+    };
+    let found = match SelfTest::run(&|dtype| ComputeDevice::gpu_device(opened.clone(), dtype)) {
+        Ok(found) => found,
+        Err(error) => return finding(State::Warn, error.to_string()),
+    };
+    let share = |(dtype, difference): &(WeightType, f32)| format!("{} {difference:.0e}", dtype.name());
+    let shares: Vec<String> = found.differences.iter().map(share).collect();
+    let rows = if found.alike { "every row alike" } else { "rows differ in their last bits among others" };
+    let about = format!("logits differ from the CPU's by {} of the largest; {rows}", shares.join(", "));
+    match (found.wrong(), found.alike) {
+        (Some(_), _) => finding(State::Warn, format!("it does not compute what the CPU does: {about}"))
+            .map(|finding| finding.hint("update its driver, or use --device cpu")),
+        (None, false) => finding(State::Warn, about)
+            .map(|finding| finding.hint("lossless methods can differ at near-ties; see docs/devices.md")),
+        (None, true) => finding(State::Good, about),
+    }
 }
 
 /// Versions of FFmpeg's libraries, and the decoders that common videos need.

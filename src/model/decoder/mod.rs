@@ -13,6 +13,7 @@ mod on_device;
 pub mod parts;
 pub mod rope;
 mod row_check;
+pub mod self_test;
 pub mod sequence;
 
 use candle_core::Result;

@@ -1,4 +1,4 @@
-//! Whether a device computes a row alike whatever rows stand beside it, found out by computing some.
+//! A check that a device computes a row alike whatever rows stand beside it.
 
 use candle_core::Result;
 

@@ -34,6 +34,14 @@ pub enum ModelError {
         /// Its own positions.
         problem: &'static str,
     },
+    /// A GPU that failed its self-test.
+    #[error("{device} does not compute what the CPU does: {problem}")]
+    Gpu {
+        /// The device.
+        device: String,
+        /// What differs.
+        problem: String,
+    },
     /// A tensor operation.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),
@@ -51,6 +59,11 @@ impl From<ModelError> for Failure {
                 class: FailureClass::Usage,
                 error: error.to_string(),
                 hint: Some("omit --rope, or use --rope sequential".into()),
+            },
+            ModelError::Gpu { .. } => Failure {
+                class: FailureClass::Input,
+                error: error.to_string(),
+                hint: Some("update its driver, or use --device cpu; specreel doctor repeats the check".into()),
             },
             ModelError::Tensor(e) if is_out_of_memory(&tensor_error_text(&e)) => Failure {
                 class: FailureClass::Memory,

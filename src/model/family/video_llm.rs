@@ -7,7 +7,7 @@ use crate::model::{
     ComputeDevice, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
-    decoder::{Decoder, States, parts},
+    decoder::{Decoder, States, parts, self_test::SelfTest},
     processor::{
         Patches, VideoProcessor,
         layout::{self, VisualGrid, VisualRope},
@@ -33,6 +33,19 @@ pub struct VideoLlm {
     processor: VideoProcessor,
     /// Why its converted weights are not kept.
     cache_note: Option<String>,
+}
+
+/// Check a GPU before a model is loaded to it. The software adapter is checked by this crate's tests.
+fn self_test(place: &ComputeDevice) -> Result<(), ModelError> {
+    let Some(gpu) = place.gpu().filter(|gpu| !gpu.is_software()) else { return Ok(()) };
+    let found = SelfTest::run(&|dtype| ComputeDevice::gpu_device(gpu.clone(), dtype))?;
+    match found.wrong() {
+        None => Ok(()),
+        Some((dtype, difference)) => Err(ModelError::Gpu {
+            device: place.name().to_owned(),
+            problem: format!("in {} its logits differ by {:.1} %", dtype.name(), 100.0 * difference),
+        }),
+    }
 }
 
 /// Where the embedding of a prompt's row comes from.
@@ -116,6 +129,7 @@ impl VideoLlm {
             let expected = parts::bytes(&config.text, dtype, table);
             checkpoint.open_weight_cache(&variant, expected)?;
         }
+        self_test(place)?;
         let tower = Tower::load(checkpoint, &tower_config, place);
         if checkpoint.stopped() {
             return Err(CheckpointError::Stopped.into());
