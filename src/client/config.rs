@@ -138,7 +138,7 @@ mod tests {
         for (text, part) in [
             ("metod = \"fly\"", ":1: `metod = \"fly\"`: unknown key `metod`"),
             ("mouse = true\ndevice = \"tpu\"", ":2: `device = \"tpu\"`: expected one of: auto, cpu"),
-            ("drafter_device = \"gpu\"", ":1: `drafter_device = \"gpu\"`: expected one of: auto, cpu"),
+            ("drafter_device = \"npu\"", ":1: `drafter_device = \"npu\"`: expected one of: auto, cpu"),
             ("dtype = \"q9\"", ":1: `dtype = \"q9\"`: "),
             ("max_new_tokens = 0", "expected a number from 1 to 65536"),
             ("max_visual_tokens = 0", "expected a number from 1"),

@@ -397,7 +397,8 @@ fn what_is_shown_goes_to_files_and_the_prompt_to_an_editor() {
     for (keys, name, word) in [
         ("s enter", "0-lvspec.txt", "A small green star falls"),
         ("s down enter", "0-lvspec.md", "> Why?"),
-        ("s G enter", "0-lvspec.html", "title=\"loosened: differs"),
+        ("s down down enter", "0-lvspec.html", "title=\"loosened: differs"),
+        ("s G enter", "0-lvspec.trace.json", "\"name\":\"target 2\""),
     ] {
         let effects = press(&mut studio, keys);
         let Some(Effect::Write(file, text)) = effects.first() else { panic!("{effects:?}") };

@@ -140,7 +140,7 @@ impl<D: TowerOps> Layer<D> {
     }
 }
 
-/// From states to visual embeddings, but for their order and pooling: linear, GELU, linear.
+/// From states to visual embeddings, before they are ordered and pooled: linear, GELU, linear.
 pub(super) struct Projector<D: TowerOps> {
     norm: Option<Norm<D::Vector>>,
     joined: usize,

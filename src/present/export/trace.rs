@@ -37,7 +37,7 @@ fn spans(run: &RunLog, process: usize, events: &mut Vec<Value>) {
                 let about = json!({ "step": step.index, "drafted": step.drafted.len(), "judged": step.judged,
                     "accepted": step.accepted, "text": step.tokens.iter().map(|t| t.text.as_str()).collect::<String>() });
                 // Microseconds.
-                let (at, length) = ((begin + from) * 1e3, (to - from) * 1e3);
+                let (at, length) = (((begin + from) * 1e3).round(), ((to - from) * 1e3).round());
                 let name = format!("{} {}", ROWS[row], step.index + 1);
                 events.push(
                     json!({ "ph": "X", "name": name, "pid": process, "tid": row, "ts": at, "dur": length,

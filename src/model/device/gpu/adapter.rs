@@ -160,7 +160,7 @@ fn describe(raw: wgpu::Adapter) -> Adapter {
     Adapter { number: 0, name: info.name, kind, backend, driver, limits, features, memory, problem, raw }
 }
 
-/// The largest memory on the device itself. Only Vulkan tells.
+/// The largest memory on the device itself. Known for Vulkan only.
 #[cfg(not(target_vendor = "apple"))]
 fn own_memory(raw: &wgpu::Adapter) -> Option<u64> {
     /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`.

@@ -73,13 +73,11 @@ impl GpuOps {
     /// The memory of states, as rows from the first of its memory on; and the states' own rows among them. What computes them
     /// runs before `stream`.
     fn place(&self, stream: &SharedStream, states: &States) -> Result<(Rows, std::ops::Range<usize>)> {
-        let moved;
         let rows = match states {
-            States::Gpu(rows) => rows,
+            States::Gpu(rows) => rows.moved_to(stream)?,
             States::Tensor(_) => {
                 let width = states.shape().1;
-                moved = with_slice(states, |values| below(stream, &[Part::Host(values)], width))??;
-                &moved
+                with_slice(states, |values| below(stream, &[Part::Host(values)], width))??
             }
         };
         let (memory, start) = rows.place_for(stream)?;
@@ -227,6 +225,7 @@ impl Ops for GpuOps {
                 let x = x.reserve(&self.gpu, rows, width)?;
                 match states {
                     States::Gpu(from) => {
+                        let from = from.moved_to(&pass.stream)?;
                         let (memory, start) = from.place_for(&pass.stream)?;
                         pass.stream.lock().copy(memory, start, x, 0, from.bytes())?;
                     }

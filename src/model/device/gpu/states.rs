@@ -63,6 +63,18 @@ impl GpuRows {
         Ok((&self.buffer, (self.first * self.width) as u64 * 4))
     }
 
+    /// These rows, or copies of them on the device of `stream` if they are on another one.
+    ///
+    /// # Errors
+    /// If memory is missing, or a device is lost.
+    pub fn moved_to(&self, stream: &SharedStream) -> Result<Self> {
+        let there = stream.lock().gpu().clone();
+        match self.gpu().is(&there) {
+            true => Ok(self.clone()),
+            false => below(stream, &[Part::Host(&self.read()?)], self.width),
+        }
+    }
+
     /// The stream that computes them.
     pub fn stream(&self) -> &SharedStream {
         &self.stream
@@ -133,6 +145,7 @@ pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<
         let bytes = (part.rows(width) * width) as u64 * 4;
         match part {
             Part::Device(from) => {
+                let from = from.moved_to(stream)?;
                 let (memory, start) = from.place_for(stream)?;
                 stream.lock().copy(memory, start, &buffer, at, bytes)?;
             }
