@@ -201,7 +201,11 @@ impl Trials {
             if self.trials.is_empty() || (bench.busy)() {
                 return Ok(());
             }
-            self.round(cache, bench)?;
+            match self.round(cache, bench) {
+                // A run was cancelled in the middle of its repetition: it is reported as far as it was measured.
+                Err(Stop::Cancelled) if self.trials.iter().any(cancelled) => continue,
+                other => other?,
+            }
             for trial in &mut self.trials {
                 if !trial.reported && trial.ratios.len() >= PAIRS {
                     trial.report(&(bench.sender)(trial.request.run), true);
@@ -326,7 +330,7 @@ impl Trial {
         on: &mut dyn FnMut(Step) -> ControlFlow<()>,
     ) -> Result<bool, Stop> {
         #[cfg(test)]
-        super::thread::tests::repeat_point(&self.request.prompt);
+        super::thread::tests::repeat_point(&self.request.prompt, ends)?;
         bench.with_runner(self, ends, |runner| {
             let own = !plan.method.is_autoregressive();
             let drafter = match own {

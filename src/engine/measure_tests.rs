@@ -1,8 +1,13 @@
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
 use super::*;
 use crate::{
     engine::{
         Command,
-        thread::tests::{PANICS_LATER, Rig},
+        thread::tests::{CANCELLED_LATER, PANICS_LATER, Rig},
     },
     record::{BaselineKind, Event, Speedup},
 };
@@ -113,10 +118,24 @@ fn a_run_on_another_context_ends_the_measurement() {
 #[test]
 fn a_cancelled_measurement_says_so() {
     let mut rig = Rig::new();
-    let run = rig.start("first", "naive");
-    rig.ids_of(run);
-    rig.handle.cancel(run);
-    assert_eq!(rig.speeds_until(run).len(), 1);
+    for prompt in ["first", CANCELLED_LATER] {
+        let run = rig.start(prompt, "naive");
+        rig.ids_of(run);
+        // A cancel that comes while the run itself ends is for that run: it is repeated until it is heard.
+        let (handle, over) = (rig.handle.clone(), AtomicBool::new(false));
+        let speeds = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    handle.cancel(run);
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let speeds = rig.speeds_until(run);
+            over.store(true, Ordering::Relaxed);
+            speeds
+        });
+        assert_eq!(speeds.len(), 1, "{prompt}");
+    }
 }
 
 #[test]

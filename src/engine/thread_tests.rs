@@ -19,9 +19,19 @@ const PANICS: &str = "panic while generating";
 /// A prompt whose run is fine, but not its measurement.
 pub const PANICS_LATER: &str = "panic while measuring";
 
-/// Called when a run is repeated.
-pub fn repeat_point(prompt: &str) {
+/// A prompt whose repetition is cancelled before it decodes.
+pub const CANCELLED_LATER: &str = "cancel while measuring";
+
+/// Called when a run is repeated; `ends` is true once the measurement has to end.
+pub(in crate::engine) fn repeat_point(prompt: &str, ends: &(dyn Fn() -> bool + Sync)) -> Result<(), Stop> {
     assert!(prompt != PANICS_LATER, "out of luck again");
+    if prompt == CANCELLED_LATER {
+        while !ends() {
+            std::thread::yield_now();
+        }
+        return Err(Stop::Cancelled);
+    }
+    Ok(())
 }
 
 /// A prompt whose steps take at least 200 ms.
