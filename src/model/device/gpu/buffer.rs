@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use super::{Gpu, Result};
+
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Memory on a GPU. Clones are handles of the same memory, which is freed with the last of them.
@@ -43,5 +45,20 @@ impl Buffer {
 
     pub(super) fn downgrade(&self) -> Weak<Memory> {
         Arc::downgrade(&self.0)
+    }
+}
+
+/// Memory of at least `bytes` in `buffer`, which is replaced if it is smaller.
+///
+/// # Errors
+/// If memory is missing.
+pub(super) fn grown<'a>(buffer: &'a mut Option<Buffer>, gpu: &Gpu, bytes: usize) -> Result<&'a Buffer> {
+    if buffer.as_ref().is_none_or(|b| b.bytes() < bytes as u64) {
+        // Released before the larger one is allocated.
+        *buffer = None;
+    }
+    match buffer {
+        Some(buffer) => Ok(buffer),
+        none => Ok(none.insert(gpu.buffer(bytes as u64)?)),
     }
 }

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Buffer, GpuError, Result, Rows, Stream, attention::LINE};
+use super::{Access, Buffer, GpuError, Result, Rows, Stream, attention::LINE, rows::filled};
 
 /// Values of a row of workgroups in a kernel over single values.
 const SPREAD: usize = 1 << 22;
@@ -51,10 +51,6 @@ fn lines(rows: usize) -> [u32; 3] {
 /// Workgroups for `rows` rows of `width` values, a thread for each value.
 fn grid(rows: usize, width: usize) -> [u32; 3] {
     [width.div_ceil(256) as u32, rows.min(LINE) as u32, rows.div_ceil(LINE) as u32]
-}
-
-fn filled(rows: &Rows) -> Result<&Buffer> {
-    rows.buffer().ok_or_else(|| GpuError::Invalid("rows without values".into()))
 }
 
 fn fits(buffer: &Buffer, values: usize, what: &str) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Buffer, GpuError, Result, Rows, Stream, logits::Scratch};
+use super::{Access, GpuError, Result, Rows, Stream, logits::Scratch, rows::filled};
 
 /// The largest number of a row's largest values that are found on the device.
 pub const MOST: usize = 64;
@@ -45,7 +45,7 @@ pub fn largest(
     }
     let sorted = &mut scratch.sorted;
     record(stream, x, width, count, sorted)?;
-    Ok(pairs(&stream.read_values(memory(&sorted[1])?, 0, rows * count)?, count))
+    Ok(pairs(&stream.read_values(filled(&sorted[1])?, 0, rows * count)?, count))
 }
 
 /// The largest values of each row, and their indices, from what the kernel wrote.
@@ -124,8 +124,8 @@ impl Search<'_> {
         )?;
         let [ours, theirs] = sorted;
         let out = ours.reserve(&gpu, rows, 2 * kept)?;
-        let values = memory(self.x)?;
-        let pairs = if matches!(from, Origin::Values) { values } else { memory(theirs)? };
+        let values = filled(self.x)?;
+        let pairs = if matches!(from, Origin::Values) { values } else { filled(theirs)? };
         stream.dispatch(&kernel, &params, &[values, pairs, out], [blocks as u32, rows as u32, 1])?;
         sorted.swap(0, 1);
         Ok(kept)
@@ -144,12 +144,8 @@ impl Search<'_> {
         )?;
         let params = [self.width as u32, self.x.width() as u32, groups as u32, 0];
         let out = sorted[0].reserve(&gpu, rows, 2 * groups)?;
-        stream.dispatch(&kernel, &params, &[memory(self.x)?, out], [blocks as u32, rows as u32, 1])?;
+        stream.dispatch(&kernel, &params, &[filled(self.x)?, out], [blocks as u32, rows as u32, 1])?;
         sorted.swap(0, 1);
         Ok(groups)
     }
-}
-
-fn memory(rows: &Rows) -> Result<&Buffer> {
-    rows.buffer().ok_or_else(|| GpuError::Invalid("rows without values".into()))
 }

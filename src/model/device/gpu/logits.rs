@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 pub use super::largest::{MOST, largest};
-use super::{Access, Buffer, Gpu, GpuError, Result, Rows, Stream, largest};
+use super::{Access, Gpu, GpuError, Result, Rows, Stream, largest, rows::filled};
 
 /// Logits of a workgroup, as in `shaders/facts.wgsl`.
 const BLOCK: usize = 4096;
@@ -46,8 +46,9 @@ struct DivergenceParams {
     unused: [u32; 3],
 }
 
-fn memory(rows: &Rows) -> Result<&Buffer> {
-    rows.buffer().ok_or_else(|| GpuError::Invalid("rows without values".into()))
+/// A kernel's source, and what both kernels of facts know of the three largest values.
+fn with_top3(source: &str) -> String {
+    [source, include_str!("shaders/top3.wgsl")].concat()
 }
 
 /// Record the facts of all rows of `logits`, of which the first `vocab` count.
@@ -62,13 +63,18 @@ fn record_facts(
     let gpu = stream.gpu().clone();
     let (rows, vocab) = (logits.rows(), vocab.min(logits.width()));
     let blocks = vocab.div_ceil(BLOCK).max(1);
-    let first = gpu.kernel("facts", &|| include_str!("shaders/facts.wgsl").into(), &[Read, Write], &[])?;
-    let second =
-        gpu.kernel("facts of a row", &|| include_str!("shaders/facts_row.wgsl").into(), &[Read, Write], &[])?;
+    let first =
+        gpu.kernel("facts", &|| with_top3(include_str!("shaders/facts.wgsl")), &[Read, Write], &[])?;
+    let second = gpu.kernel(
+        "facts of a row",
+        &|| with_top3(include_str!("shaders/facts_row.wgsl")),
+        &[Read, Write],
+        &[],
+    )?;
     let parts = parts.reserve(&gpu, rows * blocks, WORDS)?;
     let facts = facts.reserve(&gpu, rows, WORDS)?;
     let params = [vocab as u32, logits.width() as u32, blocks as u32, 0];
-    stream.dispatch(&first, &params, &[memory(logits)?, parts], [blocks as u32, rows as u32, 1])?;
+    stream.dispatch(&first, &params, &[filled(logits)?, parts], [blocks as u32, rows as u32, 1])?;
     stream.dispatch(&second, &[blocks as u32, 0, 0, 0], &[parts, facts], [rows as u32, 1, 1])
 }
 
@@ -82,7 +88,7 @@ pub fn facts(stream: &mut Stream, logits: &Rows, vocab: usize, scratch: &mut Scr
     }
     let Scratch { parts, facts, .. } = scratch;
     record_facts(stream, logits, vocab, parts, facts)?;
-    let words: Vec<u32> = stream.read_values(memory(facts)?, 0, logits.rows() * WORDS)?;
+    let words: Vec<u32> = stream.read_values(filled(facts)?, 0, logits.rows() * WORDS)?;
     Ok(words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect())
 }
 
@@ -114,12 +120,12 @@ pub fn extract(
     if !at.is_empty() {
         record_picks(stream, logits, at, &mut scratch.small)?;
     }
-    let mut ranges = vec![(memory(&scratch.facts)?, 0, (rows * WORDS * 4) as u64)];
+    let mut ranges = vec![(filled(&scratch.facts)?, 0, (rows * WORDS * 4) as u64)];
     if count > 0 {
-        ranges.push((memory(&scratch.sorted[1])?, 0, (rows * count * 8) as u64));
+        ranges.push((filled(&scratch.sorted[1])?, 0, (rows * count * 8) as u64));
     }
     if !at.is_empty() {
-        ranges.push((memory(&scratch.small)?, 0, at.len() as u64 * 4));
+        ranges.push((filled(&scratch.small)?, 0, at.len() as u64 * 4));
     }
     let mut read = stream.read_all(&ranges)?.into_iter();
     let words: Vec<u32> = bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default());
@@ -155,7 +161,7 @@ pub fn pick(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], scratch: &mut Scratc
         return Ok(Vec::new());
     }
     record_picks(stream, x, at, &mut scratch.small)?;
-    stream.read_values(memory(&scratch.small)?, 0, at.len())
+    stream.read_values(filled(&scratch.small)?, 0, at.len())
 }
 
 fn record_picks(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], out: &mut Rows) -> Result<()> {
@@ -169,7 +175,7 @@ fn record_picks(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], out: &mut Rows) 
     let picks = gpu.upload(bytemuck::cast_slice(at))?;
     let out = out.reserve(&gpu, 1, at.len())?;
     let params = [at.len() as u32, x.width() as u32, 0, 0];
-    stream.dispatch(&kernel, &params, &[memory(x)?, &picks, out], [at.len().div_ceil(64) as u32, 1, 1])
+    stream.dispatch(&kernel, &params, &[filled(x)?, &picks, out], [at.len().div_ceil(64) as u32, 1, 1])
 }
 
 /// KL(p, q) in nats for pairs of rows: `p` is the softmax of a row of the first logits, `q` that of a row of the second ones; infinite
@@ -213,7 +219,7 @@ pub fn divergence(
         blocks: blocks as u32,
         unused: [0; 3],
     };
-    let buffers = [memory(p)?, memory(facts)?, memory(q)?, memory(other_facts)?, &list, sums];
+    let buffers = [filled(p)?, filled(facts)?, filled(q)?, filled(other_facts)?, &list, sums];
     stream.dispatch(&kernel, &params, &buffers, [blocks as u32, pairs.len() as u32, 1])?;
     let parts: Vec<f32> = stream.read_values(sums, 0, pairs.len() * blocks)?;
     let sum = |parts: &[f32]| match parts.iter().any(|part| *part >= 1e30) {

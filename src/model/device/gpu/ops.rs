@@ -10,15 +10,17 @@ use candle_core::Result;
 use super::{
     Buffer, Gpu, Rows,
     attention::{Attention, Visible},
+    buffer::grown,
     elements::{self, Addend},
     gaze::Gaze,
     held::GpuCache,
     logits_rows::GpuLogits,
     matrix::Matrix,
     products_input::Scratch,
+    rows::filled,
     states::{GpuRows, Part, SharedStream, below, beside},
     table::Table,
-    work::{GpuWork, again, given, grown},
+    work::{GpuWork, again, given},
 };
 use crate::model::{
     KvType, WeightType,
@@ -94,7 +96,7 @@ impl GpuOps {
         wanted: &[u32],
         out: &mut Rows,
     ) -> super::Result<()> {
-        let buffer = grown(ids, &self.gpu, 4 * wanted.len().max(1))?;
+        let buffer = grown(ids, &self.gpu, 4 * wanted.len().max(1).next_power_of_two())?;
         let mut stream = stream.lock();
         stream.write(buffer, 0, bytemuck::cast_slice(wanted))?;
         table.gather(&mut stream, buffer, wanted.len(), out)
@@ -188,7 +190,7 @@ impl Ops for GpuOps {
             none => none.insert(Attention::new(&self.gpu, shape, self.kv_type)?),
         };
         attention.begin(&mut recording, Visible::new(mask, before, rows))?;
-        let angles = grown(&mut work.angles, &self.gpu, rows * shape.head_dim * 4)?;
+        let angles = grown(&mut work.angles, &self.gpu, (rows * shape.head_dim * 4).next_power_of_two())?;
         let half = (shape.head_dim / 2).max(1);
         let table: Vec<f32> =
             cos.chunks_exact(half).zip(sin.chunks_exact(half)).flat_map(|(c, s)| [c, s].concat()).collect();
@@ -308,7 +310,7 @@ impl Ops for GpuOps {
     }
 
     fn keep(&self, pass: &mut GpuPass<'_>, rows: &Rows) -> Result<States> {
-        let Some(from) = rows.buffer() else { candle_core::bail!("rows are used before they are written") };
+        let from = filled(rows)?;
         let buffer = match again(pass.given, rows.bytes()) {
             Some(buffer) => buffer,
             None => self.gpu.buffer(rows.bytes())?,

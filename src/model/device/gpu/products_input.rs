@@ -2,6 +2,7 @@
 
 use super::{
     Access, Buffer, Gpu, GpuError, Result, Rows, Stream,
+    buffer::grown,
     matrix_format::{BLOCK, blocks},
     products::Inputs,
     products_source::{Setting, source},
@@ -48,17 +49,6 @@ struct NormParams {
     blocks: u32,
     eps: f32,
     padding: u32,
-}
-
-/// Memory of at least `bytes`.
-fn grown<'a>(buffer: &'a mut Option<Buffer>, gpu: &Gpu, bytes: usize) -> Result<&'a Buffer> {
-    if buffer.as_ref().is_none_or(|b| b.bytes() < bytes as u64) {
-        *buffer = None;
-    }
-    match buffer {
-        Some(buffer) => Ok(buffer),
-        none => Ok(none.insert(gpu.buffer(bytes as u64)?)),
-    }
 }
 
 impl Scratch {

@@ -1,9 +1,10 @@
 //! Visual relevance on a GPU: the similarity of states to the target's states at the visual tokens, which stay on the device.
 
 use super::{
-    Access, Buffer, Gpu, GpuError, Result, Rows, Stream,
+    Access, Gpu, GpuError, Result, Rows, Stream,
     attention::LINE,
     logits::{self, MOST},
+    rows::filled,
 };
 
 /// The target's final states at its visual tokens, each scaled to length one.
@@ -100,7 +101,7 @@ impl VisualStates {
             return logits::largest(stream, &self.products, tokens, count, &mut self.scratch);
         }
         // More than the device sorts: the similarities come back.
-        let buffer = memory(&self.products)?;
+        let buffer = filled(&self.products)?;
         let products: Vec<f32> = stream.read_values(buffer, 0, rows * tokens)?;
         let nearest = |products: &[f32]| {
             let mut order: Vec<(u32, f32)> = (0..).zip(products.iter().copied()).collect();
@@ -127,7 +128,7 @@ impl VisualStates {
             let params = counts.map(|count| count as u32);
             let groups = part.rows().div_ceil(4);
             let groups = [groups.min(LINE), groups.div_ceil(LINE), rows.div_ceil(4)].map(|n| n as u32);
-            stream.dispatch(&kernel, &params, &[memory(&self.unit)?, memory(part)?, out], groups)?;
+            stream.dispatch(&kernel, &params, &[filled(&self.unit)?, filled(part)?, out], groups)?;
             at += part.rows();
         }
         Ok(())
@@ -146,11 +147,7 @@ fn normalize(stream: &mut Stream, x: &Rows, first: usize, rows: usize, out: &mut
     let out = out.reserve(&gpu, rows, x.width())?;
     let params = [x.width() as u32, rows as u32, first as u32, 0];
     let groups = [rows.min(LINE) as u32, rows.div_ceil(LINE) as u32, 1];
-    stream.dispatch(&kernel, &params, &[memory(x)?, out], groups)
-}
-
-fn memory(rows: &Rows) -> Result<&Buffer> {
-    rows.buffer().ok_or_else(|| GpuError::Invalid("rows without values".into()))
+    stream.dispatch(&kernel, &params, &[filled(x)?, out], groups)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Rows of values on a GPU.
 
-use super::{Buffer, Gpu, Result};
+use super::{Buffer, Gpu, GpuError, Result};
 
 /// `rows × width` values of f32, in memory that grows with the largest pass.
 #[derive(Debug, Default)]
@@ -90,4 +90,12 @@ impl Rows {
     pub fn bytes(&self) -> u64 {
         (self.rows * self.width) as u64 * 4
     }
+}
+
+/// The memory of rows that have been written.
+///
+/// # Errors
+/// If they have not.
+pub(super) fn filled(rows: &Rows) -> Result<&Buffer> {
+    rows.buffer().ok_or_else(|| GpuError::Invalid("rows are used before they are written".into()))
 }

@@ -15,6 +15,7 @@ use super::{
     matrix::Matrix,
     ops::GpuOps,
     products_input::{Source, spread},
+    rows::filled,
     states::GpuRows,
     work::GpuWork,
 };
@@ -90,10 +91,6 @@ impl GridAttention {
         });
         Ok(Self { grids, whole, windows, cache, angles: angles.transpose()? })
     }
-}
-
-fn filled(rows: &Rows) -> super::Result<&Buffer> {
-    rows.buffer().ok_or_else(|| GpuError::Invalid("rows are used before they are written".into()))
 }
 
 /// Copy the rows of a part to the beginning of `out`.

@@ -34,17 +34,6 @@ impl GpuWork {
     }
 }
 
-/// Memory of at least `bytes` in `buffer`, with room to grow.
-pub(super) fn grown<'a>(buffer: &'a mut Option<Buffer>, gpu: &Gpu, bytes: usize) -> Result<&'a Buffer> {
-    if buffer.as_ref().is_none_or(|b| b.bytes() < bytes as u64) {
-        *buffer = None;
-    }
-    match buffer {
-        Some(buffer) => Ok(buffer),
-        none => Ok(none.insert(gpu.buffer((bytes as u64).next_power_of_two())?)),
-    }
-}
-
 /// Memory for rows in place of those that were given away: such that nobody holds any more, if there is some.
 pub(super) fn again(given: &mut Vec<Buffer>, bytes: u64) -> Option<Buffer> {
     let free = given.iter().position(|buffer| buffer.is_unique() && buffer.bytes() >= bytes);

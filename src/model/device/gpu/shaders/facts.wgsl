@@ -20,16 +20,6 @@ var<workgroup> tops: array<vec3<f32>, 256>;
 var<workgroup> ids: array<u32, 256>;
 var<workgroup> sums: array<vec2<f32>, 256>;
 
-fn insert(top: vec3<f32>, value: f32) -> vec3<f32> {
-    if (value > top.x) {
-        return vec3<f32>(value, top.xy);
-    }
-    if (value > top.y) {
-        return vec3<f32>(top.x, value, top.y);
-    }
-    return vec3<f32>(top.xy, max(top.z, value));
-}
-
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let row = group.y;

@@ -15,16 +15,6 @@ var<workgroup> tops: array<vec3<f32>, 64>;
 var<workgroup> ids: array<u32, 64>;
 var<workgroup> sums: array<vec2<f32>, 64>;
 
-fn insert(top: vec3<f32>, value: f32) -> vec3<f32> {
-    if (value > top.x) {
-        return vec3<f32>(value, top.xy);
-    }
-    if (value > top.y) {
-        return vec3<f32>(top.x, value, top.y);
-    }
-    return vec3<f32>(top.xy, max(top.z, value));
-}
-
 fn part(at: u32, i: u32) -> f32 {
     return bitcast<f32>(parts[at + i]);
 }
