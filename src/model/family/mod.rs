@@ -3,11 +3,13 @@
 //! [`Family`] holds the names and defaults of a family, [`VideoLlm`] is a loaded model of any family. Towers differ in
 //! [`super::vision::Tower`], frame processors by their settings; no other code depends on the family.
 
+mod clip;
 mod error;
 mod kind;
 mod prompt;
 mod video_llm;
 
+pub use clip::ClipFacts;
 pub use error::ModelError;
 pub(super) use error::is_out_of_memory;
 pub use kind::Family;
