@@ -110,12 +110,13 @@ fn parts(config: &LlavaConfig) -> TowerParts {
         embed: matrix(&[("vision_tower.embeddings.patch_embedding", d)], tower.row(), true),
         positions: Some((positions, [tower.side() * tower.side(), d])),
         layers: (0..tower.layers).map(layer).collect(),
-        projector: ProjectorParts {
+        projectors: vec![ProjectorParts {
+            after: tower.layers - 1,
             norm: None,
             joined: 1,
             first: matrix(&[("multi_modal_projector.linear_1", out)], d, bias),
-            second: matrix(&[("multi_modal_projector.linear_2", out)], out, bias),
-        },
+            second: Some(matrix(&[("multi_modal_projector.linear_2", out)], out, bias)),
+        }],
         newline: Some(("image_newline".into(), out)),
     }
 }

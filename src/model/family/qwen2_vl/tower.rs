@@ -119,12 +119,13 @@ fn parts(config: &VisionConfig) -> TowerParts {
         embed: matrix(&[("visual.patch_embed.proj", d)], TowerRules::row(config), false),
         positions: None,
         layers: (0..config.depth).map(layer).collect(),
-        projector: ProjectorParts {
+        projectors: vec![ProjectorParts {
+            after: config.depth - 1,
             norm: Some(norm("visual.merger.ln_q".into())),
             joined,
             first: matrix(&[("visual.merger.mlp.0", width)], width, true),
-            second: matrix(&[("visual.merger.mlp.2", config.out)], width, true),
-        },
+            second: Some(matrix(&[("visual.merger.mlp.2", config.out)], width, true)),
+        }],
         newline: None,
     }
 }
