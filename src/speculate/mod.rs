@@ -11,6 +11,7 @@ pub mod schedule;
 pub mod session;
 pub mod tree;
 
+mod fit;
 mod generation;
 mod overlap;
 mod verify;
