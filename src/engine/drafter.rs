@@ -50,8 +50,11 @@ impl Runner<'_> {
             &mut context.signals,
             &mut |done, total| self.progress(Stage::Select, done, total),
         )?;
-        let selection =
-            context::select(&method.context, [clip.grid.t, clip.grid.h, clip.grid.w], &context.signals);
+        let selection = context::select(
+            &method.context,
+            [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w],
+            &context.signals,
+        );
         stats.timings.select_ms = since(started);
         if !complete || self.progress(Stage::Select, 1, 1).is_break() {
             return Err(Stop::Cancelled);
