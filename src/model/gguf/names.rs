@@ -34,8 +34,10 @@ type Pair = (&'static str, &'static str);
 const TEXT: [Pair; 3] =
     [("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
 
-const LAYER: [Pair; 9] = [
+const LAYER: [Pair; 11] = [
     ("attn_norm", "input_layernorm"),
+    ("attn_q_norm", "self_attn.q_norm"),
+    ("attn_k_norm", "self_attn.k_norm"),
     ("attn_q", "self_attn.q_proj"),
     ("attn_k", "self_attn.k_proj"),
     ("attn_v", "self_attn.v_proj"),
