@@ -50,7 +50,7 @@ impl Runner<'_> {
             &mut context.signals,
             &mut |done, total| self.progress(Stage::Select, done, total),
         )?;
-        let grid = [clip.grid.t, clip.grid.h, clip.grid.w];
+        let grid = [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w];
         let selection =
             self.preparation(&context.prompt, clip).select(&method.context, grid, &context.signals);
         stats.timings.select_ms = since(started);

@@ -103,16 +103,16 @@ impl Runner<'_> {
         cache.trim(&key);
         let (clip, context) = cache.entry(&key)?;
         let kept = selection.kept.as_ref().filter(|_| drafter_key.is_some());
-        stats.visual_tokens = clip.grid.len();
+        stats.visual_tokens = clip.facts.grid.len();
         stats.drafter_visual_tokens = match (&drafter_key, kept) {
             (None, _) => 0,
-            (Some(_), None) => clip.grid.len(),
+            (Some(_), None) => clip.facts.grid.len(),
             (Some(_), Some(kept)) => kept.len(),
         };
         self.sender.send(EventKind::Prompt {
             frames: clip.timestamps_s.clone(),
-            grid: [clip.grid.t, clip.grid.h, clip.grid.w],
-            visual_tokens: clip.grid.len(),
+            grid: [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w],
+            visual_tokens: clip.facts.grid.len(),
             prompt_ids: context.prompt.ids.clone(),
             kept: kept.map(|kept| kept.iter().map(|&i| i as u32).collect()),
             scores: selection.scores.clone().filter(|_| drafter_key.is_some()),

@@ -12,7 +12,7 @@ use specreel::{
         checkpoint::Checkpoint,
         decoder::{Pass, Sequence, States, Taps},
         draft_head::{DraftHead, DraftHeadConfig, Recipe, TargetIdentity, TextStates, VisualRows},
-        family::{Prompt, VideoLlm},
+        family::{ClipFacts, Prompt, VideoLlm},
         processor::{
             Patches,
             layout::{Grid, VisualGrid, VisualRope},
@@ -145,7 +145,8 @@ impl Bench {
             .collect();
         let patches = Patches { data, grid, row };
         let grid = target.processor().visual_grid(grid).unwrap();
-        let prompt = target.prompt(["Describe it.", "What moves?", "x"][turn], grid, 2.0).unwrap();
+        let clip = ClipFacts::steady(grid, grid.t * config.temporal, 2.0);
+        let prompt = target.prompt(["Describe it.", "What moves?", "x"][turn], &clip).unwrap();
         let vocab = target.tokenizer().vocabulary().min(small.tokenizer().vocabulary());
         let encode =
             |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
