@@ -87,8 +87,8 @@ impl Models {
                 self.target.name()
             )
         };
-        let rope =
-            (self.rope == Rope::Sequential && self.target.family() != Family::LlavaOnevision).then(|| {
+        let rope = (self.rope == Rope::Sequential && self.target.decoder().config().mrope_section.is_some())
+            .then(|| {
                 "positions have one axis (--rope sequential) instead of the model's own three".to_owned()
             });
         let odd = |model: &VideoLlm| {
