@@ -244,14 +244,10 @@ impl VideoLlm {
     ) -> Result<Prompt, ModelError> {
         let ids = self.template.ids_after(&self.tokenizer, before, text)?;
         let axes = self.config.text.mrope_section.filter(|_| self.rope != Rope::Sequential);
-        let rope = match (axes, self.tower_config.tokens_per_second()) {
-            (None, _) => VisualRope::Sequential,
-            (Some(_), None) => VisualRope::GRIDS,
-            (Some(_), Some(tokens_per_second)) => VisualRope::Multimodal {
-                seconds_per_grid: layout::seconds_per_grid(self.processor.config().temporal, sample_fps),
-                tokens_per_second,
-            },
-        };
+        let seconds = layout::seconds_per_grid(self.processor.config().temporal, sample_fps);
+        let rope = axes.map_or(VisualRope::Sequential, |_| {
+            self.config.family.rules().positions(&self.tower_config, seconds)
+        });
         let newline = self.tower.newline().is_some();
         Ok(Prompt::lay_out(&ids, self.config.video_token, grid, grid.t, newline, rope)?)
     }
