@@ -42,6 +42,10 @@ pub fn find(name: &str) -> Option<TextConfig> {
         tied,
         rope_theta: 1e6,
         mrope_section: name.starts_with("qwen").then_some([16, 24, 24]),
+        interleaved: false,
+        bias: true,
+        qk_norm: false,
+        deepstack: 0,
         norm_eps: 1e-6,
         max_positions: 128_000,
     })
