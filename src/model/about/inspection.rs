@@ -15,7 +15,7 @@ use crate::{
         hub::name_of,
         processor::{FrameLimits, ProcessorConfig, VideoProcessor},
         source::ModelFiles,
-        template::{self, ChatTemplate},
+        template::ChatTemplate,
         text::TextTokenizer,
         vision::{self, TowerConfig},
     },
@@ -125,7 +125,7 @@ impl Inspection {
         let checkpoint = files.checkpoint().ok();
         let tokenizer = problems.take(files.tokenizer());
         let family = config.as_ref().map(|config| config.family);
-        let template = problems.take(files.template(family.map_or(template::QWEN, Family::template)));
+        let template = problems.take(files.template(family.unwrap_or(Family::Qwen2Vl).template()));
         let tower = config.as_ref().and_then(|config| problems.take(TowerConfig::of(config)));
         let processor = match (&tower, files.gguf()) {
             (Some(tower), _) => problems.take(files.processor(tower)),

@@ -5,10 +5,8 @@
 //! computed together.
 
 use super::{
-    EncodeProgress, TowerConfig, VisionError, chunks,
+    EncodeProgress, Output, TowerConfig, VisionError, chunks,
     layers::{Buffers, Layer, Projector},
-    layout,
-    parts::TowerParts,
 };
 use crate::model::{
     checkpoint::Checkpoint,
@@ -32,18 +30,9 @@ pub(super) struct OnDevice<D: TowerOps> {
     newline: Option<States>,
 }
 
-/// What is returned of the patches.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Output {
-    /// Visual embeddings.
-    Embeddings,
-    /// The states before the projector, in the order of the patches.
-    States,
-}
-
 impl<D: TowerOps> OnDevice<D> {
     pub fn load(ops: D, checkpoint: &Checkpoint, config: &TowerConfig) -> Loaded<Self> {
-        let parts = TowerParts::of(config);
+        let parts = config.rules().parts();
         let ends = ops.for_ends();
         let positions = parts.positions.map(|(name, shape)| ops.positions(&name, shape, checkpoint));
         let newline = parts.newline.map(|(name, width)| {
@@ -80,8 +69,8 @@ impl<D: TowerOps> OnDevice<D> {
         progress: &mut EncodeProgress<'_>,
     ) -> Result<States, VisionError> {
         let (ops, grid) = (&self.ops, patches.grid);
-        chunks::check(patches, self.config.row(), layout::mismatch(&self.config, grid))?;
-        let layout = layout::of(&self.config, grid, output);
+        chunks::check(patches, self.config.row(), self.config.rules().mismatch(grid))?;
+        let layout = self.config.rules().layout(grid, output);
         let (per_grid, hidden) = (layout.order.len(), layout.hidden());
         let layout = ops.layout(layout)?;
         let mut buffers = Buffers::<D>::default();

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     VisionError,
-    config::{LARGEST, required, within},
+    values::{LARGEST, required, within},
 };
 
 /// `vision_config` of LLaVA-OneVision's files; missing values are the reference class's defaults.
