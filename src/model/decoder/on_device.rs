@@ -128,7 +128,7 @@ impl<D: Ops> OnDevice<D> {
             layers,
             norm: Arc::new(ops.vector(parts::NORM, c.hidden, checkpoint)?),
             head: Arc::new(head),
-            rope: Rope::new(c.head_dim, c.rope_theta, c.mrope_section),
+            rope: Rope::new(c),
             config: c.clone(),
             ops,
         })
@@ -149,7 +149,7 @@ impl<D: Ops> OnDevice<D> {
             projection: Some(Arc::new(projection)),
             layers: vec![Arc::new(Layer::load(&self.ops, checkpoint, config, 0)?)],
             norm: Arc::new(self.ops.vector(parts::NORM, config.hidden, checkpoint)?),
-            rope: Rope::new(config.head_dim, config.rope_theta, config.mrope_section),
+            rope: Rope::new(config),
             config: config.clone(),
             ..self.clone()
         })

@@ -3,6 +3,7 @@
 //! [`VideoLlm`] is a loaded model of any family. What a family is stands in its folder, as an implementation of
 //! [`FamilyRules`] and of its tower's rules; [`Family`] names them all. No other code depends on the family.
 
+mod clip;
 mod error;
 mod kind;
 pub mod llava_onevision;
@@ -11,6 +12,7 @@ pub mod qwen2_vl;
 mod rules;
 mod video_llm;
 
+pub use clip::ClipFacts;
 pub use error::ModelError;
 pub(super) use error::is_out_of_memory;
 pub use kind::Family;
