@@ -169,7 +169,7 @@ impl Runner<'_> {
         };
         let signals = Signals { variations: vec![(depth, growth)], ..Signals::default() };
         let grid = [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w];
-        let selection = context::select(&method.context, grid, &signals);
+        let selection = preparation.select(&method.context, grid, &signals);
         let root = prompt.ids.last().copied().unwrap_or_default();
         let began = Instant::now();
         let (finished, share, target_ms) = std::thread::scope(|scope| {

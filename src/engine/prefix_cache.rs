@@ -143,7 +143,9 @@ pub struct DrafterKey {
     pub kept: Option<Vec<usize>>,
     /// The same by layer and key head, where they differ.
     pub by_head: Option<Vec<Vec<usize>>>,
-    /// Their positions.
+    /// Temporal grids whose time stamps it does not read.
+    pub dropped_stamps: Vec<usize>,
+    /// The positions of what it reads.
     pub placing: Placing,
 }
 
@@ -154,6 +156,7 @@ impl DrafterKey {
             drafter: method.drafter.clone(),
             kept: selection.kept.clone(),
             by_head: selection.by_head.clone(),
+            dropped_stamps: selection.dropped_stamps.clone(),
             placing: method.context.placing(),
         }
     }

@@ -189,6 +189,8 @@ impl Bench {
         let ids: Vec<u32> = before.chain(video).chain(prompt.ids[end..].iter().copied()).collect();
         let rope = if newline { VisualRope::Sequential } else { VisualRope::GRIDS };
         self.prompt = Prompt::lay_out(&ids, pad, self.grid, 1, newline, rope).unwrap();
+        let stamps = self.prompt.visual.ranges().map(|span| vec![span.start - 1..span.start]);
+        self.prompt.stamps = stamps.collect();
         self.read();
     }
 
@@ -206,7 +208,7 @@ impl Bench {
         let go_on = &mut |_, _| ControlFlow::Continue(());
         assert!(preparation.signals(needs, &mut target, &mut self.signals, go_on).unwrap());
         let grid = [self.grid.t, self.grid.h, self.grid.w];
-        let selection = context::select(&method.context, grid, &self.signals);
+        let selection = preparation.select(&method.context, grid, &self.signals);
         let rows = preparation.rows(&selection);
         self.sequence = Some(target);
         (selection.kept, rows)
@@ -275,7 +277,7 @@ impl Bench {
         let needs = context::ContextNeeds::of(&method.context);
         assert!(preparation.signals(needs, target, &mut self.signals, go_on).unwrap());
         let grid = [self.grid.t, self.grid.h, self.grid.w];
-        let selection = context::select(&method.context, grid, &self.signals);
+        let selection = preparation.select(&method.context, grid, &self.signals);
         if let Some(shared) = preparation.shared(&method.drafter, &selection, target, 8) {
             return Some(shared);
         }

@@ -33,8 +33,8 @@ pub struct Prompt {
     /// Row of the newline that ends the video in some families. It is no cell of the grid: it is never chosen or dropped, and
     /// it is not text.
     pub newline: Option<usize>,
-    /// The rows of text that belong to one temporal grid, for every one: its time stamp, and the marks around its visual tokens.
-    /// Empty in families that write the video in one piece.
+    /// For each temporal grid the rows of text that belong to it alone: its time stamp and the marks around its visual tokens.
+    /// Empty in families that write none.
     pub stamps: Vec<Vec<Range<usize>>>,
     /// Positions of all rows.
     pub positions: Positions,
