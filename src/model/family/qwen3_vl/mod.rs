@@ -4,11 +4,12 @@
 //! some blocks become further embeddings of each visual token (DeepStack).
 
 mod config;
+mod prompt;
 mod tower;
 
 pub use config::VisionConfig;
 
-use super::FamilyRules;
+use super::{ClipFacts, FamilyRules, VideoText};
 use crate::model::{
     config::{
         VlConfig,
@@ -16,13 +17,6 @@ use crate::model::{
     },
     vision::{TowerConfig, VisionError},
 };
-
-/// The template for checkpoints without one.
-pub const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message['role'] }}\n\
-{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
-{% if part['type'] == 'video' %}<|vision_start|><|video_pad|><|vision_end|>{% elif part['type'] == 'text' %}\
-{{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}\
-{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// Qwen3.
 const LANGUAGE_MODEL: LanguageModel = LanguageModel {
@@ -64,7 +58,15 @@ impl FamilyRules for Qwen3Vl {
     }
 
     fn template(&self) -> &'static str {
-        TEMPLATE
+        prompt::TEMPLATE
+    }
+
+    fn tokens(&self) -> &'static [&'static str] {
+        prompt::TOKENS
+    }
+
+    fn video_text(&self, clip: &ClipFacts, frames_per_grid: usize) -> Option<VideoText> {
+        Some(prompt::video_text(clip, frames_per_grid))
     }
 
     fn language_model(&self) -> &'static LanguageModel {

@@ -3,11 +3,12 @@
 //! Every frame is a picture of fixed size for SigLIP; squares of its states are joined and projected to visual tokens.
 
 mod config;
+mod prompt;
 mod tower;
 
 pub use config::VisionConfig;
 
-use super::FamilyRules;
+use super::{ClipFacts, FamilyRules, VideoText};
 use crate::model::{
     config::{
         VlConfig,
@@ -15,12 +16,6 @@ use crate::model::{
     },
     vision::{TowerConfig, VisionError},
 };
-
-/// The template, in place of that of a checkpoint, which does not know videos.
-pub const TEMPLATE: &str = "<|im_start|>{% for message in messages %}{{ message['role'] | capitalize }}: \
-{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
-{% if part['type'] == 'video' %}<image>{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}\
-{% endif %}<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}";
 
 /// Llama.
 const LANGUAGE_MODEL: LanguageModel = LanguageModel {
@@ -62,7 +57,23 @@ impl FamilyRules for SmolVlm {
     }
 
     fn template(&self) -> &'static str {
-        TEMPLATE
+        prompt::TEMPLATE
+    }
+
+    fn forces_template(&self) -> bool {
+        true
+    }
+
+    fn tokens(&self) -> &'static [&'static str] {
+        prompt::TOKENS
+    }
+
+    fn end_of_turn(&self) -> Option<&'static str> {
+        Some(prompt::END_OF_TURN)
+    }
+
+    fn video_text(&self, clip: &ClipFacts, frames_per_grid: usize) -> Option<VideoText> {
+        Some(prompt::video_text(clip, frames_per_grid))
     }
 
     fn language_model(&self) -> &'static LanguageModel {
