@@ -689,7 +689,7 @@ def record_frames(path, spec):
             "next_position": torch.tensor([following]),  # [1]
             "visual_embeds": seen.float(),  # [visual rows, (1 + levels) * d]
             "greedy_ids": torch.tensor(ids),  # [16]
-            "greedy_logprobs": logprobs.float(),  # [16, vocabulary]
+            "greedy_logprobs": logprobs[:8].float(),  # [8, vocabulary]
         }
         if case != "whole" or not spec["tied"]:
             # frames that are not resized, or a checkpoint that cuts them like the first of its family
