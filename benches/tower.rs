@@ -14,8 +14,9 @@ use candle_core::{Device, Tensor};
 use specreel::model::{
     ComputeDevice, WeightType,
     checkpoint::Checkpoint,
+    family::qwen2_vl::{Generation, VisionConfig},
     processor::{Grid, Patches},
-    vision::{Generation, Tower, TowerConfig, VisionConfig},
+    vision::{Tower, TowerConfig},
 };
 
 /// Qwen2.5-VL-3B's `vision_config`.
@@ -45,7 +46,7 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
     config.depth = number("--layers", config.depth);
     config.full_attention.truncate(config.depth);
     let macs = macs(&config, side * side) * grids as f64;
-    let config = TowerConfig::Qwen(config);
+    let config = TowerConfig::from(config);
     let grid = Grid { t: grids, h: side, w: side };
     let data = Tensor::randn(0f32, 1.0, grids * side * side * 1176, &Device::Cpu)?.to_vec1()?;
     let patches = Patches { data, grid, row: 1176 };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use specreel::speculate::{Placing, VisualContext};
+use specreel::speculate::{Placing, Stamps, VisualContext};
 
 /// What each acceptance rule costs, measured with truth.
 #[derive(Parser)]
@@ -51,7 +51,11 @@ impl Options {
     /// What the drafter sees.
     pub fn context(&self) -> VisualContext {
         match self.keep < 1.0 {
-            true => VisualContext::Uniform { keep: self.keep.max(0.0), positions: Placing::Original },
+            true => VisualContext::Uniform {
+                keep: self.keep.max(0.0),
+                positions: Placing::Original,
+                stamps: Stamps::Keep,
+            },
             false => VisualContext::Full {},
         }
     }

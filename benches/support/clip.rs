@@ -3,7 +3,11 @@
 use std::{ops::ControlFlow, path::Path};
 
 use specreel::{
-    model::processor::{Patches, VideoProcessor, layout::VisualGrid},
+    engine::clip_facts,
+    model::{
+        family::ClipFacts,
+        processor::{Patches, VideoProcessor},
+    },
     scenes::{
         Scene, encode,
         facts::{self, Facts},
@@ -22,10 +26,8 @@ pub struct Clip {
     pub truth: Facts,
     /// What both towers read.
     pub patches: Patches,
-    /// The visual tokens.
-    pub grid: VisualGrid,
-    /// Frames a second, as sampled.
-    pub sample_fps: f64,
+    /// What prompts say of it.
+    pub facts: ClipFacts,
 }
 
 impl Clip {
@@ -47,6 +49,6 @@ impl Clip {
         }
         let patches = builder.finish()?;
         let grid = processor.visual_grid(patches.grid)?;
-        Ok(Self { truth: facts::of(&scene), patches, grid, sample_fps: decoded.plan.sample_fps })
+        Ok(Self { truth: facts::of(&scene), patches, facts: clip_facts(grid, &decoded.plan) })
     }
 }

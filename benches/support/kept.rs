@@ -52,7 +52,7 @@ impl Pair {
     ) -> Result<Kept<'_>, Problem> {
         let go_on = &mut |_, _| ControlFlow::Continue(());
         let target = &self.target;
-        let prompt = target.prompt(prompt, clip.grid, clip.sample_fps)?;
+        let prompt = target.prompt(prompt, &clip.facts)?;
         let seen = target.encode(&clip.patches, &mut |_, _| ControlFlow::Continue(()))?;
         let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
         let width = target.decoder().config().hidden;
@@ -77,7 +77,7 @@ impl Pair {
         let before: Vec<f32> = visual.copied().collect();
 
         let preparation = Preparation { target, prompt: &prompt, visual: Some(&seen) };
-        let grid = [clip.grid.t, clip.grid.h, clip.grid.w];
+        let grid = [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w];
         let share = preparation.rows(&context::select(context, grid, &Signals::default()));
         let own = self.drafter.encode(&clip.patches, &mut |_, _| ControlFlow::Continue(()))?;
         let ignore = &mut |_: usize, _: &[f32]| {};

@@ -175,6 +175,8 @@ pub fn prompt() -> EventKind {
         prompt_ids: Vec::new(),
         kept: None,
         scores: None,
+        visual_spans: vec![],
+        dropped_stamps: vec![],
         reused: false,
         notes: Vec::new(),
     }

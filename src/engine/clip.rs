@@ -40,9 +40,9 @@ impl Runner<'_> {
     ) -> Result<(), Stop> {
         let key = &context.0;
         if let Some(clip) = cache.clips.touch(key) {
-            let prompt = self.lay_out(clip.grid, clip.sample_fps)?;
+            let prompt = self.lay_out(&clip.facts)?;
             let frames = clip.timestamps_s.len();
-            let layout = Layout::new(&prompt, clip.patches.grid, clip.grid, clip.sample(), frames);
+            let layout = Layout::new(&prompt, clip.patches.grid, clip.facts.grid, clip.sample(), frames);
             let notes = clip.thinned.iter().cloned().collect();
             return self.announce(cache, context, &Layout { notes, ..layout });
         }
@@ -70,7 +70,7 @@ impl Runner<'_> {
                 let mut begin = || -> Result<PatchBuilder, Stop> {
                     let (planned, note) = self.frame_plan(probe, sampled.get())?;
                     thinned = note;
-                    let layout = self.check_video(cache, key, planned.size, frames, plan.sample_fps)?;
+                    let layout = self.check_video(cache, key, planned.size, plan)?;
                     let notes = thinned.iter().cloned().collect();
                     self.announce(cache, context, &Layout { notes, ..layout })?;
                     Ok(processor.patches(planned.size)?)
@@ -108,10 +108,9 @@ impl Runner<'_> {
             Clip {
                 notes: decoded.notes(),
                 thinned,
+                facts: models::clip_facts(grid, &decoded.plan),
                 timestamps_s: decoded.plan.timestamps_s,
-                sample_fps: decoded.plan.sample_fps,
                 patches,
-                grid,
                 decode_ms,
                 target: None,
                 drafter: None,

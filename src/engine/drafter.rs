@@ -50,8 +50,9 @@ impl Runner<'_> {
             &mut context.signals,
             &mut |done, total| self.progress(Stage::Select, done, total),
         )?;
+        let grid = [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w];
         let selection =
-            context::select(&method.context, [clip.grid.t, clip.grid.h, clip.grid.w], &context.signals);
+            self.preparation(&context.prompt, clip).select(&method.context, grid, &context.signals);
         stats.timings.select_ms = since(started);
         if !complete || self.progress(Stage::Select, 1, 1).is_break() {
             return Err(Stop::Cancelled);

@@ -48,6 +48,8 @@ pub(super) struct Layout {
     /// Tokens of the prompt, and those of them after the video.
     pub prompt: usize,
     pub after_video: usize,
+    /// Rows of the time stamp of each temporal grid; empty without stamps.
+    pub stamps: Vec<usize>,
     /// What a limit of visual tokens changed.
     pub notes: Vec<String>,
 }
@@ -55,7 +57,8 @@ pub(super) struct Layout {
 impl Layout {
     pub fn new(prompt: &Prompt, patches: Grid, grid: VisualGrid, sample: VideoInputs, frames: usize) -> Self {
         let (tokens, after_video) = (prompt.ids.len(), prompt.ids.len() - prompt.video_end());
-        Self { frames, patches, grid, sample, prompt: tokens, after_video, notes: Vec::new() }
+        let stamps = prompt.stamps.iter().map(|rows| rows.iter().map(ExactSizeIterator::len).sum()).collect();
+        Self { frames, patches, grid, sample, prompt: tokens, after_video, stamps, notes: Vec::new() }
     }
 }
 
@@ -125,12 +128,14 @@ impl Runner<'_> {
         if let (Drafter::Model {}, Some(drafter), false) = (&method.drafter, &self.models.drafter, is_read) {
             let grid = [layout.grid.t, layout.grid.h, layout.grid.w];
             // Which ones depends on the prefill; how many does not.
-            let kept = context::select(&method.context, grid, &Signals::default()).kept;
-            let visual = kept.map_or(layout.grid.len(), |kept| kept.len());
+            let selection = context::select(&method.context, grid, &Signals::default());
+            let visual = selection.kept.map_or(layout.grid.len(), |kept| kept.len());
+            let stamps: usize =
+                selection.dropped_stamps.iter().filter_map(|grid| layout.stamps.get(*grid)).sum();
             if visual > 0 && clip.is_none_or(|clip| clip.drafter.is_none()) {
                 todo.push(Todo { part: Part::Tower, model: drafter, work: tower(drafter) });
             }
-            let rows = layout.prompt - layout.grid.len() + visual;
+            let rows = layout.prompt - layout.grid.len() + visual - stamps;
             todo.push(Todo {
                 part: Part::Prompt,
                 model: drafter,

@@ -36,5 +36,5 @@ mod tie;
 mod validate;
 
 pub use command::{Command, RunRequest, TextSampling, Turn};
-pub use models::frames;
+pub use models::{clip_facts, frames};
 pub use thread::{Engine, EngineHandle};

@@ -13,11 +13,12 @@ use crate::{
         checkpoint::{CheckpointError, LoadProgress},
         decoder::parts,
         draft_head::{DraftHead, Recipe},
-        family::{Family, Rope, VideoLlm},
+        family::{ClipFacts, Family, Rope, VideoLlm},
+        processor::VisualGrid,
         source::ModelFiles,
     },
     record::{EventKind, Failure, FailureClass, Stage, Traffic},
-    video::Rule,
+    video::{Plan, Rule},
 };
 
 /// The loaded models.
@@ -39,6 +40,16 @@ pub struct Models {
     /// The requested weight type.
     requested: WeightType,
     rope: Rope,
+}
+
+/// What prompts say of a clip whose frames `plan` samples.
+pub fn clip_facts(grid: VisualGrid, plan: &Plan) -> ClipFacts {
+    ClipFacts {
+        grid,
+        sample_fps: plan.sample_fps,
+        timestamps_s: plan.seconds.clone(),
+        duration_s: plan.duration_s,
+    }
 }
 
 /// How a family samples frames.
@@ -76,8 +87,8 @@ impl Models {
                 self.target.name()
             )
         };
-        let rope =
-            (self.rope == Rope::Sequential && self.target.family() != Family::LlavaOnevision).then(|| {
+        let rope = (self.rope == Rope::Sequential && self.target.decoder().config().mrope_section.is_some())
+            .then(|| {
                 "positions have one axis (--rope sequential) instead of the model's own three".to_owned()
             });
         let odd = |model: &VideoLlm| {

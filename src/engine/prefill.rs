@@ -46,7 +46,7 @@ impl Runner<'_> {
             return Ok(true);
         }
         let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
-        let prompt = self.lay_out(clip.grid, clip.sample_fps)?;
+        let prompt = self.lay_out(&clip.facts)?;
         let (sample, frames) = (clip.sample(), clip.timestamps_s.len());
         self.make_room(cache, &key.0, &sample, frames)?;
 
@@ -82,7 +82,7 @@ impl Runner<'_> {
         let (target, method) = (&self.models.target, &self.request.method);
         let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
         let width = target.decoder().config().hidden;
-        let mut visual_states: Vec<f32> = Vec::with_capacity(clip.grid.len() * width);
+        let mut visual_states: Vec<f32> = Vec::with_capacity(clip.facts.grid.len() * width);
         let mut text_states = TextStates::new(width, prompt.visual.clone());
         let mut states = |first: usize, states: &[f32]| {
             text_states.push(first, states);
@@ -168,8 +168,8 @@ impl Runner<'_> {
             return Ok(TargetRead { target: sequence, variation, drafter: None, drafter_ms: 0.0 });
         };
         let signals = Signals { variations: vec![(depth, growth)], ..Signals::default() };
-        let grid = [clip.grid.t, clip.grid.h, clip.grid.w];
-        let selection = context::select(&method.context, grid, &signals);
+        let grid = [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w];
+        let selection = preparation.select(&method.context, grid, &signals);
         let root = prompt.ids.last().copied().unwrap_or_default();
         let began = Instant::now();
         let (finished, share, target_ms) = std::thread::scope(|scope| {

@@ -16,8 +16,8 @@ use crate::{
     model::{
         decoder::{Sequence, States},
         draft_head::{DraftHead, TextStates},
-        family::Prompt,
-        processor::{Patches, layout::VisualGrid},
+        family::{ClipFacts, Prompt},
+        processor::Patches,
     },
     record::{Failure, Span},
     speculate::{
@@ -113,14 +113,12 @@ pub struct ClipKey {
 
 /// A sampled clip.
 pub struct Clip {
-    /// Time stamps of the sampled frames, in seconds.
+    /// Time stamps of the sampled frames in the whole video, in seconds.
     pub timestamps_s: Vec<f64>,
-    /// Frames per second as sampled.
-    pub sample_fps: f64,
+    /// What its prompts are made of.
+    pub facts: ClipFacts,
     /// The patches that both towers read.
     pub patches: Patches,
-    /// The visual tokens.
-    pub grid: VisualGrid,
     /// What users should know about the file: that it is damaged or cut short.
     pub notes: Vec<String>,
     /// What a limit of visual tokens changed.
@@ -145,7 +143,9 @@ pub struct DrafterKey {
     pub kept: Option<Vec<usize>>,
     /// The same by layer and key head, where they differ.
     pub by_head: Option<Vec<Vec<usize>>>,
-    /// Their positions.
+    /// Temporal grids whose time stamps it does not read.
+    pub dropped_stamps: Vec<usize>,
+    /// The positions of what it reads.
     pub placing: Placing,
 }
 
@@ -156,6 +156,7 @@ impl DrafterKey {
             drafter: method.drafter.clone(),
             kept: selection.kept.clone(),
             by_head: selection.by_head.clone(),
+            dropped_stamps: selection.dropped_stamps.clone(),
             placing: method.context.placing(),
         }
     }

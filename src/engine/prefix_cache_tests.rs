@@ -1,5 +1,9 @@
 use super::*;
-use crate::model::{WeightType, family::VideoLlm, processor::layout::Grid};
+use crate::model::{
+    WeightType,
+    family::VideoLlm,
+    processor::layout::{Grid, VisualGrid},
+};
 
 #[test]
 fn the_least_recently_used_value_goes_first() {
@@ -28,12 +32,15 @@ fn key(name: &str) -> ClipKey {
     }
 }
 
+fn steady() -> ClipFacts {
+    ClipFacts::steady(VisualGrid { t: 1, h: 1, w: 1 }, 2, 1.0)
+}
+
 fn clip(values: usize) -> Clip {
     Clip {
         timestamps_s: vec![0.0],
-        sample_fps: 1.0,
+        facts: steady(),
         patches: Patches { data: vec![0.0; values], grid: Grid { t: 1, h: 2, w: 2 }, row: values / 4 },
-        grid: VisualGrid { t: 1, h: 1, w: 1 },
         notes: Vec::new(),
         thinned: None,
         decode_ms: 0.0,
@@ -48,7 +55,7 @@ fn model() -> VideoLlm {
 }
 
 fn context(model: &VideoLlm) -> Prefill {
-    let prompt = model.prompt_after(&[], "x", VisualGrid { t: 1, h: 1, w: 1 }, 1.0).unwrap();
+    let prompt = model.prompt_after(&[], "x", &steady()).unwrap();
     let (width, visual) = (model.decoder().config().hidden, prompt.visual.clone());
     let target = Sequence::new(model.decoder().clone(), 64);
     let states = TextStates::new(width, visual);

@@ -12,8 +12,9 @@ use super::{
 };
 use crate::{
     assets,
+    model::family::Prompt,
     record::{EventKind, Failure, Stage, Stats, StopReason},
-    speculate::Drafter,
+    speculate::{Drafter, Stamps},
 };
 
 /// Cache slots that a verify pass may need beyond the longest caption.
@@ -102,21 +103,29 @@ impl Runner<'_> {
         cache.trim(&key);
         let (clip, context) = cache.entry(&key)?;
         let kept = selection.kept.as_ref().filter(|_| drafter_key.is_some());
-        stats.visual_tokens = clip.grid.len();
+        stats.visual_tokens = clip.facts.grid.len();
         stats.drafter_visual_tokens = match (&drafter_key, kept) {
             (None, _) => 0,
-            (Some(_), None) => clip.grid.len(),
+            (Some(_), None) => clip.facts.grid.len(),
             (Some(_), Some(kept)) => kept.len(),
         };
         self.sender.send(EventKind::Prompt {
             frames: clip.timestamps_s.clone(),
-            grid: [clip.grid.t, clip.grid.h, clip.grid.w],
-            visual_tokens: clip.grid.len(),
+            grid: [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w],
+            visual_tokens: clip.facts.grid.len(),
             prompt_ids: context.prompt.ids.clone(),
             kept: kept.map(|kept| kept.iter().map(|&i| i as u32).collect()),
             scores: selection.scores.clone().filter(|_| drafter_key.is_some()),
+            visual_spans: context.prompt.visual.ranges().map(|rows| [rows.start, rows.end]).collect(),
+            dropped_stamps: selection.dropped_stamps.clone(),
             reused,
-            notes: clip.notes.iter().cloned().chain(self.limits()).collect(),
+            notes: clip
+                .notes
+                .iter()
+                .cloned()
+                .chain(self.limits())
+                .chain(self.unstamped(&context.prompt))
+                .collect(),
         });
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         self.calibrate(context, since(started))?;
@@ -129,6 +138,13 @@ impl Runner<'_> {
     fn limits(&self) -> Option<String> {
         let is_foreign = self.models.embedded && !assets::is_embedded_clip(&self.request.video);
         is_foreign.then(|| assets::LIMITS_NOTE.to_owned())
+    }
+
+    /// A note if the method drops time stamps, and the prompt has none.
+    fn unstamped(&self, prompt: &Prompt) -> Option<String> {
+        let family = self.models.target.family().name();
+        let drops = self.request.method.context.stamps() == Stamps::Drop && prompt.stamps.is_empty();
+        drops.then(|| format!("context.stamps=drop has no effect: prompts of {family} have no time stamps"))
     }
 
     /// Report progress; break if the run is cancelled.

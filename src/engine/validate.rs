@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{
     estimate::Layout,
     memory_check::Work,
+    models::clip_facts,
     prefix_cache::{Clip, ClipKey, PrefixCache},
     run::{Runner, Stop},
 };
@@ -12,7 +13,7 @@ use crate::{
     model::{
         about::VideoInputs,
         draft_head::DraftHead,
-        family::Prompt,
+        family::{ClipFacts, Prompt},
         processor::{
             ProcessorError, VideoProcessor,
             layout::{Grid, VisualGrid},
@@ -20,7 +21,7 @@ use crate::{
     },
     record::{Failure, FailureClass},
     speculate::Drafter,
-    video::sampling,
+    video::{Plan, sampling},
 };
 
 impl Runner<'_> {
@@ -73,30 +74,30 @@ impl Runner<'_> {
         }
     }
 
-    /// Check the prompt's length and the memory for a video that has been opened but not decoded: `frames` frames of `size`
-    /// (height, width), resized already. Returns what will be read.
+    /// Check the prompt's length and the memory for a video that has been opened but not decoded: the frames of `plan`, resized to
+    /// `size` (height, width). Returns what will be read.
     pub(super) fn check_video(
         &self,
         cache: &mut PrefixCache,
         key: &ClipKey,
         size: (usize, usize),
-        frames: usize,
-        sample_fps: f64,
+        plan: &Plan,
     ) -> Result<Layout, Stop> {
+        let frames = plan.indices.len();
         let (sample, patches, grid) = sample(self.models.target.processor(), size, frames)?;
-        let prompt = self.lay_out(grid, sample_fps)?;
+        let prompt = self.lay_out(&clip_facts(grid, plan))?;
         self.make_room(cache, key, &sample, frames)?;
         Ok(Layout::new(&prompt, patches, grid, sample, frames))
     }
 
-    /// The prompt for a video of this grid.
+    /// The prompt for a clip.
     ///
     /// # Errors
     /// It is longer than the target's context window.
-    pub(super) fn lay_out(&self, grid: VisualGrid, sample_fps: f64) -> Result<Prompt, Stop> {
+    pub(super) fn lay_out(&self, clip: &ClipFacts) -> Result<Prompt, Stop> {
         let request = self.request;
-        let prompt = self.models.target.prompt_after(&request.before, &request.prompt, grid, sample_fps)?;
-        self.check_length(prompt.ids.len(), grid.len())?;
+        let prompt = self.models.target.prompt_after(&request.before, &request.prompt, clip)?;
+        self.check_length(prompt.ids.len(), clip.grid.len())?;
         Ok(prompt)
     }
 
@@ -145,7 +146,7 @@ impl Clip {
     pub(super) fn sample(&self) -> VideoInputs {
         let grid = self.patches.grid;
         VideoInputs {
-            visual: self.grid.len(),
+            visual: self.facts.grid.len(),
             patch_values: self.patches.data.len(),
             grid_patches: grid.h * grid.w,
         }

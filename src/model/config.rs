@@ -2,10 +2,11 @@
 //!
 //! Both layouts are supported: the original flat one, and the newer one with the language model under `text_config`.
 
+mod text;
+
 use std::path::Path;
 
-use serde::Deserialize;
-
+use self::text::LanguageModel;
 use super::{checkpoint::CheckpointError, family::Family, files};
 
 /// The language model's configuration.
@@ -31,10 +32,26 @@ pub struct TextConfig {
     pub rope_theta: f64,
     /// Frequencies for time, row and column; none = one axis.
     pub mrope_section: Option<[usize; 3]>,
+    /// True if the three axes alternate over the frequencies (time, row, column, time, …); else they are blocks.
+    pub interleaved: bool,
+    /// True if queries, keys and values have biases.
+    pub bias: bool,
+    /// True if queries and keys are normed in each head before they are rotated.
+    pub qk_norm: bool,
+    /// DeepStack levels n: a visual token has 1 + n embeddings, of which one is added after each of the first n layers. 0 for
+    /// none.
+    pub deepstack: usize,
     /// Added to the mean square in norms.
     pub norm_eps: f32,
     /// Longest context that the checkpoint supports.
     pub max_positions: usize,
+}
+
+impl TextConfig {
+    /// Width of a prompt's rows: the embedding, and one more for each DeepStack level. Text rows hold zeros there.
+    pub fn input_width(&self) -> usize {
+        (1 + self.deepstack) * self.hidden
+    }
 }
 
 /// The `config.json` of a Video-LLM.
@@ -48,48 +65,6 @@ pub struct VlConfig {
     pub video_token: u32,
     /// The whole file, from which the vision tower reads its part.
     pub raw: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-struct RawText {
-    hidden_size: usize,
-    num_hidden_layers: usize,
-    num_attention_heads: usize,
-    #[serde(default)]
-    num_key_value_heads: Option<usize>,
-    #[serde(default)]
-    head_dim: Option<usize>,
-    intermediate_size: usize,
-    vocab_size: usize,
-    #[serde(default)]
-    tie_word_embeddings: Option<bool>,
-    #[serde(default)]
-    rope_theta: Option<f64>,
-    #[serde(default)]
-    rope_scaling: Option<RawRope>,
-    #[serde(default)]
-    rope_parameters: Option<RawRope>,
-    #[serde(default)]
-    rms_norm_eps: Option<f64>,
-    #[serde(default)]
-    max_position_embeddings: Option<usize>,
-    #[serde(default)]
-    use_sliding_window: bool,
-    #[serde(default)]
-    hidden_act: Option<String>,
-}
-
-#[derive(Clone, Deserialize)]
-struct RawRope {
-    #[serde(default)]
-    mrope_section: Option<Vec<usize>>,
-    #[serde(default)]
-    rope_theta: Option<f64>,
-    #[serde(default)]
-    rope_type: Option<String>,
-    /// The older name of `rope_type`; re-saved files hold both.
-    #[serde(default, rename = "type")]
-    kind: Option<String>,
 }
 
 impl VlConfig {
@@ -111,115 +86,20 @@ impl VlConfig {
     /// # Errors
     /// A message: the architecture is not supported, or sizes are impossible.
     pub fn resolve(raw: serde_json::Value) -> Result<Self, String> {
+        LanguageModel::refuse_experts(&raw)?;
         let family = Family::of(&raw)?;
-        if let Some(other) = raw.pointer("/text_config/model_type").and_then(|v| v.as_str())
-            && !other.starts_with("qwen2")
-        {
-            return Err(format!("unsupported language model `{other}`, expected qwen2"));
-        }
-        // Keys that text_config leaves out are at the top level.
-        let mut merged = raw.clone();
-        if let (Some(top), Some(text)) =
-            (merged.as_object_mut(), raw.get("text_config").and_then(|t| t.as_object()))
-        {
-            for (key, value) in text {
-                top.insert(key.clone(), value.clone());
-            }
-            // One of the two places may hold the default, the other the actual value.
-            if raw.get("tie_word_embeddings").and_then(serde_json::Value::as_bool) == Some(true) {
-                top.insert("tie_word_embeddings".into(), true.into());
-            }
-        }
-        let text: RawText = serde_json::from_value(merged).map_err(|e| e.to_string())?;
-        let text = text.resolve()?;
-        let video_token =
-            ["video_token_id", "video_token_index"].iter().find_map(|key| raw.get(key)?.as_u64());
-        let video_token = video_token.ok_or("missing `video_token_id` (or `video_token_index`)")?;
+        let model = LanguageModel::of(family.model_type());
+        let text = model.config(&raw)?;
+        let video_token = model.video_token(&raw)?;
         let video_token = u32::try_from(video_token).ok().filter(|id| (*id as usize) < text.vocab);
         let video_token = video_token.ok_or_else(|| {
-            format!("`video_token_id` is out of range: the model has {} embeddings", text.vocab)
+            format!(
+                "`{}` is out of range: the model has {} embeddings",
+                model.video_token_key(&raw),
+                text.vocab
+            )
         })?;
         Ok(Self { family, text, video_token, raw })
-    }
-}
-
-impl RawText {
-    fn resolve(self) -> Result<TextConfig, String> {
-        let rope = self.rope_scaling.or(self.rope_parameters);
-        if let Some(kind) = rope.as_ref().and_then(|r| r.kind.as_deref().or(r.rope_type.as_deref()))
-            && !matches!(kind, "mrope" | "default")
-        {
-            return Err(format!("unsupported rope type `{kind}`, expected mrope or default"));
-        }
-        if self.use_sliding_window {
-            return Err("`use_sliding_window` is not supported".into());
-        }
-        if let Some(act) = self.hidden_act.filter(|act| act != "silu") {
-            return Err(format!("unsupported `hidden_act` `{act}`, expected silu"));
-        }
-        let limits: [(&str, usize, usize); 6] = [
-            ("hidden_size", self.hidden_size, 1 << 16),
-            ("num_hidden_layers", self.num_hidden_layers, 1024),
-            ("num_attention_heads", self.num_attention_heads, 1024),
-            ("intermediate_size", self.intermediate_size, 1 << 20),
-            ("vocab_size", self.vocab_size, 1 << 22),
-            ("head_dim", self.head_dim.unwrap_or(1), 1024),
-        ];
-        for (key, value, limit) in limits {
-            if value == 0 || value > limit {
-                return Err(format!("`{key}` is {value}, expected 1 to {limit}"));
-            }
-        }
-        let heads = self.num_attention_heads;
-        let kv_heads = self.num_key_value_heads.unwrap_or(heads);
-        if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
-            return Err(format!(
-                "`num_attention_heads` ({heads}) is not a multiple of `num_key_value_heads` ({kv_heads})"
-            ));
-        }
-        let head_dim = match self.head_dim {
-            Some(d) => d,
-            None if self.hidden_size.is_multiple_of(heads) => self.hidden_size / heads,
-            None => {
-                return Err(format!(
-                    "`hidden_size` ({}) is not a multiple of `num_attention_heads` ({heads})",
-                    self.hidden_size
-                ));
-            }
-        };
-        if !head_dim.is_multiple_of(2) {
-            return Err(format!("`head_dim` is {head_dim}, expected an even number"));
-        }
-        let mrope_section = match rope.as_ref().and_then(|r| r.mrope_section.as_deref()) {
-            None => None,
-            Some(&[t, h, w]) if t.checked_add(h).and_then(|s| s.checked_add(w)) == Some(head_dim / 2) => {
-                Some([t, h, w])
-            }
-            Some(other) => {
-                return Err(format!(
-                    "`mrope_section` {other:?} does not add up to half of `head_dim` ({})",
-                    head_dim / 2
-                ));
-            }
-        };
-        let rope_theta = self.rope_theta.or(rope.and_then(|r| r.rope_theta)).unwrap_or(1e6);
-        if !(rope_theta.is_finite() && rope_theta > 0.0) {
-            return Err(format!("`rope_theta` is {rope_theta}, expected a positive number"));
-        }
-        Ok(TextConfig {
-            hidden: self.hidden_size,
-            layers: self.num_hidden_layers,
-            heads,
-            kv_heads,
-            head_dim,
-            intermediate: self.intermediate_size,
-            vocab: self.vocab_size,
-            tied: self.tie_word_embeddings.unwrap_or(false),
-            rope_theta,
-            mrope_section,
-            norm_eps: self.rms_norm_eps.unwrap_or(1e-6) as f32,
-            max_positions: self.max_position_embeddings.unwrap_or(32_768),
-        })
     }
 }
 

@@ -6,6 +6,8 @@
 //! | family | as first published | as saved by newer versions of transformers |
 //! |---|---|---|
 //! | Qwen2-VL, Qwen2.5-VL | `model.…`, `visual.…` | `model.language_model.…`, `model.visual.…` |
+//! | Qwen3-VL | `model.language_model.…`, `model.visual.…` | the same |
+//! | SmolVLM2 | `model.text_model.…`, `lm_head.weight` | the same |
 //! | LLaVA-OneVision | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.vision_model.…`, `image_newline` | `model.language_model.…`, `lm_head.weight`, `model.vision_tower.…`, `model.image_newline` |
 //!
 //! where the newest versions leave `vision_model.` out of the tower's names.
@@ -22,6 +24,7 @@ pub fn spellings(name: &str) -> Vec<String> {
             name.to_owned(),
             format!("model.language_model.{rest}"),
             format!("language_model.model.{rest}"),
+            format!("model.text_model.{rest}"),
         ];
     }
     if let Some(rest) = name.strip_prefix(TOWER).and_then(|rest| rest.strip_prefix('.')) {
@@ -43,6 +46,7 @@ mod tests {
                 "model.norm.weight",
                 &["model.language_model.norm.weight", "language_model.model.norm.weight"][..],
             ),
+            ("model.norm.weight", &["model.norm.weight", "model.text_model.norm.weight"]),
             ("lm_head.weight", &["lm_head.weight", "language_model.lm_head.weight"]),
             ("image_newline", &["image_newline", "model.image_newline"]),
             ("visual.a", &["visual.a", "model.visual.a"]),

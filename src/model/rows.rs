@@ -175,6 +175,10 @@ mod tests {
             tied: true,
             rope_theta: 1e4,
             mrope_section: None,
+            interleaved: false,
+            bias: true,
+            qk_norm: false,
+            deepstack: 0,
             norm_eps: 1e-6,
             max_positions: 64,
         }

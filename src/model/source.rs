@@ -11,7 +11,7 @@ use super::{
     family::ModelError,
     gguf::GgufModel,
     hub,
-    processor::{ProcessorConfig, VideoProcessor},
+    processor::VideoProcessor,
     template::{ChatTemplate, TemplateError},
     text::{TextError, TextTokenizer},
     vision::TowerConfig,
@@ -128,14 +128,15 @@ impl ModelFiles {
     /// # Errors
     /// As [`VideoProcessor::load`].
     pub fn processor(&self, tower: &TowerConfig) -> Result<VideoProcessor, ModelError> {
-        let mut settings = tower.processor();
+        let mut settings = tower.rules().processor();
         match self {
             Self::Directory(dir) => Ok(VideoProcessor::load(dir, settings)?),
             Self::Gguf(model) => {
                 let [mean, std] = model.colours()?;
                 settings.mean = mean.unwrap_or(settings.mean);
                 settings.std = std.unwrap_or(settings.std);
-                Ok(VideoProcessor::new(tower_cut(settings, tower))?)
+                tower.rules().cut(&mut settings);
+                Ok(VideoProcessor::new(settings)?)
             }
         }
     }
@@ -146,15 +147,5 @@ impl ModelFiles {
     /// As [`Checkpoint::open`].
     pub fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
         Checkpoint::of(self)
-    }
-}
-
-/// Settings that cut frames as a tower takes them.
-fn tower_cut(settings: ProcessorConfig, tower: &TowerConfig) -> ProcessorConfig {
-    match tower {
-        TowerConfig::Qwen(tower) => {
-            ProcessorConfig { patch: tower.patch, temporal: tower.temporal, merge: tower.merge, ..settings }
-        }
-        TowerConfig::Llava(_) => settings,
     }
 }

@@ -16,20 +16,6 @@ use super::{files, text::TextTokenizer};
 pub use crate::record::Turn;
 pub use error::TemplateError;
 
-/// The template of the Qwen-VL family, for checkpoints without one.
-pub const QWEN: &str = "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}\
-<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}<|im_start|>{{ message['role'] }}\n\
-{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
-{% if part['type'] == 'video' %}<|vision_start|><|video_pad|><|vision_end|>{% elif part['type'] == 'text' %}\
-{{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}\
-{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-
-/// The template of LLaVA-OneVision, for checkpoints without one.
-pub const LLAVA_ONEVISION: &str = "{% for message in messages %}<|im_start|>{{ message['role'] }}\n\
-{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
-{% if part['type'] == 'video' %}<video>\n{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}\
-{% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-
 /// Maximum number of instructions of a template; the built-in ones take a few hundred.
 const FUEL: u64 = 100_000;
 
@@ -129,7 +115,7 @@ impl ChatTemplate {
     }
 
     /// The template of the checkpoint in `dir`, from `chat_template.jinja`, `chat_template.json` or `tokenizer_config.json`;
-    /// `fallback` ([`QWEN`]) if none of these has one.
+    /// `fallback` if none of these has one.
     ///
     /// # Errors
     /// [`TemplateError::Read`] or [`TemplateError::Parse`] for invalid files.
@@ -260,6 +246,7 @@ fn special_tokens(tokenizer: &TextTokenizer, text: &str) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::family::{llava_onevision, qwen2_vl};
 
     fn render(source: &str) -> Result<String, TemplateError> {
         ChatTemplate::new(source, "a test").render("P")
@@ -268,7 +255,7 @@ mod tests {
     #[test]
     fn the_qwen_template_renders_as_documented() {
         assert_eq!(
-            render(QWEN).unwrap(),
+            render(qwen2_vl::TEMPLATE).unwrap(),
             "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n\
              <|vision_start|><|video_pad|><|vision_end|>P<|im_end|>\n<|im_start|>assistant\n"
         );
@@ -278,13 +265,13 @@ mod tests {
     fn a_conversation_is_rendered_turn_by_turn() {
         for (source, wanted) in [
             (
-                QWEN,
+                qwen2_vl::TEMPLATE,
                 "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n\
                  <|vision_start|><|video_pad|><|vision_end|>Q<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n\
                  <|im_start|>user\nP<|im_end|>\n<|im_start|>assistant\n",
             ),
             (
-                LLAVA_ONEVISION,
+                llava_onevision::TEMPLATE,
                 "<|im_start|>user\n<video>\nQ<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n\
                  <|im_start|>user\nP<|im_end|>\n<|im_start|>assistant\n",
             ),
@@ -311,7 +298,7 @@ mod tests {
     #[test]
     fn the_llava_template_renders_as_documented() {
         assert_eq!(
-            render(LLAVA_ONEVISION).unwrap(),
+            render(llava_onevision::TEMPLATE).unwrap(),
             "<|im_start|>user\n<video>\nP<|im_end|>\n<|im_start|>assistant\n"
         );
     }

@@ -5,11 +5,7 @@
 
 use std::ops::{Add, Mul, Sub};
 
-use super::{
-    config::TextConfig,
-    processor::Grid,
-    vision::{Generation, LlavaConfig, TowerConfig, VisionConfig},
-};
+use super::{config::TextConfig, processor::Grid, vision::TowerConfig};
 
 /// Multiply-adds of some work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -77,44 +73,19 @@ fn layer_weights(c: &TextConfig) -> f64 {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TowerWork {
     /// Temporal grids.
-    grids: usize,
-    /// Of one temporal grid: what comes before the layers, each layer, what comes after them.
-    before: Macs,
-    layers: Vec<Macs>,
-    after: Macs,
+    pub grids: usize,
+    /// What comes before the layers, on one temporal grid.
+    pub before: Macs,
+    /// Each layer.
+    pub layers: Vec<Macs>,
+    /// What comes after them.
+    pub after: Macs,
 }
 
 impl TowerWork {
     /// The work of this tower on a grid of patches.
     pub fn new(tower: &TowerConfig, grid: Grid) -> Self {
-        let products = |products: usize| Macs { products: products as f64, attention: 0.0 };
-        match tower {
-            TowerConfig::Qwen(c) => {
-                let patches = grid.h * grid.w;
-                let cells = patches / (c.merge * c.merge).max(1);
-                let width = c.hidden * c.merge * c.merge;
-                Self {
-                    grids: grid.t,
-                    before: products(patches * c.row() * c.hidden),
-                    layers: c.full_attention.iter().map(|full| qwen_layer(c, grid, *full)).collect(),
-                    after: products(cells * width * (width + c.out)),
-                }
-            }
-            TowerConfig::Llava(LlavaConfig { tower, out, .. }) => {
-                let patches = (tower.image / tower.patch.max(1)).pow(2);
-                let d = tower.hidden;
-                let layer = Macs {
-                    products: (patches * d * (4 * d + 2 * tower.ffn)) as f64,
-                    attention: 2.0 * d as f64 * (patches as f64).powi(2),
-                };
-                Self {
-                    grids: grid.t,
-                    before: products(patches * 3 * tower.patch * tower.patch * d),
-                    layers: vec![layer; tower.layers],
-                    after: products(patches * out * (d + out)),
-                }
-            }
-        }
+        tower.rules().work(grid)
     }
 
     /// All of it.
@@ -145,39 +116,20 @@ impl TowerWork {
     }
 }
 
-/// A block of a Qwen tower on one temporal grid.
-fn qwen_layer(c: &VisionConfig, grid: Grid, full: bool) -> Macs {
-    let (d, patches) = (c.hidden, grid.h * grid.w);
-    let mlp = match c.generation {
-        Generation::Qwen2 => 2,
-        Generation::Qwen25 => 3,
-    };
-    let pairs = if full {
-        (patches as f64).powi(2)
-    } else {
-        // Windows at the right and the bottom may be smaller.
-        let merge = c.merge.max(1);
-        let along = |side: usize| {
-            let (cells, window) = (side / merge, c.window.max(1));
-            let rest = cells % window;
-            (cells / window * window * window + rest * rest) as f64
-        };
-        along(grid.h) * along(grid.w) * (merge as f64).powi(4)
-    };
-    Macs { products: (patches * d * (4 * d + mlp * c.ffn)) as f64, attention: 2.0 * d as f64 * pairs }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::shapes;
+    use crate::model::{
+        family::qwen2_vl::{Generation, VisionConfig},
+        shapes,
+    };
 
     fn qwen25() -> TowerConfig {
         let config = serde_json::json!({
             "depth": 4, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64,
             "window_size": 112, "fullatt_block_indexes": [3],
         });
-        TowerConfig::Qwen(VisionConfig::from_json(&config, Generation::Qwen25).unwrap())
+        VisionConfig::from_json(&config, Generation::Qwen25).unwrap().into()
     }
 
     #[test]
@@ -194,18 +146,6 @@ mod tests {
         let by_hand = c.layers * 2 * c.heads * c.head_dim * (1 + 2 + 3);
         assert_eq!(prompt(&c, 0, 3).attention, by_hand as f64);
         assert_eq!(token(&c, 9).products, prompt(&c, 9, 1).products + (c.vocab * c.hidden) as f64);
-    }
-
-    #[test]
-    fn windows_cost_less_than_the_whole_grid() {
-        // 6 x 5 cells: a window of 4 x 4, and smaller ones at the edges.
-        let grid = Grid { t: 1, h: 12, w: 10 };
-        let TowerConfig::Qwen(c) = qwen25() else { panic!("a Qwen tower") };
-        let (window, full) = (qwen_layer(&c, grid, false), qwen_layer(&c, grid, true));
-        assert_eq!(window.products, full.products);
-        assert_eq!(full.attention, 64.0 * 120.0 * 120.0);
-        // (16 + 4) x (16 + 1) pairs of cells, of 16 pairs of patches.
-        assert_eq!(window.attention, 64.0 * 20.0 * 17.0 * 16.0);
     }
 
     #[test]

@@ -169,6 +169,12 @@ pub enum EventKind {
         /// The score of every visual token, if the drafter's were chosen by score.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scores: Option<Vec<f32>>,
+        /// The rows of `prompt_ids` with the visual tokens, from the first to the one after the last of each span.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        visual_spans: Vec<[usize; 2]>,
+        /// Positions on the grid's time axis whose time stamps in the prompt the drafter does not read.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        dropped_stamps: Vec<usize>,
         /// True if the target's prefill comes from an earlier run: all of it, or, for another question about the same clip,
         /// that of the video.
         #[serde(default)]

@@ -118,7 +118,17 @@ impl RunLog {
                 self.note(&estimate.notes);
                 self.estimate = Some(estimate.clone());
             }
-            EventKind::Prompt { frames, grid, visual_tokens, kept, scores, reused, notes, .. } => {
+            EventKind::Prompt {
+                frames,
+                grid,
+                visual_tokens,
+                kept,
+                scores,
+                dropped_stamps,
+                reused,
+                notes,
+                ..
+            } => {
                 self.note(notes);
                 self.prompt = Some(PromptSeen {
                     frames: frames.clone(),
@@ -126,6 +136,7 @@ impl RunLog {
                     visual_tokens: *visual_tokens,
                     kept: kept.clone(),
                     scores: scores.clone(),
+                    dropped_stamps: dropped_stamps.clone(),
                     reused: *reused,
                 });
             }

@@ -62,6 +62,8 @@ pub(crate) fn prompt(kept: Option<Vec<u32>>) -> EventKind {
         prompt_ids: vec![1, 2],
         kept,
         scores: None,
+        visual_spans: vec![],
+        dropped_stamps: vec![],
         reused: false,
         notes: vec![],
     }

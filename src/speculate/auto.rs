@@ -5,10 +5,10 @@
 //! over its latest drafts. K = 0, plain decoding, is among the choices: where drafting does not pay, it stops and is tried again
 //! occasionally.
 
+use super::fit::{FadingChance, FadingMean, LinearFit};
+
 /// Longest chain that is considered.
 pub const LONGEST: usize = 24;
-/// Share by which older observations count less at each new one.
-const MEMORY: f64 = 0.96;
 /// Plain steps before a trial; doubled after each trial that did not pay.
 const REST: usize = 16;
 /// Most plain steps between two trials.
@@ -23,9 +23,7 @@ const FIRST: usize = 4;
 pub struct AutoLength {
     passes: LinearFit,
     drafter_ms: FadingMean,
-    /// Accepted drafts, and drafts that were judged after an accepted prefix.
-    passed: f64,
-    judged: f64,
+    chance: FadingChance,
     /// Plain steps since the last trial, and those before the next.
     plain: usize,
     rest: usize,
@@ -40,7 +38,13 @@ impl AutoLength {
             passes.add(1.0, ms, 0.2);
             passes.add(5.0, 2.0 * ms, 0.2);
         }
-        Self { passes, drafter_ms: FadingMean::default(), passed: 1.5, judged: 2.0, plain: 0, rest: REST }
+        Self {
+            passes,
+            drafter_ms: FadingMean::default(),
+            chance: FadingChance::default(),
+            plain: 0,
+            rest: REST,
+        }
     }
 
     /// The length for the next step.
@@ -62,7 +66,7 @@ impl AutoLength {
         let (Some((first, more)), Some(drafter)) = (self.passes.fit(), self.drafter_ms.value()) else {
             return FIRST;
         };
-        let chance = (self.passed / self.judged).clamp(0.0, 0.995);
+        let chance = self.chance.value();
         let (mut emitted, mut term) = (0.0, 1.0);
         let mut best = (0, f64::NEG_INFINITY);
         for k in 0..=LONGEST {
@@ -78,69 +82,12 @@ impl AutoLength {
 
     /// Note a step: how many drafts were judged and passed, the times of the verify pass and of drafting.
     pub fn note(&mut self, drafts: usize, accepted: usize, verify_ms: f64, draft_ms: f64) {
+        self.passes.fade();
         self.passes.add((drafts + 1) as f64, verify_ms, 1.0);
         if drafts > 0 {
             self.drafter_ms.add(draft_ms / drafts as f64);
-            // The draft after the accepted ones was rejected; those after it were not judged.
-            let turns = (accepted + 1).min(drafts) as f64;
-            self.passed = self.passed * MEMORY + accepted as f64;
-            self.judged = self.judged * MEMORY + turns;
+            self.chance.add(drafts, accepted);
         }
-    }
-}
-
-/// A mean in which older values count less.
-#[derive(Clone, Debug, Default)]
-struct FadingMean {
-    sum: f64,
-    weight: f64,
-}
-
-impl FadingMean {
-    fn add(&mut self, value: f64) {
-        self.sum = self.sum * MEMORY + value;
-        self.weight = self.weight * MEMORY + 1.0;
-    }
-
-    fn value(&self) -> Option<f64> {
-        (self.weight > 0.0).then(|| self.sum / self.weight)
-    }
-}
-
-/// Least squares of time over rows, in which older points count less.
-#[derive(Clone, Debug, Default)]
-struct LinearFit {
-    n: f64,
-    x: f64,
-    y: f64,
-    xx: f64,
-    xy: f64,
-}
-
-impl LinearFit {
-    fn add(&mut self, x: f64, y: f64, weight: f64) {
-        for sum in [&mut self.n, &mut self.x, &mut self.y, &mut self.xx, &mut self.xy] {
-            *sum *= MEMORY;
-        }
-        self.n += weight;
-        self.x += weight * x;
-        self.y += weight * y;
-        self.xx += weight * x * x;
-        self.xy += weight * x * y;
-    }
-
-    /// Time of the first row, and of each further one; neither below a hundredth of the mean row.
-    fn fit(&self) -> Option<(f64, f64)> {
-        if self.n <= 0.0 {
-            return None;
-        }
-        let (mx, my) = (self.x / self.n, self.y / self.n);
-        let spread = self.xx / self.n - mx * mx;
-        let least = 0.01 * my / mx.max(1.0);
-        // All points at one number of rows: a further row is taken to cost a quarter of the mean one.
-        let slope = if spread > 1e-6 { (self.xy / self.n - mx * my) / spread } else { 0.25 * my / mx };
-        let slope = slope.max(least);
-        Some(((my + slope * (1.0 - mx)).max(least), slope))
     }
 }
 

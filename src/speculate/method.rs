@@ -21,7 +21,7 @@ pub use axes::{AXES, Acceptance, Drafter, Schedule, Shape, VisualContext};
 pub use error::{MethodError, Origin, Problem, suggest};
 pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
-pub use values::{AcceptedRows, Auto, EntropyOver, Length, Part, Placing};
+pub use values::{AcceptedRows, Auto, EntropyOver, Length, Part, Placing, Stamps};
 
 use serde::{Deserialize, Serialize};
 
@@ -125,7 +125,7 @@ impl VisualContext {
     pub fn placing(&self) -> Placing {
         match self {
             VisualContext::Full {} | VisualContext::TopKKv { .. } => Placing::Original,
-            VisualContext::None { positions }
+            VisualContext::None { positions, .. }
             | VisualContext::Random { positions, .. }
             | VisualContext::Uniform { positions, .. }
             | VisualContext::Frames { positions, .. }
@@ -133,6 +133,22 @@ impl VisualContext {
             | VisualContext::Streaming { positions, .. }
             | VisualContext::Attention { positions, .. }
             | VisualContext::Variation { positions, .. } => *positions,
+        }
+    }
+
+    /// What happens to the time stamps of temporal grids of which no visual token is kept.
+    pub fn stamps(&self) -> Stamps {
+        match self {
+            VisualContext::Full {} => Stamps::Keep,
+            VisualContext::None { stamps, .. }
+            | VisualContext::Random { stamps, .. }
+            | VisualContext::Uniform { stamps, .. }
+            | VisualContext::Frames { stamps, .. }
+            | VisualContext::Window { stamps, .. }
+            | VisualContext::Streaming { stamps, .. }
+            | VisualContext::Attention { stamps, .. }
+            | VisualContext::Variation { stamps, .. }
+            | VisualContext::TopKKv { stamps, .. } => *stamps,
         }
     }
 }

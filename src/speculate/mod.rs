@@ -11,6 +11,7 @@ pub mod schedule;
 pub mod session;
 pub mod tree;
 
+mod fit;
 mod generation;
 mod overlap;
 mod verify;
@@ -21,7 +22,7 @@ pub use generation::{CustomRule, GenerationConfig, GenerationInputs, PlainPasses
 pub use method::suggest;
 pub use method::{
     Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Method, MethodError, Part, Placing, Schedule,
-    Shape, VisualContext,
+    Shape, Stamps, VisualContext,
 };
 pub use overlap::PrefetchedDraft;
 pub use sampling::Sampler;

@@ -18,7 +18,7 @@ use crate::{
     },
     record::Failure,
     scenes::{Scene, render, world::TRAINING_SEEDS},
-    video::{self, Rule, Sampling, sampling},
+    video::{self, Plan, Rule, Sampling, sampling},
 };
 
 /// Sizes of rendered scenes, in turn.
@@ -47,8 +47,8 @@ pub enum Clips {
 pub struct Pixels {
     /// Its patches.
     pub patches: Patches,
-    /// Frames per second as sampled.
-    pub sample_fps: f64,
+    /// The frames that they were cut from.
+    pub plan: Plan,
 }
 
 impl Clips {
@@ -138,7 +138,7 @@ fn scene(index: usize, rule: &Rule, processor: &VideoProcessor) -> Result<Pixels
     for frame in &frames {
         builder.push(frame, rows, columns)?;
     }
-    Ok(Pixels { patches: builder.finish()?, sample_fps: plan.sample_fps })
+    Ok(Pixels { patches: builder.finish()?, plan })
 }
 
 fn decoded(file: &Path, rule: &Rule, processor: &VideoProcessor) -> Result<Pixels, Failure> {
@@ -164,7 +164,7 @@ fn decoded(file: &Path, rule: &Rule, processor: &VideoProcessor) -> Result<Pixel
         },
     )?;
     let builder = builder.into_inner().ok_or_else(|| broken("it has no frames"))??;
-    Ok(Pixels { patches: builder.finish()?, sample_fps: decoded.plan.sample_fps })
+    Ok(Pixels { patches: builder.finish()?, plan: decoded.plan })
 }
 
 fn broken(why: &str) -> Failure {

@@ -124,7 +124,7 @@ pub fn train(
         }
     }
     tell(News::Begun { steps: account.steps });
-    let rope = Rope::new(text.head_dim, text.rope_theta, text.mrope_section);
+    let rope = Rope::new(&text);
     let mut run = Run { job, layer, adam, account, rope, sums: Vec::new(), tokens: 0, began: Instant::now() };
     let (before, mut saved) = (run.account.seconds, Instant::now());
     let mut why = String::new();

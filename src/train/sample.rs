@@ -155,6 +155,12 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::config::TextConfig;
+
+    fn rope() -> Rope {
+        let tiny = crate::model::shapes::find("tiny").unwrap();
+        Rope::new(&TextConfig { head_dim: 4, mrope_section: None, ..tiny })
+    }
 
     fn sample(front: usize, visual: usize, rows: usize) -> Sample {
         Sample {
@@ -172,7 +178,7 @@ mod tests {
     #[test]
     fn rows_see_what_they_may_and_follow_the_right_states() {
         let (a, b) = (sample(1, 3, 4), sample(2, 2, 5));
-        let rope = Rope::new(4, 1e4, None);
+        let rope = rope();
         let batch = Batch::new(&[(&a, true), (&b, false)], &rope, &mut |_| 0.0).unwrap();
         let before = batch.before.to_vec3::<f32>().unwrap();
         assert_eq!(before[0][..4], [[0.0, 0.0], [-1.0, -2.0], [2.0, 3.0], [4.0, 5.0]]);
@@ -194,7 +200,7 @@ mod tests {
     fn text_between_two_spans_sees_the_first() {
         let breaks = vec![Break { text: 1, visual: 2 }, Break { text: 3, visual: 5 }];
         let sample = Sample { breaks, before_breaks: vec![-1.0, -2.0, -3.0, -4.0], ..sample(1, 5, 5) };
-        let batch = Batch::new(&[(&sample, true)], &Rope::new(4, 1e4, None), &mut |_| 0.0).unwrap();
+        let batch = Batch::new(&[(&sample, true)], &rope(), &mut |_| 0.0).unwrap();
         let before = batch.before.to_vec3::<f32>().unwrap();
         assert_eq!(before[0], [[0.0, 0.0], [-1.0, -2.0], [2.0, 3.0], [-3.0, -4.0], [6.0, 7.0]]);
         let mask = batch.mask.squeeze(1).unwrap().to_vec3::<f32>().unwrap();

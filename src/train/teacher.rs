@@ -8,6 +8,7 @@ use super::{
     sample::{Break, Sample},
 };
 use crate::{
+    engine::clip_facts,
     model::{
         ComputeDevice,
         decoder::{Cache, Input, LogitNeeds, Mask, Pass, Positions, States, Taps, Workspace, with_slice},
@@ -50,7 +51,7 @@ impl Teacher {
     pub fn caption(&mut self, clip: &Pixels, options: &Options) -> Result<Option<Sample>, TrainError> {
         let (model, decoder) = (&self.model, self.model.decoder().clone());
         let grid = model.processor().visual_grid(clip.patches.grid).map_err(ModelError::from)?;
-        let prompt = model.prompt(&options.prompt, grid, clip.sample_fps)?;
+        let prompt = model.prompt(&options.prompt, &clip_facts(grid, &clip.plan))?;
         let going = &mut |_, _| std::ops::ControlFlow::Continue(());
         let embeddings = model.encode(&clip.patches, going)?;
         let rows: Vec<usize> = (0..prompt.ids.len()).collect();

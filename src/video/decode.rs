@@ -3,8 +3,13 @@
 use std::{ops::ControlFlow, path::Path};
 
 use super::{
-    Error, Frame, Plan, Probe, Rule, Sampling, picture::Converter, probe, sampling, segments, source::Source,
-    thumbnail, timeline::Timeline, walk::Walk,
+    Error, Frame, Plan, Probe, Rule, Sampling,
+    picture::Converter,
+    probe, sampling, segments,
+    source::Source,
+    thumbnail,
+    timeline::{ROUNDING_S, Timeline},
+    walk::Walk,
 };
 use crate::record::{Span, clock};
 
@@ -165,6 +170,14 @@ fn run(
     }
     plan.indices.iter_mut().for_each(|index| *index += part.start);
     plan.timestamps_s = plan.indices.iter().map(|&i| timeline.seconds(i)).collect();
+    let start = timeline.seconds(part.start);
+    let in_part: Vec<f64> = plan.timestamps_s.iter().map(|seconds| seconds - start).collect();
+    // Both ends of an interval are rounded to ticks.
+    let rounding = timeline.tick + ROUNDING_S;
+    if in_part.iter().zip(&plan.seconds).any(|(real, even)| (real - even).abs() > rounding) {
+        plan.seconds = in_part;
+        plan.duration_s = timeline.seconds(part.end - 1) - start + 1.0 / timeline.fps_of(&part);
+    }
 
     let still = source.is_of_pictures() && timeline.total == 1;
     let truncated = truncation(&source, &timeline);

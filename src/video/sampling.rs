@@ -56,8 +56,13 @@ pub const MAX_FRAMES: usize = 10_000;
 pub struct Plan {
     /// Indices of the sampled frames in presentation order, increasing, each below `total_frames`.
     pub indices: Vec<usize>,
-    /// Presentation times in seconds from the first frame; same length.
+    /// Presentation times in seconds from the first frame of the video; same length.
     pub timestamps_s: Vec<f64>,
+    /// The same from the first frame of the sampled part, for the models: at a constant rate exactly index / fps, whatever the
+    /// container rounds its time stamps to.
+    pub seconds: Vec<f64>,
+    /// Length of the video, or of the sampled part of it, in seconds.
+    pub duration_s: f64,
     /// Sampled frames per second of video: n / total × video fps.
     pub sample_fps: f64,
     /// Number of frames of the video, or of the sampled part of it.
@@ -143,8 +148,15 @@ pub fn plan(
     };
     let n = fit(wanted, total_frames, rule.multiple);
     let indices = spread(total_frames, n);
-    let timestamps_s = indices.iter().map(|&i| i as f64 / video_fps).collect();
-    Ok(Plan { indices, timestamps_s, sample_fps: n as f64 / total_frames as f64 * video_fps, total_frames })
+    let seconds: Vec<f64> = indices.iter().map(|&i| i as f64 / video_fps).collect();
+    Ok(Plan {
+        indices,
+        timestamps_s: seconds.clone(),
+        seconds,
+        duration_s: total_frames as f64 / video_fps,
+        sample_fps: n as f64 / total_frames as f64 * video_fps,
+        total_frames,
+    })
 }
 
 /// total / video_fps × fps, at least `min` (rounded up to the multiple), then at most `max` and the total.

@@ -5,7 +5,12 @@ use std::{fs, ops::ControlFlow, path::Path, sync::Arc};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use specreel::{
-    model::{ComputeDevice, WeightType, about::Inspection, family::VideoLlm, source::ModelFiles},
+    model::{
+        ComputeDevice, WeightType,
+        about::Inspection,
+        family::{ClipFacts, VideoLlm},
+        source::ModelFiles,
+    },
     record::{Failure, FailureClass},
 };
 use tempfile::TempDir;
@@ -45,7 +50,10 @@ fn survives(dir: &Path) -> bool {
     let ((problems, loaded, prompted), most) = peak(|| {
         let problems = Inspection::of(dir).problems;
         let loaded = VideoLlm::load(dir, WeightType::Auto, &mut |_, _| {});
-        let prompted = loaded.as_ref().ok().map(|model| model.prompt("What?", model_grid(), 2.0).map(|_| ()));
+        let prompted = loaded
+            .as_ref()
+            .ok()
+            .map(|model| model.prompt("What?", &ClipFacts::steady(model_grid(), 2, 2.0)).map(|_| ()));
         (problems, loaded.map(|_| ()).map_err(Failure::from), prompted.map(|p| p.map_err(Failure::from)))
     });
     let allowed = if dir.join("chat_template.jinja").exists() { MOST_OF_TEMPLATES } else { MOST };

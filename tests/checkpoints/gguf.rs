@@ -4,7 +4,10 @@ use std::fs;
 
 use proptest::prelude::*;
 use specreel::{
-    model::{WeightType, family::VideoLlm},
+    model::{
+        WeightType,
+        family::{ClipFacts, VideoLlm},
+    },
     record::{Failure, FailureClass},
 };
 
@@ -25,7 +28,7 @@ fn load(text: &[u8], tower: &[u8]) -> Result<(), Failure> {
         let model = VideoLlm::load(&path, WeightType::Auto, &mut |_, _| {})?;
         let grid = specreel::model::processor::layout::Grid { t: 1, h: 4, w: 4 };
         let grid = specreel::model::processor::layout::VisualGrid::from_patches(grid, 2).unwrap();
-        model.prompt("What?", grid, 2.0).map(|_| ())
+        model.prompt("What?", &ClipFacts::steady(grid, 2, 2.0)).map(|_| ())
     });
     assert!(most < MOST, "{most} bytes");
     loaded.map_err(Failure::from)

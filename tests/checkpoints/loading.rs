@@ -34,6 +34,10 @@ fn config(hidden: usize, layers: usize, intermediate: usize, vocab: usize, tied:
         tied,
         rope_theta: 1e6,
         mrope_section: None,
+        interleaved: false,
+        bias: true,
+        qk_norm: false,
+        deepstack: 0,
         norm_eps: 1e-6,
         max_positions: 1 << 17,
     }

@@ -283,6 +283,10 @@ fn hollow_72b(dir: &Path) {
         tied: false,
         rope_theta: 1e6,
         mrope_section: None,
+        interleaved: false,
+        bias: true,
+        qk_norm: false,
+        deepstack: 0,
         norm_eps: 1e-6,
         max_positions: 1 << 17,
     };

@@ -14,7 +14,7 @@ mod support;
 use specreel::{
     model::{KvType, WeightType, draft_head::Recipe},
     speculate::{
-        Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
+        Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape, Stamps,
         VisualContext,
     },
 };
@@ -47,10 +47,10 @@ fn exact_acceptance_is_autoregressive_decoding() {
     let warm = Sampler { temperature: 0.8, top_p: 0.9, seed: 5 };
     let contexts = [
         VisualContext::Full {},
-        VisualContext::None { positions: Placing::Original },
-        VisualContext::Random { keep: 0.3, seed: 3, positions: Placing::Original },
-        VisualContext::Uniform { keep: 0.5, positions: Placing::Compact },
-        VisualContext::Frames { keep: 0.5, positions: Placing::Original },
+        VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
+        VisualContext::Random { keep: 0.3, seed: 3, positions: Placing::Original, stamps: Stamps::Keep },
+        VisualContext::Uniform { keep: 0.5, positions: Placing::Compact, stamps: Stamps::Keep },
+        VisualContext::Frames { keep: 0.5, positions: Placing::Original, stamps: Stamps::Keep },
     ];
     let (mut combinations, mut accepted, mut rejected) = (0, 0, 0);
     let models = FAMILIES.iter().flat_map(|family| (0..family.len()).map(move |m| (*family, m)));
@@ -93,22 +93,39 @@ fn speculative() -> Vec<Method> {
     let (model, own) = (Drafter::Model {}, Drafter::Target {});
     let drafters = [
         (model.clone(), VisualContext::Full {}),
-        (own.clone(), VisualContext::Attention { keep: 0.4, mass: 0.5, positions }),
-        (model.clone(), VisualContext::Attention { keep: 0.2, mass: 0.5, positions: Placing::Compact }),
-        (own.clone(), VisualContext::Variation { keep: 0.4, depth: 0.5, positions }),
-        (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions }),
-        (model, VisualContext::Window { part: Part::Middle, keep: 0.5, positions }),
-        (own.clone(), VisualContext::TopKKv { keep: 0.5, rows: AcceptedRows::Dense }),
-        (own, VisualContext::TopKKv { keep: 0.25, rows: AcceptedRows::Sparse }),
+        (own.clone(), VisualContext::Attention { keep: 0.4, mass: 0.5, positions, stamps: Stamps::Keep }),
+        (
+            model.clone(),
+            VisualContext::Attention {
+                keep: 0.2,
+                mass: 0.5,
+                positions: Placing::Compact,
+                stamps: Stamps::Keep,
+            },
+        ),
+        (own.clone(), VisualContext::Variation { keep: 0.4, depth: 0.5, positions, stamps: Stamps::Keep }),
+        (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions, stamps: Stamps::Keep }),
+        (model, VisualContext::Window { part: Part::Middle, keep: 0.5, positions, stamps: Stamps::Keep }),
+        (own.clone(), VisualContext::TopKKv { keep: 0.5, rows: AcceptedRows::Dense, stamps: Stamps::Keep }),
+        (own, VisualContext::TopKKv { keep: 0.25, rows: AcceptedRows::Sparse, stamps: Stamps::Keep }),
         (Drafter::EarlyExit { depth: 0.5 }, VisualContext::Full {}),
-        (Drafter::Lookup { ngram: 3 }, VisualContext::None { positions: Placing::Original }),
-        (Drafter::Sparrow { recipe: Recipe::Sparrow }, VisualContext::None { positions: Placing::Original }),
-        (Drafter::Sparrow { recipe: Recipe::Sparrow }, VisualContext::None { positions: Placing::Compact }),
+        (
+            Drafter::Lookup { ngram: 3 },
+            VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
+        ),
+        (
+            Drafter::Sparrow { recipe: Recipe::Sparrow },
+            VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
+        ),
+        (
+            Drafter::Sparrow { recipe: Recipe::Sparrow },
+            VisualContext::None { positions: Placing::Compact, stamps: Stamps::Keep },
+        ),
         (Drafter::Sparrow { recipe: Recipe::Sparrow }, VisualContext::Full {}),
         (Drafter::Sparrow { recipe: Recipe::Msd }, VisualContext::Full {}),
         (
             Drafter::Sparrow { recipe: Recipe::Msd },
-            VisualContext::Uniform { keep: 0.3, positions: Placing::Compact },
+            VisualContext::Uniform { keep: 0.3, positions: Placing::Compact, stamps: Stamps::Keep },
         ),
     ];
     let nodes = ["0", "1", "00", "01", "10", "000", "100"].map(String::from).to_vec();
@@ -177,9 +194,9 @@ fn a_drafter_that_sees_everything_is_always_right() {
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let whole = [
         VisualContext::Full {},
-        VisualContext::Attention { keep: 1.0, mass: 0.5, positions: Placing::Original },
-        VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense },
-        VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse },
+        VisualContext::Attention { keep: 1.0, mass: 0.5, positions: Placing::Original, stamps: Stamps::Keep },
+        VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense, stamps: Stamps::Keep },
+        VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse, stamps: Stamps::Keep },
     ];
     for (model, small) in
         [("gqa_tied", "nested_bf16"), ("qwen2_vl", "qwen2_vl_nested"), ("llava_ov", "llava_ov_newer")]
@@ -192,7 +209,7 @@ fn a_drafter_that_sees_everything_is_always_right() {
             assert!(written.accepted >= 25, "{model} {context:?}: {}", written.accepted);
         }
         // Renumbered positions equal the original ones if every token has its own and none is left out.
-        let compact = VisualContext::Uniform { keep: 1.0, positions: Placing::Compact };
+        let compact = VisualContext::Uniform { keep: 1.0, positions: Placing::Compact, stamps: Stamps::Keep };
         let written = bench.write(&method(Drafter::Target {}, compact, 5, Acceptance::Exact {}), greedy, 36);
         assert!(!model.starts_with("llava") || written.accepted == written.judged, "{model}");
     }
@@ -209,7 +226,11 @@ fn every_length_of_chain_is_lossless_and_never_overshoots() {
                 let fast = bench.write(
                     &method(
                         drafter,
-                        VisualContext::Uniform { keep: 0.4, positions: Placing::Original },
+                        VisualContext::Uniform {
+                            keep: 0.4,
+                            positions: Placing::Original,
+                            stamps: Stamps::Keep,
+                        },
                         length,
                         Acceptance::Exact {},
                     ),
@@ -232,7 +253,7 @@ fn sampled_acceptance_keeps_the_distribution() {
     bench.restrict(VOCAB);
     let chain = method(
         Drafter::Target {},
-        VisualContext::None { positions: Placing::Original },
+        VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
         2,
         Acceptance::Sampled {},
     );
@@ -277,7 +298,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
     const RUNS: u64 = 3000;
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 1);
     bench.restrict(6);
-    let none = || VisualContext::None { positions: Placing::Original };
+    let none = || VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep };
     let chain = |drafter, context| method(drafter, context, 3, Acceptance::Sampled {});
     let small = chain(Drafter::Model {}, VisualContext::Full {});
     let mut parallel = small.clone();

@@ -9,7 +9,7 @@ use specreel::{
     model::{KvType, WeightType, draft_head::Recipe},
     record::{Step, StopReason, Token, Verdict},
     speculate::{
-        Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape,
+        Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape, Stamps,
         VisualContext,
         accept::{RuleNeeds, verdict},
         method::{AXES, Kind, Range, Value},
@@ -53,24 +53,30 @@ fn drafter(rng: &mut ChaCha8Rng) -> Drafter {
 fn context(rng: &mut ChaCha8Rng) -> VisualContext {
     let keep = pick(rng, &[0.0, 0.05, 0.37, 1.0]);
     let positions = pick(rng, &[Placing::Original, Placing::Compact]);
+    let stamps = pick(rng, &[Stamps::Keep, Stamps::Drop]);
     match rng.random_range(0..12) {
         0..=2 => VisualContext::Full {},
-        3 => VisualContext::None { positions },
-        4 => VisualContext::Random { keep, seed: pick(rng, &[0, 7]), positions },
-        5 => VisualContext::Uniform { keep, positions },
-        6 => VisualContext::Frames { keep, positions },
+        3 => VisualContext::None { positions, stamps },
+        4 => VisualContext::Random { keep, seed: pick(rng, &[0, 7]), positions, stamps },
+        5 => VisualContext::Uniform { keep, positions, stamps },
+        6 => VisualContext::Frames { keep, positions, stamps },
         7 => VisualContext::Window {
             part: pick(rng, &[Part::Front, Part::Middle, Part::End]),
             keep,
             positions,
+            stamps,
         },
         8 => {
             let count = |rng: &mut ChaCha8Rng| pick(rng, &[0, 1, 3, 1000]);
-            VisualContext::Streaming { first: count(rng), last: count(rng), positions }
+            VisualContext::Streaming { first: count(rng), last: count(rng), positions, stamps }
         }
-        9 => VisualContext::Attention { keep, mass: pick(rng, &[0.0, 0.5, 1.0]), positions },
-        10 => VisualContext::Variation { keep, depth: pick(rng, &[0.01, 0.5, 1.0]), positions },
-        _ => VisualContext::TopKKv { keep, rows: pick(rng, &[AcceptedRows::Dense, AcceptedRows::Sparse]) },
+        9 => VisualContext::Attention { keep, mass: pick(rng, &[0.0, 0.5, 1.0]), positions, stamps },
+        10 => VisualContext::Variation { keep, depth: pick(rng, &[0.01, 0.5, 1.0]), positions, stamps },
+        _ => VisualContext::TopKKv {
+            keep,
+            rows: pick(rng, &[AcceptedRows::Dense, AcceptedRows::Sparse]),
+            stamps,
+        },
     }
 }
 

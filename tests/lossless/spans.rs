@@ -6,7 +6,7 @@ use specreel::{
         decoder::{AttentionProbe, AttentionStats, Taps},
         draft_head::Recipe,
     },
-    speculate::{Acceptance, AcceptedRows, Drafter, Method, Placing, Sampler, VisualContext},
+    speculate::{Acceptance, AcceptedRows, Drafter, Method, Placing, Sampler, Stamps, VisualContext},
 };
 
 use super::{FAMILIES, method, support::Bench};
@@ -30,20 +30,34 @@ pub fn methods(keep: f64) -> Vec<Method> {
     let [sparrow, msd] = heads;
     [
         (model.clone(), VisualContext::Full {}),
-        (model.clone(), VisualContext::Random { keep, seed: 3, positions }),
-        (own.clone(), VisualContext::Random { keep, seed: 7, positions: Placing::Compact }),
-        (own.clone(), VisualContext::Uniform { keep, positions }),
-        (model.clone(), VisualContext::Frames { keep, positions }),
-        (own.clone(), VisualContext::Attention { keep, mass: 0.5, positions }),
-        (model, VisualContext::Variation { keep, depth: 0.5, positions }),
-        (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions }),
-        (own, VisualContext::TopKKv { keep, rows: AcceptedRows::Sparse }),
-        (sparrow.clone(), VisualContext::None { positions }),
+        (model.clone(), VisualContext::Random { keep, seed: 3, positions, stamps: Stamps::Keep }),
+        (
+            own.clone(),
+            VisualContext::Random { keep, seed: 7, positions: Placing::Compact, stamps: Stamps::Keep },
+        ),
+        (own.clone(), VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
+        (model.clone(), VisualContext::Frames { keep, positions, stamps: Stamps::Keep }),
+        (own.clone(), VisualContext::Attention { keep, mass: 0.5, positions, stamps: Stamps::Keep }),
+        (model, VisualContext::Variation { keep, depth: 0.5, positions, stamps: Stamps::Keep }),
+        (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions, stamps: Stamps::Keep }),
+        (own, VisualContext::TopKKv { keep, rows: AcceptedRows::Sparse, stamps: Stamps::Keep }),
+        (sparrow.clone(), VisualContext::None { positions, stamps: Stamps::Keep }),
         (sparrow, VisualContext::Full {}),
-        (msd, VisualContext::Uniform { keep, positions }),
+        (msd, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
     ]
     .map(|(drafter, context)| method(drafter, context, 4, Acceptance::Exact {}))
-    .into()
+    .into_iter()
+    .flat_map(with_either_stamps)
+    .collect()
+}
+
+/// A method as it is, and one that drops the stamps of frames that its drafter does not see.
+fn with_either_stamps(method: Method) -> Vec<Method> {
+    match method.with_set("context.stamps=drop") {
+        Ok(dropping) => vec![method, dropping],
+        // A drafter that sees everything needs every stamp.
+        Err(_) => vec![method],
+    }
 }
 
 #[test]
@@ -69,9 +83,9 @@ fn a_self_drafter_that_keeps_everything_is_always_right() {
         let mut bench = bench(family);
         for context in [
             VisualContext::Full {},
-            VisualContext::Random { keep: 1.0, seed: 3, positions },
-            VisualContext::Attention { keep: 1.0, mass: 0.5, positions },
-            VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense },
+            VisualContext::Random { keep: 1.0, seed: 3, positions, stamps: Stamps::Keep },
+            VisualContext::Attention { keep: 1.0, mass: 0.5, positions, stamps: Stamps::Keep },
+            VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense, stamps: Stamps::Keep },
         ] {
             let method = method(Drafter::Target {}, context, 3, Acceptance::Exact {});
             let written = bench.write(&method, GREEDY, 24);
@@ -85,21 +99,31 @@ fn a_self_drafter_that_keeps_everything_is_always_right() {
 }
 
 #[test]
-fn contexts_drop_visual_rows_and_no_others() {
+fn contexts_drop_visual_rows_and_unseen_stamps() {
+    let mut dropped = 0;
     for family in FAMILIES {
         let mut bench = bench(family);
         for method in methods(0.4) {
             let (kept, rows) = bench.rows(&method);
             let prompt = bench.prompt();
             let visual: Vec<usize> = prompt.visual.rows().collect();
+            let drops = method.context.stamps() == Stamps::Drop;
             let keeps = |row: &usize| match (visual.iter().position(|v| v == row), &kept) {
                 (Some(token), Some(kept)) => kept.contains(&token),
+                (None, Some(kept)) if drops => {
+                    let frame = prompt.stamps.iter().position(|stamp| stamp.contains(&(*row..row + 1)));
+                    let of_frame = |token: &usize| Some(token * 4 / visual.len()) == frame;
+                    frame.is_none() || kept.iter().any(of_frame)
+                }
                 _ => true,
             };
             let expected: Vec<usize> = (0..prompt.ids.len() - 1).filter(keeps).collect();
             assert_eq!(rows, expected, "{method:?}");
+            let stamps = prompt.stamps.iter().flatten().flat_map(Clone::clone);
+            dropped += stamps.filter(|row| !rows.contains(row)).count();
         }
     }
+    assert!(dropped > 20, "{dropped} stamps");
 }
 
 /// Attention on several spans is the part of the attention on all slots that falls on them.

@@ -12,7 +12,7 @@ use specreel::{
         checkpoint::Checkpoint,
         decoder::{Pass, Sequence, States, Taps},
         draft_head::{DraftHead, DraftHeadConfig, Recipe, TargetIdentity, TextStates, VisualRows},
-        family::{Prompt, VideoLlm},
+        family::{ClipFacts, Prompt, VideoLlm},
         processor::{
             Patches,
             layout::{Grid, VisualGrid, VisualRope},
@@ -145,7 +145,8 @@ impl Bench {
             .collect();
         let patches = Patches { data, grid, row };
         let grid = target.processor().visual_grid(grid).unwrap();
-        let prompt = target.prompt(["Describe it.", "What moves?", "x"][turn], grid, 2.0).unwrap();
+        let clip = ClipFacts::steady(grid, grid.t * config.temporal, 2.0);
+        let prompt = target.prompt(["Describe it.", "What moves?", "x"][turn], &clip).unwrap();
         let vocab = target.tokenizer().vocabulary().min(small.tokenizer().vocabulary());
         let encode =
             |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
@@ -188,6 +189,8 @@ impl Bench {
         let ids: Vec<u32> = before.chain(video).chain(prompt.ids[end..].iter().copied()).collect();
         let rope = if newline { VisualRope::Sequential } else { VisualRope::GRIDS };
         self.prompt = Prompt::lay_out(&ids, pad, self.grid, 1, newline, rope).unwrap();
+        let stamps = self.prompt.visual.ranges().map(|span| vec![span.start - 1..span.start]);
+        self.prompt.stamps = stamps.collect();
         self.read();
     }
 
@@ -205,7 +208,7 @@ impl Bench {
         let go_on = &mut |_, _| ControlFlow::Continue(());
         assert!(preparation.signals(needs, &mut target, &mut self.signals, go_on).unwrap());
         let grid = [self.grid.t, self.grid.h, self.grid.w];
-        let selection = context::select(&method.context, grid, &self.signals);
+        let selection = preparation.select(&method.context, grid, &self.signals);
         let rows = preparation.rows(&selection);
         self.sequence = Some(target);
         (selection.kept, rows)
@@ -274,7 +277,7 @@ impl Bench {
         let needs = context::ContextNeeds::of(&method.context);
         assert!(preparation.signals(needs, target, &mut self.signals, go_on).unwrap());
         let grid = [self.grid.t, self.grid.h, self.grid.w];
-        let selection = context::select(&method.context, grid, &self.signals);
+        let selection = preparation.select(&method.context, grid, &self.signals);
         if let Some(shared) = preparation.shared(&method.drafter, &selection, target, 8) {
             return Some(shared);
         }

@@ -98,7 +98,7 @@ fn loss_and_gradients_equal_torch() {
         layer.vars()[&name].set(&tensor).unwrap();
     }
     let samples = [reference.sample(0), reference.sample(1)];
-    let rope = Rope::new(config.head_dim, config.rope_theta, config.mrope_section);
+    let rope = Rope::new(&config);
     let batch = Batch::new(&[(&samples[0], true), (&samples[1], false)], &rope, &mut |_| 0.0).unwrap();
     let losses = layer.losses(&batch, 1, (1.0, 0.1)).unwrap();
     let (got, want) = (losses.total.to_scalar::<f32>().unwrap(), values(&reference.0["loss"])[0]);

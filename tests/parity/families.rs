@@ -10,7 +10,7 @@ use specreel::{
         checkpoint::Checkpoint,
         config::VlConfig,
         decoder::States,
-        family::{Family, Rope, VideoLlm},
+        family::{ClipFacts, Family, Rope, VideoLlm},
         processor::{Grid, Patches, VisualGrid},
         vision::{Tower, TowerConfig, VisionError},
     },
@@ -200,18 +200,18 @@ fn missing_tensors_are_named() {
 
 #[test]
 fn positions_can_be_chosen() {
-    let grid = VisualGrid { t: 2, h: 2, w: 2 };
+    let clip = ClipFacts::steady(VisualGrid { t: 2, h: 2, w: 2 }, 4, 2.0);
     for name in FAMILIES.into_iter().chain(["gqa_tied"]) {
         let model = load(&fixture(name)).unwrap();
         let one_axis = model.family() == Family::LlavaOnevision;
-        let own = model.prompt("x", grid, 2.0).unwrap();
+        let own = model.prompt("x", &clip).unwrap();
         assert_eq!(own.next as usize == own.ids.len(), one_axis, "{name}");
         let model = model.with_rope(Rope::Sequential).unwrap();
-        let plain = model.prompt("x", grid, 2.0).unwrap();
+        let plain = model.prompt("x", &clip).unwrap();
         assert_eq!((plain.ids.len(), plain.next as usize), (own.ids.len(), own.ids.len()));
         assert_eq!(plain.positions.axes[0], plain.positions.axes[2]);
         match model.with_rope(Rope::Mrope) {
-            Ok(model) => assert_eq!(model.prompt("x", grid, 2.0).unwrap().positions, own.positions),
+            Ok(model) => assert_eq!(model.prompt("x", &clip).unwrap().positions, own.positions),
             Err(error) => {
                 assert!(one_axis);
                 assert_eq!(Failure::from(error).class, FailureClass::Usage);
@@ -239,7 +239,7 @@ fn the_newline_has_its_own_row() {
     let (patches, tower) = (patches("llava_ov"), llava("llava_ov"));
     let visual = model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let grid = model.processor().visual_grid(patches.grid).unwrap();
-    let prompt = model.prompt("x", grid, 1.0).unwrap();
+    let prompt = model.prompt("x", &ClipFacts::steady(grid, grid.t, 1.0)).unwrap();
     let at = prompt.visual.end();
     assert_eq!(prompt.newline, Some(at));
     for (visual, rows) in [(Some(&visual), [at - 1, at, at + 1]), (None, [0, at, at + 1])] {

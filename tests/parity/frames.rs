@@ -7,7 +7,7 @@ use specreel::{
     model::{
         WeightType,
         decoder::{Sequence, States, Taps},
-        family::{Prompt, VideoLlm},
+        family::{ClipFacts, Prompt, VideoLlm},
         processor::Patches,
     },
     speculate::{VisualContext, context, sampling},
@@ -147,7 +147,7 @@ fn frames_to_ids_equal_transformers() {
 
             let grid = model.processor().visual_grid(patches.grid).unwrap();
             assert_eq!(grid.len(), n);
-            let prompt = model.prompt(PROMPT, grid, 2.0).unwrap();
+            let prompt = model.prompt(PROMPT, &ClipFacts::steady(grid, 2 * grid.t, 2.0)).unwrap();
             let ids: Vec<i64> = prompt.ids.iter().map(|id| i64::from(*id)).collect();
             assert_eq!(ids, numbers(part("input_ids")), "{name} {case}");
             assert_eq!(prompt.video_end(), prompt.visual.end() + newline, "{name}");

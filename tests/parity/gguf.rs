@@ -12,7 +12,7 @@ use candle_core::{
 use specreel::model::{
     ComputeDevice, WeightType,
     decoder::{Logits, Sequence, States, Taps},
-    family::VideoLlm,
+    family::{ClipFacts, VideoLlm},
     processor::Grid,
     source::ModelFiles,
 };
@@ -59,7 +59,9 @@ fn everything_but_the_weights_is_that_of_the_directory() {
         assert_eq!(text.encode(sample).unwrap(), other.encode(sample).unwrap());
         assert_eq!(text.encode_plain(sample).unwrap(), other.encode_plain(sample).unwrap());
         let grid = a.processor().visual_grid(Grid { t: 2, h: 4, w: 6 }).unwrap();
-        let ids = |model: &VideoLlm| model.prompt("What <|im_end|> moves?", grid, 2.0).unwrap();
+        let ids = |model: &VideoLlm| {
+            model.prompt("What <|im_end|> moves?", &ClipFacts::steady(grid, 4, 2.0)).unwrap()
+        };
         let (a_prompt, b_prompt) = (ids(&a), ids(&b));
         assert_eq!((&a_prompt.ids, &a_prompt.positions.axes), (&b_prompt.ids, &b_prompt.positions.axes));
         let cut = |model: &VideoLlm| model.processor().config().clone();

@@ -1,7 +1,8 @@
 //! Tokenizer and chat template against transformers.
 
 use specreel::model::{
-    template::{ChatTemplate, QWEN, TemplateError},
+    family::qwen2_vl::TEMPLATE,
+    template::{ChatTemplate, TemplateError},
     text::{Mismatch, TextError, TextTokenizer},
 };
 
@@ -131,8 +132,8 @@ fn end_tokens_must_be_in_the_vocabulary() {
 
 #[test]
 fn chat_templates_equal_transformers() {
-    let (tokenizer, template) = (tokenizer(), ChatTemplate::load(&fixture("gqa_tied"), QWEN).unwrap());
-    let built_in = ChatTemplate::new(QWEN, "built in");
+    let (tokenizer, template) = (tokenizer(), ChatTemplate::load(&fixture("gqa_tied"), TEMPLATE).unwrap());
+    let built_in = ChatTemplate::new(TEMPLATE, "built in");
     for row in json("tables.json")["rendered"].as_array().unwrap() {
         let prompt = row["prompt"].as_str().unwrap();
         for template in [&template, &built_in] {
@@ -144,7 +145,7 @@ fn chat_templates_equal_transformers() {
 
 #[test]
 fn typed_special_tokens_stay_text() {
-    let (tokenizer, template) = (tokenizer(), ChatTemplate::load(&fixture("gqa_tied"), QWEN).unwrap());
+    let (tokenizer, template) = (tokenizer(), ChatTemplate::load(&fixture("gqa_tied"), TEMPLATE).unwrap());
     let special = |prompt: &str| {
         let ids = template.ids(&tokenizer, prompt).unwrap();
         ids.into_iter().filter(|id| *id >= 296).collect::<Vec<_>>()

@@ -7,6 +7,7 @@ use specreel::model::{
     ComputeDevice, WeightType,
     checkpoint::Checkpoint,
     config::VlConfig,
+    family::qwen2_vl::{Generation, VisionConfig},
     processor::{Grid, Patches},
     vision::{Tower, TowerConfig, VisionError},
 };
@@ -76,10 +77,10 @@ fn patches_that_do_not_fit_are_refused() {
 fn weights_of_the_wrong_shape_are_named() {
     let refused = |dir: &Path, config: &TowerConfig| load(dir, config).map(|_| ()).unwrap_err().to_string();
     let from = fixture("gqa_tied");
-    let mut wide = config(&from);
-    let TowerConfig::Qwen(sizes) = &mut wide else { panic!("another tower") };
-    sizes.out = 96;
-    assert!(refused(&from, &wide).contains("merger.mlp.2"));
+    let raw = VlConfig::read(&from).unwrap().raw;
+    let sizes = VisionConfig::from_json(&raw["vision_config"], Generation::Qwen25).unwrap();
+    let wide = VisionConfig { out: 96, ..sizes };
+    assert!(refused(&from, &wide.into()).contains("merger.mlp.2"));
     let dir = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(&from).unwrap() {
         let entry = entry.unwrap();

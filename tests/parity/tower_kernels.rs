@@ -7,8 +7,9 @@ use specreel::model::{
     checkpoint::Checkpoint,
     config::VlConfig,
     decoder::States,
+    family::qwen2_vl::{Generation, VisionConfig},
     processor::{Grid, Patches},
-    vision::{Generation, Tower, TowerConfig, VisionConfig, VisionError},
+    vision::{Tower, TowerConfig, VisionError},
 };
 
 use super::{CHECKPOINTS, FAMILIES, difference, fixture, patches, states, tensors, values};
@@ -90,7 +91,7 @@ fn eight_bits_stay_close_in_a_deep_tower() {
         "depth": 32, "hidden_size": 320, "intermediate_size": 852, "num_heads": 4, "out_hidden_size": 512, "window_size": 112,
         "fullatt_block_indexes": [7, 15, 23, 31],
     });
-    let config = TowerConfig::Qwen(VisionConfig::from_json(&config, Generation::Qwen25).unwrap());
+    let config = TowerConfig::from(VisionConfig::from_json(&config, Generation::Qwen25).unwrap());
     let grid = Grid { t: 2, h: 8, w: 10 };
     let data = (0..160 * 1176).map(|i| (i as f32 * 0.37).sin() * 2.0).collect();
     let patches = Patches { data, grid, row: 1176 };

@@ -379,6 +379,8 @@ pub fn begin(studio: &mut Studio, run: u64, kept: Option<usize>, reused: bool) {
             prompt_ids: vec![],
             kept: kept.map(|n| (0..n as u32).collect()),
             scores: None,
+            visual_spans: vec![],
+            dropped_stamps: vec![],
             reused,
             notes: vec![],
         },

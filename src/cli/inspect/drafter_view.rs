@@ -23,6 +23,8 @@ pub struct DrafterView {
     pub kept: Vec<bool>,
     /// The score of every visual token, if the context has scores.
     pub scores: Option<Vec<f32>>,
+    /// Number of frames whose time stamps the drafter does not read.
+    pub dropped_stamps: usize,
 }
 
 impl DrafterView {
@@ -30,7 +32,8 @@ impl DrafterView {
     pub fn of(prompt: &PromptSeen) -> DrafterView {
         let kept: Vec<bool> = heat::kept(prompt).into_iter().map(|value| value > 0.0).collect();
         let scores = prompt.scores.clone().filter(|scores| scores.len() == kept.len());
-        DrafterView { times: prompt.frames.clone(), grid: prompt.grid, kept, scores }
+        let dropped_stamps = prompt.dropped_stamps.len();
+        DrafterView { times: prompt.frames.clone(), grid: prompt.grid, kept, scores, dropped_stamps }
     }
 
     /// Number of frames.
@@ -117,6 +120,7 @@ pub mod tests {
             grid: [3, 2, 2],
             kept: (0..12).map(|i| i % 4 >= 2).collect(),
             scores: Some((0..12).map(|i| i as f32).collect()),
+            dropped_stamps: 0,
         }
     }
 

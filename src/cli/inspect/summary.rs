@@ -30,6 +30,9 @@ pub struct Summary {
     pub kept_share: f64,
     /// Those of each frame.
     pub kept_per_frame: Vec<usize>,
+    /// Frames whose time stamps the drafter does not read, if there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_stamps: Option<usize>,
     /// Figures of the scores, if there are scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scores: Option<Scores>,
@@ -117,6 +120,7 @@ impl Summary {
             kept,
             kept_share: kept as f64 / tokens.max(1) as f64,
             kept_per_frame: (0..view.frames()).map(|frame| view.kept_in(frame)).collect(),
+            dropped_stamps: Some(view.dropped_stamps).filter(|dropped| *dropped > 0),
             scores: Scores::of(view),
             picture: None,
         }

@@ -20,6 +20,9 @@ pub fn text(summary: &Summary, view: &DrafterView, width: usize) -> String {
     let most = summary.kept_per_frame.iter().max().copied().unwrap_or(0);
     let mean = summary.kept as f64 / frames.max(1) as f64;
     let _ = writeln!(out, "kept     {least} to {most} per frame, {mean:.1} on average, of {}", view.cells());
+    if let Some(dropped) = summary.dropped_stamps {
+        let _ = writeln!(out, "stamps   {dropped} of {frames} dropped");
+    }
     if let Some(scores) = &summary.scores {
         scored(&mut out, scores);
     }
@@ -117,6 +120,13 @@ mod tests {
     }
 
     #[test]
+    fn dropped_stamps_are_counted() {
+        let view = DrafterView { dropped_stamps: 2, ..view() };
+        let text = text(&summary(&view), &view, 80);
+        assert!(text.contains("of 4\nstamps   2 of 3 dropped\nscores "), "{text}");
+    }
+
+    #[test]
     fn without_scores_there_is_less_to_say() {
         let view = DrafterView { scores: None, ..view() };
         let text = text(&summary(&view), &view, 80);
@@ -125,10 +135,15 @@ mod tests {
 
     #[test]
     fn frames_left_out_are_told() {
-        let view =
-            DrafterView { times: vec![0.0; 140], grid: [70, 1, 1], kept: vec![true; 70], scores: None };
+        let view = DrafterView {
+            times: vec![0.0; 140],
+            grid: [70, 1, 1],
+            kept: vec![true; 70],
+            scores: None,
+            dropped_stamps: 0,
+        };
         assert_eq!(notes(&view)[1], "64 of 70 frames are shown, evenly spaced");
-        let alone = DrafterView { times: vec![0.0], grid: [1, 1, 1], kept: vec![true], scores: None };
+        let alone = DrafterView { times: vec![0.0], grid: [1, 1, 1], kept: vec![true], ..view };
         assert!(notes(&alone).is_empty());
     }
 

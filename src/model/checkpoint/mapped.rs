@@ -5,6 +5,7 @@
 use super::*;
 use crate::model::{
     device::cpu::{
+        kernels::Blocks,
         linear::Weight,
         table::Values,
         thread_pool::{DisjointSliceMut, ThreadPool},
@@ -44,7 +45,7 @@ impl Checkpoint {
         shape: [usize; 2],
     ) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError> {
         let Some(tensor) = self.find_mapped(name, &shape)? else { return Ok(None) };
-        if tensor.layout != Layout::Rows {
+        if tensor.layout == Layout::Frames {
             return Err(CheckpointError::tensor(name, "is no matrix"));
         }
         self.report()?;
@@ -62,8 +63,21 @@ impl Checkpoint {
         parts.map(Some).ok_or_else(|| CheckpointError::tensor(name, "has parts of a block"))
     }
 
-    /// The values of a part of a tensor.
+    /// The values of a part of a tensor: mapped, or copied in the order of its rows.
     fn stored(&self, tensor: &NamedTensor, part: &gguf::GgufTensor) -> Option<Values> {
+        if let Layout::Pairs { .. } = tensor.layout {
+            let (rows, from) = (part.shape[0], |row| tensor.layout.source(row, part.shape[0]));
+            return Some(match part.kind {
+                TensorType::F32 => Values::F32(reordered(&tensor.file.floats(part), rows, from).into()),
+                TensorType::Half(kind) => {
+                    Values::Half(kind, reordered(&tensor.file.halves(part), rows, from).into())
+                }
+                TensorType::Blocks(kind) => {
+                    let bytes = reordered(tensor.file.raw(part), rows, from);
+                    Values::Blocks(Blocks::new(kind, bytes.into(), part.values())?)
+                }
+            });
+        }
         Some(match part.kind {
             TensorType::F32 => Values::F32(tensor.file.floats(part)),
             TensorType::Half(kind) => Values::Half(kind, tensor.file.halves(part)),
@@ -113,8 +127,18 @@ impl Checkpoint {
         Ok(match tensor.layout {
             Layout::Rows => values,
             Layout::Frames => interleaved(&values, &tensor.shape),
+            Layout::Pairs { .. } => {
+                let rows = tensor.shape[0];
+                reordered(&values, rows, |row| tensor.layout.source(row, rows))
+            }
         })
     }
+}
+
+/// The rows of a matrix in another order: each is the row `from` it.
+fn reordered<T: Copy>(values: &[T], rows: usize, from: impl Fn(usize) -> usize) -> Vec<T> {
+    let width = values.len() / rows.max(1);
+    (0..rows).flat_map(|row| &values[from(row) * width..][..width]).copied().collect()
 }
 
 /// Kernels of the frames, one after the other, as one kernel `[outputs, channels, frames, height, width]`.

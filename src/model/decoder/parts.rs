@@ -19,12 +19,18 @@ pub(super) fn layer(c: &TextConfig, index: usize) -> [FusedMatrix; 4] {
         matrix(
             &[("self_attn.q_proj", q), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)],
             c.hidden,
-            true,
+            c.bias,
         ),
         matrix(&[("self_attn.o_proj", c.hidden)], q, false),
         matrix(&[("mlp.gate_proj", c.intermediate), ("mlp.up_proj", c.intermediate)], c.hidden, false),
         matrix(&[("mlp.down_proj", c.hidden)], c.intermediate, false),
     ]
+}
+
+/// The norms of queries and keys in each head of a layer, if the model has them.
+pub(super) fn head_norms(c: &TextConfig, index: usize) -> Option<[String; 2]> {
+    let name = |part: &str| format!("model.layers.{index}.self_attn.{part}_norm.weight");
+    c.qk_norm.then(|| [name("q"), name("k")])
 }
 
 /// The head; the embedding table if they are tied.
@@ -45,6 +51,7 @@ pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
         for norm in ["input_layernorm", "post_attention_layernorm"] {
             all.push((format!("model.layers.{index}.{norm}.weight"), vec![c.hidden]));
         }
+        all.extend(head_norms(c, index).into_iter().flatten().map(|name| (name, vec![c.head_dim])));
         for matrix in layer(c, index) {
             for (name, rows) in &matrix.tensors {
                 all.push((format!("{name}.weight"), vec![*rows, matrix.inputs]));

@@ -1,5 +1,7 @@
 //! Rotary position embedding with one or three position axes (M-RoPE). Angles are computed in f32 for any weight type.
 
+use crate::model::config::TextConfig;
+
 /// Positions of rows on three axes (time, row, column); models without M-RoPE use the first.
 ///
 /// Positions are not cache slots: a visual token's slot counts tokens, its positions count seconds and cells.
@@ -53,19 +55,25 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// `head_dim / 2` frequencies `theta^(-2 i / head_dim)`; `sections` (M-RoPE) assigns the first s0 to time, the next s1 to
-    /// rows, the next s2 to columns. Without sections all follow the first axis.
-    pub fn new(head_dim: usize, theta: f64, sections: Option<[usize; 3]>) -> Self {
-        let half = head_dim / 2;
+    /// `head_dim / 2` frequencies `theta^(-2 i / head_dim)`, each of which follows one axis: without sections all follow the
+    /// first. With sections (M-RoPE) the first s0 follow time, the next s1 rows, the next s2 columns. Interleaved sections
+    /// alternate instead: of every three frequencies the second follows rows while i < 3 s1, the third columns while i < 3 s2,
+    /// and all others time.
+    pub fn new(config: &TextConfig) -> Self {
+        let (width, half) = (config.head_dim, config.head_dim / 2);
+        let theta = config.rope_theta as f32;
         let inverse_frequencies =
-            (0..half).map(|i| 1.0 / (theta as f32).powf((2 * i) as f32 / head_dim as f32)).collect();
-        let axis = match sections {
-            None => vec![0; half],
-            Some([t, h, _]) => {
-                (0..half).map(|i| if i < t { 0 } else { 1 + usize::from(i >= t + h) }).collect()
+            (0..half).map(|i| 1.0 / theta.powf((2 * i) as f32 / width as f32)).collect();
+        let axis = |i: usize| match config.mrope_section {
+            None => 0,
+            Some(sections) if config.interleaved => {
+                let axis = i % 3;
+                if i < 3 * sections[axis] { axis } else { 0 }
             }
+            Some([t, ..]) if i < t => 0,
+            Some([t, h, _]) => 1 + usize::from(i >= t + h),
         };
-        Self { inverse_frequencies, axis }
+        Self { inverse_frequencies, axis: (0..half).map(axis).collect() }
     }
 
     /// Cosines and sines, each `rows × head_dim / 2`.
@@ -87,9 +95,25 @@ impl Rope {
 mod tests {
     use super::*;
 
+    fn config(head_dim: usize, mrope_section: Option<[usize; 3]>, interleaved: bool) -> TextConfig {
+        let tiny = crate::model::shapes::find("tiny").unwrap();
+        TextConfig { head_dim, rope_theta: 1e4, mrope_section, interleaved, ..tiny }
+    }
+
+    #[test]
+    fn interleaved_axes_alternate_as_long_as_their_sections_last() {
+        let axis = |head_dim, sections| Rope::new(&config(head_dim, Some(sections), true)).axis;
+        assert_eq!(axis(16, [2, 3, 3]), [0, 1, 2, 0, 1, 2, 0, 1]);
+        assert_eq!(axis(24, [8, 2, 2]), [0, 1, 2, 0, 1, 2, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(axis(16, [4, 1, 3]), [0, 1, 2, 0, 0, 2, 0, 0]);
+        let axis = axis(128, [24, 20, 20]);
+        assert_eq!([0, 1, 2].map(|a| axis.iter().filter(|b| **b == a).count()), [24, 20, 20]);
+        assert!(axis[60..] == [0; 4] && axis[57..60] == [0, 1, 2]);
+    }
+
     #[test]
     fn sections_follow_their_axes() {
-        let rope = Rope::new(16, 1e4, Some([2, 3, 3]));
+        let rope = Rope::new(&config(16, Some([2, 3, 3]), false));
         assert_eq!(rope.axis, [0, 0, 1, 1, 1, 2, 2, 2]);
         let at = Positions { axes: [vec![0], vec![5], vec![0]] };
         let (cos, _) = rope.tables(&at);
@@ -100,7 +124,7 @@ mod tests {
 
     #[test]
     fn rotation_preserves_the_norm_and_position_zero_is_the_identity() {
-        let rope = Rope::new(8, 1e4, None);
+        let rope = Rope::new(&config(8, None, false));
         let (cos, sin) = rope.tables(&Positions::text(0, 2));
         let mut head = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
         let before = head;

@@ -85,10 +85,24 @@ pub struct DraftHeadConfig {
     /// Frequencies for time, row and column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mrope_section: Option<[usize; 3]>,
+    /// True if the three axes alternate over the frequencies.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mrope_interleaved: bool,
+    /// True if queries, keys and values have biases.
+    #[serde(default = "biases", skip_serializing_if = "Clone::clone")]
+    pub attention_bias: bool,
+    /// True if queries and keys are normed in each head.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub qk_norm: bool,
     /// Added to the mean square in norms.
     pub rms_norm_eps: f32,
     /// The target it was trained for.
     pub target: TargetIdentity,
+}
+
+/// Files that do not say it have biases.
+fn biases() -> bool {
+    true
 }
 
 impl DraftHeadConfig {
@@ -109,6 +123,9 @@ impl DraftHeadConfig {
             head_dim: target.head_dim,
             rope_theta: target.rope_theta,
             mrope_section: target.mrope_section,
+            mrope_interleaved: target.interleaved,
+            attention_bias: target.bias,
+            qk_norm: target.qk_norm,
             rms_norm_eps: target.norm_eps,
             target: identity,
         }
@@ -177,6 +194,10 @@ impl DraftHeadConfig {
             intermediate: self.intermediate_size,
             rope_theta: self.rope_theta,
             mrope_section: self.mrope_section,
+            interleaved: self.mrope_interleaved,
+            bias: self.attention_bias,
+            qk_norm: self.qk_norm,
+            deepstack: 0,
             norm_eps: self.rms_norm_eps,
             ..target.clone()
         }
@@ -198,6 +219,9 @@ mod tests {
             head_dim: 16,
             rope_theta: 1e4,
             mrope_section: Some([2, 3, 3]),
+            mrope_interleaved: false,
+            attention_bias: true,
+            qk_norm: false,
             rms_norm_eps: 1e-6,
             target: TargetIdentity {
                 name: "t".into(),
@@ -215,6 +239,17 @@ mod tests {
         std::fs::write(dir.path().join("config.json"), serde_json::to_string(&config()).unwrap()).unwrap();
         assert_eq!(DraftHeadConfig::read(dir.path()).unwrap(), config());
         assert!(DraftHeadConfig::is_in(dir.path()));
+        // Files of targets with biases say nothing of them, as always.
+        let saved = serde_json::to_string(&config()).unwrap();
+        assert!(["bias", "qk_norm", "interleaved"].iter().all(|key| !saved.contains(key)), "{saved}");
+        let normed =
+            DraftHeadConfig { mrope_interleaved: true, attention_bias: false, qk_norm: true, ..config() };
+        std::fs::write(dir.path().join("config.json"), serde_json::to_string(&normed).unwrap()).unwrap();
+        let read = DraftHeadConfig::read(dir.path()).unwrap();
+        assert_eq!(read, normed);
+        let target = TextConfig { deepstack: 1, ..crate::model::shapes::find("tiny").unwrap() };
+        let layer = read.layer(&target);
+        assert_eq!((layer.bias, layer.qk_norm, layer.interleaved, layer.deepstack), (false, true, true, 0));
         assert!(!DraftHeadConfig::is_in(&dir.path().join("no")));
         std::fs::write(dir.path().join("config.json"), r#"{"model_type": "qwen2_5_vl"}"#).unwrap();
         assert!(!DraftHeadConfig::is_in(dir.path()));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::model::template;
+use super::{FamilyRules, llava_onevision::LlavaOnevision, qwen2_vl::Generation};
 
 /// A family of Video-LLMs, with its tower, prompt layout and positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,39 +19,33 @@ impl Family {
     /// All families.
     pub const ALL: [Family; 3] = [Family::Qwen2Vl, Family::Qwen25Vl, Family::LlavaOnevision];
 
+    /// What the family is.
+    pub(in crate::model) fn rules(self) -> &'static dyn FamilyRules {
+        match self {
+            Family::Qwen2Vl => &Generation::Qwen2,
+            Family::Qwen25Vl => &Generation::Qwen25,
+            Family::LlavaOnevision => &LlavaOnevision,
+        }
+    }
+
     /// The display name.
     pub fn name(self) -> &'static str {
-        match self {
-            Family::Qwen2Vl => "Qwen2-VL",
-            Family::Qwen25Vl => "Qwen2.5-VL",
-            Family::LlavaOnevision => "LLaVA-OneVision",
-        }
+        self.rules().name()
     }
 
     /// `model_type` in `config.json`.
     pub fn model_type(self) -> &'static str {
-        match self {
-            Family::Qwen2Vl => "qwen2_vl",
-            Family::Qwen25Vl => "qwen2_5_vl",
-            Family::LlavaOnevision => "llava_onevision",
-        }
+        self.rules().model_type()
     }
 
     /// The entry of `architectures` in `config.json`.
     fn architecture(self) -> &'static str {
-        match self {
-            Family::Qwen2Vl => "Qwen2VLForConditionalGeneration",
-            Family::Qwen25Vl => "Qwen2_5_VLForConditionalGeneration",
-            Family::LlavaOnevision => "LlavaOnevisionForConditionalGeneration",
-        }
+        self.rules().architecture()
     }
 
     /// The chat template for checkpoints without one.
     pub fn template(self) -> &'static str {
-        match self {
-            Family::Qwen2Vl | Family::Qwen25Vl => template::QWEN,
-            Family::LlavaOnevision => template::LLAVA_ONEVISION,
-        }
+        self.rules().template()
     }
 
     /// All names, comma-separated.

@@ -1,15 +1,23 @@
 //! Whole Video-LLMs: which tower, prompt layout and positions a checkpoint uses.
 //!
-//! [`Family`] holds the names and defaults of a family, [`VideoLlm`] is a loaded model of any family. Towers differ in
-//! [`super::vision::Tower`], frame processors by their settings; no other code depends on the family.
+//! [`VideoLlm`] is a loaded model of any family. What a family is stands in its folder, as an implementation of
+//! [`FamilyRules`] and of its tower's rules; [`Family`] names them all. No other code depends on the family.
 
+mod clip;
 mod error;
 mod kind;
+pub mod llava_onevision;
 mod prompt;
+pub mod qwen2_vl;
+pub mod qwen3_vl;
+mod rules;
+pub mod smolvlm;
 mod video_llm;
 
+pub use clip::ClipFacts;
 pub use error::ModelError;
 pub(super) use error::is_out_of_memory;
 pub use kind::Family;
 pub use prompt::{Prompt, Rope};
+pub(super) use rules::FamilyRules;
 pub use video_llm::VideoLlm;

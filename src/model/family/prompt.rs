@@ -1,5 +1,7 @@
 //! A prompt as a model sees it: ids, rows of the visual tokens, positions.
 
+use std::ops::Range;
+
 use crate::model::{
     VisualSpans,
     decoder::Positions,
@@ -31,6 +33,9 @@ pub struct Prompt {
     /// Row of the newline that ends the video in some families. It is no cell of the grid: it is never chosen or dropped, and
     /// it is not text.
     pub newline: Option<usize>,
+    /// For each temporal grid the rows of text that belong to it alone: its time stamp and the marks around its visual tokens.
+    /// Empty in families that write none.
+    pub stamps: Vec<Vec<Range<usize>>>,
     /// Positions of all rows.
     pub positions: Positions,
     /// Position of the first generated token.
@@ -69,7 +74,14 @@ impl Prompt {
         };
         let visual = VisualSpans::new(spans, ids.len())?;
         let at = layout::positions(ids.len(), &visual, grid, rope)?;
-        Ok(Self { positions: Positions { axes: at.axes }, next: at.next, visual, newline, ids })
+        Ok(Self {
+            positions: Positions { axes: at.axes },
+            next: at.next,
+            visual,
+            newline,
+            stamps: Vec::new(),
+            ids,
+        })
     }
 
     /// True for rows of text: neither visual tokens nor the newline.

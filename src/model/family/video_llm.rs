@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use super::{Family, ModelError, Prompt, Rope};
+use super::{ClipFacts, Family, ModelError, Prompt, Rope};
 use crate::model::{
     ComputeDevice, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
@@ -10,7 +10,7 @@ use crate::model::{
     decoder::{Decoder, States, parts, self_test::SelfTest},
     processor::{
         Patches, VideoProcessor,
-        layout::{self, VisualGrid, VisualRope},
+        layout::{self, VisualRope},
     },
     source::ModelFiles,
     template::{ChatTemplate, Turn},
@@ -227,33 +227,23 @@ impl VideoLlm {
     ///
     /// # Errors
     /// The template or the tokenizer fails.
-    pub fn prompt(&self, text: &str, grid: VisualGrid, sample_fps: f64) -> Result<Prompt, ModelError> {
-        self.prompt_after(&[], text, grid, sample_fps)
+    pub fn prompt(&self, text: &str, clip: &ClipFacts) -> Result<Prompt, ModelError> {
+        self.prompt_after(&[], text, clip)
     }
 
     /// As [`Self::prompt`], after earlier questions and answers about the same clip.
     ///
     /// # Errors
     /// As [`Self::prompt`].
-    pub fn prompt_after(
-        &self,
-        before: &[Turn],
-        text: &str,
-        grid: VisualGrid,
-        sample_fps: f64,
-    ) -> Result<Prompt, ModelError> {
+    pub fn prompt_after(&self, before: &[Turn], text: &str, clip: &ClipFacts) -> Result<Prompt, ModelError> {
         let ids = self.template.ids_after(&self.tokenizer, before, text)?;
         let axes = self.config.text.mrope_section.filter(|_| self.rope != Rope::Sequential);
-        let rope = match (axes, self.tower_config.tokens_per_second()) {
-            (None, _) => VisualRope::Sequential,
-            (Some(_), None) => VisualRope::GRIDS,
-            (Some(_), Some(tokens_per_second)) => VisualRope::Multimodal {
-                seconds_per_grid: layout::seconds_per_grid(self.processor.config().temporal, sample_fps),
-                tokens_per_second,
-            },
-        };
+        let seconds = layout::seconds_per_grid(self.processor.config().temporal, clip.sample_fps);
+        let rope = axes.map_or(VisualRope::Sequential, |_| {
+            self.config.family.rules().positions(&self.tower_config, seconds)
+        });
         let newline = self.tower.newline().is_some();
-        Ok(Prompt::lay_out(&ids, self.config.video_token, grid, grid.t, newline, rope)?)
+        Ok(Prompt::lay_out(&ids, self.config.video_token, clip.grid, clip.grid.t, newline, rope)?)
     }
 
     /// Embeddings of the given prompt rows (ascending): text from the table, visual rows from `visual` (`tokens × width`), the

@@ -1,13 +1,19 @@
 //! Which GGUF files are which family, and their configuration as `config.json` has it.
 //!
-//! A new family is a row of [`SUPPORTED`], its tensors' names in `names`, and its tower in [`vision_config`].
+//! A new family is a file beside this one with its [`Architecture`], which is listed in [`SUPPORTED`].
 //!
-//! Files do not hold everything. Constants of the published checkpoints are used for Qwen2.5-VL's windows of 112 pixels and its
-//! 2 positions a second, for pairs of frames, and for the pixel limits of videos.
+//! Files do not hold everything. Constants of the published checkpoints are used for the rest, such as Qwen2.5-VL's windows of 112
+//! pixels and its 2 positions a second, pairs of frames, and the pixel limits of videos.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{GgufFile, names};
+use super::{
+    GgufFile,
+    names::{self, Named},
+    qwen2_vl,
+};
 use crate::model::family::Family;
 
 /// A language model and a tower that belong together.
@@ -20,33 +26,30 @@ pub struct Architecture {
     pub family: Family,
     /// The token of visual tokens in a video.
     pub video_token: &'static str,
+    /// The key of its id in `config.json`.
+    pub video_key: &'static str,
+    /// Tokens that end an answer, beside the file's end token.
+    pub ends: &'static [&'static str],
+    /// True if language models without video have this architecture, too.
+    pub shared: bool,
+    /// The tensor of the mmproj file whose rows are as many as the width of the embeddings.
+    pub output: &'static str,
+    /// Adds to the common keys of the language model what is the family's own.
+    pub(super) text_config: fn(&GgufFile, &mut Value) -> Result<(), String>,
+    /// `vision_config`, and what the family's `config.json` has beside it about the tower.
+    pub(super) vision_config: fn(&GgufFile) -> Result<Value, String>,
+    /// The tensors of the language model under the names of this crate.
+    pub(super) text_tensors: fn(&Arc<GgufFile>) -> Named,
+    /// The tensors of the tower under the names of this crate.
+    pub(super) tower_tensors: fn(&Arc<GgufFile>) -> Named,
 }
 
 /// All supported pairs.
-pub const SUPPORTED: [Architecture; 2] = [
-    Architecture {
-        text: "qwen2vl",
-        projector: "qwen2vl_merger",
-        family: Family::Qwen2Vl,
-        video_token: "<|video_pad|>",
-    },
-    Architecture {
-        text: "qwen2vl",
-        projector: "qwen2.5vl_merger",
-        family: Family::Qwen25Vl,
-        video_token: "<|video_pad|>",
-    },
-];
+pub static SUPPORTED: [Architecture; 2] = [qwen2_vl::QWEN2_VL, qwen2_vl::QWEN25_VL];
 
 /// The architecture of every mmproj file.
 pub const TOWER: &str = "clip";
 
-/// Side of an attention window of Qwen2.5-VL's tower in pixels.
-const WINDOW: u64 = 112;
-/// Positions per second of video of Qwen2.5-VL.
-const TOKENS_PER_SECOND: u64 = 2;
-/// Frames of a patch.
-const TEMPORAL: u64 = 2;
 /// Most blocks of a tower.
 const BLOCKS: u64 = 4096;
 
@@ -71,9 +74,15 @@ pub fn is_supported(text: &str) -> bool {
     SUPPORTED.iter().any(|row| row.text == text)
 }
 
+/// True for an architecture that language models without video have, too.
+pub fn is_shared(text: &str) -> bool {
+    SUPPORTED.iter().any(|row| row.text == text && row.shared)
+}
+
 /// Why an architecture is refused.
 pub fn unsupported(text: &str) -> String {
-    format!("unsupported architecture `{text}`, expected one of: {}", supported_text())
+    let experts = if text.ends_with("moe") { " (a mixture of experts)" } else { "" };
+    format!("unsupported architecture `{text}`{experts}, expected one of: {}", supported_text())
 }
 
 /// The supported projectors with their families, for messages.
@@ -96,12 +105,12 @@ pub fn projector_of(file: &GgufFile) -> Result<&str, String> {
     Ok(named.or(file.metadata.string("clip.vision.projector_type")?).unwrap_or_default())
 }
 
-fn required(file: &GgufFile, key: &str) -> Result<u64, String> {
+pub(super) fn required(file: &GgufFile, key: &str) -> Result<u64, String> {
     file.metadata.integer(key)?.ok_or_else(|| format!("`{key}` is missing"))
 }
 
-/// The language model's part of a `config.json`.
-pub fn text_config(file: &GgufFile) -> Result<Value, String> {
+/// The keys of a language model's `config.json` that all families have.
+pub(super) fn text_config(file: &GgufFile) -> Result<Value, String> {
     let (m, architecture) = (&file.metadata, name_of(file)?);
     let key = |name: &str| format!("{architecture}.{name}");
     let integer = |name: &str| required(file, &key(name));
@@ -109,14 +118,6 @@ pub fn text_config(file: &GgufFile) -> Result<Value, String> {
         return Err(format!("`{}` is `{kind}`, which is not supported", key("rope.scaling.type")));
     }
     let table = file.tensors.get("token_embd.weight").ok_or("tensor `token_embd.weight` is missing")?;
-    let mut sections = m.integers(&key("rope.dimension_sections"))?;
-    if let Some(sections) = &mut sections {
-        // Four numbers, of which families with three axes leave the last one zero.
-        while sections.len() > 3 && sections.last() == Some(&0) {
-            sections.pop();
-        }
-    }
-    let sections = sections.ok_or_else(|| format!("`{}` is missing", key("rope.dimension_sections")))?;
     let mut config = json!({
         "hidden_size": integer("embedding_length")?,
         "num_hidden_layers": integer("block_count")?,
@@ -128,7 +129,6 @@ pub fn text_config(file: &GgufFile) -> Result<Value, String> {
         "rms_norm_eps": m.number(&key("attention.layer_norm_rms_epsilon"))?,
         "vocab_size": table.shape[0],
         "tie_word_embeddings": !file.tensors.contains_key("output.weight"),
-        "rope_scaling": { "type": "mrope", "mrope_section": sections },
     });
     if let Some(width) = m.integer(&key("attention.key_length"))? {
         config["head_dim"] = width.into();
@@ -136,51 +136,56 @@ pub fn text_config(file: &GgufFile) -> Result<Value, String> {
     Ok(config)
 }
 
-/// The tower's part of a `config.json`, for a family.
-pub fn vision_config(file: &GgufFile, family: Family) -> Result<Value, String> {
-    let integer = |name: &str| required(file, &format!("clip.vision.{name}"));
-    let optional = |name: &str| file.metadata.integer(&format!("clip.vision.{name}"));
-    let rows = |name: &str| {
-        let tensor = file.tensors.get(name).ok_or_else(|| format!("tensor `{name}` is missing"))?;
-        Ok::<u64, String>(tensor.shape[0] as u64)
-    };
-    let (depth, width) = (integer("block_count")?, integer("embedding_length")?);
-    if !(1..=BLOCKS).contains(&depth) || width == 0 {
-        return Err(format!("its tower has {depth} blocks of width {width}"));
+/// The frequencies of M-RoPE's three axes.
+pub(super) fn sections(file: &GgufFile) -> Result<Vec<u64>, String> {
+    let key = format!("{}.rope.dimension_sections", name_of(file)?);
+    let mut sections = file.metadata.integers(&key)?.ok_or_else(|| format!("`{key}` is missing"))?;
+    // Four numbers, of which families with three axes leave the last one zero.
+    while sections.len() > 3 && sections.last() == Some(&0) {
+        sections.pop();
     }
-    // `feed_forward_length` is something else in files of Qwen2-VL.
-    let widening = if names::swaps_feed_forward(file) { "ffn_down" } else { "ffn_up" };
-    let (ffn, out) = (rows(&format!("v.blk.0.{widening}.weight"))?, rows("mm.2.weight")?);
-    let mut config = json!({
-        "depth": depth,
-        "num_heads": integer("attention.head_count")?,
-        "in_chans": 3,
-        "patch_size": integer("patch_size")?,
-        "spatial_merge_size": optional("spatial_merge_size")?.unwrap_or(2),
-        "temporal_patch_size": TEMPORAL,
-    });
-    match family {
-        Family::Qwen2Vl => {
-            if !ffn.is_multiple_of(width) {
-                return Err(format!("its feed-forward width {ffn} is not a multiple of its width {width}"));
-            }
-            config["embed_dim"] = width.into();
-            config["mlp_ratio"] = (ffn / width).into();
-            config["hidden_size"] = out.into();
+    Ok(sections)
+}
+
+/// What all towers have: blocks, width, feed-forward width, heads, patch.
+pub(super) struct TowerSizes {
+    pub depth: u64,
+    pub width: u64,
+    pub ffn: u64,
+    pub heads: u64,
+    pub patch: u64,
+    /// Width of the embeddings.
+    pub out: u64,
+}
+
+impl TowerSizes {
+    /// Read them; `output` is the tensor with a row for each value of an embedding.
+    pub fn read(file: &GgufFile, output: &str) -> Result<Self, String> {
+        let integer = |name: &str| required(file, &format!("clip.vision.{name}"));
+        let (depth, width) = (integer("block_count")?, integer("embedding_length")?);
+        if !(1..=BLOCKS).contains(&depth) || width == 0 {
+            return Err(format!("its tower has {depth} blocks of width {width}"));
         }
-        Family::Qwen25Vl => {
-            // Every so many blocks, one attends to the whole frame.
-            let pattern = integer("n_wa_pattern")?.max(1);
-            let full: Vec<u64> =
-                (1..=depth).filter(|block| block.is_multiple_of(pattern)).map(|b| b - 1).collect();
-            config["hidden_size"] = width.into();
-            config["intermediate_size"] = ffn.into();
-            config["out_hidden_size"] = out.into();
-            config["window_size"] = optional("window_size")?.unwrap_or(WINDOW).into();
-            config["fullatt_block_indexes"] = full.into();
-            config["tokens_per_second"] = TOKENS_PER_SECOND.into();
-        }
-        Family::LlavaOnevision => return Err("LLaVA-OneVision is not supported as GGUF".into()),
+        // `feed_forward_length` is something else in files of Qwen2-VL.
+        let widening = if names::swaps_feed_forward(file) { "ffn_down" } else { "ffn_up" };
+        Ok(Self {
+            depth,
+            width,
+            ffn: rows(file, &format!("v.blk.0.{widening}.weight"))?,
+            heads: integer("attention.head_count")?,
+            patch: integer("patch_size")?,
+            out: rows(file, output)?,
+        })
     }
-    Ok(config)
+}
+
+/// Rows of a tensor.
+pub(super) fn rows(file: &GgufFile, name: &str) -> Result<u64, String> {
+    let tensor = file.tensors.get(name).ok_or_else(|| format!("tensor `{name}` is missing"))?;
+    Ok(tensor.shape[0] as u64)
+}
+
+/// An integer `clip.vision.NAME`; none if it is missing.
+pub(super) fn vision_integer(file: &GgufFile, name: &str) -> Result<Option<u64>, String> {
+    file.metadata.integer(&format!("clip.vision.{name}"))
 }

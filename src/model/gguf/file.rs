@@ -181,6 +181,11 @@ impl GgufFile {
         Blocks::new(kind, self.part(tensor, 0, tensor.bytes(), <[u8]>::to_vec), tensor.values())
     }
 
+    /// The bytes of a tensor.
+    pub(in crate::model) fn raw(&self, tensor: &GgufTensor) -> &[u8] {
+        &self.map.bytes()[tensor.at..tensor.at + tensor.bytes()]
+    }
+
     /// Append the values `range` of a tensor (whole blocks) as f32.
     pub(in crate::model) fn widen(
         &self,

@@ -193,6 +193,17 @@ impl Metadata {
         self.array(key, "an array of integers", integer)
     }
 
+    /// An array of booleans; none if the key is missing.
+    ///
+    /// # Errors
+    /// If the value is no such array.
+    pub fn booleans(&self, key: &str) -> Result<Option<Vec<bool>>, String> {
+        self.array(key, "an array of booleans", |value| match value {
+            Value::Bool(b) => Some(*b),
+            _ => None,
+        })
+    }
+
     /// An array of numbers; none if the key is missing.
     ///
     /// # Errors

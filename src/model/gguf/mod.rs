@@ -10,7 +10,10 @@ pub mod file_names;
 mod metadata;
 mod model;
 mod names;
+mod qwen2_vl;
+// mod qwen3_vl;
 mod reader;
+// mod smolvlm;
 mod tensor_type;
 mod vocabulary;
 

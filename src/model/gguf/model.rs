@@ -11,7 +11,7 @@ use super::{
     GgufFile, TensorType, Vocabulary,
     architecture::{self, Architecture, SUPPORTED},
     file_names,
-    names::{self, Named},
+    names::Named,
 };
 use crate::model::{checkpoint::CheckpointError, family::Family};
 
@@ -77,7 +77,8 @@ impl GgufModel {
     /// Check that the tower's embeddings are as wide as the language model's.
     fn check_widths(&self) -> Result<(), CheckpointError> {
         let width = |file: &GgufFile, name: &str, at: usize| file.tensors.get(name)?.shape.get(at).copied();
-        let (tower, text) = (width(&self.tower, "mm.2.weight", 0), width(&self.text, "token_embd.weight", 1));
+        let tower = width(&self.tower, self.row.output, 0);
+        let text = width(&self.text, "token_embd.weight", 1);
         match tower.zip(text).filter(|(tower, text)| tower != text) {
             None => Ok(()),
             Some((tower, text)) => {
@@ -100,13 +101,17 @@ impl GgufModel {
     pub fn config(&self) -> Result<Value, CheckpointError> {
         let in_text = |problem| refuse(self.text.path(), problem, DAMAGED);
         let mut config = architecture::text_config(&self.text).map_err(in_text)?;
+        (self.row.text_config)(&self.text, &mut config).map_err(in_text)?;
         config["model_type"] = self.row.family.model_type().into();
         let other = |problem| refuse(self.text.path(), problem, OTHER_MODEL);
         let video = Vocabulary::find(&self.text, self.row.video_token).map_err(other)?;
         let missing = || format!("its tokenizer has no token {}", self.row.video_token);
-        config["video_token_id"] = video.ok_or_else(missing).map_err(other)?.into();
-        config["vision_config"] = architecture::vision_config(&self.tower, self.row.family)
-            .map_err(|problem| refuse(self.tower.path(), problem, DAMAGED))?;
+        config[self.row.video_key] = video.ok_or_else(missing).map_err(other)?.into();
+        let vision = (self.row.vision_config)(&self.tower);
+        let vision = vision.map_err(|problem| refuse(self.tower.path(), problem, DAMAGED))?;
+        if let (Some(config), Value::Object(vision)) = (config.as_object_mut(), vision) {
+            config.extend(vision);
+        }
         Ok(config)
     }
 
@@ -115,7 +120,7 @@ impl GgufModel {
     /// # Errors
     /// If metadata is missing or has the wrong type.
     pub fn vocabulary(&self) -> Result<Vocabulary<'_>, String> {
-        Vocabulary::read(&self.text)
+        Vocabulary::read(&self.text, self.row.ends)
     }
 
     /// The chat template, if the file has one with videos.
@@ -147,8 +152,8 @@ impl GgufModel {
 
     /// All tensors under the names of this crate.
     pub(in crate::model) fn named(&self) -> Named {
-        let mut named = names::text(&self.text);
-        named.append(&mut names::qwen_tower(&self.tower, self.row.family == Family::Qwen25Vl));
+        let mut named = (self.row.text_tensors)(&self.text);
+        named.append(&mut (self.row.tower_tensors)(&self.tower));
         named
     }
 

@@ -11,6 +11,19 @@ pub(in crate::model) enum Layout {
     Rows,
     /// The kernels `[outputs, channels, height, width]` of each frame, of a kernel `[outputs, channels, frames, height, width]`.
     Frames,
+    /// Rows of so many heads, where rows i and i + half of a head are neighbours in the file.
+    Pairs { heads: usize },
+}
+
+impl Layout {
+    /// The row of a file that is this row of a tensor of `rows` rows.
+    pub fn source(self, row: usize, rows: usize) -> usize {
+        let Self::Pairs { heads } = self else { return row };
+        let width = (rows / heads.max(1)).max(1);
+        let (head, within) = (row / width, row % width);
+        let half = (width / 2).max(1);
+        head * width + 2 * (within % half) + within / half
+    }
 }
 
 /// A tensor under a name of this crate.
@@ -29,13 +42,15 @@ impl NamedTensor {
 }
 
 /// A tensor's names: in a file without the block's prefix, here without the block's prefix.
-type Pair = (&'static str, &'static str);
+pub(super) type Pair = (&'static str, &'static str);
 
 const TEXT: [Pair; 3] =
     [("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
 
-const LAYER: [Pair; 9] = [
+const LAYER: [Pair; 11] = [
     ("attn_norm", "input_layernorm"),
+    ("attn_q_norm", "self_attn.q_norm"),
+    ("attn_k_norm", "self_attn.k_norm"),
     ("attn_q", "self_attn.q_proj"),
     ("attn_k", "self_attn.k_proj"),
     ("attn_v", "self_attn.v_proj"),
@@ -46,14 +61,21 @@ const LAYER: [Pair; 9] = [
     ("ffn_down", "mlp.down_proj"),
 ];
 
-const TOWER: [Pair; 3] = [("v.post_ln", "merger.ln_q"), ("mm.0", "merger.mlp.0"), ("mm.2", "merger.mlp.2")];
+/// What Qwen2-VL and Qwen2.5-VL have beside the blocks.
+pub(super) const MERGER: [Pair; 3] =
+    [("v.post_ln", "merger.ln_q"), ("mm.0", "merger.mlp.0"), ("mm.2", "merger.mlp.2")];
 
-const BLOCK: [Pair; 3] = [("ln1", "norm1"), ("ln2", "norm2"), ("attn_out", "attn.proj")];
+const BLOCK: [Pair; 4] =
+    [("ln1", "norm1"), ("ln2", "norm2"), ("attn_out", "attn.proj"), ("attn_qkv", "attn.qkv")];
 
-/// The feed-forward layers of a block: gated (Qwen2.5-VL) or plain (Qwen2-VL).
-const GATED: [Pair; 3] =
+/// The feed-forward layers of a block with gates (Qwen2.5-VL).
+pub(super) const GATED: [Pair; 3] =
     [("ffn_gate", "mlp.gate_proj"), ("ffn_up", "mlp.up_proj"), ("ffn_down", "mlp.down_proj")];
-const PLAIN: [Pair; 2] = [("ffn_up", "mlp.fc1"), ("ffn_down", "mlp.fc2")];
+/// The plain feed-forward layers of a block (Qwen2-VL).
+pub(super) const PLAIN: [Pair; 2] = [("ffn_up", "mlp.fc1"), ("ffn_down", "mlp.fc2")];
+
+/// The kernel over patches, for the first frame of two.
+const PATCHES: &str = "v.patch_embd.weight";
 
 /// The queries, keys and values of a block, which are one matrix here.
 const QKV: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
@@ -61,7 +83,8 @@ const QKV: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
 /// The same tensors under the names of this crate.
 pub(in crate::model) type Named = BTreeMap<String, NamedTensor>;
 
-fn insert(named: &mut Named, name: String, file: &Arc<GgufFile>, parts: Vec<GgufTensor>) {
+/// Add a tensor that consists of these tensors, one below the other.
+pub(super) fn insert(named: &mut Named, name: String, file: &Arc<GgufFile>, parts: Vec<GgufTensor>) {
     let Some(first) = parts.first() else { return };
     let mut shape = first.shape.clone();
     shape[0] = parts.iter().map(|part| part.shape[0]).sum();
@@ -69,7 +92,7 @@ fn insert(named: &mut Named, name: String, file: &Arc<GgufFile>, parts: Vec<Gguf
 }
 
 /// The name of a pair in a list, with what follows it.
-fn renamed(pairs: &[Pair], rest: &str) -> Option<String> {
+pub(super) fn renamed(pairs: &[Pair], rest: &str) -> Option<String> {
     pairs.iter().find_map(|(theirs, ours)| {
         let suffix = rest.strip_prefix(theirs)?;
         suffix.starts_with('.').then(|| format!("{ours}{suffix}"))
@@ -77,7 +100,7 @@ fn renamed(pairs: &[Pair], rest: &str) -> Option<String> {
 }
 
 /// The number of a block and the rest of a name: `PREFIX.N.REST`.
-fn block<'n>(name: &'n str, prefix: &str) -> Option<(usize, &'n str)> {
+pub(super) fn block<'n>(name: &'n str, prefix: &str) -> Option<(usize, &'n str)> {
     let (number, rest) = name.strip_prefix(prefix)?.strip_prefix('.')?.split_once('.')?;
     Some((number.parse().ok()?, rest))
 }
@@ -95,25 +118,26 @@ pub(super) fn text(file: &Arc<GgufFile>) -> Named {
     named
 }
 
-/// The tensors of a Qwen tower, below `visual.`; a `gated` one has SwiGLU.
-pub(super) fn qwen_tower(file: &Arc<GgufFile>, gated: bool) -> Named {
+/// The name of a feed-forward layer in a file that does not exchange the names of the two.
+pub(super) fn unswapped(rest: &str, swapped: bool) -> String {
+    match rest.split_once('.') {
+        Some(("ffn_up", kind)) if swapped => format!("ffn_down.{kind}"),
+        Some(("ffn_down", kind)) if swapped => format!("ffn_up.{kind}"),
+        _ => rest.to_owned(),
+    }
+}
+
+/// The tensors of a Qwen tower, below `visual.`, with these feed-forward layers, and `others` beside the blocks.
+pub(super) fn qwen_tower(file: &Arc<GgufFile>, ffn: &[Pair], others: &[Pair]) -> Named {
     let mut named = Named::new();
     let swapped = swaps_feed_forward(file);
     for (name, tensor) in &file.tensors {
         let ours = match block(name, "v.blk") {
-            Some((number, rest)) => {
-                let unswapped = match rest.split_once('.') {
-                    Some(("ffn_up", kind)) if swapped => format!("ffn_down.{kind}"),
-                    Some(("ffn_down", kind)) if swapped => format!("ffn_up.{kind}"),
-                    _ => rest.to_owned(),
-                };
-                let ffn: &[Pair] = if gated { &GATED } else { &PLAIN };
-                renamed(&BLOCK, rest)
-                    .or_else(|| renamed(ffn, &unswapped))
-                    .or_else(|| renamed(&[("attn_qkv", "attn.qkv")], rest))
-                    .map(|rest| format!("blocks.{number}.{rest}"))
-            }
-            None => renamed(&TOWER, name),
+            Some((number, rest)) => renamed(&BLOCK, rest)
+                .or_else(|| renamed(ffn, &unswapped(rest, swapped)))
+                .map(|rest| format!("blocks.{number}.{rest}")),
+            // The kernels of the frames are one tensor here.
+            None => renamed(others, name).filter(|_| !name.starts_with(PATCHES)),
         };
         if let Some(ours) = ours {
             insert(&mut named, format!("visual.{ours}"), file, vec![tensor.clone()]);
@@ -130,7 +154,7 @@ pub(super) fn qwen_tower(file: &Arc<GgufFile>, gated: bool) -> Named {
             }
         }
     }
-    let frames = ["v.patch_embd.weight", "v.patch_embd.weight.1"].map(|name| file.tensors.get(name).cloned());
+    let frames = ["", ".1"].map(|frame| file.tensors.get(&format!("{PATCHES}{frame}")).cloned());
     if let [Some(first), Some(second)] = frames
         && let [outputs, channels, height, width] = first.shape[..]
         && first.shape == second.shape
@@ -149,4 +173,24 @@ pub(super) fn swaps_feed_forward(file: &GgufFile) -> bool {
     let width = file.tensors.get("v.blk.0.attn_out.weight").map(|tensor| tensor.shape[0]);
     // The layer that widens the states ends the wider; `up` has as many outputs as the norm that precedes it has values.
     width.is_some() && rows("ffn_up") == width && rows("ffn_down") != width
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paired_rows_are_found_again() {
+        // Two heads of four rows: those that rotate together (0 and 2, 1 and 3) are neighbours in a file.
+        let order: Vec<usize> = (0..8).map(|row| Layout::Pairs { heads: 2 }.source(row, 8)).collect();
+        assert_eq!(order, [0, 2, 1, 3, 4, 6, 5, 7]);
+        assert_eq!((0..3).map(|row| Layout::Rows.source(row, 3)).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_norm_of_queries_is_not_the_queries() {
+        assert_eq!(renamed(&LAYER, "attn_q_norm.weight").as_deref(), Some("self_attn.q_norm.weight"));
+        assert_eq!(renamed(&LAYER, "attn_q.weight").as_deref(), Some("self_attn.q_proj.weight"));
+        assert_eq!(renamed(&LAYER, "attn_qkv.weight"), None);
+    }
 }

@@ -3,13 +3,14 @@
 use super::GgufFile;
 
 /// How the text is split before tokens are merged, by the name in `tokenizer.ggml.pre`: the pattern of the published tokenizer.
-const SPLITS: [(&str, &str); 1] = [(
-    "qwen2",
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-)];
-
-/// Tokens that end an answer in all supported families, beside the file's end token.
-const ENDS: [&str; 2] = ["<|im_end|>", "<|endoftext|>"];
+const SPLITS: [(&str, &str); 2] = [
+    (
+        "qwen2",
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
+    // GPT-2's, after every digit is a piece of its own: what precedes a digit ends there.
+    ("smollm", r"\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+"),
+];
 
 /// Types of tokens.
 const CONTROL: u64 = 3;
@@ -34,11 +35,11 @@ pub struct Vocabulary<'a> {
 }
 
 impl<'a> Vocabulary<'a> {
-    /// Read the tokenizer of a file.
+    /// Read the tokenizer of a file; `also_ends` are tokens that end an answer beside the file's end token.
     ///
     /// # Errors
     /// If it is of another kind, or its parts do not agree with each other.
-    pub fn read(file: &'a GgufFile) -> Result<Self, String> {
+    pub fn read(file: &'a GgufFile, also_ends: &[&str]) -> Result<Self, String> {
         let m = &file.metadata;
         let missing = |key: &str| format!("`{key}` is missing");
         let model = m.string("tokenizer.ggml.model")?.ok_or_else(|| missing("tokenizer.ggml.model"))?;
@@ -72,7 +73,8 @@ impl<'a> Vocabulary<'a> {
                 ends.push(id.ok_or_else(|| format!("`{key}` is not the id of a token"))?);
             }
         }
-        let special = added.iter().filter(|(id, _)| ENDS.contains(&texts[*id as usize])).map(|(id, _)| *id);
+        let special =
+            added.iter().filter(|(id, _)| also_ends.contains(&texts[*id as usize])).map(|(id, _)| *id);
         ends.extend(special.collect::<Vec<_>>());
         let mut seen = std::collections::HashSet::new();
         ends.retain(|id| seen.insert(*id));

@@ -110,14 +110,13 @@ fn settings(dir: &Path, role: &str, files: &[&str]) -> Result<Option<Raw>, Proce
 }
 
 impl ProcessorConfig {
-    /// The defaults of LLaVA-OneVision: frames are resized to `side` × `side` pixels, and four patches are pooled to one visual
-    /// token.
-    pub fn pictures(side: usize, patch: usize) -> Self {
+    /// Frames that are resized to `side` × `side` pixels, where squares of `pool` × `pool` patches are pooled to one visual token.
+    pub fn pictures(side: usize, patch: usize, pool: usize) -> Self {
         Self {
             patch,
             temporal: 1,
             merge: 1,
-            pool: crate::model::vision::llava::POOL,
+            pool,
             fixed: Some((side, side)),
             mean: [0.5; 3],
             std: [0.5; 3],
@@ -239,9 +238,9 @@ mod tests {
     #[test]
     fn fixed_sizes_are_read_from_files() {
         let dir = tempfile::tempdir().unwrap();
-        let load = || ProcessorConfig::pictures(384, 14).load(dir.path());
+        let load = || ProcessorConfig::pictures(384, 14, 2).load(dir.path());
         let write = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
-        assert_eq!(load().unwrap(), ProcessorConfig::pictures(384, 14));
+        assert_eq!(load().unwrap(), ProcessorConfig::pictures(384, 14, 2));
         write("processor_config.json", r#"{"video_processor": {"size": {"height": 70, "width": 98}}}"#);
         assert_eq!(load().unwrap().fixed, Some((70, 98)));
         write(

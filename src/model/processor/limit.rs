@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_fixed_size_leaves_only_fewer_frames() {
-        let llava = VideoProcessor::new(ProcessorConfig::pictures(384, 14)).unwrap();
+        let llava = VideoProcessor::new(ProcessorConfig::pictures(384, 14, 2)).unwrap();
         let plan = plan(&llava, (720, 1280), 32, 1000);
         assert_eq!(plan, FramePlan { frames: 5, size: (384, 384), tokens: 5 * 196 });
         assert!(llava.plan((720, 1280), 32, limits(195)).is_err());

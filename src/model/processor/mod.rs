@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_fixed_size_stays_fixed() {
-        let processor = VideoProcessor::new(ProcessorConfig::pictures(384, 14)).unwrap();
+        let processor = VideoProcessor::new(ProcessorConfig::pictures(384, 14, 2)).unwrap();
         for (height, width) in [(1, 1), (1080, 1920), (5000, 3)] {
             assert_eq!(processor.target_size(height, width, 32, None).unwrap(), (384, 384));
         }

@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn pixels_beyond_the_last_whole_patch_are_ignored() {
         let mean =
-            ProcessorConfig { mean: [0.0; 3], std: [1.0 / 255.0; 3], ..ProcessorConfig::pictures(5, 2) };
+            ProcessorConfig { mean: [0.0; 3], std: [1.0 / 255.0; 3], ..ProcessorConfig::pictures(5, 2, 2) };
         let processor = VideoProcessor::new(mean).unwrap();
         let target = processor.target_size(480, 640, 1, None).unwrap();
         assert_eq!(target, (5, 5));

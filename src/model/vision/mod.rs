@@ -1,30 +1,28 @@
 //! Vision towers: patches to visual embeddings.
 //!
-//! The towers are Qwen2-VL's and Qwen2.5-VL's, and SigLIP with LLaVA-OneVision's projector. Patches pass layers of attention and
-//! feed-forward layers. Qwen2-VL attends to the whole temporal grid in all layers, with layer norms and two linear layers;
-//! Qwen2.5-VL attends within windows of merged cells in most layers, with RMS norms and SwiGLU. All are computed by
-//! one forward pass over the operations of a device. A tower encodes the patches of a whole video in chunks of bounded size; it does
-//! not depend on prompts or text positions.
+//! Patches pass layers of attention and feed-forward layers, and are merged or projected to visual embeddings: one forward pass
+//! for all towers, over the operations of a device. What a family's tower consists of is in its folder, as an implementation of
+//! `TowerRules`. A tower encodes the patches of a whole video in chunks of bounded size; it does not depend on prompts or text
+//! positions.
 
 mod chunks;
-pub mod config;
 mod layers;
-mod layout;
-pub mod llava;
 mod on_device;
 pub mod parts;
+pub(in crate::model) mod places;
+mod rules;
 pub mod siglip;
 mod tower;
-mod windows;
+pub(in crate::model) mod values;
 
 use std::ops::ControlFlow;
 
 use super::{family::Family, tensor_error_text};
 use crate::record::{Failure, FailureClass};
-pub use config::{Generation, RawVisionConfig, VisionConfig};
-pub use llava::LlavaConfig;
+pub use rules::TowerConfig;
+pub(super) use rules::{Output, TowerRules};
 pub use siglip::SiglipConfig;
-pub use tower::{Tower, TowerConfig};
+pub use tower::Tower;
 
 /// Called after each layer of each chunk with (steps done, steps in total). `Break` cancels the encoding.
 pub type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;

@@ -1,128 +1,17 @@
 //! The tower of a checkpoint: one type for all towers.
 
-use super::{
-    EncodeProgress, Generation, LlavaConfig, VisionConfig, VisionError,
-    on_device::{OnDevice, Output},
-};
+use super::{EncodeProgress, Output, TowerConfig, VisionError, on_device::OnDevice};
 use crate::model::{
     ComputeDevice, KvType,
     checkpoint::Checkpoint,
-    config::VlConfig,
     device::{
         candle::ops::TensorOps,
         cpu::ops::CpuOps,
         gpu::{attention, ops::GpuOps},
         states::States,
     },
-    family::Family,
-    processor::{Patches, ProcessorConfig},
+    processor::Patches,
 };
-
-/// The dimensions of a checkpoint's tower.
-#[derive(Clone, Debug, PartialEq)]
-pub enum TowerConfig {
-    /// Qwen2-VL or Qwen2.5-VL.
-    Qwen(VisionConfig),
-    /// LLaVA-OneVision.
-    Llava(LlavaConfig),
-}
-
-impl TowerConfig {
-    /// Read the tower's dimensions from `config.json`.
-    ///
-    /// # Errors
-    /// [`VisionError`] for values that are missing, out of range or not supported.
-    pub fn of(config: &VlConfig) -> Result<Self, VisionError> {
-        let Some(vision) = config.raw.get("vision_config") else {
-            return Err(VisionError::Setting { name: "vision_config", problem: "is missing".into() });
-        };
-        match config.family {
-            Family::Qwen2Vl => VisionConfig::from_json(vision, Generation::Qwen2).map(Self::Qwen),
-            Family::Qwen25Vl => VisionConfig::from_json(vision, Generation::Qwen25).map(Self::Qwen),
-            Family::LlavaOnevision => {
-                LlavaConfig::from_json(&config.raw, config.text.hidden).map(Self::Llava)
-            }
-        }
-    }
-
-    /// Default settings of the frame processor.
-    pub fn processor(&self) -> ProcessorConfig {
-        match self {
-            Self::Qwen(_) => ProcessorConfig::default(),
-            Self::Llava(config) => ProcessorConfig::pictures(config.tower.image, config.tower.patch),
-        }
-    }
-
-    /// Check that the tower matches the frame processor and a language model of this width.
-    ///
-    /// # Errors
-    /// A message about what differs.
-    pub fn fits(&self, frames: &ProcessorConfig, width: usize) -> Result<(), String> {
-        let pairs = match self {
-            Self::Qwen(tower) => vec![
-                ("output width", tower.out, width),
-                ("patch size", tower.patch, frames.patch),
-                ("merge size", tower.merge, frames.merge),
-                ("temporal patch size", tower.temporal, frames.temporal),
-            ],
-            Self::Llava(LlavaConfig { tower, .. }) => {
-                let (height, width) = frames.fixed.unwrap_or_default();
-                vec![
-                    ("patch size", tower.patch, frames.patch),
-                    ("picture height", tower.image, height),
-                    ("picture width", tower.image, width),
-                ]
-            }
-        };
-        match pairs.into_iter().find(|(_, tower, other)| tower != other) {
-            None => Ok(()),
-            Some((what, tower, other)) => {
-                Err(format!("the vision tower has {what} {tower}, expected {other}"))
-            }
-        }
-    }
-
-    /// Values of a patch.
-    pub fn row(&self) -> usize {
-        match self {
-            Self::Qwen(config) => config.row(),
-            Self::Llava(config) => config.tower.row(),
-        }
-    }
-
-    /// Width of an attention head.
-    pub fn head_dim(&self) -> usize {
-        match self {
-            Self::Qwen(config) => config.head_dim(),
-            Self::Llava(config) => config.tower.hidden / config.tower.heads,
-        }
-    }
-
-    /// Number of layers.
-    pub fn layers(&self) -> usize {
-        match self {
-            Self::Qwen(config) => config.depth,
-            Self::Llava(config) => config.tower.layers,
-        }
-    }
-
-    /// Layers, width and feed-forward width, such as `32x1280x3420`.
-    pub fn sizes(&self) -> String {
-        let [hidden, ffn] = match self {
-            Self::Qwen(config) => [config.hidden, config.ffn],
-            Self::Llava(LlavaConfig { tower, .. }) => [tower.hidden, tower.ffn],
-        };
-        format!("{}x{hidden}x{ffn}", self.layers())
-    }
-
-    /// Positions per second of video, if M-RoPE's time axis counts seconds.
-    pub fn tokens_per_second(&self) -> Option<f32> {
-        match self {
-            Self::Qwen(config) => config.tokens_per_second,
-            Self::Llava(_) => None,
-        }
-    }
-}
 
 /// Evaluate `$body` with `$inner` bound to the tower, whatever the device.
 macro_rules! each {

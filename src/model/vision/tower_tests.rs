@@ -5,7 +5,16 @@ use std::{ops::ControlFlow, path::Path};
 use serde_json::json;
 
 use super::*;
-use crate::model::{WeightType, device::gpu::testing::gpu_or_skip, processor::Grid};
+use crate::model::{
+    WeightType,
+    config::VlConfig,
+    device::gpu::testing::gpu_or_skip,
+    family::{
+        llava_onevision::LlavaConfig,
+        qwen2_vl::{Generation, VisionConfig},
+    },
+    processor::Grid,
+};
 
 fn go(_: usize, _: usize) -> ControlFlow<()> {
     ControlFlow::Continue(())
@@ -22,17 +31,13 @@ fn configs() -> [(&'static str, TowerConfig, Grid); 3] {
         "hidden_size": 48, "image_size": 76, "intermediate_size": 88, "num_attention_heads": 2, "patch_size": 14,
         "num_hidden_layers": 2,
     }});
-    let qwen = |config: &serde_json::Value, generation| {
-        TowerConfig::Qwen(VisionConfig::from_json(config, generation).unwrap())
+    let qwen = |config: &serde_json::Value, generation| -> TowerConfig {
+        VisionConfig::from_json(config, generation).unwrap().into()
     };
     [
         ("qwen2_5_vl", qwen(&windows, Generation::Qwen25), Grid { t: 2, h: 12, w: 20 }),
         ("qwen2_vl", qwen(&full, Generation::Qwen2), Grid { t: 2, h: 6, w: 10 }),
-        (
-            "llava_onevision",
-            TowerConfig::Llava(LlavaConfig::from_json(&pictures, 64).unwrap()),
-            Grid { t: 3, h: 5, w: 5 },
-        ),
+        ("llava_onevision", LlavaConfig::from_json(&pictures, 64).unwrap().into(), Grid { t: 3, h: 5, w: 5 }),
     ]
 }
 

@@ -90,6 +90,8 @@ pub struct PromptSeen {
     pub kept: Option<Vec<u32>>,
     /// The score of every visual token, where the drafter's were chosen by score.
     pub scores: Option<Vec<f32>>,
+    /// Positions on the grid's time axis whose time stamps the drafter does not read.
+    pub dropped_stamps: Vec<usize>,
     /// True if the target's prefill was kept from an earlier run.
     pub reused: bool,
 }

@@ -7,11 +7,12 @@ mod attention;
 mod draft_head;
 mod prepare;
 mod signals;
+mod stamps;
 
 pub use prepare::{Preparation, layers_of, prefill};
 pub use signals::{Attention, Signals};
 
-use super::method::{Part, VisualContext};
+use super::method::{Part, Stamps, VisualContext};
 
 /// The number of tokens a keep ratio leaves of `n`: floor(n · keep + 1e-9), so that 0.1 of 1000 is 100.
 pub fn budget(n: usize, keep: f64) -> usize {
@@ -50,11 +51,22 @@ pub struct Selection {
     pub scores: Option<Vec<f32>>,
     /// Kept tokens by layer and key head, if they differ.
     pub by_head: Option<Vec<Vec<usize>>>,
+    /// Temporal grids (ascending) whose time stamps the drafter does not read.
+    pub dropped_stamps: Vec<usize>,
 }
 
-/// The drafter's visual tokens. `grid` is time × rows × columns of the visual tokens. A missing signal counts as
-/// zero everywhere.
+/// The drafter's visual tokens, and the time stamps that go with those it does not see. `grid` is time × rows × columns of the
+/// visual tokens. A missing signal counts as zero everywhere.
 pub fn select(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selection {
+    let tokens = tokens(context, grid, signals);
+    let dropped_stamps = match (context.stamps(), &tokens.kept) {
+        (Stamps::Drop, Some(kept)) => stamps::unseen(kept, grid),
+        _ => Vec::new(),
+    };
+    Selection { dropped_stamps, ..tokens }
+}
+
+fn tokens(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selection {
     let n: usize = grid.iter().product();
     let plain = |kept: Vec<usize>| Selection { kept: Some(kept), ..Selection::default() };
     match *context {
@@ -90,12 +102,12 @@ pub fn select(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> S
         VisualContext::Attention { keep, mass, .. } => {
             let scores = signals.attention.as_ref().map_or_else(|| vec![0.0; n], Attention::scores);
             let kept = attention::two_stage(&scores, budget(n, keep), mass);
-            Selection { kept: Some(kept), scores: Some(scores), by_head: None }
+            Selection { kept: Some(kept), scores: Some(scores), ..Selection::default() }
         }
         VisualContext::Variation { keep, depth, .. } => {
             let scores = signals.variation(depth).map_or_else(|| vec![0.0; n], <[f32]>::to_vec);
             let kept = largest(&scores, budget(n, keep));
-            Selection { kept: Some(kept), scores: Some(scores), by_head: None }
+            Selection { kept: Some(kept), scores: Some(scores), ..Selection::default() }
         }
         VisualContext::TopKKv { keep, .. } => {
             let Some(seen) = &signals.attention else { return Selection::default() };
@@ -104,7 +116,8 @@ pub fn select(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> S
             let mut kept: Vec<usize> = by_head.iter().flatten().copied().collect();
             kept.sort_unstable();
             kept.dedup();
-            Selection { kept: Some(kept), scores: Some(seen.scores()), by_head: Some(by_head) }
+            let scores = Some(seen.scores());
+            Selection { kept: Some(kept), scores, by_head: Some(by_head), ..Selection::default() }
         }
     }
 }
@@ -130,7 +143,7 @@ pub fn evenly(n: usize, count: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::speculate::method::{AcceptedRows, Placing};
+    use crate::speculate::method::{AcceptedRows, Placing, Stamps};
 
     fn kept(context: &VisualContext, grid: [usize; 3]) -> Option<Vec<usize>> {
         select(context, grid, &Signals::default()).kept
@@ -166,14 +179,14 @@ mod tests {
                 };
                 let signals = Signals { attention: Some(attention), ..Signals::default() };
                 for context in [
-                    VisualContext::Random { keep, seed: 7, positions },
-                    VisualContext::Uniform { keep, positions },
-                    VisualContext::Frames { keep, positions },
-                    VisualContext::Window { part: Part::Front, keep, positions },
-                    VisualContext::Window { part: Part::Middle, keep, positions },
-                    VisualContext::Window { part: Part::End, keep, positions },
-                    VisualContext::Attention { keep, mass: 0.5, positions },
-                    VisualContext::Variation { keep, depth: 0.5, positions },
+                    VisualContext::Random { keep, seed: 7, positions, stamps: Stamps::Keep },
+                    VisualContext::Uniform { keep, positions, stamps: Stamps::Keep },
+                    VisualContext::Frames { keep, positions, stamps: Stamps::Keep },
+                    VisualContext::Window { part: Part::Front, keep, positions, stamps: Stamps::Keep },
+                    VisualContext::Window { part: Part::Middle, keep, positions, stamps: Stamps::Keep },
+                    VisualContext::Window { part: Part::End, keep, positions, stamps: Stamps::Keep },
+                    VisualContext::Attention { keep, mass: 0.5, positions, stamps: Stamps::Keep },
+                    VisualContext::Variation { keep, depth: 0.5, positions, stamps: Stamps::Keep },
                 ] {
                     let kept = select(&context, grid, &signals).kept.unwrap();
                     assert!(kept.windows(2).all(|w| w[0] < w[1]), "{context:?} {grid:?} {kept:?}");
@@ -188,18 +201,26 @@ mod tests {
             }
         }
         assert_eq!(kept(&VisualContext::Full {}, [2, 2, 2]), None);
-        assert_eq!(kept(&VisualContext::None { positions: Placing::Original }, [2, 2, 2]), Some(vec![]));
+        assert_eq!(
+            kept(&VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep }, [2, 2, 2]),
+            Some(vec![])
+        );
     }
 
     #[test]
     fn windows_and_streams_keep_their_ends() {
         let positions = Placing::Original;
-        let window = |part| kept(&VisualContext::Window { part, keep: 0.5, positions }, [1, 2, 4]).unwrap();
+        let window = |part| {
+            kept(&VisualContext::Window { part, keep: 0.5, positions, stamps: Stamps::Keep }, [1, 2, 4])
+                .unwrap()
+        };
         assert_eq!(window(Part::Front), [0, 1, 2, 3]);
         assert_eq!(window(Part::Middle), [2, 3, 4, 5]);
         assert_eq!(window(Part::End), [4, 5, 6, 7]);
-        let stream =
-            |first, last| kept(&VisualContext::Streaming { first, last, positions }, [1, 2, 4]).unwrap();
+        let stream = |first, last| {
+            kept(&VisualContext::Streaming { first, last, positions, stamps: Stamps::Keep }, [1, 2, 4])
+                .unwrap()
+        };
         assert_eq!(stream(2, 3), [0, 1, 5, 6, 7]);
         assert_eq!(stream(6, 6), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(stream(99, 0).len(), 8);
@@ -211,7 +232,7 @@ mod tests {
         let by_head = vec![0.1, 0.9, 0.3, 0.0, 0.5, 0.1, 0.1, 0.6];
         let signals =
             Signals { attention: Some(Attention { by_head, weight: 1.0, tokens: 4 }), ..Signals::default() };
-        let context = VisualContext::TopKKv { keep: 0.5, rows: AcceptedRows::Dense };
+        let context = VisualContext::TopKKv { keep: 0.5, rows: AcceptedRows::Dense, stamps: Stamps::Keep };
         let selection = select(&context, [1, 2, 2], &signals);
         assert_eq!(selection.by_head.unwrap(), [vec![1, 2], vec![0, 3]]);
         assert_eq!(selection.kept.unwrap(), [0, 1, 2, 3]);
@@ -221,9 +242,12 @@ mod tests {
     #[test]
     fn frames_are_whole_and_random_is_seeded() {
         let positions = Placing::Original;
-        let frames = kept(&VisualContext::Frames { keep: 0.5, positions }, [4, 2, 2]).unwrap();
+        let frames =
+            kept(&VisualContext::Frames { keep: 0.5, positions, stamps: Stamps::Keep }, [4, 2, 2]).unwrap();
         assert_eq!(frames, [0, 1, 2, 3, 12, 13, 14, 15]);
-        let of = |seed| kept(&VisualContext::Random { keep: 0.3, seed, positions }, [4, 4, 4]);
+        let of = |seed| {
+            kept(&VisualContext::Random { keep: 0.3, seed, positions, stamps: Stamps::Keep }, [4, 4, 4])
+        };
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
     }

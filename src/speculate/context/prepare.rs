@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use candle_core::Result;
 
-use super::{Attention, ContextNeeds, Selection, Signals, signals::likeness};
+use super::{Attention, ContextNeeds, Selection, Signals, select, signals::likeness, stamps};
 use crate::{
     model::{
         decoder::{AttentionProbe, Positions, Sequence, States, Taps, with_slice},
@@ -50,6 +50,15 @@ impl Preparation<'_> {
             signals.variations.push((depth, scores));
         }
         Ok(true)
+    }
+
+    /// The drafter's share of the visual tokens, `grid` of them as time × rows × columns, and of the prompt's time stamps.
+    pub fn select(&self, context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selection {
+        let mut selection = select(context, grid, signals);
+        if self.prompt.stamps.is_empty() {
+            selection.dropped_stamps.clear();
+        }
+        selection
     }
 
     /// SpecVLM: feed the text after the video once more and record its attention. Rows are computed alike however they are
@@ -117,8 +126,12 @@ impl Preparation<'_> {
             return Some(sequence.first_layers(layers));
         }
         let by_head = selection.by_head.as_ref()?;
-        let slots: Vec<Vec<usize>> =
-            by_head.iter().map(|kept| self.prompt.visual.rows_keeping(kept, sequence.len())).collect();
+        // Every head keeps as many tokens and drops the same stamps, those that no head needs: rows stay as many in all of them.
+        let slots: Vec<Vec<usize>> = by_head
+            .iter()
+            .map(|kept| self.prompt.visual.rows_keeping(kept, sequence.len()))
+            .map(|rows| stamps::without(rows, self.prompt, &selection.dropped_stamps))
+            .collect();
         let heads = sequence.decoder().config().kv_heads;
         let len = slots.first().map_or(0, Vec::len);
         Some(sequence.gather(len, len + room, |layer, head| &slots[layer * heads + head]))
@@ -129,7 +142,10 @@ impl Preparation<'_> {
         let last = self.prompt.ids.len() - 1;
         match &selection.kept {
             None => (0..last).collect(),
-            Some(kept) => self.prompt.visual.rows_keeping(kept, last),
+            Some(kept) => {
+                let rows = self.prompt.visual.rows_keeping(kept, last);
+                stamps::without(rows, self.prompt, &selection.dropped_stamps)
+            }
         }
     }
 }

@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::{
     percent,
     table::{Axis, Field, Key, Kind, choices, optional, required},
-    values::{AcceptedRows, EntropyOver, Length, Part, Placing},
+    values::{AcceptedRows, EntropyOver, Length, Part, Placing, Stamps},
 };
 use crate::{model::draft_head::Recipe, speculate::tree};
 
 const KEEP: Key = required("0.1").share();
 const POSITIONS: Key = optional("\"original\"");
+const STAMPS: Key = optional("\"keep\"");
 const SEED: Key = optional("0");
 const THRESHOLD: Key = required("0.2").at_least(0.0, 12.0).step(0.1);
 const ENTROPY: Key = optional("\"top3\"");
@@ -63,7 +64,10 @@ choices! {
             /// Positions of the text after the video.
             #[serde(default, skip_serializing_if = "Placing::is_original")]
             positions: Placing = POSITIONS,
-        } => format!("sees no visual tokens{}", positions.words()),
+            /// Time stamps of frames without a kept visual token, in models that write stamps into the prompt.
+            #[serde(default, skip_serializing_if = "Stamps::are_kept")]
+            stamps: Stamps = STAMPS,
+        } => format!("sees no visual tokens{}{}", positions.words(), stamps.words()),
         /// A seeded random subset.
         "random" Random {
             /// Share of the visual tokens that is kept.
@@ -74,7 +78,10 @@ choices! {
             /// Positions of the kept tokens.
             #[serde(default, skip_serializing_if = "Placing::is_original")]
             positions: Placing = POSITIONS,
-        } => format!("sees {} at random{}", percent(*keep), positions.words()),
+            /// Time stamps of frames without a kept visual token, in models that write stamps into the prompt.
+            #[serde(default, skip_serializing_if = "Stamps::are_kept")]
+            stamps: Stamps = STAMPS,
+        } => format!("sees {} at random{}{}", percent(*keep), positions.words(), stamps.words()),
         /// Evenly spaced in the flattened order.
         "uniform" Uniform {
             /// Share of the visual tokens that is kept.
@@ -82,7 +89,10 @@ choices! {
             /// Positions of the kept tokens.
             #[serde(default, skip_serializing_if = "Placing::is_original")]
             positions: Placing = POSITIONS,
-        } => format!("sees {} evenly spaced{}", percent(*keep), positions.words()),
+            /// Time stamps of frames without a kept visual token, in models that write stamps into the prompt.
+            #[serde(default, skip_serializing_if = "Stamps::are_kept")]
+            stamps: Stamps = STAMPS,
+        } => format!("sees {} evenly spaced{}{}", percent(*keep), positions.words(), stamps.words()),
         /// Whole frames at even intervals.
         "frames" Frames {
             /// Share of the frames that is kept; at least one frame unless it is 0.
@@ -90,7 +100,10 @@ choices! {
             /// Positions of the kept tokens.
             #[serde(default, skip_serializing_if = "Placing::is_original")]
             positions: Placing = POSITIONS,
-        } => format!("sees {} of the frames{}", percent(*keep), positions.words()),
+            /// Time stamps of frames without a kept visual token, in models that write stamps into the prompt.
+            #[serde(default, skip_serializing_if = "Stamps::are_kept")]
+            stamps: Stamps = STAMPS,
+        } => format!("sees {} of the frames{}{}", percent(*keep), positions.words(), stamps.words()),
         /// One contiguous run in the flattened order.
         "window" Window {
             /// Which run.
@@ -100,7 +113,10 @@ choices! {
             /// Positions of the kept tokens.
             #[serde(default, skip_serializing_if = "Placing::is_original")]
             positions: Placing = POSITIONS,
-        } => format!("sees {} {}{}", percent(*keep), part.words(), positions.words()),
+            /// Time stamps of frames without a kept visual token, in models that write stamps into the prompt.
+            #[serde(default, skip_serializing_if = "Stamps::are_kept")]
+            stamps: Stamps = STAMPS,
+        } => format!("sees {} {}{}{}", percent(*keep), part.words(), positions.words(), stamps.words()),
         /// The first and the last tokens (StreamingLLM's sinks and window).
         "streaming" Streaming {
             /// Visual tokens kept at the start.
@@ -110,7 +126,10 @@ choices! {
             /// Positions of the kept tokens.
             #[serde(default, skip_serializing_if = "Placing::is_original")]
             positions: Placing = POSITIONS,
-        } => format!("sees the first {first} and last {last}{}", positions.words()),
+            /// Time stamps of frames without a kept visual token, in models that write stamps into the prompt.
+            #[serde(default, skip_serializing_if = "Stamps::are_kept")]
+            stamps: Stamps = STAMPS,
+        } => format!("sees the first {first} and last {last}{}{}", positions.words(), stamps.words()),
         /// Those with the most attention from the target's text, and an even spread of the rest (SpecVLM's two stages).
         "attention" Attention {
             /// Share of the visual tokens that is kept.
@@ -120,7 +139,10 @@ choices! {
             /// Positions of the kept tokens.
             #[serde(default, skip_serializing_if = "Placing::is_original")]
             positions: Placing = POSITIONS,
-        } => format!("sees {} by attention (mass {mass}){}", percent(*keep), positions.words()),
+            /// Time stamps of frames without a kept visual token, in models that write stamps into the prompt.
+            #[serde(default, skip_serializing_if = "Stamps::are_kept")]
+            stamps: Stamps = STAMPS,
+        } => format!("sees {} by attention (mass {mass}){}{}", percent(*keep), positions.words(), stamps.words()),
         /// Those whose similarity to the text grows most through the target's layers (ParallelVLM's UV-Prune).
         "variation" Variation {
             /// Share of the visual tokens that is kept.
@@ -131,7 +153,10 @@ choices! {
             /// Positions of the kept tokens.
             #[serde(default, skip_serializing_if = "Placing::is_original")]
             positions: Placing = POSITIONS,
-        } => format!("sees {} by variation{}", percent(*keep), positions.words()),
+            /// Time stamps of frames without a kept visual token, in models that write stamps into the prompt.
+            #[serde(default, skip_serializing_if = "Stamps::are_kept")]
+            stamps: Stamps = STAMPS,
+        } => format!("sees {} by variation{}{}", percent(*keep), positions.words(), stamps.words()),
         /// In each layer and key head the visual tokens with the most attention from the text (STD); the drafter is the target
         /// itself.
         "top_k_kv" TopKKv {
@@ -140,9 +165,12 @@ choices! {
             /// Whose keys and values accepted tokens leave in the drafter's cache.
             #[serde(default)]
             rows: AcceptedRows = optional("\"dense\""),
+            /// Time stamps of frames without a kept visual token, in models that write stamps into the prompt.
+            #[serde(default, skip_serializing_if = "Stamps::are_kept")]
+            stamps: Stamps = STAMPS,
         } => {
             let rows = if *rows == AcceptedRows::Sparse { ", own rows" } else { "" };
-            format!("sees {} in each head{rows}", percent(*keep))
+            format!("sees {} in each head{rows}{}", percent(*keep), stamps.words())
         },
     }
 }

@@ -33,6 +33,31 @@ impl Placing {
     }
 }
 
+/// Time stamps of temporal grids of which the drafter sees no visual token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stamps {
+    /// The drafter reads them, as it reads all text.
+    #[default]
+    Keep,
+    /// They go with their visual tokens.
+    Drop,
+}
+
+impl Stamps {
+    pub(super) fn are_kept(&self) -> bool {
+        *self == Stamps::Keep
+    }
+
+    /// The suffix of a context's words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Stamps::Keep => "",
+            Stamps::Drop => ", unused stamps dropped",
+        }
+    }
+}
+
 /// A part of the flattened order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -145,6 +170,7 @@ fields! {
         Length::Auto(_) => None,
     };
     Placing = Value::Word(&["original", "compact"]);
+    Stamps = Value::Word(&["keep", "drop"]);
     Part = Value::Word(&["front", "middle", "end"]);
     AcceptedRows = Value::Word(&["dense", "sparse"]);
     EntropyOver = Value::Word(&["top3", "full"]);

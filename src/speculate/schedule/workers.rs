@@ -20,7 +20,7 @@ use super::{
     judge::{DraftToken, Judge},
     parallel::Parallel,
     tick::{DrafterTask, Outcome, TargetTask},
-    window::WindowLength,
+    window::{Seen, WindowLength},
 };
 use crate::record::{Busy, panic_words};
 
@@ -178,11 +178,13 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
         };
         verified?;
         let drafts = drafts?;
-        window.saw(target_ms, drafter_ms, drafts.len());
-        let drafter_ms = if asked.is_some() { drafter_ms } else { 0.0 };
+        let (rows, drafted) = (tick.target.rows.len(), drafts.len());
+        let overlapped_ms = if asked.is_some() { drafter_ms } else { 0.0 };
         let outcome = guarded(Side::Target, || Ok(machine.apply(tick, drafts, target)))?;
+        let (judged, accepted) = (outcome.judged.len(), outcome.accepted);
+        window.saw(Seen { rows, target_ms, drafted, drafter_ms, judged, accepted });
         let wall_ms = started.elapsed().as_secs_f64() * 1e3;
-        Ok(Some(Ticked { outcome, target_ms, drafter_ms, wall_ms, busy }))
+        Ok(Some(Ticked { outcome, target_ms, drafter_ms: overlapped_ms, wall_ms, busy }))
     }
 }
 

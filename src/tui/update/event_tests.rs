@@ -30,6 +30,8 @@ fn notes_are_announced_once_and_stay_in_the_meters() {
         prompt_ids: vec![],
         kept: None,
         scores: None,
+        visual_spans: vec![],
+        dropped_stamps: vec![],
         reused: false,
         notes: note(),
     };

@@ -155,6 +155,8 @@ mod tests {
             prompt_ids: vec![],
             kept: None,
             scores: None,
+            visual_spans: vec![],
+            dropped_stamps: vec![],
             reused: false,
             notes: vec![],
         };

@@ -200,6 +200,8 @@ fn clips_that_the_embedded_models_cannot_know_have_a_badge() {
         prompt_ids: vec![],
         kept: None,
         scores: None,
+        visual_spans: vec![],
+        dropped_stamps: vec![],
         reused: false,
         notes: vec![crate::assets::LIMITS_NOTE.into()],
     };

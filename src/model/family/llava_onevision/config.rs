@@ -3,12 +3,14 @@
 //! Every frame is encoded on its own. Its 27 × 27 states are projected to the language model's width and pooled to 14 × 14
 //! visual tokens. A learned vector, the newline, ends the video; it belongs to no frame.
 //!
-//! [`super::parts`] lists the weights.
+//! [`super::tower`] lists the weights.
 
 use serde::Deserialize;
 
-use super::{VisionError, siglip::SiglipConfig};
-use crate::model::device::tower_ops::Tap;
+use crate::model::{
+    device::tower_ops::Tap,
+    vision::{SiglipConfig, VisionError},
+};
 
 /// Side of the square of states that is pooled to one visual token; fixed in the reference implementation.
 pub const POOL: usize = 2;
@@ -53,7 +55,10 @@ impl LlavaConfig {
         only("vision_feature_select_strategy", raw.vision_feature_select_strategy, "full")?;
         only("vision_feature_layer", raw.vision_feature_layer.map(|v| v.to_string()), "-1")?;
         Ok(Self {
-            tower: SiglipConfig::from_json(config.get("vision_config").unwrap_or(&serde_json::Value::Null))?,
+            tower: SiglipConfig::from_json(
+                config.get("vision_config").unwrap_or(&serde_json::Value::Null),
+                &["siglip_vision_model"],
+            )?,
             bias: raw.multimodal_projector_bias.unwrap_or(true),
             out,
         })

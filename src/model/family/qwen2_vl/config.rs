@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 
-use super::VisionError;
+use crate::model::vision::{
+    VisionError,
+    values::{LARGEST, required, within},
+};
 
 /// The two Qwen towers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,26 +91,6 @@ impl VisionConfig {
     pub fn from_json(value: &serde_json::Value, generation: Generation) -> Result<Self, VisionError> {
         RawVisionConfig::deserialize(value)?.resolve(generation)
     }
-}
-
-/// Upper bound of every dimension, far above any tower, so that products of them do not overflow.
-pub(super) const LARGEST: usize = 1 << 20;
-
-pub(super) fn within(name: &'static str, value: usize, largest: usize) -> Result<usize, VisionError> {
-    if (1..=largest).contains(&value) {
-        Ok(value)
-    } else {
-        Err(VisionError::Config { name, problem: format!("is {value}; expected 1 to {largest}") })
-    }
-}
-
-pub(super) fn required(
-    name: &'static str,
-    value: Option<usize>,
-    largest: usize,
-) -> Result<usize, VisionError> {
-    let missing = || VisionError::Config { name, problem: "is missing".into() };
-    within(name, value.ok_or_else(missing)?, largest)
 }
 
 impl RawVisionConfig {

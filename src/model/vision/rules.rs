@@ -1,0 +1,148 @@
+//! What distinguishes the towers, and the tower of a checkpoint.
+
+use std::{fmt::Debug, sync::Arc};
+
+use super::{VisionError, parts::TowerParts};
+use crate::model::{
+    config::VlConfig,
+    device::tower_ops::{Tap, TowerLayout},
+    processor::{Grid, ProcessorConfig},
+    work::TowerWork,
+};
+
+/// What is returned of the patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::model) enum Output {
+    /// Visual embeddings.
+    Embeddings,
+    /// The states before the projector, in the order of the patches.
+    States,
+}
+
+/// A tower's dimensions and tensors, and how its patches are laid out. Each family has its own in its folder.
+pub(in crate::model) trait TowerRules: Debug + Send + Sync {
+    /// Default settings of the frame processor.
+    fn processor(&self) -> ProcessorConfig;
+
+    /// Let the processor cut frames as the tower takes them, where no file of the processor says how.
+    fn cut(&self, _: &mut ProcessorConfig) {}
+
+    /// What the frame processor must agree with: name, the tower's value, the processor's.
+    fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)>;
+
+    /// Width of an embedding, which is the language model's.
+    fn out(&self) -> usize;
+
+    /// Embeddings of a visual token, which stand beside each other in its row.
+    fn embeddings(&self) -> usize {
+        1
+    }
+
+    /// Values of a patch.
+    fn row(&self) -> usize;
+
+    /// Width of the states.
+    fn hidden(&self) -> usize;
+
+    /// Attention heads, which divide the width.
+    fn heads(&self) -> usize;
+
+    /// Width of the feed-forward layers.
+    fn ffn(&self) -> usize;
+
+    /// Number of layers.
+    fn layers(&self) -> usize;
+
+    /// Positions per second of video, if M-RoPE's time axis counts seconds.
+    fn tokens_per_second(&self) -> Option<f32> {
+        None
+    }
+
+    /// The tensors.
+    fn parts(&self) -> TowerParts;
+
+    /// What is wrong with a grid of patches.
+    fn mismatch(&self, grid: Grid) -> Option<String>;
+
+    /// For each row of states of a temporal grid, the rows of the table of positions that are added to it, as
+    /// [`TowerOps::interpolate`] takes them; none if row `r` is added to row `r`.
+    ///
+    /// [`TowerOps::interpolate`]: crate::model::device::tower_ops::TowerOps::interpolate
+    fn positions(&self, _: Grid) -> Option<Vec<Vec<Tap>>> {
+        None
+    }
+
+    /// The layout of a grid without mismatch.
+    fn layout(&self, grid: Grid, output: Output) -> TowerLayout;
+
+    /// The work of a grid.
+    fn work(&self, grid: Grid) -> TowerWork;
+}
+
+/// The tower of a checkpoint.
+#[derive(Clone, Debug)]
+pub struct TowerConfig(Arc<dyn TowerRules>);
+
+impl<T: TowerRules + 'static> From<T> for TowerConfig {
+    fn from(rules: T) -> Self {
+        Self(Arc::new(rules))
+    }
+}
+
+impl TowerConfig {
+    /// The family's own.
+    pub(in crate::model) fn rules(&self) -> &dyn TowerRules {
+        &*self.0
+    }
+
+    /// Read the tower's dimensions from `config.json`.
+    ///
+    /// # Errors
+    /// [`VisionError`] for values that are missing, out of range or not supported.
+    pub fn of(config: &VlConfig) -> Result<Self, VisionError> {
+        if config.raw.get("vision_config").is_none() {
+            return Err(VisionError::Setting { name: "vision_config", problem: "is missing".into() });
+        }
+        config.family.rules().tower(config)
+    }
+
+    /// Check that the tower matches the frame processor and a language model of this width.
+    ///
+    /// # Errors
+    /// A message about what differs.
+    pub fn fits(&self, frames: &ProcessorConfig, width: usize) -> Result<(), String> {
+        let mut pairs = vec![("output width", self.0.out(), width)];
+        pairs.extend(self.0.pairs(frames));
+        match pairs.into_iter().find(|(_, tower, other)| tower != other) {
+            None => Ok(()),
+            Some((what, tower, other)) => {
+                Err(format!("the vision tower has {what} {tower}, expected {other}"))
+            }
+        }
+    }
+
+    /// Values of a patch.
+    pub fn row(&self) -> usize {
+        self.0.row()
+    }
+
+    /// Number of layers.
+    pub fn layers(&self) -> usize {
+        self.0.layers()
+    }
+
+    /// Values of a visual token's row: its embeddings beside each other.
+    pub fn width(&self) -> usize {
+        self.0.out() * self.0.embeddings()
+    }
+
+    /// Width of an attention head.
+    pub fn head_dim(&self) -> usize {
+        self.0.hidden() / self.0.heads()
+    }
+
+    /// Layers, width and feed-forward width, such as `32x1280x3420`.
+    pub fn sizes(&self) -> String {
+        format!("{}x{}x{}", self.0.layers(), self.0.hidden(), self.0.ffn())
+    }
+}
