@@ -10,6 +10,7 @@ pub mod family;
 pub mod files;
 pub mod gguf;
 pub mod hub;
+pub mod known;
 pub mod kv;
 pub mod names;
 pub mod processor;

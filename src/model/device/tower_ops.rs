@@ -53,11 +53,13 @@ impl Part {
     }
 }
 
-/// The weights of a norm over the width of the states: a layer norm with a bias, else an RMS norm.
+/// The weights of a norm over rows of some width: a layer norm with a bias, else an RMS norm.
 pub struct Norm<V> {
-    /// One value per state.
+    /// Values of a row.
+    pub width: usize,
+    /// One value per value of a row.
     pub weight: V,
-    /// One value per state.
+    /// One value per value of a row.
     pub bias: Option<V>,
     /// Epsilon.
     pub eps: f32,
@@ -72,7 +74,7 @@ pub struct Angles {
     pub sin: Vec<f32>,
 }
 
-/// A row of a temporal grid, and its weight in a row of the result.
+/// A row of several, and its weight in a sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tap {
     /// The row.
@@ -135,8 +137,18 @@ pub trait TowerOps: Ops {
     /// matrix.
     fn tower_matrix(&self, list: &FusedMatrix, pad: bool, checkpoint: &Checkpoint) -> Loaded<Self::Matrix>;
 
-    /// Load rows of values that are added to the rows of each temporal grid.
+    /// Load a table of positions: rows of values that are added to the rows of each temporal grid.
     fn positions(&self, name: &str, shape: [usize; 2], checkpoint: &Checkpoint) -> Loaded<Self::Vector>;
+
+    /// Positions from a table of rows of `width` values: row `r` is the sum of the `r`-th taps of all lists, which are equally
+    /// long. There is at least one list.
+    fn interpolate(
+        &self,
+        work: &mut Self::Work,
+        table: &Self::Vector,
+        width: usize,
+        taps: &[Vec<Tap>],
+    ) -> Result<Self::Vector>;
 
     /// Send a layout to the device.
     fn layout(&self, layout: TowerLayout) -> Result<Self::Layout>;
@@ -171,7 +183,8 @@ pub trait TowerOps: Ops {
         positions: &Self::Vector,
     ) -> Result<()>;
 
-    /// For a part of `x`: `x += add`, then `out` = the norm of `x`, where every `joined` rows of `x` are one row of `out`.
+    /// For a part of `x`: `x += add`, then `out` = the norm of `x`, where every `joined` rows of `x` are one row of `out`. Here
+    /// `x` counts as rows of the norm's width, which is that of one or several of its rows.
     #[expect(clippy::too_many_arguments, reason = "two inputs, weights, two outputs")]
     fn normalize(
         &self,
@@ -245,12 +258,13 @@ pub trait TowerOps: Ops {
         Ok(())
     }
 
-    /// The result of `grids` temporal grids, made of `rows` by the layout's taps.
+    /// The result of `grids` temporal grids, made of each of `blocks` by the layout's taps; the results of the blocks stand beside
+    /// each other in its rows. There is at least one block.
     fn result(
         &self,
         work: &mut Self::Work,
         layout: &Self::Layout,
-        rows: &Self::Rows,
+        blocks: &[Self::Rows],
         grids: usize,
     ) -> Result<States>;
 }

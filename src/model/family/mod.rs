@@ -9,7 +9,9 @@ mod kind;
 pub mod llava_onevision;
 mod prompt;
 pub mod qwen2_vl;
+pub mod qwen3_vl;
 mod rules;
+pub mod smolvlm;
 mod video_llm;
 
 pub use clip::ClipFacts;

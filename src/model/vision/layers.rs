@@ -15,6 +15,7 @@ use crate::model::{
 fn norm<D: TowerOps>(ops: &D, parts: &NormParts, checkpoint: &Checkpoint) -> Loaded<Norm<D::Vector>> {
     let vector = |kind: &str| ops.vector(&format!("{}.{kind}", parts.name), parts.width, checkpoint);
     Ok(Norm {
+        width: parts.width,
         weight: vector("weight")?,
         bias: parts.bias.then(|| vector("bias")).transpose()?,
         eps: parts.eps,
@@ -35,8 +36,8 @@ pub(super) struct Buffers<D: TowerOps> {
     hidden: D::Rows,
     gated: D::Rows,
     sums: D::Rows,
-    /// The projector's output, of the whole chunk.
-    pub projected: D::Rows,
+    /// The output of each projector, of the whole chunk.
+    pub projected: Vec<D::Rows>,
 }
 
 impl<D: TowerOps> Default for Buffers<D> {
@@ -50,7 +51,7 @@ impl<D: TowerOps> Default for Buffers<D> {
             hidden: D::Rows::default(),
             gated: D::Rows::default(),
             sums: D::Rows::default(),
-            projected: D::Rows::default(),
+            projected: Vec::new(),
         }
     }
 }
@@ -140,12 +141,15 @@ impl<D: TowerOps> Layer<D> {
     }
 }
 
-/// From states to visual embeddings, before they are ordered and pooled: linear, GELU, linear.
+/// From the states after a layer to an embedding of each visual token, before they are ordered and pooled: linear, or linear, GELU,
+/// linear.
 pub(super) struct Projector<D: TowerOps> {
+    /// The layer whose states it takes.
+    pub after: usize,
     norm: Option<Norm<D::Vector>>,
     joined: usize,
     first: D::Matrix,
-    second: D::Matrix,
+    second: Option<D::Matrix>,
     /// Width of its input rows.
     width: usize,
 }
@@ -153,33 +157,46 @@ pub(super) struct Projector<D: TowerOps> {
 impl<D: TowerOps> Projector<D> {
     /// Load to a device that is [for the ends](TowerOps::for_ends).
     pub fn load(ops: &D, parts: &ProjectorParts, checkpoint: &Checkpoint) -> Loaded<Self> {
+        let matrix = |list, pad| ops.tower_matrix(list, pad, checkpoint);
         Ok(Self {
+            after: parts.after,
             norm: parts.norm.as_ref().map(|parts| norm(ops, parts, checkpoint)).transpose()?,
             joined: parts.joined,
-            first: ops.tower_matrix(&parts.first, true, checkpoint)?,
-            second: ops.tower_matrix(&parts.second, false, checkpoint)?,
+            first: matrix(&parts.first, parts.second.is_some())?,
+            second: parts.second.as_ref().map(|list| matrix(list, false)).transpose()?,
             width: parts.first.inputs,
         })
     }
 
     /// Size of the matrices in bytes.
     pub fn bytes(&self) -> usize {
-        D::matrix_bytes(&self.first) + D::matrix_bytes(&self.second)
+        D::matrix_bytes(&self.first) + self.second.as_ref().map_or(0, D::matrix_bytes)
     }
 
-    /// Project `rows` rows of states.
-    pub fn forward(&self, ops: &D, rows: usize, buffers: &mut Buffers<D>) -> Result<()> {
+    /// Project `rows` rows of states to the `nth` rows of the projected.
+    pub fn forward(&self, ops: &D, rows: usize, nth: usize, buffers: &mut Buffers<D>) -> Result<()> {
         let Buffers { work, x, input, hidden, gated, projected, .. } = buffers;
+        if projected.len() <= nth {
+            projected.resize_with(nth + 1, D::Rows::default);
+        }
+        let projected = &mut projected[nth];
         for part in Part::each(rows / self.joined, ops.rows_at_once(self.width)) {
-            let Part { start, rows: n, .. } = part;
-            let states = Part { start: start * self.joined, rows: n * self.joined, of: rows };
+            // Rows of the norm in an input row.
+            let (n, within) =
+                (part.rows, self.norm.as_ref().map_or(self.joined, |norm| self.width / norm.width));
+            let states =
+                Part { start: part.start * within, rows: n * within, of: rows / self.joined * within };
             match &self.norm {
-                Some(norm) => ops.normalize(work, x, states, None, norm, self.joined, &self.first, input)?,
+                Some(norm) => ops.normalize(work, x, states, None, norm, within, &self.first, input)?,
                 None => ops.part(work, x, states, &self.first, input)?,
             }
+            let Some(second) = &self.second else {
+                ops.multiply(work, &self.first, input, part, projected)?;
+                continue;
+            };
             ops.multiply(work, &self.first, input, Part::all(n), hidden)?;
-            ops.activate(work, Activation::GeluErf, hidden, n, &self.second, gated)?;
-            ops.multiply(work, &self.second, gated, part, projected)?;
+            ops.activate(work, Activation::GeluErf, hidden, n, second, gated)?;
+            ops.multiply(work, second, gated, part, projected)?;
         }
         Ok(())
     }

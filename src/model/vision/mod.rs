@@ -9,6 +9,7 @@ mod chunks;
 mod layers;
 mod on_device;
 pub mod parts;
+pub(in crate::model) mod places;
 mod rules;
 pub mod siglip;
 mod tower;

@@ -1,7 +1,7 @@
 //! What a tower computes, on any device.
 //!
 //! One forward pass for all towers: patches are embedded by a matrix, pass layers of attention and feed-forward layers, and are
-//! merged or projected to visual embeddings. Temporal grids do not attend to each other; as many as fit into bounded memory are
+//! merged or projected to visual embeddings, of the last layer's states and perhaps of those of some layers before it. Temporal grids do not attend to each other; as many as fit into bounded memory are
 //! computed together.
 
 use super::{
@@ -23,10 +23,10 @@ pub(super) struct OnDevice<D: TowerOps> {
     ops: D,
     config: TowerConfig,
     embed: D::Matrix,
-    /// Added to the patches of each temporal grid.
+    /// A table of which rows are added to the patches of each temporal grid.
     positions: Option<D::Vector>,
     layers: Vec<Layer<D>>,
-    projector: Projector<D>,
+    projectors: Vec<Projector<D>>,
     newline: Option<States>,
 }
 
@@ -46,7 +46,9 @@ impl<D: TowerOps> OnDevice<D> {
             layers: (parts.layers.iter())
                 .map(|parts| Layer::load(&ops, parts, checkpoint))
                 .collect::<Loaded<_>>()?,
-            projector: Projector::load(&ends, &parts.projector, checkpoint)?,
+            projectors: (parts.projectors.iter())
+                .map(|parts| Projector::load(&ends, parts, checkpoint))
+                .collect::<Loaded<_>>()?,
             config: config.clone(),
             ops,
         })
@@ -59,7 +61,8 @@ impl<D: TowerOps> OnDevice<D> {
     /// Size of the matrices in bytes.
     pub fn bytes(&self) -> usize {
         let layers = self.layers.iter().map(Layer::bytes).sum::<usize>();
-        D::matrix_bytes(&self.embed) + layers + self.projector.bytes()
+        let projectors = self.projectors.iter().map(Projector::bytes).sum::<usize>();
+        D::matrix_bytes(&self.embed) + layers + projectors
     }
 
     pub fn encode(
@@ -74,6 +77,15 @@ impl<D: TowerOps> OnDevice<D> {
         let (per_grid, hidden) = (layout.order.len(), layout.hidden());
         let layout = ops.layout(layout)?;
         let mut buffers = Buffers::<D>::default();
+        let interpolated = match (&self.positions, self.config.rules().positions(grid)) {
+            (Some(table), Some(taps)) => Some(ops.interpolate(&mut buffers.work, table, hidden, &taps)?),
+            _ => None,
+        };
+        let positions = interpolated.as_ref().or(self.positions.as_ref());
+        let projectors = match output {
+            Output::Embeddings => &self.projectors[..],
+            Output::States => &[],
+        };
         chunks::encode(grid, self.layers.len(), ops.chunk_patches(hidden), progress, |grids, after_layer| {
             let values = grids.start * per_grid * patches.row..grids.end * per_grid * patches.row;
             let (values, grids) = (&patches.data[values], grids.len());
@@ -83,20 +95,22 @@ impl<D: TowerOps> OnDevice<D> {
                 ops.patches(work, &layout, values, part, &self.embed, input)?;
                 ops.multiply(work, &self.embed, input, part, x)?;
             }
-            if let Some(positions) = &self.positions {
+            if let Some(positions) = positions {
                 ops.add_positions(&mut buffers.work, &layout, &mut buffers.x, positions)?;
             }
-            for layer in &self.layers {
+            for (index, layer) in self.layers.iter().enumerate() {
                 layer.forward(ops, &layout, grids, (rows, hidden), &mut buffers)?;
+                for (nth, projector) in projectors.iter().enumerate().filter(|(_, p)| p.after == index) {
+                    projector.forward(ops, rows, nth, &mut buffers)?;
+                }
                 after_layer()?;
             }
-            let result = match output {
-                Output::States => ops.result(&mut buffers.work, &layout, &buffers.x, grids)?,
-                Output::Embeddings => {
-                    self.projector.forward(ops, rows, &mut buffers)?;
-                    ops.result(&mut buffers.work, &layout, &buffers.projected, grids)?
-                }
+            let Buffers { work, x, projected, .. } = &mut buffers;
+            let blocks = match output {
+                Output::States => std::slice::from_ref(x),
+                Output::Embeddings => projected,
             };
+            let result = ops.result(work, &layout, blocks, grids)?;
             // So that measured times include the work.
             ops.catch_up(&mut buffers.work)?;
             Ok(result)

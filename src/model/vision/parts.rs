@@ -7,10 +7,11 @@ use crate::model::device::{fused::FusedMatrix, tower_ops::Activation};
 pub(in crate::model) struct TowerParts {
     /// Over the values of a patch.
     pub embed: FusedMatrix,
-    /// Positions of the patches of a picture, with the shape.
+    /// The table of positions, with its shape.
     pub positions: Option<(String, [usize; 2])>,
     pub layers: Vec<LayerParts>,
-    pub projector: ProjectorParts,
+    /// One for each embedding of a visual token, in the order in which they stand in its row.
+    pub projectors: Vec<ProjectorParts>,
     /// The vector that ends a video, with its width.
     pub newline: Option<(String, usize)>,
 }
@@ -41,14 +42,16 @@ pub(in crate::model) enum MlpParts {
     Plain { first: FusedMatrix, activation: Activation, second: FusedMatrix },
 }
 
-/// Linear, GELU, linear.
+/// From states to an embedding of each visual token: linear, or linear, GELU, linear.
 pub(in crate::model) struct ProjectorParts {
-    /// The norm of its input.
+    /// The layer whose states it takes, counted from 0.
+    pub after: usize,
+    /// The norm of its input: of each state, or of all states of an input row together, as its width says.
     pub norm: Option<NormParts>,
     /// States of an input row.
     pub joined: usize,
     pub first: FusedMatrix,
-    pub second: FusedMatrix,
+    pub second: Option<FusedMatrix>,
 }
 
 /// Rows of `inputs` values of some tensors.
@@ -60,7 +63,7 @@ pub(in crate::model) fn matrix(tensors: &[(&str, usize)], inputs: usize, bias: b
 impl TowerParts {
     fn norms(&self) -> impl Iterator<Item = &NormParts> {
         let layers = self.layers.iter().flat_map(|layer| [&layer.norm1, &layer.norm2]);
-        layers.chain(&self.projector.norm)
+        layers.chain(self.projectors.iter().filter_map(|projector| projector.norm.as_ref()))
     }
 
     fn matrices(&self) -> impl Iterator<Item = &FusedMatrix> {
@@ -71,8 +74,11 @@ impl TowerParts {
             };
             [&layer.qkv, &layer.output, first, second]
         });
-        let ends = [&self.embed, &self.projector.first, &self.projector.second];
-        layers.chain(ends)
+        let projectors = self
+            .projectors
+            .iter()
+            .flat_map(|projector| [&projector.first].into_iter().chain(&projector.second));
+        std::iter::once(&self.embed).chain(layers).chain(projectors)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt::Debug, sync::Arc};
 use super::{VisionError, parts::TowerParts};
 use crate::model::{
     config::VlConfig,
-    device::tower_ops::TowerLayout,
+    device::tower_ops::{Tap, TowerLayout},
     processor::{Grid, ProcessorConfig},
     work::TowerWork,
 };
@@ -63,6 +63,14 @@ pub(in crate::model) trait TowerRules: Debug + Send + Sync {
 
     /// What is wrong with a grid of patches.
     fn mismatch(&self, grid: Grid) -> Option<String>;
+
+    /// For each row of states of a temporal grid, the rows of the table of positions that are added to it, as
+    /// [`TowerOps::interpolate`] takes them; none if row `r` is added to row `r`.
+    ///
+    /// [`TowerOps::interpolate`]: crate::model::device::tower_ops::TowerOps::interpolate
+    fn positions(&self, _: Grid) -> Option<Vec<Vec<Tap>>> {
+        None
+    }
 
     /// The layout of a grid without mismatch.
     fn layout(&self, grid: Grid, output: Output) -> TowerLayout;

@@ -1,4 +1,4 @@
-//! The vision tower of LLaVA-OneVision: SigLIP (Zhai et al., arXiv:2303.15343) without its last norm.
+//! The vision tower of some families: SigLIP (Zhai et al., arXiv:2303.15343).
 //!
 //! A picture of fixed size is a square grid of patches; pixels at the right and the bottom that do not fill a patch are ignored.
 //! Each patch gets a learned position embedding, and all patches of one picture attend to each other.
@@ -7,10 +7,16 @@ use serde::Deserialize;
 
 use super::{
     VisionError,
+    parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
     values::{LARGEST, required, within},
 };
+use crate::model::{
+    device::tower_ops::Activation,
+    processor::Grid,
+    work::{Macs, TowerWork},
+};
 
-/// `vision_config` of LLaVA-OneVision's files; missing values are the reference class's defaults.
+/// `vision_config`; missing values are the reference class's defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawSiglipConfig {
@@ -46,16 +52,17 @@ pub struct SiglipConfig {
 }
 
 impl SiglipConfig {
-    /// Read and resolve a `vision_config` object.
+    /// Read and resolve a `vision_config` object whose `model_type`, if it has one, is one of these.
     ///
     /// # Errors
     /// [`VisionError::Parse`] for values of the wrong type, [`VisionError::Config`] for the first value that is missing, out of
     /// range or not supported.
-    pub fn from_json(value: &serde_json::Value) -> Result<Self, VisionError> {
+    pub fn from_json(value: &serde_json::Value, model_types: &[&str]) -> Result<Self, VisionError> {
         let raw = RawSiglipConfig::deserialize(value)?;
         let refuse = |name, problem| Err(VisionError::Config { name, problem });
-        if let Some(other) = raw.model_type.filter(|kind| kind != "siglip_vision_model") {
-            return refuse("model_type", format!("is {other:?}; only \"siglip_vision_model\" is supported"));
+        if let Some(other) = raw.model_type.filter(|kind| !model_types.contains(&kind.as_str())) {
+            let supported = model_types.first().copied().unwrap_or_default();
+            return refuse("model_type", format!("is {other:?}; only {supported:?} is supported"));
         }
         if let Some(act) = raw.hidden_act.filter(|act| act != "gelu_pytorch_tanh") {
             return refuse("hidden_act", format!("is {act:?}; only \"gelu_pytorch_tanh\" is supported"));
@@ -101,6 +108,63 @@ impl SiglipConfig {
     pub fn row(&self) -> usize {
         3 * self.patch * self.patch
     }
+
+    /// A norm of the states.
+    pub(in crate::model) fn norm(&self, name: String) -> NormParts {
+        NormParts { name, width: self.hidden, bias: true, eps: self.eps as f32 }
+    }
+
+    /// The tensors below `at`: `embeddings.patch_embedding.{weight,bias}` `[hidden, 3, patch, patch]`,
+    /// `embeddings.position_embedding.weight` `[patches, hidden]`, `encoder.layers.N.{layer_norm1,layer_norm2}`,
+    /// `….self_attn.{q,k,v,out}_proj`, `….mlp.{fc1,fc2}`, all with bias.
+    pub(in crate::model) fn parts(&self, at: &str, projector: ProjectorParts) -> TowerParts {
+        let (d, ffn) = (self.hidden, self.ffn);
+        let layer = |index: usize| {
+            let at = |part: &str| format!("{at}.encoder.layers.{index}.{part}");
+            let [q, k, v] = ["q", "k", "v"].map(|part| at(&format!("self_attn.{part}_proj")));
+            LayerParts {
+                norm1: self.norm(at("layer_norm1")),
+                qkv: matrix(&[(&q, d), (&k, d), (&v, d)], d, true),
+                output: matrix(&[(&at("self_attn.out_proj"), d)], d, true),
+                norm2: self.norm(at("layer_norm2")),
+                mlp: MlpParts::Plain {
+                    first: matrix(&[(&at("mlp.fc1"), ffn)], d, true),
+                    activation: Activation::GeluTanh,
+                    second: matrix(&[(&at("mlp.fc2"), d)], ffn, true),
+                },
+                windows: false,
+            }
+        };
+        let positions = format!("{at}.embeddings.position_embedding.weight");
+        TowerParts {
+            embed: matrix(&[(&format!("{at}.embeddings.patch_embedding"), d)], self.row(), true),
+            positions: Some((positions, [self.side() * self.side(), d])),
+            layers: (0..self.layers).map(layer).collect(),
+            projectors: vec![projector],
+            newline: None,
+        }
+    }
+
+    /// What is wrong with a grid of patches: pictures have one size.
+    pub(in crate::model) fn mismatch(&self, grid: Grid) -> Option<String> {
+        let side = self.side();
+        ((grid.h, grid.w) != (side, side)).then(|| format!("expected {side}x{side} patches a frame"))
+    }
+
+    /// The work of pictures, with that of their projection.
+    pub(in crate::model) fn work(&self, grid: Grid, projection: Macs) -> TowerWork {
+        let (patches, d) = (self.side().pow(2), self.hidden);
+        let layer = Macs {
+            products: (patches * d * (4 * d + 2 * self.ffn)) as f64,
+            attention: 2.0 * d as f64 * (patches as f64).powi(2),
+        };
+        TowerWork {
+            grids: grid.t,
+            before: Macs { products: (patches * self.row() * d) as f64, attention: 0.0 },
+            layers: vec![layer; self.layers],
+            after: projection,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +172,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const KIND: [&str; 1] = ["siglip_vision_model"];
 
     fn raw() -> serde_json::Value {
         json!({
@@ -118,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_published_config_resolves() {
-        let config = SiglipConfig::from_json(&raw()).unwrap();
+        let config = SiglipConfig::from_json(&raw(), &KIND).unwrap();
         assert_eq!((config.side(), config.row(), config.layers, config.eps), (27, 588, 26, 1e-6));
     }
 
@@ -141,7 +207,7 @@ mod tests {
         ] {
             let mut config = raw();
             config[name] = value.clone();
-            let error = SiglipConfig::from_json(&config).unwrap_err().to_string();
+            let error = SiglipConfig::from_json(&config, &KIND).unwrap_err().to_string();
             assert!(error.contains("vision_config"), "{name} = {value}: {error}");
         }
     }

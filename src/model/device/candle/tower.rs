@@ -13,7 +13,7 @@ use crate::model::{
         fused::FusedMatrix,
         ops::Loaded,
         states::States,
-        tower_ops::{Activation, Norm, Part, TowerLayout, TowerOps},
+        tower_ops::{Activation, Norm, Part, Tap, TowerLayout, TowerOps},
     },
 };
 
@@ -32,8 +32,45 @@ pub struct TensorLayout {
     layout: TowerLayout,
     /// Cosines and sines, `rows × head_dim / 2`.
     angles: Option<[Tensor; 2]>,
-    /// For each list of taps, the rows, and the weights (`rows × 1`) unless they are all 1.
-    taps: Vec<(Tensor, Option<Tensor>)>,
+    taps: Taps,
+}
+
+/// For each list of taps, the rows, and the weights (`rows × 1`) unless they are all 1.
+struct Taps(Vec<(Tensor, Option<Tensor>)>);
+
+impl Taps {
+    fn new(taps: &[Vec<Tap>], dtype: DType, device: &Device) -> Result<Self> {
+        let list = |taps: &Vec<Tap>| {
+            let rows = Tensor::from_iter(taps.iter().map(|tap| tap.row), device)?;
+            let weights = match taps.iter().all(|tap| tap.weight == 1.0) {
+                true => None,
+                false => {
+                    let weights = taps.iter().map(|tap| tap.weight).collect();
+                    let weights = Tensor::from_vec(weights, (taps.len(), 1), &Device::Cpu)?;
+                    Some(weights.to_dtype(dtype)?.to_device(device)?)
+                }
+            };
+            Ok((rows, weights))
+        };
+        Ok(Self(taps.iter().map(list).collect::<Result<_>>()?))
+    }
+
+    /// Weighted sums of rows of `[.., rows, width]`.
+    fn sum(&self, rows: &Tensor) -> Result<Tensor> {
+        let mut sum: Option<Tensor> = None;
+        for (index, weights) in &self.0 {
+            let part = rows.index_select(index, rows.rank() - 2)?;
+            let part = match weights {
+                Some(weights) => part.broadcast_mul(weights)?,
+                None => part,
+            };
+            sum = Some(match sum {
+                Some(sum) => (sum + part)?,
+                None => part,
+            });
+        }
+        sum.ok_or_else(|| candle_core::Error::Msg("rows are to be put together of no taps".into()))
+    }
 }
 
 /// Windows of equal size next to each other.
@@ -96,6 +133,12 @@ impl TowerOps for TensorOps {
         self.place.tensor(checkpoint.f32(name, &shape)?, &shape).map_err(on_tensor(name))
     }
 
+    fn interpolate(&self, (): &mut (), table: &Tensor, _: usize, taps: &[Vec<Tap>]) -> Result<Tensor> {
+        // In f32 for any compute type.
+        let sums = Taps::new(taps, DType::F32, self.device())?.sum(&table.to_dtype(DType::F32)?)?;
+        sums.to_dtype(table.dtype())
+    }
+
     fn layout(&self, layout: TowerLayout) -> Result<TensorLayout> {
         let device = self.device();
         let tensor = |values: &[f32]| Tensor::from_slice(values, (layout.order.len(), ()), device);
@@ -103,18 +146,7 @@ impl TowerOps for TensorOps {
             Some(angles) => Some([tensor(&angles.cos)?, tensor(&angles.sin)?]),
             None => None,
         };
-        let taps = layout.taps.iter().map(|taps| {
-            let rows = Tensor::from_iter(taps.iter().map(|tap| tap.row), device)?;
-            let weights = match taps.iter().all(|tap| tap.weight == 1.0) {
-                true => None,
-                false => {
-                    let weights = taps.iter().map(|tap| tap.weight).collect();
-                    Some(self.place.tensor(weights, &[taps.len(), 1])?)
-                }
-            };
-            Ok((rows, weights))
-        });
-        Ok(TensorLayout { angles, taps: taps.collect::<Result<_>>()?, layout })
+        Ok(TensorLayout { angles, taps: Taps::new(&layout.taps, self.place.compute_type(), device)?, layout })
     }
 
     fn patches(
@@ -168,10 +200,10 @@ impl TowerOps for TensorOps {
         if let Some(add) = add {
             x.0 = Some((x.get()? + add.get()?)?);
         }
-        let x = x.get()?;
+        let x = x.get()?.reshape(((), norm.width))?;
         let normed = match &norm.bias {
-            None => ops::rms_norm(x, &norm.weight, norm.eps)?,
-            Some(bias) => ops::layer_norm(x, &norm.weight, bias, norm.eps)?,
+            None => ops::rms_norm(&x, &norm.weight, norm.eps)?,
+            Some(bias) => ops::layer_norm(&x, &norm.weight, bias, norm.eps)?,
         };
         let (rows, width) = x.dims2()?;
         out.0 = Some(normed.reshape((rows / joined, joined * width))?);
@@ -258,23 +290,14 @@ impl TowerOps for TensorOps {
         Ok(())
     }
 
-    fn result(&self, (): &mut (), layout: &TensorLayout, rows: &Rows, grids: usize) -> Result<States> {
-        let rows = rows.get()?;
-        let (all, width) = rows.dims2()?;
-        let rows = rows.reshape((grids, all / grids.max(1), width))?;
-        let mut sum: Option<Tensor> = None;
-        for (index, weights) in &layout.taps {
-            let part = rows.index_select(index, 1)?;
-            let part = match weights {
-                Some(weights) => part.broadcast_mul(weights)?,
-                None => part,
-            };
-            sum = Some(match sum {
-                Some(sum) => (sum + part)?,
-                None => part,
-            });
-        }
-        let sum = sum.ok_or_else(|| candle_core::Error::Msg("a tower's result has no taps".into()))?;
-        Ok(States::Tensor(sum.flatten(0, 1)?.to_dtype(DType::F32)?))
+    fn result(&self, (): &mut (), layout: &TensorLayout, blocks: &[Rows], grids: usize) -> Result<States> {
+        let of_block = |block: &Rows| {
+            let rows = block.get()?;
+            let (all, width) = rows.dims2()?;
+            layout.taps.sum(&rows.reshape((grids, all / grids.max(1), width))?)
+        };
+        let blocks = blocks.iter().map(of_block).collect::<Result<Vec<_>>>()?;
+        let all = concatenate(blocks, 2)?;
+        Ok(States::Tensor(all.flatten(0, 1)?.to_dtype(DType::F32)?))
     }
 }

@@ -21,7 +21,7 @@ use crate::model::{
         fused::FusedMatrix,
         ops::Loaded,
         states::States,
-        tower_ops::{Activation, Norm, Part, TowerLayout, TowerOps},
+        tower_ops::{Activation, Norm, Part, Tap, TowerLayout, TowerOps},
     },
 };
 
@@ -78,6 +78,11 @@ impl Norm<Vec<f32>> {
     }
 }
 
+/// `to += row · weight`.
+fn add_tap(to: &mut [f32], row: &[f32], weight: f32) {
+    to.iter_mut().zip(row).for_each(|(to, row)| *to += row * weight);
+}
+
 impl TowerOps for CpuOps {
     type Layout = TowerLayout;
 
@@ -103,6 +108,26 @@ impl TowerOps for CpuOps {
 
     fn positions(&self, name: &str, shape: [usize; 2], checkpoint: &Checkpoint) -> Loaded<Vec<f32>> {
         checkpoint.f32(name, &shape)
+    }
+
+    fn interpolate(
+        &self,
+        _: &mut CpuWork,
+        table: &Vec<f32>,
+        width: usize,
+        taps: &[Vec<Tap>],
+    ) -> Result<Vec<f32>> {
+        let rows = taps.first().map_or(0, Vec::len);
+        let mut values = vec![0f32; rows * width];
+        let result = DisjointSliceMut::new(&mut values);
+        each_row(rows, width, &|r| {
+            // SAFETY: each row belongs to one unit.
+            let to = unsafe { result.slice(r * width, width) };
+            for Tap { row, weight } in taps.iter().map(|taps| taps[r]) {
+                add_tap(to, &table[row as usize * width..][..width], weight);
+            }
+        });
+        Ok(values)
     }
 
     fn layout(&self, layout: TowerLayout) -> Result<TowerLayout> {
@@ -163,7 +188,7 @@ impl TowerOps for CpuOps {
         next: &Linear,
         out: &mut Rows,
     ) -> Result<()> {
-        let width = norm.weight.len();
+        let width = norm.width;
         let x = DisjointSliceMut::new(&mut x.values);
         out.fill(part.rows / joined, joined * width, next, &|r, to| {
             for (r, to) in (r * joined..).zip(to.chunks_exact_mut(width)) {
@@ -242,19 +267,22 @@ impl TowerOps for CpuOps {
         Ok(())
     }
 
-    fn result(&self, _: &mut CpuWork, layout: &TowerLayout, rows: &Rows, grids: usize) -> Result<States> {
-        let width = rows.width(grids * layout.sources);
+    fn result(&self, _: &mut CpuWork, layout: &TowerLayout, blocks: &[Rows], grids: usize) -> Result<States> {
+        let of_block = |block: &Rows| block.width(grids * layout.sources);
+        let width = blocks.iter().map(of_block).sum();
         let per_grid = layout.taps.first().map_or(0, Vec::len);
         let mut values = vec![0f32; grids * per_grid * width];
         let result = DisjointSliceMut::new(&mut values);
         each_row(grids * per_grid, width, &|at| {
             // SAFETY: each row belongs to one unit.
-            let to = unsafe { result.slice(at * width, width) };
-            for taps in &layout.taps {
-                let tap = taps[at % per_grid];
-                let row = at / per_grid * layout.sources + tap.row as usize;
-                let from = &rows.values[row * width..(row + 1) * width];
-                to.iter_mut().zip(from).for_each(|(to, from)| *to += from * tap.weight);
+            let mut rest = unsafe { result.slice(at * width, width) };
+            for block in blocks {
+                let (to, others) = rest.split_at_mut(of_block(block));
+                for Tap { row, weight } in layout.taps.iter().map(|taps| taps[at % per_grid]) {
+                    let row = at / per_grid * layout.sources + row as usize;
+                    add_tap(to, &block.values[row * to.len()..][..to.len()], weight);
+                }
+                rest = others;
             }
         });
         States::new(values, width)

@@ -251,23 +251,35 @@ impl Blend {
         })
     }
 
-    /// `out` = the tokens of the pictures whose states are in `x`.
+    /// `out` = the tokens of the pictures whose states are in `blocks`; those of the blocks stand beside each other.
     ///
     /// # Errors
-    /// If memory is missing.
-    pub fn apply(&self, stream: &mut Stream, x: &Rows, out: &mut Rows) -> Result<()> {
+    /// If the blocks differ in their number of rows, or memory is missing.
+    pub fn apply(&self, stream: &mut Stream, blocks: &[&Rows], out: &mut Rows) -> Result<()> {
         use Access::{Read, Write};
         let gpu = stream.gpu().clone();
-        let (rows, width) = (x.rows() / self.states.max(1) * self.tokens, x.width());
+        let states = blocks.first().map_or(0, |block| block.rows());
+        if let Some(other) = blocks.iter().find(|block| block.rows() != states) {
+            let problem = format!("{} rows beside {states}", other.rows());
+            return Err(GpuError::Invalid(problem));
+        }
+        let rows = states / self.states.max(1) * self.tokens;
+        let wide = blocks.iter().map(|block| block.width()).sum();
         let kernel = gpu.kernel(
             "blend",
             &|| include_str!("shaders/blend.wgsl").into(),
             &[Read, Read, Read, Write],
             &[],
         )?;
-        let params: Four = [width as u32, rows as u32, self.tokens as u32, self.states as u32];
-        let out = out.reserve(&gpu, rows, width)?;
-        stream.dispatch(&kernel, &params, &[filled(x)?, &self.index, &self.weight, out], grid(rows, width))
+        let (out, mut column) = (out.reserve(&gpu, rows, wide)?, 0);
+        for block in blocks {
+            let width = block.width();
+            let sizes = [width, rows, self.tokens, self.states, wide, column, 0, 0].map(|size| size as u32);
+            let buffers = [filled(block)?, &self.index, &self.weight, out];
+            stream.dispatch(&kernel, &sizes, &buffers, grid(rows, width))?;
+            column += width;
+        }
+        Ok(())
     }
 }
 

@@ -159,10 +159,23 @@ fn rows_are_added_gathered_scattered_and_blended() {
     // Two pictures of three states; two tokens.
     let taps = [[(0, 0.5), (1, 0.25), (2, 0.25), (0, 0.0)], [(2, 1.0), (1, -1.0), (0, 2.0), (0, 1.0)]];
     let mut out = Rows::default();
-    Blend::new(&gpu, &taps, 3).unwrap().apply(&mut stream, &from, &mut out).unwrap();
+    let blend = Blend::new(&gpu, &taps, 3).unwrap();
+    blend.apply(&mut stream, &[&from], &mut out).unwrap();
+    let narrow = Rows::upload(&gpu, &noise(3, 6 * 7), 7).unwrap();
+    let [mut alone, mut beside] = [Rows::default(), Rows::default()];
+    blend.apply(&mut stream, &[&narrow], &mut alone).unwrap();
+    blend.apply(&mut stream, &[&from, &narrow, &from], &mut beside).unwrap();
     stream.submit().unwrap();
     let got = read(&gpu, &out);
     assert_eq!((out.rows(), out.width()), (4, width));
+    // Blocks beside each other are what they are alone.
+    let wide = read(&gpu, &beside);
+    for (r, (all, few)) in wide.chunks(2 * width + 7).zip(read(&gpu, &alone).chunks(7)).enumerate() {
+        assert_eq!(*all, [&row(&got, r)[..], few, &row(&got, r)].concat());
+    }
+    assert_eq!((beside.rows(), beside.width()), (4, 2 * width + 7));
+    let short = Rows::upload(&gpu, &x[..3 * width], width).unwrap();
+    assert!(blend.apply(&mut stream, &[&from, &short], &mut beside).is_err());
     for picture in 0..2 {
         for (token, taps) in taps.iter().enumerate() {
             let sum = |i: usize| {

@@ -27,7 +27,7 @@ use crate::model::{
         fused::FusedMatrix,
         ops::Loaded,
         states::States,
-        tower_ops::{Activation, Norm, Part, TowerLayout, TowerOps},
+        tower_ops::{Activation, Norm, Part, Tap, TowerLayout, TowerOps},
     },
 };
 
@@ -137,6 +137,18 @@ fn fit(stream: &mut Stream, rows: &mut Rows, next: &Matrix, spare: &mut Rows) ->
     Ok(())
 }
 
+/// Sums of up to four rows each, of tables that have `sources` rows.
+fn blend(gpu: &Gpu, lists: &[Vec<Tap>], sources: usize) -> Result<Blend> {
+    if lists.len() > 4 {
+        candle_core::bail!("{} rows are to be put together, at most four can be", lists.len());
+    }
+    let mut taps = vec![[(0, 0.0); 4]; lists.first().map_or(0, Vec::len)];
+    for (nth, list) in lists.iter().enumerate() {
+        taps.iter_mut().zip(list).for_each(|(taps, tap)| taps[nth] = (tap.row, tap.weight));
+    }
+    Ok(Blend::new(gpu, &taps, sources)?)
+}
+
 impl TowerOps for GpuOps {
     type Layout = GpuLayout;
 
@@ -166,21 +178,27 @@ impl TowerOps for GpuOps {
         uploaded.map_err(|e| CheckpointError::tensor(name, &e.to_string()))
     }
 
+    fn interpolate(
+        &self,
+        work: &mut GpuWork,
+        table: &Buffer,
+        width: usize,
+        taps: &[Vec<Tap>],
+    ) -> Result<Buffer> {
+        let sources = table.bytes() as usize / 4 / width.max(1);
+        let blend = blend(&self.gpu, taps, sources)?;
+        let (table, mut out) = (Rows::of(table.clone(), sources, width), Rows::default());
+        blend.apply(&mut work.stream(&self.gpu).lock(), &[&table], &mut out)?;
+        Ok(filled(&out)?.clone())
+    }
+
     fn layout(&self, layout: TowerLayout) -> Result<GpuLayout> {
-        if layout.taps.len() > 4 {
-            candle_core::bail!("{} rows are to be put together, at most four can be", layout.taps.len());
-        }
-        let count = layout.taps.first().map_or(0, Vec::len);
-        let mut taps = vec![[(0, 0.0); 4]; count];
-        for (nth, list) in layout.taps.iter().enumerate() {
-            taps.iter_mut().zip(list).for_each(|(taps, tap)| taps[nth] = (tap.row, tap.weight));
-        }
         let half = (layout.head_dim / 2).max(1);
         let angles = layout.angles.as_ref().map(|angles| {
             let rows = angles.cos.chunks_exact(half).zip(angles.sin.chunks_exact(half));
             rows.flat_map(|(cos, sin)| cos.iter().chain(sin).copied()).collect()
         });
-        Ok(GpuLayout { angles, blend: Blend::new(&self.gpu, &taps, layout.sources)?, layout })
+        Ok(GpuLayout { angles, blend: blend(&self.gpu, &layout.taps, layout.sources)?, layout })
     }
 
     fn patches(
@@ -244,11 +262,14 @@ impl TowerOps for GpuOps {
     ) -> Result<()> {
         let stream = work.stream(&self.gpu);
         let (stream, spare) = (&mut stream.lock(), &mut work.tower.spare);
+        let (rows, width) = (x.rows(), x.width());
+        x.reshape(rows * width / norm.width, norm.width);
         with_part(stream, x, part, spare, add.is_some(), |stream, x| match &norm.bias {
             None => elements::norm(stream, x, add, &norm.weight, norm.eps, out),
             Some(bias) => elements::layer_norm(stream, x, add, (&norm.weight, bias), norm.eps, out),
         })?;
-        out.reshape(part.rows / joined, x.width() * joined);
+        x.reshape(rows, width);
+        out.reshape(part.rows / joined, norm.width * joined);
         Ok(fit(stream, out, next, spare)?)
     }
 
@@ -331,10 +352,11 @@ impl TowerOps for GpuOps {
         Ok(work.stream(&self.gpu).lock().wait()?)
     }
 
-    fn result(&self, work: &mut GpuWork, layout: &GpuLayout, rows: &Rows, _: usize) -> Result<States> {
+    fn result(&self, work: &mut GpuWork, layout: &GpuLayout, blocks: &[Rows], _: usize) -> Result<States> {
         let stream = work.stream(&self.gpu);
         let mut out = Rows::default();
-        layout.blend.apply(&mut stream.lock(), rows, &mut out)?;
+        let blocks: Vec<&Rows> = blocks.iter().collect();
+        layout.blend.apply(&mut stream.lock(), &blocks, &mut out)?;
         let buffer = filled(&out)?.clone();
         Ok(States::Gpu(GpuRows::new(&stream, buffer, out.rows(), out.width())))
     }

@@ -52,6 +52,7 @@ fn parts_give_the_same_bits_as_all_rows() {
         };
         let layer = Layer {
             norm: Norm {
+                width: HIDDEN,
                 weight: ops.vector("norm.weight", HIDDEN, &checkpoint).unwrap(),
                 bias: Some(ops.vector("norm.bias", HIDDEN, &checkpoint).unwrap()),
                 eps: 1e-6,

@@ -55,7 +55,10 @@ impl LlavaConfig {
         only("vision_feature_select_strategy", raw.vision_feature_select_strategy, "full")?;
         only("vision_feature_layer", raw.vision_feature_layer.map(|v| v.to_string()), "-1")?;
         Ok(Self {
-            tower: SiglipConfig::from_json(config.get("vision_config").unwrap_or(&serde_json::Value::Null))?,
+            tower: SiglipConfig::from_json(
+                config.get("vision_config").unwrap_or(&serde_json::Value::Null),
+                &["siglip_vision_model"],
+            )?,
             bias: raw.multimodal_projector_bias.unwrap_or(true),
             out,
         })

@@ -1,18 +1,17 @@
 //! The tower of LLaVA-OneVision: tensors, layout of a picture, work.
 //!
-//! `vision_tower.embeddings.patch_embedding.{weight,bias}` `[hidden, 3, patch, patch]`,
-//! `vision_tower.embeddings.position_embedding.weight` `[patches, hidden]`,
-//! `vision_tower.encoder.layers.N.{layer_norm1,layer_norm2}`, `….self_attn.{q,k,v,out}_proj`, `….mlp.{fc1,fc2}`, all with bias;
-//! `multi_modal_projector.{linear_1,linear_2}`, `image_newline` `[width]`. `post_layernorm` and a head may exist and are not
-//! read: the projector's input is the last layer's states.
+//! SigLIP below `vision_tower.` (see [`SiglipConfig::parts`]), `multi_modal_projector.{linear_1,linear_2}`, `image_newline`
+//! `[width]`. `post_layernorm` and a head may exist and are not read: the projector's input is the last layer's states.
+//!
+//! [`SiglipConfig::parts`]: crate::model::vision::SiglipConfig::parts
 
 use super::{LlavaConfig, POOL, config::taps};
 use crate::model::{
-    device::tower_ops::{Activation, TowerLayout},
+    device::tower_ops::TowerLayout,
     processor::{Grid, ProcessorConfig},
     vision::{
         Output, TowerRules,
-        parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
+        parts::{ProjectorParts, TowerParts, matrix},
     },
     work::{Macs, TowerWork},
 };
@@ -60,8 +59,7 @@ impl TowerRules for LlavaConfig {
     }
 
     fn mismatch(&self, grid: Grid) -> Option<String> {
-        let side = self.tower.side();
-        ((grid.h, grid.w) != (side, side)).then(|| format!("expected {side}x{side} patches a frame"))
+        self.tower.mismatch(grid)
     }
 
     fn layout(&self, _: Grid, output: Output) -> TowerLayout {
@@ -70,54 +68,20 @@ impl TowerRules for LlavaConfig {
 
     fn work(&self, grid: Grid) -> TowerWork {
         let LlavaConfig { tower, out, .. } = self;
-        let products = |products: usize| Macs { products: products as f64, attention: 0.0 };
-        let (patches, d) = (tower.side().pow(2), tower.hidden);
-        let layer = Macs {
-            products: (patches * d * (4 * d + 2 * tower.ffn)) as f64,
-            attention: 2.0 * d as f64 * (patches as f64).powi(2),
-        };
-        TowerWork {
-            grids: grid.t,
-            before: products(patches * tower.row() * d),
-            layers: vec![layer; tower.layers],
-            after: products(patches * out * (d + out)),
-        }
+        let products = tower.side().pow(2) * out * (tower.hidden + out);
+        tower.work(grid, Macs { products: products as f64, attention: 0.0 })
     }
 }
 
-fn parts(config: &LlavaConfig) -> TowerParts {
-    let (tower, out, bias) = (&config.tower, config.out, config.bias);
-    let (d, ffn) = (tower.hidden, tower.ffn);
-    let norm = |name: String| NormParts { name, width: d, bias: true, eps: tower.eps as f32 };
-    let layer = |index: usize| {
-        let at = |part: &str| format!("vision_tower.encoder.layers.{index}.{part}");
-        let [q, k, v] = ["q", "k", "v"].map(|part| at(&format!("self_attn.{part}_proj")));
-        LayerParts {
-            norm1: norm(at("layer_norm1")),
-            qkv: matrix(&[(&q, d), (&k, d), (&v, d)], d, true),
-            output: matrix(&[(&at("self_attn.out_proj"), d)], d, true),
-            norm2: norm(at("layer_norm2")),
-            mlp: MlpParts::Plain {
-                first: matrix(&[(&at("mlp.fc1"), ffn)], d, true),
-                activation: Activation::GeluTanh,
-                second: matrix(&[(&at("mlp.fc2"), d)], ffn, true),
-            },
-            windows: false,
-        }
+fn parts(LlavaConfig { tower, bias, out }: &LlavaConfig) -> TowerParts {
+    let projector = ProjectorParts {
+        after: tower.layers - 1,
+        norm: None,
+        joined: 1,
+        first: matrix(&[("multi_modal_projector.linear_1", *out)], tower.hidden, *bias),
+        second: Some(matrix(&[("multi_modal_projector.linear_2", *out)], *out, *bias)),
     };
-    let positions = "vision_tower.embeddings.position_embedding.weight".to_owned();
-    TowerParts {
-        embed: matrix(&[("vision_tower.embeddings.patch_embedding", d)], tower.row(), true),
-        positions: Some((positions, [tower.side() * tower.side(), d])),
-        layers: (0..tower.layers).map(layer).collect(),
-        projector: ProjectorParts {
-            norm: None,
-            joined: 1,
-            first: matrix(&[("multi_modal_projector.linear_1", out)], d, bias),
-            second: matrix(&[("multi_modal_projector.linear_2", out)], out, bias),
-        },
-        newline: Some(("image_newline".into(), out)),
-    }
+    TowerParts { newline: Some(("image_newline".into(), *out)), ..tower.parts("vision_tower", projector) }
 }
 
 /// All patches of a picture attend to each other; their states are pooled.

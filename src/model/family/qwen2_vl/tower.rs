@@ -6,11 +6,12 @@
 
 use super::{Generation, VisionConfig, windows::Windows};
 use crate::model::{
-    device::tower_ops::{Activation, Angles, TowerLayout},
+    device::tower_ops::{Activation, TowerLayout},
     processor::{Grid, ProcessorConfig},
     vision::{
         Output, TowerRules,
         parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
+        places,
     },
     work::{Macs, TowerWork},
 };
@@ -119,12 +120,13 @@ fn parts(config: &VisionConfig) -> TowerParts {
         embed: matrix(&[("visual.patch_embed.proj", d)], TowerRules::row(config), false),
         positions: None,
         layers: (0..config.depth).map(layer).collect(),
-        projector: ProjectorParts {
+        projectors: vec![ProjectorParts {
+            after: config.depth - 1,
             norm: Some(norm("visual.merger.ln_q".into())),
             joined,
             first: matrix(&[("visual.merger.mlp.0", width)], width, true),
-            second: matrix(&[("visual.merger.mlp.2", config.out)], width, true),
-        },
+            second: Some(matrix(&[("visual.merger.mlp.2", config.out)], width, true)),
+        }],
         newline: None,
     }
 }
@@ -133,7 +135,8 @@ fn parts(config: &VisionConfig) -> TowerParts {
 fn layout(config: &VisionConfig, grid: Grid, output: Output) -> TowerLayout {
     let (cell, columns) = (config.merge * config.merge, grid.w / config.merge);
     let windows = Windows::new(grid.h / config.merge, columns, config.window);
-    let angles = angles(config, &windows, columns);
+    let cells = windows.order.iter().map(|cell| [*cell as usize / columns, *cell as usize % columns]);
+    let places = cells.flat_map(|cell| places::in_square(cell, config.merge));
     let patches = |&token: &u32| (0..cell as u32).map(move |patch| token * cell as u32 + patch);
     let restored = windows.restore.iter();
     let (sources, taps) = match output {
@@ -145,33 +148,10 @@ fn layout(config: &VisionConfig, grid: Grid, output: Output) -> TowerLayout {
         head_dim: config.head_dim(),
         order: windows.order.iter().flat_map(patches).collect(),
         windows: windows.ranges(cell),
-        angles: Some(Angles {
-            cos: angles.iter().map(|angle| angle.cos()).collect(),
-            sin: angles.iter().map(|angle| angle.sin()).collect(),
-        }),
+        angles: Some(places::angles(config.head_dim(), places::THETA, places)),
         sources,
         taps,
     }
-}
-
-/// Angles of rows and columns (theta 10000), each a quarter of the head, computed in f32: `patches × head_dim / 2`.
-///
-/// Patches are in the order of the states: cells in the order of `windows`, row by row within a cell.
-fn angles(config: &VisionConfig, windows: &Windows, columns: usize) -> Vec<f32> {
-    let quarter = config.head_dim() / 4;
-    let inverse: Vec<f32> =
-        (0..quarter).map(|i| 1.0 / 10000f32.powf((2 * i) as f32 / (2 * quarter) as f32)).collect();
-    let merge = config.merge;
-    let mut values = Vec::with_capacity(windows.order.len() * merge * merge * 2 * quarter);
-    for cell in &windows.order {
-        let (row, column) = (*cell as usize / columns, *cell as usize % columns);
-        for patch in 0..merge * merge {
-            for at in [row * merge + patch / merge, column * merge + patch % merge] {
-                values.extend(inverse.iter().map(|f| at as f32 * f));
-            }
-        }
-    }
-    values
 }
 
 /// A block on one temporal grid.

@@ -1,11 +1,13 @@
 // out[r] = weight[4 r] * x[index[4 r]] + … + weight[4 r + 3] * x[index[4 r + 3]], in this order; rows of `width` values. Indices and
 // weights are given for `period` rows; row r of the result has those of r % period, and its indices count from row
-// r / period * step of x.
+// r / period * step of x. Rows of the result have `wide` values, of which those from `column` on are written.
 struct Params {
     width: u32,
     rows: u32,
     period: u32,
     step: u32,
+    wide: u32,
+    column: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -27,5 +29,5 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     for (var t = 0u; t < 4u; t++) {
         sum = fma(weight[tap + t], x[(first + index[tap + t]) * params.width + i], sum);
     }
-    out[row * params.width + i] = sum;
+    out[row * params.wide + params.column + i] = sum;
 }
