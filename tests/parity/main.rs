@@ -10,6 +10,7 @@ mod gguf;
 #[path = "../support/gpu.rs"]
 mod gpu;
 mod newer;
+mod newer_decoders;
 mod processor;
 mod tensors;
 mod text;
