@@ -47,6 +47,13 @@ pub struct TextConfig {
     pub max_positions: usize,
 }
 
+impl TextConfig {
+    /// Width of a prompt's rows: the embedding, and one more for each DeepStack level. Text rows hold zeros there.
+    pub fn input_width(&self) -> usize {
+        (1 + self.deepstack) * self.hidden
+    }
+}
+
 /// The `config.json` of a Video-LLM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VlConfig {

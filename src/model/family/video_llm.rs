@@ -236,14 +236,23 @@ impl VideoLlm {
     /// # Errors
     /// As [`Self::prompt`].
     pub fn prompt_after(&self, before: &[Turn], text: &str, clip: &ClipFacts) -> Result<Prompt, ModelError> {
-        let ids = self.template.ids_after(&self.tokenizer, before, text)?;
+        let rules = self.config.family.rules();
+        clip.check()?;
+        let video = rules.video_text(clip, self.processor.config().temporal);
+        let rewrite =
+            |rendered: String| video.as_ref().map_or(rendered.clone(), |video| video.replace(&rendered));
+        let ids = self.template.ids_with(&self.tokenizer, before, text, &rewrite)?;
         let axes = self.config.text.mrope_section.filter(|_| self.rope != Rope::Sequential);
         let seconds = layout::seconds_per_grid(self.processor.config().temporal, clip.sample_fps);
-        let rope = axes.map_or(VisualRope::Sequential, |_| {
-            self.config.family.rules().positions(&self.tower_config, seconds)
-        });
+        let rope = axes.map_or(VisualRope::Sequential, |_| rules.positions(&self.tower_config, seconds));
         let newline = self.tower.newline().is_some();
-        Ok(Prompt::lay_out(&ids, self.config.video_token, clip.grid, clip.grid.t, newline, rope)?)
+        let pad = self.config.video_token;
+        let per_span = if video.is_some() { 1 } else { clip.grid.t };
+        let mut prompt = Prompt::lay_out(&ids, pad, clip.grid, per_span, newline, rope)?;
+        if let (Some(video), Some(first)) = (video, ids.iter().position(|id| *id == pad)) {
+            prompt.mark_stamps(self.tokenizer.tokens_within(&ids[..first], &video.opening), video.closing);
+        }
+        Ok(prompt)
     }
 
     /// Embeddings of the given prompt rows (ascending): text from the table, visual rows from `visual` (`tokens × width`), the

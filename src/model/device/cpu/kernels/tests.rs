@@ -101,6 +101,7 @@ fn operands_that_are_too_short_panic() {
 fn rows_of_different_widths_panic() {
     let panics = |f: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err();
     assert!(panics(&|| rms_norm(&[1.0; 8], &[1.0; 4], 1e-6, &mut [0.0; 8])));
+    assert!(panics(&|| rms_norm_in_place(&mut [1.0; 8], &[1.0; 4], 1e-6)));
     assert!(panics(&|| add(&mut [1.0; 8], &[1.0; 7])));
     assert!(panics(&|| rotate(&mut [1.0; 8], &[1.0; 4], &[0.0; 3])));
     assert!(panics(&|| swiglu(&[1.0; 8], &[1.0; 8], &mut [0.0; 9])));
