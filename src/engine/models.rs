@@ -57,6 +57,8 @@ pub fn frames(family: Family, processor: &ProcessorConfig) -> Rule {
     let rule = match family {
         Family::Qwen2Vl | Family::Qwen25Vl => Rule::QWEN_VL,
         Family::LlavaOnevision => Rule::LLAVA_ONEVISION,
+        Family::Qwen3Vl => Rule::QWEN3_VL,
+        Family::SmolVlm => Rule::SMOLVLM,
     };
     let own = processor.sampling.unwrap_or_default();
     rule.with(own.fps, own.min_frames, own.max_frames)

@@ -3,7 +3,10 @@
 use super::ClipFacts;
 
 use crate::model::{
-    config::VlConfig,
+    config::{
+        VlConfig,
+        text::{self, LanguageModel},
+    },
     processor::VisualRope,
     vision::{TowerConfig, VisionError},
 };
@@ -44,6 +47,11 @@ pub(in crate::model) trait FamilyRules: Sync {
 
     /// The chat template for checkpoints without one.
     fn template(&self) -> &'static str;
+
+    /// What its language model fixes; Qwen2 unless it says otherwise.
+    fn language_model(&self) -> &'static LanguageModel {
+        &text::QWEN2
+    }
 
     /// True if prompts take that template whatever the checkpoint's own.
     fn forces_template(&self) -> bool {

@@ -23,8 +23,9 @@ pub(super) fn video_text(clip: &ClipFacts, frames_per_grid: usize) -> VideoText 
     };
     let mut openings = clip.times_of_grids(frames_per_grid).map(opening).peekable();
     let (frames, length) = (words(clip.grid.t), clock(clip.duration_s as u64));
-    let mut text =
-        format!("You are provided the following series of {frames} frames from a {length} [H:MM:SS] video.\n");
+    let mut text = format!(
+        "You are provided the following series of {frames} frames from a {length} [H:MM:SS] video.\n"
+    );
     let first = openings.peek().cloned().unwrap_or_default();
     for opening in openings {
         text += &opening;
@@ -47,8 +48,26 @@ fn clock(seconds: u64) -> String {
 /// A number below a million in words, as `num2words` writes it.
 fn words(n: usize) -> String {
     const SMALL: [&str; 20] = [
-        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-        "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
     ];
     const TENS: [&str; 10] =
         ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
