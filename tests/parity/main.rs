@@ -9,6 +9,7 @@ mod frames;
 mod gguf;
 #[path = "../support/gpu.rs"]
 mod gpu;
+mod newer_towers;
 mod processor;
 mod tensors;
 mod text;

@@ -73,7 +73,8 @@ impl<'a> Vocabulary<'a> {
                 ends.push(id.ok_or_else(|| format!("`{key}` is not the id of a token"))?);
             }
         }
-        let special = added.iter().filter(|(id, _)| also_ends.contains(&texts[*id as usize])).map(|(id, _)| *id);
+        let special =
+            added.iter().filter(|(id, _)| also_ends.contains(&texts[*id as usize])).map(|(id, _)| *id);
         ends.extend(special.collect::<Vec<_>>());
         let mut seen = std::collections::HashSet::new();
         ends.retain(|id| seen.insert(*id));
