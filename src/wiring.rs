@@ -16,7 +16,7 @@ use specreel::{
 /// Run the studio on an engine of its own, and return the exit code.
 pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     let client = Client::start_in_background()?;
-    let rule = *memory_check::rule(&start.models);
+    let rule = memory_check::rule(&start.models);
     let embedded = assets::is_embedded_target(&start.models.target);
     client.keep_speeds(cli::dirs::Dirs::speeds())?;
     client.load(start.models, start.ignore_memory)?;

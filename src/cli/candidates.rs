@@ -11,7 +11,12 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use super::{Cli, config, dirs::Dirs, models as found, user_methods};
 use crate::{
     assets,
-    model::{KvType, WeightType, gguf::file_names, shapes as known_shapes},
+    model::{
+        KvType, WeightType,
+        gguf::file_names,
+        known::{KNOWN, KnownModel},
+        shapes as known_shapes,
+    },
     speculate::{Method, method::AXES},
     tui::Theme,
 };
@@ -202,6 +207,14 @@ pub fn subcommands() -> ArgValueCompleter {
         let root = Cli::command();
         let about = |sub: &clap::Command| sub.get_about().map(ToString::to_string);
         beginning(current, root.get_subcommands().map(|sub| (sub.get_name().to_owned(), about(sub))))
+    })
+}
+
+/// Ids of published models.
+pub fn published() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name());
+        beginning(current, KNOWN.iter().map(|known| (known.id.to_owned(), about(known).map(str::to_owned))))
     })
 }
 

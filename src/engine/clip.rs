@@ -59,7 +59,7 @@ impl Runner<'_> {
         let decoded = video::decode_part(
             &self.request.video,
             self.request.span,
-            (models::frames(self.models.target.family()), self.request.sampling),
+            (&models::frames(self.models.target.family(), processor.config()), self.request.sampling),
             &|probe, frames| {
                 sampled.set(frames);
                 // What cannot be planned is refused below.

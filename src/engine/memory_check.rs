@@ -7,6 +7,7 @@ use crate::{
         about::{Facts, Need, VideoInputs},
         hub::name_of,
         source::ModelFiles,
+        vision::TowerConfig,
     },
     record::{Failure, FailureClass, units::bytes},
     video::{self, Rule},
@@ -41,7 +42,7 @@ fn usable() -> Option<u64> {
 /// # Errors
 /// As [`check`].
 pub fn check_request(spec: &ModelSpec, request: &RunRequest) -> Result<(), Failure> {
-    check(spec, sampled(rule(spec), request).as_ref())
+    check(spec, sampled(&rule(spec), request).as_ref())
 }
 
 /// What a request samples of its video, by a family's rule; none if the video cannot be read.
@@ -60,9 +61,14 @@ pub(super) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
 }
 
 /// How the target of these models samples frames.
-pub fn rule(spec: &ModelSpec) -> &'static Rule {
-    let config = spec.target_files().and_then(|files| files.config());
-    config.map_or(&Rule::QWEN_VL, |config| frames(config.family))
+pub fn rule(spec: &ModelSpec) -> Rule {
+    let read = || -> Option<Rule> {
+        let files = spec.target_files().ok()?;
+        let config = files.config().ok()?;
+        let processor = files.processor(&TowerConfig::of(&config).ok()?).ok()?;
+        Some(frames(config.family, processor.config()))
+    };
+    read().unwrap_or(Rule::QWEN_VL)
 }
 
 /// What one run adds to loaded models.

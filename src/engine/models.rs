@@ -14,7 +14,7 @@ use crate::{
         decoder::parts,
         draft_head::{DraftHead, Recipe},
         family::{ClipFacts, Family, Rope, VideoLlm},
-        processor::VisualGrid,
+        processor::{ProcessorConfig, VisualGrid},
         source::ModelFiles,
     },
     record::{EventKind, Failure, FailureClass, Stage, Traffic},
@@ -52,12 +52,16 @@ pub fn clip_facts(grid: VisualGrid, plan: &Plan) -> ClipFacts {
     }
 }
 
-/// How a family samples frames.
-pub fn frames(family: Family) -> &'static Rule {
-    match family {
-        Family::Qwen2Vl | Family::Qwen25Vl => &Rule::QWEN_VL,
-        Family::LlavaOnevision => &Rule::LLAVA_ONEVISION,
-    }
+/// How a model of this family with this frame processor samples frames.
+pub fn frames(family: Family, processor: &ProcessorConfig) -> Rule {
+    let rule = match family {
+        Family::Qwen2Vl | Family::Qwen25Vl => Rule::QWEN_VL,
+        Family::LlavaOnevision => Rule::LLAVA_ONEVISION,
+        Family::Qwen3Vl => Rule::QWEN3_VL,
+        Family::SmolVlm => Rule::SMOLVLM,
+    };
+    let own = processor.sampling.unwrap_or_default();
+    rule.with(own.fps, own.min_frames, own.max_frames)
 }
 
 impl Models {

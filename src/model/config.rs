@@ -2,7 +2,7 @@
 //!
 //! Both layouts are supported: the original flat one, and the newer one with the language model under `text_config`.
 
-mod text;
+pub(in crate::model) mod text;
 
 use std::path::Path;
 
@@ -47,6 +47,13 @@ pub struct TextConfig {
     pub max_positions: usize,
 }
 
+impl TextConfig {
+    /// Width of a prompt's rows: the embedding, and one more for each DeepStack level. Text rows hold zeros there.
+    pub fn input_width(&self) -> usize {
+        (1 + self.deepstack) * self.hidden
+    }
+}
+
 /// The `config.json` of a Video-LLM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VlConfig {
@@ -81,7 +88,7 @@ impl VlConfig {
     pub fn resolve(raw: serde_json::Value) -> Result<Self, String> {
         LanguageModel::refuse_experts(&raw)?;
         let family = Family::of(&raw)?;
-        let model = LanguageModel::of(family.model_type());
+        let model = family.rules().language_model();
         let text = model.config(&raw)?;
         let video_token = model.video_token(&raw)?;
         let video_token = u32::try_from(video_token).ok().filter(|id| (*id as usize) < text.vocab);

@@ -2,6 +2,7 @@
 
 pub mod about;
 pub mod checkpoint;
+pub mod clip_time;
 pub mod config;
 pub mod decoder;
 pub mod device;
@@ -10,6 +11,7 @@ pub mod family;
 pub mod files;
 pub mod gguf;
 pub mod hub;
+pub mod known;
 pub mod kv;
 pub mod names;
 pub mod processor;

@@ -1,54 +1,35 @@
-//! Sizes of well-known language models, and random weights for them, to measure passes without a download.
+//! Sizes of well-known models, and random weights for them, to measure without a download.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::LazyLock,
+};
 
 use rayon::prelude::*;
+use serde_json::{Map, Value};
 
-use super::config::TextConfig;
+use super::config::{TextConfig, VlConfig};
 
 /// Values that one thread generates at a time.
 const CHUNK: usize = 1 << 16;
 
-/// Names and sizes from their `config.json`: hidden, layers, heads, key heads, head width, feed-forward, vocabulary, tied.
-#[rustfmt::skip]
-const SHAPES: [(&str, [usize; 7], bool); 8] = [
-    ("qwen2.5-vl-3b",         [2048, 36, 16, 2, 128, 11008, 151_936], true),
-    ("qwen2.5-vl-7b",         [3584, 28, 28, 4, 128, 18944, 152_064], false),
-    ("qwen2.5-vl-32b",        [5120, 64, 40, 8, 128, 27648, 152_064], false),
-    ("qwen2.5-vl-72b",        [8192, 80, 64, 8, 128, 29568, 152_064], false),
-    ("llava-onevision-0.5b",  [896, 24, 14, 2, 64, 4864, 152_000], true),
-    ("llava-onevision-7b",    [3584, 28, 28, 4, 128, 18944, 152_128], false),
-    ("llava-onevision-72b",   [8192, 80, 64, 8, 128, 29568, 152_128], false),
-    ("tiny",                  [64, 2, 4, 2, 16, 128, 512], true),
-];
+/// The sizes in the published `config.json` of each model, by the name of its shape.
+static CONFIGS: LazyLock<Map<String, Value>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("shapes.json")).unwrap_or_default());
 
 /// The names of all shapes.
 pub fn names() -> Vec<&'static str> {
-    SHAPES.iter().map(|shape| shape.0).collect()
+    CONFIGS.keys().map(String::as_str).collect()
 }
 
-/// The configuration of the language model of this name.
+/// The configuration of the model of this name.
+pub fn config(name: &str) -> Option<VlConfig> {
+    VlConfig::resolve(CONFIGS.get(name)?.clone()).ok()
+}
+
+/// The configuration of its language model.
 pub fn find(name: &str) -> Option<TextConfig> {
-    let (name, [hidden, layers, heads, kv_heads, head_dim, intermediate, vocab], tied) =
-        *SHAPES.iter().find(|shape| shape.0 == name)?;
-    Some(TextConfig {
-        hidden,
-        layers,
-        heads,
-        kv_heads,
-        head_dim,
-        intermediate,
-        vocab,
-        tied,
-        rope_theta: 1e6,
-        mrope_section: name.starts_with("qwen").then_some([16, 24, 24]),
-        interleaved: false,
-        bias: true,
-        qk_norm: false,
-        deepstack: 0,
-        norm_eps: 1e-6,
-        max_positions: 128_000,
-    })
+    config(name).map(|config| config.text)
 }
 
 /// Random values of a tensor, deterministic by name: norms are one, biases zero, matrices uniform within bounds that preserve
@@ -81,15 +62,29 @@ pub(super) fn values(name: &str, shape: &[usize]) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{
+        decoder::parts,
+        vision::{self, TowerConfig},
+    };
+
+    /// Parameters of language model and tower.
+    fn parameters(name: &str) -> (u64, u64) {
+        let config = config(name).unwrap_or_else(|| panic!("{name}"));
+        let tower = TowerConfig::of(&config).unwrap();
+        let count = |all: Vec<(String, Vec<usize>)>| {
+            all.iter().map(|(_, shape)| shape.iter().map(|&n| n as u64).product::<u64>()).sum()
+        };
+        (count(parts::tensors(&config.text)), count(vision::parts::tensors(&tower)))
+    }
 
     #[test]
-    fn sizes_are_consistent() {
+    fn every_shape_is_a_model_that_could_be_loaded() {
         for name in names() {
-            let c = find(name).unwrap();
-            assert_eq!(c.heads % c.kv_heads, 0, "{name}");
-            assert_eq!(c.heads * c.head_dim, c.hidden, "{name}");
-            let sections: usize = c.mrope_section.map_or(c.head_dim / 2, |s| s.iter().sum());
-            assert_eq!(sections, c.head_dim / 2, "{name}");
+            let (text, tower) = parameters(name);
+            assert!(text > 0 && tower > 0, "{name}");
+            let config = config(name).unwrap();
+            let tower = TowerConfig::of(&config).unwrap();
+            tower.fits(&tower.rules().processor(), config.text.hidden).unwrap();
         }
         assert!(find("gpt").is_none());
     }

@@ -196,10 +196,24 @@ impl ChatTemplate {
         before: &[Turn],
         prompt: &str,
     ) -> Result<Vec<u32>, TemplateError> {
+        self.ids_with(tokenizer, before, prompt, &|rendered| rendered)
+    }
+
+    /// As [`Self::ids_after`]; `rewrite` may change the rendered text, in which placeholders stand for questions and answers.
+    ///
+    /// # Errors
+    /// As [`Self::ids`].
+    pub fn ids_with(
+        &self,
+        tokenizer: &TextTokenizer,
+        before: &[Turn],
+        prompt: &str,
+        rewrite: &dyn Fn(String) -> String,
+    ) -> Result<Vec<u32>, TemplateError> {
         let earlier = before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
         let texts: Vec<&str> = earlier.chain([prompt]).collect();
         let placeholders: Vec<String> = (0..texts.len()).map(placeholder).collect();
-        let rendered = self.render_all(&placeholders)?;
+        let rendered = rewrite(self.render_all(&placeholders)?);
         let mut ids = Vec::new();
         // Text between special tokens, encoded in one piece, so that tokens merge across its parts.
         let mut plain = String::new();

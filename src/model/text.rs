@@ -182,6 +182,30 @@ impl TextTokenizer {
         &self.0.path
     }
 
+    /// The same tokenizer, with another token that ends a text.
+    ///
+    /// # Errors
+    /// [`TextError::MissingToken`].
+    pub fn ending_with(mut self, token: &str) -> Result<Self, TextError> {
+        let id = self.id(token)?;
+        if let (false, Some(inner)) = (self.is_end(id), Arc::get_mut(&mut self.0)) {
+            inner.ends.push(id);
+        }
+        Ok(self)
+    }
+
+    /// Check that a token of prompts exists, and is recognised in their text.
+    ///
+    /// # Errors
+    /// [`TextError::MissingToken`].
+    pub fn require(&self, token: &str) -> Result<u32, TextError> {
+        let id = self.id(token)?;
+        match self.encode(token)?[..] {
+            [only] if only == id => Ok(id),
+            _ => Err(TextError::MissingToken { path: self.0.path.clone(), token: token.into() }),
+        }
+    }
+
     /// Number of ids: the highest id + 1. A model's output may be padded beyond it.
     pub fn vocabulary(&self) -> usize {
         self.0.vocabulary
@@ -236,6 +260,19 @@ impl TextTokenizer {
                 inner.full.id_to_token(id).map(|token| stream::token_bytes(&token)).unwrap_or_default().into()
             }
         })
+    }
+
+    /// Number of ids at the end of `ids` that lie within their text's last part, `end`.
+    pub(super) fn tokens_within(&self, ids: &[u32], end: &str) -> usize {
+        let mut left = end.len();
+        let inside = |id: &&u32| match left.checked_sub(self.bytes(**id).len()) {
+            Some(less) => {
+                left = less;
+                true
+            }
+            None => false,
+        };
+        ids.iter().rev().take_while(inside).count()
     }
 
     /// The bytes that a token adds to a text; empty for special tokens.

@@ -115,7 +115,7 @@ impl Clips {
         family: Family,
         processor: &VideoProcessor,
     ) -> Result<Pixels, Failure> {
-        let rule = frames(family);
+        let rule = &frames(family, processor.config());
         match self {
             Self::Scenes { .. } => scene(index, rule, processor),
             Self::Folder { files, .. } => files

@@ -24,7 +24,7 @@ pub use decode::{Decoded, Truncated, decode, decode_part, stills};
 pub use error::Error;
 pub use picture::Frame;
 pub use probe::{FrameCount, Probe, probe};
-pub use sampling::{Plan, Rule, Sampling};
+pub use sampling::{Plan, Rule, Sampling, Spacing};
 pub use segments::segments;
 pub use thumbnail::thumbnail;
 

@@ -1,9 +1,7 @@
 //! Frame sampling: which frames of a video the models see. Pure arithmetic on counts and rates.
 //!
-//! The rule is that of `qwen_vl_utils` (fetch_video, smart_nframes): n = total / video_fps × fps, clamped to the family's
-//! minimum and maximum and to the number of frames, floored to the family's multiple; indices = round(linspace(0, total − 1,
-//! n)) with halves rounded to even. The indices are computed in integers, so rounding does not depend on the length of
-//! the video.
+//! All rules count n = total / video_fps × fps frames, clamped to the family's minimum and maximum and to the number of frames,
+//! and spread them evenly. They differ in how they round both: see [`Spacing`].
 
 /// Requested sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -17,6 +15,22 @@ pub enum Sampling {
     Fps(f64),
 }
 
+/// How a family counts frames, and spreads them over a video.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spacing {
+    /// The count is floored; indices = round(linspace(0, total − 1, n)), halves to even, in whole numbers: rounding does not
+    /// depend on the length of the video. As in `qwen_vl_utils` (fetch_video, smart_nframes).
+    Whole,
+    /// The same with a step in double precision, which moves some halves: as NumPy's linspace.
+    Rounded,
+    /// The count is rounded, halves to even; indices are truncated. This many seconds are left out at both ends of a video that is
+    /// longer without them than the maximum of frames times the frames per second (sic).
+    Truncated {
+        /// Seconds at each end.
+        skip_s: f64,
+    },
+}
+
 /// Default sampling of a model family.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
@@ -28,20 +42,49 @@ pub struct Rule {
     pub max_frames: usize,
     /// The number of frames is a multiple of this (if the video has that many).
     pub multiple: usize,
+    /// Counting and spreading.
+    pub spacing: Spacing,
 }
 
 impl Rule {
     /// Qwen2-VL and Qwen2.5-VL: 2 frames a second, 4 to 768, in pairs.
-    pub const QWEN_VL: Rule = Rule { default_fps: 2.0, min_frames: 4, max_frames: 768, multiple: 2 };
+    pub const QWEN_VL: Rule =
+        Rule { default_fps: 2.0, min_frames: 4, max_frames: 768, multiple: 2, spacing: Spacing::Whole };
     /// LLaVA-OneVision: 32 frames whatever the length.
-    pub const LLAVA_ONEVISION: Rule = Rule { default_fps: 1.0, min_frames: 32, max_frames: 32, multiple: 1 };
+    pub const LLAVA_ONEVISION: Rule =
+        Rule { default_fps: 1.0, min_frames: 32, max_frames: 32, multiple: 1, spacing: Spacing::Whole };
+    /// Qwen3-VL: 2 frames a second, 4 to 768; the last of an odd number is repeated by the processor.
+    pub const QWEN3_VL: Rule = Rule { multiple: 1, spacing: Spacing::Rounded, ..Rule::QWEN_VL };
+    /// SmolVLM2: a frame a second, up to 64, without the first and the last second of longer videos.
+    pub const SMOLVLM: Rule = Rule {
+        default_fps: 1.0,
+        min_frames: 1,
+        max_frames: 64,
+        multiple: 1,
+        spacing: Spacing::Truncated { skip_s: 1.0 },
+    };
 
     /// Any number of frames, independent of models.
-    pub const ANY: Rule = Rule { default_fps: 1.0, min_frames: 1, max_frames: MAX_FRAMES, multiple: 1 };
+    pub const ANY: Rule = Rule {
+        default_fps: 1.0,
+        min_frames: 1,
+        max_frames: MAX_FRAMES,
+        multiple: 1,
+        spacing: Spacing::Whole,
+    };
+
+    /// The rule with what a checkpoint's own files say: frames per second, and the minimum and maximum number of frames.
+    #[must_use]
+    pub fn with(mut self, fps: Option<f64>, min_frames: Option<usize>, max_frames: Option<usize>) -> Self {
+        self.default_fps = fps.unwrap_or(self.default_fps);
+        self.max_frames = max_frames.unwrap_or(self.max_frames).min(MAX_FRAMES);
+        self.min_frames = min_frames.unwrap_or(self.min_frames).min(self.max_frames);
+        self
+    }
 
     /// True where the family uses a fixed number of frames.
     fn is_fixed(&self) -> bool {
-        self.min_frames == self.max_frames
+        self.min_frames == self.max_frames && self.spacing == Spacing::Whole
     }
 }
 
@@ -128,26 +171,29 @@ pub fn plan(
     if !sane_fps || rule.multiple == 0 || rule.max_frames < rule.multiple.max(rule.min_frames) {
         return Err(SamplingError::Rule(*rule));
     }
+    let (fps, bounds) = match sampling {
+        Sampling::Fps(fps) if rule.is_fixed() => (fps, (rule.multiple, Rule::QWEN_VL.max_frames)),
+        Sampling::Fps(fps) => (fps, (rule.min_frames, rule.max_frames)),
+        Sampling::Auto => (rule.default_fps, (rule.min_frames, rule.max_frames)),
+        Sampling::Frames(n) => (rule.default_fps, (n, n)),
+    };
     let wanted = match sampling {
         Sampling::Frames(n) => n,
-        Sampling::Auto => by_rate(
-            total_frames,
-            video_fps,
-            rule.default_fps,
-            (rule.min_frames, rule.max_frames),
-            rule.multiple,
-        ),
-        Sampling::Fps(fps) => {
-            let bounds = if rule.is_fixed() {
-                (rule.multiple, Rule::QWEN_VL.max_frames)
-            } else {
-                (rule.min_frames, rule.max_frames)
-            };
-            by_rate(total_frames, video_fps, fps, bounds, rule.multiple)
+        _ => by_rate(total_frames, video_fps, fps, bounds, rule),
+    };
+    let indices = match rule.spacing {
+        Spacing::Whole => spread(total_frames, fit(wanted, total_frames, rule.multiple)),
+        Spacing::Rounded => {
+            let n = fit(wanted, total_frames, rule.multiple);
+            linspace(0, total_frames - 1, n, f64::round_ties_even)
+        }
+        Spacing::Truncated { skip_s } => {
+            let (start, last) = without_ends(total_frames, video_fps, skip_s, bounds.1 as f64 * fps);
+            let n = fit(wanted, last - start + 1, rule.multiple);
+            linspace(start, last, n, f64::floor)
         }
     };
-    let n = fit(wanted, total_frames, rule.multiple);
-    let indices = spread(total_frames, n);
+    let n = indices.len();
     let seconds: Vec<f64> = indices.iter().map(|&i| i as f64 / video_fps).collect();
     Ok(Plan {
         indices,
@@ -160,9 +206,13 @@ pub fn plan(
 }
 
 /// total / video_fps × fps, at least `min` (rounded up to the multiple), then at most `max` and the total.
-fn by_rate(total: usize, video_fps: f64, fps: f64, (min, max): (usize, usize), multiple: usize) -> usize {
+fn by_rate(total: usize, video_fps: f64, fps: f64, (min, max): (usize, usize), rule: &Rule) -> usize {
     let exact = total as f64 / video_fps * fps;
-    let min = min.next_multiple_of(multiple);
+    let exact = match rule.spacing {
+        Spacing::Whole | Spacing::Rounded => exact,
+        Spacing::Truncated { .. } => exact.round_ties_even(),
+    };
+    let min = min.next_multiple_of(rule.multiple);
     // The upper bound takes precedence, as in the reference.
     exact.max(min as f64).min(max.min(total) as f64) as usize
 }
@@ -171,6 +221,31 @@ fn by_rate(total: usize, video_fps: f64, fps: f64, (min, max): (usize, usize), m
 fn fit(n: usize, total: usize, multiple: usize) -> usize {
     let floor = |n: usize| n / multiple * multiple;
     if total < multiple { total } else { floor(n.min(total)).max(multiple) }
+}
+
+/// The first and the last frame that is left without `skip_s` seconds at both ends, if what is left is longer than `least_s`
+/// seconds; else of the whole video.
+fn without_ends(total: usize, video_fps: f64, skip_s: f64, least_s: f64) -> (usize, usize) {
+    let whole = (0, total - 1);
+    if total as f64 / video_fps - 2.0 * skip_s <= least_s {
+        return whole;
+    }
+    let skip = skip_s * video_fps;
+    let (start, last) = (skip as usize, ((total as f64 - skip) as usize).min(total - 1));
+    if start < last { (start, last) } else { whole }
+}
+
+/// linspace(first, last, n) in double precision, rounded to increasing whole numbers; `n` is at most the frames from first to
+/// last.
+fn linspace(first: usize, last: usize, n: usize, round: fn(f64) -> f64) -> Vec<usize> {
+    let step = (last - first) as f64 / n.saturating_sub(1).max(1) as f64;
+    let at = |i: usize| match i {
+        i if i > 0 && i + 1 == n => last,
+        i => round(first as f64 + i as f64 * step) as usize,
+    };
+    let mut indices: Vec<usize> = (0..n).map(at).collect();
+    indices.dedup();
+    indices
 }
 
 /// round(linspace(0, total − 1, n)), halves to even, in whole numbers.
@@ -193,122 +268,5 @@ fn spread(total: usize, n: usize) -> Vec<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const QWEN: Rule = Rule::QWEN_VL;
-
-    fn n(total: usize, fps: f64, rule: &Rule, sampling: Sampling) -> usize {
-        plan(total, fps, rule, sampling).unwrap().indices.len()
-    }
-
-    #[test]
-    fn the_family_rule_matches_the_reference_counts() {
-        // (total, video fps, frames): smart_nframes with its defaults; fewer than two frames give all of them.
-        let table = [
-            (1, 30.0, 1),
-            (2, 30.0, 2),
-            (3, 30.0, 2),
-            (4, 30.0, 4),
-            (5, 30.0, 4),
-            (30, 30.0, 4),
-            (60, 30.0, 4),
-            (75, 30.0, 4),
-            (90, 30.0, 6),
-            (100, 29.97, 6),
-            (300, 30.0, 20),
-            (900, 30.0, 60),
-            (250, 25.0, 20),
-            (240, 23.976, 20),
-            (216_000, 30.0, 768),
-            (700, 0.5, 700),
-            (10, 1.0, 10),
-        ];
-        for (total, fps, want) in table {
-            assert_eq!(n(total, fps, &QWEN, Sampling::Auto), want, "{total} frames at {fps}");
-        }
-    }
-
-    #[test]
-    fn requested_counts_are_floored_to_pairs_and_limited_to_the_video() {
-        let table = [(1, 2), (2, 2), (3, 2), (7, 6), (8, 8), (99, 98), (100, 100), (1000, 100)];
-        for (asked, want) in table {
-            assert_eq!(n(100, 25.0, &QWEN, Sampling::Frames(asked)), want, "--frames {asked}");
-        }
-        assert_eq!(n(101, 25.0, &QWEN, Sampling::Frames(1000)), 100);
-        assert_eq!(n(1, 25.0, &QWEN, Sampling::Frames(8)), 1);
-        assert_eq!(n(100, 25.0, &Rule::LLAVA_ONEVISION, Sampling::Frames(7)), 7);
-    }
-
-    #[test]
-    fn requested_rates_follow_the_same_rule() {
-        for (fps, want) in [(0.1, 4), (1.0, 10), (1.05, 10), (1.1, 10), (4.0, 40), (24.0, 240), (1000.0, 250)]
-        {
-            assert_eq!(n(250, 25.0, &QWEN, Sampling::Fps(fps)), want, "--fps {fps}");
-        }
-    }
-
-    #[test]
-    fn a_fixed_count_applies_only_to_auto() {
-        let llava = Rule::LLAVA_ONEVISION;
-        assert_eq!(n(1000, 25.0, &llava, Sampling::Auto), 32);
-        assert_eq!(n(10, 25.0, &llava, Sampling::Auto), 10);
-        assert_eq!(n(1000, 25.0, &llava, Sampling::Fps(2.0)), 80);
-        assert_eq!(n(1000, 25.0, &llava, Sampling::Fps(0.01)), 1);
-    }
-
-    #[test]
-    fn indices_round_as_torch_does() {
-        // round(torch.linspace(0, total - 1, n)).long()
-        let table: [(usize, usize, &[usize]); 8] = [
-            (1, 1, &[0]),
-            (2, 2, &[0, 1]),
-            (10, 4, &[0, 3, 6, 9]),
-            (11, 4, &[0, 3, 7, 10]),
-            (6, 3, &[0, 2, 5]), // 2.5 goes to 2
-            (8, 3, &[0, 4, 7]), // 3.5 goes to 4
-            (300, 6, &[0, 60, 120, 179, 239, 299]),
-            (5, 5, &[0, 1, 2, 3, 4]),
-        ];
-        for (total, n, want) in table {
-            assert_eq!(spread(total, n), want, "linspace(0, {total} - 1, {n})");
-        }
-    }
-
-    #[test]
-    fn indices_increase_from_first_to_last() {
-        for total in [2usize, 3, 7, 100, 4801, 1_000_003] {
-            for asked in [2usize, 4, 32, 768] {
-                let plan = plan(total, 30.0, &QWEN, Sampling::Frames(asked)).unwrap();
-                assert!(plan.indices.windows(2).all(|w| w[0] < w[1]), "{total}/{asked}");
-                assert_eq!(plan.indices.first(), Some(&0));
-                assert_eq!(plan.indices.last(), Some(&(total - 1)));
-                assert_eq!(plan.indices.len(), plan.timestamps_s.len());
-            }
-        }
-    }
-
-    #[test]
-    fn the_sampled_rate_is_that_of_the_frames_taken() {
-        let plan = plan(300, 30.0, &QWEN, Sampling::Auto).unwrap();
-        assert_eq!(plan.sample_fps, 2.0);
-        assert_eq!(plan.timestamps_s[1], plan.indices[1] as f64 / 30.0);
-    }
-
-    #[test]
-    fn invalid_values_are_refused() {
-        for fps in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e9] {
-            assert!(matches!(plan(10, 25.0, &QWEN, Sampling::Fps(fps)), Err(SamplingError::Fps(_))), "{fps}");
-        }
-        for frames in [0, MAX_FRAMES + 1, usize::MAX] {
-            let asked = plan(10, 25.0, &QWEN, Sampling::Frames(frames));
-            assert_eq!(asked, Err(SamplingError::Frames(frames)));
-        }
-        assert_eq!(plan(0, 25.0, &QWEN, Sampling::Auto), Err(SamplingError::NoFrames));
-        for fps in [0.0, -25.0, f64::NAN, f64::INFINITY] {
-            assert!(matches!(plan(9, fps, &QWEN, Sampling::Auto), Err(SamplingError::VideoFps(_))));
-        }
-        let rule = Rule { multiple: 0, ..QWEN };
-        assert_eq!(plan(9, 25.0, &rule, Sampling::Auto), Err(SamplingError::Rule(rule)));
-    }
-}
+#[path = "sampling_tests.rs"]
+mod tests;

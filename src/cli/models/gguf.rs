@@ -80,7 +80,9 @@ pub fn is_listed(path: &Path, origin: Origin) -> bool {
     let Ok(metadata) = GgufFile::metadata(path) else { return true };
     match metadata.string("general.architecture") {
         Ok(Some(architecture::TOWER)) => false,
-        Ok(Some(named)) if !architecture::is_supported(named) => has_tower(path, &name, origin),
+        Ok(Some(named)) if !architecture::is_supported(named) || architecture::is_shared(named) => {
+            has_tower(path, &name, origin)
+        }
         _ => true,
     }
 }

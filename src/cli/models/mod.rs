@@ -3,6 +3,7 @@
 mod cache;
 mod found;
 mod gguf;
+mod known;
 mod list;
 mod pull;
 mod show;
@@ -32,6 +33,8 @@ pub struct ModelsArgs {
 pub enum ModelsCommand {
     /// List models: embedded, in configured folders, in the Hugging Face cache; GGUF files also of llama.cpp and LM Studio
     List,
+    /// List published models of the supported families: id on the hub, parameters, models that can draft for it
+    Known,
     /// Show a model's contents, memory needs and problems
     Inspect {
         /// Directory, GGUF file, id of a cached model, or an embedded model: demo-target, demo-drafter, demo-sparrow, demo-msd
@@ -40,9 +43,9 @@ pub enum ModelsCommand {
     },
     /// Download a model from the Hugging Face hub into the shared cache
     Pull {
-        /// Model id, for example Qwen/Qwen2.5-VL-3B-Instruct; @REVISION selects a branch, tag or commit, :TYPE a
+        /// Model id, for example Qwen/Qwen3-VL-2B-Instruct; @REVISION selects a branch, tag or commit, :TYPE a
         /// GGUF file and the mmproj file beside it, for example :Q4_K_M
-        #[arg(value_name = "ID[@REVISION][:TYPE]")]
+        #[arg(value_name = "ID[@REVISION][:TYPE]", add = candidates::published())]
         id: String,
     },
     /// List, remove or verify converted weights, which are kept so that models load at once
@@ -53,6 +56,7 @@ pub enum ModelsCommand {
 pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
     match args.command.as_ref().unwrap_or(&ModelsCommand::List) {
         ModelsCommand::List => list::run(args.json, config),
+        ModelsCommand::Known => known::run(args.json),
         ModelsCommand::Inspect { model } => show::run(model, args.json, config),
         ModelsCommand::Pull { id } => pull::run(id, args.json, config),
         ModelsCommand::Cache(cache) => cache::run(cache, args.json, config),

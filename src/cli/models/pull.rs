@@ -9,7 +9,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
-use super::found;
+use super::{found, known};
 use crate::{
     cli::{End, color, config::Config, interrupt::Interrupt, interrupted},
     model::{
@@ -59,7 +59,7 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     if pulled.file.is_some() && pulled.mmproj.is_none() {
         tell!("note: {} has no mmproj file: pass the model's vision tower with --mmproj", id.repository());
     }
-    if let Some(hint) = found::suggestion(pulled.path(), config) {
+    if let Some(hint) = found::suggestion(pulled.path(), config).or_else(|| known::suggestion(&id)) {
         tell!("hint: {}", color::plain(&hint));
     }
     writeln!(out, "{}", pulled.path().display())?;

@@ -63,8 +63,8 @@ pub struct Facts {
     pub table: usize,
     /// Bytes of the language model's matrices and the type of most of them, if they are used as a GGUF file has them.
     pub stored: Option<(u64, &'static str)>,
-    /// The tower's hidden width and feed-forward width.
-    tower: [usize; 2],
+    /// The tower.
+    tower: TowerConfig,
     /// The type of the tower's matrices.
     tower_dtype: WeightType,
     processor: VideoProcessor,
@@ -85,12 +85,18 @@ impl Facts {
     /// As [`Facts::read`].
     pub fn read_files(files: &ModelFiles) -> Result<Self, ModelError> {
         let config = files.config()?;
-        let processor = files.processor(&TowerConfig::of(&config)?)?;
-        Ok(Self::of(&files.checkpoint()?, config, processor))
+        let tower = TowerConfig::of(&config)?;
+        let processor = files.processor(&tower)?;
+        Ok(Self::of(&files.checkpoint()?, config, tower, processor))
     }
 
     /// The same from files that are already open.
-    pub fn of(checkpoint: &Checkpoint, config: VlConfig, processor: VideoProcessor) -> Self {
+    pub fn of(
+        checkpoint: &Checkpoint,
+        config: VlConfig,
+        tower: TowerConfig,
+        processor: VideoProcessor,
+    ) -> Self {
         let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
         let all: u64 = checkpoint.tensors().map(|tensor| product(tensor.shape)).sum();
         let table = checkpoint.tensors().find(|tensor| tensor.name.ends_with("embed_tokens.weight"));
@@ -100,11 +106,6 @@ impl Facts {
             let matrices = checkpoint.tensors().filter(|t| t.shape.len() > 1 && names.contains(t.name));
             (matrices.map(|tensor| tensor.bytes).sum(), model.main_type().name())
         });
-        let width = |key: &str, default: u64| {
-            let value = config.raw.pointer(&format!("/vision_config/{key}"));
-            value.and_then(serde_json::Value::as_u64).unwrap_or(default).min(1 << 20) as usize
-        };
-        let tower = [width("hidden_size", 1280), width("intermediate_size", 3420)];
         Self {
             family: config.family,
             text: config.text,
@@ -156,9 +157,9 @@ impl Facts {
         let states = 4 * c.hidden;
         let line = c.heads * c.head_dim + 2 * c.kv_heads * c.head_dim;
         // Embeddings from the tower and in the prompt, and the final states that methods use.
-        let kept = 3 * visual * states;
+        let kept = visual * (2 * 4 * self.tower.width() + states);
         let rows = DECODER_ROWS * 4 * (6 * c.hidden + 2 * line + 4 * c.intermediate);
-        let [hidden, ffn] = self.tower;
+        let (hidden, ffn) = (self.tower.rules().hidden(), self.tower.rules().ffn());
         let tower = sample.map_or(0, |sample| {
             // States, queries, keys, values and sums of the grids that share products.
             let whole = WORKSPACE.min(20 * hidden * sample.patch_values / self.processor.config().row());

@@ -162,7 +162,9 @@ impl Inspection {
             notes,
             ..Self::unknown(dir)
         };
-        if let (Some(config), Some(checkpoint), Some(processor)) = (config, &checkpoint, processor) {
+        if let (Some(config), Some(checkpoint), Some(tower), Some(processor)) =
+            (config, &checkpoint, tower, processor)
+        {
             let fallback = parts::fallback(&config.text, WeightType::Q4K);
             if let Some((held, width)) = fallback.filter(|_| files.gguf().is_none()) {
                 let held = held.name();
@@ -170,7 +172,7 @@ impl Inspection {
                     "matrices of width {width} are stored as {held} instead of q4_k, q5_k or q6_k: the width is not a multiple of 256"
                 ));
             }
-            inspection.measure(&Facts::of(checkpoint, config, processor));
+            inspection.measure(&Facts::of(checkpoint, config, tower, processor));
         }
         inspection.problems = problems.0;
         inspection

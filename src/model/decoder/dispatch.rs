@@ -104,7 +104,13 @@ impl Decoder {
         held.map(Self)
     }
 
-    /// The same model ending after its first `layers` layers (LayerSkip), followed by norm and head. All weights are shared.
+    /// Width of the states: of all rows that leave a pass, and of rows that enter it without DeepStack levels.
+    pub fn width(&self) -> usize {
+        self.config().hidden
+    }
+
+    /// The same model ending after its first `layers` layers (LayerSkip), followed by norm and head. All weights are shared. Its
+    /// rows may be as wide as the whole model's.
     pub fn first_layers(&self, layers: usize) -> Self {
         Self(match &self.0 {
             Held::Cpu(decoder) => Held::Cpu(decoder.first_layers(layers)),
@@ -208,7 +214,18 @@ impl Decoder {
         }
     }
 
+    /// Rows beside each other, `rows × (a + b)`, on the decoder's device.
+    ///
+    /// # Errors
+    /// If they differ in number, or memory is missing.
+    pub fn beside(&self, a: &States, b: &States) -> Result<States> {
+        each!(&self.0, Held, decoder => decoder.beside(a, b))
+    }
+
     /// Run rows through all layers. The cache grows by as many slots.
+    ///
+    /// Rows of the model's width are embeddings or states. In a model with n DeepStack levels they may be 1 + n times as wide: the
+    /// next n blocks of columns are added to the states after the first n layers, one each.
     ///
     /// # Errors
     /// If the shapes of input, positions and mask do not agree, an id is outside of the vocabulary, or the cache is of another

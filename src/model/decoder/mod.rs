@@ -1,7 +1,7 @@
-//! The Qwen2 decoder: grouped-query attention with rotary positions, SwiGLU, RMS norms.
+//! The decoder of Qwen2, Qwen3 and Llama: grouped-query attention with rotary positions, SwiGLU, RMS norms.
 //!
-//! Weight layout (`model.layers.N.…`): `self_attn.{q,k,v}_proj.{weight,bias}`, `self_attn.o_proj.weight`,
-//! `mlp.{gate,up,down}_proj.weight`, `input_layernorm.weight`, `post_attention_layernorm.weight`; `model.norm.weight`,
+//! Weight layout (`model.layers.N.…`): `self_attn.{q,k,v}_proj.weight` (with `bias`: Qwen2), `self_attn.{q,k}_norm.weight` (Qwen3),
+//! `self_attn.o_proj.weight`, `mlp.{gate,up,down}_proj.weight`, `input_layernorm.weight`, `post_attention_layernorm.weight`; `model.norm.weight`,
 //! `model.embed_tokens.weight`, `lm_head.weight` (absent if tied). q, k, v are fused into one matrix, and gate and up.
 //!
 //! A forward pass takes rows of embeddings, their positions (which are not cache slots), a mask among the new rows, and the
@@ -31,7 +31,7 @@ pub use super::device::{
     states::{States, with_slice},
 };
 
-/// What a pass returns beside the final states.
+/// What a pass computes, and what it returns beside the final states.
 #[derive(Clone, Debug, Default)]
 pub struct Taps {
     /// Also return the last layer's output before the final norm.
@@ -40,7 +40,8 @@ pub struct Taps {
     pub after_layers: Vec<usize>,
     /// Measure the attention weights of the rows.
     pub probe: Option<AttentionProbe>,
-    /// Run these layers only (none = all); the input is the states before them. For a prefill in two parts.
+    /// Run these layers only (none = all); the input is the states before them, with the DeepStack levels of these layers beside
+    /// them. For a prefill in two parts.
     pub layers: Option<std::ops::Range<usize>>,
 }
 
@@ -56,28 +57,42 @@ pub struct Pass {
     pub attention: Option<AttentionStats>,
 }
 
-/// The number of rows of a pass.
+/// The size of a pass's input.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct PassInput {
+    rows: usize,
+    /// DeepStack levels beside the embeddings or states of a row; 0 for text.
+    levels: usize,
+}
+
+/// The size of a pass that begins with layer `first`.
 ///
 /// # Errors
-/// If input, positions and mask do not agree with each other, the model's width, and the `before` slots in use.
+/// If input, positions and mask do not agree with each other, the model's width and DeepStack levels, and the `before` slots in
+/// use.
 fn check_pass(
     input: Input<'_>,
     positions: &Positions,
     mask: &Mask,
     before: usize,
+    first: usize,
     config: &TextConfig,
-) -> Result<usize> {
+) -> Result<PassInput> {
     let rows = input.rows();
-    let width = match input {
-        Input::Ids(_) => config.hidden,
-        Input::States(states) => states.shape().1,
+    let (width, hidden) = match input {
+        Input::Ids(_) => (config.hidden, config.hidden),
+        Input::States(states) => (states.shape().1, config.hidden),
     };
+    // A model of fewer layers reads the rows of the whole one.
+    let levels = (width / hidden.max(1)).saturating_sub(1);
+    let deep = width.is_multiple_of(hidden) && config.deepstack > 0;
+    let fits = width == hidden || deep && levels >= config.deepstack.saturating_sub(first).max(1);
     let axes = positions.axes.each_ref().map(Vec::len);
-    if width != config.hidden || axes != [rows; 3] || mask.rows().is_some_and(|n| n != rows) {
+    if !fits || axes != [rows; 3] || mask.rows().is_some_and(|n| n != rows) {
         candle_core::bail!(
-            "a pass of {rows} rows of {width} values got {axes:?} positions, a mask for {:?} rows, and a model of width {}",
+            "a pass of {rows} rows of {width} values got {axes:?} positions, a mask for {:?} rows, and a model of width {hidden} with {} DeepStack levels",
             mask.rows(),
-            config.hidden
+            config.deepstack
         );
     }
     if let Mask::Paths { shared, paths } = mask {
@@ -90,7 +105,7 @@ fn check_pass(
             }
         }
     }
-    Ok(rows)
+    Ok(PassInput { rows, levels })
 }
 
 #[cfg(test)]
@@ -104,7 +119,26 @@ mod tests {
     fn check(width: usize, positions: &Positions, mask: &Mask, before: usize) -> Option<usize> {
         let rows = mask.rows().unwrap_or(2);
         let input = States::new(vec![0.0; rows * width], width).unwrap();
-        check_pass((&input).into(), positions, mask, before, &config()).ok()
+        check_pass((&input).into(), positions, mask, before, 0, &config()).ok().map(|found| found.rows)
+    }
+
+    #[test]
+    fn rows_hold_the_levels_of_the_layers_that_they_enter() {
+        let levels = |width: usize, deepstack: usize, first: usize| {
+            let config = TextConfig { deepstack, ..config() };
+            let input = States::new(vec![0.0; 2 * width], width).unwrap();
+            let positions = Positions::text(0, 2);
+            let found = check_pass((&input).into(), &positions, &Mask::Causal, 0, first, &config);
+            found.ok().map(|found| found.levels)
+        };
+        let w = config().hidden;
+        assert_eq!([1, 3, 4].map(|n| levels(n * w, 2, 0)), [Some(0), Some(2), Some(3)]);
+        assert_eq!(levels(2 * w, 2, 0), None, "a level is missing");
+        assert_eq!(levels(2 * w, 2, 1), Some(1), "the first layer's is used up");
+        assert_eq!(levels(3 * w + 1, 2, 0), None);
+        assert_eq!(levels(3 * w, 0, 0), None, "the model has none");
+        let ids = check_pass((&[1u32, 2][..]).into(), &Positions::text(0, 2), &Mask::Causal, 0, 0, &config());
+        assert_eq!(ids.unwrap(), PassInput { rows: 2, levels: 0 });
     }
 
     #[test]

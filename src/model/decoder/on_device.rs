@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use candle_core::Result;
 
-use super::{Mask, Pass, Positions, Taps, check_pass, parts, rope::Rope};
+use super::{Mask, Pass, PassInput, Positions, Taps, check_pass, parts, rope::Rope};
 use crate::model::{
     checkpoint::Checkpoint,
     config::TextConfig,
     device::{
         attention::AttentionShape,
         logits::Logits,
-        ops::{DeviceCache, Input, Loaded, Ops, PassSpec},
+        ops::{DeviceCache, HeadNorms, Input, Loaded, Ops, PassSpec},
         states::States,
     },
 };
@@ -33,6 +33,8 @@ pub(super) struct OnDevice<D: Ops> {
 struct Layer<D: Ops> {
     input_norm: D::Vector,
     qkv: D::Matrix,
+    /// Of queries and keys in each head.
+    head_norms: Option<[D::Vector; 2]>,
     output: D::Matrix,
     post_norm: D::Vector,
     gate_up: D::Matrix,
@@ -46,14 +48,26 @@ impl<D: Ops> Layer<D> {
             let name = format!("model.layers.{index}.{name}_layernorm.weight");
             ops.vector(&name, config.hidden, checkpoint)
         };
+        let head_norms = match parts::head_norms(config, index) {
+            None => None,
+            Some([queries, keys]) => {
+                let load = |name: &str| ops.vector(name, config.head_dim, checkpoint);
+                Some([load(&queries)?, load(&keys)?])
+            }
+        };
         Ok(Self {
             input_norm: norm("input")?,
             qkv: ops.matrix(&qkv, checkpoint)?,
+            head_norms,
             output: ops.matrix(&output, checkpoint)?,
             post_norm: norm("post_attention")?,
             gate_up: ops.matrix(&gate_up, checkpoint)?,
             down: ops.matrix(&down, checkpoint)?,
         })
+    }
+
+    fn head_norms(&self, eps: f32) -> Option<HeadNorms<'_, D::Vector>> {
+        self.head_norms.as_ref().map(|[queries, keys]| HeadNorms { queries, keys, eps })
     }
 
     fn matrices(&self) -> [&D::Matrix; 4] {
@@ -64,6 +78,8 @@ impl<D: Ops> Layer<D> {
 /// Rows in a device's memory that passes use again, so that nothing is allocated in the loop.
 pub(super) struct Buffers<D: Ops> {
     work: D::Work,
+    /// Input rows with DeepStack levels.
+    wide: D::Rows,
     x: D::Rows,
     normed: D::Rows,
     qkv: D::Rows,
@@ -77,6 +93,7 @@ impl<D: Ops> Default for Buffers<D> {
     fn default() -> Self {
         Self {
             work: D::Work::default(),
+            wide: D::Rows::default(),
             x: D::Rows::default(),
             normed: D::Rows::default(),
             qkv: D::Rows::default(),
@@ -139,6 +156,7 @@ impl<D: Ops> OnDevice<D> {
         let mut first = self.clone();
         first.layers.truncate(layers.max(1));
         first.config.layers = first.layers.len();
+        first.config.deepstack = first.config.deepstack.min(first.layers.len());
         first
     }
 
@@ -219,12 +237,17 @@ impl<D: Ops> OnDevice<D> {
         self.ops.embed(&self.table, ids)
     }
 
+    /// See [`super::Decoder::beside`].
+    pub fn beside(&self, a: &States, b: &States) -> Result<States> {
+        self.ops.beside(a, b)
+    }
+
     /// See [`super::Decoder::fuse`].
     pub fn fuse(&self, ids: &[u32], before: &States, buffers: &mut Buffers<D>) -> Result<States> {
         let Some(projection) = &self.projection else {
             candle_core::bail!("the model is not a draft head");
         };
-        let both = self.ops.beside(&self.embed(ids)?, before)?;
+        let both = self.beside(&self.embed(ids)?, before)?;
         self.ops.project(&mut buffers.work, projection, &both)
     }
 
@@ -242,22 +265,27 @@ impl<D: Ops> OnDevice<D> {
         if let Input::Ids(ids) = input {
             self.check_ids(ids)?;
         }
-        let rows = check_pass(input, positions, mask, cache.len(), c)?;
+        let part = taps.layers.clone().unwrap_or(0..self.layers.len());
+        let PassInput { rows, levels } = check_pass(input, positions, mask, cache.len(), part.start, c)?;
         let (cos, sin) = self.rope.tables(positions);
         let shape = self.shape();
         let spec = PassSpec { rows, layers: c.layers, shape, cos, sin, mask, probe: taps.probe.as_ref() };
-        let Buffers { work, x, normed, qkv, attended, projected, gate_up, gated } = buffers;
+        let Buffers { work, wide, x, normed, qkv, attended, projected, gate_up, gated } = buffers;
         let mut pass = ops.begin(work, spec, cache)?;
-        ops.load(&mut pass, &self.table, input, x)?;
+        if levels == 0 {
+            ops.load(&mut pass, &self.table, input, x)?;
+        } else {
+            ops.load(&mut pass, &self.table, input, wide)?;
+            ops.columns(&mut pass, wide, 0..c.hidden, x)?;
+        }
         let mut tapped = vec![None; taps.after_layers.len()];
-        let part = taps.layers.clone().unwrap_or(0..self.layers.len());
         // True if `projected` is yet to be added to the residual stream.
         let mut pending = false;
         for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
             let add = pending.then_some(&*projected);
             ops.norm(&mut pass, x, add, &layer.input_norm, c.norm_eps, Some(&layer.qkv), normed)?;
             ops.product(&mut pass, &layer.qkv, normed, qkv)?;
-            ops.store(&mut pass, qkv, cache, index)?;
+            ops.store(&mut pass, qkv, layer.head_norms(c.norm_eps), cache, index)?;
             ops.attend(&mut pass, qkv, cache, index, &layer.output, attended)?;
             ops.product(&mut pass, &layer.output, attended, projected)?;
 
@@ -267,9 +295,18 @@ impl<D: Ops> OnDevice<D> {
             ops.product(&mut pass, &layer.down, gated, projected)?;
             pending = true;
 
-            if taps.after_layers.contains(&index) {
+            // The first levels belong to the first layers; those of layers that are not run are not among the columns.
+            let level = 1 + index - part.start;
+            let deep = level <= levels && index < c.deepstack;
+            let tapped_here = taps.after_layers.contains(&index);
+            if deep || tapped_here {
                 ops.add(&mut pass, x, projected)?;
                 pending = false;
+            }
+            if deep {
+                ops.add_columns(&mut pass, x, wide, level * c.hidden..(level + 1) * c.hidden)?;
+            }
+            if tapped_here {
                 for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
                     if wanted == index {
                         *slot = Some(ops.keep(&mut pass, x)?);

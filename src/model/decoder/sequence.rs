@@ -43,7 +43,7 @@ impl Sequence {
         self.cache.bytes()
     }
 
-    /// Feed a prompt's embeddings (`rows × width`) at the given positions; text continues at position `next`. `states` receives
+    /// Feed a prompt's embeddings (`rows × width`, or wider with DeepStack levels: see [`Decoder::forward`]) at the given positions; text continues at position `next`. `states` receives
     /// each chunk's first row number and final states (`rows × width`); `progress` (done, total) may stop the prefill, which
     /// then leaves the sequence empty and returns false.
     ///
@@ -110,7 +110,8 @@ impl Sequence {
     }
 
     /// The first of two parts of a prefill: feed a prompt's embeddings through the first `layers` layers. Returns the states
-    /// after them, `rows × width`; none if `progress` stopped it. The sequence cannot be used before the second part.
+    /// after them, `rows × width`, with the DeepStack levels of later layers beside them; none if `progress` stopped it. The
+    /// sequence cannot be used before the second part.
     ///
     /// # Errors
     /// As [`Sequence::prefill`].
@@ -123,8 +124,18 @@ impl Sequence {
     ) -> Result<Option<States>> {
         let taps = Taps { before_norm: true, layers: Some(0..layers), ..Taps::default() };
         let mut states = Vec::new();
-        let whole = self.chunks(embeddings, positions, &taps, progress, &mut |_, pass| {
-            states.extend(pass.before_norm.clone());
+        let (decoder, width) = (self.decoder.clone(), embeddings.shape().1);
+        let (hidden, left) = (decoder.width(), decoder.config().deepstack.saturating_sub(layers));
+        let rest = (1 + layers) * hidden..(1 + layers + left) * hidden;
+        let whole = self.chunks(embeddings, positions, &taps, progress, &mut |done, pass| {
+            let Some(below) = &pass.before_norm else { return Ok(()) };
+            states.push(match left > 0 && width >= rest.end {
+                false => below.clone(),
+                true => {
+                    let rows = embeddings.narrow(done, below.rows())?;
+                    decoder.beside(below, &rows.columns(rest.clone())?)?
+                }
+            });
             Ok(())
         })?;
         self.cache.truncate(0);

@@ -71,6 +71,25 @@ pub struct PassSpec<'a> {
     pub probe: Option<&'a AttentionProbe>,
 }
 
+/// Norms of the queries and keys in each head.
+#[derive(Debug)]
+pub struct HeadNorms<'a, V> {
+    /// Weights for queries, `head_dim` values.
+    pub queries: &'a V,
+    /// Weights for keys, `head_dim` values.
+    pub keys: &'a V,
+    /// Added to the mean square.
+    pub eps: f32,
+}
+
+impl<V> Clone for HeadNorms<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for HeadNorms<'_, V> {}
+
 /// The operations of one device.
 ///
 /// `next` is the matrix that takes an operation's output: the device may store the output as that matrix needs it.
@@ -136,7 +155,7 @@ pub trait Ops: Clone + Send + Sync + Sized {
         cache: &mut Self::Cache,
     ) -> Result<Self::Pass<'a>>;
 
-    /// `x` = the input rows.
+    /// `x` = the input rows, of any width.
     fn load(
         &self,
         pass: &mut Self::Pass<'_>,
@@ -178,12 +197,13 @@ pub trait Ops: Clone + Send + Sync + Sized {
         out: &mut Self::Rows,
     ) -> Result<()>;
 
-    /// Rotate the queries and keys of `qkv` (`rows × (heads + 2 · kv_heads) · head_dim`) and write keys and values to the slots
-    /// after those in use.
+    /// Norm the queries and keys of `qkv` (`rows × (heads + 2 · kv_heads) · head_dim`) in each head, if the model does, rotate
+    /// them, and write keys and values to the slots after those in use.
     fn store(
         &self,
         pass: &mut Self::Pass<'_>,
         qkv: &mut Self::Rows,
+        norms: Option<HeadNorms<'_, Self::Vector>>,
         cache: &mut Self::Cache,
         layer: usize,
     ) -> Result<()>;
@@ -201,6 +221,24 @@ pub trait Ops: Clone + Send + Sync + Sized {
 
     /// `x += add`.
     fn add(&self, pass: &mut Self::Pass<'_>, x: &mut Self::Rows, add: &Self::Rows) -> Result<()>;
+
+    /// `x` = some columns of other rows.
+    fn columns(
+        &self,
+        pass: &mut Self::Pass<'_>,
+        from: &Self::Rows,
+        columns: Range<usize>,
+        x: &mut Self::Rows,
+    ) -> Result<()>;
+
+    /// `x +=` some columns of other rows, which are as wide as `x`.
+    fn add_columns(
+        &self,
+        pass: &mut Self::Pass<'_>,
+        x: &mut Self::Rows,
+        from: &Self::Rows,
+        columns: Range<usize>,
+    ) -> Result<()>;
 
     /// A copy of rows that outlives the pass.
     fn keep(&self, pass: &mut Self::Pass<'_>, rows: &Self::Rows) -> Result<States>;

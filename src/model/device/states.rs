@@ -1,5 +1,7 @@
 //! Rows of values that stay on the device that computed them until somebody reads them.
 
+use std::ops::Range;
+
 use candle_core::{Device, Result, Tensor};
 
 use super::gpu::states::{GpuRows, Part, below};
@@ -72,6 +74,39 @@ impl States {
                 check(missing.is_none(), || format!("no row {missing:?}"))?;
                 Ok(Self::Gpu(all.select(rows)?))
             }
+        }
+    }
+
+    /// Some columns of all rows.
+    ///
+    /// # Errors
+    /// If the rows are narrower, or memory is missing.
+    pub fn columns(&self, columns: Range<usize>) -> Result<Self> {
+        let width = self.shape().1;
+        let valid = columns.start <= columns.end && columns.end <= width;
+        check(valid, || format!("no columns {columns:?} of {width}"))?;
+        if columns.len() == width {
+            return Ok(self.clone());
+        }
+        match self {
+            Self::Tensor(tensor) => {
+                Ok(Self::Tensor(tensor.narrow(1, columns.start, columns.len())?.contiguous()?))
+            }
+            Self::Gpu(rows) => Ok(Self::Gpu(rows.columns(columns)?)),
+        }
+    }
+
+    /// The same rows with zeros behind them, `width` values in all.
+    ///
+    /// # Errors
+    /// If the rows are wider, or memory is missing.
+    pub fn widened(&self, width: usize) -> Result<Self> {
+        let own = self.shape().1;
+        check(own <= width, || format!("rows of {own} values do not fit into {width}"))?;
+        match self {
+            _ if own == width => Ok(self.clone()),
+            Self::Tensor(tensor) => Ok(Self::Tensor(tensor.pad_with_zeros(1, 0, width - own)?)),
+            Self::Gpu(rows) => Ok(Self::Gpu(rows.widened(width)?)),
         }
     }
 

@@ -19,5 +19,5 @@ pub use error::ModelError;
 pub(super) use error::is_out_of_memory;
 pub use kind::Family;
 pub use prompt::{Prompt, Rope};
-pub(super) use rules::FamilyRules;
+pub(super) use rules::{FamilyRules, VideoText};
 pub use video_llm::VideoLlm;

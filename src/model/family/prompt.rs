@@ -84,6 +84,19 @@ impl Prompt {
         })
     }
 
+    /// Mark the rows of every temporal grid's stamp, of which each has one span: the `opening` rows before the first, what stands
+    /// between two spans, and the `closing` rows after each.
+    pub(super) fn mark_stamps(&mut self, opening: usize, closing: usize) {
+        let mut start = self.visual.first().map_or(0, |first| first.saturating_sub(opening));
+        let rows = self.ids.len();
+        let stamp = |span: Range<usize>| {
+            let end = (span.end + closing).min(rows);
+            let before = std::mem::replace(&mut start, end)..span.start;
+            [before, span.end..end].into_iter().filter(|rows| !rows.is_empty()).collect()
+        };
+        self.stamps = self.visual.ranges().map(stamp).collect();
+    }
+
     /// True for rows of text: neither visual tokens nor the newline.
     pub fn is_text(&self, row: usize) -> bool {
         !self.visual.contains(row) && self.newline != Some(row)
@@ -120,6 +133,22 @@ mod tests {
         assert_eq!(without.positions.axes[0], [0, 1, 1, 2, 2, 3]);
         let none = VisualGrid { t: 0, h: 1, w: 2 };
         assert!(Prompt::lay_out(&[9], 9, none, 1, true, VisualRope::Sequential).is_err());
+    }
+
+    #[test]
+    fn stamps_are_what_belongs_to_one_grid() {
+        let grid = VisualGrid { t: 3, h: 1, w: 2 };
+        // A question, and three stamps of two ids with one after their pads.
+        let ids = [5, 1, 2, 9, 3, 1, 9, 3, 1, 2, 2, 9, 3, 6, 7];
+        let mut prompt = Prompt::lay_out(&ids, 9, grid, 1, false, VisualRope::GRIDS).unwrap();
+        assert!(prompt.stamps.is_empty());
+        prompt.mark_stamps(2, 1);
+        assert_eq!(prompt.stamps, [vec![1..3, 5..6], vec![6..7, 9..10], vec![10..13, 15..16]]);
+        let rows: Vec<usize> = prompt.stamps.iter().flatten().cloned().flatten().collect();
+        assert!(rows.iter().all(|row| prompt.is_text(*row)));
+        assert_eq!(prompt.ids.len() - rows.len() - grid.len(), 3);
+        prompt.mark_stamps(0, 0);
+        assert_eq!(prompt.stamps, [vec![], vec![5..7], vec![9..13]]);
     }
 
     #[test]

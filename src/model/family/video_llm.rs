@@ -211,7 +211,12 @@ impl VideoLlm {
         &self.tower_config
     }
 
-    /// Visual embeddings, `visual tokens × width`, of a clip's patches: f32, on the model's device.
+    /// Width of a prompt's rows: the decoder's, or 1 + n times as wide in a model with n DeepStack levels.
+    pub fn input_width(&self) -> usize {
+        self.config.text.input_width()
+    }
+
+    /// Visual embeddings, `visual tokens × input width`, of a clip's patches: f32, on the model's device.
     ///
     /// # Errors
     /// The patches do not fit the tower, or `progress` breaks.
@@ -236,18 +241,27 @@ impl VideoLlm {
     /// # Errors
     /// As [`Self::prompt`].
     pub fn prompt_after(&self, before: &[Turn], text: &str, clip: &ClipFacts) -> Result<Prompt, ModelError> {
-        let ids = self.template.ids_after(&self.tokenizer, before, text)?;
+        let rules = self.config.family.rules();
+        clip.check()?;
+        let video = rules.video_text(clip, self.processor.config().temporal);
+        let rewrite =
+            |rendered: String| video.as_ref().map_or(rendered.clone(), |video| video.replace(&rendered));
+        let ids = self.template.ids_with(&self.tokenizer, before, text, &rewrite)?;
         let axes = self.config.text.mrope_section.filter(|_| self.rope != Rope::Sequential);
         let seconds = layout::seconds_per_grid(self.processor.config().temporal, clip.sample_fps);
-        let rope = axes.map_or(VisualRope::Sequential, |_| {
-            self.config.family.rules().positions(&self.tower_config, seconds)
-        });
+        let rope = axes.map_or(VisualRope::Sequential, |_| rules.positions(&self.tower_config, seconds));
         let newline = self.tower.newline().is_some();
-        Ok(Prompt::lay_out(&ids, self.config.video_token, clip.grid, clip.grid.t, newline, rope)?)
+        let pad = self.config.video_token;
+        let per_span = if video.is_some() { 1 } else { clip.grid.t };
+        let mut prompt = Prompt::lay_out(&ids, pad, clip.grid, per_span, newline, rope)?;
+        if let (Some(video), Some(first)) = (video, ids.iter().position(|id| *id == pad)) {
+            prompt.mark_stamps(self.tokenizer.tokens_within(&ids[..first], &video.opening), video.closing);
+        }
+        Ok(prompt)
     }
 
-    /// Embeddings of the given prompt rows (ascending): text from the table, visual rows from `visual` (`tokens × width`), the
-    /// newline from the tower.
+    /// Embeddings of the given prompt rows (ascending), `rows × input width`: text from the table, with zeros for DeepStack
+    /// levels, visual rows from `visual` (`tokens × input width`), the newline from the tower.
     ///
     /// # Errors
     /// An id is outside of the embedding table, a row outside of the prompt, or `visual` has another number of tokens.
@@ -270,19 +284,35 @@ impl VideoLlm {
         if let Some(count) = visual.map(States::rows).filter(|n| *n != tokens) {
             return fail(format!("{count} visual embeddings for {tokens} visual tokens"));
         }
+        let newline = self.tower.newline();
+        let is_visual = |row: usize| visual.is_some() && kind(row) == RowKind::Visual;
+        let is_newline = |row: usize| newline.is_some() && kind(row) == RowKind::Newline;
+        // One look-up for all of the text, and one selection: a prompt may have a time stamp in every frame.
+        let in_table = |row: &&usize| !is_visual(**row) && !is_newline(**row);
+        let ids: Vec<u32> = rows.iter().filter(in_table).map(|&row| prompt.ids[row]).collect();
+        let text = match ids.is_empty() {
+            true => None,
+            false => Some(self.decoder.embed(&ids)?.widened(self.input_width())?),
+        };
+        let tokens: Vec<usize> = rows.iter().filter_map(|&row| prompt.visual.token(row)).collect();
+        let chosen = match visual {
+            Some(visual) if tokens.len() < visual.rows() => Some(visual.select(&tokens)?),
+            visual => visual.cloned(),
+        };
         let mut parts: Vec<States> = Vec::new();
+        let (mut text_done, mut visual_done) = (0, 0);
         for run in rows.chunk_by(|&a, &b| kind(a) == kind(b)) {
-            parts.push(match (kind(run[0]), visual, self.tower.newline()) {
-                (RowKind::Visual, Some(visual), _) => {
-                    let tokens = run.iter().filter_map(|&row| prompt.visual.token(row));
-                    visual.select(&tokens.collect::<Vec<_>>())?
+            let (source, done) = match (&chosen, newline, &text) {
+                (Some(visual), ..) if is_visual(run[0]) => (visual, &mut visual_done),
+                (_, Some(newline), _) if is_newline(run[0]) => {
+                    parts.push(newline.clone());
+                    continue;
                 }
-                (RowKind::Newline, _, Some(newline)) => newline.clone(),
-                _ => {
-                    let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
-                    self.decoder.embed(&ids)?
-                }
-            });
+                (.., Some(text)) => (text, &mut text_done),
+                _ => continue,
+            };
+            parts.push(source.narrow(*done, run.len())?);
+            *done += run.len();
         }
         Ok(States::cat(&parts)?)
     }

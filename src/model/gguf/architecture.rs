@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     GgufFile,
     names::{self, Named},
-    qwen2_vl, qwen3_vl, smolvlm,
+    qwen2_vl,
 };
 use crate::model::family::Family;
 
@@ -26,6 +26,8 @@ pub struct Architecture {
     pub family: Family,
     /// The token of visual tokens in a video.
     pub video_token: &'static str,
+    /// The key of its id in `config.json`.
+    pub video_key: &'static str,
     /// Tokens that end an answer, beside the file's end token.
     pub ends: &'static [&'static str],
     /// True if language models without video have this architecture, too.
@@ -43,8 +45,7 @@ pub struct Architecture {
 }
 
 /// All supported pairs.
-pub static SUPPORTED: [Architecture; 4] =
-    [qwen2_vl::QWEN2_VL, qwen2_vl::QWEN25_VL, qwen3_vl::QWEN3_VL, smolvlm::SMOLVLM];
+pub static SUPPORTED: [Architecture; 2] = [qwen2_vl::QWEN2_VL, qwen2_vl::QWEN25_VL];
 
 /// The architecture of every mmproj file.
 pub const TOWER: &str = "clip";

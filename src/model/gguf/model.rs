@@ -106,7 +106,7 @@ impl GgufModel {
         let other = |problem| refuse(self.text.path(), problem, OTHER_MODEL);
         let video = Vocabulary::find(&self.text, self.row.video_token).map_err(other)?;
         let missing = || format!("its tokenizer has no token {}", self.row.video_token);
-        config["video_token_id"] = video.ok_or_else(missing).map_err(other)?.into();
+        config[self.row.video_key] = video.ok_or_else(missing).map_err(other)?.into();
         let vision = (self.row.vision_config)(&self.tower);
         let vision = vision.map_err(|problem| refuse(self.tower.path(), problem, DAMAGED))?;
         if let (Some(config), Value::Object(vision)) = (config.as_object_mut(), vision) {

@@ -1,13 +1,11 @@
 //! Qwen2-VL and Qwen2.5-VL as GGUF.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{
     GgufFile,
     architecture::{Architecture, TowerSizes, required, sections, vision_integer},
-    names::{self, Named},
+    names,
 };
 use crate::model::family::Family;
 
@@ -17,6 +15,7 @@ pub const QWEN2_VL: Architecture = Architecture {
     projector: "qwen2vl_merger",
     family: Family::Qwen2Vl,
     video_token: "<|video_pad|>",
+    video_key: "video_token_id",
     ends: &ENDS,
     shared: false,
     output: OUTPUT,

@@ -18,6 +18,7 @@ pub const QWEN3_VL: Architecture = Architecture {
     projector: "qwen3vl_merger",
     family: Family::Qwen3Vl,
     video_token: "<|video_pad|>",
+    video_key: "video_token_id",
     ends: &ENDS,
     shared: false,
     output: OUTPUT,

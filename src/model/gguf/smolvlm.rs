@@ -17,6 +17,7 @@ pub const SMOLVLM: Architecture = Architecture {
     projector: "idefics3",
     family: Family::SmolVlm,
     video_token: "<image>",
+    video_key: "image_token_id",
     ends: &["<end_of_utterance>"],
     shared: true,
     output: OUTPUT,

@@ -306,13 +306,19 @@ fn gguf_files(id: &ModelId, tag: &str, listing: &Listing) -> Result<GgufFiles, H
     let files = gguf::choose(id, tag, listing)?;
     // Of a repository with a language model and a tower, the hub may name either.
     let known = listing.architecture.as_deref().filter(|name| *name != architecture::TOWER);
-    match known.filter(|name| !architecture::is_supported(name)) {
-        None => Ok(files),
-        Some(name) => Err(HubError::Unusable(Failure {
-            class: FailureClass::Input,
-            error: format!("{id}: {}", architecture::unsupported(name)),
-            hint: Some("pull a model of one of these families".into()),
-        })),
+    let refuse = |problem: String, hint: &str| {
+        let error = format!("{id}: {problem}");
+        Err(HubError::Unusable(Failure { class: FailureClass::Input, error, hint: Some(hint.into()) }))
+    };
+    match known {
+        Some(name) if !architecture::is_supported(name) => {
+            refuse(architecture::unsupported(name), "pull a model of one of these families")
+        }
+        Some(name) if architecture::is_shared(name) && files.tower.is_none() => refuse(
+            format!("a language model ({name}) without a vision tower: the repository has no mmproj file"),
+            "specreel models known lists models that see videos",
+        ),
+        _ => Ok(files),
     }
 }
 

@@ -5,11 +5,37 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::ProcessorError;
+use super::{Filter, ProcessorError};
 use crate::model::files;
 
 /// Pixels of one visual token of Qwen-VL, 28 × 28: the unit of its limits.
 const TOKEN: usize = 28 * 28;
+
+/// The longest edge that frames are resized to on the way to a fixed size.
+const MAX_EDGE: usize = 4096;
+
+/// What the limits of pixels count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PixelScope {
+    /// One resized frame.
+    Frame,
+    /// All resized frames of a video together.
+    Video {
+        /// Maximum visual tokens of a temporal grid, where there is such a limit.
+        max_tokens: Option<usize>,
+    },
+}
+
+/// What a checkpoint's files say about sampling frames; none = the family's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SamplingSettings {
+    /// Frames per second of video.
+    pub fps: Option<f64>,
+    /// At least so many frames.
+    pub min_frames: Option<usize>,
+    /// At most so many frames.
+    pub max_frames: Option<usize>,
+}
 
 /// Resolved settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,12 +54,20 @@ pub struct ProcessorConfig {
     pub mean: [f32; 3],
     /// Standard deviation of red, green and blue.
     pub std: [f32; 3],
-    /// Minimum pixels of a resized frame.
+    /// Minimum pixels of a resized frame, or of all.
     pub min_pixels: usize,
-    /// Maximum pixels of a resized frame.
+    /// Maximum pixels of a resized frame, or of all.
     pub max_pixels: usize,
-    /// Maximum pixels of a video, shared by its temporal grids.
+    /// Maximum pixels of a video, shared by its temporal grids, where the other limits count frames.
     pub total_pixels: f64,
+    /// What both limits count.
+    pub scope: PixelScope,
+    /// Filter of the resize.
+    pub filter: Filter,
+    /// Frames are first resized to this longest edge in pixels, and then to the fixed size.
+    pub longest_edge: Option<usize>,
+    /// How frames are sampled; none if the family's rule holds whatever its files say.
+    pub sampling: Option<SamplingSettings>,
 }
 
 impl Default for ProcessorConfig {
@@ -51,6 +85,10 @@ impl Default for ProcessorConfig {
             max_pixels: 768 * TOKEN,
             // 90 % of a context of 128000 tokens
             total_pixels: 128_000.0 * TOKEN as f64 * 0.9,
+            scope: PixelScope::Frame,
+            filter: Filter::Bicubic,
+            longest_edge: None,
+            sampling: None,
         }
     }
 }
@@ -67,6 +105,29 @@ struct Raw {
     min_pixels: Option<usize>,
     max_pixels: Option<usize>,
     size: Option<Value>,
+    resample: Value,
+    max_image_size: Value,
+    video_sampling: Value,
+    fps: Value,
+    min_frames: Value,
+    max_frames: Value,
+    num_frames: Value,
+    cap_pixels_per_frame: Value,
+    max_video_tokens: Value,
+}
+
+/// An invalid setting of a file.
+fn invalid<T>(name: &'static str, value: &Value, reason: &'static str) -> Result<T, ProcessorError> {
+    Err(ProcessorError::Config { name, value: value.to_string(), reason })
+}
+
+/// A whole number from 1 on; none for `null`.
+fn count(name: &'static str, value: &Value) -> Result<Option<usize>, ProcessorError> {
+    match value.as_u64().and_then(|n| usize::try_from(n).ok()) {
+        _ if value.is_null() => Ok(None),
+        Some(n) if n > 0 => Ok(Some(n)),
+        _ => invalid(name, value, "expected a number from 1"),
+    }
 }
 
 impl Raw {
@@ -74,6 +135,20 @@ impl Raw {
     fn size(&self, names: [&str; 2]) -> Option<usize> {
         let size = self.size.as_ref()?;
         names.iter().find_map(|name| size.get(name)?.as_u64()).and_then(|n| usize::try_from(n).ok())
+    }
+
+    fn sampling(&self) -> Result<SamplingSettings, ProcessorError> {
+        let of = |key: &str| self.video_sampling.get(key).filter(|value| !value.is_null());
+        let fps = of("fps").unwrap_or(&self.fps);
+        let fps = match fps.as_f64() {
+            _ if fps.is_null() => None,
+            // As for `--fps`.
+            Some(fps) if fps > 0.0 && fps <= 1000.0 => Some(fps),
+            _ => return invalid("fps", fps, "expected a number above 0, up to 1000"),
+        };
+        let max_frames = of("max_frames").unwrap_or(&self.max_frames);
+        let max_frames = count("max_frames", max_frames)?.or(count("num_frames", &self.num_frames)?);
+        Ok(SamplingSettings { fps, min_frames: count("min_frames", &self.min_frames)?, max_frames })
     }
 }
 
@@ -124,6 +199,32 @@ impl ProcessorConfig {
         }
     }
 
+    /// The defaults of Qwen3-VL.
+    pub fn qwen3_vl() -> Self {
+        Self {
+            patch: 16,
+            mean: [0.5; 3],
+            std: [0.5; 3],
+            min_pixels: 4096,
+            max_pixels: 24 << 20,
+            scope: PixelScope::Video { max_tokens: None },
+            sampling: Some(SamplingSettings::default()),
+            ..Self::default()
+        }
+    }
+
+    /// The defaults of SmolVLM: frames become squares of `side` pixels, by way of four times that longest edge, and squares of
+    /// `merge` × `merge` patches become one visual token.
+    pub fn smolvlm(side: usize, patch: usize, merge: usize) -> Self {
+        Self {
+            merge,
+            filter: Filter::Lanczos,
+            longest_edge: Some(side.saturating_mul(4).min(MAX_EDGE)),
+            sampling: Some(SamplingSettings::default()),
+            ..Self::pictures(side, patch, 1)
+        }
+    }
+
     /// Apply the files in `dir`: those for images (patches, mean, deviation; their limits are not for videos), then those for
     /// videos (the same, and the size or its limits).
     ///
@@ -135,15 +236,20 @@ impl ProcessorConfig {
         let files = ["video_preprocessor_config.json", "video_processor/preprocessor_config.json"];
         let video = settings(dir, "video_processor", &files)?;
         for raw in [&image, &video].into_iter().flatten() {
-            self.apply(raw);
+            self.apply(raw)?;
         }
         if self.fixed.is_some() {
             // Without a file for videos, frames are resized like images.
-            if let Some(raw) = video.or(image).filter(|raw| raw.size.is_some()) {
-                let side = |name| raw.size([name, name]).unwrap_or(0);
-                self.fixed = Some((side("height"), side("width")));
+            if let Some(raw) = video.or(image) {
+                self.resize_as(&raw)?;
             }
         } else if let Some(video) = video {
+            self.sampling = self.sampling.map(|_| video.sampling()).transpose()?;
+            if let (PixelScope::Video { max_tokens }, Some(true)) =
+                (&mut self.scope, video.cap_pixels_per_frame.as_bool())
+            {
+                *max_tokens = Some(count("max_video_tokens", &video.max_video_tokens)?.unwrap_or(768));
+            }
             let sides =
                 video.size(["shortest_edge", "min_pixels"]).zip(video.size(["longest_edge", "max_pixels"]));
             // The older names take precedence, as in transformers.
@@ -158,16 +264,65 @@ impl ProcessorConfig {
 
     /// True if two processors cut a frame into the same patches and visual tokens.
     pub fn cuts_like(&self, other: &Self) -> bool {
-        let cut = |c: &Self| (c.patch, c.temporal, c.merge, c.pool, c.fixed, c.mean, c.std);
+        let cut = |c: &Self| {
+            (c.patch, c.temporal, c.merge, c.pool, c.fixed, c.mean, c.std, c.filter, c.longest_edge)
+        };
         cut(self) == cut(other)
     }
 
-    fn apply(&mut self, raw: &Raw) {
+    /// Take the fixed size, the way to it and the sampling from a file.
+    fn resize_as(&mut self, raw: &Raw) -> Result<(), ProcessorError> {
+        if let Some(longest_edge) = &mut self.longest_edge {
+            let of = |value: &Value| count("longest_edge", value.get("longest_edge").unwrap_or(&Value::Null));
+            // The size for pictures takes precedence, as in transformers.
+            let size = match (&raw.size, raw.video_sampling.get("video_size")) {
+                (Some(size), _) | (None, Some(size)) => Some(size),
+                (None, None) => None,
+            };
+            if let Some(size) = size.filter(|size| !size.is_null()) {
+                match of(size)? {
+                    Some(edge) => *longest_edge = edge.min(MAX_EDGE),
+                    None => return invalid("size", size, "expected a `longest_edge`"),
+                }
+            }
+            if let Some(side) = of(&raw.max_image_size)? {
+                self.fixed = Some((side, side));
+            }
+        } else if raw.size.is_some() {
+            let side = |name| raw.size([name, name]).unwrap_or(0);
+            self.fixed = Some((side("height"), side("width")));
+        }
+        self.sampling = self.sampling.map(|_| raw.sampling()).transpose()?;
+        Ok(())
+    }
+
+    fn apply(&mut self, raw: &Raw) -> Result<(), ProcessorError> {
         self.patch = raw.patch_size.unwrap_or(self.patch);
         self.temporal = raw.temporal_patch_size.unwrap_or(self.temporal);
         self.merge = raw.merge_size.unwrap_or(self.merge);
         self.mean = raw.image_mean.unwrap_or(self.mean);
         self.std = raw.image_std.unwrap_or(self.std);
+        if !raw.resample.is_null() {
+            // The numbers of Pillow.
+            self.filter = match raw.resample.as_u64() {
+                Some(1) => Filter::Lanczos,
+                Some(2) => Filter::Bilinear,
+                Some(3) => Filter::Bicubic,
+                _ => {
+                    return invalid(
+                        "resample",
+                        &raw.resample,
+                        "expected 1 (Lanczos), 2 (bilinear) or 3 (bicubic)",
+                    );
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Pixels along a side of one visual token, before pooling.
+    pub(super) fn factor(&self) -> usize {
+        self.patch * self.merge
     }
 
     /// Values of one row of patches: 3 · temporal · patch².
@@ -209,6 +364,9 @@ impl ProcessorConfig {
             let reason = "expected a height and a width from one patch to 8192 pixels";
             return refuse("size", format!("{height}x{width}"), reason);
         }
+        if let Some(edge) = self.longest_edge.filter(|edge| !(1..=MAX_EDGE).contains(edge)) {
+            return refuse("size", edge.to_string(), "expected a longest edge of 1 to 4096 pixels");
+        }
         if self.max_pixels < (self.patch * self.merge).pow(2) {
             return refuse("longest edge", self.max_pixels.to_string(), "smaller than one visual token");
         }
@@ -224,57 +382,5 @@ impl ProcessorConfig {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_frames_share_the_video_s_budget() {
-        let config = ProcessorConfig::default();
-        assert_eq!(config.max_pixels_for(2), (768 * TOKEN) as f64);
-        assert_eq!(config.max_pixels_for(768), 128_000.0 * 784.0 * 0.9 / 768.0 * 2.0);
-        assert_eq!(config.max_pixels_for(1_000_000), (128.0f64 * 784.0 * 1.05).floor());
-    }
-
-    #[test]
-    fn fixed_sizes_are_read_from_files() {
-        let dir = tempfile::tempdir().unwrap();
-        let load = || ProcessorConfig::pictures(384, 14, 2).load(dir.path());
-        let write = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
-        assert_eq!(load().unwrap(), ProcessorConfig::pictures(384, 14, 2));
-        write("processor_config.json", r#"{"video_processor": {"size": {"height": 70, "width": 98}}}"#);
-        assert_eq!(load().unwrap().fixed, Some((70, 98)));
-        write(
-            "preprocessor_config.json",
-            r#"{"size": {"height": 84, "width": 84}, "image_std": [0.2, 0.3, 0.4]}"#,
-        );
-        let config = load().unwrap();
-        assert_eq!((config.fixed, config.std), (Some((70, 98)), [0.2, 0.3, 0.4]));
-        std::fs::remove_file(dir.path().join("processor_config.json")).unwrap();
-        assert_eq!(load().unwrap().fixed, Some((84, 84)));
-        for size in [r#"{"shortest_edge": 384}"#, r#"{"height": 384}"#, r#"{"height": 13, "width": 84}"#] {
-            write("preprocessor_config.json", &format!(r#"{{"size": {size}}}"#));
-            let error = load().unwrap_err().to_string();
-            assert!(error.contains("size"), "{error}");
-        }
-    }
-
-    #[test]
-    fn invalid_settings_are_refused_by_name() {
-        type Break = fn(&mut ProcessorConfig);
-        let broken: [(&str, Break); 7] = [
-            ("patch_size", |c| c.patch = 0),
-            ("temporal_patch_size", |c| c.temporal = 0),
-            ("merge_size", |c| c.merge = usize::MAX),
-            ("image_std", |c| c.std[1] = 0.0),
-            ("image_mean", |c| c.mean[0] = f32::NAN),
-            ("shortest edge", |c| c.min_pixels = usize::MAX),
-            ("longest edge", |c| c.max_pixels = 10),
-        ];
-        for (name, breaks) in broken {
-            let mut config = ProcessorConfig::default();
-            breaks(&mut config);
-            let error = config.validate().unwrap_err().to_string();
-            assert!(error.contains(name), "{error}");
-        }
-    }
-}
+#[path = "config_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! Frames under a limit of visual tokens: smaller ones first, fewer ones where the smallest size does not suffice.
 
-use super::{Grid, ProcessorError, VideoProcessor, smart_resize};
+use super::{Grid, PixelScope, ProcessorError, VideoProcessor};
 
 /// Limits on what is sampled of a video.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,24 +41,41 @@ impl VideoProcessor {
         let natural = self.planned(frames, self.target_size(height, width, frames, limits.pixels)?)?;
         let Some(limit) = limits.tokens.filter(|limit| natural.tokens > *limit) else { return Ok(natural) };
         let temporal = self.config.temporal;
-        let cell = (self.config.patch * self.config.merge).pow(2);
-        // The size under a maximum of `pixels` per frame. It never shrinks when the maximum grows.
+        // The size under a maximum of pixels, counted as the bounds are. It never shrinks when the maximum grows.
         let sized = |frames: usize, pixels: f64| match self.config.fixed {
             Some(_) => self.planned(frames, natural.size),
             None => {
-                let factor = self.config.patch * self.config.merge;
                 let minimum = self.bounds(frames, limits.pixels).0;
-                self.planned(frames, smart_resize(height, width, factor, minimum, pixels)?)
+                self.planned(frames, self.sized((height, width), frames, minimum, pixels)?)
             }
         };
-        let least_pixels = self.bounds(frames, limits.pixels).0.max(cell);
-        let one = sized(temporal.min(frames), least_pixels as f64)?;
-        if one.tokens > limit {
-            let FramePlan { frames, size: (height, width), tokens: least } = one;
-            return Err(ProcessorError::Tokens { limit, least, frames, height, width });
+        let least_pixels = |frames: usize| {
+            let (minimum, maximum) = self.bounds(frames, limits.pixels);
+            let cells = match self.config.scope {
+                PixelScope::Frame => 1,
+                PixelScope::Video { .. } => frames.max(temporal),
+            };
+            minimum.max(cells * self.config.factor().pow(2)).min(maximum as usize)
+        };
+        let grids = frames.div_ceil(temporal);
+        let fewer = (1..grids).rev().map(|grids| grids * temporal);
+        let mut least: Option<FramePlan> = None;
+        let mut frames_left = None;
+        for frames in std::iter::once(frames).chain(fewer) {
+            let smallest = sized(frames, least_pixels(frames) as f64)?;
+            if smallest.tokens <= limit {
+                frames_left = Some(frames);
+                break;
+            }
+            if least.is_none_or(|least| smallest.tokens <= least.tokens) {
+                least = Some(smallest);
+            }
         }
-        let frames = frames.min(limit / one.tokens * temporal);
-        let (mut low, mut high) = (least_pixels, self.bounds(frames, limits.pixels).1 as usize);
+        let Some(frames) = frames_left else {
+            let FramePlan { frames, size: (height, width), tokens: least } = least.unwrap_or(natural);
+            return Err(ProcessorError::Tokens { limit, least, frames, height, width });
+        };
+        let (mut low, mut high) = (least_pixels(frames), self.bounds(frames, limits.pixels).1 as usize);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
             if sized(frames, middle as f64)?.tokens <= limit {
@@ -189,7 +206,7 @@ mod tests {
                     let (minimum, maximum) = qwen.bounds(plan.frames, None);
                     let with = |frames: usize, pixels: usize| {
                         let pixels = (pixels as f64).clamp(minimum as f64, maximum);
-                        let size = smart_resize(height, width, 28, minimum, pixels).unwrap();
+                        let size = qwen.sized(size, frames, minimum, pixels).unwrap();
                         qwen.planned(frames, size).unwrap()
                     };
                     if plan.frames < frames {

@@ -3,7 +3,7 @@
 //! A row is one patch over one temporal grid: channel, frame of the pair, line, column. Rows come in the order temporal
 //! grid, cell row, cell column, row in the cell, column in the cell, so that the patches of one visual token are contiguous.
 
-use super::{Grid, ProcessorConfig, ProcessorError, resize::Resizer};
+use super::{Grid, ProcessorConfig, ProcessorError, resize::Resizer, sizes::with_longest_edge};
 
 /// The patches of a video.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,12 +20,14 @@ pub struct Patches {
 pub struct PatchBuilder {
     config: ProcessorConfig,
     target: (usize, usize),
-    resizer: Option<Resizer>,
+    /// One resize, or two in turn.
+    resizers: Vec<Resizer>,
     /// Byte to normalised value, per channel.
     levels: Box<[[f32; 256]; 3]>,
     data: Vec<f32>,
     frames: usize,
     resized: Vec<u8>,
+    between: Vec<u8>,
 }
 
 impl PatchBuilder {
@@ -46,8 +48,17 @@ impl PatchBuilder {
                 *level = (v as f32 - mean) / std;
             }
         }
-        let (data, resized) = (Vec::new(), Vec::new());
-        Ok(Self { config, target, resizer: None, levels, data, frames: 0, resized })
+        let [resized, between] = [Vec::new(), Vec::new()];
+        Ok(Self {
+            config,
+            target,
+            resizers: Vec::new(),
+            levels,
+            data: Vec::new(),
+            frames: 0,
+            resized,
+            between,
+        })
     }
 
     /// Number of frames so far.
@@ -72,18 +83,24 @@ impl PatchBuilder {
         if rgb.len() != expected {
             return Err(ProcessorError::Frame { height, width, expected, found: rgb.len() });
         }
-        let mut resized = std::mem::take(&mut self.resized);
-        if (height, width) == self.target {
-            self.place(rgb);
-        } else {
-            let resizer = match &mut self.resizer {
-                Some(resizer) if resizer.from() == (height, width) => resizer,
-                other => other.insert(Resizer::new((height, width), self.target)),
-            };
-            resizer.resize(rgb, &mut resized);
-            self.place(&resized);
+        let from = (height, width);
+        if self.resizers.first().is_none_or(|resizer| resizer.from() != from) {
+            let through = self.config.longest_edge.map(|edge| with_longest_edge(height, width, edge));
+            let sizes: Vec<_> = [Some(from), through, Some(self.target)].into_iter().flatten().collect();
+            let filter = self.config.filter;
+            let resizers = sizes.array_windows().filter(|[from, to]| from != to);
+            self.resizers = resizers.map(|[from, to]| Resizer::new(*from, *to, filter)).collect();
         }
-        self.resized = resized;
+        let mut resized = std::mem::take(&mut self.resized);
+        let mut between = std::mem::take(&mut self.between);
+        let mut current = rgb;
+        for resizer in &mut self.resizers {
+            resizer.resize(current, &mut resized);
+            std::mem::swap(&mut resized, &mut between);
+            current = &between;
+        }
+        self.place(current);
+        (self.resized, self.between) = (resized, between);
         Ok(())
     }
 

@@ -1,7 +1,48 @@
-//! Bicubic resize with antialiasing, bytes in and bytes out.
+//! Resize with antialiasing, bytes in and bytes out.
 //!
-//! The cubic kernel has a = -0.5 and is stretched by the scale when shrinking. Rows first, then columns, each pass rounded
-//! and clamped to bytes, as in the image libraries that transformers uses.
+//! The kernel is stretched by the scale when shrinking. Rows first, then columns, each pass rounded and clamped to bytes, as in the
+//! image libraries that transformers uses.
+
+/// The kernel of a resize.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Linear interpolation.
+    Bilinear,
+    /// Keys' cubic with a = -0.5.
+    Bicubic,
+    /// A sinc windowed by a sinc, three samples to each side.
+    Lanczos,
+}
+
+impl Filter {
+    /// Samples to each side at which the kernel ends.
+    fn support(self) -> f64 {
+        match self {
+            Self::Bilinear => 1.0,
+            Self::Bicubic => 2.0,
+            Self::Lanczos => 3.0,
+        }
+    }
+
+    /// The kernel at a distance of `x` samples.
+    fn at(self, x: f64) -> f64 {
+        let x = x.abs();
+        if x >= self.support() {
+            return 0.0;
+        }
+        match self {
+            Self::Bilinear => 1.0 - x,
+            Self::Bicubic => cubic(x),
+            Self::Lanczos => sinc(x) * sinc(x / 3.0),
+        }
+    }
+}
+
+/// sin(πx) / πx.
+fn sinc(x: f64) -> f64 {
+    let x = x * std::f64::consts::PI;
+    if x == 0.0 { 1.0 } else { x.sin() / x }
+}
 
 /// Weights of one output sample: the first input sample and one weight for each from there on.
 struct Taps {
@@ -23,10 +64,10 @@ fn cubic(x: f64) -> f64 {
 }
 
 /// The taps that turn `from` samples into `to`; both at least 1.
-fn taps(from: usize, to: usize) -> Vec<Taps> {
+fn taps(from: usize, to: usize, filter: Filter) -> Vec<Taps> {
     let scale = from as f64 / to as f64;
     let stretch = scale.max(1.0);
-    let support = 2.0 * stretch;
+    let support = filter.support() * stretch;
     (0..to)
         .map(|i| {
             let centre = scale * (i as f64 + 0.5);
@@ -34,7 +75,7 @@ fn taps(from: usize, to: usize) -> Vec<Taps> {
             let first = ((centre - support + 0.5) as usize).min(from - 1);
             let end = ((centre + support + 0.5) as usize).clamp(first + 1, from);
             let mut weights: Vec<f64> =
-                (first..end).map(|j| cubic((j as f64 - centre + 0.5) / stretch)).collect();
+                (first..end).map(|j| filter.at((j as f64 - centre + 0.5) / stretch)).collect();
             let sum: f64 = weights.iter().sum();
             if sum != 0.0 {
                 weights.iter_mut().for_each(|w| *w /= sum);
@@ -61,8 +102,8 @@ pub struct Resizer {
 
 impl Resizer {
     /// A resizer between two sizes (height, width); no side may be zero.
-    pub(super) fn new(from: (usize, usize), to: (usize, usize)) -> Self {
-        let axis = |from, to| if from == to { Vec::new() } else { taps(from, to) };
+    pub(super) fn new(from: (usize, usize), to: (usize, usize), filter: Filter) -> Self {
+        let axis = |from, to| if from == to { Vec::new() } else { taps(from, to, filter) };
         Self { from, to, rows: axis(from.0, to.0), columns: axis(from.1, to.1), between: Vec::new() }
     }
 
@@ -120,7 +161,7 @@ mod tests {
 
     fn resized(from: (usize, usize), to: (usize, usize), rgb: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        Resizer::new(from, to).resize(rgb, &mut out);
+        Resizer::new(from, to, Filter::Bicubic).resize(rgb, &mut out);
         out
     }
 
@@ -131,12 +172,47 @@ mod tests {
         assert_eq!(cubic(-1.5), -0.0625);
     }
 
+    /// What Pillow makes of a line of pixels.
+    #[test]
+    fn lines_are_resized_as_by_the_reference() {
+        let line: [u8; 12] = [0, 255, 10, 200, 30, 90, 250, 3, 128, 64, 77, 190];
+        let table: [(Filter, &[u8]); 6] = [
+            (Filter::Bilinear, &[113, 108, 121, 90, 114][..]),
+            (
+                Filter::Bilinear,
+                &[0, 143, 190, 17, 139, 135, 35, 78, 170, 199, 25, 80, 107, 64, 74, 127, 190][..],
+            ),
+            (Filter::Bicubic, &[113, 103, 128, 82, 118][..]),
+            (
+                Filter::Bicubic,
+                &[0, 155, 215, 11, 150, 151, 27, 67, 189, 219, 13, 77, 119, 63, 64, 129, 197][..],
+            ),
+            (Filter::Lanczos, &[115, 103, 128, 81, 118][..]),
+            (
+                Filter::Lanczos,
+                &[0, 163, 220, 12, 144, 166, 19, 49, 211, 216, 14, 66, 132, 62, 53, 134, 199][..],
+            ),
+        ];
+        for (filter, want) in table {
+            let pixels: Vec<u8> = line.iter().flat_map(|v| [*v; 3]).collect();
+            let mut out = Vec::new();
+            Resizer::new((1, 12), (1, want.len()), filter).resize(&pixels, &mut out);
+            let got: Vec<u8> = out.chunks_exact(3).map(|pixel| pixel[0]).collect();
+            assert!(got.iter().zip(want).all(|(a, b)| a.abs_diff(*b) <= 1), "{filter:?}: {got:?} {want:?}");
+            // The same along the columns.
+            Resizer::new((12, 1), (want.len(), 1), filter).resize(&pixels, &mut out);
+            assert_eq!(out.chunks_exact(3).map(|pixel| pixel[0]).collect::<Vec<_>>(), got);
+        }
+    }
+
     #[test]
     fn weights_sum_to_one_and_stay_inside() {
         for (from, to) in [(1, 1), (1, 7), (7, 1), (90, 28), (28, 90), (1000, 3)] {
-            for taps in taps(from, to) {
-                assert!(taps.first + taps.weights.len() <= from);
-                assert!((taps.weights.iter().sum::<f32>() - 1.0).abs() < 1e-4);
+            for filter in [Filter::Bilinear, Filter::Bicubic, Filter::Lanczos] {
+                for taps in taps(from, to, filter) {
+                    assert!(taps.first + taps.weights.len() <= from);
+                    assert!((taps.weights.iter().sum::<f32>() - 1.0).abs() < 1e-4);
+                }
             }
         }
     }

@@ -4,6 +4,8 @@
 //! row computed alone. A pass is queued on the device without waiting. Positions, a mask and ids are sent to the device. Rows
 //! that enter and leave a pass are f32; in between, values have the compute type.
 
+use std::ops::Range;
+
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::ops;
 
@@ -20,7 +22,7 @@ use crate::model::{
         attention::{AttentionShape, AttentionStats, Mask},
         fused::FusedMatrix,
         logits::Logits,
-        ops::{DeviceCache as _, Input, Loaded, Ops, PassSpec},
+        ops::{DeviceCache as _, HeadNorms, Input, Loaded, Ops, PassSpec},
         states::States,
     },
     tensor_error_text,
@@ -229,14 +231,20 @@ impl Ops for TensorOps {
         &self,
         pass: &mut TensorPass<'_>,
         qkv: &mut Rows,
+        norms: Option<HeadNorms<'_, Tensor>>,
         cache: &mut TensorCache,
         layer: usize,
     ) -> Result<()> {
         let AttentionShape { heads, kv_heads, head_dim } = pass.shape;
         let split = (pass.rows, heads + 2 * kv_heads, head_dim);
         let split = qkv.get()?.reshape(split)?.transpose(0, 1)?.contiguous()?;
-        let qk = split.narrow(0, 0, heads + kv_heads)?.unsqueeze(0)?;
-        let qk = candle_nn::rotary_emb::rope(&qk, &pass.cos, &pass.sin)?.squeeze(0)?;
+        let mut qk = split.narrow(0, 0, heads + kv_heads)?;
+        if let Some(norms) = norms {
+            let normed =
+                |first, count, weight| ops::rms_norm(&qk.narrow(0, first, count)?, weight, norms.eps);
+            qk = Tensor::cat(&[normed(0, heads, norms.queries)?, normed(heads, kv_heads, norms.keys)?], 0)?;
+        }
+        let qk = candle_nn::rotary_emb::rope(&qk.unsqueeze(0)?, &pass.cos, &pass.sin)?.squeeze(0)?;
         cache.write(layer, &qk.narrow(0, heads, kv_heads)?, &split.narrow(0, heads + kv_heads, kv_heads)?)?;
         // Only the queries are needed from here on: `heads × rows × head_dim`.
         qkv.0 = Some(qk.narrow(0, 0, heads)?);
@@ -262,6 +270,28 @@ impl Ops for TensorOps {
         Ok(())
     }
 
+    fn columns(
+        &self,
+        _: &mut TensorPass<'_>,
+        from: &Rows,
+        columns: Range<usize>,
+        x: &mut Rows,
+    ) -> Result<()> {
+        x.0 = Some(from.get()?.narrow(1, columns.start, columns.len())?.contiguous()?);
+        Ok(())
+    }
+
+    fn add_columns(
+        &self,
+        _: &mut TensorPass<'_>,
+        x: &mut Rows,
+        from: &Rows,
+        columns: Range<usize>,
+    ) -> Result<()> {
+        x.0 = Some((x.get()? + from.get()?.narrow(1, columns.start, columns.len())?)?);
+        Ok(())
+    }
+
     fn keep(&self, _: &mut TensorPass<'_>, rows: &Rows) -> Result<States> {
         Ok(States::Tensor(rows.get()?.to_dtype(DType::F32)?))
     }
@@ -282,7 +312,7 @@ impl Ops for TensorOps {
     }
 
     fn beside(&self, a: &States, b: &States) -> Result<States> {
-        Ok(States::Tensor(Tensor::cat(&[self.rows(a)?, self.rows(b)?], 1)?))
+        Ok(States::Tensor(Tensor::cat(&[self.rows(a)?, self.rows(b)?], 1)?.to_dtype(DType::F32)?))
     }
 
     fn synchronize(&self, (): &mut ()) -> Result<()> {

@@ -11,6 +11,7 @@ pub mod linear;
 pub mod loading;
 pub mod ops;
 pub mod plane;
+pub mod rows;
 pub mod table;
 pub mod thread_pool;
 pub mod tower;

@@ -1,5 +1,7 @@
 //! The operations of models on the CPU.
 
+use std::ops::Range;
+
 use candle_core::{Device, Result, Tensor};
 
 use super::{
@@ -9,6 +11,7 @@ use super::{
     kernels,
     linear::Linear,
     loading,
+    rows::{Rows, gated},
     table::Table,
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
@@ -19,13 +22,15 @@ use crate::model::{
         attention::{AttentionShape, AttentionStats},
         fused::FusedMatrix,
         logits::Logits,
-        ops::{Input, Loaded, Ops, PassSpec},
+        ops::{HeadNorms, Input, Loaded, Ops, PassSpec},
         states::{States, with_slice},
     },
 };
 
 /// Values of all rows below which one thread is faster than several.
 const SINGLE_THREADED: usize = 1536;
+/// The same for queries and keys, which are rotated in less time.
+const ROTATED_ALONE: usize = 1 << 15;
 /// Rows of a prefill pass.
 const CHUNK: usize = 128;
 
@@ -51,13 +56,6 @@ impl CpuOps {
     pub(super) fn dtype(&self) -> WeightType {
         self.dtype
     }
-}
-
-/// Rows of values, beside them the same rows as quantised matrices take them.
-#[derive(Default)]
-pub struct Rows {
-    pub(super) values: Vec<f32>,
-    pub(super) quantized: QuantizedRows,
 }
 
 /// Buffers that passes use again.
@@ -218,14 +216,35 @@ impl Ops for CpuOps {
         gated(matrix, x, pass.spec.rows, buffer, next, out)
     }
 
-    fn store(&self, pass: &mut CpuPass<'_>, qkv: &mut Rows, cache: &mut Cache, layer: usize) -> Result<()> {
-        let ((q, kv), d) = (pass.widths(), pass.spec.shape.head_dim);
+    fn store(
+        &self,
+        pass: &mut CpuPass<'_>,
+        qkv: &mut Rows,
+        norms: Option<HeadNorms<'_, Vec<f32>>>,
+        cache: &mut Cache,
+        layer: usize,
+    ) -> Result<()> {
+        let ((q, kv), d, rows) = (pass.widths(), pass.spec.shape.head_dim, pass.spec.rows);
         let (half, fused) = (d / 2, q + 2 * kv);
-        for (r, row) in qkv.values.chunks_exact_mut(fused).enumerate() {
-            let (cos, sin) = (&pass.spec.cos[r * half..][..half], &pass.spec.sin[r * half..][..half]);
-            row[..q + kv].chunks_exact_mut(d).for_each(|head| kernels::rotate(head, cos, sin));
+        let (spec, values) = (&pass.spec, DisjointSliceMut::new(&mut qkv.values));
+        let unit = |r: usize| {
+            let (cos, sin) = (&spec.cos[r * half..][..half], &spec.sin[r * half..][..half]);
+            // SAFETY: each row belongs to one unit.
+            let row = unsafe { values.slice(r * fused, q + kv) };
+            for (at, head) in row.chunks_exact_mut(d).enumerate() {
+                if let Some(norms) = norms {
+                    let weight = if at * d < q { norms.queries } else { norms.keys };
+                    kernels::rms_norm_in_place(head, weight, norms.eps);
+                }
+                kernels::rotate(head, cos, sin);
+            }
+        };
+        if rows * (q + kv) < ROTATED_ALONE {
+            (0..rows).for_each(unit);
+        } else {
+            ThreadPool::global().run(rows, &unit);
         }
-        cache.write(layer, pass.spec.rows, |r| {
+        cache.write(layer, rows, |r| {
             let row = &qkv.values[r * fused..(r + 1) * fused];
             (&row[q..q + kv], &row[q + kv..])
         });
@@ -268,6 +287,31 @@ impl Ops for CpuOps {
 
     fn add(&self, _: &mut CpuPass<'_>, x: &mut Rows, add: &Rows) -> Result<()> {
         kernels::add(&mut x.values, &add.values);
+        Ok(())
+    }
+
+    fn columns(
+        &self,
+        pass: &mut CpuPass<'_>,
+        from: &Rows,
+        columns: Range<usize>,
+        x: &mut Rows,
+    ) -> Result<()> {
+        x.values.clear();
+        x.values.extend(from.columns(pass.spec.rows, columns).flatten());
+        Ok(())
+    }
+
+    fn add_columns(
+        &self,
+        pass: &mut CpuPass<'_>,
+        x: &mut Rows,
+        from: &Rows,
+        columns: Range<usize>,
+    ) -> Result<()> {
+        let width = columns.len().max(1);
+        let added = from.columns(pass.spec.rows, columns);
+        x.values.chunks_exact_mut(width).zip(added).for_each(|(x, row)| kernels::add(x, row));
         Ok(())
     }
 
@@ -318,29 +362,6 @@ fn look_up(table: &Embeddings, ids: &[u32], rows: &mut Vec<f32>) -> Result<()> {
         if !table.table.row(id, rows) {
             candle_core::bail!("token id {id} is outside of the embedding table");
         }
-    }
-    Ok(())
-}
-
-/// `out = silu(gates) ∘ values` of some rows, as `next` takes them; `buffer` holds both.
-pub(super) fn gated(
-    matrix: &Linear,
-    x: &Rows,
-    rows: usize,
-    buffer: &mut Rows,
-    next: &Linear,
-    out: &mut Rows,
-) -> Result<()> {
-    let width = matrix.outputs() / 2;
-    buffer.values.resize(rows * 2 * width, 0.0);
-    out.values.resize(rows * width, 0.0);
-    let forms = next.forms();
-    let in_place = forms.any() && Linear::quantizes_gated(forms);
-    let quantized = in_place.then(|| out.quantized.resize(forms, rows * width));
-    let (values, buffer) = (&mut out.values, &mut buffer.values);
-    matrix.forward_gated(&x.values, &x.quantized, rows, buffer, values, quantized)?;
-    if forms.any() && !in_place {
-        out.quantized.quantize(forms, &out.values);
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use super::{
     kernels::{self, activations},
     linear::Linear,
     loading,
-    ops::{CpuOps, CpuWork, Rows, gated},
+    ops::{CpuOps, CpuWork},
+    rows::{Rows, gated},
     thread_pool::{DisjointSliceMut, ThreadPool},
     tower_attention,
 };

@@ -4,10 +4,14 @@
 //! `shaders/attend.wgsl`). So a row's result has the same bits whatever rows are computed with it, and a tree node's those of the
 //! last row of a chain.
 
+#[path = "attention_store.rs"]
+mod store;
+
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
+pub use self::store::NormedHeads;
 pub use super::visible::Visible;
 use super::{Access, Buffer, Gpu, GpuError, Kernel, Result, Rows, Stream, cache::Cache, gaze::Gaze};
 use crate::model::{KvType, device::attention::AttentionShape};
@@ -38,18 +42,6 @@ pub struct Attention {
     /// Bound where a kernel has nothing to write to.
     nothing: Buffer,
     limit: u64,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct StoreParams {
-    rows: u32,
-    heads: u32,
-    kv_heads: u32,
-    stride: u32,
-    slot: u32,
-    capacity: u32,
-    unused: [u32; 2],
 }
 
 #[repr(C)]
@@ -130,54 +122,6 @@ impl Attention {
     /// Bytes of its buffers.
     pub fn bytes(&self) -> u64 {
         [&self.table, &self.records].into_iter().flatten().map(Buffer::bytes).sum()
-    }
-
-    /// Rotate the queries in `qkv` (in place) and its keys, and write keys and values to the reserved slots after those in use. A
-    /// row of `qkv` holds queries, keys, values. `angles` has `head_dim` values for each row: the cosines, then the sines.
-    ///
-    /// # Errors
-    /// If the slots are not reserved, or the sizes do not fit.
-    pub fn store(
-        &self,
-        stream: &mut Stream,
-        qkv: &Rows,
-        angles: Option<&Buffer>,
-        cache: &Cache,
-        layer: usize,
-    ) -> Result<()> {
-        use Access::{Read, Write};
-        let AttentionShape { heads, kv_heads, head_dim } = self.shape;
-        let rows = self.visible.rows();
-        let (qkv, stride) = self.check(qkv, rows, cache)?;
-        if cache.len() + rows > cache.capacity() {
-            return Err(GpuError::Invalid("the slots are not reserved".into()));
-        }
-        let kernel = self.gpu.kernel(
-            self.named("store f16", "store f32"),
-            &|| {
-                let kind = match self.kind {
-                    KvType::F16 => include_str!("shaders/store_f16.wgsl"),
-                    _ => include_str!("shaders/store_f32.wgsl"),
-                };
-                [include_str!("shaders/store.wgsl"), kind].concat()
-            },
-            &[Write, Read, Write, Write],
-            &[("D", head_dim as f64), ("ROTATE", f64::from(u8::from(angles.is_some())))],
-        )?;
-        let params = StoreParams {
-            rows: rows as u32,
-            heads: heads as u32,
-            kv_heads: kv_heads as u32,
-            stride,
-            slot: cache.len() as u32,
-            capacity: cache.capacity() as u32,
-            unused: [0; 2],
-        };
-        let layer = cache.layer(layer)?;
-        let table = self.table()?;
-        let threads = (heads + 2 * kv_heads) * head_dim / 8;
-        let groups = [threads.div_ceil(64) as u32, rows.min(LINE) as u32, rows.div_ceil(LINE) as u32];
-        stream.dispatch(&kernel, &params, &[qkv, angles.unwrap_or(table), &layer.keys, &layer.values], groups)
     }
 
     /// `out[r]` (`heads × head_dim`, or wider) = attention of the rotated queries in `qkv` over what row `r` sees; keys and values

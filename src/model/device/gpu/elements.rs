@@ -49,7 +49,7 @@ fn lines(rows: usize) -> [u32; 3] {
 }
 
 /// Workgroups for `rows` rows of `width` values, a thread for each value.
-fn grid(rows: usize, width: usize) -> [u32; 3] {
+pub(super) fn grid(rows: usize, width: usize) -> [u32; 3] {
     [width.div_ceil(256) as u32, rows.min(LINE) as u32, rows.div_ceil(LINE) as u32]
 }
 

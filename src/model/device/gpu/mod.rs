@@ -6,6 +6,7 @@ pub mod adapter;
 pub mod attention;
 mod buffer;
 pub mod cache;
+mod columns;
 mod context;
 pub mod elements;
 mod error;

@@ -3,14 +3,15 @@
 //! A pass is recorded and not waited for: its first read submits it, together with the logits that were recorded after it. Only
 //! what is read comes back to host memory.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use candle_core::Result;
 
 use super::{
     Buffer, Gpu, Rows,
-    attention::{Attention, Visible},
+    attention::{Attention, NormedHeads, Visible},
     buffer::grown,
+    columns::{Columns, copy_columns},
     elements::{self, Addend},
     gaze::Gaze,
     held::GpuCache,
@@ -29,7 +30,7 @@ use crate::model::{
         attention::{AttentionShape, AttentionStats},
         fused::FusedMatrix,
         logits::Logits,
-        ops::{Input, Loaded, Ops, PassSpec},
+        ops::{HeadNorms, Input, Loaded, Ops, PassSpec},
         states::{States, with_slice},
     },
 };
@@ -285,11 +286,18 @@ impl Ops for GpuOps {
         &self,
         pass: &mut GpuPass<'_>,
         qkv: &mut Rows,
+        norms: Option<HeadNorms<'_, Buffer>>,
         cache: &mut GpuCache,
         layer: usize,
     ) -> Result<()> {
-        let stream = &mut pass.stream.lock();
-        Ok(cache.with(|cache| pass.attention.store(stream, qkv, Some(pass.angles), cache, layer))?)
+        let (stream, angles) = (&mut pass.stream.lock(), pass.angles);
+        Ok(cache.with(|cache| match norms {
+            None => pass.attention.store(stream, qkv, Some(angles), cache, layer),
+            Some(HeadNorms { queries, keys, eps }) => {
+                let norms = NormedHeads { weights: [queries, keys], eps };
+                pass.attention.store_normed(stream, qkv, angles, norms, cache, layer)
+            }
+        })?)
     }
 
     fn attend(
@@ -307,6 +315,27 @@ impl Ops for GpuOps {
 
     fn add(&self, pass: &mut GpuPass<'_>, x: &mut Rows, add: &Rows) -> Result<()> {
         Ok(elements::add(&mut pass.stream.lock(), x, Addend::Rows(add))?)
+    }
+
+    fn columns(
+        &self,
+        pass: &mut GpuPass<'_>,
+        from: &Rows,
+        columns: Range<usize>,
+        x: &mut Rows,
+    ) -> Result<()> {
+        x.reserve(&self.gpu, from.rows(), columns.len())?;
+        Ok(between(pass, from, columns, x, false)?)
+    }
+
+    fn add_columns(
+        &self,
+        pass: &mut GpuPass<'_>,
+        x: &mut Rows,
+        from: &Rows,
+        columns: Range<usize>,
+    ) -> Result<()> {
+        Ok(between(pass, from, columns, x, true)?)
     }
 
     fn keep(&self, pass: &mut GpuPass<'_>, rows: &Rows) -> Result<States> {
@@ -354,4 +383,11 @@ impl Ops for GpuOps {
     fn synchronize(&self, work: &mut GpuWork) -> Result<()> {
         Ok(work.stream(&self.gpu).lock().wait()?)
     }
+}
+
+/// `x =` some columns of other rows of a pass, or `x +=` them.
+fn between(pass: &GpuPass<'_>, from: &Rows, columns: Range<usize>, x: &Rows, add: bool) -> super::Result<()> {
+    let source = Columns { buffer: filled(from)?, first: columns.start as u64, stride: from.width() };
+    let to = Columns { buffer: filled(x)?, first: 0, stride: x.width() };
+    copy_columns(&mut pass.stream.lock(), source, to, x.rows(), columns.len(), add)
 }

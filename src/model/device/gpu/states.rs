@@ -1,8 +1,15 @@
 //! Rows on a GPU that outlive the pass that computes them.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard},
+};
 
-use super::{Buffer, Gpu, Result, Stream, context::lock};
+use super::{
+    Buffer, Gpu, Result, Stream,
+    columns::{Columns, copy_columns},
+    context::lock,
+};
 
 /// The stream of a sequence, which the rows that it computes share: reading them submits what it recorded.
 #[derive(Clone, Debug)]
@@ -106,6 +113,38 @@ impl GpuRows {
         Ok(Self::new(&self.stream, buffer, rows.len(), self.width))
     }
 
+    /// The columns from `column` on.
+    fn from_column(&self, column: usize) -> Columns<'_> {
+        let first = (self.first * self.width + column) as u64;
+        Columns { buffer: &self.buffer, first, stride: self.width }
+    }
+
+    /// Copies of some columns, which exist.
+    ///
+    /// # Errors
+    /// If memory is missing, or the device is lost.
+    pub fn columns(&self, columns: Range<usize>) -> Result<Self> {
+        self.copied(columns.start, columns.len(), columns.len())
+    }
+
+    /// Copies with zeros behind them, `width` values in all.
+    ///
+    /// # Errors
+    /// If memory is missing, or the device is lost.
+    pub fn widened(&self, width: usize) -> Result<Self> {
+        self.copied(0, self.width, width)
+    }
+
+    /// `count` columns from `column` on, in new rows of `width` values.
+    fn copied(&self, column: usize, count: usize, width: usize) -> Result<Self> {
+        let mut stream = self.stream.lock();
+        // New memory is zero.
+        let buffer = stream.gpu().clone().buffer((self.rows * width) as u64 * 4)?;
+        let to = Columns { buffer: &buffer, first: 0, stride: width };
+        copy_columns(&mut stream, self.from_column(column), to, self.rows, count, false)?;
+        Ok(Self::new(&self.stream, buffer, self.rows, width))
+    }
+
     /// The values in host memory: submits and waits.
     ///
     /// # Errors
@@ -167,13 +206,9 @@ pub fn beside(stream: &SharedStream, parts: [Part<'_>; 2], widths: [usize; 2]) -
     let (rows, width) = (left.rows.min(right.rows), widths[0] + widths[1]);
     let mut stream_guard = stream.lock();
     let buffer = stream_guard.gpu().clone().buffer((rows * width) as u64 * 4)?;
-    for row in 0..rows as u64 {
-        let mut at = row * width as u64 * 4;
-        for part in [&left, &right] {
-            let bytes = part.width as u64 * 4;
-            stream_guard.copy(&part.buffer, row * bytes, &buffer, at, bytes)?;
-            at += bytes;
-        }
+    for (part, first) in [(&left, 0), (&right, widths[0] as u64)] {
+        let to = Columns { buffer: &buffer, first, stride: width };
+        copy_columns(&mut stream_guard, part.from_column(0), to, rows, part.width, false)?;
     }
     stream_guard.submit()?;
     drop(stream_guard);

@@ -202,6 +202,13 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     with_avx2!(portable::rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]))
 }
 
+/// As [`rms_norm`], in place.
+#[inline]
+pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+    assert!(x.len() == weight.len(), "rows and weights differ in width");
+    with_avx2!(portable::rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32))
+}
+
 /// `x[i] += y[i]`.
 #[inline]
 pub fn add(x: &mut [f32], y: &[f32]) {

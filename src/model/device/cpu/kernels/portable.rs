@@ -100,6 +100,23 @@ pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
 
 #[inline(always)]
 pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    let scale = rms_scale(x, eps);
+    for ((o, v), w) in out.iter_mut().zip(x).zip(weight) {
+        *o = v * scale * w;
+    }
+}
+
+#[inline(always)]
+pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+    let scale = rms_scale(x, eps);
+    for (v, w) in x.iter_mut().zip(weight) {
+        *v = *v * scale * w;
+    }
+}
+
+/// 1 / sqrt(mean(x²) + eps).
+#[inline(always)]
+fn rms_scale(x: &[f32], eps: f32) -> f32 {
     let mut lanes = [0f32; 2 * LANES];
     let chunks = x.chunks_exact(2 * LANES);
     let tail: f32 = chunks.remainder().iter().map(|v| v * v).sum();
@@ -109,10 +126,7 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
         }
     }
     let mean = (lanes.iter().sum::<f32>() + tail) / x.len() as f32;
-    let scale = 1.0 / (mean + eps).sqrt();
-    for ((o, v), w) in out.iter_mut().zip(x).zip(weight) {
-        *o = v * scale * w;
-    }
+    1.0 / (mean + eps).sqrt()
 }
 
 #[inline(always)]

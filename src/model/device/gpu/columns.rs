@@ -1,0 +1,86 @@
+//! Columns of rows: copied to columns of other rows, or added to them.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Access, Buffer, Result, Stream, elements::grid, stream::ALIGNMENT};
+
+/// Bytes of rows beyond which columns are copied in several parts: every device binds as much.
+const BOUND: u64 = 64 << 20;
+
+/// Columns of some rows: where the first value is, and how far the next row's is from it, in values.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a> {
+    /// The memory.
+    pub buffer: &'a Buffer,
+    /// The first row's first value.
+    pub first: u64,
+    /// Values of a whole row.
+    pub stride: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct ColumnParams {
+    width: u32,
+    rows: u32,
+    from: u32,
+    from_stride: u32,
+    to: u32,
+    to_stride: u32,
+    unused: [u32; 2],
+}
+
+impl<'a> Columns<'a> {
+    /// A view of `rows` rows from row `at` on, of which `width` values are used, and the index of the first value in it.
+    fn view(&self, at: usize, rows: usize, width: usize) -> ((&'a Buffer, u64, u64), u32) {
+        let first = 4 * (self.first + (at * self.stride) as u64);
+        let end = first + 4 * ((rows - 1) * self.stride + width) as u64;
+        let start = first / ALIGNMENT * ALIGNMENT;
+        ((self.buffer, start, end - start), ((first - start) / 4) as u32)
+    }
+}
+
+/// `to = from`, or `to += from`: `rows` rows of `width` values.
+///
+/// # Errors
+/// If the columns exceed their memory, or the device is lost.
+pub fn copy_columns(
+    stream: &mut Stream,
+    from: Columns<'_>,
+    to: Columns<'_>,
+    rows: usize,
+    width: usize,
+    add: bool,
+) -> Result<()> {
+    use Access::{Read, Write};
+    if rows == 0 || width == 0 {
+        return Ok(());
+    }
+    let kernel = stream.gpu().clone().kernel(
+        "columns",
+        &|| include_str!("shaders/columns.wgsl").into(),
+        &[Read, Write],
+        &[("ADD", f64::from(u8::from(add)))],
+    )?;
+    let part = (BOUND / 4 / from.stride.max(to.stride).max(1) as u64).max(1) as usize;
+    for at in (0..rows).step_by(part) {
+        let count = part.min(rows - at);
+        let ((source, source_first), (target, target_first)) =
+            (from.view(at, count, width), to.view(at, count, width));
+        let params = ColumnParams {
+            width: width as u32,
+            rows: count as u32,
+            from: source_first,
+            from_stride: from.stride as u32,
+            to: target_first,
+            to_stride: to.stride as u32,
+            unused: [0; 2],
+        };
+        stream.dispatch_at(&kernel, &params, &[source, target], grid(count, width))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "columns_tests.rs"]
+mod tests;
