@@ -57,6 +57,8 @@ pub fn frames(family: Family) -> &'static Rule {
     match family {
         Family::Qwen2Vl | Family::Qwen25Vl => &Rule::QWEN_VL,
         Family::LlavaOnevision => &Rule::LLAVA_ONEVISION,
+        Family::Qwen3Vl => &Rule::QWEN_VL,
+        Family::SmolVlm => &Rule::LLAVA_ONEVISION,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Both layouts are supported: the original flat one, and the newer one with the language model under `text_config`.
 
-mod text;
+pub(in crate::model) mod text;
 
 use std::path::Path;
 
@@ -88,7 +88,7 @@ impl VlConfig {
     pub fn resolve(raw: serde_json::Value) -> Result<Self, String> {
         LanguageModel::refuse_experts(&raw)?;
         let family = Family::of(&raw)?;
-        let model = LanguageModel::of(family.model_type());
+        let model = family.rules().language_model();
         let text = model.config(&raw)?;
         let video_token = model.video_token(&raw)?;
         let video_token = u32::try_from(video_token).ok().filter(|id| (*id as usize) < text.vocab);

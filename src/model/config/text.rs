@@ -9,92 +9,64 @@ use super::TextConfig;
 #[derive(Debug)]
 pub struct LanguageModel {
     /// The `model_type` of a `text_config` begins with this.
-    model_type: &'static str,
+    pub model_type: &'static str,
     /// Biases of queries, keys and values.
-    bias: bool,
-    qk_norm: bool,
+    pub bias: bool,
+    /// Norms of queries and keys in each head.
+    pub qk_norm: bool,
     /// Where M-RoPE's axes alternate: their frequencies by default.
-    interleaved: Option<[usize; 3]>,
+    pub interleaved: Option<[usize; 3]>,
+    /// Positions on one axis only.
+    pub one_axis: bool,
     /// Flags of files that this crate's decoder does not compute.
-    refused: &'static [&'static str],
-    /// Where the placeholder of a visual token is, and its default.
-    video_token: &'static [&'static str],
-    default_video_token: Option<u64>,
-    rope_theta: f64,
-    max_positions: usize,
-    sizes: Option<Sizes>,
+    pub refused: &'static [&'static str],
+    /// Keys of the placeholder of a visual token.
+    pub video_token: &'static [&'static str],
+    /// Its default.
+    pub default_video_token: Option<u64>,
+    /// Base of the rotary frequencies.
+    pub rope_theta: f64,
+    /// Longest context.
+    pub max_positions: usize,
+    /// Where files may leave out sizes: their defaults.
+    pub sizes: Option<Sizes>,
 }
 
 /// The sizes of a configuration that names none: saved files leave out what is equal to them.
 #[derive(Debug)]
-struct Sizes {
-    hidden: usize,
-    intermediate: usize,
-    layers: usize,
-    heads: usize,
+pub struct Sizes {
+    /// Width of the states.
+    pub hidden: usize,
+    /// Width of the feed-forward layers.
+    pub intermediate: usize,
+    /// Decoder layers.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
     /// None: as many as heads.
-    kv_heads: Option<usize>,
+    pub kv_heads: Option<usize>,
     /// None: `hidden / heads`.
-    head_dim: Option<usize>,
-    vocab: usize,
+    pub head_dim: Option<usize>,
+    /// Rows of the embedding table.
+    pub vocab: usize,
 }
 
 /// DeepStack levels of a tower that does not name its layers.
 const DEEPSTACK: usize = 3;
 
-const QWEN2: LanguageModel = LanguageModel {
+/// Qwen2.
+pub const QWEN2: LanguageModel = LanguageModel {
     model_type: "qwen2",
     bias: true,
     qk_norm: false,
     interleaved: None,
+    one_axis: false,
     refused: &["use_sliding_window"],
     video_token: &["video_token_id", "video_token_index"],
     default_video_token: None,
     rope_theta: 1e6,
     max_positions: 32_768,
     sizes: None,
-};
-
-const QWEN3_VL: LanguageModel = LanguageModel {
-    model_type: "qwen3_vl_text",
-    bias: false,
-    qk_norm: true,
-    interleaved: Some([24, 20, 20]),
-    refused: &["use_sliding_window", "attention_bias"],
-    video_token: &["video_token_id"],
-    default_video_token: Some(151_656),
-    rope_theta: 500_000.0,
-    max_positions: 128_000,
-    sizes: Some(Sizes {
-        hidden: 4096,
-        intermediate: 22_016,
-        layers: 32,
-        heads: 32,
-        kv_heads: Some(32),
-        head_dim: Some(128),
-        vocab: 151_936,
-    }),
-};
-
-const LLAMA: LanguageModel = LanguageModel {
-    model_type: "llama",
-    bias: false,
-    qk_norm: false,
-    interleaved: None,
-    refused: &["attention_bias", "mlp_bias"],
-    video_token: &["image_token_id"],
-    default_video_token: Some(128_257),
-    rope_theta: 10_000.0,
-    max_positions: 2048,
-    sizes: Some(Sizes {
-        hidden: 4096,
-        intermediate: 11_008,
-        layers: 32,
-        heads: 32,
-        kv_heads: None,
-        head_dim: None,
-        vocab: 32_000,
-    }),
 };
 
 #[derive(Deserialize)]
@@ -127,15 +99,6 @@ struct RawRope {
 }
 
 impl LanguageModel {
-    /// The language model of a family, by the family's `model_type`.
-    pub fn of(model_type: &str) -> &'static Self {
-        match model_type {
-            "qwen3_vl" => &QWEN3_VL,
-            "smolvlm" => &LLAMA,
-            _ => &QWEN2,
-        }
-    }
-
     /// Refuse a mixture of experts by its name.
     pub fn refuse_experts(raw: &Value) -> Result<(), String> {
         let types = ["/model_type", "/text_config/model_type"];
@@ -303,14 +266,13 @@ impl RawText {
 fn check_rope(rope: Option<&RawRope>, model: &LanguageModel) -> Result<(), String> {
     let Some(rope) = rope else { return Ok(()) };
     // A language model without three axes knows no M-RoPE.
-    let known: &[&str] =
-        if model.model_type == LLAMA.model_type { &["default"] } else { &["mrope", "default"] };
+    let known: &[&str] = if model.one_axis { &["default"] } else { &["mrope", "default"] };
     if let Some(kind) = rope.kind.as_deref().or(rope.rope_type.as_deref())
         && !known.contains(&kind)
     {
         return Err(format!("unsupported rope type `{kind}`, expected {}", known.join(" or ")));
     }
-    if model.model_type == LLAMA.model_type && rope.mrope_section.is_some() {
+    if model.one_axis && rope.mrope_section.is_some() {
         return Err("`mrope_section` is not supported: the model has positions of one axis".into());
     }
     match (model.interleaved.is_some(), rope.mrope_interleaved) {

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{FamilyRules, llava_onevision::LlavaOnevision, qwen2_vl::Generation};
+use super::{
+    FamilyRules, llava_onevision::LlavaOnevision, qwen2_vl::Generation, qwen3_vl::Qwen3Vl, smolvlm::SmolVlm,
+};
 
 /// A family of Video-LLMs, with its tower, prompt layout and positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,11 +15,16 @@ pub enum Family {
     Qwen25Vl,
     /// LLaVA-OneVision in the layout of `llava-hf`: SigLIP, pooled frames, 1-D positions.
     LlavaOnevision,
+    /// Qwen3-VL: interpolated positions and DeepStack, a time stamp before each frame pair.
+    Qwen3Vl,
+    /// SmolVLM2: SigLIP with pixel shuffle and Llama, a time stamp before each frame.
+    SmolVlm,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Family; 3] = [Family::Qwen2Vl, Family::Qwen25Vl, Family::LlavaOnevision];
+    pub const ALL: [Family; 5] =
+        [Family::Qwen2Vl, Family::Qwen25Vl, Family::LlavaOnevision, Family::Qwen3Vl, Family::SmolVlm];
 
     /// What the family is.
     pub(in crate::model) fn rules(self) -> &'static dyn FamilyRules {
@@ -25,6 +32,8 @@ impl Family {
             Family::Qwen2Vl => &Generation::Qwen2,
             Family::Qwen25Vl => &Generation::Qwen25,
             Family::LlavaOnevision => &LlavaOnevision,
+            Family::Qwen3Vl => &Qwen3Vl,
+            Family::SmolVlm => &SmolVlm,
         }
     }
 
@@ -89,8 +98,8 @@ mod tests {
 
     #[test]
     fn other_architectures_are_refused_with_the_list() {
-        let both = json!({"model_type": "qwen3_vl", "architectures": ["Qwen2VLForConditionalGeneration"]});
-        for (config, word) in [(both, "qwen3_vl"), (json!({"architectures": ["LlamaForCausalLM"]}), "Llama")]
+        let both = json!({"model_type": "qwen9_vl", "architectures": ["Qwen2VLForConditionalGeneration"]});
+        for (config, word) in [(both, "qwen9_vl"), (json!({"architectures": ["LlamaForCausalLM"]}), "Llama")]
         {
             let error = Family::of(&config).unwrap_err();
             assert!(error.contains(word), "{error}");

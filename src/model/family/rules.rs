@@ -1,7 +1,10 @@
 //! What distinguishes the families.
 
 use crate::model::{
-    config::VlConfig,
+    config::{
+        VlConfig,
+        text::{self, LanguageModel},
+    },
     processor::VisualRope,
     vision::{TowerConfig, VisionError},
 };
@@ -19,6 +22,11 @@ pub(in crate::model) trait FamilyRules: Sync {
 
     /// The chat template for checkpoints without one.
     fn template(&self) -> &'static str;
+
+    /// What its language model fixes; Qwen2 unless it says otherwise.
+    fn language_model(&self) -> &'static LanguageModel {
+        &text::QWEN2
+    }
 
     /// The vision tower.
     ///

@@ -7,3 +7,71 @@ mod config;
 mod tower;
 
 pub use config::VisionConfig;
+
+use super::FamilyRules;
+use crate::model::{
+    config::{
+        VlConfig,
+        text::{LanguageModel, Sizes},
+    },
+    vision::{TowerConfig, VisionError},
+};
+
+/// The template for checkpoints without one.
+pub const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message['role'] }}\n\
+{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
+{% if part['type'] == 'video' %}<|vision_start|><|video_pad|><|vision_end|>{% elif part['type'] == 'text' %}\
+{{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}\
+{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/// Qwen3.
+const LANGUAGE_MODEL: LanguageModel = LanguageModel {
+    model_type: "qwen3_vl_text",
+    bias: false,
+    qk_norm: true,
+    interleaved: Some([24, 20, 20]),
+    one_axis: false,
+    refused: &["use_sliding_window", "attention_bias"],
+    video_token: &["video_token_id"],
+    default_video_token: Some(151_656),
+    rope_theta: 500_000.0,
+    max_positions: 128_000,
+    sizes: Some(Sizes {
+        hidden: 4096,
+        intermediate: 22_016,
+        layers: 32,
+        heads: 32,
+        kv_heads: Some(32),
+        head_dim: Some(128),
+        vocab: 151_936,
+    }),
+};
+
+/// The family.
+pub(in crate::model) struct Qwen3Vl;
+
+impl FamilyRules for Qwen3Vl {
+    fn name(&self) -> &'static str {
+        "Qwen3-VL"
+    }
+
+    fn model_type(&self) -> &'static str {
+        "qwen3_vl"
+    }
+
+    fn architecture(&self) -> &'static str {
+        "Qwen3VLForConditionalGeneration"
+    }
+
+    fn template(&self) -> &'static str {
+        TEMPLATE
+    }
+
+    fn language_model(&self) -> &'static LanguageModel {
+        &LANGUAGE_MODEL
+    }
+
+    fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError> {
+        Ok(VisionConfig::from_json(&config.raw["vision_config"])?.into())
+    }
+}

@@ -6,3 +6,70 @@ mod config;
 mod tower;
 
 pub use config::VisionConfig;
+
+use super::FamilyRules;
+use crate::model::{
+    config::{
+        VlConfig,
+        text::{LanguageModel, Sizes},
+    },
+    vision::{TowerConfig, VisionError},
+};
+
+/// The template, in place of that of a checkpoint, which does not know videos.
+pub const TEMPLATE: &str = "<|im_start|>{% for message in messages %}{{ message['role'] | capitalize }}: \
+{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
+{% if part['type'] == 'video' %}<image>{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}\
+{% endif %}<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}";
+
+/// Llama.
+const LANGUAGE_MODEL: LanguageModel = LanguageModel {
+    model_type: "llama",
+    bias: false,
+    qk_norm: false,
+    interleaved: None,
+    one_axis: true,
+    refused: &["attention_bias", "mlp_bias"],
+    video_token: &["image_token_id"],
+    default_video_token: Some(128_257),
+    rope_theta: 10_000.0,
+    max_positions: 2048,
+    sizes: Some(Sizes {
+        hidden: 4096,
+        intermediate: 11_008,
+        layers: 32,
+        heads: 32,
+        kv_heads: None,
+        head_dim: None,
+        vocab: 32_000,
+    }),
+};
+
+/// The family.
+pub(in crate::model) struct SmolVlm;
+
+impl FamilyRules for SmolVlm {
+    fn name(&self) -> &'static str {
+        "SmolVLM2"
+    }
+
+    fn model_type(&self) -> &'static str {
+        "smolvlm"
+    }
+
+    fn architecture(&self) -> &'static str {
+        "SmolVLMForConditionalGeneration"
+    }
+
+    fn template(&self) -> &'static str {
+        TEMPLATE
+    }
+
+    fn language_model(&self) -> &'static LanguageModel {
+        &LANGUAGE_MODEL
+    }
+
+    fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError> {
+        Ok(VisionConfig::from_json(&config.raw, config.text.hidden)?.into())
+    }
+}
