@@ -2,6 +2,7 @@
 
 pub mod about;
 pub mod checkpoint;
+pub mod clip_time;
 pub mod config;
 pub mod decoder;
 pub mod device;

@@ -14,21 +14,22 @@ use crate::model::{
     config::TextConfig,
 };
 
-/// Names of the tensors below `model.layers.0.`, with rows and columns in terms of the shape.
-const PARTS: [&str; 12] = [
+/// Names of the tensors below `model.layers.0.` of every layer.
+const PARTS: [&str; 9] = [
     "input_layernorm.weight",
     "self_attn.q_proj.weight",
-    "self_attn.q_proj.bias",
     "self_attn.k_proj.weight",
-    "self_attn.k_proj.bias",
     "self_attn.v_proj.weight",
-    "self_attn.v_proj.bias",
     "self_attn.o_proj.weight",
     "post_attention_layernorm.weight",
     "mlp.gate_proj.weight",
     "mlp.up_proj.weight",
     "mlp.down_proj.weight",
 ];
+/// Those of layers with biases.
+const BIASES: [&str; 3] = ["self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"];
+/// Those of layers that norm queries and keys in each head.
+const HEAD_NORMS: [&str; 2] = ["self_attn.q_norm.weight", "self_attn.k_norm.weight"];
 
 /// A trainable layer with the target's frozen embeddings and output head.
 pub struct TrainedLayer {
@@ -64,7 +65,7 @@ impl TrainedLayer {
     ) -> std::result::Result<Self, CheckpointError> {
         let (d, last) = (config.hidden, config.layers.saturating_sub(1));
         let mut values = BTreeMap::new();
-        for part in PARTS {
+        for part in Self::parts(config) {
             let shape = Self::shape(config, part);
             let loaded = target.f32(&format!("model.layers.{last}.{part}"), &shape)?;
             values.insert(format!("model.layers.0.{part}"), (loaded, shape));
@@ -97,6 +98,12 @@ impl TrainedLayer {
         })
     }
 
+    /// Names of the tensors below `model.layers.0.`: those of the target's own layers.
+    fn parts(config: &TextConfig) -> impl Iterator<Item = &'static str> {
+        let biases = BIASES.into_iter().filter(|_| config.bias);
+        PARTS.into_iter().chain(biases).chain(HEAD_NORMS.into_iter().filter(|_| config.qk_norm))
+    }
+
     fn shape(config: &TextConfig, part: &str) -> Vec<usize> {
         let c = config;
         let (d, q, kv) = (c.hidden, c.heads * c.head_dim, c.kv_heads * c.head_dim);
@@ -108,6 +115,7 @@ impl TrainedLayer {
             "self_attn.o_proj.weight" => vec![d, q],
             "mlp.gate_proj.weight" | "mlp.up_proj.weight" => vec![c.intermediate, d],
             "mlp.down_proj.weight" => vec![d, c.intermediate],
+            "self_attn.q_norm.weight" | "self_attn.k_norm.weight" => vec![c.head_dim],
             _ => vec![d],
         }
     }
@@ -159,7 +167,7 @@ impl TrainedLayer {
         let input_norm = self.part("input_layernorm.weight")?;
         let normed = self.norm(&z, input_norm)?;
         let p = |name: &str| format!("model.layers.0.self_attn.{name}");
-        let q = self.linear(&normed, &p("q_proj"), true)?;
+        let q = self.linear(&normed, &p("q_proj"), c.bias)?;
         // Keys and values: visual rows before text rows.
         let read = match &batch.visual {
             Some(visual) => Tensor::cat(&[&self.norm(visual, input_norm)?, &normed], 1)?,
@@ -170,8 +178,15 @@ impl TrainedLayer {
             x.reshape((b, rows, count, c.head_dim))?.transpose(1, 2)?.contiguous()
         };
         let q = heads(q, t, c.heads)?;
-        let k = heads(self.linear(&read, &p("k_proj"), true)?, all, c.kv_heads)?;
-        let v = heads(self.linear(&read, &p("v_proj"), true)?, all, c.kv_heads)?;
+        let k = heads(self.linear(&read, &p("k_proj"), c.bias)?, all, c.kv_heads)?;
+        let v = heads(self.linear(&read, &p("v_proj"), c.bias)?, all, c.kv_heads)?;
+        let (q, k) = match c.qk_norm {
+            false => (q, k),
+            true => {
+                let [queries, keys] = HEAD_NORMS;
+                (self.norm(&q, self.part(queries)?)?, self.norm(&k, self.part(keys)?)?)
+            }
+        };
         let (q, k) = (self.rotate(&q, batch, all - t)?, self.rotate(&k, batch, 0)?);
 
         let group = c.heads / c.kv_heads;

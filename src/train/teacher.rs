@@ -65,7 +65,8 @@ impl Teacher {
         let visual: Vec<usize> = prompt.visual.rows().collect();
         let mut sample = Sample { visual_positions: prompt.positions.select(&visual), ..Sample::default() };
         if options.visual_rows == VisualRows::Embeddings {
-            with_slice(&embeddings, |values| sample.visual.extend_from_slice(values))?;
+            // The head reads what enters the first layer, not what is added after later ones.
+            with_slice(&embeddings.columns(0..width)?, |values| sample.visual.extend_from_slice(values))?;
         }
         self.cache.truncate(0);
         let mut last: Option<States> = None;

@@ -126,6 +126,39 @@ fn passes_are_timed_for_target_and_drafter() {
 }
 
 #[test]
+fn a_clip_is_measured_in_a_known_shape() {
+    let program = Program::new();
+    let clip = ["bench", "--suite", "clip", "--shape", "tiny", "--seconds", "3", "--max-new-tokens", "2"];
+    let run = program.run(&[&clip[..], &["--json"]].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let lines = events(&run.stdout);
+    let line = &lines[0];
+    assert_eq!(
+        (lines.len(), &line["event"], &line["family"]),
+        (1, &"clip".into(), &"llava_onevision".into())
+    );
+    // 32 frames, whatever the length, of four visual tokens; and the text around them.
+    assert_eq!(
+        (&line["frames"], &line["visual_tokens"], &line["tokens"]),
+        (&32.into(), &128.into(), &2.into())
+    );
+    assert!(line["prompt_tokens"].as_u64().unwrap() > 128, "{line}");
+    for key in ["tower_ms", "prefill_ms", "first_token_ms", "token_ms"] {
+        assert!(line[key].as_f64().unwrap() > 0.0, "{line}");
+    }
+    let text = program.run(&[&clip[..], &["--max-visual-tokens", "20"]].concat());
+    assert!(text.stdout.contains("3 s: 5 frames of 56x56, 20 visual tokens"), "{}", text.stdout);
+    assert!(text.stdout.contains("first token") && text.stdout.contains("tokens/s"), "{}", text.stdout);
+    let without = program.run(&["bench", "--suite", "clip"]);
+    assert_eq!(without.code, 2);
+    assert!(
+        without.stderr.starts_with("error: --suite clip needs --shape NAME\nhint: "),
+        "{}",
+        without.stderr
+    );
+}
+
+#[test]
 fn without_a_drafter_the_other_methods_are_measured() {
     let program = Program::new();
     let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use ffmpeg_next::format::Pixel;
+use serde_json::Value;
+use specreel::speculate::{Drafter, Method};
 
 use crate::{Program, event, events, make::Clip};
 
@@ -12,8 +14,14 @@ fn model(name: &str) -> String {
 }
 
 /// Target, drafter, and visual tokens of four frames of 64 × 48 pixels as time × rows × columns.
-const PAIRS: [(&str, &str, [u64; 3]); 2] =
-    [("qwen2_vl", "qwen2_vl_nested", [2, 2, 2]), ("llava_ov", "llava_ov_newer", [4, 3, 3])];
+const PAIRS: [(&str, &str, [u64; 3]); 4] = [
+    ("qwen2_vl", "qwen2_vl_nested", [2, 2, 2]),
+    ("llava_ov", "llava_ov_newer", [4, 3, 3]),
+    ("qwen3_vl", "qwen3_vl_small", [2, 2, 2]),
+    ("smolvlm", "smolvlm_untied", [4, 2, 2]),
+];
+/// Those that write a time stamp before every frame or pair of frames.
+const STAMPED: [&str; 2] = ["qwen3_vl", "smolvlm"];
 
 /// A home with a clip of four frames, so that every family samples the same ones.
 fn home() -> Program {
@@ -48,6 +56,14 @@ fn captions_are_lossless_and_report_the_grid() {
         let prompt = event(&plain, "prompt");
         assert_eq!(prompt["grid"], serde_json::json!(grid), "{target}");
         assert_eq!(prompt["visual_tokens"], grid.iter().product::<u64>());
+        // One span for the whole video, or one for every time stamp; the rows of all hold the same id.
+        let spans = prompt["visual_spans"].as_array().unwrap();
+        let stamped = STAMPED.iter().any(|name| target.ends_with(name));
+        assert_eq!(spans.len() as u64, if stamped { grid[0] } else { 1 }, "{target}");
+        let row = |at: &Value| at.as_u64().unwrap() as usize;
+        let rows = spans.iter().flat_map(|span| row(&span[0])..row(&span[1]));
+        let pads: Vec<&Value> = rows.map(|row| &prompt["prompt_ids"][row]).collect();
+        assert!(pads.len() as u64 == grid.iter().product::<u64>() && pads.iter().all(|id| *id == pads[0]));
         for method in ["naive", "specvlm", "std", "parallelvlm"] {
             assert_eq!(event(&run(method), "done")["ids"], event(&plain, "done")["ids"], "{target} {method}");
         }
@@ -157,4 +173,103 @@ fn sequential_positions_change_the_caption_and_are_noted() {
     let sequential = run("sequential");
     assert_ne!(sequential.0, own.0);
     assert!(sequential.1 && !own.1);
+}
+
+/// The presets of a family's own kind of prompt: all finish, and lossless ones write what the target writes alone.
+#[test]
+fn every_preset_runs_with_time_stamps_in_the_prompt() {
+    let program = home();
+    let presets: Vec<&Method> = Method::presets()
+        .iter()
+        .filter(|preset| !matches!(preset.drafter, Drafter::Sparrow { .. }))
+        .collect();
+    assert!(presets.len() > 20);
+    let names = presets.iter().map(|preset| preset.name.as_str()).collect::<Vec<_>>().join(",");
+    for (target, drafter, _) in PAIRS.iter().filter(|pair| STAMPED.contains(&pair.0)) {
+        let (target, drafter) = (model(target), model(drafter));
+        let run = program.run(&[
+            "compare",
+            "clip.mkv",
+            "--target",
+            &target,
+            "--drafter",
+            &drafter,
+            "--methods",
+            &names,
+            "--json",
+            "--max-new-tokens",
+            "10",
+        ]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let events = events(&run.stdout);
+        let rows = event(&events, "comparison")["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), presets.len(), "{target}");
+        for row in rows.iter().filter(|row| row["lossless"] == true && row["method"] != "autoregressive") {
+            assert_eq!(row["equality"]["equal"], true, "{target}: {row}");
+        }
+    }
+}
+
+#[test]
+fn stamps_of_unseen_frames_are_dropped_where_there_are_any() {
+    let program = home();
+    for (target, drafter, grid) in PAIRS {
+        let stamped = STAMPED.contains(&target);
+        let (target, drafter) = (model(target), model(drafter));
+        let run = |command: &str, more: &[&str]| {
+            let models = ["--target", &target, "--drafter", &drafter, "--method", "sd-frames"];
+            let keep = ["--set", "context.keep=0.5", "--set", "context.stamps=drop"];
+            let run = program.run(&[&[command, "clip.mkv"], &models[..], &keep, more].concat());
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            run
+        };
+        let captioned = run("caption", &["--json", "--max-new-tokens", "8"]);
+        let all = events(&captioned.stdout);
+        let prompt = event(&all, "prompt");
+        let dropped =
+            prompt.get("dropped_stamps").map_or(0, |stamps| stamps.as_array().unwrap().len() as u64);
+        // Half of the frames are seen.
+        assert_eq!(dropped, if stamped { grid[0] / 2 } else { 0 }, "{target}");
+        let note = "context.stamps=drop has no effect: ";
+        assert_eq!(prompt.to_string().contains(note), !stamped, "{prompt}");
+        let plain = run("caption", &["--json", "--max-new-tokens", "8", "--set", "context.stamps=keep"]);
+        assert_eq!(event(&events(&plain.stdout), "done")["ids"], event(&all, "done")["ids"], "{target}");
+        let inspected = run("inspect", &[]);
+        let line = format!("\nstamps   {dropped} of {} dropped\n", grid[0]);
+        assert_eq!(inspected.stdout.contains(&line), stamped, "{}", inspected.stdout);
+    }
+}
+
+#[test]
+fn pairs_across_families_and_vocabularies_are_refused() {
+    let program = home();
+    let tokens = std::fs::read_to_string(Path::new(&model("qwen3_vl_small")).join("tokenizer.json")).unwrap();
+    let dir = program.home().join("other");
+    std::fs::create_dir(&dir).unwrap();
+    for file in std::fs::read_dir(model("qwen3_vl_small")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), dir.join(file.file_name())).unwrap();
+    }
+    // Two words change places.
+    let parsed: Value = serde_json::from_str(&tokens).unwrap();
+    let vocabulary = parsed["model"]["vocab"].as_object().unwrap();
+    let of = |id: u64| vocabulary.iter().find(|(_, at)| **at == id).unwrap().0.clone();
+    let (a, b) = (of(290), of(291));
+    let mut swapped = parsed.clone();
+    swapped["model"]["vocab"][&a] = 291.into();
+    swapped["model"]["vocab"][&b] = 290.into();
+    std::fs::write(dir.join("tokenizer.json"), swapped.to_string()).unwrap();
+    let other = dir.display().to_string();
+    let [qwen3, smol, qwen2] = ["qwen3_vl", "smolvlm", "qwen2_vl"].map(model);
+    for (target, drafter, words) in [
+        (&qwen3, &smol, &["SmolVLM2", "Qwen3-VL"][..]),
+        (&smol, &qwen3, &["Qwen3-VL", "SmolVLM2"]),
+        (&qwen3, &qwen2, &["Qwen2-VL", "Qwen3-VL"]),
+        (&qwen3, &other, &["id 290 is"]),
+    ] {
+        let run = program.run(&["caption", "clip.mkv", "--target", target, "--drafter", drafter]);
+        assert_eq!((run.code, run.stdout.as_str()), (3, ""), "{}", run.stderr);
+        assert!(run.stderr.contains("cannot draft for"), "{}", run.stderr);
+        assert!(words.iter().all(|word| run.stderr.contains(word)), "{}", run.stderr);
+    }
 }

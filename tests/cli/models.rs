@@ -116,6 +116,23 @@ fn models_that_cannot_be_pulled_are_refused() {
     assert!(!hub.requests.lock().unwrap().iter().any(|r| r.path.ends_with("model.safetensors")));
 }
 
+#[test]
+fn published_models_are_listed_with_their_drafters() {
+    let program = Program::new();
+    let list = program.run(&["models", "known", "--json"]);
+    assert_eq!((list.code, list.stderr.as_str()), (0, ""));
+    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let find = |id: &str| list.as_array().unwrap().iter().find(|known| known["id"] == id).unwrap();
+    let large = find("Qwen/Qwen3-VL-8B-Instruct");
+    assert_eq!(
+        (&large["family"], &large["parameters"], &large["cached"], &large["drafters"][0]),
+        (&json!("qwen3_vl"), &json!(8_767_123_696_u64), &json!(false), &json!("Qwen/Qwen3-VL-2B-Instruct"))
+    );
+    let text = program.run(&["models", "known"]).stdout;
+    let row = text.lines().find(|line| line.starts_with("HuggingFaceTB/SmolVLM2-500M")).unwrap();
+    assert!(row.contains("SmolVLM2 ") && row.contains("507 M") && row.contains("no"), "{row}");
+}
+
 /// A file of the GGUF fixtures under another name.
 fn gguf(name: &'static str, source: &str) -> File {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gguf/gqa_tied");

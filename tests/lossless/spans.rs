@@ -1,4 +1,7 @@
-//! Prompts with a text token before every frame pair, so that the visual tokens are in several spans.
+//! Prompts with text between the frames, so that the visual tokens are in several spans: the time stamps of families that write
+//! them, and a token before every frame pair of the others.
+
+use std::ops::Range;
 
 use specreel::{
     model::{
@@ -15,9 +18,14 @@ const GREEDY: Sampler = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
 
 fn bench(family: &[&str]) -> Bench {
     let mut bench = Bench::new(family[0], family[family.len() - 1], WeightType::F32, 1);
-    bench.split_video();
+    if bench.prompt().stamps.is_empty() {
+        bench.split_video();
+    }
     let prompt = bench.prompt();
-    assert_eq!(prompt.visual.ranges().len(), 4);
+    assert_eq!((prompt.visual.ranges().len(), prompt.stamps.len()), (4, 4));
+    // A stamp is text, and no row belongs to two of them.
+    let stamps: Vec<usize> = prompt.stamps.iter().flatten().flat_map(Clone::clone).collect();
+    assert!(stamps.is_sorted_by(|a, b| a < b) && stamps.iter().all(|row| prompt.is_text(*row)));
     assert_eq!(prompt.visual.len(), bench.relevance_states().len());
     bench
 }
@@ -111,7 +119,8 @@ fn contexts_drop_visual_rows_and_unseen_stamps() {
             let keeps = |row: &usize| match (visual.iter().position(|v| v == row), &kept) {
                 (Some(token), Some(kept)) => kept.contains(&token),
                 (None, Some(kept)) if drops => {
-                    let frame = prompt.stamps.iter().position(|stamp| stamp.contains(&(*row..row + 1)));
+                    let holds = |stamp: &Vec<_>| stamp.iter().any(|rows: &Range<usize>| rows.contains(row));
+                    let frame = prompt.stamps.iter().position(holds);
                     let of_frame = |token: &usize| Some(token * 4 / visual.len()) == frame;
                     frame.is_none() || kept.iter().any(of_frame)
                 }

@@ -338,9 +338,9 @@ impl Bench {
     /// What comes of states in which the text rows of the prompt that `like` names point where the visual rows do, all others
     /// nowhere, and embeddings that point nowhere: the visual tokens' growing likeness to the text.
     pub fn growth(&self, like: impl Fn(usize) -> bool) -> Vec<f32> {
-        let (rows, width) = (self.prompt.ids.len() - 1, 4);
+        let (rows, width) = (self.prompt.ids.len() - 1, self.target.decoder().config().hidden);
         let one = |row: usize| self.prompt.visual.contains(row) || like(row);
-        let states = (0..rows).flat_map(|row| [if one(row) { 1.0 } else { 0.0 }; 4]).collect();
+        let states = (0..rows).flat_map(|row| vec![if one(row) { 1.0 } else { 0.0 }; width]).collect();
         let states = States::new(states, width).unwrap();
         let embeddings = States::new(vec![0.0; rows * width], width).unwrap();
         let preparation = Preparation { target: &self.target, prompt: &self.prompt, visual: None };

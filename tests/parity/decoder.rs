@@ -44,7 +44,7 @@ fn kinds(dtype: WeightType) -> Vec<(ComputeDevice, KvType)> {
 }
 
 /// Log-probabilities of logits.
-fn log_softmax(logits: &[f32]) -> Vec<f32> {
+pub fn log_softmax(logits: &[f32]) -> Vec<f32> {
     let sum: f64 = logits.iter().map(|&v| f64::from(v).exp()).sum();
     logits.iter().map(|&v| (f64::from(v) - sum.ln()) as f32).collect()
 }

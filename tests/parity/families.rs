@@ -17,7 +17,7 @@ use specreel::{
     record::{Failure, FailureClass},
 };
 
-use super::{FAMILIES, difference, fixture, patches, tensors};
+use super::{FAMILIES, NEWER, difference, fixture, patches, tensors};
 
 fn load(dir: &Path) -> Result<VideoLlm, Failure> {
     Ok(VideoLlm::load(dir, WeightType::F32, &mut |_, _| {})?)
@@ -201,9 +201,9 @@ fn missing_tensors_are_named() {
 #[test]
 fn positions_can_be_chosen() {
     let clip = ClipFacts::steady(VisualGrid { t: 2, h: 2, w: 2 }, 4, 2.0);
-    for name in FAMILIES.into_iter().chain(["gqa_tied"]) {
+    for name in FAMILIES.into_iter().chain(NEWER).chain(["gqa_tied"]) {
         let model = load(&fixture(name)).unwrap();
-        let one_axis = model.family() == Family::LlavaOnevision;
+        let one_axis = ["llava_onevision", "smolvlm"].contains(&model.family().model_type());
         let own = model.prompt("x", &clip).unwrap();
         assert_eq!(own.next as usize == own.ids.len(), one_axis, "{name}");
         let model = model.with_rope(Rope::Sequential).unwrap();
@@ -223,7 +223,12 @@ fn positions_can_be_chosen() {
 /// Two sizes of one family pad their embeddings differently; the tokenizer has the true vocabulary.
 #[test]
 fn padded_vocabularies_are_compared_without_padding() {
-    for (large, small) in [("llava_ov", "llava_ov_newer"), ("qwen2_vl", "qwen2_vl_nested")] {
+    for (large, small) in [
+        ("llava_ov", "llava_ov_newer"),
+        ("qwen2_vl", "qwen2_vl_nested"),
+        ("qwen3_vl", "qwen3_vl_small"),
+        ("smolvlm", "smolvlm_untied"),
+    ] {
         let [large, small] = [large, small].map(|name| load(&fixture(name)).unwrap());
         assert_ne!(large.decoder().config().vocab, small.decoder().config().vocab);
         large.tokenizer().same_vocabulary(small.tokenizer()).unwrap();

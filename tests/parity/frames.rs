@@ -19,12 +19,13 @@ use super::{FAMILIES, difference, fixture, numbers, tensors, values};
 /// The clip with the two frames of the fixture.
 const CLIP: &str = "assets/demo/clips/one-large-shape.mp4";
 /// The prompt of `make_families.py`.
-const PROMPT: &str = "what moves?";
+pub const PROMPT: &str = "what moves?";
 
-struct Frame {
-    height: usize,
-    width: usize,
-    rgb: Vec<u8>,
+#[derive(Clone)]
+pub struct Frame {
+    pub height: usize,
+    pub width: usize,
+    pub rgb: Vec<u8>,
 }
 
 fn decoded() -> Vec<Frame> {
@@ -52,16 +53,22 @@ fn write_the_decoded_frames() {
     candle_core::safetensors::save(&named, fixture("decoded.safetensors")).unwrap();
 }
 
-/// The stored frames, forwards and backwards.
-fn stored() -> Vec<Frame> {
+/// The two stored frames.
+pub fn decoded_frames() -> [Frame; 2] {
     let all = &tensors("decoded.safetensors")["frames"];
     let (_, height, width, _) = all.dims4().unwrap();
     let frame = |i: usize| all.get(i).unwrap().flatten_all().unwrap().to_vec1().unwrap();
-    [0, 1, 1, 0].map(|i| Frame { height, width, rgb: frame(i) }).into()
+    [0, 1].map(|i| Frame { height, width, rgb: frame(i) })
+}
+
+/// The stored frames, forwards and backwards.
+fn stored() -> Vec<Frame> {
+    let all = decoded_frames();
+    [0, 1, 1, 0].map(|i| all[i].clone()).into()
 }
 
 /// The upper left corner of a frame.
-fn cut(frame: &Frame, side: usize) -> Frame {
+pub fn cut(frame: &Frame, side: usize) -> Frame {
     let lines = frame.rgb.chunks_exact(frame.width * 3).take(side);
     Frame { height: side, width: side, rgb: lines.flat_map(|line| line[..side * 3].to_vec()).collect() }
 }

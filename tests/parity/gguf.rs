@@ -44,9 +44,13 @@ const IDS: [u32; 12] = [3, 99, 250, 7, 7, 180, 44, 0, 290, 13, 61, 5];
 
 #[test]
 fn everything_but_the_weights_is_that_of_the_directory() {
-    for (file, dir) in
-        [("gguf/gqa_tied/model-f32.gguf", "gqa_tied"), ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl")]
-    {
+    for (file, dir) in [
+        ("gguf/gqa_tied/model-f32.gguf", "gqa_tied"),
+        ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl"),
+        ("gguf/qwen3_vl/model-bf16.gguf", "qwen3_vl"),
+        ("gguf/smolvlm/model-bf16.gguf", "smolvlm"),
+        ("gguf/smolvlm_untied/model-f16.gguf", "smolvlm_untied"),
+    ] {
         let (ours, theirs) =
             (ModelFiles::open(&fixture(file), None).unwrap(), ModelFiles::open(&fixture(dir), None).unwrap());
         let (a, b) = (ours.config().unwrap(), theirs.config().unwrap());
@@ -55,20 +59,28 @@ fn everything_but_the_weights_is_that_of_the_directory() {
         let (text, other) = (a.tokenizer(), b.tokenizer());
         text.same_vocabulary(other).unwrap();
         assert_eq!(text.end_ids(), other.end_ids());
-        let sample = "The red ball isn't moving… 12 frames\n\n  <|im_end|> ok? Ünï";
-        assert_eq!(text.encode(sample).unwrap(), other.encode(sample).unwrap());
-        assert_eq!(text.encode_plain(sample).unwrap(), other.encode_plain(sample).unwrap());
-        let grid = a.processor().visual_grid(Grid { t: 2, h: 4, w: 6 }).unwrap();
+        for sample in [
+            "The red ball isn't moving… 12 frames\n\n  <|im_end|> ok? Ünï",
+            "at 00:12:  3 x 45s,\t6\n 7 'll<end_of_utterance>",
+            "decomposed: u\u{308}",
+        ] {
+            assert_eq!(text.encode(sample).unwrap(), other.encode(sample).unwrap(), "{dir}: {sample}");
+            assert_eq!(text.encode_plain(sample).unwrap(), other.encode_plain(sample).unwrap());
+        }
+        let patches = patches(dir).grid;
+        let grid = a.processor().visual_grid(patches).unwrap();
+        let frames = patches.t * a.processor().config().temporal;
         let ids = |model: &VideoLlm| {
-            model.prompt("What <|im_end|> moves?", &ClipFacts::steady(grid, 4, 2.0)).unwrap()
+            model.prompt("What <|im_end|> moves?", &ClipFacts::steady(grid, frames, 2.0)).unwrap()
         };
         let (a_prompt, b_prompt) = (ids(&a), ids(&b));
         assert_eq!((&a_prompt.ids, &a_prompt.positions.axes), (&b_prompt.ids, &b_prompt.positions.axes));
         let cut = |model: &VideoLlm| model.processor().config().clone();
-        // This checkpoint sets limits of its own for videos, which GGUF files do not hold.
+        // These checkpoints set limits and rates of their own for videos, which GGUF files do not hold.
         let same = specreel::model::processor::ProcessorConfig {
             min_pixels: cut(&b).min_pixels,
             max_pixels: cut(&b).max_pixels,
+            sampling: cut(&b).sampling,
             ..cut(&a)
         };
         assert_eq!(same, cut(&b), "{dir}");
@@ -80,6 +92,9 @@ fn floats_give_the_same_bits_as_the_directory() {
     for (file, dir, dtype) in [
         ("gguf/gqa_tied/model-f32.gguf", "gqa_tied", WeightType::F32),
         ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl", WeightType::F16),
+        ("gguf/qwen3_vl/model-bf16.gguf", "qwen3_vl", WeightType::Bf16),
+        ("gguf/smolvlm/model-bf16.gguf", "smolvlm", WeightType::Bf16),
+        ("gguf/smolvlm_untied/model-f16.gguf", "smolvlm_untied", WeightType::F16),
     ] {
         for (own, device) in devices(WeightType::Auto).into_iter().zip(devices(dtype)) {
             let (ours, theirs) = (load_at(file, own), load_at(dir, device));
@@ -91,13 +106,20 @@ fn floats_give_the_same_bits_as_the_directory() {
 
 #[test]
 fn smaller_types_stay_near_the_directory() {
-    let exact = logits(&load("gqa_tied", WeightType::F32), &IDS);
-    let spread = values(&exact).iter().fold(0f32, |largest, value| largest.max(value.abs()));
-    for (file, tolerance) in [("f16", 2e-3), ("q8_0", 0.03)] {
-        let model = load(&format!("gguf/gqa_tied/model-{file}.gguf"), WeightType::Auto);
-        assert_eq!(model.stored_type(), Some(file));
-        let error = difference(&logits(&model, &IDS), &exact) / spread;
-        assert!(error > 0.0 && error < tolerance, "{file}: {error}");
+    for (dir, files) in [
+        ("gqa_tied", &[("f16", 2e-3), ("q8_0", 0.03)][..]),
+        ("qwen3_vl", &[("q8_0", 0.03)]),
+        // The rows of queries and keys are blocks, too.
+        ("smolvlm", &[("q8_0", 0.03)]),
+    ] {
+        let exact = logits(&load(dir, WeightType::F32), &IDS);
+        let spread = values(&exact).iter().fold(0f32, |largest, value| largest.max(value.abs()));
+        for (file, tolerance) in files {
+            let model = load(&format!("gguf/{dir}/model-{file}.gguf"), WeightType::Auto);
+            assert_eq!(model.stored_type(), Some(*file));
+            let error = difference(&logits(&model, &IDS), &exact) / spread;
+            assert!(error > 0.0 && error < *tolerance, "{dir}, {file}: {error}");
+        }
     }
 }
 
@@ -108,6 +130,8 @@ fn blocks_on_a_gpu_are_close_to_the_same_on_the_cpu() {
         ("gqa_tied/model-f16.gguf", 1e-5),
         ("gqa_tied/model-q8_0.gguf", 0.01),
         ("gqa_tied/model-q4_0.gguf", 0.01),
+        ("qwen3_vl/model-q8_0.gguf", 0.01),
+        ("smolvlm/model-q8_0.gguf", 0.01),
         // Inputs have one scale for 32 values on a GPU, for 256 on the CPU.
         ("mix/model-q4_k_m.gguf", 0.1),
     ] {

@@ -1,4 +1,4 @@
-//! Parity with transformers on tiny random checkpoints, see `make_fixtures.py` and `make_families.py`.
+//! Parity with transformers on tiny random checkpoints, see `make_fixtures.py`, `make_families.py` and `make_newer_families.py`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,6 +9,9 @@ mod frames;
 mod gguf;
 #[path = "../support/gpu.rs"]
 mod gpu;
+mod newer;
+mod newer_decoders;
+mod newer_towers;
 mod processor;
 mod tensors;
 mod text;
@@ -27,6 +30,9 @@ use specreel::model::{
 
 /// Checkpoints of the other families.
 const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_ov_newer"];
+
+/// Checkpoints of Qwen3-VL and SmolVLM2, two sizes of each.
+const NEWER: [&str; 4] = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied"];
 
 /// All checkpoints of Qwen2.5-VL.
 const CHECKPOINTS: [&str; 5] =

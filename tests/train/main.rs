@@ -17,8 +17,12 @@ use specreel::{
     train::{Account, Clips, Job, News, Options, Outcome, TrainError, train},
 };
 
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
+}
+
 fn target() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied")
+    fixture("gqa_tied")
 }
 
 fn options(recipe: Recipe) -> Options {
@@ -40,9 +44,19 @@ fn run(
     out: &Path,
     stop: &dyn Fn(usize) -> bool,
 ) -> (Result<Outcome, TrainError>, Vec<News>) {
+    run_for(&target(), clips, options, out, stop)
+}
+
+fn run_for(
+    target: &Path,
+    clips: &Clips,
+    options: &Options,
+    out: &Path,
+    stop: &dyn Fn(usize) -> bool,
+) -> (Result<Outcome, TrainError>, Vec<News>) {
     let (told, mut news) = (Cell::new(0), Vec::new());
     let place = ComputeDevice::cpu(WeightType::Q8_0);
-    let job = Job { target: &target(), place: &place, clips, options, out, save_every: 0.0 };
+    let job = Job { target, place: &place, clips, options, out, save_every: 0.0 };
     let outcome = train(
         &job,
         &mut |one| {
@@ -83,6 +97,39 @@ fn what_is_learned_lowers_the_loss_and_loads() {
         let files: Vec<_> = std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(files.len(), 3, "{files:?}");
         assert!(matches!(run(&clips, &options, &out, &|_| false).0, Err(TrainError::Finished { .. })));
+    }
+}
+
+/// Targets without biases, with norms of queries and keys and several embeddings a visual token, or with text between the frames:
+/// a head has the form of its target's layers.
+#[test]
+fn heads_of_other_layers_are_learned_and_load() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["qwen3_vl", "smolvlm"] {
+        let model = VideoLlm::load(&fixture(name), WeightType::Q8_0, &mut |_, _| {}).unwrap();
+        let text = model.decoder().config();
+        for recipe in [Recipe::Sparrow, Recipe::Msd] {
+            let out = dir.path().join(format!("{name}-{recipe:?}"));
+            let options = Options { epochs: 20, text_share: 0.5, ..options(recipe) };
+            let (outcome, _) =
+                run_for(&fixture(name), &Clips::Scenes { count: 4 }, &options, &out, &|_| false);
+            let Ok(Outcome::Finished(account)) = outcome else { panic!("{name}: {outcome:?}") };
+            let (first, last) = (account.curve[0], account.curve[account.curve.len() - 1]);
+            assert!(
+                account.text_steps < account.steps && last.loss < 0.9 * first.loss,
+                "{name}: {account:?}"
+            );
+            let head = DraftHead::load(&out, model.decoder()).unwrap();
+            let layer = head.decoder().config();
+            assert_eq!(
+                (layer.bias, layer.qk_norm, layer.interleaved, layer.deepstack),
+                (text.bias, text.qk_norm, text.interleaved, 0)
+            );
+            let saved = specreel::model::checkpoint::Checkpoint::open(&out).unwrap();
+            let names: Vec<&str> = saved.tensors().map(|tensor| tensor.name).collect();
+            assert!(names.iter().all(|name| !name.contains("_proj.bias")), "{names:?}");
+            assert_eq!(names.iter().any(|name| name.contains("q_norm")), text.qk_norm, "{names:?}");
+        }
     }
 }
 

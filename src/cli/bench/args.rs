@@ -17,6 +17,7 @@ use crate::{
 const SUITE: &str = "Suite";
 const SCENES: &str = "Suite `scenes`";
 const STEP: &str = "Suite `step`";
+const CLIP: &str = "Suite `clip`";
 
 /// Arguments of `bench`.
 #[derive(Debug, Default, Args)]
@@ -50,13 +51,19 @@ pub struct BenchArgs {
     /// Rows per pass [default: 1,2,3,4,6,8,11,16,26,32]
     #[arg(long, help_heading = STEP, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1024))]
     pub rows: Vec<u32>,
-    /// Random weights with the shapes of a known model instead of the target: qwen3-vl-2b, -4b, -8b, -32b,
+    /// step, clip: random weights with the shapes of a known model instead of the target: qwen3-vl-2b, -4b, -8b, -32b,
     /// smolvlm2-256m, -500m, -2.2b, qwen2.5-vl-3b, -7b, -32b, -72b, llava-onevision-0.5b, -7b, -72b, tiny
-    #[arg(long, help_heading = STEP, value_name = "NAME", add = candidates::shapes(), value_parser = shape, conflicts_with = "target")]
+    #[arg(long, help_heading = SUITE, value_name = "NAME", add = candidates::shapes(), value_parser = shape, conflicts_with = "target")]
     pub shape: Option<String>,
     /// The same instead of the drafter
     #[arg(long, help_heading = STEP, value_name = "NAME", add = candidates::shapes(), value_parser = shape, conflicts_with = "drafter", requires = "shape")]
     pub drafter_shape: Option<String>,
+    /// Length of the clip in seconds [default: 10]
+    #[arg(long, help_heading = CLIP, value_name = "N", value_parser = value_parser!(u32).range(1..=86_400))]
+    pub seconds: Option<u32>,
+    /// Size of its frames in pixels, before they are resized [default: 1280x720]
+    #[arg(long, help_heading = CLIP, value_name = "WIDTHxHEIGHT", value_parser = size)]
+    pub size: Option<(usize, usize)>,
     /// Print JSON lines instead of tables
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
@@ -76,6 +83,8 @@ pub enum Suite {
     Scenes,
     /// Single forward passes, by number of rows
     Step,
+    /// A whole clip with random weights (--shape): vision tower, prompt, first token, further tokens
+    Clip,
 }
 
 impl BenchArgs {
@@ -85,49 +94,61 @@ impl BenchArgs {
     /// The first such option (class usage).
     pub fn check(&self) -> Result<(), Failure> {
         let run = &self.run;
-        let (suite, other, strangers) = match self.suite {
-            Suite::Scenes => (
-                "scenes",
-                "step",
-                vec![
-                    ("--slots", !self.slots.is_empty()),
-                    ("--rows", !self.rows.is_empty()),
-                    ("--shape", self.shape.is_some()),
-                ],
-            ),
-            Suite::Step => (
-                "step",
-                "scenes",
-                vec![
-                    ("--methods", self.methods.is_some()),
-                    ("--method", run.method.is_some()),
-                    ("--set", !run.set.is_empty()),
-                    ("--sweep", !self.sweep.is_empty()),
-                    ("--clips", self.clips.is_some()),
-                    ("--first-seed", self.first_seed.is_some()),
-                    ("--svg", self.svg.is_some()),
-                    ("--prompt", run.prompt.is_some()),
-                    ("--frames", run.frames.is_some()),
-                    ("--fps", run.fps.is_some()),
-                    ("--max-pixels", run.max_pixels.is_some()),
-                    ("--max-visual-tokens", run.max_visual_tokens.is_some()),
-                    ("--rope", run.rope.is_some()),
-                    ("--max-new-tokens", run.max_new_tokens.is_some()),
-                    ("--temperature", run.temperature > 0.0),
-                    ("--top-p", run.top_p > 0.0 && run.top_p < 1.0),
-                    ("--seed", run.seed > 0),
-                ],
-            ),
+        let step = [
+            ("--slots", !self.slots.is_empty(), "step"),
+            ("--rows", !self.rows.is_empty(), "step"),
+            ("--drafter-shape", self.drafter_shape.is_some(), "step"),
+        ];
+        let clip = [("--seconds", self.seconds.is_some(), "clip"), ("--size", self.size.is_some(), "clip")];
+        let scenes = [
+            ("--methods", self.methods.is_some()),
+            ("--method", run.method.is_some()),
+            ("--set", !run.set.is_empty()),
+            ("--sweep", !self.sweep.is_empty()),
+            ("--clips", self.clips.is_some()),
+            ("--first-seed", self.first_seed.is_some()),
+            ("--svg", self.svg.is_some()),
+            ("--prompt", run.prompt.is_some()),
+            ("--rope", run.rope.is_some()),
+            ("--temperature", run.temperature > 0.0),
+            ("--top-p", run.top_p > 0.0 && run.top_p < 1.0),
+            ("--seed", run.seed > 0),
+        ]
+        .map(|(flag, given)| (flag, given, "scenes"));
+        let sampling = [
+            ("--frames", run.frames.is_some()),
+            ("--fps", run.fps.is_some()),
+            ("--max-pixels", run.max_pixels.is_some()),
+            ("--max-visual-tokens", run.max_visual_tokens.is_some()),
+            ("--max-new-tokens", run.max_new_tokens.is_some()),
+        ]
+        .map(|(flag, given)| (flag, given, "scenes"));
+        let (suite, strangers) = match self.suite {
+            Suite::Scenes => {
+                let shape = [("--shape", self.shape.is_some(), "step")];
+                ("scenes", [&step[..], &clip, &shape].concat())
+            }
+            Suite::Step => ("step", [&scenes[..], &sampling, &clip].concat()),
+            Suite::Clip => ("clip", [&scenes[..], &step].concat()),
         };
-        match strangers.into_iter().find(|(_, given)| *given) {
+        match strangers.into_iter().find(|(_, given, _)| *given) {
             None => Ok(()),
-            Some((flag, _)) => Err(Failure {
+            Some((flag, _, other)) => Err(Failure {
                 class: FailureClass::Usage,
                 error: format!("{flag} cannot be used with --suite {suite}"),
                 hint: Some(format!("remove it, or use --suite {other}")),
             }),
         }
     }
+}
+
+/// Parse a width and a height.
+fn size(text: &str) -> Result<(usize, usize), String> {
+    let sides = text.split_once(['x', 'X']).and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    let plausible = |side: usize| (1..=1 << 14).contains(&side);
+    sides
+        .filter(|(width, height)| plausible(*width) && plausible(*height))
+        .ok_or_else(|| "expected WIDTHxHEIGHT in pixels, for example 1280x720".into())
 }
 
 /// Parse the name of a shape.
@@ -151,5 +172,18 @@ mod tests {
         let scenes = BenchArgs { rows: vec![1], ..BenchArgs::default() };
         assert!(scenes.check().unwrap_err().error.starts_with("--rows"));
         assert!(BenchArgs { clips: Some(3), ..BenchArgs::default() }.check().is_ok());
+        let clip = BenchArgs { suite: Suite::Clip, rows: vec![1], ..BenchArgs::default() };
+        assert_eq!(clip.check().unwrap_err().hint.unwrap(), "remove it, or use --suite step");
+        let seconds = BenchArgs { suite: Suite::Clip, seconds: Some(3), ..BenchArgs::default() };
+        assert!(seconds.check().is_ok());
+        assert!(BenchArgs { suite: Suite::Step, ..seconds }.check().is_err());
+    }
+
+    #[test]
+    fn sizes_are_two_numbers() {
+        assert_eq!(size("640x360"), Ok((640, 360)));
+        for bad in ["640", "640x", "x360", "0x9", "640x360x1", "99999x9"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
     }
 }

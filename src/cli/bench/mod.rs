@@ -1,9 +1,10 @@
 //! `specreel bench`: measured tables.
 //!
 //! `--suite scenes` measures the speed and the accuracy of methods on clips whose facts are known; `--suite step` times single
-//! passes. stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
+//! passes, `--suite clip` a whole clip with random weights. stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
 
 pub mod args;
+mod clip;
 mod clips;
 mod fronts;
 mod output;
@@ -43,9 +44,12 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     args.check()?;
     let run = &args.run;
     let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
-    if args.suite == Suite::Step {
+    if args.suite != Suite::Scenes {
         let mut lines = lines(&args)?;
-        return step::run(&args, &models, &mut lines);
+        return match args.suite {
+            Suite::Clip => clip::run(&args, &models, &mut lines),
+            _ => step::run(&args, &models, &mut lines),
+        };
     }
     let methods = args.methods.take().or(args.run.method.take());
     let plan = Plan::new(methods.as_deref(), &args.run.set, &args.sweep, &models)?;

@@ -1,6 +1,7 @@
 //! What the drafter sees of a clip, as data: which visual tokens are kept, and the scores of all.
 //!
-//! A frame here is one position on the time axis of the grid: two sampled frames in Qwen's layout, one in LLaVA-OneVision's.
+//! A frame here is one position on the time axis of the grid: two sampled frames with Qwen, one with LLaVA-OneVision and
+//! SmolVLM2.
 
 use crate::{
     model::ModelSpec,

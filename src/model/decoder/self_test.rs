@@ -3,7 +3,7 @@
 use candle_core::{Error, Result};
 
 use super::{Decoder, Mask, Positions, Taps, Workspace};
-use crate::model::{ComputeDevice, WeightType, checkpoint::Checkpoint, shapes};
+use crate::model::{ComputeDevice, WeightType, checkpoint::Checkpoint, config::TextConfig, shapes};
 
 /// Tokens of the text that is computed.
 const TOKENS: u32 = 40;
@@ -28,13 +28,18 @@ impl SelfTest {
         let mut found = Self { alike: true, differences: Vec::new() };
         for (dtype, _) in TYPES {
             let device = open(dtype);
-            let (ours, theirs) = (logits(&device)?, logits(&ComputeDevice::cpu(dtype))?);
-            let peak = theirs.iter().fold(0f32, |peak, value| peak.max(value.abs()));
-            let differences = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs());
-            // A value that is not a number is as wrong as can be.
-            let worst =
-                differences.fold(0f32, |worst, d| if d.is_nan() { f32::INFINITY } else { worst.max(d) });
-            found.differences.push((dtype, worst / peak));
+            let mut largest = 0f32;
+            // What stands between matrices is computed in f32 whatever their type.
+            for deep in [false, true].into_iter().take(if dtype == WeightType::F32 { 2 } else { 1 }) {
+                let (ours, theirs) = (logits(&device, deep)?, logits(&ComputeDevice::cpu(dtype), deep)?);
+                let peak = theirs.iter().fold(0f32, |peak, value| peak.max(value.abs()));
+                let differences = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs());
+                // A value that is not a number is as wrong as can be.
+                let worst =
+                    differences.fold(0f32, |worst, d| if d.is_nan() { f32::INFINITY } else { worst.max(d) });
+                largest = largest.max(worst / peak);
+            }
+            found.differences.push((dtype, largest));
             found.alike &= device.is_batch_invariant();
         }
         Ok(found)
@@ -48,16 +53,34 @@ impl SelfTest {
     }
 }
 
-/// The logits of a text.
-fn logits(device: &ComputeDevice) -> Result<Vec<f32>> {
+/// The logits of a text. A `deep` model norms queries and keys, alternates axes, and adds a DeepStack level after its first layer.
+fn logits(device: &ComputeDevice, deep: bool) -> Result<Vec<f32>> {
     let missing = || Error::Msg("the shape of the self-test is missing".into());
-    let config = shapes::find("tiny").ok_or_else(missing)?;
+    let tiny = shapes::find("tiny").ok_or_else(missing)?;
+    let sections = deep.then_some([4, 2, 2]).or(tiny.mrope_section);
+    let config = TextConfig {
+        mrope_section: sections,
+        interleaved: deep,
+        bias: !deep,
+        qk_norm: deep,
+        deepstack: usize::from(deep),
+        ..tiny
+    };
     let decoder = Decoder::load(&Checkpoint::random(), &config, device, &mut |_, _| {})
         .map_err(|error| Error::Msg(error.to_string()))?;
     let ids: Vec<u32> = (0..TOKENS).map(|i| i * 7919 % config.vocab as u32).collect();
     let (mut cache, mut workspace) = (decoder.cache(ids.len()), Workspace::default());
-    let (positions, taps) = (Positions::text(0, ids.len()), Taps::default());
-    let pass = decoder.forward(&ids[..], &positions, &Mask::Causal, &mut cache, &taps, &mut workspace)?;
+    let (mut positions, taps) = (Positions::text(0, ids.len()), Taps::default());
+    let embeddings = decoder.embed(&ids)?;
+    let input = match deep {
+        false => embeddings,
+        true => {
+            positions.axes[1].iter_mut().for_each(|at| *at /= 3);
+            let reversed: Vec<usize> = (0..ids.len()).rev().collect();
+            decoder.beside(&embeddings, &embeddings.select(&reversed)?)?
+        }
+    };
+    let pass = decoder.forward(&input, &positions, &Mask::Causal, &mut cache, &taps, &mut workspace)?;
     decoder.logits(&pass.states, &mut workspace)?.to_vec()
 }
 

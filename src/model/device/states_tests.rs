@@ -55,6 +55,37 @@ fn parts_are_rows_in_the_requested_order() {
 }
 
 #[test]
+fn columns_are_cut_out_and_zeros_put_behind_them() {
+    for states in everywhere(5, 6) {
+        for part in [states.clone(), states.narrow(1, 3).unwrap(), states.select(&[4, 0]).unwrap()] {
+            let rows = part.to_vec2().unwrap();
+            for columns in [0..6, 0..2, 2..4, 5..6] {
+                let cut = part.columns(columns.clone()).unwrap();
+                let want: Vec<Vec<f32>> = rows.iter().map(|row| row[columns.clone()].to_vec()).collect();
+                assert_eq!((cut.shape(), cut.to_vec2().unwrap()), ((rows.len(), columns.len()), want));
+                // Rows of them, as contexts choose them.
+                let last = cut.narrow(rows.len() - 1, 1).unwrap();
+                assert_eq!(last.to_vec().unwrap(), rows[rows.len() - 1][columns.clone()]);
+                let first = cut.select(&[0]).unwrap();
+                assert_eq!(first.to_vec().unwrap(), rows[0][columns]);
+            }
+            for width in [6, 7, 18] {
+                let wide = part.widened(width).unwrap();
+                let want: Vec<Vec<f32>> =
+                    rows.iter().map(|row| [&row[..], &vec![0.0; width - 6]].concat()).collect();
+                assert_eq!((wide.shape(), wide.to_vec2().unwrap()), ((rows.len(), width), want));
+                assert_eq!(wide.columns(0..6).unwrap().to_vec().unwrap(), part.to_vec().unwrap());
+            }
+        }
+        #[expect(clippy::reversed_empty_ranges, reason = "this is what is refused")]
+        for columns in [0..7, 6..7, 4..3] {
+            assert!(states.columns(columns.clone()).is_err(), "{columns:?}");
+        }
+        assert!(states.widened(5).is_err(), "rows that are wider");
+    }
+}
+
+#[test]
 fn rows_that_do_not_exist_are_refused() {
     for states in everywhere(4, 2) {
         for (start, count) in [(0, 5), (4, 1), (3, 2), (9, 0)] {

@@ -211,7 +211,12 @@ impl VideoLlm {
         &self.tower_config
     }
 
-    /// Visual embeddings, `visual tokens × width`, of a clip's patches: f32, on the model's device.
+    /// Width of a prompt's rows: the decoder's, or 1 + n times as wide in a model with n DeepStack levels.
+    pub fn input_width(&self) -> usize {
+        self.config.text.input_width()
+    }
+
+    /// Visual embeddings, `visual tokens × input width`, of a clip's patches: f32, on the model's device.
     ///
     /// # Errors
     /// The patches do not fit the tower, or `progress` breaks.
@@ -253,8 +258,8 @@ impl VideoLlm {
         Ok(prompt)
     }
 
-    /// Embeddings of the given prompt rows (ascending): text from the table, visual rows from `visual` (`tokens × width`), the
-    /// newline from the tower.
+    /// Embeddings of the given prompt rows (ascending), `rows × input width`: text from the table, with zeros for DeepStack
+    /// levels, visual rows from `visual` (`tokens × input width`), the newline from the tower.
     ///
     /// # Errors
     /// An id is outside of the embedding table, a row outside of the prompt, or `visual` has another number of tokens.
@@ -277,19 +282,35 @@ impl VideoLlm {
         if let Some(count) = visual.map(States::rows).filter(|n| *n != tokens) {
             return fail(format!("{count} visual embeddings for {tokens} visual tokens"));
         }
+        let newline = self.tower.newline();
+        let is_visual = |row: usize| visual.is_some() && kind(row) == RowKind::Visual;
+        let is_newline = |row: usize| newline.is_some() && kind(row) == RowKind::Newline;
+        // One look-up for all of the text, and one selection: a prompt may have a time stamp in every frame.
+        let in_table = |row: &&usize| !is_visual(**row) && !is_newline(**row);
+        let ids: Vec<u32> = rows.iter().filter(in_table).map(|&row| prompt.ids[row]).collect();
+        let text = match ids.is_empty() {
+            true => None,
+            false => Some(self.decoder.embed(&ids)?.widened(self.input_width())?),
+        };
+        let tokens: Vec<usize> = rows.iter().filter_map(|&row| prompt.visual.token(row)).collect();
+        let chosen = match visual {
+            Some(visual) if tokens.len() < visual.rows() => Some(visual.select(&tokens)?),
+            visual => visual.cloned(),
+        };
         let mut parts: Vec<States> = Vec::new();
+        let (mut text_done, mut visual_done) = (0, 0);
         for run in rows.chunk_by(|&a, &b| kind(a) == kind(b)) {
-            parts.push(match (kind(run[0]), visual, self.tower.newline()) {
-                (RowKind::Visual, Some(visual), _) => {
-                    let tokens = run.iter().filter_map(|&row| prompt.visual.token(row));
-                    visual.select(&tokens.collect::<Vec<_>>())?
+            let (source, done) = match (&chosen, newline, &text) {
+                (Some(visual), ..) if is_visual(run[0]) => (visual, &mut visual_done),
+                (_, Some(newline), _) if is_newline(run[0]) => {
+                    parts.push(newline.clone());
+                    continue;
                 }
-                (RowKind::Newline, _, Some(newline)) => newline.clone(),
-                _ => {
-                    let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
-                    self.decoder.embed(&ids)?
-                }
-            });
+                (.., Some(text)) => (text, &mut text_done),
+                _ => continue,
+            };
+            parts.push(source.narrow(*done, run.len())?);
+            *done += run.len();
         }
         Ok(States::cat(&parts)?)
     }

@@ -2,14 +2,28 @@
 
 use super::GgufFile;
 
-/// How the text is split before tokens are merged, by the name in `tokenizer.ggml.pre`: the pattern of the published tokenizer.
-const SPLITS: [(&str, &str); 2] = [
-    (
-        "qwen2",
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-    ),
+/// What is done with text before tokens are merged, as the published tokenizer does it.
+struct Preparation {
+    /// Its name in `tokenizer.ggml.pre`.
+    name: &'static str,
+    /// The pattern that splits text.
+    split: &'static str,
+    /// Text is composed (NFC) first.
+    composed: bool,
+}
+
+const PREPARATIONS: [Preparation; 2] = [
+    Preparation {
+        name: "qwen2",
+        split: r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        composed: true,
+    },
     // GPT-2's, after every digit is a piece of its own: what precedes a digit ends there.
-    ("smollm", r"\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+"),
+    Preparation {
+        name: "smollm",
+        split: r"\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+",
+        composed: false,
+    },
 ];
 
 /// Types of tokens.
@@ -28,6 +42,8 @@ pub struct Vocabulary<'a> {
     pub merges: Vec<(&'a str, &'a str)>,
     /// The pattern that splits text.
     pub split: &'static str,
+    /// Text is composed (NFC) before it is split.
+    pub composed: bool,
     /// Tokens that end a text.
     pub ends: Vec<u32>,
     /// The recommended repetition penalty.
@@ -47,8 +63,8 @@ impl<'a> Vocabulary<'a> {
             return Err(format!("unsupported tokenizer `{model}`, expected gpt2 (byte-level)"));
         }
         let pre = m.string("tokenizer.ggml.pre")?.ok_or_else(|| missing("tokenizer.ggml.pre"))?;
-        let split = SPLITS.iter().find(|split| split.0 == pre).map(|split| split.1).ok_or_else(|| {
-            let known = SPLITS.map(|split| split.0).join(", ");
+        let preparation = PREPARATIONS.iter().find(|known| known.name == pre).ok_or_else(|| {
+            let known = PREPARATIONS.map(|known| known.name).join(", ");
             format!("unsupported `tokenizer.ggml.pre` `{pre}`, expected one of: {known}")
         })?;
         let texts = m.strings("tokenizer.ggml.tokens")?.ok_or_else(|| missing("tokenizer.ggml.tokens"))?;
@@ -86,7 +102,8 @@ impl<'a> Vocabulary<'a> {
             tokens: texts.into_iter().zip(&kinds).map(used).collect(),
             added,
             merges,
-            split,
+            split: preparation.split,
+            composed: preparation.composed,
             ends,
             repetition_penalty: m.number("general.sampling.penalty_repeat")?,
         })

@@ -37,7 +37,7 @@ pub(super) fn tokenizer(vocabulary: &Vocabulary<'_>) -> Result<Tokenizer, String
     let bytes = ByteLevel::new(false, true, false);
     let parts = vec![PreTokenizerWrapper::Split(split), PreTokenizerWrapper::ByteLevel(bytes)];
     tokenizer.with_pre_tokenizer(Some(Sequence::new(parts)));
-    tokenizer.with_normalizer(Some(NFC)).map_err(|e| e.to_string())?;
+    tokenizer.with_normalizer(vocabulary.composed.then_some(NFC)).map_err(|e| e.to_string())?;
     tokenizer.with_decoder(Some(bytes));
     let added = vocabulary.added.iter().filter_map(|(id, special)| {
         let content = vocabulary.tokens.get(*id as usize).copied().flatten()?;

@@ -30,32 +30,38 @@ impl Preparation<'_> {
         room: usize,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Option<Sequence>, ModelError> {
-        let prompt = self.prompt;
+        let (prompt, width) = (self.prompt, self.target.decoder().config().hidden);
         // The newline that ends a video in some families is not text, and the head was not trained with it.
         let known = |row: &usize| prompt.newline != Some(*row);
         let rows: Vec<usize> = self.rows(selection).into_iter().filter(known).collect();
         let sees_any = rows.iter().any(|row| prompt.visual.contains(*row));
         let visual = match (sees_any, layer.config().visual_rows, self.visual) {
             (false, ..) => None,
-            (true, VisualRows::Embeddings, visual) => visual.cloned(),
+            // The head reads what enters the first layer, not what is added after later ones.
+            (true, VisualRows::Embeddings, visual) => {
+                visual.map(|rows| rows.columns(0..width)).transpose()?
+            }
             (true, VisualRows::Middle, _) => match self.middle_states(progress)? {
                 None => return Ok(None),
                 states => states,
             },
         };
-        let mut parts = Vec::new();
-        for run in rows.chunk_by(|a, b| prompt.visual.contains(*a) == prompt.visual.contains(*b)) {
-            match &visual {
-                Some(visual) if prompt.visual.contains(run[0]) => {
+        let is_visual = |row: usize| visual.is_some() && prompt.visual.contains(row);
+        // One projection for all text rows: a prompt with a time stamp in every frame has many short runs of them.
+        let text: Vec<usize> = rows.iter().copied().filter(|row| !is_visual(*row)).collect();
+        let ids: Vec<u32> = text.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
+        let before: Vec<f32> = text.iter().flat_map(|&row| states.before(row)).copied().collect();
+        let text = layer.fuse(&ids, &before)?;
+        let (mut parts, mut fused) = (Vec::new(), 0);
+        for run in rows.chunk_by(|a, b| is_visual(*a) == is_visual(*b)) {
+            parts.push(match visual.as_ref().filter(|_| is_visual(run[0])) {
+                Some(visual) => {
                     let tokens = run.iter().filter_map(|&row| prompt.visual.token(row));
-                    parts.push(visual.select(&tokens.collect::<Vec<_>>())?);
+                    visual.select(&tokens.collect::<Vec<_>>())?
                 }
-                _ => {
-                    let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
-                    let before: Vec<f32> = run.iter().flat_map(|&row| states.before(row)).copied().collect();
-                    parts.push(layer.fuse(&ids, &before)?);
-                }
-            }
+                None => text.narrow(fused, run.len())?,
+            });
+            fused += if is_visual(run[0]) { 0 } else { run.len() };
         }
         let input = States::cat(&parts)?;
         let (positions, next) = match placing {
@@ -81,6 +87,7 @@ impl Preparation<'_> {
         let Some(states) = sequence.prefill_below(&embeddings, &positions, layers, progress)? else {
             return Ok(None);
         };
+        let states = states.columns(0..decoder.config().hidden)?;
         let visual: Vec<States> = spans
             .ranges()
             .map(|span| states.narrow(span.start, span.len()))

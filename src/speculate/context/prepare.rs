@@ -104,11 +104,13 @@ impl Preparation<'_> {
     /// # Errors
     /// If the device fails.
     pub fn growth(&self, embeddings: &States, states: &States) -> Result<Vec<f32>> {
-        let width = embeddings.shape().1;
+        let width = self.target.decoder().config().hidden;
+        // Rows may carry embeddings that later layers add.
+        let [embeddings, states] = [embeddings, states].map(|rows| rows.columns(0..width));
         let visual = |row: usize| self.prompt.visual.contains(row);
         let text = |row: usize| row >= self.prompt.video_end();
-        let before = with_slice(embeddings, |rows| likeness(rows, width, visual, text))?;
-        let after = with_slice(states, |rows| likeness(rows, width, visual, text))?;
+        let before = with_slice(&embeddings?, |rows| likeness(rows, width, visual, text))?;
+        let after = with_slice(&states?, |rows| likeness(rows, width, visual, text))?;
         Ok(after.iter().zip(&before).map(|(after, before)| after - before).collect())
     }
 

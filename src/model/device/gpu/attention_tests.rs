@@ -1,5 +1,7 @@
 //! Attention against plain sums in f64, and its bits against themselves.
 
+#[path = "attention_normed_tests.rs"]
+mod normed;
 #[path = "attention_plain_tests.rs"]
 mod plain;
 
@@ -20,7 +22,12 @@ struct Sequence {
     cache: Cache,
     stream: Stream,
     rotate: bool,
+    /// Weights of the norms of queries and keys.
+    norms: Option<[Buffer; 2]>,
 }
+
+/// Added to the mean square of a head.
+const EPS: f32 = 1e-3;
 
 const SHAPE: AttentionShape = AttentionShape { heads: 6, kv_heads: 2, head_dim: 16 };
 
@@ -32,6 +39,7 @@ impl Sequence {
             stream: gpu.stream(),
             gpu: gpu.clone(),
             rotate,
+            norms: None,
         }
     }
 
@@ -43,10 +51,16 @@ impl Sequence {
         let qkv = Rows::upload(&self.gpu, qkv, width(shape)).unwrap();
         let tables: Vec<f32> = positions.iter().flat_map(|at| angles(*at, shape.head_dim)).collect();
         let tables = self.gpu.upload(bytemuck::cast_slice(&tables)).unwrap();
-        let Self { attention, cache, stream, .. } = self;
+        let Self { attention, cache, stream, norms, .. } = self;
         cache.prepare(stream, rows).unwrap();
         attention.begin(stream, Visible::new(mask, before, rows)).unwrap();
-        attention.store(stream, &qkv, self.rotate.then_some(&tables), cache, 0).unwrap();
+        match norms {
+            None => attention.store(stream, &qkv, self.rotate.then_some(&tables), cache, 0).unwrap(),
+            Some([queries, keys]) => {
+                let norms = NormedHeads { weights: [queries, keys], eps: EPS };
+                attention.store_normed(stream, &qkv, &tables, norms, cache, 0).unwrap();
+            }
+        }
         let mut out = Rows::default();
         attention.attend(stream, &qkv, cache, 0, &mut out, gaze).unwrap();
         cache.advance(rows);

@@ -64,12 +64,12 @@ impl FamilyRules for SmolVlm {
         true
     }
 
-    fn end_of_turn(&self) -> Option<&'static str> {
-        Some(prompt::END_OF_TURN)
-    }
-
     fn tokens(&self) -> &'static [&'static str] {
         prompt::TOKENS
+    }
+
+    fn end_of_turn(&self) -> Option<&'static str> {
+        Some(prompt::END_OF_TURN)
     }
 
     fn video_text(&self, clip: &ClipFacts, frames_per_grid: usize) -> Option<VideoText> {

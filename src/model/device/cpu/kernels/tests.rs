@@ -98,6 +98,22 @@ fn operands_that_are_too_short_panic() {
 }
 
 #[test]
+fn a_norm_in_place_has_the_bits_of_one_beside_it() {
+    for n in [1, 8, 15, 64, 80, 128, 257] {
+        let (x, weight, mut beside) = (noise(n, 3), noise(n, 4), vec![0f32; n]);
+        rms_norm(&x, &weight, 1e-4, &mut beside);
+        let mean = x.iter().map(|v| f64::from(v * v)).sum::<f64>() / n as f64;
+        for ((got, v), w) in beside.iter().zip(&x).zip(&weight) {
+            let want = f64::from(*v) / (mean + 1e-4).sqrt() * f64::from(*w);
+            assert!((f64::from(*got) - want).abs() < 1e-6 * want.abs().max(1.0), "{n}: {got} {want}");
+        }
+        let mut within = x;
+        rms_norm_in_place(&mut within, &weight, 1e-4);
+        assert!(within.iter().zip(&beside).all(|(a, b)| a.to_bits() == b.to_bits()), "{n}");
+    }
+}
+
+#[test]
 fn rows_of_different_widths_panic() {
     let panics = |f: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err();
     assert!(panics(&|| rms_norm(&[1.0; 8], &[1.0; 4], 1e-6, &mut [0.0; 8])));
