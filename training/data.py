@@ -165,13 +165,28 @@ def repeat(iterator, uses, most=32):
 def prefetch(iterator, depth=6):
     """Run an iterator in a thread, up to `depth` items ahead."""
     line = queue.Queue(depth)
-    done = object()
+    done, stopped = object(), threading.Event()
+
+    def put(item):
+        while not stopped.is_set():
+            try:
+                return line.put(item, timeout=1.0)
+            except queue.Full:
+                pass
 
     def run():
         for item in iterator:
-            line.put(item)
-        line.put(done)
+            put(item)
+            if stopped.is_set():
+                break
+        iterator.close()
+        put(done)
 
-    threading.Thread(target=run, daemon=True).start()
-    while (item := line.get()) is not done:
-        yield item
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        while (item := line.get()) is not done:
+            yield item
+    finally:
+        stopped.set()
+        thread.join()  # a thread inside torch at the interpreter's end would abort it
