@@ -24,9 +24,10 @@ class Size:
     @classmethod
     def of(cls, config):
         """The size that a config.json of the hub layout describes."""
-        text = [config[key] for key in ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size")]
-        tower = [config["vision_config"][key] for key in ("depth", "hidden_size", "num_heads", "intermediate_size")]
-        return cls(*text, *tower, tuple(config["rope_scaling"]["mrope_section"]), config["rope_theta"])
+        text = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size")
+        tower = ("depth", "hidden_size", "num_heads", "intermediate_size")
+        sizes = [config[key] for key in text] + [config["vision_config"][key] for key in tower]
+        return cls(*sizes, tuple(config["rope_scaling"]["mrope_section"]), config["rope_theta"])
 
     @property
     def head_dim(self):

@@ -62,7 +62,8 @@ def main():
     parser.add_argument("--tower", help="directory of a run of tower.py: start from its tower")
     parser.add_argument("--inherit", help="directory of a run of inherit.py: start from its weights")
     parser.add_argument("--init", help="directory in hub layout or of an earlier run: start from its weights, at the last phase")
-    parser.add_argument("--rest", type=float, help=f"share of the run for which the tower is frozen, all but its last layer with --inherit or --init [default: {RESTING} with --tower, else 0]")
+    resting = f"share of the run for which the tower is frozen; its last layer is not, except with --tower [default: {RESTING} with --tower, else 0]"
+    parser.add_argument("--rest", type=float, help=resting)
     parser.add_argument("--teacher", help="directory in hub layout: learn from this model")
     parser.add_argument("--taught", type=float, default=0.9, help="share of the groups whose answers the teacher writes")
     parser.add_argument("--soft", type=float, default=0.0, help="share of the teacher's probabilities in the loss")
