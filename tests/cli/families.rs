@@ -63,7 +63,7 @@ fn captions_are_lossless_and_report_the_grid() {
         let row = |at: &Value| at.as_u64().unwrap() as usize;
         let rows = spans.iter().flat_map(|span| row(&span[0])..row(&span[1]));
         let pads: Vec<&Value> = rows.map(|row| &prompt["prompt_ids"][row]).collect();
-        assert!(pads.len() as u64 == grid.iter().product() && pads.iter().all(|id| *id == pads[0]));
+        assert!(pads.len() as u64 == grid.iter().product::<u64>() && pads.iter().all(|id| *id == pads[0]));
         for method in ["naive", "specvlm", "std", "parallelvlm"] {
             assert_eq!(event(&run(method), "done")["ids"], event(&plain, "done")["ids"], "{target} {method}");
         }

@@ -33,9 +33,7 @@ impl TowerRules for VisionConfig {
             patch: self.patch,
             temporal: self.temporal,
             merge: self.merge,
-            mean: [0.5; 3],
-            std: [0.5; 3],
-            ..ProcessorConfig::default()
+            ..ProcessorConfig::qwen3_vl()
         }
     }
 

@@ -32,7 +32,7 @@ impl VisionConfig {
 
 impl TowerRules for VisionConfig {
     fn processor(&self) -> ProcessorConfig {
-        ProcessorConfig::pictures(self.tower.image, self.tower.patch, self.scale)
+        ProcessorConfig::smolvlm(self.tower.image, self.tower.patch, self.scale)
     }
 
     fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
