@@ -18,6 +18,9 @@ use crate::model::{
 /// Extra cache slots: the text of the prompt, and a draft tree.
 const EXTRA_SLOTS: usize = 160;
 
+/// Cache slots of the time stamp of a temporal grid, in families that write them.
+const STAMP_SLOTS: usize = 16;
+
 /// Patches of one product in a tower.
 const TOWER_ROWS: usize = 256;
 
@@ -153,7 +156,11 @@ impl Facts {
     ) -> Need {
         let c = &self.text;
         let visual = sample.map_or(0, |sample| sample.visual);
-        let slots = visual + new_tokens + EXTRA_SLOTS;
+        let grids = sample.map_or(0, |sample| {
+            sample.patch_values / (sample.grid_patches * self.processor.config().row()).max(1)
+        });
+        let stamps = if self.family.writes_stamps() { STAMP_SLOTS * grids } else { 0 };
+        let slots = visual + stamps + new_tokens + EXTRA_SLOTS;
         let states = 4 * c.hidden;
         let line = c.heads * c.head_dim + 2 * c.kv_heads * c.head_dim;
         // Embeddings from the tower and in the prompt, and the final states that methods use.
@@ -222,6 +229,16 @@ mod tests {
         let slot = (facts.text.layers * 2 * facts.text.kv_heads * facts.text.head_dim * 4) as u64;
         assert_eq!(b.cache - a.cache, slot * (long.visual - short.visual) as u64);
         assert!(b.work > a.work);
+        let stamped = self::facts("tests/parity/fixtures/smolvlm");
+        let (short, long) = (stamped.sample(&video(8)).unwrap(), stamped.sample(&video(64)).unwrap());
+        let [a8, b64] = [short, long]
+            .map(|sample| stamped.need(WeightType::Q8_0, KvType::F32, Some(&sample), 64).cache as usize);
+        let slot = stamped.text.layers * 2 * stamped.text.kv_heads * stamped.text.head_dim * 4;
+        assert_eq!(
+            b64 - a8,
+            slot * (long.visual - short.visual + 56 * STAMP_SLOTS),
+            "each frame has its time"
+        );
         let smaller =
             facts.clone().with_tower(WeightType::Q8_0).need(WeightType::Q8_0, KvType::Auto, Some(&short), 64);
         assert!(smaller.tower < a.tower / 3 && smaller.work == a.work);
