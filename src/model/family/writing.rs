@@ -63,3 +63,7 @@ pub(in crate::model) fn write(
     let ids = template.ids_with(tokenizer, before, text, &rewrite)?;
     Ok((ids, video))
 }
+
+#[cfg(test)]
+#[path = "writing_tests.rs"]
+mod tests;
