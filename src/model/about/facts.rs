@@ -202,7 +202,12 @@ mod tests {
 
     #[test]
     fn parameters_are_those_of_the_files() {
-        for part in ["assets/demo/target", "tests/parity/fixtures/sharded_untied"] {
+        for part in [
+            "assets/demo/target",
+            "tests/parity/fixtures/sharded_untied",
+            "tests/parity/fixtures/qwen3_vl",
+            "tests/parity/fixtures/smolvlm_untied",
+        ] {
             let facts = facts(part);
             let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
             let loaded = crate::model::family::VideoLlm::load(&dir, WeightType::F32, &mut |_, _| {}).unwrap();
@@ -210,6 +215,17 @@ mod tests {
             assert_eq!(need.weights, loaded.decoder().bytes() as u64);
             assert!(facts.tower_parameters > 0 && facts.text_parameters > facts.tower_parameters / 4);
         }
+    }
+
+    #[test]
+    fn every_embedding_of_a_visual_token_takes_memory() {
+        let facts = facts("tests/parity/fixtures/qwen3_vl");
+        let work = |visual| {
+            let inputs = VideoInputs { visual, patch_values: 0, grid_patches: 0 };
+            facts.need(WeightType::F32, KvType::Auto, Some(&inputs), 0).work
+        };
+        // Four from the tower, four in the prompt, and one final state.
+        assert_eq!(work(10) - work(0), 10 * 9 * 4 * facts.text.hidden as u64);
     }
 
     #[test]
