@@ -213,7 +213,7 @@ fn runs_of_resized_frames_equal_transformers() {
         if let Some(levels) = case.0.get("whole.levels") {
             let (mean, most) = levels_off(model.processor().config(), &patches, &values(levels));
             println!("{name}: mean {mean:.4} and at most {most:.3} byte levels off");
-            assert!(mean <= 0.05 && most <= 2.0, "{name}: mean {mean}, most {most}");
+            assert!(mean <= 0.05 && most < 2.5, "{name}: mean {mean}, most {most}");
             let theirs = from_levels(model.processor().config(), patches.grid, levels);
             let visual = model.encode(&theirs, &mut |_, _| ControlFlow::Continue(())).unwrap();
             let off = difference(&visual, case.part("visual_embeds"));
@@ -405,6 +405,6 @@ fn resized_frames_equal_transformers() {
         assert_eq!(grid.to_vec(), numbers(&expected["grid"]), "{case}");
         let (mean, most) = levels_off(&config, &patches, &values(&expected["levels"]));
         println!("{case}: mean {mean:.4} and at most {most:.3} byte levels off");
-        assert!(mean <= 0.05 && most <= 2.0, "{case}: mean {mean}, most {most}");
+        assert!(mean <= 0.05 && most < 2.5, "{case}: mean {mean}, most {most}");
     }
 }
