@@ -13,6 +13,8 @@ fn model(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name).display().to_string()
 }
 
+/// All frames of the clip, which lasts less than a second.
+const FRAMES: [&str; 2] = ["--frames", "4"];
 /// Target, drafter, and visual tokens of four frames of 64 × 48 pixels as time × rows × columns.
 const PAIRS: [(&str, &str, [u64; 3]); 4] = [
     ("qwen2_vl", "qwen2_vl_nested", [2, 2, 2]),
@@ -48,6 +50,8 @@ fn captions_are_lossless_and_report_the_grid() {
                 "--json",
                 "--max-new-tokens",
                 "20",
+                FRAMES[0],
+                FRAMES[1],
             ]);
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{target} {method}");
             events(&run.stdout)
@@ -116,6 +120,8 @@ fn inspection_draws_one_tile_per_temporal_position() {
             "--png",
             &picture,
             "--json",
+            FRAMES[0],
+            FRAMES[1],
         ]);
         assert_eq!(run.code, 0, "{}", run.stderr);
         let events = events(&run.stdout);
@@ -199,6 +205,8 @@ fn every_preset_runs_with_time_stamps_in_the_prompt() {
             "--json",
             "--max-new-tokens",
             "10",
+            FRAMES[0],
+            FRAMES[1],
         ]);
         assert_eq!(run.code, 0, "{}", run.stderr);
         let events = events(&run.stdout);
@@ -219,7 +227,7 @@ fn stamps_of_unseen_frames_are_dropped_where_there_are_any() {
         let run = |command: &str, more: &[&str]| {
             let models = ["--target", &target, "--drafter", &drafter, "--method", "sd-frames"];
             let keep = ["--set", "context.keep=0.5", "--set", "context.stamps=drop"];
-            let run = program.run(&[&[command, "clip.mkv"], &models[..], &keep, more].concat());
+            let run = program.run(&[&[command, "clip.mkv"][..], &models, &keep, &FRAMES, more].concat());
             assert_eq!(run.code, 0, "{}", run.stderr);
             run
         };

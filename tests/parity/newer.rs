@@ -290,6 +290,8 @@ fn prompts_and_positions_of_clips_equal_transformers() {
         let model = load(&fixture(family));
         for clip in clips(family) {
             let name = &format!("{family} {}", clip.name);
+            // Frames of many are smaller.
+            let patches = clip.prompt.as_ref().map_or(patches, |prompt| (prompt.grid[1], prompt.grid[2]));
             let facts = facts(&model, &clip, &rule, patches);
             let prompt = model.prompt(PROMPT, &facts).unwrap();
             assert_eq!(prompt.visual.len(), facts.grid.len(), "{name}");
@@ -313,10 +315,7 @@ fn prompts_and_positions_of_clips_equal_transformers() {
             }
             let Some(expected) = &clip.prompt else { continue };
             assert_eq!(prompt.ids, expected.ids, "{name}: {}", expected.text);
-            assert_eq!(
-                (expected.grid[0], expected.grid[1] * expected.grid[2]),
-                (facts.grid.t, patches.0 * patches.1)
-            );
+            assert_eq!(expected.grid[0], facts.grid.t, "{name}");
             match (&expected.positions, expected.next) {
                 (Some(axes), Some(next)) => {
                     assert_eq!(prompt.positions.axes, *axes, "{name}");

@@ -76,7 +76,8 @@ fn states_and_embeddings_equal_transformers_on_every_device() {
             let a = difference(&states, &expected["tower_states"]);
             let b = difference(&embeds, &expected["visual_embeds"]);
             println!("{name} {}: states {a:e}, embeddings {b:e}", device.name());
-            assert!(a <= 1e-4 && b <= 1e-4, "{name} {}: states {a:e}, embeddings {b:e}", device.name());
+            // Values are up to 4, and states of Qwen3-VL up to 0.3.
+            assert!(a <= 1e-5 && b <= 2e-5, "{name} {}: states {a:e}, embeddings {b:e}", device.name());
         }
     }
 }
@@ -95,7 +96,7 @@ fn every_level_stays_close_in_smaller_types() {
         let patches = patches(name);
         let mut sizes = Vec::new();
         for (dtype, least) in
-            [(WeightType::F16, 0.999_98), (WeightType::Bf16, 0.999), (WeightType::Q8_0, 0.998)]
+            [(WeightType::F16, 0.999_98), (WeightType::Bf16, 0.999), (WeightType::Q8_0, 0.999)]
         {
             let tower = tower(name, &ComputeDevice::cpu(WeightType::F32).with_tower(dtype));
             let got = tower.encode(&patches, &mut go).unwrap();

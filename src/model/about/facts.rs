@@ -18,6 +18,9 @@ use crate::model::{
 /// Extra cache slots: the text of the prompt, and a draft tree.
 const EXTRA_SLOTS: usize = 160;
 
+/// Cache slots of the time stamp of a temporal grid, in families that write them.
+const STAMP_SLOTS: usize = 16;
+
 /// Patches of one product in a tower.
 const TOWER_ROWS: usize = 256;
 
@@ -153,7 +156,11 @@ impl Facts {
     ) -> Need {
         let c = &self.text;
         let visual = sample.map_or(0, |sample| sample.visual);
-        let slots = visual + new_tokens + EXTRA_SLOTS;
+        let grids = sample.map_or(0, |sample| {
+            sample.patch_values / (sample.grid_patches * self.processor.config().row()).max(1)
+        });
+        let stamps = if self.family.writes_stamps() { STAMP_SLOTS * grids } else { 0 };
+        let slots = visual + stamps + new_tokens + EXTRA_SLOTS;
         let states = 4 * c.hidden;
         let line = c.heads * c.head_dim + 2 * c.kv_heads * c.head_dim;
         // Embeddings from the tower and in the prompt, and the final states that methods use.
@@ -195,7 +202,12 @@ mod tests {
 
     #[test]
     fn parameters_are_those_of_the_files() {
-        for part in ["assets/demo/target", "tests/parity/fixtures/sharded_untied"] {
+        for part in [
+            "assets/demo/target",
+            "tests/parity/fixtures/sharded_untied",
+            "tests/parity/fixtures/qwen3_vl",
+            "tests/parity/fixtures/smolvlm_untied",
+        ] {
             let facts = facts(part);
             let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
             let loaded = crate::model::family::VideoLlm::load(&dir, WeightType::F32, &mut |_, _| {}).unwrap();
@@ -203,6 +215,17 @@ mod tests {
             assert_eq!(need.weights, loaded.decoder().bytes() as u64);
             assert!(facts.tower_parameters > 0 && facts.text_parameters > facts.tower_parameters / 4);
         }
+    }
+
+    #[test]
+    fn every_embedding_of_a_visual_token_takes_memory() {
+        let facts = facts("tests/parity/fixtures/qwen3_vl");
+        let work = |visual| {
+            let inputs = VideoInputs { visual, patch_values: 0, grid_patches: 0 };
+            facts.need(WeightType::F32, KvType::Auto, Some(&inputs), 0).work
+        };
+        // Four from the tower, four in the prompt, and one final state.
+        assert_eq!(work(10) - work(0), 10 * 9 * 4 * facts.text.hidden as u64);
     }
 
     #[test]
@@ -222,6 +245,12 @@ mod tests {
         let slot = (facts.text.layers * 2 * facts.text.kv_heads * facts.text.head_dim * 4) as u64;
         assert_eq!(b.cache - a.cache, slot * (long.visual - short.visual) as u64);
         assert!(b.work > a.work);
+        let stamped = self::facts("tests/parity/fixtures/smolvlm");
+        let (few, many) = (stamped.sample(&video(8)).unwrap(), stamped.sample(&video(64)).unwrap());
+        let [a8, b64] = [few, many]
+            .map(|sample| stamped.need(WeightType::Q8_0, KvType::F32, Some(&sample), 64).cache as usize);
+        let slot = stamped.text.layers * 2 * stamped.text.kv_heads * stamped.text.head_dim * 4;
+        assert_eq!(b64 - a8, slot * (many.visual - few.visual + 56 * STAMP_SLOTS), "each frame has its time");
         let smaller =
             facts.clone().with_tower(WeightType::Q8_0).need(WeightType::Q8_0, KvType::Auto, Some(&short), 64);
         assert!(smaller.tower < a.tower / 3 && smaller.work == a.work);

@@ -13,6 +13,7 @@ pub mod qwen3_vl;
 mod rules;
 pub mod smolvlm;
 mod video_llm;
+mod writing;
 
 pub use clip::ClipFacts;
 pub use error::ModelError;
@@ -21,3 +22,4 @@ pub use kind::Family;
 pub use prompt::{Prompt, Rope};
 pub(super) use rules::{FamilyRules, VideoText};
 pub use video_llm::VideoLlm;
+pub(super) use writing::write;

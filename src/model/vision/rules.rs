@@ -106,6 +106,13 @@ impl TowerConfig {
         config.family.rules().tower(config)
     }
 
+    /// Settings of a frame processor that cuts frames as the tower takes them, where no file says more.
+    pub fn frames(&self) -> ProcessorConfig {
+        let mut settings = self.0.processor();
+        self.0.cut(&mut settings);
+        settings
+    }
+
     /// Check that the tower matches the frame processor and a language model of this width.
     ///
     /// # Errors
