@@ -90,8 +90,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_published_files() {
-        // In millions, as the hub counts them.
+    fn sizes_add_up() {
+        // Parameters in millions, counted from the sizes by hand.
         for (shape, millions) in [
             ("smolvlm2-256m", 256.485),
             ("smolvlm2-500m", 507.482),
