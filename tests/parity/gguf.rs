@@ -13,7 +13,6 @@ use specreel::model::{
     ComputeDevice, WeightType,
     decoder::{Logits, Sequence, States, Taps},
     family::{ClipFacts, VideoLlm},
-    processor::Grid,
     source::ModelFiles,
 };
 

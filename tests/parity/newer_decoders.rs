@@ -59,7 +59,7 @@ fn noise(width: usize, blocks: usize, rows: usize) -> States {
         (seed >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
     let row = |r: usize| -> Vec<f32> {
-        (0..blocks * width).map(|i| if r % 3 == 0 && i >= width { 0.0 } else { value() }).collect()
+        (0..blocks * width).map(|i| if r.is_multiple_of(3) && i >= width { 0.0 } else { value() }).collect()
     };
     States::new((0..rows).flat_map(row).collect(), blocks * width).unwrap()
 }
@@ -284,7 +284,7 @@ fn each_level_is_added_after_its_own_layer() {
         let read = |input: &States| {
             let (mut cache, mut ws) = (decoder.cache(8), Workspace::default());
             let pass = decoder.forward(input, &at, &Mask::Causal, &mut cache, &taps, &mut ws).unwrap();
-            pass.after_layers.iter().map(|states| values(states)).collect::<Vec<_>>()
+            pass.after_layers.iter().map(values).collect::<Vec<_>>()
         };
         let whole = read(&input);
         for level in 0..config.deepstack {
