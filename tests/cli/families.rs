@@ -103,9 +103,9 @@ fn methods_are_compared_on_one_prefill() {
 #[test]
 fn inspection_draws_one_tile_per_temporal_position() {
     let program = home();
-    for (target, drafter, [frames, rows, columns]) in PAIRS {
-        let (target, drafter) = (model(target), model(drafter));
-        let picture = format!("{rows}.png");
+    for (name, drafter, [frames, rows, columns]) in PAIRS {
+        let (target, drafter) = (model(name), model(drafter));
+        let picture = format!("{name}.png");
         let run = program.run(&[
             "inspect",
             "clip.mkv",
