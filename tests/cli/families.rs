@@ -203,6 +203,8 @@ fn every_preset_runs_with_time_stamps_in_the_prompt() {
             "--methods",
             &names,
             "--json",
+            "--measure",
+            "never",
             "--max-new-tokens",
             "10",
             FRAMES[0],
