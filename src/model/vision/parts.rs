@@ -66,6 +66,14 @@ impl TowerParts {
         layers.chain(self.projectors.iter().filter_map(|projector| projector.norm.as_ref()))
     }
 
+    /// Weights of the first and the last matrices, which have more bits than the others in a tower of 8 bits.
+    pub fn ends(&self) -> usize {
+        let projectors = self.projectors.iter();
+        let projectors =
+            projectors.flat_map(|projector| [&projector.first].into_iter().chain(&projector.second));
+        std::iter::once(&self.embed).chain(projectors).map(|matrix| matrix.inputs * matrix.outputs()).sum()
+    }
+
     fn matrices(&self) -> impl Iterator<Item = &FusedMatrix> {
         let layers = self.layers.iter().flat_map(|layer| {
             let [first, second] = match &layer.mlp {
