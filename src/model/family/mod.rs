@@ -1,7 +1,7 @@
 //! Whole Video-LLMs: which tower, prompt layout and positions a checkpoint uses.
 //!
 //! [`VideoLlm`] is a loaded model of any family. What a family is stands in its folder, as an implementation of
-//! [`FamilyRules`] and of its tower's rules; [`Family`] names them all. No other code depends on the family.
+//! `FamilyRules` and of its tower's rules; [`Family`] names them all. No other code depends on the family.
 
 mod clip;
 mod error;
