@@ -11,7 +11,7 @@ use crate::{
     model::{
         decoder::{Sequence, States},
         family::{ModelError, Prompt, VideoLlm},
-        processor::Patches,
+        processor::{Patches, VisualGrid},
         vision::VisionError,
         work::{self, TowerWork},
     },
@@ -127,9 +127,20 @@ impl Runner<'_> {
             (Drafter::Model {}, Some(drafter)) => (drafter, false),
             _ => (&self.models.target, true),
         };
+        let recut = clip.recut.as_ref().filter(|_| !own);
+        let (own_prompt, own_selection);
+        let (prompt, selection, patches) = match recut {
+            None => (prompt, selection, &clip.patches),
+            Some((facts, patches)) => {
+                let sides = |grid: VisualGrid| [grid.t, grid.h, grid.w];
+                own_prompt = model.prompt_after(&self.request.before, &self.request.prompt, facts)?;
+                own_selection = selection.onto(sides(clip.facts.grid), sides(facts.grid));
+                (&own_prompt, &own_selection, patches)
+            }
+        };
         let sees_any = selection.kept.as_ref().is_none_or(|kept| !kept.is_empty());
         let encoded = match !own && sees_any && clip.drafter.is_none() {
-            true => Some(self.encode(model, &clip.patches, alone)?),
+            true => Some(self.encode(model, patches, alone)?),
             false => None,
         };
         let kept = if own { &clip.target } else { &clip.drafter };

@@ -181,6 +181,73 @@ fn sequential_positions_change_the_caption_and_are_noted() {
     assert!(sequential.1 && !own.1);
 }
 
+/// A copy of `smolvlm_untied` with smaller patches: nine visual tokens a frame where `smolvlm` has four, as the published 256M has
+/// others than the 2.2B.
+fn recut(program: &Program) -> String {
+    use candle_core::{Device, safetensors};
+    let (from, to) = (model("smolvlm_untied"), program.home.path().join("recut"));
+    std::fs::create_dir(&to).unwrap();
+    for file in std::fs::read_dir(&from).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+    let edit = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let mut value = serde_json::from_slice(&std::fs::read(to.join(name)).unwrap()).unwrap();
+        change(&mut value);
+        std::fs::write(to.join(name), value.to_string()).unwrap();
+    };
+    edit("config.json", &|config| {
+        config["scale_factor"] = 2.into();
+        config["vision_config"]["image_size"] = 60.into();
+        config["vision_config"]["patch_size"] = 10.into();
+    });
+    edit("preprocessor_config.json", &|config| {
+        config["max_image_size"]["longest_edge"] = 60.into();
+        config["video_sampling"]["video_size"]["longest_edge"] = 60.into();
+        config["size"]["longest_edge"] = 240.into();
+    });
+    let path = to.join("model.safetensors");
+    let mut weights = safetensors::load(&path, &Device::Cpu).unwrap();
+    let mut narrow = |name: &str, cuts: &[(usize, usize)]| {
+        let whole = weights.remove(name).unwrap();
+        let part = cuts.iter().fold(whole, |part, (axis, size)| part.narrow(*axis, 0, *size).unwrap());
+        weights.insert(name.to_owned(), part.contiguous().unwrap());
+    };
+    narrow("model.vision_model.embeddings.patch_embedding.weight", &[(2, 10), (3, 10)]);
+    narrow("model.connector.modality_projection.proj.weight", &[(1, 128)]);
+    safetensors::save(&weights, &path).unwrap();
+    to.display().to_string()
+}
+
+#[test]
+fn a_drafter_may_cut_frames_into_other_patches() {
+    let program = home();
+    let (target, drafter) = (model("smolvlm"), recut(&program));
+    let run = |command: &[&str]| {
+        let models = ["--target", &target, "--drafter", &drafter, "--json"];
+        let run = program.run(&[command, &models, &FRAMES].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        events(&run.stdout)
+    };
+    let names = "naive,naive-tree,sd-random,sd-uniform,sd-frames,specvlm,text-only,parallelvlm,lvspec";
+    let limits = ["--measure", "never", "--max-new-tokens", "12"];
+    let all = run(&[&["compare", "clip.mkv", "--methods", names][..], &limits].concat());
+    let rows = event(&all, "comparison")["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 10);
+    for row in rows.iter().filter(|row| row["lossless"] == true && row["method"] != "autoregressive") {
+        assert_eq!(row["equality"]["equal"], true, "{row}");
+    }
+    // Two of four cells of the target's frames are kept: they are told in the target's grid.
+    let caption = ["caption", "clip.mkv", "--method", "sd-uniform", "--set", "context.keep=0.5"];
+    let all = run(&[&caption[..], &["--max-new-tokens", "4"]].concat());
+    let prompt = event(&all, "prompt");
+    assert_eq!(
+        (prompt["visual_tokens"].as_u64(), &prompt["grid"]),
+        (Some(16), &serde_json::json!([4, 2, 2]))
+    );
+    assert_eq!(prompt["kept"].as_array().map(Vec::len), Some(8), "{prompt}");
+}
+
 /// The presets of a family's own kind of prompt: all finish, and lossless ones write what the target writes alone.
 #[test]
 fn every_preset_runs_with_time_stamps_in_the_prompt() {
