@@ -37,7 +37,7 @@ fn number(name: &str, default: usize) -> usize {
 
 fn bench() -> Result<(), Box<dyn std::error::Error>> {
     let shape = option("--shape").unwrap_or_else(|| "qwen2.5-vl-3b".into());
-    let mut raw = shapes::config(&shape).ok_or("no such shape")?.raw;
+    let mut raw = shapes::config(&shape).ok_or("unknown shape")?.raw;
     if let Some(layers) = option("--layers").and_then(|layers| layers.parse().ok()) {
         cut(&mut raw["vision_config"], layers);
     }

@@ -11,7 +11,7 @@ use crate::{
     model::{
         decoder::{Sequence, States},
         family::{ModelError, Prompt, VideoLlm},
-        processor::{Patches, VisualGrid},
+        processor::Patches,
         vision::VisionError,
         work::{self, TowerWork},
     },
@@ -50,7 +50,7 @@ impl Runner<'_> {
             &mut context.signals,
             &mut |done, total| self.progress(Stage::Select, done, total),
         )?;
-        let grid = [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w];
+        let grid = clip.facts.grid.shape();
         let selection =
             self.preparation(&context.prompt, clip).select(&method.context, grid, &context.signals);
         stats.timings.select_ms = since(started);
@@ -132,9 +132,8 @@ impl Runner<'_> {
         let (prompt, selection, patches) = match recut {
             None => (prompt, selection, &clip.patches),
             Some((facts, patches)) => {
-                let sides = |grid: VisualGrid| [grid.t, grid.h, grid.w];
                 own_prompt = model.prompt_after(&self.request.before, &self.request.prompt, facts)?;
-                own_selection = selection.onto(sides(clip.facts.grid), sides(facts.grid));
+                own_selection = selection.onto(clip.facts.grid.shape(), facts.grid.shape());
                 (&own_prompt, &own_selection, patches)
             }
         };

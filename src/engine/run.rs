@@ -110,7 +110,7 @@ impl Runner<'_> {
         };
         self.sender.send(EventKind::Prompt {
             frames: clip.timestamps_s.clone(),
-            grid: [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w],
+            grid: clip.facts.grid.shape(),
             visual_tokens: clip.facts.grid.len(),
             prompt_ids: context.prompt.ids.clone(),
             kept: kept.map(|kept| kept.iter().map(|&i| i as u32).collect()),

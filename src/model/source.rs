@@ -130,14 +130,13 @@ impl ModelFiles {
     /// # Errors
     /// As [`VideoProcessor::load`].
     pub fn processor(&self, tower: &TowerConfig) -> Result<VideoProcessor, ModelError> {
-        let mut settings = tower.rules().processor();
         match self {
-            Self::Directory(dir) => Ok(VideoProcessor::load(dir, settings)?),
+            Self::Directory(dir) => Ok(VideoProcessor::load(dir, tower.rules().processor())?),
             Self::Gguf(model) => {
+                let mut settings = tower.frames();
                 let [mean, std] = model.colours()?;
                 settings.mean = mean.unwrap_or(settings.mean);
                 settings.std = std.unwrap_or(settings.std);
-                tower.rules().cut(&mut settings);
                 Ok(VideoProcessor::new(settings)?)
             }
         }

@@ -12,7 +12,7 @@ use crate::model::{
     family::{Family, ModelError},
     processor::{FrameLimits, VideoProcessor, layout::Grid},
     source::ModelFiles,
-    vision::TowerConfig,
+    vision::{TowerConfig, TowerSizes},
 };
 
 /// Extra cache slots: the text of the prompt, and a draft tree.
@@ -166,7 +166,7 @@ impl Facts {
         // Embeddings from the tower and in the prompt, and the final states that methods use.
         let kept = visual * (2 * 4 * self.tower.width() + states);
         let rows = DECODER_ROWS * 4 * (6 * c.hidden + 2 * line + 4 * c.intermediate);
-        let (hidden, ffn) = (self.tower.rules().hidden(), self.tower.rules().ffn());
+        let TowerSizes { hidden, ffn, .. } = self.tower.rules().sizes();
         let tower = sample.map_or(0, |sample| {
             // States, queries, keys, values and sums of the grids that share products.
             let whole = WORKSPACE.min(20 * hidden * sample.patch_values / self.processor.config().row());

@@ -1,6 +1,6 @@
 //! Whole Video-LLMs: which tower, prompt layout and positions a checkpoint uses.
 //!
-//! [`VideoLlm`] is a loaded model of any family. What a family is stands in its folder, as an implementation of
+//! [`VideoLlm`] is a loaded model of any family. A family is defined in its folder, by implementations of
 //! `FamilyRules` and of its tower's rules; [`Family`] names them all. No other code depends on the family.
 
 mod clip;

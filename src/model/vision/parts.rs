@@ -10,7 +10,7 @@ pub(in crate::model) struct TowerParts {
     /// The table of positions, with its shape.
     pub positions: Option<(String, [usize; 2])>,
     pub layers: Vec<LayerParts>,
-    /// One for each embedding of a visual token, in the order in which they stand in its row.
+    /// One for each embedding of a visual token, in the order of its row.
     pub projectors: Vec<ProjectorParts>,
     /// The vector that ends a video, with its width.
     pub newline: Option<(String, usize)>,
