@@ -72,6 +72,6 @@ fn tables_fit_a_narrow_terminal() {
         assert!(name.is_empty() || line.contains(" loss"), "{line:?} is not a row:\n{screen}");
     }
     let screen = run(30, 20, &["models"]);
-    assert!(screen.starts_with("MODEL ") && screen.contains("embedded drafter"), "{screen}");
+    assert!(screen.starts_with("MODEL") && screen.contains("embedded drafter"), "{screen}");
     assert!(!screen.contains("FAMILY"), "{screen}");
 }
