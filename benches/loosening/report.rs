@@ -154,15 +154,19 @@ impl Report {
             "facts",
             "kept",
             "95 % of clips",
+            "precision",
+            "95 % of clips",
             "of oracle",
             "loosened",
             "changed",
         ];
         let row = |entry: &Entry| {
             let f = &entry.figures;
-            let interval = f
-                .interval
-                .map_or_else(String::new, |(low, high)| format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high));
+            let within = |interval: Option<(f64, f64)>| {
+                interval.map_or_else(String::new, |(low, high)| {
+                    format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high)
+                })
+            };
             vec![
                 entry.rule.clone(),
                 entry.setting.clone(),
@@ -171,7 +175,9 @@ impl Report {
                 format!("{:.2}", f.emitted_per_step),
                 percent(f.facts),
                 percent(f.retention),
-                interval,
+                within(f.interval),
+                percent(f.precision),
+                within(f.precision_interval),
                 percent(f.of_oracle),
                 percent(f.loosened),
                 percent(f.changed),
