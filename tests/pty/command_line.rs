@@ -80,6 +80,6 @@ fn tables_fit_a_narrow_terminal() {
         assert!(fits, "{line:?} is neither a heading nor a row:\n{screen}");
     }
     let screen = run(30, 20, &["models"]);
-    assert!(screen.starts_with("MODEL ") && screen.contains("embedded drafter"), "{screen}");
+    assert!(screen.starts_with("MODEL") && screen.contains("embedded drafter"), "{screen}");
     assert!(!screen.contains("FAMILY"), "{screen}");
 }
