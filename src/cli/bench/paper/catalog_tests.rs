@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 /// Presets that the tables name before they exist.
-const PLANNED: [&str; 15] = [
+const PLANNED: [&str; 12] = [
     "pearl",
     "vispec",
     "fastv",
@@ -16,9 +16,6 @@ const PLANNED: [&str; 15] = [
     "sd-window-middle",
     "sd-window-end",
     "sd-attention",
-    "viskip",
-    "hivis",
-    "eagle3",
 ];
 
 #[test]

@@ -204,10 +204,7 @@ impl Measure {
             Measure::Speedup => run.decode.map(Part::Value),
             Measure::EndToEnd => run.end_to_end.map(Part::Value),
             Measure::Kept => Some(Part::Ratio(run.facts.right as f64, run.plain_right as f64)),
-            Measure::Precision => {
-                let facts = &run.facts;
-                Some(Part::Ratio(facts.right as f64, (facts.right + facts.wrong + facts.extra) as f64))
-            }
+            Measure::Precision => Some(Part::Ratio(run.facts.right as f64, run.facts.said() as f64)),
             Measure::CostRatio => (t.td_ms > 0.0 && t.t1_ms > 0.0).then(|| Part::Value(t.t1_ms / t.td_ms)),
             Measure::RelevanceShare => Some(Part::Ratio(t.relevance_ms, t.generate_ms())),
             Measure::TargetPrefillMs => timed(run.front_ms),
