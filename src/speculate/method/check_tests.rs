@@ -118,7 +118,6 @@ fn values_out_of_range_are_refused() {
             &["context.kind=variation", "context.keep=0.1", "context.layers=0"],
             "`context.layers` is 0, but must be at least 1",
         ),
-        (&["acceptance.at=after"], "`acceptance.at` is \"after\", but expected one of \"draft\", \"before\""),
         (&["shape.kind=two_branch", "shape.length=33"], "`shape.length` is 33, but must be 1 to 32"),
         (
             &["shape.kind=static_tree", "shape.nodes=[\"00\"]"],
