@@ -1,7 +1,7 @@
 //! `specreel bench`: measured tables.
 //!
 //! `--suite scenes` measures the speed and the accuracy of methods on clips whose facts are known; `--suite step` times single
-//! passes, `--suite clip` a whole clip with random weights. stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
+//! passes, `--suite clip` a whole clip with random weights. `--paper` measures the tables of papers. stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
 
 pub mod args;
 mod clip;
@@ -9,6 +9,7 @@ mod clips;
 mod fronts;
 mod modelled;
 mod output;
+pub mod paper;
 mod picture;
 mod plan;
 mod report;
@@ -44,6 +45,9 @@ const FIRST_SEED: u64 = 1000;
 /// Run a benchmark.
 pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     args.check()?;
+    if args.paper.is_some() {
+        return paper::run(args, config);
+    }
     let run = &args.run;
     let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
     if args.suite != Suite::Scenes {

@@ -13,6 +13,7 @@ use crate::{
         profile::{Modelled, Profile},
     },
     speculate::Method,
+    video::Sampling,
 };
 
 pub use crate::client::Loaded;
@@ -26,6 +27,8 @@ pub struct Written {
     pub text: String,
     /// Its ids.
     pub ids: Vec<u32>,
+    /// Accepted drafts of each step.
+    pub accepted: Vec<u32>,
     /// Statistics.
     pub stats: Stats,
     /// What it takes under the profile.
@@ -56,6 +59,12 @@ impl Runs {
     /// Token limit of a run.
     pub fn limit(&self) -> usize {
         self.base.max_new_tokens
+    }
+
+    /// Sample the text of further runs at this temperature, and this many frames of their clips; none is the models' own number.
+    pub fn under(&mut self, temperature: f32, frames: Option<u32>) {
+        self.base.text.temperature = temperature;
+        self.base.sampling = frames.map_or(Sampling::Auto, |n| Sampling::Frames(n as usize));
     }
 
     /// True once interrupted.
@@ -110,6 +119,7 @@ impl Runs {
                 reason: Some(reason),
                 text: log.text().to_owned(),
                 ids: log.ids().to_vec(),
+                accepted: log.steps().iter().map(|step| step.accepted as u32).collect(),
                 stats: log.stats().clone(),
                 modelled: self.profile.as_ref().and_then(|profile| modelled::charge(profile, &log)),
             })),

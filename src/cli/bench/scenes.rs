@@ -78,8 +78,11 @@ pub async fn measure(
     Ok(true)
 }
 
-/// Load all weights and code once: a short run of the first system of each drafter.
-async fn warm_up(
+/// Load all weights and code once: a short run of the first system of each drafter. False if it was interrupted.
+///
+/// # Errors
+/// The clip cannot be rendered, or a run failed.
+pub async fn warm_up(
     systems: &[System],
     seed: u64,
     runs: &mut Runs,
@@ -104,7 +107,7 @@ async fn warm_up(
 }
 
 /// Results of one clip while its systems run.
-struct ClipResults<'a> {
+pub struct ClipResults<'a> {
     clip: &'a Clip,
     fronts: Fronts,
     /// The baseline's run, and its time before the first token.
@@ -112,12 +115,13 @@ struct ClipResults<'a> {
 }
 
 impl<'a> ClipResults<'a> {
-    fn new(clip: &'a Clip) -> Self {
+    /// No results yet.
+    pub fn new(clip: &'a Clip) -> Self {
         Self { clip, fronts: Fronts::default(), baseline: None }
     }
 
     /// Compare a run with the true facts and with the baseline's run, which is the first one.
-    fn trial(&mut self, system: &System, written: Written) -> Trial {
+    pub fn trial(&mut self, system: &System, written: Written) -> Trial {
         let drafter_front_ms = self.fronts.drafter_ms(&system.method, &written.stats);
         let (plain, front_ms) =
             self.baseline.get_or_insert_with(|| (written.clone(), Fronts::target_ms(&written.stats)));
