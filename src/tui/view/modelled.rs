@@ -27,7 +27,6 @@ pub(super) fn lines(model: &Model, run: &Run, theme: &Theme, columns: usize) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{
         record::{Event, EventKind, StopReason, Verdict, profile::Profile, testing as events},
         speculate::Method,
