@@ -44,6 +44,9 @@ pub struct BenchArgs {
     /// Run one method with each of these values; repeated, with every combination
     #[arg(long, help_heading = SCENES, value_name = "AXIS.KEY=V,V,…", add = candidates::sets())]
     pub sweep: Vec<String>,
+    /// Also model the decode speedup on other hardware: a built-in profile, or a file
+    #[arg(long, help_heading = SCENES, value_name = "NAME|FILE")]
+    pub profile: Option<String>,
     /// scenes: write a chart of facts kept against speedup (SVG)
     #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub svg: Option<PathBuf>,
@@ -124,6 +127,7 @@ impl BenchArgs {
             ("--sweep", !self.sweep.is_empty()),
             ("--clips", self.clips.is_some()),
             ("--first-seed", self.first_seed.is_some()),
+            ("--profile", self.profile.is_some()),
             ("--svg", self.svg.is_some()),
             ("--paper", self.paper.is_some()),
             ("--prompt", run.prompt.is_some()),

@@ -7,6 +7,7 @@ pub mod args;
 mod clip;
 mod clips;
 mod fronts;
+mod modelled;
 mod output;
 pub mod paper;
 mod picture;
@@ -33,6 +34,7 @@ use self::{
 use super::{End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime};
 use crate::{
     client::{Client, Settings},
+    present,
     record::{Failure, FailureClass, Trial},
     scenes::world::TRAINING_SEEDS,
 };
@@ -55,6 +57,7 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
             _ => step::run(&args, &models, &mut lines),
         };
     }
+    let profile = args.profile.as_deref().map(present::modelled::load).transpose()?;
     let methods = args.methods.take().or(args.run.method.take());
     let plan = Plan::new(methods.as_deref(), &args.run.set, &args.sweep, &models)?;
     let seeds = seeds(&args)?;
@@ -77,9 +80,9 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     let (interrupt, remote) = (Interrupt::default(), client.remote());
     interrupt.listen(move || remote.cancel_current())?;
     let mut clips = ClipRenderer::open()?;
-    let mut runs = Runs::new(client, interrupt, base);
+    let mut runs = Runs::new(client, interrupt, base).with_profile(profile.clone());
     let mut report =
-        Report { lines, svg, seeds, common: plan.common, systems: plan.systems, trials: Vec::new() };
+        Report { lines, svg, seeds, common: plan.common, profile, systems: plan.systems, trials: Vec::new() };
     let mut progress = Progress::new(true);
     runtime()?.block_on(async {
         let Some(loaded) = runs.load(models, args.run.ignore_memory, &mut progress).await? else {

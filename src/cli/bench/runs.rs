@@ -7,7 +7,11 @@ use crate::{
     client::{Client, Ending, GRACE, Interrupt},
     engine::RunRequest,
     model::ModelSpec,
-    record::{Event, EventKind, Failure, RunLog, Stats, StopReason},
+    present::modelled,
+    record::{
+        Event, EventKind, Failure, RunLog, Stats, StopReason,
+        profile::{Modelled, Profile},
+    },
     speculate::Method,
     video::Sampling,
 };
@@ -27,6 +31,8 @@ pub struct Written {
     pub accepted: Vec<u32>,
     /// Statistics.
     pub stats: Stats,
+    /// What it takes under the profile.
+    pub modelled: Option<Modelled>,
 }
 
 /// An engine and the request that all runs share.
@@ -34,13 +40,20 @@ pub struct Runs {
     client: Client,
     interrupt: Interrupt,
     base: RunRequest,
+    profile: Option<Profile>,
     last: u64,
 }
 
 impl Runs {
     /// Runs that differ from `base` in number, video, method and length.
     pub fn new(client: Client, interrupt: Interrupt, base: RunRequest) -> Self {
-        Self { client, interrupt, base, last: 0 }
+        Self { client, interrupt, base, profile: None, last: 0 }
+    }
+
+    /// The same runs, charged by this profile as well.
+    pub fn with_profile(mut self, profile: Option<Profile>) -> Self {
+        self.profile = profile;
+        self
     }
 
     /// Token limit of a run.
@@ -108,6 +121,7 @@ impl Runs {
                 ids: log.ids().to_vec(),
                 accepted: log.steps().iter().map(|step| step.accepted as u32).collect(),
                 stats: log.stats().clone(),
+                modelled: self.profile.as_ref().and_then(|profile| modelled::charge(profile, &log)),
             })),
             Ending::Failed(failure) | Ending::NoModels(failure) | Ending::Lost(failure) => Err(failure),
         }

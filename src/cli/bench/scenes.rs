@@ -145,6 +145,8 @@ impl<'a> ClipResults<'a> {
         };
         stats.set_baseline(baseline, *front_ms, drafter_front_ms);
         stats.equality = Some(Equality::of(&written.ids, &plain.ids));
+        let speeds = written.modelled.zip(plain.modelled);
+        let modelled = speeds.map(|(own, plain)| own.tokens_per_second() / plain.tokens_per_second());
         let score = facts::score(&self.clip.truth, &written.text);
         Trial {
             clip: self.clip.seed,
@@ -161,6 +163,7 @@ impl<'a> ClipResults<'a> {
             front_ms: *front_ms,
             drafter_front_ms,
             stats,
+            modelled,
         }
     }
 }
