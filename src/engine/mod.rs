@@ -33,6 +33,7 @@ mod reuse;
 mod run;
 pub mod thread;
 mod tie;
+mod twin;
 mod validate;
 
 pub use command::{Command, RunRequest, TextSampling, Turn};

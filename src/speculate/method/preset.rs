@@ -14,8 +14,8 @@ macro_rules! presets {
 
 presets! {
     "autoregressive" "naive" "naive-auto" "naive-tree" "sd-random" "sd-uniform" "sd-frames" "sd-random-tree"
-    "sd-uniform-tree" "text-only" "lookup" "streaming" "layerskip" "specvlm" "specvlm-self" "sparrow"
-    "sparrow-chain" "msd" "parallelvlm" "parallelvlm-self" "std" "lvspec" "lvspec-tree" "lvspec-self" "fly"
+    "sd-uniform-tree" "text-only" "viskip" "lookup" "streaming" "layerskip" "twin" "specvlm" "specvlm-self" "sparrow"
+    "sparrow-chain" "msd" "pearl" "parallelvlm" "parallelvlm-self" "std" "lvspec" "lvspec-tree" "lvspec-self" "fly"
     "fly-entropy" "lenient" "typical" "divergence" "glance" "random-loose"
 }
 
