@@ -83,9 +83,9 @@ fn rows_behind_a_damaged_place_are_not_cut_off() {
         // A quote is lost, or a byte is no UTF-8.
         let mut bytes = whole.clone();
         if kind == Kind::Csv {
-            drop(bytes.remove(at))
+            bytes.remove(at);
         } else {
-            bytes[at + 1] = 0xff
+            bytes[at + 1] = 0xff;
         }
         std::fs::write(&file, &bytes).unwrap();
         let failure = Table::open(&file, kind).unwrap_err();
