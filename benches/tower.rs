@@ -1,8 +1,8 @@
-//! Vision towers at real size: time of a pair of frames by weight type, against candle's tensors, and what it is spent on.
+//! Vision towers at real size: time of a temporal grid by weight type, against candle's tensors, and what it is spent on.
 //!
-//! `cargo bench --bench tower [-- [--side PIXELS] [--grids N] [--rounds N] [--layers N] [--types TYPE,…]]` runs the tower of
-//! Qwen2.5-VL with random weights over square frames, the types in turn, and prints the median of the rounds. `--layers` cuts the tower; times
-//! are then those of the cut one.
+//! `cargo bench --bench tower [-- [--shape NAME] [--side PIXELS] [--grids N] [--rounds N] [--layers N] [--types TYPE,…]]` runs the
+//! tower of a known shape (qwen2.5-vl-3b) with random weights over square frames, the types in turn, and prints the median of the
+//! rounds. `--layers` cuts the tower; times are then those of the cut one.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "only its entry point is used")]
@@ -14,17 +14,12 @@ use candle_core::{Device, Tensor};
 use specreel::model::{
     ComputeDevice, WeightType,
     checkpoint::Checkpoint,
-    family::qwen2_vl::{Generation, VisionConfig},
+    config::VlConfig,
     processor::{Grid, Patches},
+    shapes,
     vision::{Tower, TowerConfig},
+    work::TowerWork,
 };
-
-/// Qwen2.5-VL-3B's `vision_config`.
-const PUBLISHED: &str = r#"{
-    "depth": 32, "hidden_act": "silu", "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16, "in_chans": 3,
-    "out_hidden_size": 2048, "patch_size": 14, "spatial_merge_size": 2, "window_size": 112,
-    "fullatt_block_indexes": [7, 15, 23, 31], "tokens_per_second": 2, "temporal_patch_size": 2
-}"#;
 
 fn main() {
     engine::main(|| bench().map_err(|e| e.to_string()));
@@ -41,15 +36,21 @@ fn number(name: &str, default: usize) -> usize {
 }
 
 fn bench() -> Result<(), Box<dyn std::error::Error>> {
-    let (side, grids, rounds) = (number("--side", 448) / 28 * 2, number("--grids", 1), number("--rounds", 3));
-    let mut config = VisionConfig::from_json(&serde_json::from_str(PUBLISHED)?, Generation::Qwen25)?;
-    config.depth = number("--layers", config.depth);
-    config.full_attention.truncate(config.depth);
-    let macs = macs(&config, side * side) * grids as f64;
-    let config = TowerConfig::from(config);
+    let shape = option("--shape").unwrap_or_else(|| "qwen2.5-vl-3b".into());
+    let mut raw = shapes::config(&shape).ok_or("unknown shape")?.raw;
+    if let Some(layers) = option("--layers").and_then(|layers| layers.parse().ok()) {
+        cut(&mut raw["vision_config"], layers);
+    }
+    let config = TowerConfig::of(&VlConfig::resolve(raw)?)?;
+    let frames = config.frames();
+    let factor = frames.patch * frames.merge;
+    let pixels = frames.fixed.map_or(number("--side", 448) / factor * factor, |(side, _)| side);
+    let (grids, rounds) = (number("--grids", 1), number("--rounds", 3));
+    let side = pixels / frames.patch;
     let grid = Grid { t: grids, h: side, w: side };
-    let data = Tensor::randn(0f32, 1.0, grids * side * side * 1176, &Device::Cpu)?.to_vec1()?;
-    let patches = Patches { data, grid, row: 1176 };
+    let macs = TowerWork::new(&config, grid).total().total();
+    let data = Tensor::randn(0f32, 1.0, grids * side * side * frames.row(), &Device::Cpu)?.to_vec1()?;
+    let patches = Patches { data, grid, row: frames.row() };
     let types = option("--types").unwrap_or_else(|| "tensors,f32,bf16,f16,q8_0".into());
     let checkpoint = Checkpoint::random();
     let mut towers = Vec::new();
@@ -70,7 +71,8 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
             *result = Some(embeddings.to_vec2()?);
         }
     }
-    println!("{grids} x 2 frames of {0} x {0} pixels, {1:.0} GMAC", side * 14, macs / 1e9);
+    let together = frames.temporal;
+    println!("{shape}: {grids} x {together} frames of {pixels} x {pixels} pixels, {:.0} GMAC", macs / 1e9);
     println!("type           ms   GMAC/s   smallest cosine to the first");
     let first = towers.first().and_then(|t| t.3.clone()).unwrap_or_default();
     for (name, _, times, result) in &mut towers {
@@ -82,16 +84,18 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Multiply-adds of one temporal grid of so many patches.
-fn macs(config: &VisionConfig, patches: usize) -> f64 {
-    let (d, merged) = (config.hidden, config.hidden * config.merge * config.merge);
-    let cell = config.merge * config.merge;
-    let window = (config.window * config.window * cell).min(patches);
-    let attention: usize =
-        config.full_attention.iter().map(|full| 2 * d * if *full { patches } else { window }).sum();
-    let layers = config.depth * (4 * d * d + 3 * d * config.ffn);
-    let merger = merged * (merged + config.out) / cell;
-    (patches * (config.row() * d + layers + attention + merger)) as f64
+/// The first layers of a tower, with those of its lists of layers that are among them.
+fn cut(vision: &mut serde_json::Value, layers: usize) {
+    for key in ["depth", "num_hidden_layers"] {
+        if vision.get(key).is_some() {
+            vision[key] = layers.into();
+        }
+    }
+    for key in ["fullatt_block_indexes", "deepstack_visual_indexes"] {
+        if let Some(blocks) = vision.get_mut(key).and_then(serde_json::Value::as_array_mut) {
+            blocks.retain(|block| block.as_u64().is_some_and(|block| block < layers as u64));
+        }
+    }
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f64 {

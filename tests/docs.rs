@@ -289,7 +289,7 @@ fn parameters_are_those_of_the_table() {
         let (mut kinds, mut rows) = (BTreeSet::new(), Vec::new());
         let mut kind = String::new();
         for row in table(&page, &heading).into_iter().skip(2) {
-            if let [name] = spans(&row[0]).as_slice() {
+            if let ([name], true) = (spans(&row[0]).as_slice(), row[0].starts_with('`')) {
                 kinds.insert(name.clone());
                 kind.clone_from(name);
             } else if !row[0].is_empty() {

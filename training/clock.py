@@ -1,4 +1,4 @@
-"""Time and threads: training runs for a fixed time, on as many cores as are free."""
+"""Time and threads: training runs for a fixed time or a number of clips, on as many cores as are free."""
 
 import datetime
 import time
@@ -13,10 +13,11 @@ def precision():
 
 
 class Clock:
-    """Elapsed share of the training time, summed over all resumed parts of a run."""
+    """Elapsed share of the training time (or of the clips), summed over all resumed parts of a run."""
 
-    def __init__(self, elapsed, minutes, until):
+    def __init__(self, elapsed, minutes, until, clips=None):
         self.before, self.start = elapsed, time.monotonic()
+        self.clips, self.seen = clips, 0
         if until:
             now = datetime.datetime.now()
             end = datetime.datetime.combine(now.date(), datetime.time.fromisoformat(until))
@@ -31,7 +32,8 @@ class Clock:
 
     @property
     def progress(self):
-        return self.elapsed / self.total
+        """From 0 to 1; counted in clips (`seen`) where the run has a number of clips."""
+        return self.seen / self.clips if self.clips else self.elapsed / self.total
 
 
 class Threads:

@@ -3,6 +3,7 @@
 The layout of the stream is documented in `src/scenes/stream.rs`: length-prefixed JSON header, then raw RGB pixels.
 """
 
+import collections
 import json
 import queue
 import shlex
@@ -107,6 +108,7 @@ def collate(encoder, samples):
     ids = torch.zeros(len(samples), longest, dtype=torch.long)
     labels = torch.full((len(samples), longest), -100)
     facts = torch.zeros(len(samples), longest, dtype=torch.bool)
+    lengths = torch.tensor([len(encoder.prefix) + visual + len(prompt) + len(answer) for prompt, answer, _ in encoded])
     for row, (prompt, answer, touches) in enumerate(encoded):
         start, stop = len(prompt), len(prompt) + len(answer)
         ids[row, :stop] = torch.tensor(prompt + answer)
@@ -123,6 +125,7 @@ def collate(encoder, samples):
         "ids": ids,
         "labels": labels,
         "facts": facts,
+        "lengths": lengths,
         "positions": place,
     }
 
@@ -145,16 +148,45 @@ def batches(encoder, command, arguments, size, group=64, rewrite=None):
             yield collate(encoder, chunks[index])
 
 
+def repeat(iterator, uses, most=32):
+    """Every item `uses` times, with others between; at most `most` items wait for their next use."""
+    waiting = collections.deque()
+    for item in iterator:
+        yield item
+        if uses > 1:
+            waiting.append((item, uses - 1))
+        for _ in range(uses - 1 if len(waiting) > most else 0):
+            item, left = waiting.popleft()
+            yield item
+            if left > 1:
+                waiting.append((item, left - 1))
+
+
 def prefetch(iterator, depth=6):
     """Run an iterator in a thread, up to `depth` items ahead."""
     line = queue.Queue(depth)
-    done = object()
+    done, stopped = object(), threading.Event()
+
+    def put(item):
+        while not stopped.is_set():
+            try:
+                return line.put(item, timeout=1.0)
+            except queue.Full:
+                pass
 
     def run():
         for item in iterator:
-            line.put(item)
-        line.put(done)
+            put(item)
+            if stopped.is_set():
+                break
+        iterator.close()
+        put(done)
 
-    threading.Thread(target=run, daemon=True).start()
-    while (item := line.get()) is not done:
-        yield item
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        while (item := line.get()) is not done:
+            yield item
+    finally:
+        stopped.set()
+        thread.join()  # a thread inside torch at the interpreter's end would abort it

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from data import Encoder, collate, read_samples
 from model import Model
-from presets import PRESETS, VOCAB_SIZE
+from presets import Size
 
 
 class Cache:
@@ -38,11 +38,7 @@ def load(folder):
     folder = pathlib.Path(folder)
     weights = {name: value.float() for name, value in load_file(folder / "model.safetensors").items()}
     config = json.loads((folder / "config.json").read_text())
-    preset = next(
-        size for size in PRESETS.values()
-        if (size.layers, size.hidden) == (config["num_hidden_layers"], config["hidden_size"])
-    )
-    model = Model(preset, VOCAB_SIZE)
+    model = Model(Size.of(config), config["vocab_size"])
     model.load_state_dict(weights)
     return model.eval()
 

@@ -90,7 +90,7 @@ class Merger(nn.Module):
 
     def forward(self, x):
         n, s, width = x.shape
-        return self.mlp(self.ln_q(x).view(n, s // 4, 4 * width))
+        return self.mlp[:-1](self.ln_q(x).view(n, s // 4, 4 * width))
 
 
 class Tower(nn.Module):
@@ -123,7 +123,8 @@ class Tower(nn.Module):
         mask = None if h <= 4 and w <= 4 else window[:, None] == window[None, :]
         return angles.cos(), angles.sin(), mask
 
-    def forward(self, patches, grid):
+    def features(self, patches, grid):
+        """Merged cells before the last linear layer: [B, cells, 4 * width]."""
         b, t, s, _ = patches.shape
         cos, sin, mask = self.layout(grid[1], grid[2])
         x = self.patch_embed(patches.view(b * t, s, -1))
@@ -131,6 +132,13 @@ class Tower(nn.Module):
             last = index + 1 == len(self.blocks)
             x = block(x, cos, sin, None if last else mask)
         return self.merger(x).view(b, t * s // 4, -1)
+
+    def cells(self, features):
+        """Visual tokens in the text's width: [B, cells, hidden]."""
+        return self.merger.mlp[-1](features)
+
+    def forward(self, patches, grid):
+        return self.cells(self.features(patches, grid))
 
 
 class Attention(nn.Module):
@@ -207,11 +215,17 @@ class Model(nn.Module):
         angles = torch.cat([angles, angles], dim=-1).unsqueeze(1)
         return angles.cos(), angles.sin()
 
-    def decode(self, x, positions, cache=None):
+    def layers(self, x, positions, cache=None):
+        """States after every layer, each [B, L, hidden]."""
         cos, sin = self.rope(positions)
+        states = []
         for layer in self.model.layers:
             x = layer(x, cos, sin, cache)
-        return x
+            states.append(x)
+        return states
+
+    def decode(self, x, positions, cache=None):
+        return self.layers(x, positions, cache)[-1]
 
     def logits(self, states):
         return F.linear(self.model.norm(states), self.model.embed_tokens.weight)
@@ -222,14 +236,23 @@ class Model(nn.Module):
         prefix = self.model.embed_tokens(batch["prefix"]).expand(visual.shape[0], -1, -1)
         return torch.cat([prefix, visual, self.model.embed_tokens(batch["ids"])], dim=1)
 
-    def forward(self, batch, visual=None):
-        """Loss over answer tokens, whether each was predicted, and which of them belong to a fact (these weigh more)."""
-        states = self.decode(self.embed(batch, visual), batch["positions"])
-        states = states[:, -batch["ids"].shape[1] :]
+    def answers(self, batch, visual=None):
+        """States after every layer, and the logits that predict the answers' tokens: [tokens, vocabulary]."""
+        states = self.layers(self.embed(batch, visual), batch["positions"])
         wanted = batch["labels"] >= 0
-        logits = self.logits(states[wanted]).float()
-        labels = batch["labels"][wanted]
-        facts = batch["facts"][wanted]
+        return states, self.logits(states[-1][:, -batch["ids"].shape[1] :][wanted]).float()
+
+    def forward(self, batch, visual=None, lesson=None):
+        """Loss over answer tokens, the predicted ones, and which of them belong to a fact (these weigh more).
+
+        A `lesson` (teacher.py) adds its own loss.
+        """
+        states, logits = self.answers(batch, visual)
+        wanted = batch["labels"] >= 0
+        labels, facts = batch["labels"][wanted], batch["facts"][wanted]
         weights = 1.0 + (FACT_WEIGHT - 1.0) * facts
-        losses = F.cross_entropy(logits, labels, reduction="none")
-        return (losses * weights).sum() / weights.sum(), logits.argmax(-1) == labels, facts
+        weights = weights / weights.sum()
+        loss = (F.cross_entropy(logits, labels, reduction="none") * weights).sum()
+        if lesson is not None:
+            loss = lesson(loss, weights, logits, states, batch)
+        return loss, logits.argmax(-1), facts

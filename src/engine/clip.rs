@@ -18,6 +18,22 @@ use crate::{
 /// is decoded.
 type Begin<'b> = dyn FnMut((usize, usize), &Plan, Option<&String>) -> Result<(), Stop> + 'b;
 
+/// The patches of target and drafter, in progress.
+struct Builders {
+    own: PatchBuilder,
+    /// The drafter's, if it cuts frames into others.
+    recut: Option<PatchBuilder>,
+}
+
+impl Builders {
+    fn push(&mut self, rgb: &[u8], height: usize, width: usize) -> Result<(), ProcessorError> {
+        if let Some(recut) = &mut self.recut {
+            recut.push(rgb, height, width)?;
+        }
+        self.own.push(rgb, height, width)
+    }
+}
+
 impl Runner<'_> {
     /// What identifies the clip: the file as it is now, and how it is sampled.
     pub(super) fn clip_key(&self) -> ClipKey {
@@ -67,7 +83,7 @@ impl Runner<'_> {
         let processor = self.models.target.processor();
         // Both callbacks fill these; they never run at the same time.
         let mut thinned = None;
-        let state = std::cell::RefCell::new((None::<PatchBuilder>, None::<Stop>, 0));
+        let state = std::cell::RefCell::new((None::<Builders>, None::<Stop>, 0));
         let fail = |stop: Stop| {
             state.borrow_mut().1 = Some(stop);
             ControlFlow::Break(())
@@ -84,23 +100,23 @@ impl Runner<'_> {
             },
             &mut |probe, plan| {
                 let frames = plan.indices.len();
-                let mut build = || -> Result<PatchBuilder, Stop> {
+                let mut build = || -> Result<Builders, Stop> {
                     let (planned, note) = self.frame_plan(probe, sampled.get())?;
                     thinned = note;
                     begin(planned.size, plan, thinned.as_ref())?;
-                    Ok(processor.patches(planned.size)?)
+                    Ok(Builders { own: processor.patches(planned.size)?, recut: self.recut(probe, frames)? })
                 };
                 match build() {
-                    Ok(builder) => *state.borrow_mut() = (Some(builder), None, frames),
+                    Ok(builders) => *state.borrow_mut() = (Some(builders), None, frames),
                     Err(stop) => return fail(stop),
                 }
                 self.progress(Stage::Decode, 0, frames)
             },
             &mut |frame| {
                 let pushed = match &mut *state.borrow_mut() {
-                    (Some(builder), _, total) => builder
+                    (Some(builders), _, total) => builders
                         .push(&frame.rgb, frame.height as usize, frame.width as usize)
-                        .map(|()| (builder.frames(), *total)),
+                        .map(|()| (builders.own.frames(), *total)),
                     _ => return ControlFlow::Break(()),
                 };
                 match pushed {
@@ -109,23 +125,44 @@ impl Runner<'_> {
                 }
             },
         )?;
-        let (builder, stop, _) = state.into_inner();
+        let (builders, stop, _) = state.into_inner();
         if let Some(stop) = stop {
             return Err(stop);
         }
-        let (Some(builder), false) = (builder, decoded.cancelled) else { return Err(Stop::Cancelled) };
-        let patches = builder.finish()?;
+        let (Some(builders), false) = (builders, decoded.cancelled) else { return Err(Stop::Cancelled) };
+        let patches = builders.own.finish()?;
         let grid = processor.visual_grid(patches.grid)?;
+        let recut = match (&self.models.drafter, builders.recut) {
+            (Some(drafter), Some(builder)) => {
+                let patches = builder.finish()?;
+                let grid = drafter.processor().visual_grid(patches.grid)?;
+                Some((models::clip_facts(grid, &decoded.plan), patches))
+            }
+            _ => None,
+        };
         Ok(Clip {
             notes: decoded.notes(),
             thinned,
             facts: models::clip_facts(grid, &decoded.plan),
             timestamps_s: decoded.plan.timestamps_s,
             patches,
+            recut,
             decode_ms: since(started),
             target: None,
             drafter: None,
         })
+    }
+
+    /// A builder of the drafter's own patches, if it cuts frames into others than the target.
+    fn recut(&self, probe: &Probe, frames: usize) -> Result<Option<PatchBuilder>, ProcessorError> {
+        let Some(drafter) = &self.models.drafter else { return Ok(None) };
+        let processor = drafter.processor();
+        if processor.config().cuts_like(self.models.target.processor().config()) {
+            return Ok(None);
+        }
+        let size = (probe.height as usize, probe.width as usize);
+        let size = processor.target_size(size.0, size.1, frames, self.request.max_pixels)?;
+        processor.patches(size).map(Some)
     }
 
     /// How many of `frames` sampled frames the limits of the request leave, and how large; and a note if a limit of visual tokens

@@ -50,7 +50,7 @@ impl Runner<'_> {
             &mut context.signals,
             &mut |done, total| self.progress(Stage::Select, done, total),
         )?;
-        let grid = [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w];
+        let grid = clip.facts.grid.shape();
         let selection =
             self.preparation(&context.prompt, clip).select(&method.context, grid, &context.signals);
         stats.timings.select_ms = since(started);
@@ -127,9 +127,19 @@ impl Runner<'_> {
             (Drafter::Model {}, Some(drafter)) => (drafter, false),
             _ => (&self.models.target, true),
         };
+        let recut = clip.recut.as_ref().filter(|_| !own);
+        let (own_prompt, own_selection);
+        let (prompt, selection, patches) = match recut {
+            None => (prompt, selection, &clip.patches),
+            Some((facts, patches)) => {
+                own_prompt = model.prompt_after(&self.request.before, &self.request.prompt, facts)?;
+                own_selection = selection.onto(clip.facts.grid.shape(), facts.grid.shape());
+                (&own_prompt, &own_selection, patches)
+            }
+        };
         let sees_any = selection.kept.as_ref().is_none_or(|kept| !kept.is_empty());
         let encoded = match !own && sees_any && clip.drafter.is_none() {
-            true => Some(self.encode(model, &clip.patches, alone)?),
+            true => Some(self.encode(model, patches, alone)?),
             false => None,
         };
         let kept = if own { &clip.target } else { &clip.drafter };

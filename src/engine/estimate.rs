@@ -126,7 +126,7 @@ impl Runner<'_> {
         }
         let is_read = context.is_some_and(|context| context.drafters.values().next().is_some());
         if let (Drafter::Model {}, Some(drafter), false) = (&method.drafter, &self.models.drafter, is_read) {
-            let grid = [layout.grid.t, layout.grid.h, layout.grid.w];
+            let grid = layout.grid.shape();
             // Which ones depends on the prefill; how many does not.
             let selection = context::select(&method.context, grid, &Signals::default());
             let visual = selection.kept.map_or(layout.grid.len(), |kept| kept.len());

@@ -178,8 +178,8 @@ impl Models {
                 return Err(refuse(format!("its family is {theirs}, not {ours}")));
             }
             target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
-            if !target.processor().config().cuts_like(drafter.processor().config()) {
-                return Err(refuse("it cuts frames into different patches".into()));
+            if target.processor().config().temporal != drafter.processor().config().temporal {
+                return Err(refuse("its patches have another number of frames".into()));
             }
         }
         let stored = [target.stored_type(), drafter.as_ref().and_then(VideoLlm::stored_type)];

@@ -168,7 +168,7 @@ impl Runner<'_> {
             return Ok(TargetRead { target: sequence, variation, drafter: None, drafter_ms: 0.0 });
         };
         let signals = Signals { variations: vec![(depth, growth)], ..Signals::default() };
-        let grid = [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w];
+        let grid = clip.facts.grid.shape();
         let selection = preparation.select(&method.context, grid, &signals);
         let root = prompt.ids.last().copied().unwrap_or_default();
         let began = Instant::now();

@@ -117,8 +117,10 @@ pub struct Clip {
     pub timestamps_s: Vec<f64>,
     /// What its prompts are made of.
     pub facts: ClipFacts,
-    /// The patches that both towers read.
+    /// The patches that the target's tower reads.
     pub patches: Patches,
+    /// The same for the drafter, if it cuts frames into others.
+    pub recut: Option<(ClipFacts, Patches)>,
     /// What users should know about the file: that it is damaged or cut short.
     pub notes: Vec<String>,
     /// What a limit of visual tokens changed.
@@ -265,7 +267,8 @@ impl Clip {
     /// Bytes of patches and embeddings.
     pub fn bytes(&self) -> u64 {
         let bytes = |rows: &Option<(States, f64)>| rows.as_ref().map_or(0, |(rows, _)| rows.bytes());
-        (size_of_val(&self.patches.data[..]) + bytes(&self.target) + bytes(&self.drafter)) as u64
+        let recut = self.recut.as_ref().map_or(0, |(_, patches)| size_of_val(&patches.data[..]));
+        (size_of_val(&self.patches.data[..]) + recut + bytes(&self.target) + bytes(&self.drafter)) as u64
     }
 }
 

@@ -38,6 +38,7 @@ fn steady() -> ClipFacts {
 
 fn clip(values: usize) -> Clip {
     Clip {
+        recut: None,
         timestamps_s: vec![0.0],
         facts: steady(),
         patches: Patches { data: vec![0.0; values], grid: Grid { t: 1, h: 2, w: 2 }, row: values / 4 },

@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     assets,
-    model::family::Prompt,
     record::{EventKind, Failure, Stage, Stats, StopReason},
     speculate::{Drafter, Stamps},
 };
@@ -111,7 +110,7 @@ impl Runner<'_> {
         };
         self.sender.send(EventKind::Prompt {
             frames: clip.timestamps_s.clone(),
-            grid: [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w],
+            grid: clip.facts.grid.shape(),
             visual_tokens: clip.facts.grid.len(),
             prompt_ids: context.prompt.ids.clone(),
             kept: kept.map(|kept| kept.iter().map(|&i| i as u32).collect()),
@@ -119,13 +118,7 @@ impl Runner<'_> {
             visual_spans: context.prompt.visual.ranges().map(|rows| [rows.start, rows.end]).collect(),
             dropped_stamps: selection.dropped_stamps.clone(),
             reused,
-            notes: clip
-                .notes
-                .iter()
-                .cloned()
-                .chain(self.limits())
-                .chain(self.unstamped(&context.prompt))
-                .collect(),
+            notes: clip.notes.iter().cloned().chain(self.limits()).chain(self.unstamped()).collect(),
         });
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         self.calibrate(context, since(started))?;
@@ -141,10 +134,12 @@ impl Runner<'_> {
     }
 
     /// A note if the method drops time stamps, and the prompt has none.
-    fn unstamped(&self, prompt: &Prompt) -> Option<String> {
-        let family = self.models.target.family().name();
-        let drops = self.request.method.context.stamps() == Stamps::Drop && prompt.stamps.is_empty();
-        drops.then(|| format!("context.stamps=drop has no effect: prompts of {family} have no time stamps"))
+    fn unstamped(&self) -> Option<String> {
+        let family = self.models.target.family();
+        let in_vain = self.request.method.context.stamps() == Stamps::Drop && !family.writes_stamps();
+        in_vain.then(|| {
+            format!("context.stamps=drop has no effect: prompts of {} have no time stamps", family.name())
+        })
     }
 
     /// Report progress; break if the run is cancelled.

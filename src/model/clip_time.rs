@@ -79,11 +79,15 @@ impl ShapeModel {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
         let (tower_config, checkpoint) = (TowerConfig::of(&config)?, Checkpoint::random());
-        let mut settings = tower_config.rules().processor();
-        tower_config.rules().cut(&mut settings);
         let tower = Tower::load(&checkpoint, &tower_config, place)?;
         let decoder = Arc::new(Decoder::load(&checkpoint, &config.text, place, progress)?);
-        Ok(Self { processor: VideoProcessor::new(settings)?, config, tower_config, tower, decoder })
+        Ok(Self {
+            processor: VideoProcessor::new(tower_config.frames())?,
+            config,
+            tower_config,
+            tower,
+            decoder,
+        })
     }
 
     /// The family.

@@ -1,13 +1,13 @@
 //! Tensor names in the different checkpoint layouts.
 //!
 //! This crate uses one name per tensor: `model.…`, `lm_head.weight`, `visual.…` (the towers of Qwen-VL), `vision_tower.…`,
-//! `multi_modal_projector.…`, `image_newline` (LLaVA-OneVision). Files contain
+//! `multi_modal_projector.…`, `image_newline` (LLaVA-OneVision), `vision_model.…`, `connector.…` (SmolVLM2). Files contain
 //!
 //! | family | as first published | as saved by newer versions of transformers |
 //! |---|---|---|
 //! | Qwen2-VL, Qwen2.5-VL | `model.…`, `visual.…` | `model.language_model.…`, `model.visual.…` |
 //! | Qwen3-VL | `model.language_model.…`, `model.visual.…` | the same |
-//! | SmolVLM2 | `model.text_model.…`, `lm_head.weight` | the same |
+//! | SmolVLM2 | `model.text_model.…`, `lm_head.weight`, `model.vision_model.…`, `model.connector.…` | the same |
 //! | LLaVA-OneVision | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.vision_model.…`, `image_newline` | `model.language_model.…`, `lm_head.weight`, `model.vision_tower.…`, `model.image_newline` |
 //!
 //! where the newest versions leave `vision_model.` out of the tower's names.
@@ -47,6 +47,8 @@ mod tests {
                 &["model.language_model.norm.weight", "language_model.model.norm.weight"][..],
             ),
             ("model.norm.weight", &["model.norm.weight", "model.text_model.norm.weight"]),
+            ("vision_model.a", &["model.vision_model.a"]),
+            ("connector.a", &["model.connector.a"]),
             ("lm_head.weight", &["lm_head.weight", "language_model.lm_head.weight"]),
             ("image_newline", &["image_newline", "model.image_newline"]),
             ("visual.a", &["visual.a", "model.visual.a"]),

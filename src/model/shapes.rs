@@ -84,7 +84,7 @@ mod tests {
             assert!(text > 0 && tower > 0, "{name}");
             let config = config(name).unwrap();
             let tower = TowerConfig::of(&config).unwrap();
-            tower.fits(&tower.rules().processor(), config.text.hidden).unwrap();
+            tower.fits(&tower.frames(), config.text.hidden).unwrap();
         }
         assert!(find("gpt").is_none());
     }

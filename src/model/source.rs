@@ -8,7 +8,7 @@ use std::{
 use super::{
     checkpoint::{Checkpoint, CheckpointError},
     config::VlConfig,
-    family::ModelError,
+    family::{Family, ModelError},
     gguf::GgufModel,
     hub,
     processor::VideoProcessor,
@@ -109,16 +109,18 @@ impl ModelFiles {
         }
     }
 
-    /// The chat template; `fallback` if there is none.
+    /// The chat template; the family's if there is none, or if that is the one for videos.
     ///
     /// # Errors
     /// As [`ChatTemplate::load`].
-    pub fn template(&self, fallback: &str) -> Result<ChatTemplate, TemplateError> {
+    pub fn template(&self, family: Family) -> Result<ChatTemplate, TemplateError> {
+        let built_in = || ChatTemplate::new(family.template(), "the built-in family");
         match self {
-            Self::Directory(dir) => ChatTemplate::load(dir, fallback),
+            _ if family.forces_template() => Ok(built_in()),
+            Self::Directory(dir) => ChatTemplate::load(dir, family.template()),
             Self::Gguf(model) => Ok(match model.template() {
                 Some(source) => ChatTemplate::new(source, model.text.path().display().to_string()),
-                None => ChatTemplate::new(fallback, "the built-in family"),
+                None => built_in(),
             }),
         }
     }
@@ -128,14 +130,13 @@ impl ModelFiles {
     /// # Errors
     /// As [`VideoProcessor::load`].
     pub fn processor(&self, tower: &TowerConfig) -> Result<VideoProcessor, ModelError> {
-        let mut settings = tower.rules().processor();
         match self {
-            Self::Directory(dir) => Ok(VideoProcessor::load(dir, settings)?),
+            Self::Directory(dir) => Ok(VideoProcessor::load(dir, tower.rules().processor())?),
             Self::Gguf(model) => {
+                let mut settings = tower.frames();
                 let [mean, std] = model.colours()?;
                 settings.mean = mean.unwrap_or(settings.mean);
                 settings.std = std.unwrap_or(settings.std);
-                tower.rules().cut(&mut settings);
                 Ok(VideoProcessor::new(settings)?)
             }
         }

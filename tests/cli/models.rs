@@ -133,6 +133,19 @@ fn published_models_are_listed_with_their_drafters() {
     assert!(row.contains("SmolVLM2 ") && row.contains("507 M") && row.contains("no"), "{row}");
 }
 
+#[test]
+fn a_mixture_of_experts_is_refused_by_name_before_its_weights() {
+    let mut experts = files();
+    experts[0].bytes = br#"{"model_type": "qwen3_vl_moe"}"#.to_vec();
+    let (program, hub) = (Program::new(), Server::start(experts, Box::new(|_, _, _| {})));
+    let pulled = run(&program, &hub.address, &["models", "pull", "me/model"]);
+    assert_eq!(pulled.code, 3, "{}", pulled.stderr);
+    for part in ["`qwen3_vl_moe`", "mixture-of-experts", "hint: use a dense size"] {
+        assert!(pulled.stderr.contains(part), "{part}: {}", pulled.stderr);
+    }
+    assert!(!hub.requests.lock().unwrap().iter().any(|r| r.path.ends_with("model.safetensors")));
+}
+
 /// A file of the GGUF fixtures under another name.
 fn gguf(name: &'static str, source: &str) -> File {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gguf/gqa_tied");

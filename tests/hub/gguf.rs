@@ -95,12 +95,12 @@ fn what_cannot_be_used_is_refused_before_the_language_model() {
         };
         Case::new(files(), Box::new(quirk))
     };
-    let llama = named("llama");
-    let (_, text) = llama.refused_id("me/model:Q8_0");
-    assert!(text.contains("unsupported architecture `llama`, expected one of: qwen2vl"), "{text}");
-    assert!(llama.server.asked(".gguf").is_empty());
+    let other = named("gemma3");
+    let (_, text) = other.refused_id("me/model:Q8_0");
+    assert!(text.contains("unsupported architecture `gemma3`, expected one of: qwen2vl"), "{text}");
+    assert!(other.server.asked(".gguf").is_empty());
     // The hub may name the architecture of either file.
-    for known in ["qwen2vl", "clip"] {
+    for known in ["qwen2vl", "qwen3vl", "llama", "clip"] {
         named(known).pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
     }
 

@@ -189,7 +189,8 @@ impl Bench {
         let ids: Vec<u32> = before.chain(video).chain(prompt.ids[end..].iter().copied()).collect();
         let rope = if newline { VisualRope::Sequential } else { VisualRope::GRIDS };
         self.prompt = Prompt::lay_out(&ids, pad, self.grid, 1, newline, rope).unwrap();
-        let stamps = self.prompt.visual.ranges().map(|span| vec![span.start - 1..span.start]);
+        let stamps =
+            self.prompt.visual.ranges().map(|span| std::iter::once(span.start - 1..span.start).collect());
         self.prompt.stamps = stamps.collect();
         self.read();
     }

@@ -138,8 +138,8 @@ fn inconsistent_checkpoints_are_refused() {
         (
             "qwen2_vl",
             "config.json",
-            |c| c["model_type"] = json!("qwen3_vl"),
-            &["qwen3_vl", "llava_onevision"],
+            |c| c["model_type"] = json!("qwen3_5"),
+            &["qwen3_5", "qwen3_vl", "smolvlm", "llava_onevision"],
         ),
         (
             "qwen2_vl",

@@ -11,6 +11,7 @@ mod gguf;
 mod gpu;
 mod newer;
 mod newer_decoders;
+mod newer_towers;
 mod processor;
 mod tensors;
 mod text;

@@ -177,7 +177,8 @@ def tower(folder, config, weights, out, kind):
     writer.add_vision_image_mean(images["image_mean"])
     writer.add_vision_image_std(images["image_std"])
     if family == "smolvlm":
-        writer.add_vision_attention_layernorm_eps(vision.get("layer_norm_eps", 1e-6))
+        # as the converter has it: not the default of the reference, which is 1e-6
+        writer.add_vision_attention_layernorm_eps(vision.get("layer_norm_eps", 1e-5))
         writer.add_vision_projector_scale_factor(config["scale_factor"])
         writer.add_vision_preproc_image_size(images["size"]["longest_edge"])
         writer.add_vision_use_gelu(True)

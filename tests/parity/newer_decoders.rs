@@ -11,10 +11,8 @@ use specreel::model::{
     decoder::{Decoder, Mask, Positions, Sequence, States, Taps, Workspace},
 };
 
-use super::{Values, devices, difference, fixture, numbers, states, tensors, values};
+use super::{NEWER, Values, devices, difference, fixture, numbers, states, tensors, values};
 
-/// Checkpoints of the two families.
-const NAMES: [&str; 4] = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied"];
 /// Those with DeepStack levels: 3 and 2.
 const DEEP: [&str; 2] = ["qwen3_vl", "qwen3_vl_small"];
 /// Numbers of rows of a pass, up to a draft tree.
@@ -61,7 +59,7 @@ fn noise(width: usize, blocks: usize, rows: usize) -> States {
         (seed >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
     let row = |r: usize| -> Vec<f32> {
-        (0..blocks * width).map(|i| if r % 3 == 0 && i >= width { 0.0 } else { value() }).collect()
+        (0..blocks * width).map(|i| if r.is_multiple_of(3) && i >= width { 0.0 } else { value() }).collect()
     };
     States::new((0..rows).flat_map(row).collect(), blocks * width).unwrap()
 }
@@ -83,7 +81,7 @@ fn going(_: usize, _: usize) -> ControlFlow<()> {
 #[test]
 fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
     for (name, device) in
-        NAMES.into_iter().flat_map(|n| everywhere(WeightType::F32).into_iter().map(move |d| (n, d)))
+        NEWER.into_iter().flat_map(|n| everywhere(WeightType::F32).into_iter().map(move |d| (n, d)))
     {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
         let decoder = load(name, &device);
@@ -138,10 +136,10 @@ fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
 #[test]
 fn rows_have_the_same_bits_in_passes_of_any_number_of_rows() {
     let models = [
-        (NAMES[0], WeightType::F32),
-        (NAMES[1], WeightType::Q8_0),
-        (NAMES[2], WeightType::F16),
-        (NAMES[3], WeightType::Q4_0),
+        (NEWER[0], WeightType::F32),
+        (NEWER[1], WeightType::Q8_0),
+        (NEWER[2], WeightType::F16),
+        (NEWER[3], WeightType::Q4_0),
     ];
     for (name, dtype) in models {
         for (device, kind) in
@@ -286,7 +284,7 @@ fn each_level_is_added_after_its_own_layer() {
         let read = |input: &States| {
             let (mut cache, mut ws) = (decoder.cache(8), Workspace::default());
             let pass = decoder.forward(input, &at, &Mask::Causal, &mut cache, &taps, &mut ws).unwrap();
-            pass.after_layers.iter().map(|states| values(states)).collect::<Vec<_>>()
+            pass.after_layers.iter().map(values).collect::<Vec<_>>()
         };
         let whole = read(&input);
         for level in 0..config.deepstack {
@@ -315,7 +313,7 @@ fn each_level_is_added_after_its_own_layer() {
 
 #[test]
 fn every_weight_type_is_close_to_f32() {
-    for name in NAMES {
+    for name in NEWER {
         let read = |device: &ComputeDevice| {
             let decoder = load(name, device);
             let (config, mut cache) = (decoder.config(), decoder.cache(8));

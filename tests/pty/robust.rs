@@ -188,11 +188,14 @@ fn inside_tmux() {
     // Keys that a multiplexer writes in its own way.
     t.keys("\u{1b}[Z");
     t.keys("?");
-    t.wait("search");
+    t.wait("╭ Help");
     t.keys("\u{1b}");
     // A multiplexer holds Esc back for a while: keys that follow too soon would be one with it. The pane that the help covered
-    // is there again once it has arrived; an empty screen while tmux redraws is no sign of that.
-    t.wait("Describe the video");
+    // is there again, and the help is not, once it has arrived; an empty screen while tmux redraws is no sign of that, nor is
+    // the pane before the help has come.
+    t.until_screen("the help stays", |screen| {
+        screen.contains("Describe the video") && !screen.contains("╭ Help")
+    });
     t.keys("q");
     assert_eq!(t.exit_code(), 0);
 }

@@ -332,6 +332,11 @@ impl Terminal {
         }
     }
 
+    /// Wait until the whole screen at one moment is as wished.
+    pub fn until_screen(&self, otherwise: &str, wished: impl Fn(&str) -> bool) {
+        self.until(otherwise, |s| wished(&s.parser.screen().contents()));
+    }
+
     /// Wait until the screen shows something else.
     pub fn until_other(&self, before: &str) {
         self.until("nothing changed", |s| s.parser.screen().contents() != before);

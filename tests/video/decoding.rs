@@ -305,6 +305,11 @@ fn a_part_is_sampled_like_a_separate_clip() {
         assert_eq!((&numbers, &decoded.plan.indices), (&shifted, &shifted));
         assert!((decoded.plan.sample_fps - alone.plan.sample_fps).abs() < 1e-6);
         assert!((decoded.plan.timestamps_s[0] - 4.0).abs() < 1e-6 && decoded.plan.total_frames == 75);
+        assert!((decoded.plan.duration_s - 3.0).abs() < 1e-9);
+        // The models' time starts with the part.
+        let even: Vec<f64> = alone.plan.indices.iter().map(|i| *i as f64 / 25.0).collect();
+        let close = |seconds: &[f64]| seconds.iter().zip(&even).all(|(a, b)| (a - b).abs() < 1e-9);
+        assert!(close(&decoded.plan.seconds) && close(&alone.plan.seconds), "{:?}", decoded.plan.seconds);
         assert_eq!((decoded.missing, decoded.truncated), (None, None));
         assert_eq!(part(&file.path, 0.0, 8.0, Sampling::Frames(8)).unwrap().0, {
             exact(&file, &Rule::QWEN_VL, Sampling::Frames(8))
@@ -323,6 +328,9 @@ fn segments_partition_the_frames_of_a_video() {
     for span in &pieces {
         let (numbers, decoded) = part(&file.path, span.start, span.end, Sampling::Fps(1000.0)).unwrap();
         count += decoded.plan.total_frames;
+        let plan = &decoded.plan;
+        let real = plan.timestamps_s.iter().map(|seconds| seconds - plan.timestamps_s[0]);
+        assert!(real.zip(&plan.seconds).all(|(a, b)| (a - b).abs() < 0.002), "{span}: {:?}", plan.seconds);
         assert!(numbers.len() >= 2, "{span}");
     }
     assert_eq!(count, 260);

@@ -146,7 +146,8 @@ fn words(
     let video = format!("30 s of {}p", EXAMPLE.size.0);
     if let Some([visual, frames]) = found.example {
         let share = visual as f64 / frames.max(1) as f64;
-        row("visual tokens", format!("{visual} for {video} in {frames} frames, {share:.0} per frame"));
+        let share = if share < 10.0 { format!("{share:.1}") } else { format!("{share:.0}") };
+        row("visual tokens", format!("{visual} for {video} in {frames} frames, {share} per frame"));
     }
     let mut out =
         format!("{}\n", color::plain(&found.name)) + &hang(&columns(&rows), terminal::columns(), 15);

@@ -12,11 +12,14 @@ use crate::model::{
     family::{Family, ModelError},
     processor::{FrameLimits, VideoProcessor, layout::Grid},
     source::ModelFiles,
-    vision::TowerConfig,
+    vision::{TowerConfig, TowerSizes},
 };
 
 /// Extra cache slots: the text of the prompt, and a draft tree.
 const EXTRA_SLOTS: usize = 160;
+
+/// Cache slots of the time stamp of a temporal grid, in families that write them.
+const STAMP_SLOTS: usize = 16;
 
 /// Patches of one product in a tower.
 const TOWER_ROWS: usize = 256;
@@ -153,19 +156,30 @@ impl Facts {
     ) -> Need {
         let c = &self.text;
         let visual = sample.map_or(0, |sample| sample.visual);
-        let slots = visual + new_tokens + EXTRA_SLOTS;
+        let grids = sample.map_or(0, |sample| {
+            sample.patch_values / (sample.grid_patches * self.processor.config().row()).max(1)
+        });
+        let stamps = if self.family.writes_stamps() { STAMP_SLOTS * grids } else { 0 };
+        let slots = visual + stamps + new_tokens + EXTRA_SLOTS;
         let states = 4 * c.hidden;
         let line = c.heads * c.head_dim + 2 * c.kv_heads * c.head_dim;
         // Embeddings from the tower and in the prompt, and the final states that methods use.
         let kept = visual * (2 * 4 * self.tower.width() + states);
         let rows = DECODER_ROWS * 4 * (6 * c.hidden + 2 * line + 4 * c.intermediate);
-        let (hidden, ffn) = (self.tower.rules().hidden(), self.tower.rules().ffn());
+        let TowerSizes { hidden, ffn, .. } = self.tower.rules().sizes();
         let tower = sample.map_or(0, |sample| {
             // States, queries, keys, values and sums of the grids that share products.
             let whole = WORKSPACE.min(20 * hidden * sample.patch_values / self.processor.config().row());
             let states = whole.max(20 * hidden * sample.grid_patches);
+            // Embeddings of those grids, before they are put together.
+            let patches = (sample.patch_values / self.processor.config().row()).max(1);
+            let together = states / (20 * hidden).max(1);
+            let projected = 4 * self.tower.width() * (together * sample.visual).div_ceil(patches);
             // Buffers of a product, the keys and values of a head, the scores of some queries.
-            states + TOWER_ROWS * (20 * hidden + 13 * ffn) + sample.grid_patches * (8 * 128 + 4 * 41)
+            states
+                + projected
+                + TOWER_ROWS * (20 * hidden + 13 * ffn)
+                + sample.grid_patches * (8 * 128 + 4 * 41)
         });
         Need {
             weights: self.stored.map_or_else(|| parts::bytes(c, dtype, self.table), |stored| stored.0),
@@ -173,7 +187,10 @@ impl Facts {
                 WeightType::F32 => 4 * self.tower_parameters,
                 WeightType::F16 | WeightType::Bf16 => 2 * self.tower_parameters,
                 // 36 bytes for 32 values; the first and the last matrices have 16 bits.
-                _ => self.tower_parameters * 40 / 32,
+                _ => {
+                    let ends = self.tower.rules().parts().ends() as u64;
+                    self.tower_parameters.saturating_sub(ends) * 36 / 32 + 2 * ends
+                }
             },
             cache: kv_type.fitting(c, dtype).token_bytes(c) as u64 * slots as u64,
             work: (kept + rows + tower) as u64,
@@ -188,6 +205,7 @@ fn product(shape: &[usize]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{ComputeDevice, vision::Tower};
 
     fn facts(part: &str) -> Facts {
         Facts::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(part)).unwrap()
@@ -195,7 +213,12 @@ mod tests {
 
     #[test]
     fn parameters_are_those_of_the_files() {
-        for part in ["assets/demo/target", "tests/parity/fixtures/sharded_untied"] {
+        for part in [
+            "assets/demo/target",
+            "tests/parity/fixtures/sharded_untied",
+            "tests/parity/fixtures/qwen3_vl",
+            "tests/parity/fixtures/smolvlm_untied",
+        ] {
             let facts = facts(part);
             let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
             let loaded = crate::model::family::VideoLlm::load(&dir, WeightType::F32, &mut |_, _| {}).unwrap();
@@ -203,6 +226,17 @@ mod tests {
             assert_eq!(need.weights, loaded.decoder().bytes() as u64);
             assert!(facts.tower_parameters > 0 && facts.text_parameters > facts.tower_parameters / 4);
         }
+    }
+
+    #[test]
+    fn every_embedding_of_a_visual_token_takes_memory() {
+        let facts = facts("tests/parity/fixtures/qwen3_vl");
+        let work = |visual| {
+            let inputs = VideoInputs { visual, patch_values: 0, grid_patches: 0 };
+            facts.need(WeightType::F32, KvType::Auto, Some(&inputs), 0).work
+        };
+        // Four from the tower, four in the prompt, and one final state.
+        assert_eq!(work(10) - work(0), 10 * 9 * 4 * facts.text.hidden as u64);
     }
 
     #[test]
@@ -222,8 +256,36 @@ mod tests {
         let slot = (facts.text.layers * 2 * facts.text.kv_heads * facts.text.head_dim * 4) as u64;
         assert_eq!(b.cache - a.cache, slot * (long.visual - short.visual) as u64);
         assert!(b.work > a.work);
-        let smaller =
-            facts.clone().with_tower(WeightType::Q8_0).need(WeightType::Q8_0, KvType::Auto, Some(&short), 64);
-        assert!(smaller.tower < a.tower / 3 && smaller.work == a.work);
+        let stamped = self::facts("tests/parity/fixtures/smolvlm");
+        let (few, many) = (stamped.sample(&video(8)).unwrap(), stamped.sample(&video(64)).unwrap());
+        let [a8, b64] = [few, many]
+            .map(|sample| stamped.need(WeightType::Q8_0, KvType::F32, Some(&sample), 64).cache as usize);
+        let slot = stamped.text.layers * 2 * stamped.text.kv_heads * stamped.text.head_dim * 4;
+        assert_eq!(b64 - a8, slot * (many.visual - few.visual + 56 * STAMP_SLOTS), "each frame has its time");
+    }
+
+    #[test]
+    fn a_tower_takes_the_memory_of_its_matrices() {
+        let video =
+            SampledVideo { frames: 8, size: (144, 192), limits: FrameLimits::default(), new_tokens: 64 };
+        for part in ["assets/demo/target", "tests/parity/fixtures/qwen3_vl", "tests/parity/fixtures/smolvlm"]
+        {
+            let facts = facts(part);
+            let checkpoint = Checkpoint::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(part)).unwrap();
+            let sample = facts.sample(&video).unwrap();
+            let need = |dtype| {
+                let facts = facts.clone().with_tower(dtype);
+                facts.need(WeightType::Q8_0, KvType::Auto, Some(&sample), 64)
+            };
+            for dtype in WeightType::TOWERS {
+                let device = ComputeDevice::cpu(WeightType::F32).with_tower(dtype);
+                let loaded = Tower::load(&checkpoint, &facts.tower, &device).unwrap().bytes() as u64;
+                let found = need(dtype);
+                // Norms, biases and positions count, too, and matrices are padded.
+                let near = found.tower.abs_diff(loaded) * 20 <= loaded;
+                assert!(near, "{part} {}: {} for {loaded}", dtype.name(), found.tower);
+                assert_eq!(found.work, need(WeightType::F32).work);
+            }
+        }
     }
 }

@@ -11,9 +11,9 @@ use crate::{
         checkpoint::{Checkpoint, CheckpointError},
         config::{TextConfig, VlConfig},
         decoder::parts,
-        family::Family,
+        family::{ClipFacts, Family, write},
         hub::name_of,
-        processor::{FrameLimits, ProcessorConfig, VideoProcessor},
+        processor::{FrameLimits, ProcessorConfig, VideoProcessor, VisualGrid},
         source::ModelFiles,
         template::ChatTemplate,
         text::TextTokenizer,
@@ -123,9 +123,13 @@ impl Inspection {
             problems.note(problem.into());
         }
         let checkpoint = files.checkpoint().ok();
-        let tokenizer = problems.take(files.tokenizer());
+        let prepared = |tokenizer| match &config {
+            Some(config) => config.family.prepare(tokenizer, config.video_token),
+            None => Ok(tokenizer),
+        };
+        let tokenizer = problems.take(files.tokenizer().and_then(prepared));
         let family = config.as_ref().map(|config| config.family);
-        let template = problems.take(files.template(family.unwrap_or(Family::Qwen2Vl).template()));
+        let template = problems.take(files.template(family.unwrap_or(Family::Qwen2Vl)));
         let tower = config.as_ref().and_then(|config| problems.take(TowerConfig::of(config)));
         let processor = match (&tower, files.gguf()) {
             (Some(tower), _) => problems.take(files.processor(tower)),
@@ -248,7 +252,9 @@ fn check_text(
         let path = tokenizer.path().display();
         problems.note(problem(format!("{path}: has {known} ids, but the model has {vocab} embeddings")));
     }
-    if let Some(ids) = problems.take(template.ids(tokenizer, "What happens?")) {
+    let clip = ClipFacts::steady(VisualGrid { t: 1, h: 1, w: 1 }, 1, 1.0);
+    let written = write(config, tokenizer, template, (&[], "What happens?"), (&clip, 1));
+    if let Some((ids, _)) = problems.take(written) {
         let found = ids.iter().filter(|id| **id == config.video_token).count();
         if found != 1 {
             problems.note(problem(format!(

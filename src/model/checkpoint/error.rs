@@ -74,6 +74,9 @@ impl From<CheckpointError> for Failure {
             CheckpointError::Changed { .. } => {
                 "load the model again once no other program writes to the file".into()
             }
+            CheckpointError::File { problem, .. } if problem.contains("mixture-of-experts") => {
+                "use a dense size, such as Qwen/Qwen3-VL-8B-Instruct; specreel models known lists them".into()
+            }
             CheckpointError::File { path, .. } if path.ends_with("config.json") => {
                 let families = Family::ALL.map(Family::name).join(", ");
                 format!(

@@ -95,20 +95,29 @@ mod tests {
 
     #[test]
     fn all_tensors_but_those_of_the_tower_are_listed() {
-        for name in ["gqa_tied", "gqa_untied_f16", "nested_bf16", "sharded_untied"] {
+        let newer = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied"];
+        for name in ["gqa_tied", "gqa_untied_f16", "nested_bf16", "sharded_untied"].into_iter().chain(newer) {
             let (checkpoint, config) = fixture(name);
             let listed = tensors(&config);
             for (tensor, shape) in &listed {
                 checkpoint.verify(tensor, shape).unwrap();
             }
-            let text = checkpoint.tensors().filter(|tensor| !tensor.name.contains("visual"));
+            let tower = ["visual", "vision_model", "connector"];
+            let text = checkpoint.tensors().filter(|t| !tower.iter().any(|part| t.name.contains(part)));
             assert_eq!(text.count(), listed.len(), "{name}");
         }
     }
 
     #[test]
     fn bytes_predicts_the_size_of_the_loaded_weights() {
-        for (name, table) in [("gqa_tied", 4), ("gqa_untied_f16", 2), ("mha_tied_bf16", 2)] {
+        for (name, table) in [
+            ("gqa_tied", 4),
+            ("gqa_untied_f16", 2),
+            ("mha_tied_bf16", 2),
+            ("qwen3_vl", 2),
+            ("qwen3_vl_small", 2),
+            ("smolvlm", 2),
+        ] {
             let (checkpoint, config) = fixture(name);
             for dtype in WeightType::ALL {
                 let loaded =

@@ -6,7 +6,8 @@
 //! outputs take the place of states that the target has not computed yet.
 //!
 //! Checkpoint: `config.json` ([`DraftHeadConfig`]) and `model.safetensors` with `fc.weight` (`width × 2 width`), `fc.bias`,
-//! `model.layers.0.…` and `model.norm.weight` under the names of a Qwen2 checkpoint.
+//! `model.layers.0.…` and `model.norm.weight` under the names of the target's checkpoint: the layer has the biases and the norms
+//! of heads that the target's layers have.
 
 mod config;
 mod states;

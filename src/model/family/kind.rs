@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use super::{
-    FamilyRules, llava_onevision::LlavaOnevision, qwen2_vl::Generation, qwen3_vl::Qwen3Vl, smolvlm::SmolVlm,
+    ClipFacts, FamilyRules, llava_onevision::LlavaOnevision, qwen2_vl::Generation, qwen3_vl::Qwen3Vl,
+    smolvlm::SmolVlm,
 };
+use crate::model::processor::VisualGrid;
 
 /// A family of Video-LLMs, with its tower, prompt layout and positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +59,12 @@ impl Family {
         self.rules().template()
     }
 
+    /// True if prompts have a time stamp before the visual tokens of every temporal grid.
+    pub fn writes_stamps(self) -> bool {
+        let one = ClipFacts::steady(VisualGrid { t: 1, h: 1, w: 1 }, 1, 1.0);
+        self.rules().video_text(&one, 1).is_some()
+    }
+
     /// All names, comma-separated.
     pub fn supported() -> String {
         Self::ALL.map(|family| format!("{} ({})", family.name(), family.model_type())).join(", ")
@@ -94,6 +102,12 @@ mod tests {
             assert_eq!(Family::of(&json!({"model_type": family.model_type()})), Ok(family));
             assert_eq!(Family::of(&json!({"architectures": [family.architecture()]})), Ok(family));
         }
+    }
+
+    #[test]
+    fn newer_families_write_the_time() {
+        let stamped: Vec<Family> = Family::ALL.into_iter().filter(|family| family.writes_stamps()).collect();
+        assert_eq!(stamped, [Family::Qwen3Vl, Family::SmolVlm]);
     }
 
     #[test]

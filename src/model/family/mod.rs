@@ -1,7 +1,7 @@
 //! Whole Video-LLMs: which tower, prompt layout and positions a checkpoint uses.
 //!
-//! [`VideoLlm`] is a loaded model of any family. What a family is stands in its folder, as an implementation of
-//! [`FamilyRules`] and of its tower's rules; [`Family`] names them all. No other code depends on the family.
+//! [`VideoLlm`] is a loaded model of any family. A family is defined in its folder, by implementations of
+//! `FamilyRules` and of its tower's rules; [`Family`] names them all. No other code depends on the family.
 
 mod clip;
 mod error;
@@ -13,6 +13,7 @@ pub mod qwen3_vl;
 mod rules;
 pub mod smolvlm;
 mod video_llm;
+mod writing;
 
 pub use clip::ClipFacts;
 pub use error::ModelError;
@@ -21,3 +22,4 @@ pub use kind::Family;
 pub use prompt::{Prompt, Rope};
 pub(super) use rules::{FamilyRules, VideoText};
 pub use video_llm::VideoLlm;
+pub(super) use writing::write;

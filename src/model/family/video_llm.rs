@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use super::{ClipFacts, Family, ModelError, Prompt, Rope};
+use super::{ClipFacts, Family, ModelError, Prompt, Rope, write};
 use crate::model::{
     ComputeDevice, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
@@ -102,8 +102,8 @@ impl VideoLlm {
     ) -> Result<Self, ModelError> {
         let files = checkpoint.files();
         let config = files.config()?;
-        let tokenizer = files.tokenizer()?;
-        let template = files.template(config.family.template())?;
+        let tokenizer = config.family.prepare(files.tokenizer()?, config.video_token)?;
+        let template = files.template(config.family)?;
         let tower_config = TowerConfig::of(&config)?;
         let processor = files.processor(&tower_config)?;
         tower_config
@@ -241,17 +241,15 @@ impl VideoLlm {
     /// # Errors
     /// As [`Self::prompt`].
     pub fn prompt_after(&self, before: &[Turn], text: &str, clip: &ClipFacts) -> Result<Prompt, ModelError> {
-        let rules = self.config.family.rules();
-        clip.check()?;
-        let video = rules.video_text(clip, self.processor.config().temporal);
-        let rewrite =
-            |rendered: String| video.as_ref().map_or(rendered.clone(), |video| video.replace(&rendered));
-        let ids = self.template.ids_with(&self.tokenizer, before, text, &rewrite)?;
+        let (pad, frames_per_grid) = (self.config.video_token, self.processor.config().temporal);
+        let (ids, video) =
+            write(&self.config, &self.tokenizer, &self.template, (before, text), (clip, frames_per_grid))?;
         let axes = self.config.text.mrope_section.filter(|_| self.rope != Rope::Sequential);
-        let seconds = layout::seconds_per_grid(self.processor.config().temporal, clip.sample_fps);
-        let rope = axes.map_or(VisualRope::Sequential, |_| rules.positions(&self.tower_config, seconds));
+        let seconds = layout::seconds_per_grid(frames_per_grid, clip.sample_fps);
+        let rope = axes.map_or(VisualRope::Sequential, |_| {
+            self.config.family.rules().positions(&self.tower_config, seconds)
+        });
         let newline = self.tower.newline().is_some();
-        let pad = self.config.video_token;
         let per_span = if video.is_some() { 1 } else { clip.grid.t };
         let mut prompt = Prompt::lay_out(&ids, pad, clip.grid, per_span, newline, rope)?;
         if let (Some(video), Some(first)) = (video, ids.iter().position(|id| *id == pad)) {

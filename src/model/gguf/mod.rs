@@ -11,9 +11,9 @@ mod metadata;
 mod model;
 mod names;
 mod qwen2_vl;
-// mod qwen3_vl;
+mod qwen3_vl;
 mod reader;
-// mod smolvlm;
+mod smolvlm;
 mod tensor_type;
 mod vocabulary;
 

@@ -73,9 +73,16 @@ fn vision_config(file: &GgufFile) -> Result<Value, String> {
             "num_channels": 3,
             "patch_size": patch,
             "image_size": required(file, "clip.vision.image_size")?,
-            "layer_norm_eps": file.metadata.number("clip.vision.attention.layer_norm_epsilon")?,
+            "layer_norm_eps": epsilon(file)?,
         },
     }))
+}
+
+/// Epsilon of the tower's norms. The converter writes 1e-5 where `config.json` has none; the published models are such, and have
+/// 1e-6.
+fn epsilon(file: &GgufFile) -> Result<f64, String> {
+    let written = file.metadata.number("clip.vision.attention.layer_norm_epsilon")?;
+    Ok(written.filter(|epsilon| (epsilon - 1e-5).abs() > 1e-8).unwrap_or(1e-6))
 }
 
 /// The converter reorders the rows of a head's queries and keys: those that rotate with each other become neighbours.

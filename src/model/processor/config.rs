@@ -213,15 +213,14 @@ impl ProcessorConfig {
         }
     }
 
-    /// The defaults of SmolVLM: frames become squares of `side` pixels, by way of four times that longest edge, and squares of
-    /// `merge` × `merge` patches become one visual token.
-    pub fn smolvlm(side: usize, patch: usize, merge: usize) -> Self {
+    /// The defaults of SmolVLM: frames become squares of `side` pixels, by way of four times that as the longest edge, and squares
+    /// of `pool` × `pool` patches become one visual token.
+    pub fn smolvlm(side: usize, patch: usize, pool: usize) -> Self {
         Self {
-            merge,
             filter: Filter::Lanczos,
             longest_edge: Some(side.saturating_mul(4).min(MAX_EDGE)),
             sampling: Some(SamplingSettings::default()),
-            ..Self::pictures(side, patch, 1)
+            ..Self::pictures(side, patch, pool)
         }
     }
 

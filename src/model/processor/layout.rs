@@ -67,6 +67,11 @@ impl VisualGrid {
         Self { t: self.t, h: self.h.div_ceil(pool), w: self.w.div_ceil(pool) }
     }
 
+    /// Time × rows × columns.
+    pub fn shape(&self) -> [usize; 3] {
+        [self.t, self.h, self.w]
+    }
+
     /// Number of visual tokens.
     pub fn len(&self) -> usize {
         self.t * self.h * self.w

@@ -178,6 +178,25 @@ mod tests {
         assert_eq!(both(32 * 784, 100).frames, 2 * (100 / (natural.0 * natural.1 / 784)));
     }
 
+    /// Limits that count whole videos.
+    #[test]
+    fn frames_that_share_their_pixels_become_smaller_and_then_fewer() {
+        let (qwen3, size) = (VideoProcessor::new(ProcessorConfig::qwen3_vl()).unwrap(), (720, 1280));
+        let natural = qwen3.plan(size, 16, FrameLimits::default()).unwrap();
+        assert_eq!(natural, FramePlan { frames: 16, size: (704, 1280), tokens: 8 * 22 * 40 });
+        assert_eq!(plan(&qwen3, size, 16, natural.tokens), natural);
+        let smaller = plan(&qwen3, size, 16, 4000);
+        assert_eq!((smaller.frames, smaller.tokens <= 4000, smaller.tokens > 3000), (16, true, true));
+        // One visual token is the smallest frame.
+        assert_eq!(plan(&qwen3, size, 16, 1), FramePlan { frames: 2, size: (32, 32), tokens: 1 });
+        let few = plan(&qwen3, size, 16, 5);
+        assert!(few.frames < 16 && few.tokens <= 5, "{few:?}");
+        // A limit of pixels per frame holds beside it.
+        let both = FrameLimits { pixels: Some(64 * 96), tokens: Some(30) };
+        let both = qwen3.plan(size, 16, both).unwrap();
+        assert!(both.tokens <= 30 && both.size.0 * both.size.1 <= 64 * 96, "{both:?}");
+    }
+
     proptest! {
         #[test]
         fn a_plan_is_the_largest_within_its_limit(
@@ -217,6 +236,27 @@ mod tests {
                         let other = with(plan.frames, pixels);
                         prop_assert!(other.tokens <= plan.tokens || other.tokens > limit, "{pixels} pixels fit");
                     }
+                }
+            }
+        }
+
+        #[test]
+        fn plans_that_count_whole_videos_hold_their_limits(
+            height in 8usize..1500, width in 8usize..1500, frames in 1usize..80, limit in 1usize..9000,
+        ) {
+            let (qwen3, size) = (VideoProcessor::new(ProcessorConfig::qwen3_vl()).unwrap(), (height, width));
+            let natural = qwen3.plan(size, frames, FrameLimits::default()).unwrap();
+            match qwen3.plan(size, frames, limits(limit)) {
+                Err(ProcessorError::Tokens { least, .. }) => {
+                    prop_assert!(least > limit);
+                    prop_assert!(qwen3.plan(size, frames, limits(least)).is_ok());
+                    prop_assert!(qwen3.plan(size, frames, limits(least - 1)).is_err());
+                }
+                Err(other) => return Err(TestCaseError::fail(other.to_string())),
+                Ok(plan) if natural.tokens <= limit => prop_assert_eq!(plan, natural),
+                Ok(plan) => {
+                    prop_assert!(plan.tokens <= limit && plan.frames <= frames);
+                    prop_assert!(plan.frames == frames || plan.frames.is_multiple_of(2));
                 }
             }
         }

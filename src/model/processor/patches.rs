@@ -88,8 +88,8 @@ impl PatchBuilder {
             let through = self.config.longest_edge.map(|edge| with_longest_edge(height, width, edge));
             let sizes: Vec<_> = [Some(from), through, Some(self.target)].into_iter().flatten().collect();
             let filter = self.config.filter;
-            let resizers = sizes.array_windows().filter(|[from, to]| from != to);
-            self.resizers = resizers.map(|[from, to]| Resizer::new(*from, *to, filter)).collect();
+            let steps = sizes.iter().zip(&sizes[1..]).filter(|(from, to)| from != to);
+            self.resizers = steps.map(|(from, to)| Resizer::new(*from, *to, filter)).collect();
         }
         let mut resized = std::mem::take(&mut self.resized);
         let mut between = std::mem::take(&mut self.between);

@@ -39,6 +39,18 @@ pub enum TextError {
         /// The token.
         token: String,
     },
+    /// The video's placeholder has another id.
+    #[error("{path} has {token} as id {id}, but config.json has {expected} for visual tokens")]
+    Placeholder {
+        /// The tokenizer's file.
+        path: PathBuf,
+        /// The placeholder.
+        token: String,
+        /// Its id.
+        id: u32,
+        /// The id in `config.json`.
+        expected: u32,
+    },
     /// No file sets the end tokens.
     #[error("{dir}: no `eos_token_id` in generation_config.json or config.json")]
     NoEnd {

@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use super::{family::Family, tensor_error_text};
 use crate::record::{Failure, FailureClass};
 pub use rules::TowerConfig;
-pub(super) use rules::{Output, TowerRules};
+pub(super) use rules::{MergedPatches, Output, TowerRules, TowerSizes};
 pub use siglip::SiglipConfig;
 pub use tower::Tower;
 

@@ -19,6 +19,57 @@ pub(in crate::model) enum Output {
     States,
 }
 
+/// The sizes that every tower has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::model) struct TowerSizes {
+    /// Width of an embedding, which is the language model's.
+    pub out: usize,
+    /// Values of a patch.
+    pub row: usize,
+    /// Width of the states.
+    pub hidden: usize,
+    /// Attention heads, which divide the width.
+    pub heads: usize,
+    /// Width of the feed-forward layers.
+    pub ffn: usize,
+    /// Number of layers.
+    pub layers: usize,
+}
+
+/// Patches of frames of any size, of which squares are merged to one visual token.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::model) struct MergedPatches {
+    /// Side of a patch in pixels.
+    pub patch: usize,
+    /// Frames in one patch.
+    pub temporal: usize,
+    /// Side of a square in patches.
+    pub merge: usize,
+}
+
+impl MergedPatches {
+    /// See [`TowerRules::cut`].
+    pub fn cut(self, frames: &mut ProcessorConfig) {
+        (frames.patch, frames.temporal, frames.merge) = (self.patch, self.temporal, self.merge);
+    }
+
+    /// See [`TowerRules::pairs`].
+    pub fn pairs(self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
+        vec![
+            ("patch size", self.patch, frames.patch),
+            ("merge size", self.merge, frames.merge),
+            ("temporal patch size", self.temporal, frames.temporal),
+        ]
+    }
+
+    /// See [`TowerRules::mismatch`].
+    pub fn mismatch(self, grid: Grid) -> Option<String> {
+        let merge = self.merge;
+        let whole = grid.h.is_multiple_of(merge) && grid.w.is_multiple_of(merge);
+        (!whole).then(|| format!("rows and columns must be multiples of {merge}"))
+    }
+}
+
 /// A tower's dimensions and tensors, and how its patches are laid out. Each family has its own in its folder.
 pub(in crate::model) trait TowerRules: Debug + Send + Sync {
     /// Default settings of the frame processor.
@@ -30,28 +81,13 @@ pub(in crate::model) trait TowerRules: Debug + Send + Sync {
     /// What the frame processor must agree with: name, the tower's value, the processor's.
     fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)>;
 
-    /// Width of an embedding, which is the language model's.
-    fn out(&self) -> usize;
+    /// Its sizes.
+    fn sizes(&self) -> TowerSizes;
 
-    /// Embeddings of a visual token, which stand beside each other in its row.
+    /// Number of embeddings of a visual token, side by side in its row.
     fn embeddings(&self) -> usize {
         1
     }
-
-    /// Values of a patch.
-    fn row(&self) -> usize;
-
-    /// Width of the states.
-    fn hidden(&self) -> usize;
-
-    /// Attention heads, which divide the width.
-    fn heads(&self) -> usize;
-
-    /// Width of the feed-forward layers.
-    fn ffn(&self) -> usize;
-
-    /// Number of layers.
-    fn layers(&self) -> usize;
 
     /// Positions per second of video, if M-RoPE's time axis counts seconds.
     fn tokens_per_second(&self) -> Option<f32> {
@@ -106,12 +142,19 @@ impl TowerConfig {
         config.family.rules().tower(config)
     }
 
+    /// Settings of a frame processor that cuts frames as the tower takes them, where no file says more.
+    pub fn frames(&self) -> ProcessorConfig {
+        let mut settings = self.0.processor();
+        self.0.cut(&mut settings);
+        settings
+    }
+
     /// Check that the tower matches the frame processor and a language model of this width.
     ///
     /// # Errors
     /// A message about what differs.
     pub fn fits(&self, frames: &ProcessorConfig, width: usize) -> Result<(), String> {
-        let mut pairs = vec![("output width", self.0.out(), width)];
+        let mut pairs = vec![("output width", self.0.sizes().out, width)];
         pairs.extend(self.0.pairs(frames));
         match pairs.into_iter().find(|(_, tower, other)| tower != other) {
             None => Ok(()),
@@ -123,26 +166,28 @@ impl TowerConfig {
 
     /// Values of a patch.
     pub fn row(&self) -> usize {
-        self.0.row()
+        self.0.sizes().row
     }
 
     /// Number of layers.
     pub fn layers(&self) -> usize {
-        self.0.layers()
+        self.0.sizes().layers
     }
 
     /// Values of a visual token's row: its embeddings beside each other.
     pub fn width(&self) -> usize {
-        self.0.out() * self.0.embeddings()
+        self.0.sizes().out * self.0.embeddings()
     }
 
     /// Width of an attention head.
     pub fn head_dim(&self) -> usize {
-        self.0.hidden() / self.0.heads()
+        let TowerSizes { hidden, heads, .. } = self.0.sizes();
+        hidden / heads
     }
 
     /// Layers, width and feed-forward width, such as `32x1280x3420`.
     pub fn sizes(&self) -> String {
-        format!("{}x{}x{}", self.0.layers(), self.0.hidden(), self.0.ffn())
+        let TowerSizes { layers, hidden, ffn, .. } = self.0.sizes();
+        format!("{layers}x{hidden}x{ffn}")
     }
 }

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use super::{
-    VisionError,
+    TowerSizes, VisionError,
     parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
     values::{LARGEST, required, within},
 };
@@ -143,6 +143,12 @@ impl SiglipConfig {
             projectors: vec![projector],
             newline: None,
         }
+    }
+
+    /// The sizes of a tower with embeddings of width `out`.
+    pub(in crate::model) fn sizes(&self, out: usize) -> TowerSizes {
+        let Self { hidden, heads, ffn, layers, .. } = *self;
+        TowerSizes { out, row: self.row(), hidden, heads, ffn, layers }
     }
 
     /// What is wrong with a grid of patches: pictures have one size.

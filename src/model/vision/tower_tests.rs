@@ -12,6 +12,7 @@ use crate::model::{
     family::{
         llava_onevision::LlavaConfig,
         qwen2_vl::{Generation, VisionConfig},
+        qwen3_vl, smolvlm,
     },
     processor::Grid,
 };
@@ -21,7 +22,7 @@ fn go(_: usize, _: usize) -> ControlFlow<()> {
 }
 
 /// Towers of all kinds, with heads of 16 and 24 values and widths that are no whole blocks.
-fn configs() -> [(&'static str, TowerConfig, Grid); 3] {
+fn configs() -> [(&'static str, TowerConfig, Grid); 5] {
     let windows = json!({
         "depth": 3, "hidden_size": 48, "intermediate_size": 72, "num_heads": 3, "out_hidden_size": 64,
         "window_size": 112, "fullatt_block_indexes": [1],
@@ -31,6 +32,14 @@ fn configs() -> [(&'static str, TowerConfig, Grid); 3] {
         "hidden_size": 48, "image_size": 76, "intermediate_size": 88, "num_attention_heads": 2, "patch_size": 14,
         "num_hidden_layers": 2,
     }});
+    let levels = json!({
+        "deepstack_visual_indexes": [0, 2], "depth": 3, "hidden_size": 48, "intermediate_size": 72, "num_heads": 3,
+        "num_position_embeddings": 25, "out_hidden_size": 56,
+    });
+    let squares = json!({"scale_factor": 2, "vision_config": {
+        "hidden_size": 48, "image_size": 62, "intermediate_size": 88, "num_attention_heads": 2, "patch_size": 14,
+        "num_hidden_layers": 2,
+    }});
     let qwen = |config: &serde_json::Value, generation| -> TowerConfig {
         VisionConfig::from_json(config, generation).unwrap().into()
     };
@@ -38,6 +47,12 @@ fn configs() -> [(&'static str, TowerConfig, Grid); 3] {
         ("qwen2_5_vl", qwen(&windows, Generation::Qwen25), Grid { t: 2, h: 12, w: 20 }),
         ("qwen2_vl", qwen(&full, Generation::Qwen2), Grid { t: 2, h: 6, w: 10 }),
         ("llava_onevision", LlavaConfig::from_json(&pictures, 64).unwrap().into(), Grid { t: 3, h: 5, w: 5 }),
+        ("qwen3_vl", qwen3_vl::VisionConfig::from_json(&levels).unwrap().into(), Grid { t: 2, h: 6, w: 10 }),
+        (
+            "smolvlm",
+            smolvlm::VisionConfig::from_json(&squares, 64).unwrap().into(),
+            Grid { t: 3, h: 4, w: 4 },
+        ),
     ]
 }
 

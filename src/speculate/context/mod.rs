@@ -6,6 +6,7 @@ use rand_chacha::ChaCha8Rng;
 mod attention;
 mod draft_head;
 mod prepare;
+mod recut;
 mod signals;
 mod stamps;
 
@@ -53,6 +54,17 @@ pub struct Selection {
     pub by_head: Option<Vec<Vec<usize>>>,
     /// Temporal grids (ascending) whose time stamps the drafter does not read.
     pub dropped_stamps: Vec<usize>,
+}
+
+impl Selection {
+    /// The same of a drafter that cuts frames into other cells: `from` and `to` are time × rows × columns.
+    pub fn onto(&self, from: [usize; 3], to: [usize; 3]) -> Self {
+        Self {
+            kept: self.kept.as_ref().map(|kept| recut::onto(kept, from, to)),
+            dropped_stamps: self.dropped_stamps.clone(),
+            ..Self::default()
+        }
+    }
 }
 
 /// The drafter's visual tokens, and the time stamps that go with those it does not see. `grid` is time × rows × columns of the

@@ -23,10 +23,10 @@ pub struct Columns<'a> {
 struct ColumnParams {
     width: u32,
     rows: u32,
-    from: u32,
-    from_stride: u32,
-    to: u32,
-    to_stride: u32,
+    source_first: u32,
+    source_stride: u32,
+    out_first: u32,
+    out_stride: u32,
     unused: [u32; 2],
 }
 
@@ -65,15 +65,15 @@ pub fn copy_columns(
     let part = (BOUND / 4 / from.stride.max(to.stride).max(1) as u64).max(1) as usize;
     for at in (0..rows).step_by(part) {
         let count = part.min(rows - at);
-        let ((source, source_first), (target, target_first)) =
+        let ((source, source_first), (target, out_first)) =
             (from.view(at, count, width), to.view(at, count, width));
         let params = ColumnParams {
             width: width as u32,
             rows: count as u32,
-            from: source_first,
-            from_stride: from.stride as u32,
-            to: target_first,
-            to_stride: to.stride as u32,
+            source_first,
+            source_stride: from.stride as u32,
+            out_first,
+            out_stride: to.stride as u32,
             unused: [0; 2],
         };
         stream.dispatch_at(&kernel, &params, &[source, target], grid(count, width))?;

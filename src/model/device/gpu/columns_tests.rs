@@ -22,8 +22,7 @@ fn columns_are_copied_and_added_wherever_they_are() {
                 *place = if add { *place + value } else { value };
             }
         }
-        let got: Vec<f32> = stream.read_values(&to, 0, target.len()).unwrap();
-        assert_eq!(got, want, "{first} {at} {width}");
+        assert_eq!(stream.read_values::<f32>(&to, 0, target.len()).unwrap(), want, "{first} {at} {width}");
     }
 }
 
@@ -55,7 +54,7 @@ fn many_rows_are_copied_in_parts() {
     let (source, target) =
         (Columns { buffer: &from, first: 5, stride: wide }, Columns { buffer: &to, first: 0, stride: width });
     copy_columns(&mut stream, source, target, rows, width, false).unwrap();
-    let copied: Vec<f32> = stream.read_values(&to, 0, rows * width).unwrap();
+    let copied = stream.read_values::<f32>(&to, 0, rows * width).unwrap();
     for (row, values) in copied.chunks(width).enumerate() {
         let want = if marks.contains(&row) { [row as f32, 0.5, -1.0] } else { [0.0; 3] };
         assert_eq!(values, want, "{row}");

@@ -114,7 +114,7 @@ impl GpuRows {
     }
 
     /// The columns from `column` on.
-    fn from_column(&self, column: usize) -> Columns<'_> {
+    fn starting_at(&self, column: usize) -> Columns<'_> {
         let first = (self.first * self.width + column) as u64;
         Columns { buffer: &self.buffer, first, stride: self.width }
     }
@@ -141,7 +141,7 @@ impl GpuRows {
         // New memory is zero.
         let buffer = stream.gpu().clone().buffer((self.rows * width) as u64 * 4)?;
         let to = Columns { buffer: &buffer, first: 0, stride: width };
-        copy_columns(&mut stream, self.from_column(column), to, self.rows, count, false)?;
+        copy_columns(&mut stream, self.starting_at(column), to, self.rows, count, false)?;
         Ok(Self::new(&self.stream, buffer, self.rows, width))
     }
 
@@ -208,7 +208,7 @@ pub fn beside(stream: &SharedStream, parts: [Part<'_>; 2], widths: [usize; 2]) -
     let buffer = stream_guard.gpu().clone().buffer((rows * width) as u64 * 4)?;
     for (part, first) in [(&left, 0), (&right, widths[0] as u64)] {
         let to = Columns { buffer: &buffer, first, stride: width };
-        copy_columns(&mut stream_guard, part.from_column(0), to, rows, part.width, false)?;
+        copy_columns(&mut stream_guard, part.starting_at(0), to, rows, part.width, false)?;
     }
     stream_guard.submit()?;
     drop(stream_guard);

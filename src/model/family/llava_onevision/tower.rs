@@ -10,7 +10,7 @@ use crate::model::{
     device::tower_ops::TowerLayout,
     processor::{Grid, ProcessorConfig},
     vision::{
-        Output, TowerRules,
+        Output, TowerRules, TowerSizes,
         parts::{ProjectorParts, TowerParts, matrix},
     },
     work::{Macs, TowerWork},
@@ -30,28 +30,8 @@ impl TowerRules for LlavaConfig {
         ]
     }
 
-    fn out(&self) -> usize {
-        self.out
-    }
-
-    fn row(&self) -> usize {
-        self.tower.row()
-    }
-
-    fn hidden(&self) -> usize {
-        self.tower.hidden
-    }
-
-    fn heads(&self) -> usize {
-        self.tower.heads
-    }
-
-    fn ffn(&self) -> usize {
-        self.tower.ffn
-    }
-
-    fn layers(&self) -> usize {
-        self.tower.layers
+    fn sizes(&self) -> TowerSizes {
+        self.tower.sizes(self.out)
     }
 
     fn parts(&self) -> TowerParts {

@@ -9,12 +9,18 @@ use crate::model::{
     device::tower_ops::{Activation, TowerLayout},
     processor::{Grid, ProcessorConfig},
     vision::{
-        Output, TowerRules,
+        MergedPatches, Output, TowerRules, TowerSizes,
         parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
         places,
     },
     work::{Macs, TowerWork},
 };
+
+impl VisionConfig {
+    fn patches(&self) -> MergedPatches {
+        MergedPatches { patch: self.patch, temporal: self.temporal, merge: self.merge }
+    }
+}
 
 impl TowerRules for VisionConfig {
     fn processor(&self) -> ProcessorConfig {
@@ -22,39 +28,16 @@ impl TowerRules for VisionConfig {
     }
 
     fn cut(&self, frames: &mut ProcessorConfig) {
-        (frames.patch, frames.temporal, frames.merge) = (self.patch, self.temporal, self.merge);
+        self.patches().cut(frames);
     }
 
     fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
-        vec![
-            ("patch size", self.patch, frames.patch),
-            ("merge size", self.merge, frames.merge),
-            ("temporal patch size", self.temporal, frames.temporal),
-        ]
+        self.patches().pairs(frames)
     }
 
-    fn out(&self) -> usize {
-        self.out
-    }
-
-    fn row(&self) -> usize {
-        self.channels * self.temporal * self.patch * self.patch
-    }
-
-    fn hidden(&self) -> usize {
-        self.hidden
-    }
-
-    fn heads(&self) -> usize {
-        self.heads
-    }
-
-    fn ffn(&self) -> usize {
-        self.ffn
-    }
-
-    fn layers(&self) -> usize {
-        self.depth
+    fn sizes(&self) -> TowerSizes {
+        let Self { out, hidden, heads, ffn, depth: layers, .. } = *self;
+        TowerSizes { out, row: self.row(), hidden, heads, ffn, layers }
     }
 
     fn tokens_per_second(&self) -> Option<f32> {
@@ -66,9 +49,7 @@ impl TowerRules for VisionConfig {
     }
 
     fn mismatch(&self, grid: Grid) -> Option<String> {
-        let merge = self.merge;
-        let whole = grid.h.is_multiple_of(merge) && grid.w.is_multiple_of(merge);
-        (!whole).then(|| format!("rows and columns must be multiples of {merge}"))
+        self.patches().mismatch(grid)
     }
 
     fn layout(&self, grid: Grid, output: Output) -> TowerLayout {
@@ -117,7 +98,7 @@ fn parts(config: &VisionConfig) -> TowerParts {
     let joined = config.merge * config.merge;
     let width = d * joined;
     TowerParts {
-        embed: matrix(&[("visual.patch_embed.proj", d)], TowerRules::row(config), false),
+        embed: matrix(&[("visual.patch_embed.proj", d)], config.row(), false),
         positions: None,
         layers: (0..config.depth).map(layer).collect(),
         projectors: vec![ProjectorParts {

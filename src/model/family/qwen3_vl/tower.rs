@@ -10,7 +10,7 @@ use crate::model::{
     device::tower_ops::{Activation, Tap, TowerLayout},
     processor::{Grid, ProcessorConfig},
     vision::{
-        Output, TowerRules,
+        MergedPatches, Output, TowerRules, TowerSizes,
         parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
         places,
     },
@@ -21,6 +21,15 @@ use crate::model::{
 const EPS: f32 = 1e-6;
 
 impl VisionConfig {
+    fn patches(&self) -> MergedPatches {
+        MergedPatches { patch: self.patch, temporal: self.temporal, merge: self.merge }
+    }
+
+    /// Values of a patch.
+    fn row(&self) -> usize {
+        3 * self.temporal * self.patch * self.patch
+    }
+
     /// States of a merged cell.
     fn joined(&self) -> usize {
         self.merge * self.merge
@@ -33,50 +42,25 @@ impl TowerRules for VisionConfig {
             patch: self.patch,
             temporal: self.temporal,
             merge: self.merge,
-            mean: [0.5; 3],
-            std: [0.5; 3],
-            ..ProcessorConfig::default()
+            ..ProcessorConfig::qwen3_vl()
         }
     }
 
     fn cut(&self, frames: &mut ProcessorConfig) {
-        (frames.patch, frames.temporal, frames.merge) = (self.patch, self.temporal, self.merge);
+        self.patches().cut(frames);
     }
 
     fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
-        vec![
-            ("patch size", self.patch, frames.patch),
-            ("merge size", self.merge, frames.merge),
-            ("temporal patch size", self.temporal, frames.temporal),
-        ]
+        self.patches().pairs(frames)
     }
 
-    fn out(&self) -> usize {
-        self.out
+    fn sizes(&self) -> TowerSizes {
+        let Self { out, hidden, heads, ffn, depth: layers, .. } = *self;
+        TowerSizes { out, row: self.row(), hidden, heads, ffn, layers }
     }
 
     fn embeddings(&self) -> usize {
         1 + self.deepstack.len()
-    }
-
-    fn row(&self) -> usize {
-        3 * self.temporal * self.patch * self.patch
-    }
-
-    fn hidden(&self) -> usize {
-        self.hidden
-    }
-
-    fn heads(&self) -> usize {
-        self.heads
-    }
-
-    fn ffn(&self) -> usize {
-        self.ffn
-    }
-
-    fn layers(&self) -> usize {
-        self.depth
     }
 
     fn parts(&self) -> TowerParts {
@@ -84,9 +68,7 @@ impl TowerRules for VisionConfig {
     }
 
     fn mismatch(&self, grid: Grid) -> Option<String> {
-        let merge = self.merge;
-        let whole = grid.h.is_multiple_of(merge) && grid.w.is_multiple_of(merge);
-        (!whole).then(|| format!("rows and columns must be multiples of {merge}"))
+        self.patches().mismatch(grid)
     }
 
     fn positions(&self, Grid { h, w, .. }: Grid) -> Option<Vec<Vec<Tap>>> {
@@ -165,7 +147,7 @@ fn parts(config: &VisionConfig) -> TowerParts {
     let levels = config.deepstack.iter().enumerate();
     let levels = levels.map(|(nth, after)| merger(&format!("deepstack_merger_list.{nth}"), *after, width));
     TowerParts {
-        embed: matrix(&[("visual.patch_embed.proj", d)], TowerRules::row(config), true),
+        embed: matrix(&[("visual.patch_embed.proj", d)], config.row(), true),
         positions: Some(("visual.pos_embed.weight".to_owned(), [config.side * config.side, d])),
         layers: (0..config.depth).map(layer).collect(),
         projectors: std::iter::once(merger("merger", config.depth - 1, d)).chain(levels).collect(),

@@ -10,7 +10,7 @@ use crate::model::{
     device::tower_ops::{Tap, TowerLayout},
     processor::{Grid, ProcessorConfig},
     vision::{
-        Output, TowerRules,
+        Output, TowerRules, TowerSizes,
         parts::{ProjectorParts, TowerParts, matrix},
         places,
     },
@@ -32,7 +32,7 @@ impl VisionConfig {
 
 impl TowerRules for VisionConfig {
     fn processor(&self) -> ProcessorConfig {
-        ProcessorConfig::pictures(self.tower.image, self.tower.patch, self.scale)
+        ProcessorConfig::smolvlm(self.tower.image, self.tower.patch, self.scale)
     }
 
     fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
@@ -46,28 +46,8 @@ impl TowerRules for VisionConfig {
         ]
     }
 
-    fn out(&self) -> usize {
-        self.out
-    }
-
-    fn row(&self) -> usize {
-        self.tower.row()
-    }
-
-    fn hidden(&self) -> usize {
-        self.tower.hidden
-    }
-
-    fn heads(&self) -> usize {
-        self.tower.heads
-    }
-
-    fn ffn(&self) -> usize {
-        self.tower.ffn
-    }
-
-    fn layers(&self) -> usize {
-        self.tower.layers
+    fn sizes(&self) -> TowerSizes {
+        self.tower.sizes(self.out)
     }
 
     fn parts(&self) -> TowerParts {

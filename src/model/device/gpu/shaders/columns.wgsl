@@ -5,10 +5,10 @@ struct Params {
     width: u32,
     rows: u32,
     // The first value, and values from one row to the next.
-    from: u32,
-    from_stride: u32,
-    to: u32,
-    to_stride: u32,
+    source_first: u32,
+    source_stride: u32,
+    out_first: u32,
+    out_stride: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -22,8 +22,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if (row >= params.rows || i >= params.width) {
         return;
     }
-    let value = source[params.from + row * params.from_stride + i];
-    let at = params.to + row * params.to_stride + i;
+    let value = source[params.source_first + row * params.source_stride + i];
+    let at = params.out_first + row * params.out_stride + i;
     if (ADD == 1u) {
         out[at] += value;
     } else {

@@ -1,0 +1,255 @@
+//! The towers of Qwen3-VL and SmolVLM2 against transformers, on the CPU, in tensors and on a GPU.
+
+use std::ops::ControlFlow;
+
+use candle_core::{Device, Tensor};
+use serde_json::{Value, json};
+use specreel::model::{
+    ComputeDevice, WeightType,
+    checkpoint::Checkpoint,
+    config::VlConfig,
+    decoder::States,
+    family::qwen3_vl,
+    processor::{Grid, Patches},
+    vision::{Tower, TowerConfig, VisionError},
+};
+
+use super::{difference, fixture, gpu, json as read, patches, states, tensors, values};
+
+/// All checkpoints, with the number of embeddings of a visual token.
+const TOWERS: [(&str, usize); 4] =
+    [("qwen3_vl", 4), ("qwen3_vl_small", 3), ("smolvlm", 1), ("smolvlm_untied", 1)];
+
+fn go(_: usize, _: usize) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn of_json(config: Value) -> Result<TowerConfig, VisionError> {
+    TowerConfig::of(&VlConfig::resolve(config).unwrap())
+}
+
+fn config(name: &str) -> TowerConfig {
+    of_json(read(&format!("{name}/config.json"))).unwrap()
+}
+
+fn tower(name: &str, device: &ComputeDevice) -> Tower {
+    Tower::load(&Checkpoint::open(&fixture(name)).unwrap(), &config(name), device).unwrap()
+}
+
+fn in_tensors() -> ComputeDevice {
+    ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32)
+}
+
+/// The states that the reference has: SmolVLM2's after the last norm, which is a part of the projection here.
+fn reference_states(name: &str, states: States) -> States {
+    if !name.starts_with("smolvlm") {
+        return states;
+    }
+    let weights = tensors(&format!("{name}/model.safetensors"));
+    let of = |kind: &str| values(&weights[&format!("model.vision_model.post_layernorm.{kind}")]);
+    let (weight, bias) = (of("weight"), of("bias"));
+    let eps =
+        read(&format!("{name}/config.json"))["vision_config"]["layer_norm_eps"].as_f64().unwrap_or(1e-6);
+    let width = weight.len();
+    let norm = |row: &[f32]| -> Vec<f32> {
+        let row: Vec<f64> = row.iter().map(|v| f64::from(*v)).collect();
+        let mean = row.iter().sum::<f64>() / width as f64;
+        let variance = row.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / width as f64;
+        let scaled = row.iter().map(|v| ((v - mean) / (variance + eps).sqrt()) as f32);
+        scaled.zip(weight.iter().zip(&bias)).map(|(v, (w, b))| v * w + b).collect()
+    };
+    States::new(values(&states).chunks_exact(width).flat_map(norm).collect(), width).unwrap()
+}
+
+#[test]
+fn states_and_embeddings_equal_transformers_on_every_device() {
+    for (name, embeddings) in TOWERS {
+        let expected = tensors(&format!("{name}/fixture.safetensors"));
+        let patches = patches(name);
+        let gpu = gpu::gpu_or_skip(WeightType::F32);
+        for device in [ComputeDevice::cpu(WeightType::F32), in_tensors()].into_iter().chain(gpu) {
+            let tower = tower(name, &device);
+            let states = reference_states(name, tower.states(&patches, &mut go).unwrap());
+            let embeds = tower.encode(&patches, &mut go).unwrap();
+            assert_eq!(embeds.shape().1, config(name).width(), "{name}");
+            assert!(embeds.shape().1.is_multiple_of(embeddings));
+            let a = difference(&states, &expected["tower_states"]);
+            let b = difference(&embeds, &expected["visual_embeds"]);
+            println!("{name} {}: states {a:e}, embeddings {b:e}", device.name());
+            // Values are up to 4, and states of Qwen3-VL up to 0.3.
+            assert!(a <= 1e-5 && b <= 2e-5, "{name} {}: states {a:e}, embeddings {b:e}", device.name());
+        }
+    }
+}
+
+/// The smallest cosine of two rows of `width` values.
+fn cosine(a: &[f32], b: &[f32], width: usize) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    let rows = a.chunks_exact(width).zip(b.chunks_exact(width));
+    rows.map(|(a, b)| dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()).fold(1.0, f32::min)
+}
+
+#[test]
+fn every_level_stays_close_in_smaller_types() {
+    for (name, embeddings) in TOWERS {
+        let expected = values(&states(&tensors(&format!("{name}/fixture.safetensors"))["visual_embeds"]));
+        let patches = patches(name);
+        let mut sizes = Vec::new();
+        for (dtype, least) in
+            [(WeightType::F16, 0.999_98), (WeightType::Bf16, 0.999), (WeightType::Q8_0, 0.999)]
+        {
+            let tower = tower(name, &ComputeDevice::cpu(WeightType::F32).with_tower(dtype));
+            let got = tower.encode(&patches, &mut go).unwrap();
+            // Each embedding of a token is a row of its own here.
+            let cosine = cosine(&values(&got), &expected, got.shape().1 / embeddings);
+            println!("{name} {}: {cosine}", dtype.name());
+            assert!(cosine >= least, "{name} {}: {cosine}", dtype.name());
+            sizes.push(tower.bytes());
+        }
+        assert!(sizes[0] == sizes[1] && sizes[2] < sizes[0], "{sizes:?}");
+    }
+}
+
+/// A temporal grid's embeddings are the same bits with any others beside it.
+#[test]
+fn grids_do_not_depend_on_each_other() {
+    for (name, _) in TOWERS {
+        let Patches { data, grid, row } = patches(name);
+        let one = &data[..grid.h * grid.w * row];
+        let shifted = |k: usize| -> Vec<f32> { one.iter().map(|v| v * (1.0 - 0.1 * k as f32)).collect() };
+        let of = |data: Vec<f32>, t: usize| Patches { data, grid: Grid { t, ..grid }, row };
+        let grids = 7;
+        let all = of((0..grids).flat_map(shifted).collect(), grids);
+        for dtype in WeightType::TOWERS {
+            let tower = tower(name, &ComputeDevice::cpu(WeightType::F32).with_tower(dtype));
+            let together = tower.encode(&all, &mut go).unwrap();
+            let tokens = together.rows() / grids;
+            for k in 0..grids {
+                let alone = tower.encode(&of(shifted(k), 1), &mut go).unwrap();
+                let ours = together.narrow(k * tokens, tokens).unwrap();
+                let same = values(&alone).iter().zip(values(&ours)).all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{name} {} grid {k}", dtype.name());
+            }
+        }
+    }
+}
+
+/// More grids than are computed together, of patches of one pixel: every chunk gives the bits of grids alone, on the CPU as on a
+/// GPU, and no embedding of an earlier chunk remains.
+#[test]
+fn chunks_give_the_bits_of_grids_alone() {
+    let config: TowerConfig = qwen3_vl::VisionConfig::from_json(&json!({
+        "deepstack_visual_indexes": [0], "depth": 2, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2,
+        "num_position_embeddings": 9, "out_hidden_size": 32, "patch_size": 1, "temporal_patch_size": 1,
+    }))
+    .unwrap()
+    .into();
+    // On the CPU, 64 MiB of states, queries, keys, values and sums are a chunk.
+    let per_chunk = (64 << 20) / (20 * 32) / 16;
+    let cases = [(ComputeDevice::cpu(WeightType::F32), per_chunk)];
+    let gpu = gpu::gpu_or_skip(WeightType::F32).map(|gpu| (gpu, 64));
+    for (device, per_chunk) in cases.into_iter().chain(gpu) {
+        let tower = Tower::load(&Checkpoint::random(), &config, &device).unwrap();
+        let (t, row) = (per_chunk + 9, 3);
+        let data: Vec<f32> = (0..t * 16 * row).map(|i| (i as f32 * 0.37).sin() * 2.0).collect();
+        let mut steps = Vec::new();
+        let mut progress = |done, total| {
+            steps.push((done, total));
+            ControlFlow::Continue(())
+        };
+        let all = Patches { data: data.clone(), grid: Grid { t, h: 4, w: 4 }, row };
+        let together = tower.encode(&all, &mut progress).unwrap();
+        assert_eq!(together.shape(), (4 * t, 64));
+        let total = steps.len();
+        assert!(total.is_multiple_of(2));
+        assert_eq!(steps, (1..=total).map(|done| (done, total)).collect::<Vec<_>>());
+        if device.is_batch_invariant() && device.gpu().is_none() {
+            assert_eq!(total, 4, "two chunks of two layers");
+        }
+        for k in [0, 1, per_chunk - 1, per_chunk, per_chunk + 1, t - 1] {
+            let grid = data[k * 16 * row..(k + 1) * 16 * row].to_vec();
+            let alone = Patches { data: grid, grid: Grid { t: 1, h: 4, w: 4 }, row };
+            let alone = values(&tower.encode(&alone, &mut go).unwrap());
+            let ours = values(&together.narrow(4 * k, 4).unwrap());
+            let same = alone.iter().zip(&ours).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same && alone.len() == ours.len(), "{} grid {k}", device.name());
+        }
+        let stopped = tower.encode(&all, &mut |done, _| match done {
+            3 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        assert!(matches!(stopped, Err(VisionError::Cancelled)) || total == 2);
+    }
+}
+
+#[test]
+fn patches_that_do_not_fit_are_refused() {
+    for (name, _) in TOWERS {
+        let (tower, patches) = (tower(name, &ComputeDevice::cpu(WeightType::F32)), patches(name));
+        let grid = patches.grid;
+        for grid in [Grid { t: grid.t + 1, ..grid }, Grid { h: 3, ..grid }, Grid { t: 0, ..grid }] {
+            let refused = tower.encode(&Patches { grid, ..patches.clone() }, &mut go);
+            assert!(matches!(refused, Err(VisionError::Patches { .. })), "{name} {grid:?}");
+        }
+        let odd =
+            Patches { data: vec![0.0; 15 * patches.row], grid: Grid { t: 1, h: 3, w: 5 }, row: patches.row };
+        assert!(matches!(tower.encode(&odd, &mut go), Err(VisionError::Patches { .. })), "{name}");
+    }
+}
+
+#[test]
+fn wrong_configs_and_weights_are_refused_by_name() {
+    type Break = fn(&mut Value);
+    let broken: [(&str, Break, &str); 13] = [
+        ("qwen3_vl", |c| c["vision_config"]["out_hidden_size"] = json!(96), "merger.linear_fc2"),
+        ("qwen3_vl", |c| c["vision_config"]["intermediate_size"] = json!(96), "mlp.linear_fc1"),
+        ("qwen3_vl", |c| c["vision_config"]["num_position_embeddings"] = json!(64), "pos_embed"),
+        ("qwen3_vl", |c| c["vision_config"]["depth"] = json!(7), "blocks.6"),
+        (
+            "qwen3_vl",
+            |c| c["vision_config"]["deepstack_visual_indexes"] = json!([1, 2, 4, 5]),
+            "deepstack_merger_list.3",
+        ),
+        (
+            "qwen3_vl",
+            |c| c["vision_config"]["deepstack_visual_indexes"] = json!([1, 2, 6]),
+            "deepstack_visual_indexes has block 6",
+        ),
+        (
+            "qwen3_vl",
+            |c| c["vision_config"]["deepstack_visual_indexes"] = json!([2, 1, 4]),
+            "deepstack_visual_indexes is [2, 1, 4]",
+        ),
+        ("qwen3_vl", |c| c["vision_config"]["spatial_merge_size"] = json!(4), "merger"),
+        ("qwen3_vl", |c| c["vision_config"]["temporal_patch_size"] = json!(1), "patch_embed"),
+        ("smolvlm", |c| c["vision_config"]["hidden_act"] = json!("gelu"), "hidden_act"),
+        ("smolvlm", |c| c["vision_config"]["image_size"] = json!(132), "position_embedding"),
+        ("smolvlm", |c| c["scale_factor"] = json!(2), "modality_projection"),
+        ("smolvlm", |c| c["scale_factor"] = json!(4), "scale_factor"),
+    ];
+    for (name, change, word) in broken {
+        let mut value = read(&format!("{name}/config.json"));
+        change(&mut value);
+        let checkpoint = Checkpoint::open(&fixture(name)).unwrap();
+        for device in [ComputeDevice::cpu(WeightType::F32), in_tensors()] {
+            let loaded = of_json(value.clone()).and_then(|config| Tower::load(&checkpoint, &config, &device));
+            let error = loaded.map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(word), "lacks {word}: {error}");
+        }
+    }
+    // A merger of another shape in the file.
+    let dir = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(fixture("qwen3_vl")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    let mut weights = tensors("qwen3_vl/model.safetensors");
+    let norm = "model.visual.deepstack_merger_list.1.norm.weight";
+    let short = Tensor::ones(32, candle_core::DType::F32, &Device::Cpu).unwrap();
+    weights.insert(norm.to_owned(), short).unwrap();
+    candle_core::safetensors::save(&weights, dir.path().join("model.safetensors")).unwrap();
+    let checkpoint = Checkpoint::open(dir.path()).unwrap();
+    let loaded = Tower::load(&checkpoint, &config("qwen3_vl"), &in_tensors());
+    let error = loaded.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("deepstack_merger_list.1.norm"), "{error}");
+}
