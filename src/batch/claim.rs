@@ -10,6 +10,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// So often a directory may vanish before a file in it is opened.
+const ATTEMPTS: usize = 100;
+
 /// A claim; dropping it removes the file.
 #[derive(Debug)]
 pub struct Claim {
@@ -24,11 +27,8 @@ impl Claim {
     /// # Errors
     /// The file cannot be written.
     pub fn take(path: &Path) -> io::Result<Option<Self>> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder)?;
-        }
         loop {
-            let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+            let file = open_below(path, OpenOptions::new().create(true).truncate(false).write(true))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
@@ -51,6 +51,24 @@ impl Drop for Claim {
         // While it is locked, so that it is not the file of another claim.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Open a file in a directory that is created. Another process may remove the directory in between, as it was empty.
+///
+/// # Errors
+/// The file cannot be opened.
+pub(super) fn open_below(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    for _ in 0..ATTEMPTS {
+        if let Some(folder) = folder {
+            std::fs::create_dir_all(folder)?;
+        }
+        match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+    }
+    options.open(path)
 }
 
 /// True if this path is still the opened file.
@@ -86,7 +104,9 @@ mod tests {
         let work = || {
             for clip in 0..50 {
                 let done = dir.path().join(format!("{clip}.txt"));
-                let Some(_claim) = Claim::take(&dir.path().join(format!("{clip}.lock"))).unwrap() else {
+                // The directory of the claims is removed whenever it is empty.
+                let _ = std::fs::remove_dir(dir.path().join("claims"));
+                let Some(_claim) = Claim::take(&dir.path().join(format!("claims/{clip}.lock"))).unwrap() else {
                     continue;
                 };
                 if !done.exists() {
@@ -97,6 +117,7 @@ mod tests {
         };
         std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
         work();
+        std::fs::remove_dir(dir.path().join("claims")).unwrap();
         for clip in 0..50 {
             assert_eq!(std::fs::read(dir.path().join(format!("{clip}.txt"))).unwrap(), b"x");
         }

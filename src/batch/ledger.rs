@@ -10,6 +10,8 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::claim::{is_same, open_below};
+
 /// A clip that failed, as it was then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
@@ -96,15 +98,18 @@ impl<L: Line> Ledger<L> {
         if self.held.is_some() {
             return Ok(());
         }
-        if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder)?;
+        loop {
+            let file = open_below(&self.path, OpenOptions::new().append(true).create(true))?;
+            match file.lock_shared() {
+                Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
+                _ => {}
+            }
+            // Its last holder may have removed it between opening and locking.
+            if is_same(&file, &self.path)? {
+                self.held = Some(file);
+                return Ok(());
+            }
         }
-        let file = OpenOptions::new().append(true).create(true).open(&self.path)?;
-        match file.lock_shared() {
-            Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
-            _ => self.held = Some(file),
-        }
-        Ok(())
     }
 
     /// Remove the ledger unless another process holds it.
@@ -125,12 +130,9 @@ impl<L: Line> Ledger<L> {
     /// # Errors
     /// The file cannot be written.
     pub fn add(&mut self, line: L) -> io::Result<()> {
-        if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
         // A line break first: the line before may be incomplete.
         let text = format!("\n{}\n", serde_json::to_string(&line)?);
-        let mut file = OpenOptions::new().append(true).create(true).open(&self.path)?;
+        let mut file = open_below(&self.path, OpenOptions::new().append(true).create(true))?;
         file.write_all(text.as_bytes())?;
         file.sync_data()?;
         self.lines.insert(line.id(), line);

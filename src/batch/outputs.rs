@@ -272,6 +272,8 @@ impl Outputs {
             self.done.values_mut().for_each(Ledger::release);
         }
         for (state, ledger) in &mut self.failed {
+            // Another process may have added clips that failed.
+            ledger.refresh();
             if ledger.is_clear(|line| line.error.is_some()) {
                 ledger.remove();
             }

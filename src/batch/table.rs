@@ -87,11 +87,13 @@ impl Table {
 
     /// Remove the file if nothing was written to it.
     pub fn finish(&mut self) {
-        if let Some(file) = &self.file
+        let Some(file) = self.file.take() else { return };
+        // Under the lock: another process may be about to write the first row.
+        if file.try_lock().is_ok()
+            && is_same(&file, &self.path).unwrap_or(false)
             && file.metadata().is_ok_and(|facts| facts.len() == 0)
         {
             let _ = std::fs::remove_file(&self.path);
-            self.file = None;
         }
     }
 
