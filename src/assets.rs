@@ -21,6 +21,8 @@ struct Embedded {
 
 const FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/demo_files.rs"));
 
+/// Folders of the models, the target first; those of draft heads are in [`HEADS`].
+const MODELS: [&str; 3] = ["target", "drafter", "drafter-weak"];
 /// Folders of draft heads.
 const HEADS: [&str; 2] = ["sparrow", "msd"];
 
@@ -43,6 +45,8 @@ pub struct Demo {
     pub target: PathBuf,
     /// Directory of the drafter model.
     pub drafter: PathBuf,
+    /// Directory of a weaker drafter, which states less than half of the facts by itself.
+    pub weak_drafter: PathBuf,
     /// Directories of the draft heads.
     pub heads: Vec<PathBuf>,
     /// The clips in the order of their file names; `demo` is the first.
@@ -166,6 +170,19 @@ pub fn demo(cache: Option<&Path>) -> Result<Demo, AssetError> {
     Err(failed.unwrap_or(AssetError::Absent))
 }
 
+/// The names of the embedded models, draft heads last: those of their directories, such as `demo-target`. Unpacks nothing.
+pub fn model_names() -> impl Iterator<Item = String> {
+    let there = |name: &&str| FILES.iter().any(|f| f.path == format!("{name}/config.json"));
+    MODELS.iter().chain(&HEADS).copied().filter(there).map(|name| format!("demo-{name}"))
+}
+
+impl Demo {
+    /// Directories of all models: target, drafters, draft heads.
+    pub fn models(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.target, &self.drafter, &self.weak_drafter].into_iter().chain(&self.heads)
+    }
+}
+
 fn open(place: &Path) -> Demo {
     let clips = FILES.iter().filter_map(|f| {
         let path = clip_name(f)?;
@@ -176,6 +193,7 @@ fn open(place: &Path) -> Demo {
     Demo {
         target: place.join("demo-target"),
         drafter: place.join("demo-drafter"),
+        weak_drafter: place.join("demo-drafter-weak"),
         heads: HEADS
             .iter()
             .filter(|name| there(name))
@@ -188,11 +206,7 @@ fn open(place: &Path) -> Demo {
 /// Destination of an embedded file. Models are named after their directory, hence the `demo-` prefix.
 fn placed(path: &str) -> String {
     let model = path.split_once('/').map_or("", |(folder, _)| folder);
-    if ["target", "drafter"].contains(&model) || HEADS.contains(&model) {
-        format!("demo-{path}")
-    } else {
-        path.to_owned()
-    }
+    if MODELS.contains(&model) || HEADS.contains(&model) { format!("demo-{path}") } else { path.to_owned() }
 }
 
 fn unpack(files: &[Embedded], place: &Path) -> io::Result<()> {
@@ -271,6 +285,9 @@ mod tests {
         );
         let Ok(demo) = demo(Some(dir.path())) else { return };
         assert!(is_embedded_target(&demo.target) && !is_embedded_target(&demo.drafter));
+        let names: Vec<_> = demo.models().map(|dir| dir.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, model_names().collect::<Vec<_>>(), "what has a name is unpacked under it");
+        assert!(demo.models().all(|dir| dir.join("config.json").is_file()));
         fs::copy(&demo.clips[1].path, &other).unwrap();
         assert!(demo.clips.iter().all(|clip| is_embedded_clip(&clip.path)) && is_embedded_clip(&other));
     }

@@ -71,6 +71,9 @@ pub struct Figures {
     /// Right facts over those of exact acceptance on the same clips, and where 95 % of other clips would put it.
     pub retention: f64,
     pub interval: Option<(f64, f64)>,
+    /// True facts over all facts stated; a figure that is not there is one false fact.
+    pub precision: f64,
+    pub precision_interval: Option<(f64, f64)>,
     /// Tau over the oracle's.
     pub of_oracle: f64,
     /// Tokens that passed against the target's wish, of all.
@@ -95,6 +98,13 @@ impl Figures {
             .filter(|(i, _)| which(*i))
             .map(|(_, (own, exact))| (own.right as f64, exact.right as f64))
             .collect();
+        let said = |c: &OnClip| c.right + c.wrong + c.extra;
+        let stated: Vec<(f64, f64)> = own
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| which(*i))
+            .map(|(_, own)| (own.right as f64, said(own) as f64))
+            .collect();
         let emitted = sum(own, |c| c.emitted);
         Self {
             tau: tau(own),
@@ -102,6 +112,8 @@ impl Figures {
             facts: ratio(sum(own, |c| c.right), sum(own, |c| c.right + c.wrong + c.missing)),
             retention: ratio(sum(own, |c| c.right), sum(exact, |c| c.right)),
             interval: ratio_interval(&pairs, 0.95, ROUNDS, 0),
+            precision: ratio(sum(own, |c| c.right), stated.iter().map(|(_, said)| said).sum()),
+            precision_interval: ratio_interval(&stated, 0.95, ROUNDS, 0),
             of_oracle: ratio(tau(own), tau(oracle)),
             loosened: ratio(sum(own, |c| c.loosened), emitted),
             changed: ratio(sum(own, |c| c.changed), sum(own, |c| c.telling)),

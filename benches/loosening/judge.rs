@@ -8,7 +8,7 @@ use specreel::{
     record::Verdict,
     scenes::facts::Facts,
     speculate::{
-        Acceptance, VisualStates,
+        Acceptance, StateAt, VisualStates,
         accept::{self, Row},
     },
 };
@@ -129,7 +129,7 @@ impl<'a> Judge<'a> {
 
 /// LVSpec's rule without shifts.
 fn visual(lambda: f64, top_n: usize) -> Acceptance {
-    Acceptance::Visual { lambda, top_n, shift_tolerant: false, always_strict: Vec::new() }
+    Acceptance::Visual { lambda, top_n, shift_tolerant: false, at: StateAt::Draft, always_strict: Vec::new() }
 }
 
 /// A rule of the program's own. None here leaves anything to chance, so any numbers will do.

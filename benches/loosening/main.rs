@@ -52,7 +52,7 @@ fn main() {
 
 fn bench(options: &Options) -> Result<(), Problem> {
     let demo = assets::demo(None)?;
-    let pair = Pair::load(&demo.target, &demo.drafter)?;
+    let pair = Pair::load(&demo.target, if options.weak { &demo.weak_drafter } else { &demo.drafter })?;
     let dir = std::env::temp_dir().join(format!("specreel-loosening-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     let report = measure(options, &pair, &dir);
@@ -65,7 +65,7 @@ fn bench(options: &Options) -> Result<(), Problem> {
     if let Some(path) = &options.svg {
         std::fs::write(path, report.svg())?;
     }
-    options.markdown.as_ref().map_or(Ok(()), |path| report::paste(path, &report.markdown()))
+    options.markdown.as_ref().map_or(Ok(()), |path| report::paste(path, &report.markdown(), options.weak))
 }
 
 fn measure(options: &Options, pair: &Pair, dir: &std::path::Path) -> Result<Report, Problem> {

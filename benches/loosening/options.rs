@@ -21,6 +21,9 @@ pub struct Options {
     /// Share of the visual tokens that the drafter sees.
     #[arg(long, default_value_t = 1.0)]
     pub keep: f64,
+    /// Draft with the weaker embedded drafter.
+    #[arg(long)]
+    pub weak: bool,
     /// The prompt.
     #[arg(long, default_value = "Describe the video in detail.")]
     pub prompt: String,
@@ -63,9 +66,10 @@ impl Options {
     /// The conditions of the measurement in a line.
     pub fn about(&self) -> String {
         format!(
-            "{} clips from seed {}, {} drafts a step, the drafter sees {:.0} % of the visual tokens, \"{}\"",
+            "{} clips from seed {}, {}{} drafts a step, the drafter sees {:.0} % of the visual tokens, \"{}\"",
             self.clips,
             self.first_seed,
+            if self.weak { "the weak drafter, " } else { "" },
             self.length,
             100.0 * self.keep.clamp(0.0, 1.0),
             self.prompt

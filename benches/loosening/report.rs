@@ -19,8 +19,9 @@ use crate::{
 
 /// A rule that keeps this much counts as harmless.
 const HARMLESS: f64 = 0.99;
-/// Where the markdown tables go in a page.
-const MARKS: [&str; 2] = ["<!-- tables -->", "<!-- end of tables -->"];
+/// Where the markdown tables go in a page: those of the drafter, those of the weak one, and the end of either.
+const MARKS: [&str; 2] = ["<!-- tables -->", "<!-- tables of the weak drafter -->"];
+const END: &str = "<!-- end of tables -->";
 /// Cells of the chart.
 const CHART: (usize, usize) = (64, 18);
 
@@ -153,15 +154,19 @@ impl Report {
             "facts",
             "kept",
             "95 % of clips",
+            "precision",
+            "95 % of clips",
             "of oracle",
             "loosened",
             "changed",
         ];
         let row = |entry: &Entry| {
             let f = &entry.figures;
-            let interval = f
-                .interval
-                .map_or_else(String::new, |(low, high)| format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high));
+            let within = |interval: Option<(f64, f64)>| {
+                interval.map_or_else(String::new, |(low, high)| {
+                    format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high)
+                })
+            };
             vec![
                 entry.rule.clone(),
                 entry.setting.clone(),
@@ -170,7 +175,9 @@ impl Report {
                 format!("{:.2}", f.emitted_per_step),
                 percent(f.facts),
                 percent(f.retention),
-                interval,
+                within(f.interval),
+                percent(f.precision),
+                within(f.precision_interval),
                 percent(f.of_oracle),
                 percent(f.loosened),
                 percent(f.changed),
@@ -279,16 +286,17 @@ fn percent(share: f64) -> String {
 }
 
 /// Put the tables into a page: between its marks, or alone where there is no page, or none with marks.
-pub fn paste(path: &Path, tables: &str) -> Result<(), Problem> {
+pub fn paste(path: &Path, tables: &str, weak: bool) -> Result<(), Problem> {
     let page = std::fs::read_to_string(path).unwrap_or_default();
-    let parts = page.split_once(MARKS[0]).and_then(|(before, rest)| {
-        let (_, after) = rest.split_once(MARKS[1])?;
+    let mark = MARKS[usize::from(weak)];
+    let parts = page.split_once(mark).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(END)?;
         Some((before, after))
     });
     let page = match parts {
-        Some((before, after)) => format!("{before}{}\n\n{tables}\n{}{after}", MARKS[0], MARKS[1]),
+        Some((before, after)) => format!("{before}{mark}\n\n{tables}\n{END}{after}"),
         None if page.is_empty() => tables.to_owned(),
-        None => return Err(format!("{} is there and has no line {}", path.display(), MARKS[0]).into()),
+        None => return Err(format!("{} is there and has no line {mark}", path.display()).into()),
     };
     Ok(std::fs::write(path, page)?)
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use specreel::{
     record::{Detection, detection::area_under_curve, summary::median},
     speculate::{
-        Acceptance, Method,
+        Acceptance, Method, StateAt,
         accept::{Row, relevance::lowest},
     },
 };
@@ -151,8 +151,13 @@ impl Survey {
 
     /// A rule that asks for every signal.
     pub fn asks() -> Acceptance {
-        let visual =
-            Acceptance::Visual { lambda: 0.0, top_n: 10, shift_tolerant: false, always_strict: vec![] };
+        let visual = Acceptance::Visual {
+            lambda: 0.0,
+            top_n: 10,
+            shift_tolerant: false,
+            at: StateAt::Draft,
+            always_strict: vec![],
+        };
         let rules =
             vec![visual, Acceptance::Glance { lambda: 0.0 }, Acceptance::Divergence { threshold: 0.0 }];
         Acceptance::AllOf { rules }

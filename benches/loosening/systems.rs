@@ -1,6 +1,6 @@
 //! The rules of the study: what the papers and the program have, variants of them, pairs, and what knows the truth.
 
-use specreel::speculate::{Acceptance, EntropyOver};
+use specreel::speculate::{Acceptance, EntropyOver, StateAt};
 
 /// How drafts are judged.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +80,13 @@ fn glance(lambda: f64) -> Rule {
 }
 
 fn visual(lambda: f64, shift_tolerant: bool) -> Rule {
-    Rule::Plain(Acceptance::Visual { lambda, top_n: 10, shift_tolerant, always_strict: Vec::new() })
+    Rule::Plain(Acceptance::Visual {
+        lambda,
+        top_n: 10,
+        shift_tolerant,
+        at: StateAt::Draft,
+        always_strict: Vec::new(),
+    })
 }
 
 /// The rules that every run measures; exact acceptance comes first, the oracles next.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{End, args::OUTPUT, candidates, color, dirs::Dirs, terminal, user_methods, wrap::hang};
 use crate::{
+    present::systems,
     record::{Failure, FailureClass},
     speculate::Method,
 };
@@ -100,14 +101,22 @@ fn check(named: &Path, dirs: Option<&Dirs>) -> Result<(PathBuf, Method), End> {
     Ok((named.to_owned(), Method::from_file(named)?))
 }
 
+/// The methods under the headings of their systems, in the order of the studio's picker.
 fn table(methods: &[Method], columns: Option<usize>) -> String {
     let width = methods.iter().map(|m| m.name.len()).max().unwrap_or(0);
-    let mut out = String::new();
+    let mut methods: Vec<&Method> = methods.iter().collect();
+    methods.sort_by_key(|method| systems::rank(method));
+    let (mut out, mut last) = (String::new(), "");
     for m in methods {
+        let system = systems::system(m);
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "{:width$}  {:8}  {}", m.name, mark(m), m.about);
+        if system != last {
+            let _ = writeln!(out, "{}{system}", if last.is_empty() { "" } else { "\n" });
+        }
+        last = system;
+        let _ = writeln!(out, "  {:width$}  {:8}  {}", m.name, mark(m), m.about);
     }
-    hang(&out, columns, width + 12)
+    hang(&out, columns, width + 14)
 }
 
 fn mark(method: &Method) -> &'static str {

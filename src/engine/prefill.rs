@@ -19,14 +19,14 @@ use crate::{
     record::{Stage, Stats},
     speculate::{
         PrefetchedDraft, Schedule, VisualContext, VisualStates,
-        context::{self, Signals},
+        context::{self, AtLayer, Signals},
     },
 };
 
 /// The result of the target's prefill.
 struct TargetRead {
     target: Sequence,
-    variation: Option<(f64, Vec<f32>)>,
+    variation: Option<(AtLayer, Vec<f32>)>,
     /// The drafter's context, if it read its share meanwhile.
     drafter: Option<(DrafterKey, DrafterContext)>,
     /// Time spent waiting for the drafter.
@@ -93,9 +93,7 @@ impl Runner<'_> {
             }
         };
         let read = match context::ContextNeeds::of(&method.context).variation {
-            Some(depth) if method.drafter.reads() => {
-                self.in_two_parts(depth, clip, &prompt, &mut states, stats)?
-            }
+            Some(at) if method.drafter.reads() => self.in_two_parts(at, clip, &prompt, &mut states, stats)?,
             _ => {
                 let config = target.decoder().config();
                 let mut watch =
@@ -130,7 +128,7 @@ impl Runner<'_> {
     /// share meanwhile and drafts its first window (ParallelVLM's first stage).
     fn in_two_parts(
         &self,
-        depth: f64,
+        at: AtLayer,
         clip: &mut Clip,
         prompt: &Prompt,
         states: &mut dyn FnMut(usize, &[f32]),
@@ -141,7 +139,7 @@ impl Runner<'_> {
         let preparation = self.preparation(prompt, clip);
         let embeddings = target.embed(prompt, preparation.visual, &rows)?;
         let positions = prompt.positions.select(&rows);
-        let layers = context::layers_of(target, depth);
+        let layers = at.of(target.decoder().config().layers);
         let mut sequence =
             Sequence::new(target.decoder().clone(), rows.len() + self.request.max_new_tokens + KV_HEADROOM);
         let config = target.decoder().config();
@@ -161,13 +159,13 @@ impl Runner<'_> {
                 sequence.prefill_above(&below, &positions, layers, prompt.next - 1, states, &mut progress);
             if whole.map_err(ModelError::from)? { Ok(()) } else { Err(Stop::Cancelled) }
         };
-        let variation = Some((depth, growth.clone()));
+        let variation = Some((at, growth.clone()));
         let Schedule::Parallel { .. } = method.schedule else {
             finish()?;
             watch.learn();
             return Ok(TargetRead { target: sequence, variation, drafter: None, drafter_ms: 0.0 });
         };
-        let signals = Signals { variations: vec![(depth, growth)], ..Signals::default() };
+        let signals = Signals { variations: vec![(at, growth)], ..Signals::default() };
         let grid = clip.facts.grid.shape();
         let selection = preparation.select(&method.context, grid, &signals);
         let root = prompt.ids.last().copied().unwrap_or_default();

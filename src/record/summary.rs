@@ -3,7 +3,11 @@
 //! Counts (drafts, tokens, facts) are summed over the clips; times and ratios of times are medians over the clips, so that one
 //! disturbed run does not change a row.
 
+mod spread;
+
 use std::collections::BTreeMap;
+
+pub use spread::Spread;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +39,15 @@ pub struct Summary {
     pub facts_share: f64,
     /// Right facts over those of the baseline on the same clips; none if the baseline has none right.
     pub retention: Option<f64>,
+    /// Share of the stated facts that are true, 0 to 1; none if no text states any.
+    #[serde(default)]
+    pub precision: Option<f64>,
+    /// False facts per caption: true ones contradicted, and objects that are not there.
+    #[serde(default)]
+    pub false_per_caption: f64,
+    /// 95 % intervals; none with too few clips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
     /// Share of the emitted tokens that the target would not have written itself, 0 to 1.
     pub loosened_share: f64,
     /// The same by verdict.
@@ -132,6 +145,9 @@ impl Summary {
             facts,
             facts_share: facts.share(),
             retention: (to_keep > 0).then(|| facts.right as f64 / to_keep as f64),
+            precision: facts.precision(),
+            false_per_caption: ratio(facts.false_facts() as f64, own.len() as f64),
+            spread: Spread::of(&own.iter().map(|own| (*own, reference(own.clip))).collect::<Vec<_>>()),
             // From zero: the sum of nothing would be a negative one.
             loosened_share: loosened.values().fold(0.0, |sum, share| sum + share),
             loosened,

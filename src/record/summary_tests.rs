@@ -60,6 +60,79 @@ fn facts_are_kept_against_the_baseline_on_the_same_clips() {
 }
 
 #[test]
+fn precision_counts_what_is_false_where_kept_counts_what_is_missing() {
+    let facts = |clip, system, [right, wrong, missing, extra]: [usize; 4]| {
+        let facts = FactCount { right, wrong, missing, total: right + wrong + missing, extra };
+        Trial { facts, ..trial(clip, system, 0, Stats::default()) }
+    };
+    // Both keep half of the facts: one leaves the others out, one states them otherwise and adds figures.
+    let trials = [
+        facts(1, "plain", [8, 0, 0, 0]),
+        facts(2, "plain", [8, 0, 0, 0]),
+        facts(1, "short", [4, 0, 4, 0]),
+        facts(2, "short", [4, 0, 4, 0]),
+        facts(1, "wrong", [4, 4, 0, 1]),
+        facts(2, "wrong", [4, 4, 0, 7]),
+        facts(1, "silent", [0, 0, 8, 0]),
+    ];
+    let row = |name| Summary::of(name, "plain", &trials).unwrap();
+    assert_eq!((row("short").retention, row("wrong").retention), (Some(0.5), Some(0.5)));
+    assert_eq!((row("short").precision, row("short").false_per_caption), (Some(1.0), 0.0));
+    assert_eq!((row("wrong").precision, row("wrong").false_per_caption), (Some(8.0 / 24.0), 8.0));
+    assert_eq!((row("silent").precision, row("silent").facts_share), (None, 0.0));
+    assert_eq!(row("wrong").spread, None, "two clips are too few");
+}
+
+#[test]
+fn intervals_hold_their_figures_and_those_of_the_baseline_have_no_width() {
+    let stats = |clip: u64| Stats {
+        steps: 10,
+        accepted: 20 + clip % 5,
+        speedup: speedup(1.0 + clip as f64 / 100.0),
+        ..Stats::default()
+    };
+    let right = |clip: u64| 4 + (clip % 4) as usize;
+    let trials: Vec<Trial> = (0..30)
+        .flat_map(|clip| {
+            let plain = Stats { steps: 10, speedup: speedup(1.0), ..Stats::default() };
+            [trial(clip, "plain", 8, plain), trial(clip, "loose", right(clip), stats(clip))]
+        })
+        .collect();
+    let row = Summary::of("loose", "plain", &trials).unwrap();
+    let spread = row.spread.clone().unwrap();
+    for (figure, interval) in [
+        (row.facts_share, spread.facts_share),
+        (row.retention.unwrap(), spread.retention),
+        (row.precision.unwrap(), spread.precision),
+        (row.false_per_caption, spread.false_per_caption),
+        (row.tau, spread.tau),
+        (row.decode.unwrap(), spread.decode),
+        (row.end_to_end.unwrap(), spread.end_to_end),
+    ] {
+        let [low, high] = interval.unwrap();
+        assert!(low < figure && figure < high, "{low} {figure} {high}");
+    }
+    // The same interval as the one that the figure is printed with.
+    let known = row.interval.unwrap();
+    assert_eq!(spread.decode, Some([known.low, known.high]));
+    let plain = Summary::of("plain", "plain", &trials).unwrap().spread.unwrap();
+    assert_eq!((plain.retention, plain.tau, plain.decode), (Some([1.0; 2]), Some([0.0; 2]), Some([1.0; 2])));
+    // Without a baseline nothing is kept.
+    let alone = Summary::of("loose", "nobody", &trials).unwrap().spread.unwrap();
+    assert_eq!((alone.retention, alone.facts_share), (None, spread.facts_share));
+}
+
+#[test]
+fn summaries_of_earlier_versions_have_neither_precision_nor_intervals() {
+    let trials = [trial(1, "a", 5, Stats::default())];
+    let mut json = serde_json::to_value(Summary::of("a", "a", &trials).unwrap()).unwrap();
+    let fields = json.as_object_mut().unwrap();
+    assert!(fields.remove("precision").is_some() && fields.remove("false_per_caption").is_some());
+    let read: Summary = serde_json::from_value(json).unwrap();
+    assert_eq!((read.precision, read.spread, read.facts_share), (None, None, 0.5));
+}
+
+#[test]
 fn loosened_shares_are_of_all_tokens_and_by_verdict() {
     let stats = |verdicts: &[(Verdict, usize)]| {
         let verdicts = counts(verdicts);

@@ -25,6 +25,21 @@ impl FactCount {
         if self.total == 0 { 0.0 } else { self.right as f64 / self.total as f64 }
     }
 
+    /// False facts: true ones contradicted, and objects that are not in the clip.
+    pub fn false_facts(&self) -> usize {
+        self.wrong + self.extra
+    }
+
+    /// Facts stated, true or false.
+    pub fn said(&self) -> usize {
+        self.right + self.false_facts()
+    }
+
+    /// Share of the stated facts that are true, 0 to 1; none where none is stated.
+    pub fn precision(&self) -> Option<f64> {
+        (self.said() > 0).then(|| self.right as f64 / self.said() as f64)
+    }
+
     /// Add the counts of another text.
     pub fn add(&mut self, other: &FactCount) {
         self.right += other.right;
@@ -70,5 +85,9 @@ mod tests {
         sum.add(&FactCount { right: 1, wrong: 1, missing: 2, total: 4, extra: 0 });
         assert_eq!(sum, FactCount { right: 4, wrong: 2, missing: 2, total: 8, extra: 2 });
         assert_eq!(sum.share(), 0.5);
+        // Of the 8 facts stated 4 are true; two of the others are objects that are not there.
+        assert_eq!((sum.said(), sum.false_facts(), sum.precision()), (8, 4, Some(0.5)));
+        let silent = FactCount { missing: 4, total: 4, ..FactCount::default() };
+        assert_eq!((silent.share(), silent.precision()), (0.0, None));
     }
 }

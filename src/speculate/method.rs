@@ -21,7 +21,7 @@ pub use axes::{AXES, Acceptance, Drafter, Schedule, Shape, VisualContext};
 pub use error::{MethodError, Origin, Problem, suggest};
 pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
-pub use values::{AcceptedRows, Auto, EntropyOver, Length, Part, Placing, Stamps};
+pub use values::{AcceptedRows, Auto, EntropyOver, Length, Part, Placing, Stamps, StateAt};
 
 use serde::{Deserialize, Serialize};
 
@@ -173,7 +173,8 @@ impl Shape {
             Shape::Chain { length: Length::Auto(_) } => auto::LONGEST,
             Shape::StaticTree { nodes } if nodes.is_empty() => 5,
             Shape::StaticTree { nodes } => nodes.iter().map(String::len).max().unwrap_or(0),
-            Shape::DynamicTree { depth, .. } => *depth,
+            // The first level are the root's own choices.
+            Shape::DynamicTree { depth, .. } => depth + 1,
         }
     }
 }

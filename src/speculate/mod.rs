@@ -22,7 +22,7 @@ pub use generation::{CustomRule, GenerationConfig, GenerationInputs, PlainPasses
 pub use method::suggest;
 pub use method::{
     Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Method, MethodError, Part, Placing, Schedule,
-    Shape, Stamps, VisualContext,
+    Shape, Stamps, StateAt, VisualContext,
 };
 pub use overlap::PrefetchedDraft;
 pub use sampling::Sampler;

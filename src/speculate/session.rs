@@ -113,10 +113,9 @@ impl<'a> Session<'a> {
         let verified_at = started.elapsed();
 
         let relevance = match self.needs.relevance {
-            Some(top_n) if !tree.is_empty() => {
+            Some(needs) if !tree.is_empty() => {
                 let started = Instant::now();
-                // The state of a draft is the state at its own row.
-                let relevance = self.visual.relevance_of(&pass.states.narrow(1, rows.len() - 1)?, top_n)?;
+                let relevance = self.visual.relevance_of_drafts(&pass.states, tree, needs)?;
                 self.relevance_ms += ms(started.elapsed());
                 Some(relevance)
             }
@@ -187,8 +186,8 @@ impl<'a> Session<'a> {
             (Shape::StaticTree { .. }, Some(template)) => (Form::Static(template), method.shape.longest()),
             (Shape::StaticTree { .. }, None) => return Ok(Proposal::default()),
             (Shape::TwoBranch { length }, _) => (Form::TwoBranch, *length),
-            (Shape::DynamicTree { total, depth, width }, _) => {
-                (Form::Dynamic { nodes: total - 1, width: *width }, *depth)
+            (shape @ Shape::DynamicTree { total, width, .. }, _) => {
+                (Form::Dynamic { nodes: total - 1, width: *width }, shape.longest())
             }
         };
         if depth.min(room) == 0 {

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::speculate::{method::EntropyOver, tree::Tree};
+use crate::speculate::{
+    method::{EntropyOver, StateAt},
+    tree::Tree,
+};
 
 const ENDS: [u32; 1] = [3];
 
@@ -26,6 +29,7 @@ fn rule() -> impl Strategy<Value = Acceptance> {
             lambda,
             top_n: 4,
             shift_tolerant,
+            at: StateAt::Draft,
             always_strict: vec![]
         }),
         (0.0f64..1.0).prop_map(|lambda| Acceptance::Glance { lambda }),

@@ -68,6 +68,7 @@ fn a_model_is_pulled_listed_inspected_and_run_by_its_id() {
         [
             (&json!("embedded"), &json!("embedded target")),
             (&json!("embedded"), &json!("embedded drafter")),
+            (&json!("embedded"), &json!("embedded weak drafter")),
             (&json!("cache"), &json!("me/model")),
         ]
     );

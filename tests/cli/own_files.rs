@@ -70,7 +70,7 @@ fn user_methods_are_listed_shown_checked_and_run() {
     let naive = program.run(&["methods", "show", "naive"]).stdout;
     std::fs::write(folder(&program, "methods").join("mine.toml"), naive.replace("\"naive\"", "\"mine\""))
         .unwrap();
-    assert!(program.run(&["methods"]).stdout.lines().any(|line| line.starts_with("mine ")));
+    assert!(program.run(&["methods"]).stdout.lines().any(|line| line.starts_with("  mine ")));
     assert!(program.run(&["methods", "--json"]).stdout.contains("\"name\":\"mine\""));
     assert!(program.run(&["methods", "show", "mine"]).stdout.contains("name = \"mine\""));
     assert!(program.run(&["methods", "check", "mine"]).stdout.contains("mine (lossless)"));

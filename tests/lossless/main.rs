@@ -105,7 +105,10 @@ fn speculative() -> Vec<Method> {
                 stamps: Stamps::Keep,
             },
         ),
-        (own.clone(), VisualContext::Variation { keep: 0.4, depth: 0.5, positions, stamps: Stamps::Keep }),
+        (
+            own.clone(),
+            VisualContext::Variation { layers: 20, keep: 0.4, depth: 0.5, positions, stamps: Stamps::Keep },
+        ),
         (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions, stamps: Stamps::Keep }),
         (model, VisualContext::Window { part: Part::Middle, keep: 0.5, positions, stamps: Stamps::Keep }),
         (own.clone(), VisualContext::TopKKv { keep: 0.5, rows: AcceptedRows::Dense, stamps: Stamps::Keep }),

@@ -75,7 +75,13 @@ fn context(rng: &mut ChaCha8Rng) -> VisualContext {
             VisualContext::Streaming { first: count(rng), last: count(rng), positions, stamps }
         }
         9 => VisualContext::Attention { keep, mass: pick(rng, &[0.0, 0.5, 1.0]), positions, stamps },
-        10 => VisualContext::Variation { keep, depth: pick(rng, &[0.01, 0.5, 1.0]), positions, stamps },
+        10 => VisualContext::Variation {
+            keep,
+            layers: pick(rng, &[1, 20]),
+            depth: pick(rng, &[0.01, 0.5, 1.0]),
+            positions,
+            stamps,
+        },
         _ => VisualContext::TopKKv {
             keep,
             rows: pick(rng, &[AcceptedRows::Dense, AcceptedRows::Sparse]),

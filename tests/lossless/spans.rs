@@ -46,7 +46,7 @@ pub fn methods(keep: f64) -> Vec<Method> {
         (own.clone(), VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
         (model.clone(), VisualContext::Frames { keep, positions, stamps: Stamps::Keep }),
         (own.clone(), VisualContext::Attention { keep, mass: 0.5, positions, stamps: Stamps::Keep }),
-        (model, VisualContext::Variation { keep, depth: 0.5, positions, stamps: Stamps::Keep }),
+        (model, VisualContext::Variation { layers: 20, keep, depth: 0.5, positions, stamps: Stamps::Keep }),
         (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions, stamps: Stamps::Keep }),
         (own, VisualContext::TopKKv { keep, rows: AcceptedRows::Sparse, stamps: Stamps::Keep }),
         (sparrow.clone(), VisualContext::None { positions, stamps: Stamps::Keep }),

@@ -404,7 +404,8 @@ fn keys_one_by_one_after_silence_are_all_answered() {
 
 #[test]
 fn a_comparison_fits_a_narrow_terminal() {
-    let mut t = Terminal::start(44, 60, &["compare", "demo", "--methods", "naive,random-loose"]);
+    let weak = ["--drafter", "demo-drafter-weak", "--methods", "naive,random-loose"];
+    let mut t = Terminal::start(44, 60, &[&["compare", "demo"], &weak[..]].concat());
     assert_eq!(t.exit_code(), 0);
     let screen = t.text();
     let table = screen.find("method ").unwrap_or_else(|| panic!("no table in\n{screen}"));

@@ -1,5 +1,7 @@
 //! Summaries as tables with a row per system, as in the papers.
 
+mod facts;
+
 use std::collections::BTreeSet;
 
 use crate::{
@@ -24,7 +26,11 @@ pub struct Row<'a> {
 
 /// All tables of the rows, with legends, in this many columns of a terminal.
 pub fn tables(rows: &[Row<'_>], columns: Option<usize>) -> String {
-    let mut out = results(rows, columns) + &hang(&ties(rows), columns, 0) + "\n" + &times(rows, columns);
+    let mut out = results(rows, columns) + &hang(&ties(rows), columns, 0);
+    if let Some(facts) = facts::table(rows, columns) {
+        out += &format!("\n{facts}");
+    }
+    out += &format!("\n{}", times(rows, columns));
     if let Some(loosened) = loosened(rows, columns) {
         out += &format!("\n{loosened}");
     }
@@ -57,7 +63,7 @@ fn results(rows: &[Row<'_>], columns: Option<usize>) -> String {
     let head = [
         words(&["method"]),
         titles(&SPEEDS),
-        words(&["facts", "kept"]),
+        words(&["facts", "kept", "precision", "false facts"]),
         titles(&OUTPUTS),
         words(&["identical"]),
     ];
@@ -67,17 +73,23 @@ fn results(rows: &[Row<'_>], columns: Option<usize>) -> String {
         let measures = Measures::of_summary(s, row.lossless);
         let of =
             |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| (c.cell)(&measures)).collect() };
-        let facts = vec![percent(s.facts_share), or_dash(s.retention, percent)];
+        let facts = vec![
+            percent(s.facts_share),
+            or_dash(s.retention, percent),
+            or_dash(s.precision, percent),
+            format!("{:.2}", s.false_per_caption),
+        ];
         let identical = vec![format!("{} of {}", s.equal, s.compared)];
         cells.push([vec![name(row)], of(&SPEEDS), facts, of(&OUTPUTS), identical].concat());
     }
     let lossy = rows.iter().any(|row| !row.lossless);
     let mark = if lossy { "~ lossy. " } else { "" };
-    let legend =
-        format!("{mark}decode, end to end: speedup over autoregressive on the same clip, median over clips.");
+    let legend = format!(
+        "{mark}decode, end to end: speedup over autoregressive on the same clip, median over clips. false facts: per caption."
+    );
     let of = |columns: &[Column]| -> Vec<u8> { columns.iter().map(|c| c.rank).collect() };
     // The name stays; the share of the facts is what a loosened method is judged by.
-    let ranks = [vec![0], of(&SPEEDS), vec![2, 1], of(&OUTPUTS), vec![8]].concat();
+    let ranks = [vec![0], of(&SPEEDS), vec![2, 1, 3, 5], of(&OUTPUTS), vec![8]].concat();
     narrow(cells, &ranks, &legend, columns)
 }
 
@@ -138,7 +150,7 @@ fn or_dash(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::summary::{Ties, Times};
+    use crate::record::summary::{Spread, Ties, Times};
 
     #[test]
     fn systems_are_rows_and_unknown_values_are_dashes() {
@@ -151,6 +163,7 @@ mod tests {
             end_to_end: Some(1.0),
             facts_share: 0.8,
             retention: Some(1.0),
+            precision: Some(1.0),
             equal: 2,
             compared: 2,
             ..Summary::default()
@@ -164,6 +177,8 @@ mod tests {
             decode: Some(1.5),
             facts_share: 0.78,
             retention: Some(0.975),
+            precision: Some(0.9),
+            false_per_caption: 1.5,
             loosened_share: 0.25,
             loosened: [(Verdict::Loosened, 0.2), (Verdict::Shifted, 0.05)].into(),
             compared: 2,
@@ -176,15 +191,38 @@ mod tests {
         let text = tables(&rows, None);
         let lines: Vec<String> =
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!(lines[1], "autoregressive 0.00 1.00 100 1x 1x 80.0 % 100.0 % 0.0 % identical 2 of 2");
-        let loose =
-            "acceptance.lambda=0.5 ~ 4.12 5.00 151 ≈ 1.5x – 78.0 % 97.5 % 25.0 % differs at token 4 0 of 2";
+        assert_eq!(
+            lines[1],
+            "autoregressive 0.00 1.00 100 1x 1x 80.0 % 100.0 % 100.0 % 0.00 0.0 % identical 2 of 2"
+        );
+        let loose = "acceptance.lambda=0.5 ~ 4.12 5.00 151 ≈ 1.5x – 78.0 % 97.5 % 90.0 % 1.50 25.0 % differs at token 4 0 of 2";
         assert_eq!(lines[2], loose);
         assert_eq!(lines[7], "acceptance.lambda=0.5 ~ 12.0 0.0 0.0 0.0 0.0 – – 0.030 50");
         // Strict methods have no row in this table.
         assert_eq!(lines[10], "share of tokens loosened shifted");
         assert_eq!(lines[11], "acceptance.lambda=0.5 ~ 20.0 % 5.0 %");
         assert_eq!(lines.len(), 12);
+    }
+
+    #[test]
+    fn intervals_have_a_table_of_their_own() {
+        let spread = Spread {
+            retention: Some([0.719, 0.801]),
+            precision: Some([0.8, 1.0]),
+            false_per_caption: Some([0.5, 1.25]),
+            tau: Some([6.0, 6.5]),
+            ..Spread::default()
+        };
+        let loose = Summary { system: "lvspec".into(), spread: Some(spread), ..Summary::default() };
+        let plain = Summary { system: "plain".into(), ..Summary::default() };
+        let rows = [Row { summary: &plain, lossless: true }, Row { summary: &loose, lossless: false }];
+        let text = tables(&rows, None);
+        let at = text.find("95 % intervals").unwrap();
+        let lines: Vec<String> =
+            text[at..].lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(lines[1], "plain – – – – –");
+        assert_eq!(lines[2], "lvspec ~ – 71.9–80.1 % 80.0–100.0 % 0.50–1.25 6.00–6.50");
+        assert!(!tables(&rows[..1], None).contains("95 %"));
     }
 
     #[test]
@@ -207,12 +245,12 @@ mod tests {
     #[test]
     fn a_narrow_terminal_gets_fewer_columns_and_their_names() {
         let long = Summary { system: "acceptance.lambda=0.5 shape.length=12".into(), ..Summary::default() };
-        for columns in [30, 60, 80, 120] {
+        for columns in [30, 60, 80, 120, 160] {
             let text = tables(&[Row { summary: &long, lossless: false }], Some(columns));
             let most = text.lines().map(crate::present::text::width).max().unwrap_or_default();
             assert!(most <= columns, "{columns}: {text}");
             assert!(text.contains("~ lossy") && text.contains("decode"), "{text}");
-            assert_eq!(text.contains("do not fit"), columns < 120, "{columns}: {text}");
+            assert_eq!(text.contains("do not fit"), columns < 160, "{columns}: {text}");
         }
     }
 }

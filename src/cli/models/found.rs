@@ -15,9 +15,6 @@ use crate::{
     },
 };
 
-/// The embedded models, by the names of their directories.
-const EMBEDDED: [&str; 4] = ["demo-target", "demo-drafter", "demo-sparrow", "demo-msd"];
-
 /// Where a model was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,7 +46,9 @@ pub struct LocalModel {
 pub fn all(config: &Config) -> Vec<LocalModel> {
     let mut found = Vec::new();
     if let Ok(demo) = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())) {
-        for (name, dir) in [("target", demo.target), ("drafter", demo.drafter)] {
+        for (name, dir) in
+            [("target", demo.target), ("drafter", demo.drafter), ("weak drafter", demo.weak_drafter)]
+        {
             found.push(LocalModel { name: format!("embedded {name}"), dir, origin: Origin::Embedded });
         }
     }
@@ -59,7 +58,7 @@ pub fn all(config: &Config) -> Vec<LocalModel> {
 
 /// Names that select a model, and what it is: embedded, in a folder, in a cache. Nothing is unpacked for it.
 pub fn names(config: &Config) -> Vec<(String, &'static str)> {
-    let embedded = EMBEDDED.map(|name| (name.to_owned(), "embedded model"));
+    let embedded = assets::model_names().map(|name| (name, "embedded model"));
     let about = |origin| match origin {
         Origin::Cache => "in the model cache",
         Origin::LlamaCpp => "in llama.cpp's cache",
@@ -67,7 +66,7 @@ pub fn names(config: &Config) -> Vec<(String, &'static str)> {
         Origin::Folder | Origin::Embedded => "in a configured folder",
     };
     let others = others(config).into_iter().map(|found| (found.name, about(found.origin)));
-    embedded.into_iter().chain(others).collect()
+    embedded.chain(others).collect()
 }
 
 /// Models in folders and in caches.
@@ -110,10 +109,9 @@ fn others(config: &Config) -> Vec<LocalModel> {
 
 /// An embedded model by the name of its directory, such as `demo-target`.
 fn embedded(named: &Path) -> Option<PathBuf> {
-    named.to_str().filter(|name| EMBEDDED.contains(name))?;
+    assets::model_names().find(|name| named == Path::new(name))?;
     let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())).ok()?;
-    let mut all = [demo.target, demo.drafter].into_iter().chain(demo.heads);
-    all.find(|dir| dir.file_name() == Some(named.as_os_str()))
+    demo.models().find(|dir| dir.file_name() == Some(named.as_os_str())).cloned()
 }
 
 /// True for a regular file that begins as a GGUF file does, or is named like one.

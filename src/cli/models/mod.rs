@@ -37,7 +37,8 @@ pub enum ModelsCommand {
     Known,
     /// Show a model's contents, memory needs and problems
     Inspect {
-        /// Directory, GGUF file, id of a cached model, or an embedded model: demo-target, demo-drafter, demo-sparrow, demo-msd
+        /// Directory, GGUF file, id of a cached model, or an embedded model: demo-target, demo-drafter, demo-drafter-weak, demo-sparrow,
+        /// demo-msd
         #[arg(value_name = "DIR|FILE|ID", add = candidates::models())]
         model: PathBuf,
     },

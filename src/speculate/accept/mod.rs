@@ -11,7 +11,7 @@ pub mod relevance;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::method::{Acceptance, EntropyOver};
+use super::method::{Acceptance, EntropyOver, StateAt};
 use crate::record::Verdict;
 
 /// One draft with everything that a rule may judge it by.
@@ -54,11 +54,20 @@ impl Row {
     }
 }
 
+/// Which visual relevance a rule needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RelevanceNeeds {
+    /// N: the mean of that many largest similarities.
+    pub top_n: usize,
+    /// The state that is compared.
+    pub at: StateAt,
+}
+
 /// The signals that a rule needs beside the target's logits. Only these are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleNeeds {
-    /// N of the visual relevance.
-    pub relevance: Option<usize>,
+    /// Visual relevance.
+    pub relevance: Option<RelevanceNeeds>,
     /// Attention peaks on the visual tokens.
     pub gaze: bool,
     /// Probabilities under the target, and the entropy of the three most likely.
@@ -75,7 +84,9 @@ impl RuleNeeds {
     /// The needs of a rule.
     pub fn of(rule: &Acceptance) -> Self {
         match rule {
-            Acceptance::Visual { top_n, .. } => Self { relevance: Some(*top_n), ..Self::default() },
+            Acceptance::Visual { top_n, at, .. } => {
+                Self { relevance: Some(RelevanceNeeds { top_n: *top_n, at: *at }), ..Self::default() }
+            }
             Acceptance::Glance { .. } => Self { gaze: true, ..Self::default() },
             Acceptance::Divergence { .. } => Self { divergence: true, ..Self::default() },
             Acceptance::Cost { .. } => Self { divergence: true, probabilities: true, ..Self::default() },
@@ -241,7 +252,7 @@ mod tests {
     }
 
     fn visual(lambda: f64, shift_tolerant: bool) -> Acceptance {
-        Acceptance::Visual { lambda, top_n: 10, shift_tolerant, always_strict: vec![] }
+        Acceptance::Visual { lambda, top_n: 10, shift_tolerant, at: StateAt::Draft, always_strict: vec![] }
     }
 
     #[test]

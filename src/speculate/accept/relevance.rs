@@ -12,7 +12,8 @@ use crate::model::{
     },
 };
 
-use super::Row;
+use super::{RelevanceNeeds, Row};
+use crate::speculate::{method::StateAt, tree::Tree};
 
 /// The target's final states at its visual tokens, each scaled to length one. Made once per context.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +88,24 @@ impl VisualStates {
         }
     }
 
+    /// The relevance of every draft of a tree, from the states of its verify pass (the root's row first).
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn relevance_of_drafts(
+        &self,
+        states: &States,
+        tree: &Tree,
+        needs: RelevanceNeeds,
+    ) -> Result<Vec<f32>> {
+        let rows = rows_of_drafts(tree, needs.at);
+        // Only the rows that are looked at: a step's first row is no draft's own, its last one predicts none.
+        let first = rows.iter().copied().min().unwrap_or(0);
+        let count = rows.iter().copied().max().map_or(0, |last| last + 1 - first);
+        let by_row = self.relevance_of(&states.narrow(first, count)?, needs.top_n)?;
+        Ok(rows.into_iter().map(|row| by_row[row - first]).collect())
+    }
+
     /// As [`VisualStates::nearest`], of states where they are.
     ///
     /// # Errors
@@ -159,6 +178,15 @@ impl VisualStates {
                 unsafe { out.slice((row * blocks + from) * SLOTS, slots) }.copy_from_slice(part);
             }
         });
+    }
+}
+
+/// For every node of a tree the row of its verify pass (the root's is 0) whose state is compared with the visual tokens.
+pub fn rows_of_drafts(tree: &Tree, at: StateAt) -> Vec<usize> {
+    let nodes = tree.nodes().iter().enumerate();
+    match at {
+        StateAt::Draft => nodes.map(|(node, _)| node + 1).collect(),
+        StateAt::Before => nodes.map(|(_, node)| node.parent.map_or(0, |parent| parent + 1)).collect(),
     }
 }
 
@@ -243,6 +271,48 @@ mod tests {
         assert_eq!(got[1][0].0, 1);
         assert_eq!(states.nearest(&[1.0, 0.0], 99)[0].len(), 5);
         assert_eq!(VisualStates::new(&[], 2).nearest(&[1.0, 0.0], 3), [vec![]]);
+    }
+
+    /// root - a - c
+    ///      \ b - d - e
+    fn tree() -> Tree {
+        let mut tree = Tree::default();
+        let [a, b] = [10, 11].map(|id| tree.push(None, id, None));
+        tree.push(Some(a), 12, None);
+        let d = tree.push(Some(b), 13, None);
+        tree.push(Some(d), 14, None);
+        tree
+    }
+
+    #[test]
+    fn a_draft_is_judged_by_its_own_row_or_by_the_one_that_predicts_it() {
+        for (tree, draft, before) in [
+            (Tree::default(), &[][..], &[][..]),
+            (Tree::chain([7]), &[1], &[0]),
+            (Tree::chain([7, 8, 9]), &[1, 2, 3], &[0, 1, 2]),
+            (tree(), &[1, 2, 3, 4, 5], &[0, 0, 1, 2, 4]),
+        ] {
+            assert_eq!(rows_of_drafts(&tree, StateAt::Draft), draft);
+            assert_eq!(rows_of_drafts(&tree, StateAt::Before), before);
+        }
+    }
+
+    #[test]
+    fn the_relevance_of_drafts_is_that_of_their_rows_alone() {
+        let seen: Vec<f32> = (0..20 * 8).map(|i| (i as f32 * 0.7).sin()).collect();
+        let visual = VisualStates::new(&seen, 8);
+        let values: Vec<f32> = (0..6 * 8).map(|i| (i as f32 * 1.3).cos()).collect();
+        let states = States::new(values.clone(), 8).unwrap();
+        for tree in [Tree::chain([1, 2, 3, 4, 5]), tree()] {
+            for at in [StateAt::Draft, StateAt::Before] {
+                let got =
+                    visual.relevance_of_drafts(&states, &tree, RelevanceNeeds { top_n: 3, at }).unwrap();
+                // Bit by bit: a row is computed alike, whatever rows stand beside it.
+                let alone = |row: usize| visual.relevance(&values[row * 8..(row + 1) * 8], 3)[0];
+                let want: Vec<f32> = rows_of_drafts(&tree, at).into_iter().map(alone).collect();
+                assert_eq!(got, want, "{at:?}");
+            }
+        }
     }
 
     #[test]

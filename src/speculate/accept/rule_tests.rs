@@ -146,14 +146,20 @@ fn all_of_needs_every_rule_and_the_first_gives_the_verdict() {
 
 #[test]
 fn each_rule_asks_for_its_own_signals() {
-    let visual = Acceptance::Visual { lambda: 0.5, top_n: 4, shift_tolerant: false, always_strict: vec![] };
+    let visual = Acceptance::Visual {
+        lambda: 0.5,
+        top_n: 4,
+        shift_tolerant: false,
+        at: StateAt::Before,
+        always_strict: vec![],
+    };
     let glance = Acceptance::Glance { lambda: 0.5 };
     let divergence = Acceptance::Divergence { threshold: 0.3 };
     let full = Acceptance::Entropy { threshold: 0.3, entropy: EntropyOver::Full };
     let random = Acceptance::Random { probability: 0.5, seed: 1 };
     let needs = RuleNeeds::of(&all_of(&[visual, glance, divergence, full]));
     let most = RuleNeeds {
-        relevance: Some(4),
+        relevance: Some(RelevanceNeeds { top_n: 4, at: StateAt::Before }),
         gaze: true,
         divergence: true,
         entropy_full: true,
@@ -214,6 +220,7 @@ fn loosening() -> impl Strategy<Value = Acceptance> {
             lambda,
             top_n: 3,
             shift_tolerant,
+            at: StateAt::Draft,
             always_strict: vec![]
         }),
         (0.0f64..=1.0).prop_map(|probability| Acceptance::Random { probability, seed: 0 }),

@@ -25,8 +25,27 @@ pub fn budget(n: usize, keep: f64) -> usize {
 pub struct ContextNeeds {
     /// Attention from the text to the visual tokens.
     pub attention: bool,
-    /// The share of the layers after which similarity to the text is taken.
-    pub variation: Option<f64>,
+    /// The layer after which similarity to the text is taken.
+    pub variation: Option<AtLayer>,
+}
+
+/// A layer of the target, as methods name it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AtLayer {
+    /// Number of layers below, in models of at least twice as many.
+    pub layers: usize,
+    /// Share of the layers that are below in smaller models.
+    pub depth: f64,
+}
+
+impl AtLayer {
+    /// The number of layers below it in a model of `all` layers: at least one, at most all.
+    pub fn of(self, all: usize) -> usize {
+        match self.layers <= all / 2 {
+            true => self.layers.max(1),
+            false => ((all as f64 * self.depth).round() as usize).clamp(1, all.max(1)),
+        }
+    }
 }
 
 impl ContextNeeds {
@@ -36,7 +55,10 @@ impl ContextNeeds {
             VisualContext::Attention { .. } | VisualContext::TopKKv { .. } => {
                 Self { attention: true, variation: None }
             }
-            VisualContext::Variation { depth, .. } => Self { attention: false, variation: Some(*depth) },
+            VisualContext::Variation { layers, depth, .. } => {
+                let at = AtLayer { layers: *layers, depth: *depth };
+                Self { attention: false, variation: Some(at) }
+            }
             _ => Self::default(),
         }
     }
@@ -116,8 +138,9 @@ fn tokens(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selec
             let kept = attention::two_stage(&scores, budget(n, keep), mass);
             Selection { kept: Some(kept), scores: Some(scores), ..Selection::default() }
         }
-        VisualContext::Variation { keep, depth, .. } => {
-            let scores = signals.variation(depth).map_or_else(|| vec![0.0; n], <[f32]>::to_vec);
+        VisualContext::Variation { keep, layers, depth, .. } => {
+            let at = AtLayer { layers, depth };
+            let scores = signals.variation(at).map_or_else(|| vec![0.0; n], <[f32]>::to_vec);
             let kept = largest(&scores, budget(n, keep));
             Selection { kept: Some(kept), scores: Some(scores), ..Selection::default() }
         }
@@ -171,6 +194,29 @@ mod tests {
     }
 
     #[test]
+    fn a_layer_is_a_number_in_deep_models_and_a_share_in_others() {
+        for (layers, depth, all, want) in [
+            // The paper's 20 in its targets, of 80 and of 64 layers.
+            (20, 0.5, 80, 20),
+            (20, 0.5, 64, 20),
+            (20, 0.5, 40, 20),
+            (20, 0.5, 39, 20),
+            (20, 0.5, 36, 18),
+            (20, 0.5, 28, 14),
+            (20, 0.5, 6, 3),
+            (20, 0.5, 1, 1),
+            (20, 0.01, 6, 1),
+            (20, 1.0, 6, 6),
+            (2, 1.0, 6, 2),
+            (3, 1.0, 6, 3),
+            (4, 1.0, 6, 6),
+            (usize::MAX, 0.25, 64, 16),
+        ] {
+            assert_eq!(AtLayer { layers, depth }.of(all), want, "{layers}, {depth} of {all}");
+        }
+    }
+
+    #[test]
     fn evenly_is_linspace_truncated() {
         assert_eq!(evenly(8, 3), [0, 3, 7]);
         assert_eq!(evenly(5, 5), [0, 1, 2, 3, 4]);
@@ -198,7 +244,13 @@ mod tests {
                     VisualContext::Window { part: Part::Middle, keep, positions, stamps: Stamps::Keep },
                     VisualContext::Window { part: Part::End, keep, positions, stamps: Stamps::Keep },
                     VisualContext::Attention { keep, mass: 0.5, positions, stamps: Stamps::Keep },
-                    VisualContext::Variation { keep, depth: 0.5, positions, stamps: Stamps::Keep },
+                    VisualContext::Variation {
+                        keep,
+                        layers: 20,
+                        depth: 0.5,
+                        positions,
+                        stamps: Stamps::Keep,
+                    },
                 ] {
                     let kept = select(&context, grid, &signals).kept.unwrap();
                     assert!(kept.windows(2).all(|w| w[0] < w[1]), "{context:?} {grid:?} {kept:?}");

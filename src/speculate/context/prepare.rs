@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use candle_core::Result;
 
-use super::{Attention, ContextNeeds, Selection, Signals, select, signals::likeness, stamps};
+use super::{AtLayer, Attention, ContextNeeds, Selection, Signals, select, signals::likeness, stamps};
 use crate::{
     model::{
         decoder::{AttentionProbe, Positions, Sequence, States, Taps, with_slice},
@@ -45,9 +45,9 @@ impl Preparation<'_> {
         if needs.attention && signals.attention.is_none() {
             signals.attention = Some(self.attention(sequence)?);
         }
-        if let Some(depth) = needs.variation.filter(|depth| signals.variation(*depth).is_none()) {
-            let Some(scores) = self.variation(depth, progress)? else { return Ok(false) };
-            signals.variations.push((depth, scores));
+        if let Some(at) = needs.variation.filter(|at| signals.variation(*at).is_none()) {
+            let Some(scores) = self.variation(at, progress)? else { return Ok(false) };
+            signals.variations.push((at, scores));
         }
         Ok(true)
     }
@@ -80,14 +80,14 @@ impl Preparation<'_> {
         Ok(Attention { by_head, weight, tokens: spans.len() })
     }
 
-    /// ParallelVLM: similarity to the text after the video, after a share of the layers, minus that of the embeddings.
+    /// ParallelVLM: similarity to the text after the video, after some of the layers, minus that of the embeddings.
     fn variation(
         &self,
-        depth: f64,
+        at: AtLayer,
         progress: OnProgress<'_>,
     ) -> std::result::Result<Option<Vec<f32>>, ModelError> {
         let decoder = self.target.decoder();
-        let layers = layers_of(self.target, depth);
+        let layers = at.of(decoder.config().layers);
         let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
         let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
         let mut sequence = Sequence::new(std::sync::Arc::new(decoder.first_layers(layers)), rows.len());

@@ -1,5 +1,7 @@
 //! The signals of a prefill by which visual tokens are chosen.
 
+use super::AtLayer;
+
 /// The attention of the text after the video to the visual tokens, in the target's layers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attention {
@@ -28,8 +30,8 @@ impl Attention {
 pub struct Signals {
     /// Attention from the text to the visual tokens.
     pub attention: Option<Attention>,
-    /// By share of the layers: the growth of each visual token's similarity to the text.
-    pub variations: Vec<(f64, Vec<f32>)>,
+    /// By layer: the growth of each visual token's similarity to the text.
+    pub variations: Vec<(AtLayer, Vec<f32>)>,
 }
 
 impl Signals {
@@ -39,9 +41,9 @@ impl Signals {
         variations.sum::<usize>() + self.attention.as_ref().map_or(0, |a| size_of_val(&a.by_head[..]))
     }
 
-    /// The variation after this share of the layers.
-    pub fn variation(&self, depth: f64) -> Option<&[f32]> {
-        self.variations.iter().find(|(d, _)| *d == depth).map(|(_, scores)| scores.as_slice())
+    /// The variation up to this layer.
+    pub fn variation(&self, at: AtLayer) -> Option<&[f32]> {
+        self.variations.iter().find(|(other, _)| *other == at).map(|(_, scores)| scores.as_slice())
     }
 }
 

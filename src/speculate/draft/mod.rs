@@ -39,7 +39,7 @@ pub enum Form<'a> {
     Dynamic {
         /// Nodes that are kept, the root not counted.
         nodes: usize,
-        /// Nodes expanded on each level, and choices of each.
+        /// Nodes that each expansion continues, and choices of each.
         width: usize,
     },
 }

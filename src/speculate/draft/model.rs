@@ -235,8 +235,8 @@ impl<'a> ModelDrafter<'a> {
         }
     }
 
-    /// EAGLE-2: on each level the `width` most likely nodes get `width` children; of all nodes the `kept` most likely stay. A node
-    /// is never more likely than its parent, so the kept tree is connected.
+    /// EAGLE-2: on each level but the last, which is `request.depth`, the `width` most likely nodes get `width` children; of all
+    /// nodes the `kept` most likely stay. A node is never more likely than its parent, so the kept tree is connected.
     fn dynamic(&mut self, request: &DraftRequest<'_>, kept: usize, width: usize) -> Result<Proposal> {
         let mut proposal = Proposal::default();
         let Some(root) = self.begin(request, width, &mut proposal)? else { return Ok(proposal) };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     percent,
     table::{Axis, Field, Key, Kind, choices, optional, required},
-    values::{AcceptedRows, EntropyOver, Length, Part, Placing, Stamps},
+    values::{AcceptedRows, EntropyOver, Length, Part, Placing, Stamps, StateAt},
 };
 use crate::{model::draft_head::Recipe, speculate::tree};
 
@@ -147,7 +147,10 @@ choices! {
         "variation" Variation {
             /// Share of the visual tokens that is kept.
             keep: f64 = KEEP,
-            /// Share of the target's layers after which the similarity is taken.
+            /// The target's layers after which the similarity is taken (L), in models of at least twice as many.
+            #[serde(default = "twenty")]
+            layers: usize = optional("20").at_least(1.0, 40.0).minor(),
+            /// Share of the layers after which it is taken in smaller models.
             #[serde(default = "half")]
             depth: f64 = optional("0.5").above_zero(1.0).minor(),
             /// Positions of the kept tokens.
@@ -198,9 +201,9 @@ choices! {
         "dynamic_tree" DynamicTree {
             /// Nodes that are verified together, the root counted.
             total: usize = required("25").range(2.0, 64.0).step(4.0),
-            /// Levels that are drafted.
+            /// Expansions after the root's own choices: branches have up to `depth` + 1 tokens (EAGLE's count).
             depth: usize = required("5").range(1.0, 16.0),
-            /// Nodes that are expanded on each level, and choices of each.
+            /// Nodes that each expansion continues, and choices of each.
             width: usize = required("8").range(1.0, 16.0),
         } => format!("dynamic tree {total}-{depth}-{width}"),
     }
@@ -240,6 +243,10 @@ choices! {
             /// Also pass where the target's token occurs elsewhere among the drafts.
             #[serde(default)]
             shift_tolerant: bool = optional("false"),
+            /// The target's state that is compared with the visual tokens: at the draft (LVSpec), or the one before it, which
+            /// predicts it (ours).
+            #[serde(default, skip_serializing_if = "StateAt::is_draft")]
+            at: StateAt = optional("\"draft\""),
             /// Words that are never loosened, compared with a token's trimmed lower-case text.
             #[serde(default)]
             always_strict: Vec<String> = optional("[]"),
@@ -250,7 +257,7 @@ choices! {
                 1 => ", 1 word always strict".into(),
                 n => format!(", {n} words always strict"),
             };
-            format!("visual λ {lambda}, N {top_n}{shifts}{strict}")
+            format!("visual λ {lambda}, N {top_n}{}{shifts}{strict}", at.words())
         },
         /// A mismatch passes where p(draft) ≥ rho · max p.
         "lenient" Lenient {
@@ -321,6 +328,10 @@ choices! {
             Length::Auto(_) => "parallel, window by measured times".into(),
         },
     }
+}
+
+fn twenty() -> usize {
+    20
 }
 
 fn half() -> f64 {

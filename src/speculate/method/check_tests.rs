@@ -1,5 +1,5 @@
 use super::*;
-use crate::speculate::EntropyOver;
+use crate::speculate::{EntropyOver, StateAt};
 
 fn with(set: &[&str]) -> Result<Method, MethodError> {
     Method::preset("lvspec").unwrap().with_sets(set.iter().copied())
@@ -15,6 +15,7 @@ fn lossless_truth_table() {
         lambda,
         top_n: 10,
         shift_tolerant,
+        at: StateAt::Before,
         always_strict: vec![],
     };
     let window = |length| Acceptance::Window { length, threshold: 0.2, entropy: EntropyOver::Top3 };
@@ -113,6 +114,11 @@ fn values_out_of_range_are_refused() {
         (&["drafter.kind=lookup", "drafter.ngram=0"], "`drafter.ngram` is 0, but must be 1 to 16"),
         (&["context.kind=attention", "context.keep=0.1", "context.mass=2"], "`context.mass` is 2"),
         (&["context.kind=variation", "context.keep=0.1", "context.depth=0"], "`context.depth` is 0"),
+        (
+            &["context.kind=variation", "context.keep=0.1", "context.layers=0"],
+            "`context.layers` is 0, but must be at least 1",
+        ),
+        (&["acceptance.at=after"], "`acceptance.at` is \"after\", but expected one of \"draft\", \"before\""),
         (&["shape.kind=two_branch", "shape.length=33"], "`shape.length` is 33, but must be 1 to 32"),
         (
             &["shape.kind=static_tree", "shape.nodes=[\"00\"]"],

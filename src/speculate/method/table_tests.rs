@@ -159,7 +159,7 @@ fn the_numbers_of_a_method_come_in_order_of_interest() {
         ["acceptance.threshold=0.2", "shape.length=10", "context.keep=0.1", "acceptance.length=4"]
     );
     assert_eq!(names("sparrow"), ["shape.total=25", "shape.depth=5", "shape.width=8"]);
-    assert_eq!(names("parallelvlm"), ["context.keep=0.1", "context.depth=0.5"]);
+    assert_eq!(names("parallelvlm"), ["context.keep=0.1", "context.layers=20", "context.depth=0.5"]);
 }
 
 #[test]

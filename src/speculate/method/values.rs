@@ -112,6 +112,31 @@ impl EntropyOver {
     }
 }
 
+/// The target's state by which a draft's visual relevance is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateAt {
+    /// The state at the draft's own row (LVSpec).
+    #[default]
+    Draft,
+    /// The state of the row that predicts the draft: the one at the token before it.
+    Before,
+}
+
+impl StateAt {
+    pub(super) fn is_draft(&self) -> bool {
+        *self == StateAt::Draft
+    }
+
+    /// The suffix of a rule's words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            StateAt::Draft => "",
+            StateAt::Before => ", state before",
+        }
+    }
+}
+
 /// Most tokens of a chain, or of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -174,5 +199,6 @@ fields! {
     Part = Value::Word(&["front", "middle", "end"]);
     AcceptedRows = Value::Word(&["dense", "sparse"]);
     EntropyOver = Value::Word(&["top3", "full"]);
+    StateAt = Value::Word(&["draft", "before"]);
     Recipe = Value::Word(&["sparrow", "msd"]);
 }

@@ -104,8 +104,8 @@ impl Methods {
         self.knob = 0;
     }
 
-    /// The methods whose name or system matches a filter, or else whose description or paper does, as indices; and which of those
-    /// matches best.
+    /// The methods whose name or system matches a filter, or else whose description, paper or one of the five choices does, as
+    /// indices; and which of those matches best.
     pub fn found(&self, query: &str) -> (Vec<usize>, usize) {
         let all = 0..self.presets.len();
         let query = query.trim();
@@ -119,7 +119,12 @@ impl Methods {
         let of_system = |i: &usize| named.contains(i) || has(systems::system(&self.presets[*i]));
         let mut found: Vec<usize> = all.clone().filter(of_system).collect();
         if found.is_empty() {
-            let says = |method: &Method| has(&method.about) || method.paper.as_deref().is_some_and(has);
+            let says = |method: &Method| {
+                has(&method.about)
+                    || method.paper.as_deref().is_some_and(has)
+                    || method.kinds().into_iter().any(has)
+                    || has(&method.describe())
+            };
             found = all.filter(|i| says(&self.presets[*i])).collect();
         }
         let best = named.first().and_then(|best| found.iter().position(|i| i == best));
@@ -306,6 +311,9 @@ mod tests {
         assert!(
             found(&all, "medusa").0 == ["typical"] && found(&all, "FLy").0.contains(&"fly-entropy".into())
         );
+        // A kind, and the words of a choice.
+        assert_eq!(found(&all, "dynamic_tree").0, ["sparrow", "msd"]);
+        assert_eq!(found(&all, "10 % by variation").0, ["parallelvlm", "parallelvlm-self"]);
         assert_eq!(found(&all, "no such thing").0, [""; 0]);
         // A saved copy stands behind the methods of its system.
         all.add(Method { name: "my-lvspec".into(), ..Method::preset("lvspec").unwrap() });
