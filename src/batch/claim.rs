@@ -106,7 +106,8 @@ mod tests {
                 let done = dir.path().join(format!("{clip}.txt"));
                 // The directory of the claims is removed whenever it is empty.
                 let _ = std::fs::remove_dir(dir.path().join("claims"));
-                let Some(_claim) = Claim::take(&dir.path().join(format!("claims/{clip}.lock"))).unwrap() else {
+                let Some(_claim) = Claim::take(&dir.path().join(format!("claims/{clip}.lock"))).unwrap()
+                else {
                     continue;
                 };
                 if !done.exists() {

@@ -6,7 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{End, color, new_file::Named};
-use crate::batch::dataset::{Dataset, merge};
+use crate::{
+    batch::dataset::{Dataset, merge},
+    present::formats::plural,
+};
 
 /// So many names of each problem are printed.
 const SHOWN: usize = 20;
@@ -67,10 +70,10 @@ pub fn run(args: &DatasetArgs) -> Result<i32, End> {
             }
             let merged = merge(into, parts)?;
             tell!(
-                "{}: {} rows from {} files; {} replaced, {} unreadable",
-                into.display(),
-                merged.rows,
-                parts.len(),
+                "{}: {} from {}; {} replaced, {} unreadable",
+                color::plain(&into.to_string_lossy()),
+                plural(merged.rows as u64, "row"),
+                plural(parts.len() as u64, "file"),
                 merged.replaced,
                 merged.damaged
             );
@@ -102,7 +105,7 @@ pub fn run(args: &DatasetArgs) -> Result<i32, End> {
                     writeln!(out, "the last row is incomplete; the next run of caption removes it")?;
                 }
                 if problems.is_none() {
-                    writeln!(out, "{} rows, no problems", set.contents.rows.len())?;
+                    writeln!(out, "{}, no problems", plural(set.contents.rows.len() as u64, "row"))?;
                 }
             }
             Ok(if problems.is_none() { 0 } else { 3 })

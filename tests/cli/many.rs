@@ -335,6 +335,19 @@ fn captions_go_to_the_forms_that_are_asked_for() {
         (2, 2, 2, 1, "")
     );
     assert_eq!(events.last().unwrap()["captioned"], 2);
+    // Methods on the same clips; the file that is none is left out.
+    program.file("in/none.mp4", "text");
+    let args =
+        ["bench", "--videos", "in", "--methods", "naive", "--json", "--max-new-tokens", "5", "--frames", "2"];
+    let run = program.run(&args);
+    let lines = self::events(&run.stdout);
+    let summary = lines.last().unwrap();
+    assert!(run.code == 0 && run.stderr.contains("skipped: video in/none.mp4"), "{}", run.stderr);
+    assert_eq!((&summary["clips_done"], &summary["videos"][1]), (&2.into(), &"in/b/c.mp4".into()));
+    let systems = summary["systems"].as_array().unwrap();
+    assert!(systems.iter().all(|row| row["equal"] == 2 && row["facts"]["total"] == 0), "{systems:?}");
+    assert!(summary.get("first_seed").is_none() && systems[1]["decode"].is_number());
+    fs::remove_file(program.home().join("in/none.mp4")).unwrap();
     // What would be done.
     let run = caption(&program, &["in", "--sidecar", "vtt", "--dry-run"]);
     assert!(run.code == 0 && run.stdout.contains("2: 1 to caption, 1 have captions"), "{}", run.stdout);
@@ -416,4 +429,46 @@ fn what_cannot_be_done_is_refused_before_anything_is_loaded() {
     // Clips that are not there.
     let run = caption(&program, &["no.mp4", "other/b.mp4", "--sidecar", "txt", "--out-dir", "o"]);
     assert!(run.code == 5 && program.home().join("o/other/b.txt").exists(), "{}", run.stderr);
+}
+
+/// A Slurm of its own on the loopback: an array of four over forty clips, of which one task is killed and queued again.
+#[test]
+fn a_slurm_array_writes_what_one_run_writes() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scale/slurm.sh");
+    let has = |name: &str| Path::new("/usr/sbin").join(name).exists();
+    if !(["slurmctld", "slurmd", "munged", "mungekey"].into_iter().all(has)
+        && rustix::process::getuid().is_root())
+    {
+        eprintln!("skipped: no Slurm is installed, or the test does not run as root");
+        return;
+    }
+    let program = Program::new();
+    let names: Vec<String> = (0..40).map(|i| format!("clips/{}/{i}.mp4", i % 3)).collect();
+    clips(&program, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let state = tempfile::tempdir().unwrap();
+    let ran = Command::new(script)
+        .args([env!("CARGO_BIN_EXE_specreel"), state.path().to_str().unwrap(), "clips/dataset.2-of-4.jsonl"])
+        .args([&["clips", "--dataset", "jsonl"][..], &SHORT].concat())
+        .env("HOME", program.home())
+        .current_dir(program.home())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{}\n{said}", String::from_utf8_lossy(&ran.stdout));
+    // The second task was there twice, and went on where it was.
+    let out = fs::read_to_string(state.path().join("out/2")).unwrap();
+    assert_eq!(out.matches("part 2/4").count(), 2, "{out}");
+    let parts: Vec<String> = (1..=4).map(|part| format!("clips/dataset.{part}-of-4.jsonl")).collect();
+    let merged =
+        [&["dataset", "merge", "clips/all.jsonl"], &parts.iter().map(String::as_str).collect::<Vec<_>>()[..]];
+    let merged = program.run(&merged.concat());
+    assert!(merged.stderr.contains("40 rows from 4 files; 0 replaced, 0 unreadable"), "{}", merged.stderr);
+    assert_eq!(caption(&program, &["clips", "--dataset", "jsonl", "--quiet"]).code, 0);
+    assert_eq!(program.run(&["dataset", "merge", "clips/one.jsonl", "clips/dataset.jsonl"]).code, 0);
+    let untimed = |name: &str| -> Vec<Value> {
+        let mut rows = rows(&program.home().join("clips").join(name));
+        rows.iter_mut().for_each(|row| drop(row.as_object_mut().unwrap().remove("seconds")));
+        rows
+    };
+    assert_eq!(untimed("all.jsonl"), untimed("one.jsonl"));
 }
