@@ -218,6 +218,11 @@ pub fn published() -> ArgValueCompleter {
     })
 }
 
+/// Papers whose tables can be measured.
+pub fn papers() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(super::bench::paper::names())))
+}
+
 /// Shapes of known models.
 pub fn shapes() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(known_shapes::names())))

@@ -10,6 +10,7 @@
 //! | [`ledger`] | the steps of a run, row by row |
 //! | [`estimate`] | what a run takes, before and while it runs |
 //! | [`heat`] | visual tokens as values from 0 to 1 |
+//! | [`modelled`] | runs on hardware that is not here |
 //! | [`player`] | a run as it is played: what has been seen of it, and the scene of the current step |
 //! | [`formats`] | bytes, times, percentages, ratios |
 //! | [`systems`] | which system a method belongs to |
@@ -23,6 +24,7 @@ pub mod export;
 pub mod formats;
 pub mod heat;
 pub mod ledger;
+pub mod modelled;
 pub mod player;
 pub mod reason;
 pub mod statistics;

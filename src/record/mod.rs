@@ -14,6 +14,7 @@ pub mod pace;
 pub mod paired;
 pub mod pareto;
 pub mod pieces;
+pub mod profile;
 pub mod session;
 pub mod span;
 pub mod speedup;

@@ -31,6 +31,9 @@ pub struct Summary {
     /// Its interval; each clip is a pair.
     #[serde(flatten)]
     pub interval: Option<Interval>,
+    /// Ratio of decode speeds on the hardware of a profile, modelled from the steps, median; none without a profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modelled: Option<f64>,
     /// Ratio of times from file to last token, median; none if no clip has one.
     pub end_to_end: Option<f64>,
     /// Facts of all texts.
@@ -141,6 +144,7 @@ impl Summary {
             tokens_per_second: median(own.iter().map(|t| t.stats.tokens_per_second)).unwrap_or_default(),
             decode: median(decode.iter().copied()),
             interval: PairedRatio::of(&decode).map(Interval::from),
+            modelled: median(own.iter().filter_map(|t| t.modelled)),
             end_to_end: median(own.iter().filter_map(|t| Some(t.stats.speedup.as_ref()?.end_to_end))),
             facts,
             facts_share: facts.share(),

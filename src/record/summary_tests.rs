@@ -13,7 +13,17 @@ fn speedup(decode: f64) -> Option<Speedup> {
 fn trial(clip: u64, system: &str, right: usize, stats: Stats) -> Trial {
     let facts = FactCount { right, wrong: 10 - right, missing: 0, total: 10, extra: 0 };
     let (reason, text) = (StopReason::Eos, String::new());
-    Trial { clip, system: system.into(), reason, text, facts, front_ms: 5.0, drafter_front_ms: 1.0, stats }
+    Trial {
+        clip,
+        system: system.into(),
+        reason,
+        text,
+        facts,
+        front_ms: 5.0,
+        drafter_front_ms: 1.0,
+        stats,
+        modelled: None,
+    }
 }
 
 fn counts(verdicts: &[(Verdict, usize)]) -> VerdictCounts {

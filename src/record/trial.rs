@@ -72,6 +72,9 @@ pub struct Trial {
     pub drafter_front_ms: f64,
     /// Its statistics.
     pub stats: Stats,
+    /// Decode speedup over autoregressive decoding on the hardware of a profile, modelled from the steps; none without a profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modelled: Option<f64>,
 }
 
 #[cfg(test)]

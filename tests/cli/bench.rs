@@ -82,6 +82,75 @@ fn tables_have_systems_as_rows() {
 }
 
 #[test]
+fn a_papers_table_is_measured_kept_and_read_again() {
+    let program = Program::new();
+    let table = ["--paper", "std", "--table", "1"];
+    let run = bench(&program, &[&table[..], &["--out", "std.jsonl"]].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    for part in
+        ["STD, table 1", "LayerSkip", "paper: accepted", "order", "Kendall's tau", "1 clip (seed 1000); "]
+    {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+    let kept = std::fs::read_to_string(program.home().join("std.jsonl")).unwrap();
+    let lines = events(&kept);
+    let runs: Vec<&str> =
+        lines.iter().filter(|l| l["event"] == "paper_run").map(|l| l["run"].as_str().unwrap()).collect();
+    // Once each, though the table has two parts.
+    assert_eq!(runs, ["autoregressive", "layerskip", "streaming", "std"]);
+    for line in lines.iter().filter(|l| l["event"] == "paper_run") {
+        assert_eq!(line["equal"], true, "{line}");
+    }
+    assert_eq!(lines.iter().filter(|l| l["event"] == "paper_table").count(), 2);
+
+    let again = program.run(&["bench", "--paper", "std", "--table", "1", "--from", "std.jsonl"]);
+    assert_eq!((again.code, &again.stdout), (0, &run.stdout));
+    let page = program.run(&[
+        "bench",
+        "--paper",
+        "std",
+        "--from",
+        "std.jsonl",
+        "--from",
+        "std.jsonl",
+        "--markdown",
+        "p.md",
+        "--json",
+    ]);
+    assert_eq!((page.code, page.stderr.as_str()), (0, ""));
+    let text = std::fs::read_to_string(program.home().join("p.md")).unwrap();
+    assert!(text.starts_with("# The papers' tables\n") && text.contains("### STD, figure 1"), "{text}");
+    assert!(text.contains("not measured"), "{text}");
+}
+
+#[test]
+fn tables_that_cannot_be_shown_are_refused() {
+    let program = Program::new();
+    std::fs::write(program.home().join("other.jsonl"), "{\"event\":\"trial\"}\n").unwrap();
+    for (args, code, parts) in [
+        (&["--paper", "lvspek"][..], 2, &["unknown paper `lvspek`", "did you mean `lvspec`?", "sparrow"][..]),
+        (&["--paper", "std", "--table", "7"], 2, &["no table `7` of std", "1, F1"]),
+        (&["--paper", "all", "--table", "1"], 2, &["--table cannot be used with --paper all"]),
+        (&["--table", "1"], 2, &["--paper"]),
+        (&["--paper", "std", "--methods", "naive"], 2, &["--methods cannot be used with --paper"]),
+        (&["--paper", "std", "--suite", "step"], 2, &["--paper cannot be used with --suite step"]),
+        (
+            &["--paper", "std", "--from", "x.jsonl", "--clips", "3"],
+            2,
+            &["--clips cannot be used with --from"],
+        ),
+        (&["--paper", "std", "--from", "no.jsonl"], 3, &["no.jsonl", "--out FILE"]),
+        (&["--paper", "std", "--from", "other.jsonl"], 3, &["not results of bench --paper"]),
+    ] {
+        let run = program.run(&[&["bench"], args].concat());
+        assert_eq!(run.code, code, "{args:?}: {}", run.stderr);
+        for part in parts {
+            assert!(run.stderr.contains(part), "{args:?}: {part}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_sweep_has_a_row_per_value_and_a_chart() {
     let program = Program::new();
     let args = ["--methods", "lvspec", "--sweep", "acceptance.lambda=0,0.9", "--svg", "front.svg"];

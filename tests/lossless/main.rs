@@ -13,6 +13,7 @@ mod support;
 
 use specreel::{
     model::{KvType, WeightType, draft_head::Recipe},
+    record::Step,
     speculate::{
         Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape, Stamps,
         VisualContext,
@@ -223,6 +224,27 @@ fn a_drafter_that_sees_everything_is_always_right() {
         let compact = VisualContext::Uniform { keep: 1.0, positions: Placing::Compact, stamps: Stamps::Keep };
         let written = bench.write(&method(Drafter::Target {}, compact, 5, Acceptance::Exact {}), greedy, 36);
         assert!(!has_one_axis || written.accepted == written.judged, "{model}");
+    }
+}
+
+/// As in EAGLE, the depth of a dynamic tree counts expansions after the first choices: with one choice it is a chain that is one
+/// longer.
+#[test]
+fn a_dynamic_tree_of_width_one_is_a_chain_of_depth_plus_one() {
+    let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
+    let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 2);
+    for depth in [1, 2, 5, 16] {
+        let chain = method(Drafter::Target {}, VisualContext::Full {}, depth + 1, Acceptance::Exact {});
+        let tree = Method { shape: Shape::DynamicTree { total: 64, depth, width: 1 }, ..chain.clone() };
+        let [chain, tree] = [&chain, &tree].map(|method| bench.write(method, greedy, 40));
+        assert_eq!((&tree.ids, &tree.bits), (&chain.ids, &chain.bits), "{depth}");
+        let longest = tree.steps.iter().map(|step| step.drafted.len()).max();
+        assert_eq!(longest, Some(depth + 1));
+        let lengths = |steps: &[Step]| steps.iter().map(|step| step.accepted).collect::<Vec<_>>();
+        assert_eq!(lengths(&tree.steps), lengths(&chain.steps), "{depth}");
+        // A tree that may not have so many nodes is cut where it is least likely.
+        let cut = Shape::DynamicTree { total: depth + 1, depth, width: 1 };
+        assert!(cut.longest() == depth + 1 && cut.drafts() == Some(depth));
     }
 }
 

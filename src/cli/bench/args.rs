@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 
+use super::paper;
 use crate::{
     cli::{
         args::{OUTPUT, RunArgs, whole},
@@ -16,6 +17,7 @@ use crate::{
 /// Headings of the help.
 const SUITE: &str = "Suite";
 const SCENES: &str = "Suite `scenes`";
+const PAPER: &str = "Papers' tables";
 const STEP: &str = "Suite `step`";
 const CLIP: &str = "Suite `clip`";
 
@@ -46,9 +48,24 @@ pub struct BenchArgs {
     /// Run one method with each of these values; repeated, with every combination
     #[arg(long, help_heading = SCENES, value_name = "AXIS.KEY=V,V,…", add = candidates::sets())]
     pub sweep: Vec<String>,
+    /// Also model the decode speedup on other hardware: a built-in profile, or a file
+    #[arg(long, help_heading = SCENES, value_name = "NAME|FILE")]
+    pub profile: Option<String>,
     /// scenes: write a chart of facts kept against speedup (SVG)
     #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Measure the tables of a paper: lvspec, specvlm, parallelvlm, std, sparrow, or all
+    #[arg(long, value_name = "NAME", help_heading = PAPER, add = candidates::papers())]
+    pub paper: Option<String>,
+    /// Only this table; F6 is figure 6 [default: all tables of the paper]
+    #[arg(long, value_name = "N", help_heading = PAPER, requires = "paper")]
+    pub table: Option<String>,
+    /// Measure nothing; read what an earlier run wrote with --out (repeatable)
+    #[arg(long, value_name = "FILE", help_heading = PAPER, requires = "paper")]
+    pub from: Vec<PathBuf>,
+    /// Also write the tables as a page
+    #[arg(long, value_name = "FILE", help_heading = PAPER, requires = "paper")]
+    pub markdown: Option<PathBuf>,
     /// Context lengths in tokens [default: 100,300,1000]
     #[arg(long, help_heading = STEP, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub slots: Vec<u32>,
@@ -74,7 +91,7 @@ pub struct BenchArgs {
     /// Also write the JSON lines to this file
     #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Overwrite existing --out and --svg files
+    /// Overwrite existing --out, --svg and --markdown files
     #[arg(long, help_heading = OUTPUT)]
     pub force: bool,
 }
@@ -98,6 +115,9 @@ impl BenchArgs {
     /// The first such option (class usage).
     pub fn check(&self) -> Result<(), Failure> {
         let run = &self.run;
+        if self.paper.is_some() && self.suite == Suite::Scenes {
+            paper::check(self)?;
+        }
         let step = [
             ("--slots", !self.slots.is_empty(), "step"),
             ("--rows", !self.rows.is_empty(), "step"),
@@ -112,7 +132,9 @@ impl BenchArgs {
             ("--videos", !self.videos.is_empty()),
             ("--clips", self.clips.is_some()),
             ("--first-seed", self.first_seed.is_some()),
+            ("--profile", self.profile.is_some()),
             ("--svg", self.svg.is_some()),
+            ("--paper", self.paper.is_some()),
             ("--prompt", run.prompt.is_some()),
             ("--rope", run.rope.is_some()),
             ("--temperature", run.temperature > 0.0),

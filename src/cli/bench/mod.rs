@@ -1,13 +1,15 @@
 //! `specreel bench`: measured tables.
 //!
 //! `--suite scenes` measures the speed and the accuracy of methods on clips whose facts are known; `--suite step` times single
-//! passes, `--suite clip` a whole clip with random weights. stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
+//! passes, `--suite clip` a whole clip with random weights. `--paper` measures the tables of papers. stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
 
 pub mod args;
 mod clip;
 mod clips;
 mod fronts;
+mod modelled;
 mod output;
+pub mod paper;
 mod picture;
 mod plan;
 mod report;
@@ -35,6 +37,7 @@ use self::{
 use super::{End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime};
 use crate::{
     client::{Client, Settings},
+    present,
     record::{Failure, FailureClass, Trial},
     scenes::world::TRAINING_SEEDS,
 };
@@ -45,6 +48,9 @@ const FIRST_SEED: u64 = 1000;
 /// Run a benchmark.
 pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     args.check()?;
+    if args.paper.is_some() {
+        return paper::run(args, config);
+    }
     let run = &args.run;
     let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
     if args.suite != Suite::Scenes {
@@ -54,6 +60,7 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
             _ => step::run(&args, &models, &mut lines),
         };
     }
+    let profile = args.profile.as_deref().map(present::modelled::load).transpose()?;
     let methods = args.methods.take().or(args.run.method.take());
     let plan = Plan::new(methods.as_deref(), &args.run.set, &args.sweep, &models)?;
     let own = match &args.videos[..] {
@@ -87,9 +94,9 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
         Some(own) => Box::new(own),
         None => Box::new(ClipRenderer::open()?),
     };
-    let mut runs = Runs::new(client, interrupt, base);
-    let mut report =
-        Report { lines, svg, seeds, videos, common: plan.common, systems: plan.systems, trials: Vec::new() };
+    let mut runs = Runs::new(client, interrupt, base).with_profile(profile.clone());
+    let (common, systems, trials) = (plan.common, plan.systems, Vec::new());
+    let mut report = Report { lines, svg, seeds, videos, common, profile, systems, trials };
     let mut progress = Progress::new(true);
     runtime()?.block_on(async {
         let Some(loaded) = runs.load(models, args.run.ignore_memory, &mut progress).await? else {

@@ -5,6 +5,7 @@ use std::{io::Write, ops::Range};
 use serde::Serialize;
 
 use super::{
+    modelled,
     output::{Lines, ResultFile},
     picture,
     plan::{BASELINE, System},
@@ -15,7 +16,7 @@ use crate::{
     chart,
     cli::{End, color, terminal, wrap::hang},
     present::formats,
-    record::{Summary, Trial},
+    record::{Summary, Trial, profile::Profile},
     speculate::Method,
 };
 
@@ -31,6 +32,8 @@ pub struct Report {
     pub videos: Vec<String>,
     /// Settings that all systems but the baseline share.
     pub common: String,
+    /// The profile by which the runs are charged as well.
+    pub profile: Option<Profile>,
     /// The systems, the baseline first.
     pub systems: Vec<System>,
     /// Completed trials.
@@ -53,6 +56,9 @@ struct Closing<'a> {
     /// False if it was interrupted or failed.
     complete: bool,
     baseline: &'static str,
+    /// The profile behind `modelled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<&'a str>,
     systems: Vec<ClosingRow<'a>>,
 }
 
@@ -92,6 +98,7 @@ impl Report {
             clips_done,
             complete,
             baseline: BASELINE,
+            profile: self.profile.as_ref().map(|profile| profile.name.as_str()),
             systems: rows
                 .clone()
                 .map(|(system, summary)| ClosingRow {
@@ -115,6 +122,9 @@ impl Report {
             let rows: Vec<Row<'_>> =
                 rows.map(|(system, summary)| Row { summary, lossless: system.method.lossless() }).collect();
             text += &format!("\n{}", tables::tables(&rows, self.videos.is_empty(), columns));
+            if let Some(profile) = &self.profile {
+                text += &format!("\n{}", modelled::table(profile, &rows, columns));
+            }
         }
         if let Some(picture) = picture::text(&plot, columns) {
             text += &format!("\n{picture}");

@@ -7,8 +7,13 @@ use crate::{
     client::{Client, Ending, GRACE, Interrupt},
     engine::RunRequest,
     model::ModelSpec,
-    record::{Event, EventKind, Failure, RunLog, Stats, StopReason},
+    present::modelled,
+    record::{
+        Event, EventKind, Failure, RunLog, Stats, StopReason,
+        profile::{Modelled, Profile},
+    },
     speculate::Method,
+    video::Sampling,
 };
 
 pub use crate::client::Loaded;
@@ -22,8 +27,12 @@ pub struct Written {
     pub text: String,
     /// Its ids.
     pub ids: Vec<u32>,
+    /// Accepted drafts of each step.
+    pub accepted: Vec<u32>,
     /// Statistics.
     pub stats: Stats,
+    /// What it takes under the profile.
+    pub modelled: Option<Modelled>,
 }
 
 /// An engine and the request that all runs share.
@@ -31,18 +40,31 @@ pub struct Runs {
     client: Client,
     interrupt: Interrupt,
     base: RunRequest,
+    profile: Option<Profile>,
     last: u64,
 }
 
 impl Runs {
     /// Runs that differ from `base` in number, video, method and length.
     pub fn new(client: Client, interrupt: Interrupt, base: RunRequest) -> Self {
-        Self { client, interrupt, base, last: 0 }
+        Self { client, interrupt, base, profile: None, last: 0 }
+    }
+
+    /// The same runs, charged by this profile as well.
+    pub fn with_profile(mut self, profile: Option<Profile>) -> Self {
+        self.profile = profile;
+        self
     }
 
     /// Token limit of a run.
     pub fn limit(&self) -> usize {
         self.base.max_new_tokens
+    }
+
+    /// Sample the text of further runs at this temperature, and this many frames of their clips; none is the models' own number.
+    pub fn under(&mut self, temperature: f32, frames: Option<u32>) {
+        self.base.text.temperature = temperature;
+        self.base.sampling = frames.map_or(Sampling::Auto, |n| Sampling::Frames(n as usize));
     }
 
     /// True once interrupted.
@@ -97,7 +119,9 @@ impl Runs {
                 reason: Some(reason),
                 text: log.text().to_owned(),
                 ids: log.ids().to_vec(),
+                accepted: log.steps().iter().map(|step| step.accepted as u32).collect(),
                 stats: log.stats().clone(),
+                modelled: self.profile.as_ref().and_then(|profile| modelled::charge(profile, &log)),
             })),
             Ending::Failed(failure) | Ending::NoModels(failure) | Ending::Lost(failure) => Err(failure),
         }

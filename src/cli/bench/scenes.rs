@@ -77,8 +77,11 @@ pub async fn measure(
     Ok(true)
 }
 
-/// Load all weights and code once: a short run of the first system of each drafter.
-async fn warm_up(
+/// Load all weights and code once: a short run of the first system of each drafter. False if it was interrupted.
+///
+/// # Errors
+/// The clip cannot be rendered, or a run failed.
+pub async fn warm_up(
     systems: &[System],
     seed: u64,
     runs: &mut Runs,
@@ -103,7 +106,7 @@ async fn warm_up(
 }
 
 /// Results of one clip while its systems run.
-struct ClipResults<'a> {
+pub struct ClipResults<'a> {
     clip: &'a Clip,
     fronts: Fronts,
     /// The baseline's run, and its time before the first token.
@@ -111,12 +114,13 @@ struct ClipResults<'a> {
 }
 
 impl<'a> ClipResults<'a> {
-    fn new(clip: &'a Clip) -> Self {
+    /// No results yet.
+    pub fn new(clip: &'a Clip) -> Self {
         Self { clip, fronts: Fronts::default(), baseline: None }
     }
 
     /// Compare a run with the true facts and with the baseline's run, which is the first one.
-    fn trial(&mut self, system: &System, written: Written) -> Trial {
+    pub fn trial(&mut self, system: &System, written: Written) -> Trial {
         let drafter_front_ms = self.fronts.drafter_ms(&system.method, &written.stats);
         let (plain, front_ms) =
             self.baseline.get_or_insert_with(|| (written.clone(), Fronts::target_ms(&written.stats)));
@@ -129,6 +133,8 @@ impl<'a> ClipResults<'a> {
         };
         stats.set_baseline(baseline, *front_ms, drafter_front_ms);
         stats.equality = Some(Equality::of(&written.ids, &plain.ids));
+        let speeds = written.modelled.zip(plain.modelled);
+        let modelled = speeds.map(|(own, plain)| own.tokens_per_second() / plain.tokens_per_second());
         let facts = self.clip.count(&written.text);
         Trial {
             clip: self.clip.seed,
@@ -139,6 +145,7 @@ impl<'a> ClipResults<'a> {
             front_ms: *front_ms,
             drafter_front_ms,
             stats,
+            modelled,
         }
     }
 }

@@ -23,8 +23,8 @@ use crate::{
 const SLOTS: [usize; 3] = [100, 300, 1000];
 /// Tokens in the cache of a draft head without visual tokens: a prompt and half of a caption.
 const TEXT: usize = 100;
-/// Rows of a draft head's passes: a chain, and a level of a tree of width 8.
-const HEAD_ROWS: [usize; 2] = [1, 8];
+/// Rows of a drafter's passes: a chain, and a level of a tree of width 8.
+const DRAFTER_ROWS: [usize; 2] = [1, 8];
 const ROWS: [usize; 10] = [1, 2, 3, 4, 6, 8, 11, 16, 26, 32];
 
 /// Passes of one model over one context.
@@ -33,6 +33,9 @@ struct PassCurve {
     model: String,
     /// `target`, `drafter`, or `layer` (a draft head on the target's states).
     role: &'static str,
+    /// Of a draft head, how it was trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recipe: Option<Recipe>,
     dtype: &'static str,
     device: String,
     /// Tokens before the pass.
@@ -110,9 +113,9 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
     interrupt.listen(|| {})?;
     let mut progress = Progress::new(true);
     let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
-    roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &[1][..])));
+    roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &DRAFTER_ROWS[..])));
     if args.shape.is_none() {
-        let head = |dir| ("layer", Source::Head(dir), places.0.clone(), &HEAD_ROWS[..]);
+        let head = |dir| ("layer", Source::Head(dir), places.0.clone(), &DRAFTER_ROWS[..]);
         roles.extend(models.heads.iter().map(|dir| head(dir)));
     }
     let (mut target_row, mut decoder) = (Vec::new(), None);
@@ -128,6 +131,7 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
             let curve = PassCurve {
                 model: model.name.clone(),
                 role,
+                recipe: model.head.as_ref().map(|head| head.config().recipe),
                 dtype: model.stored.unwrap_or_else(|| place.dtype().name()),
                 device: place.name().into(),
                 slots,
@@ -318,6 +322,7 @@ mod tests {
         let curve = PassCurve {
             model: "small".into(),
             role: "drafter",
+            recipe: None,
             dtype: "q8_0",
             device: "cpu".into(),
             slots: 100,

@@ -38,7 +38,12 @@ pub fn tables(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> Str
 }
 
 /// A table and its legend; on a narrow terminal without the columns of the highest ranks.
-fn narrow(mut cells: Vec<Vec<String>>, ranks: &[u8], legend: &str, columns: Option<usize>) -> String {
+pub(super) fn narrow(
+    mut cells: Vec<Vec<String>>,
+    ranks: &[u8],
+    legend: &str,
+    columns: Option<usize>,
+) -> String {
     let mut legend = legend.to_owned();
     let dropped = fitting(&mut cells, ranks, columns);
     if !dropped.is_empty() {
@@ -132,7 +137,7 @@ fn loosened(rows: &[Row<'_>], columns: Option<usize>) -> Option<String> {
     Some(stacked(&cells, columns))
 }
 
-fn name(row: &Row<'_>) -> String {
+pub(super) fn name(row: &Row<'_>) -> String {
     // Labels may be file names.
     let label = crate::cli::color::plain(&row.summary.system).into_owned();
     if row.lossless { label } else { label + " ~" }

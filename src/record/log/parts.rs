@@ -86,6 +86,8 @@ pub struct PromptSeen {
     pub grid: [usize; 3],
     /// Number of visual tokens of the target.
     pub visual_tokens: usize,
+    /// Number of tokens of the target's prompt, the visual ones included.
+    pub prompt_tokens: usize,
     /// Indices of the visual tokens that the drafter sees; none if it sees all.
     pub kept: Option<Vec<u32>>,
     /// The score of every visual token, where the drafter's were chosen by score.

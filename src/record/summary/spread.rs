@@ -37,6 +37,9 @@ pub struct Spread {
     pub end_to_end: Option<[f64; 2]>,
 }
 
+/// A ratio's parts on one clip: the trial's own, and the baseline's trial.
+type Part<'a> = &'a dyn Fn(&Trial, Option<&Trial>) -> (usize, usize);
+
 impl Spread {
     /// Of these trials, each a clip with the baseline's trial on it, if there is one. None with fewer clips than an interval
     /// takes ([`LEAST`]).
@@ -45,7 +48,7 @@ impl Spread {
             return None;
         }
         // A clip is drawn as a whole: its facts and its steps belong together.
-        let interval = |part: &dyn Fn(&Trial, Option<&Trial>) -> (usize, usize)| {
+        let interval = |part: Part<'_>| {
             let parts: Vec<(f64, f64)> = trials
                 .iter()
                 .map(|(own, baseline)| part(own, *baseline))

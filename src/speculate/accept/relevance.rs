@@ -183,10 +183,11 @@ impl VisualStates {
 
 /// For every node of a tree the row of its verify pass (the root's is 0) whose state is compared with the visual tokens.
 pub fn rows_of_drafts(tree: &Tree, at: StateAt) -> Vec<usize> {
-    let nodes = tree.nodes().iter().enumerate();
     match at {
-        StateAt::Draft => nodes.map(|(node, _)| node + 1).collect(),
-        StateAt::Before => nodes.map(|(_, node)| node.parent.map_or(0, |parent| parent + 1)).collect(),
+        StateAt::Draft => (1..=tree.len()).collect(),
+        StateAt::Before => {
+            tree.nodes().iter().map(|node| node.parent.map_or(0, |parent| parent + 1)).collect()
+        }
     }
 }
 

@@ -48,6 +48,11 @@ pub(super) fn draw(model: &Model, query: &str, cursor: usize, theme: &Theme, fra
     frame.render_widget(rule(theme), below);
     let Some(index) = found.get(cursor).copied() else { return };
     let method = &methods.turned[index];
+    // In a long group the heading is above the visible part of the list.
+    let heading = format!(" {} ", system(&methods.presets[index]));
+    let wide = (text::width(&heading) as u16).min(below.width.saturating_sub(2));
+    let place = Rect { x: below.x + 2.min(below.width), width: wide, height: 1.min(below.height), ..below };
+    frame.render_widget(Span::styled(heading, theme.style(Role::Title)), place);
     let about = Paragraph::new(text::clean_line(&method.about)).wrap(Wrap { trim: true });
     let [_, at, below] = below.layout(&Layout::vertical([
         Constraint::Length(1),

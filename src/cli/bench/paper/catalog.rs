@@ -1,0 +1,233 @@
+//! The papers' tables as data: `assets/papers/NAME.toml`.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use serde::Deserialize;
+
+use super::measures::Measure;
+use crate::{
+    record::{Failure, FailureClass},
+    speculate::{Method, MethodError, suggest},
+};
+
+/// A name that means every paper.
+pub const ALL: &str = "all";
+
+/// The files, in the order of the page.
+const FILES: [&str; 5] = [
+    include_str!("../../../../assets/papers/lvspec.toml"),
+    include_str!("../../../../assets/papers/specvlm.toml"),
+    include_str!("../../../../assets/papers/parallelvlm.toml"),
+    include_str!("../../../../assets/papers/std.toml"),
+    include_str!("../../../../assets/papers/sparrow.toml"),
+];
+
+static PAPERS: LazyLock<Result<Vec<Paper>, String>> =
+    LazyLock::new(|| FILES.iter().map(|text| toml::from_str(text).map_err(|e| e.to_string())).collect());
+
+/// A paper and those of its tables that are measured here.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// What it is called by `--paper`.
+    pub name: String,
+    /// The system's name.
+    pub title: String,
+    /// The paper's title.
+    pub paper: String,
+    /// Its tables; the parts of one table follow each other.
+    #[serde(rename = "table")]
+    pub tables: Vec<Table>,
+}
+
+/// A table, or a part of one.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// The paper's number: `1`, or `F6` for figure 6.
+    pub number: String,
+    /// Which part of the table, if it has several.
+    #[serde(default)]
+    pub part: String,
+    /// What it shows.
+    pub title: String,
+    /// The paper's models, data and machine.
+    pub setting: String,
+    /// The figures shown.
+    pub columns: Vec<Measure>,
+    /// Those whose order is compared; all of them if it is not given.
+    #[serde(default)]
+    pub compare: Option<Vec<Measure>>,
+    /// What else to know about the rows measured here.
+    #[serde(default)]
+    pub note: String,
+    /// Temperature of all rows.
+    #[serde(default)]
+    pub temperature: f32,
+    /// Why an order does not agree, by figure, for rows that do not say it themselves.
+    #[serde(default)]
+    pub because: BTreeMap<Measure, String>,
+    /// The rows.
+    #[serde(rename = "row")]
+    pub rows: Vec<Row>,
+}
+
+/// A row of the paper and the method that stands for it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// The paper's name of the row.
+    pub label: String,
+    /// The preset; none where nothing stands for the row, and `missing` says why.
+    #[serde(default)]
+    pub method: Option<String>,
+    /// Changes of the preset, as `--set` takes them.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Number of frames of the clip; none is the models' own.
+    #[serde(default)]
+    pub frames: Option<u32>,
+    /// Only this decoding step, from 0.
+    #[serde(default)]
+    pub step: Option<usize>,
+    /// Only the first so many decoding steps.
+    #[serde(default)]
+    pub first_steps: Option<usize>,
+    /// The paper's figures.
+    #[serde(default)]
+    pub figures: BTreeMap<Measure, f64>,
+    /// The row's place where the paper tells an order without figures: 1 is the best. Rows of one place are not compared.
+    #[serde(default)]
+    pub rank: Option<u32>,
+    /// Whether its order is compared.
+    #[serde(default = "yes")]
+    pub compared: bool,
+    /// Why the row is not measured.
+    #[serde(default)]
+    pub missing: String,
+    /// Why its order does not agree, by figure.
+    #[serde(default)]
+    pub because: BTreeMap<Measure, String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Table {
+    /// The figures whose order is compared.
+    pub fn compared(&self) -> &[Measure] {
+        self.compare.as_deref().unwrap_or(&self.columns)
+    }
+
+    /// `table 1`, `figure 6`, `theorem 2.2`.
+    pub fn place(&self) -> String {
+        match self.number.split_at_checked(1) {
+            Some(("F", number)) => format!("figure {number}"),
+            Some(("T", number)) => format!("theorem {number}"),
+            _ => format!("table {}", self.number),
+        }
+    }
+
+    /// The condition of a row's runs.
+    pub fn condition(&self, row: &Row) -> Condition {
+        Condition { temperature: self.temperature, frames: row.frames }
+    }
+}
+
+impl Row {
+    /// The method. None where nothing stands for the row.
+    ///
+    /// # Errors
+    /// The data name a method that does not exist, or a value that it does not take.
+    pub fn method(&self) -> Result<Option<Method>, MethodError> {
+        let Some(name) = &self.method else { return Ok(None) };
+        Method::preset(name)?.with_sets(self.set.iter().map(String::as_str)).map(Some)
+    }
+
+    /// The paper's value by which the row is compared: its figure, or its place.
+    pub fn paper_value(&self, measure: Measure) -> Option<f64> {
+        let place = self.rank.map(|rank| -f64::from(rank));
+        self.figures.get(&measure).copied().or(place).filter(|_| self.compared)
+    }
+}
+
+/// What a row's runs have in common with those of its baseline.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Condition {
+    /// Temperature; 0 is greedy.
+    pub temperature: f32,
+    /// Number of frames; none is the models' own.
+    pub frames: Option<u32>,
+}
+
+impl Condition {
+    /// The name of a method's runs under this condition; equal methods of different tables share it.
+    pub fn key(&self, name: &str, set: &[String]) -> String {
+        let sets = set.iter().map(|set| format!(" {set}"));
+        let frames = self.frames.map(|n| format!(" --frames {n}"));
+        let temperature = (self.temperature > 0.0).then(|| format!(" --temperature {}", self.temperature));
+        std::iter::once(name.to_owned()).chain(sets).chain(frames).chain(temperature).collect()
+    }
+}
+
+/// All papers.
+///
+/// # Errors
+/// The embedded data are broken.
+pub fn papers() -> Result<&'static [Paper], Failure> {
+    PAPERS.as_deref().map_err(|error| Failure {
+        class: FailureClass::Internal,
+        error: format!("the papers' tables are broken: {error}"),
+        hint: None,
+    })
+}
+
+/// Names of the papers.
+pub fn names() -> Vec<String> {
+    PAPERS.iter().flatten().map(|paper| paper.name.clone()).collect()
+}
+
+/// A paper's tables of `--paper NAME --table N`, with the paper.
+///
+/// # Errors
+/// There is no such paper or table, or a table of all papers is asked for.
+pub fn find(name: &str, table: Option<&str>) -> Result<Vec<(&'static Paper, &'static Table)>, Failure> {
+    let usage = |error: String, hint: String| Failure { class: FailureClass::Usage, error, hint: Some(hint) };
+    let all = papers()?;
+    let chosen: Vec<&Paper> = if name.eq_ignore_ascii_case(ALL) {
+        if table.is_some() {
+            return Err(usage(
+                format!("--table cannot be used with --paper {ALL}"),
+                "name one paper, for example: --paper lvspec --table 1".into(),
+            ));
+        }
+        all.iter().collect()
+    } else {
+        all.iter().filter(|paper| paper.name.eq_ignore_ascii_case(name)).collect()
+    };
+    if chosen.is_empty() {
+        let known: Vec<String> = names().into_iter().chain([ALL.to_owned()]).collect();
+        return Err(usage(format!("unknown paper `{name}`"), suggest(name, &known, "expected one of")));
+    }
+    let is_meant = |t: &Table| table.is_none_or(|number| t.number.eq_ignore_ascii_case(number));
+    let found: Vec<_> = chosen
+        .iter()
+        .flat_map(|&paper| paper.tables.iter().filter(|t| is_meant(t)).map(move |table| (paper, table)))
+        .collect();
+    match (found.is_empty(), table, chosen.first()) {
+        (true, Some(number), Some(paper)) => {
+            let mut numbers: Vec<&str> = paper.tables.iter().map(|t| t.number.as_str()).collect();
+            numbers.dedup();
+            Err(usage(
+                format!("no table `{number}` of {} is measured", paper.name),
+                format!("expected one of: {} (F is a figure, T a theorem)", numbers.join(", ")),
+            ))
+        }
+        _ => Ok(found),
+    }
+}
+
+#[cfg(test)]
+#[path = "catalog_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// Presets that the tables name before they exist.
+const PLANNED: [&str; 12] = [
+    "pearl",
+    "vispec",
+    "fastv",
+    "sparsevlm",
+    "pdrop",
+    "dycoke",
+    "sd-fastvid",
+    "sd-dycoke",
+    "sd-window-front",
+    "sd-window-middle",
+    "sd-window-end",
+    "sd-attention",
+];
+
+#[test]
+fn every_method_of_every_row_exists_and_takes_its_values() {
+    let mut rows = 0;
+    for paper in papers().unwrap() {
+        for table in &paper.tables {
+            for row in &table.rows {
+                let place = format!("{} {} {}", paper.name, table.number, row.label);
+                assert_eq!(row.method.is_some(), row.missing.is_empty(), "{place}");
+                match row.method() {
+                    Ok(method) => assert_eq!(method.is_some(), row.method.is_some()),
+                    Err(MethodError::Unknown { name, .. }) if PLANNED.contains(&name.as_str()) => {}
+                    Err(error) => panic!("{place}: {error}"),
+                }
+                rows += 1;
+            }
+        }
+    }
+    assert!(rows > 200, "{rows}");
+}
+
+#[test]
+fn every_table_compares_what_it_shows() {
+    for paper in papers().unwrap() {
+        let mut seen = BTreeSet::new();
+        for table in &paper.tables {
+            let place = format!("{} {} {}", paper.name, table.number, table.part);
+            assert!(seen.insert((&table.number, &table.part)), "{place} twice");
+            assert!(!table.title.ends_with('.') && !table.setting.ends_with('.'), "{place}");
+            for measure in table.compared() {
+                assert!(table.columns.contains(measure), "{place}: {measure:?} is not shown");
+                let values: BTreeSet<u64> =
+                    table.rows.iter().filter_map(|row| row.paper_value(*measure)).map(f64::to_bits).collect();
+                assert!(values.len() > 1, "{place}: {measure:?} has nothing to compare");
+            }
+            for row in &table.rows {
+                let own = row.figures.keys().chain(row.because.keys()).chain(table.because.keys());
+                let unknown: Vec<_> = own.filter(|m| !table.columns.contains(m)).collect();
+                assert_eq!(unknown, Vec::<&Measure>::new(), "{place} {}", row.label);
+            }
+            let labels: BTreeSet<&str> = table.rows.iter().map(|row| row.label.as_str()).collect();
+            assert_eq!(labels.len(), table.rows.len(), "{place}: two rows have one name");
+        }
+    }
+}
+
+#[test]
+fn papers_and_tables_are_found_by_name() {
+    let found = find("LVSpec", Some("f7")).unwrap();
+    assert!(!found.is_empty() && found.iter().all(|(p, t)| p.name == "lvspec" && t.place() == "figure 7"));
+    assert!(find("lvspec", None).unwrap().len() > found.len());
+    let papers: BTreeSet<&str> = find("all", None).unwrap().iter().map(|(p, _)| p.name.as_str()).collect();
+    assert_eq!(papers.len(), 5);
+}
+
+#[test]
+fn unknown_papers_and_tables_are_listed() {
+    let failure = find("lvspek", None).unwrap_err();
+    assert_eq!((failure.class, failure.error.as_str()), (FailureClass::Usage, "unknown paper `lvspek`"));
+    let hint = "did you mean `lvspec`? expected one of: lvspec, specvlm, parallelvlm, std, sparrow, all";
+    assert_eq!(failure.hint.unwrap(), hint);
+    let failure = find("std", Some("9")).unwrap_err();
+    assert_eq!(failure.error, "no table `9` of std is measured");
+    assert_eq!(failure.hint.unwrap(), "expected one of: 1, F1 (F is a figure, T a theorem)");
+    assert!(find("all", Some("1")).unwrap_err().error.contains("--table"));
+}
+
+#[test]
+fn a_key_names_method_and_condition() {
+    let plain = Condition::default();
+    assert_eq!(plain.key("naive", &[]), "naive");
+    let warm = Condition { temperature: 1.0, frames: Some(4) };
+    let set = ["shape.length=3".to_owned()];
+    assert_eq!(warm.key("naive", &set), "naive shape.length=3 --frames 4 --temperature 1");
+}
+
+#[test]
+fn a_place_stands_for_figures_and_uncompared_rows_have_none() {
+    let row = |text: &str| -> Row { toml::from_str(&format!("label = \"a\"\n{text}")).unwrap() };
+    assert_eq!(row("figures = { tau = 2.5 }").paper_value(Measure::Tau), Some(2.5));
+    assert_eq!(row("rank = 2").paper_value(Measure::Tau), Some(-2.0));
+    assert_eq!(row("figures = { tau = 2.5 }\ncompared = false").paper_value(Measure::Tau), None);
+    assert_eq!(row("").paper_value(Measure::Tau), None);
+}

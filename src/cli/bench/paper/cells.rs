@@ -1,0 +1,116 @@
+//! Tables as cells of text, for the terminal and for a page.
+
+use super::{
+    figure::Figure,
+    measures::Measure,
+    order::Agreement,
+    results::{Compared, Difference, Header},
+};
+use crate::present::formats::NOTHING;
+
+/// Headings and rows: the paper's figures beside ours, and for compared figures the order.
+pub fn cells(compared: &Compared) -> Vec<Vec<String>> {
+    let table = compared.table();
+    let extras = compared.extras();
+    let mut head = vec!["row".to_owned()];
+    for measure in &table.columns {
+        if table.rows.iter().any(|row| row.figures.contains_key(measure)) {
+            head.push(format!("paper: {}", measure.title()));
+        }
+        head.push(measure.title().to_owned());
+        if table.compared().contains(measure) {
+            head.push("order".to_owned());
+        }
+    }
+    head.extend(extras.iter().map(|measure| measure.title().to_owned()));
+    let width = head.len();
+    let mut cells = vec![head];
+    for (index, (row, ours)) in table.rows.iter().zip(&compared.rows).enumerate() {
+        let lossy = if ours.lossless == Some(false) { " ~" } else { "" };
+        let mut line = vec![format!("{}{lossy}", row.label)];
+        for &measure in &table.columns {
+            if table.rows.iter().any(|row| row.figures.contains_key(&measure)) {
+                line.push(row.figures.get(&measure).map_or_else(dash, |value| measure.text(*value)));
+            }
+            line.push(ours.figures.get(&measure).map_or_else(dash, |figure| figure_text(measure, figure)));
+            if table.compared().contains(&measure) {
+                line.push(compared.order(index, measure).unwrap_or_else(dash));
+            }
+        }
+        for &measure in &extras {
+            line.push(ours.figures.get(&measure).map_or_else(dash, |figure| measure.text(figure.value)));
+        }
+        debug_assert_eq!(line.len(), width);
+        cells.push(line);
+    }
+    cells
+}
+
+/// A value with its interval.
+fn figure_text(measure: Measure, figure: &Figure) -> String {
+    let value = measure.text(figure.value);
+    match figure.interval {
+        Some((low, high)) => {
+            let (low, high) = (measure.text(low), measure.text(high));
+            // The unit stands behind the value already.
+            let number = |text: &str| text.trim_end_matches([' ', '%', 'x', 'm', 's']).to_owned();
+            format!("{value} [{} to {}]", number(&low), number(&high))
+        }
+        None => value,
+    }
+}
+
+fn dash() -> String {
+    NOTHING.into()
+}
+
+/// Which of our runs stand for the rows, and why some have none.
+pub fn methods(compared: &Compared) -> Vec<(String, String)> {
+    let line = |row: &super::results::ComparedRow| {
+        let why = row.why_not.as_ref();
+        match (&row.run, why) {
+            (Some(run), None) => (row.label.to_owned(), format!("`{run}`")),
+            (Some(run), Some(why)) => (row.label.to_owned(), format!("`{run}`: {why}")),
+            (None, why) => (row.label.to_owned(), why.cloned().unwrap_or_else(dash)),
+        }
+    };
+    compared.rows.iter().map(line).collect()
+}
+
+/// `LVSpec, table 1: title (part)`.
+pub fn title(paper: &str, compared: &Compared) -> String {
+    let table = compared.table();
+    let part = if table.part.is_empty() { String::new() } else { format!(" ({})", table.part) };
+    format!("{paper}, {}: {}{part}", table.place(), table.title)
+}
+
+/// `7 of 10 pairs agree, 2 within noise, 1 does not; Kendall's tau 0.80`.
+pub fn agreement(agreement: &Agreement) -> String {
+    let Agreement { agree, noise, disagree, kendall } = *agreement;
+    let Some(kendall) = kendall else { return "no pairs to compare".into() };
+    let pairs = agreement.pairs();
+    let word = if pairs == 1 { "pair" } else { "pairs" };
+    let verb = if agree == 1 { "agrees" } else { "agree" };
+    let not = if disagree == 1 { "does not" } else { "do not" };
+    format!(
+        "{agree} of {pairs} {word} {verb}, {noise} within noise, {disagree} {not}; Kendall's tau {kendall:.2}"
+    )
+}
+
+/// What a difference says, without its explanation.
+pub fn difference(difference: &Difference<'_>) -> String {
+    format!("{}, {}: below {}", difference.row, difference.measure.title(), difference.above.join(", "))
+}
+
+/// `20 clips (seeds 1000 to 1019); TARGET with DRAFTER on DEVICE, DTYPE`.
+pub fn heading(header: &Header, clips_done: usize) -> String {
+    let Header { target, drafter, device, dtype, first_seed, clips, .. } = header;
+    let drafter = drafter.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
+    let stopped =
+        if (clips_done as u64) < *clips { format!("stopped after {clips_done} of ") } else { String::new() };
+    let clips = match clips {
+        1 => format!("1 clip (seed {first_seed})"),
+        n => format!("{n} clips (seeds {first_seed} to {})", first_seed + n - 1),
+    };
+    format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}")
+}

@@ -1,0 +1,145 @@
+//! Running what tables ask for: every method once per clip and condition, however many tables show it.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use super::{
+    catalog::{Condition, Paper, Table},
+    measures::ClipRun,
+};
+use crate::{
+    cli::{
+        End,
+        bench::{
+            plan::{BASELINE, System},
+            runs::Runs,
+            scenes::{ClipResults, Clips, warm_up},
+        },
+        progress::Progress,
+        resolve,
+    },
+    model::ModelSpec,
+    record::{Failure, Stage},
+    speculate::{Method, MethodError},
+};
+
+/// The runs of one condition, the baseline first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// What they share.
+    pub condition: Condition,
+    /// The methods, named by method and condition.
+    pub systems: Vec<System>,
+}
+
+/// What to run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Work {
+    /// The runs by condition.
+    pub groups: Vec<Group>,
+    /// Runs that the models cannot do, and why.
+    pub skipped: BTreeMap<String, String>,
+}
+
+impl Work {
+    /// The runs of these tables.
+    ///
+    /// # Errors
+    /// The embedded data name a value that a method does not take.
+    pub fn of(tables: &[(&Paper, &Table)], models: &ModelSpec) -> Result<Work, Failure> {
+        let mut work = Work::default();
+        for (_, table) in tables {
+            for row in &table.rows {
+                let condition = table.condition(row);
+                let key = |name: &str| condition.key(name, &row.set);
+                let method = match row.method() {
+                    Ok(Some(method)) => method,
+                    Ok(None) => continue,
+                    Err(MethodError::Unknown { name, .. }) => {
+                        work.skipped.insert(key(&name), format!("there is no method `{name}`"));
+                        continue;
+                    }
+                    Err(error) => return Err(error.into()),
+                };
+                let name = row.method.as_deref().unwrap_or(&method.name);
+                if let Err(failure) = resolve::has_drafter(&method, models) {
+                    work.skipped.insert(key(name), failure.error);
+                    continue;
+                }
+                let group = work.group(condition)?;
+                let label = condition.key(name, &row.set);
+                if !group.systems.iter().any(|system| system.label == label) {
+                    group.systems.push(System { label, method });
+                }
+            }
+        }
+        Ok(work)
+    }
+
+    /// The group of a condition; a new one begins with its baseline.
+    fn group(&mut self, condition: Condition) -> Result<&mut Group, Failure> {
+        let at = match self.groups.iter().position(|group| group.condition == condition) {
+            Some(at) => at,
+            None => {
+                let method = Method::preset(BASELINE)?;
+                let systems = vec![System { label: condition.key(BASELINE, &[]), method }];
+                self.groups.push(Group { condition, systems });
+                self.groups.len() - 1
+            }
+        };
+        Ok(&mut self.groups[at])
+    }
+
+    /// Runs per clip.
+    pub fn runs(&self) -> u64 {
+        self.groups.iter().map(|group| group.systems.len() as u64).sum()
+    }
+}
+
+/// Do the work on the clips of `seeds`, after a warm-up on another clip. Each run is passed to `sink` at once. False if it was
+/// interrupted.
+///
+/// # Errors
+/// A clip cannot be rendered, or a run or the sink failed.
+pub async fn measure(
+    work: &Work,
+    seeds: Range<u64>,
+    runs: &mut Runs,
+    clips: &mut dyn Clips,
+    progress: &mut Progress,
+    sink: &mut dyn FnMut(ClipRun) -> Result<(), End>,
+) -> Result<bool, End> {
+    for group in &work.groups {
+        runs.under(group.condition.temperature, group.condition.frames);
+        if !warm_up(&group.systems, seeds.end, runs, clips, progress).await? {
+            return Ok(false);
+        }
+    }
+    let (mut done, all) = (0, (seeds.end - seeds.start) * work.runs());
+    for seed in seeds {
+        let clip = clips.take(seed)?;
+        for group in &work.groups {
+            runs.under(group.condition.temperature, group.condition.frames);
+            let mut results = ClipResults::new(&clip);
+            let mut plain_right = None;
+            for system in &group.systems {
+                progress.stage(Stage::Generate, done, all);
+                let limit = runs.limit();
+                let Some(written) = runs.run(&clip.path, &system.method, limit).await? else {
+                    return Ok(false);
+                };
+                let accepted = written.accepted.clone();
+                let trial = results.trial(system, written);
+                // The baseline is the first.
+                let plain = *plain_right.get_or_insert(trial.facts.right);
+                sink(ClipRun::of(&trial, accepted, plain))?;
+                done += 1;
+            }
+        }
+        clips.give_back(&clip);
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+#[path = "measure_tests.rs"]
+mod tests;

@@ -1,0 +1,222 @@
+//! The figures of the papers' tables, each from what one run on one clip leaves.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    catalog::Row,
+    figure::{Figure, Part},
+};
+use crate::record::{FactCount, Timings, Trial};
+
+/// What a run on one clip leaves for the tables; a line of the results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClipRun {
+    /// The clip's seed.
+    pub clip: u64,
+    /// Method and condition.
+    pub run: String,
+    /// Accepted drafts of each step.
+    pub accepted: Vec<u32>,
+    /// Draft tokens, discarded ones included.
+    pub drafted: u64,
+    /// Emitted tokens, without the end token.
+    pub emitted: u64,
+    /// Emitted tokens that the target would not have written itself.
+    pub loosened: u64,
+    /// Accepted drafts between two rejects, where drafting and verifying overlap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_run: Option<f64>,
+    /// Decode speed over that of autoregressive decoding of the clip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decode: Option<f64>,
+    /// The same from file to last token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_to_end: Option<f64>,
+    /// The caption against the truth.
+    pub facts: FactCount,
+    /// Right facts of autoregressive decoding of the clip.
+    pub plain_right: usize,
+    /// Whether the caption is that of autoregressive decoding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equal: Option<bool>,
+    /// Times, in milliseconds. Work reused from an earlier run on the clip is 0.
+    pub timings: Timings,
+    /// Time before the first token of the drafter alone, reused work included.
+    pub drafter_front_ms: f64,
+    /// Time before the first token that all methods share.
+    pub front_ms: f64,
+}
+
+impl ClipRun {
+    /// Of a trial, its accepted drafts by step, and the right facts of its baseline.
+    pub fn of(trial: &Trial, accepted: Vec<u32>, plain_right: usize) -> ClipRun {
+        let stats = &trial.stats;
+        let speedup = stats.speedup.as_ref();
+        ClipRun {
+            clip: trial.clip,
+            run: trial.system.clone(),
+            accepted,
+            drafted: stats.drafted,
+            emitted: stats.emitted,
+            loosened: stats.verdicts.loosened(),
+            mean_run: stats.mean_run,
+            decode: speedup.map(|s| s.decode),
+            end_to_end: speedup.map(|s| s.end_to_end),
+            facts: trial.facts,
+            plain_right,
+            equal: stats.equality.as_ref().map(|e| e.equal),
+            timings: stats.timings.clone(),
+            drafter_front_ms: trial.drafter_front_ms,
+            front_ms: trial.front_ms,
+        }
+    }
+
+    fn accepted(&self) -> f64 {
+        f64::from(self.accepted.iter().sum::<u32>())
+    }
+}
+
+/// A figure of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Accepted drafts per step, bonus not counted.
+    Tau,
+    /// Emitted tokens per step: the bonus counted.
+    TauBonus,
+    /// Accepted drafts between two rejects under the parallel schedule, emitted tokens per step under the sequential one
+    /// (M of ParallelVLM).
+    MeanRun,
+    /// Accepted over drafted.
+    AcceptedShare,
+    /// Drafted and not accepted, over drafted.
+    FailureRate,
+    /// Decode speedup.
+    Speedup,
+    /// Speedup from file to last token.
+    EndToEnd,
+    /// Right facts over those of autoregressive decoding.
+    Kept,
+    /// Right facts over all facts stated.
+    Precision,
+    /// Time of a target row over that of a drafter row.
+    CostRatio,
+    /// Computing visual relevance, over decoding time.
+    RelevanceShare,
+    /// Time of the target's video, tower and prefill.
+    TargetPrefillMs,
+    /// Time of the target's passes after the prefill.
+    TargetDecodeMs,
+    /// Time of the drafter's tower and prefill, selection included.
+    DrafterPrefillMs,
+    /// Time of drafting.
+    DrafterDecodeMs,
+    /// Time of choosing visual tokens.
+    PruningMs,
+    /// Time from file to last token.
+    LatencyMs,
+}
+
+impl Measure {
+    /// Heading of its column.
+    pub fn title(self) -> &'static str {
+        match self {
+            Measure::Tau => "tau",
+            Measure::TauBonus => "per step",
+            Measure::MeanRun => "M",
+            Measure::AcceptedShare => "accepted",
+            Measure::FailureRate => "failures",
+            Measure::Speedup => "decode",
+            Measure::EndToEnd => "end to end",
+            Measure::Kept => "kept",
+            Measure::Precision => "precision",
+            Measure::CostRatio => "c",
+            Measure::RelevanceShare => "relevance",
+            Measure::TargetPrefillMs => "target prefill",
+            Measure::TargetDecodeMs => "target decode",
+            Measure::DrafterPrefillMs => "drafter prefill",
+            Measure::DrafterDecodeMs => "drafter decode",
+            Measure::PruningMs => "pruning",
+            Measure::LatencyMs => "latency",
+        }
+    }
+
+    /// A value as text.
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Measure::Speedup | Measure::EndToEnd => format!("{value:.2}x"),
+            Measure::AcceptedShare
+            | Measure::FailureRate
+            | Measure::Kept
+            | Measure::Precision
+            | Measure::RelevanceShare => format!("{:.1} %", value * 100.0),
+            Measure::TargetPrefillMs
+            | Measure::TargetDecodeMs
+            | Measure::DrafterPrefillMs
+            | Measure::DrafterDecodeMs
+            | Measure::PruningMs
+            | Measure::LatencyMs
+                if value >= 1000.0 =>
+            {
+                format!("{:.2} s", value / 1000.0)
+            }
+            Measure::TargetPrefillMs
+            | Measure::TargetDecodeMs
+            | Measure::DrafterPrefillMs
+            | Measure::DrafterDecodeMs
+            | Measure::PruningMs
+            | Measure::LatencyMs => format!("{value:.2} ms"),
+            Measure::Tau | Measure::TauBonus | Measure::MeanRun | Measure::CostRatio => format!("{value:.2}"),
+        }
+    }
+
+    /// The figure of a row over the clips of a run; none where the row's method has no such figure.
+    pub fn of(self, row: &Row, runs: &[Option<&ClipRun>]) -> Option<Figure> {
+        let parts: Vec<Option<Part>> = runs.iter().map(|run| self.part(row, (*run)?)).collect();
+        Figure::of(&parts)
+    }
+
+    fn part(self, row: &Row, run: &ClipRun) -> Option<Part> {
+        let (t, steps) = (&run.timings, run.accepted.len() as f64);
+        let speculative = run.drafted > 0;
+        let timed = |ms: f64| (ms > 0.0).then_some(Part::Value(ms));
+        match self {
+            Measure::Tau => {
+                let first = row.first_steps.unwrap_or(usize::MAX);
+                let of_steps = match row.step {
+                    Some(step) => run.accepted.get(step..=step)?,
+                    None => &run.accepted[..run.accepted.len().min(first)],
+                };
+                let sum = f64::from(of_steps.iter().sum::<u32>());
+                speculative.then_some(Part::Ratio(sum, of_steps.len() as f64))
+            }
+            Measure::TauBonus => speculative.then_some(Part::Ratio(run.emitted as f64, steps)),
+            Measure::MeanRun => match run.mean_run {
+                Some(mean) => (mean > 0.0).then(|| Part::Ratio(run.accepted(), run.accepted() / mean)),
+                None => speculative.then_some(Part::Ratio(run.emitted as f64, steps)),
+            },
+            Measure::AcceptedShare => speculative.then(|| Part::Ratio(run.accepted(), run.drafted as f64)),
+            Measure::FailureRate => {
+                let drafted = run.drafted as f64;
+                speculative.then(|| Part::Ratio(drafted - run.accepted(), drafted))
+            }
+            Measure::Speedup => run.decode.map(Part::Value),
+            Measure::EndToEnd => run.end_to_end.map(Part::Value),
+            Measure::Kept => Some(Part::Ratio(run.facts.right as f64, run.plain_right as f64)),
+            Measure::Precision => Some(Part::Ratio(run.facts.right as f64, run.facts.said() as f64)),
+            Measure::CostRatio => (t.td_ms > 0.0 && t.t1_ms > 0.0).then(|| Part::Value(t.t1_ms / t.td_ms)),
+            Measure::RelevanceShare => Some(Part::Ratio(t.relevance_ms, t.generate_ms())),
+            Measure::TargetPrefillMs => timed(run.front_ms),
+            Measure::TargetDecodeMs => timed(t.verify_ms),
+            Measure::DrafterPrefillMs => timed(run.drafter_front_ms).filter(|_| speculative),
+            Measure::DrafterDecodeMs => timed(t.draft_ms).filter(|_| speculative),
+            Measure::PruningMs => timed(t.select_ms),
+            Measure::LatencyMs => timed(run.front_ms + run.drafter_front_ms + t.generate_ms()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "measures_tests.rs"]
+mod tests;

@@ -1,0 +1,146 @@
+//! Whether two rows stand in the order in which a paper has them.
+
+use serde::{Deserialize, Serialize};
+
+use super::figure::Figure;
+
+/// How an order of ours compares with the paper's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The same, beyond what other clips would change.
+    Agrees,
+    /// Other clips may turn it round: the 95 % interval of the difference includes 0, or there are too few clips for one.
+    Noise,
+    /// The opposite, beyond what other clips would change.
+    Disagrees,
+}
+
+/// Two rows of which the paper puts one above the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Pair {
+    /// Index of the row that the paper puts above the other.
+    pub above: usize,
+    /// Index of the other.
+    pub below: usize,
+    /// Whether ours agree.
+    pub order: Order,
+    /// True if our values, whatever their intervals, are in the paper's order; none if they are equal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_value: Option<bool>,
+}
+
+/// All pairs of rows that differ in the paper and are measured here. A larger value is above.
+pub fn pairs(paper: &[Option<f64>], ours: &[Option<&Figure>]) -> Vec<Pair> {
+    let rows: Vec<(usize, f64, &Figure)> = paper
+        .iter()
+        .zip(ours)
+        .enumerate()
+        .filter_map(|(row, (paper, ours))| Some((row, (*paper)?, (*ours)?)))
+        .collect();
+    let mut pairs = Vec::new();
+    for &(above, upper, ours) in &rows {
+        for &(below, lower, other) in rows.iter().filter(|(_, lower, _)| *lower < upper) {
+            debug_assert!(lower < upper);
+            let order = match ours.minus(other) {
+                Some((low, _)) if low > 0.0 => Order::Agrees,
+                Some((_, high)) if high < 0.0 => Order::Disagrees,
+                _ => Order::Noise,
+            };
+            let by_value = (ours.value != other.value).then_some(ours.value > other.value);
+            pairs.push(Pair { above, below, order, by_value });
+        }
+    }
+    pairs
+}
+
+/// How many pairs agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Agreement {
+    /// Pairs in the paper's order.
+    pub agree: usize,
+    /// Pairs that cannot be told apart.
+    pub noise: usize,
+    /// Pairs in the opposite order.
+    pub disagree: usize,
+    /// Kendall's tau of our values against the paper's, from -1 to 1; none without pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kendall: Option<f64>,
+}
+
+impl Agreement {
+    /// Count pairs.
+    pub fn of(pairs: &[Pair]) -> Agreement {
+        let count = |order| pairs.iter().filter(|pair| pair.order == order).count();
+        let signs = pairs.iter().map(|pair| pair.by_value.map_or(0.0, |same| if same { 1.0 } else { -1.0 }));
+        let sum: f64 = signs.sum();
+        Agreement {
+            agree: count(Order::Agrees),
+            noise: count(Order::Noise),
+            disagree: count(Order::Disagrees),
+            kendall: (!pairs.is_empty()).then(|| sum / pairs.len() as f64),
+        }
+    }
+
+    /// All pairs.
+    pub fn pairs(&self) -> usize {
+        self.agree + self.noise + self.disagree
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A figure that is this value on every clip of a bootstrap, give or take `spread`.
+    fn figure(value: f64, spread: f64) -> Figure {
+        let rounds = (0..100).map(|n| value + spread * (f64::from(n) / 49.5 - 1.0)).collect();
+        Figure::new(value, rounds)
+    }
+
+    #[test]
+    fn an_order_agrees_disagrees_or_is_noise() {
+        use Order::{Agrees, Disagrees, Noise};
+        for (upper, lower, spread, order, by_value) in [
+            (2.0, 1.0, 0.1, Agrees, Some(true)),
+            (1.0, 2.0, 0.1, Disagrees, Some(false)),
+            (1.0, 1.0, 0.1, Noise, None),
+        ] {
+            let (a, b) = (figure(upper, spread), figure(lower, spread));
+            let pairs = pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)]);
+            assert_eq!(pairs, [Pair { above: 0, below: 1, order, by_value }], "{upper} {lower}");
+        }
+        // Their difference changes its sign with the clips.
+        let (a, b) = (figure(1.1, 1.0), figure(1.0, -1.0));
+        assert_eq!(pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)])[0].order, Noise);
+        // Both vary with the clips, but together: the difference does not.
+        let (a, b) = (figure(1.1, 1.0), figure(1.0, 1.0));
+        assert_eq!(pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)])[0].order, Agrees);
+        // Too few clips for an interval.
+        let (a, b) = (Figure::new(9.0, Vec::new()), Figure::new(1.0, Vec::new()));
+        let pair = pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)])[0];
+        assert_eq!((pair.order, pair.by_value), (Noise, Some(true)));
+    }
+
+    #[test]
+    fn rows_that_are_equal_in_the_paper_or_unknown_are_no_pair() {
+        let one = figure(1.0, 0.1);
+        let all = [Some(&one), Some(&one), Some(&one), None];
+        let pairs = pairs(&[Some(3.0), Some(3.0), None, Some(1.0)], &all);
+        assert_eq!(pairs, []);
+        assert_eq!(Agreement::of(&pairs), Agreement::default());
+    }
+
+    #[test]
+    fn pairs_are_counted_in_any_order_of_rows() {
+        let [low, middle, high] = [1.0, 2.0, 3.0].map(|value| figure(value, 0.1));
+        let paper = [Some(20.0), Some(30.0), Some(10.0)];
+        let same = Agreement::of(&pairs(&paper, &[Some(&middle), Some(&high), Some(&low)]));
+        assert_eq!((same.agree, same.noise, same.disagree, same.kendall), (3, 0, 0, Some(1.0)));
+        let turned = Agreement::of(&pairs(&paper, &[Some(&middle), Some(&low), Some(&high)]));
+        assert_eq!((turned.agree, turned.noise, turned.disagree, turned.kendall), (0, 0, 3, Some(-1.0)));
+        let mixed = Agreement::of(&pairs(&paper, &[Some(&high), Some(&middle), Some(&low)]));
+        assert_eq!((mixed.agree, mixed.disagree, mixed.pairs()), (2, 1, 3));
+        assert!((mixed.kendall.unwrap() - 1.0 / 3.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,229 @@
+//! A table of a paper beside the results of one run of the benchmark.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    catalog::{Paper, Row, Table},
+    figure::Figure,
+    measures::{ClipRun, Measure},
+    order::{Agreement, Order, Pair, pairs},
+};
+
+/// Figures that every table of methods has, beside its own.
+const ALWAYS: [Measure; 4] = [Measure::Tau, Measure::TauBonus, Measure::MeanRun, Measure::AcceptedShare];
+
+/// One run of the benchmark: its first line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// What `--paper` was.
+    pub paper: String,
+    /// Name of the target.
+    pub target: String,
+    /// Name of the drafter, if there is one.
+    #[serde(default)]
+    pub drafter: Option<String>,
+    /// Device, for people.
+    pub device: String,
+    /// Weight type of the language models.
+    pub dtype: String,
+    /// Seed of the first clip.
+    pub first_seed: u64,
+    /// Clips asked for.
+    pub clips: u64,
+    /// Runs that the loaded models cannot do, and why.
+    #[serde(default)]
+    pub skipped: BTreeMap<String, String>,
+}
+
+/// The results of one run of the benchmark.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Results {
+    /// What was measured.
+    pub header: Header,
+    /// Every run on every clip.
+    pub runs: Vec<ClipRun>,
+}
+
+impl Results {
+    /// Clips of which every run that any clip has is there.
+    pub fn clips_done(&self) -> usize {
+        let kinds: BTreeSet<&str> = self.runs.iter().map(|run| run.run.as_str()).collect();
+        let mut by_clip: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
+        for run in &self.runs {
+            by_clip.entry(run.clip).or_default().insert(&run.run);
+        }
+        by_clip.values().filter(|runs| runs.len() == kinds.len()).count()
+    }
+}
+
+/// A table with our figures.
+#[derive(Debug, Serialize)]
+pub struct Compared {
+    /// The paper's name.
+    pub paper: &'static str,
+    /// The table's number.
+    pub number: &'static str,
+    /// The part of it.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub part: &'static str,
+    /// Its rows.
+    pub rows: Vec<ComparedRow>,
+    /// The pairs by figure.
+    pub orders: BTreeMap<Measure, Orders>,
+    #[serde(skip)]
+    table: &'static Table,
+}
+
+/// A row with our figures.
+#[derive(Debug, Serialize)]
+pub struct ComparedRow {
+    /// The paper's name of it.
+    pub label: &'static str,
+    /// Our run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// Whether the method is lossless; none if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lossless: Option<bool>,
+    /// Clips.
+    pub clips: usize,
+    /// Our figures.
+    pub figures: BTreeMap<Measure, Figure>,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+}
+
+/// The order of one figure.
+#[derive(Debug, Default, Serialize)]
+pub struct Orders {
+    /// All pairs.
+    pub pairs: Vec<Pair>,
+    /// How many agree.
+    #[serde(flatten)]
+    pub agreement: Agreement,
+}
+
+/// A disagreement: a row that the paper puts above others, and we below them.
+pub struct Difference<'a> {
+    /// The row.
+    pub row: &'a str,
+    /// The figure.
+    pub measure: Measure,
+    /// The rows that are above it here.
+    pub above: Vec<&'a str>,
+    /// Why; none if nobody has said it yet.
+    pub because: Option<&'a str>,
+}
+
+impl Compared {
+    /// The table with the figures of `results`.
+    pub fn of(paper: &'static Paper, table: &'static Table, results: &Results) -> Compared {
+        let clips: BTreeSet<u64> = results.runs.iter().map(|run| run.clip).collect();
+        let rows: Vec<ComparedRow> =
+            table.rows.iter().map(|row| ComparedRow::of(table, row, results, &clips)).collect();
+        let order = |&measure: &Measure| {
+            let paper: Vec<Option<f64>> = table.rows.iter().map(|row| row.paper_value(measure)).collect();
+            let ours: Vec<Option<&Figure>> = rows.iter().map(|row| row.figures.get(&measure)).collect();
+            let pairs = pairs(&paper, &ours);
+            (measure, Orders { agreement: Agreement::of(&pairs), pairs })
+        };
+        let orders = table.compared().iter().map(order).collect();
+        Compared { paper: &paper.name, number: &table.number, part: &table.part, rows, orders, table }
+    }
+
+    /// The paper's table.
+    pub fn table(&self) -> &'static Table {
+        self.table
+    }
+
+    /// The agreement of all its figures together.
+    pub fn agreement(&self) -> Agreement {
+        let all: Vec<Pair> = self.orders.values().flat_map(|orders| orders.pairs.iter().copied()).collect();
+        Agreement::of(&all)
+    }
+
+    /// The figures that are shown beside those of the table.
+    pub fn extras(&self) -> Vec<Measure> {
+        let known = |m: &Measure| self.rows.iter().any(|row| row.figures.contains_key(m));
+        ALWAYS.into_iter().filter(|m| !self.table.columns.contains(m) && known(m)).collect()
+    }
+
+    /// What a row's order is, for people: its pairs with the rows that the paper puts below it.
+    pub fn order(&self, row: usize, measure: Measure) -> Option<String> {
+        let orders = self.orders.get(&measure)?;
+        let own = || orders.pairs.iter().filter(|pair| pair.above == row);
+        let labels = |order| -> Vec<&str> {
+            own().filter(|pair| pair.order == order).map(|pair| self.rows[pair.below].label).collect()
+        };
+        let (noise, against) = (labels(Order::Noise), labels(Order::Disagrees));
+        match own().count() {
+            0 => None,
+            _ if !against.is_empty() => Some(format!("no: below {}", against.join(", "))),
+            _ if !noise.is_empty() => Some("within noise".into()),
+            _ => Some("yes".into()),
+        }
+    }
+
+    /// Every disagreement.
+    pub fn differences(&self) -> Vec<Difference<'_>> {
+        let rows = || self.table.rows.iter().enumerate();
+        let of = |measure: Measure, orders: &Orders, (index, row): (usize, &'static Row)| {
+            let is_own = |pair: &&Pair| pair.above == index && pair.order == Order::Disagrees;
+            let above: Vec<&str> =
+                orders.pairs.iter().filter(is_own).map(|pair| self.rows[pair.below].label).collect();
+            let because = row.because.get(&measure).or_else(|| self.table.because.get(&measure));
+            (!above.is_empty()).then(|| Difference {
+                row: &row.label,
+                measure,
+                above,
+                because: because.map(String::as_str),
+            })
+        };
+        self.orders
+            .iter()
+            .flat_map(|(measure, orders)| rows().filter_map(move |row| of(*measure, orders, row)))
+            .collect()
+    }
+}
+
+impl ComparedRow {
+    fn of(table: &'static Table, row: &'static Row, results: &Results, clips: &BTreeSet<u64>) -> ComparedRow {
+        let mut compared = ComparedRow {
+            label: &row.label,
+            run: None,
+            lossless: None,
+            clips: 0,
+            figures: BTreeMap::new(),
+            why_not: (!row.missing.is_empty()).then(|| row.missing.clone()),
+        };
+        let method = match row.method() {
+            Ok(Some(method)) => method,
+            Ok(None) => return compared,
+            Err(error) => {
+                compared.why_not = Some(error.to_string());
+                return compared;
+            }
+        };
+        let key = table.condition(row).key(&method.name, &row.set);
+        let own: Vec<&ClipRun> = results.runs.iter().filter(|run| run.run == key).collect();
+        let by_clip: Vec<Option<&ClipRun>> =
+            clips.iter().map(|clip| own.iter().find(|run| run.clip == *clip).copied()).collect();
+        compared.clips = own.len();
+        compared.lossless = Some(method.lossless());
+        if own.is_empty() {
+            let skipped = results.header.skipped.get(&key).cloned();
+            compared.why_not = Some(skipped.unwrap_or_else(|| "not measured".into()));
+        }
+        let wanted: BTreeSet<Measure> = table.columns.iter().copied().chain(ALWAYS).collect();
+        compared.figures = wanted.into_iter().filter_map(|m| Some((m, m.of(row, &by_clip)?))).collect();
+        compared.run = Some(key);
+        compared
+    }
+}
+
+#[cfg(test)]
+#[path = "results_tests.rs"]
+mod tests;

@@ -1,0 +1,149 @@
+use super::*;
+use crate::cli::bench::paper::{catalog, cells, page, text};
+
+const TABLE: &str = r#"
+name = "p"
+title = "P"
+paper = "A paper"
+
+[[table]]
+number = "1"
+title = "Speed"
+setting = "a model"
+columns = ["tau", "speedup"]
+because.tau = "Drafts are easy here."
+
+[[table.row]]
+label = "plain"
+method = "autoregressive"
+figures = { speedup = 1.0 }
+
+[[table.row]]
+label = "short"
+method = "naive"
+set = ["shape.length=2"]
+figures = { tau = 3.0, speedup = 1.5 }
+
+[[table.row]]
+label = "long"
+method = "naive"
+figures = { tau = 2.0, speedup = 1.4 }
+because.speedup = "Long chains cost more."
+
+[[table.row]]
+label = "head"
+method = "sparrow"
+figures = { tau = 4.0 }
+
+[[table.row]]
+label = "other"
+missing = "nothing like it exists"
+"#;
+
+fn paper() -> &'static Paper {
+    Box::leak(Box::new(toml::from_str(TABLE).unwrap()))
+}
+
+/// Eight clips: the short chain accepts less and is slower than the long one on each; the paper has it the other way round.
+fn results() -> Results {
+    let run = |clip: u64, name: &str, accepted: u32, decode: f64| ClipRun {
+        clip,
+        run: name.into(),
+        accepted: vec![accepted; 4],
+        drafted: u64::from(accepted) * 5,
+        emitted: u64::from(accepted) * 4 + 4,
+        decode: Some(decode + clip as f64 / 100.0),
+        ..ClipRun::default()
+    };
+    let clip = |clip: u64| {
+        [
+            run(clip, "autoregressive", 0, 1.0),
+            run(clip, "naive shape.length=2", 2, 1.2),
+            run(clip, "naive", 4, 1.3),
+        ]
+    };
+    let skipped = [("sparrow".to_owned(), "--drafter is missing".to_owned())].into();
+    let header = Header {
+        target: "t".into(),
+        drafter: Some("d".into()),
+        device: "cpu".into(),
+        dtype: "q8_0".into(),
+        clips: 8,
+        skipped,
+        ..Header::default()
+    };
+    Results { header, runs: (0..8).flat_map(clip).collect() }
+}
+
+#[test]
+fn rows_stand_beside_the_papers_and_their_order_is_compared() {
+    let paper = paper();
+    let compared = Compared::of(paper, &paper.tables[0], &results());
+    assert_eq!(compared.rows[1].figures[&Measure::Tau].value, 2.0);
+    assert_eq!(compared.rows[2].figures[&Measure::TauBonus].value, 5.0);
+    // Of the decode speeds, both chains are above plain decoding; the two of them are in the opposite order.
+    let orders = compared.orders[&Measure::Speedup].agreement;
+    assert_eq!((orders.agree, orders.noise, orders.disagree), (2, 0, 1));
+    assert_eq!(compared.order(1, Measure::Speedup).unwrap(), "no: below long");
+    assert_eq!(compared.order(2, Measure::Speedup).unwrap(), "yes");
+    assert_eq!(compared.order(0, Measure::Speedup), None);
+    let differences: Vec<_> =
+        compared.differences().iter().map(|d| (d.row, d.measure, d.above.clone(), d.because)).collect();
+    let tau = ("short", Measure::Tau, vec!["long"], Some("Drafts are easy here."));
+    assert_eq!(differences, [tau, ("short", Measure::Speedup, vec!["long"], None)]);
+    assert_eq!(compared.agreement().pairs(), 4);
+}
+
+#[test]
+fn rows_without_a_run_say_why() {
+    let paper = paper();
+    let compared = Compared::of(paper, &paper.tables[0], &results());
+    assert_eq!(compared.rows[3].why_not.as_deref(), Some("--drafter is missing"));
+    assert_eq!(compared.rows[4].why_not.as_deref(), Some("nothing like it exists"));
+    assert!(compared.rows[3].figures.is_empty());
+    let none = Results::default();
+    let empty = Compared::of(paper, &paper.tables[0], &none);
+    assert_eq!(empty.rows[0].why_not.as_deref(), Some("not measured"));
+    assert_eq!(empty.agreement().kendall, None);
+}
+
+#[test]
+fn text_and_page_show_the_same_figures_and_flag_what_is_not_explained() {
+    let paper = paper();
+    let compared = Compared::of(paper, &paper.tables[0], &results());
+    let rows = cells::cells(&compared);
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{rows:?}");
+    let shown = text::table(&paper.title, &compared, None);
+    for part in ["P, table 1: Speed", "no: below long", "Drafts are easy here.", "nothing like it exists"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let tables = [(paper, &paper.tables[0])];
+    let (page, unexplained) = page::page(&tables, &[results(), results()]);
+    for part in
+        ["| P | table 1 |", "With d:", "Drafts are easy here.", "**Not explained.**", "2 of 3 pairs agree"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // Once for each run.
+    assert_eq!(unexplained.len(), 2);
+    assert!(unexplained[0].contains("short, decode: below long"), "{unexplained:?}");
+    let columns = |line: &str| line.matches('|').count();
+    let table: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| short") && line.contains("1.5")).collect();
+    assert!(table.iter().all(|line| columns(line) == rows[0].len() + 1), "{table:?}");
+}
+
+#[test]
+fn a_clip_is_done_when_it_has_every_run() {
+    let mut results = results();
+    assert_eq!(results.clips_done(), 8);
+    results.runs.pop();
+    assert_eq!(results.clips_done(), 7);
+}
+
+#[test]
+fn every_table_is_shown_without_results() {
+    let tables = catalog::find(catalog::ALL, None).unwrap();
+    let (page, unexplained) = page::page(&tables, &[Results::default()]);
+    assert!(page.contains("### LVSpec, table 1") && unexplained.is_empty());
+}

@@ -1,0 +1,280 @@
+//! What a pass of a model takes: from measured passes, or from sizes and a device's data sheet.
+
+/// The time of a pass.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cost {
+    /// Between measured passes.
+    Measured(Curve),
+    /// From sizes and rates.
+    Roofline(Roofline),
+}
+
+impl Cost {
+    /// Milliseconds of a pass of `rows` rows after `slots` tokens in the cache, through the first `share` (above 0, at most 1) of
+    /// the layers and the output matrix.
+    pub fn ms(&self, rows: f64, slots: f64, share: f64) -> f64 {
+        match self {
+            // Where the output matrix ends cannot be seen in times of whole passes.
+            Cost::Measured(curve) => curve.ms(rows, slots) * share,
+            Cost::Roofline(roofline) => roofline.ms(rows, slots, share),
+        }
+    }
+
+    /// True if passes of different rows are known.
+    pub fn has_rows(&self) -> bool {
+        match self {
+            Cost::Measured(curve) => curve.has_rows(),
+            Cost::Roofline(_) => true,
+        }
+    }
+}
+
+/// One measured pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Tokens in the cache before it.
+    pub slots: f64,
+    /// Its rows.
+    pub rows: f64,
+    /// Its time in milliseconds.
+    pub ms: f64,
+}
+
+/// Times of measured passes. Between them, and beyond the outermost, a time is linear in rows and in slots.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve(Vec<(f64, Vec<(f64, f64)>)>);
+
+impl Curve {
+    /// A curve through these points. Equal ones (a draft head that holds the same text before every context) are averaged.
+    ///
+    /// # Errors
+    /// There is none, or one has no rows or an impossible time.
+    pub fn new(points: &[Point]) -> Result<Curve, String> {
+        if points.is_empty() {
+            return Err("has no passes".into());
+        }
+        for Point { slots, rows, ms } in points {
+            if !(ms.is_finite() && *ms > 0.0) {
+                return Err(format!("has a pass of {ms} ms ({rows} rows, {slots} slots)"));
+            }
+            if !(rows.is_finite() && *rows >= 1.0 && slots.is_finite() && *slots >= 0.0) {
+                return Err(format!("has a pass of {rows} rows after {slots} slots"));
+            }
+        }
+        let mut levels: Vec<f64> = points.iter().map(|p| p.slots).collect();
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        let level = |slots: f64| {
+            let own: Vec<&Point> = points.iter().filter(|p| p.slots == slots).collect();
+            let mut rows: Vec<f64> = own.iter().map(|p| p.rows).collect();
+            rows.sort_by(f64::total_cmp);
+            rows.dedup();
+            let mean = |rows: f64| {
+                let ms: Vec<f64> = own.iter().filter(|p| p.rows == rows).map(|p| p.ms).collect();
+                (rows, ms.iter().sum::<f64>() / ms.len() as f64)
+            };
+            (slots, rows.into_iter().map(mean).collect())
+        };
+        Ok(Curve(levels.into_iter().map(level).collect()))
+    }
+
+    /// True if every context has passes of at least two numbers of rows.
+    fn has_rows(&self) -> bool {
+        self.0.iter().all(|(_, passes)| passes.len() > 1)
+    }
+
+    fn ms(&self, rows: f64, slots: f64) -> f64 {
+        let at: Vec<(f64, f64)> =
+            self.0.iter().map(|(slots, passes)| (*slots, linear(passes, rows))).collect();
+        linear(&at, slots)
+    }
+}
+
+/// The value at `x` of the line through points in ascending order; never less than the smallest of them, so that noise cannot
+/// make passes free beyond them.
+fn linear(points: &[(f64, f64)], x: f64) -> f64 {
+    let least = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
+    let upper = points.partition_point(|p| p.0 < x).clamp(1, points.len().max(2) - 1);
+    let (Some((x0, y0)), Some((x1, y1))) = (points.get(upper - 1), points.get(upper)) else { return least };
+    (y0 + (y1 - y0) * (x - x0) / (x1 - x0)).max(least)
+}
+
+/// Sizes of a language model, in weights, values and multiply-adds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sizes {
+    /// Layers.
+    pub layers: f64,
+    /// Weights of the matrices of one layer.
+    pub layer_weights: f64,
+    /// Weights of the output matrix.
+    pub head_weights: f64,
+    /// Keys and values of one slot in one layer.
+    pub kv_values: f64,
+    /// Multiply-adds of attention for one row, one slot and one layer.
+    pub attention: f64,
+    /// Width of the states.
+    pub hidden: f64,
+}
+
+impl Sizes {
+    /// A draft head on this model: one layer, the projection of two states to one, the model's output matrix.
+    pub fn head(&self) -> Sizes {
+        let projection = 2.0 * self.hidden * self.hidden;
+        Sizes { layers: 1.0, layer_weights: self.layer_weights + projection, ..*self }
+    }
+}
+
+/// The rates of a device and of the software on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Device {
+    /// Memory bandwidth in bytes per millisecond.
+    pub bandwidth: f64,
+    /// Floating-point operations per millisecond.
+    pub flops: f64,
+    /// Host time of a layer in milliseconds: kernels that are launched one by one.
+    pub layer_ms: f64,
+    /// How often a pass moves the bytes of the cache, all in all: 1 for kernels that read it once; many times that for attention
+    /// that repeats grouped heads, copies the cache or stores its weights.
+    pub kv_factor: f64,
+}
+
+/// A pass takes the host's time and the slower of moving its bytes and of computing its products.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Roofline {
+    /// The model.
+    pub sizes: Sizes,
+    /// Bytes of a weight.
+    pub weight_bytes: f64,
+    /// Where it runs.
+    pub device: Device,
+}
+
+/// Bytes of a stored key or value.
+const KV_BYTES: f64 = 2.0;
+
+impl Roofline {
+    fn ms(&self, rows: f64, slots: f64, share: f64) -> f64 {
+        let (sizes, device) = (&self.sizes, &self.device);
+        let layers = (sizes.layers * share).max(1.0);
+        let cache = self.cache_bytes(layers, slots) * device.kv_factor;
+        let moving = (self.weights(layers) * self.weight_bytes + cache) / device.bandwidth;
+        let macs = rows * (self.weights(layers) + layers * slots * sizes.attention);
+        layers * device.layer_ms + moving.max(2.0 * macs / device.flops)
+    }
+
+    fn weights(&self, layers: f64) -> f64 {
+        layers * self.sizes.layer_weights + self.sizes.head_weights
+    }
+
+    fn cache_bytes(&self, layers: f64, slots: f64) -> f64 {
+        layers * slots * self.sizes.kv_values * KV_BYTES
+    }
+
+    /// The `kv_factor` with which one row after `slots` tokens takes `ms` milliseconds.
+    ///
+    /// # Errors
+    /// Weights and layers alone take longer.
+    pub fn kv_factor(&self, slots: f64, ms: f64) -> Result<f64, String> {
+        let layers = self.sizes.layers;
+        let without =
+            layers * self.device.layer_ms + self.weights(layers) * self.weight_bytes / self.device.bandwidth;
+        let factor = (ms - without) * self.device.bandwidth / self.cache_bytes(layers, slots);
+        if factor.is_finite() && factor >= 0.0 {
+            return Ok(factor);
+        }
+        Err(format!("calibrates a pass to {ms} ms, but its layers and weights alone take {without:.1} ms"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(slots: f64, rows: f64, ms: f64) -> Point {
+        Point { slots, rows, ms }
+    }
+
+    #[test]
+    fn a_curve_is_linear_between_its_points_and_beyond() {
+        let points = [
+            point(100.0, 1.0, 1.0),
+            point(100.0, 11.0, 3.0),
+            point(300.0, 1.0, 2.0),
+            point(300.0, 11.0, 6.0),
+        ];
+        let curve = Curve::new(&points).unwrap();
+        assert!(curve.has_rows());
+        let cases = [
+            (1.0, 100.0, 1.0),
+            (6.0, 100.0, 2.0),
+            (6.0, 200.0, 3.0),
+            (21.0, 100.0, 5.0),
+            (11.0, 400.0, 7.5),
+            // Not below the least of what was measured.
+            (1.0, 0.0, 1.0),
+        ];
+        for (rows, slots, ms) in cases {
+            assert!((curve.ms(rows, slots) - ms).abs() < 1e-12, "{rows} rows, {slots} slots");
+        }
+        let share = Cost::Measured(curve).ms(6.0, 200.0, 0.5);
+        assert!((share - 1.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn one_point_is_a_constant_and_equal_points_are_averaged() {
+        let curve = Curve::new(&[point(100.0, 1.0, 2.0), point(100.0, 1.0, 4.0)]).unwrap();
+        assert!(!curve.has_rows());
+        assert_eq!((curve.ms(1.0, 5.0), curve.ms(8.0, 5000.0)), (3.0, 3.0));
+    }
+
+    #[test]
+    fn impossible_points_are_refused() {
+        assert_eq!(Curve::new(&[]).unwrap_err(), "has no passes");
+        for (bad, words) in [
+            (point(1.0, 1.0, -2.0), "-2 ms"),
+            (point(1.0, 1.0, f64::NAN), "NaN ms"),
+            (point(1.0, 0.0, 1.0), "0 rows"),
+            (point(-1.0, 1.0, 1.0), "-1 slots"),
+        ] {
+            assert!(Curve::new(&[bad]).unwrap_err().contains(words), "{bad:?}");
+        }
+    }
+
+    /// 10 layers of 1000 weights, an output matrix of 5000; 1000 bytes and 4000 operations a millisecond.
+    fn roofline() -> Roofline {
+        let sizes = Sizes {
+            layers: 10.0,
+            layer_weights: 1000.0,
+            head_weights: 5000.0,
+            kv_values: 8.0,
+            attention: 16.0,
+            hidden: 10.0,
+        };
+        let device = Device { bandwidth: 1000.0, flops: 40_000.0, layer_ms: 0.5, kv_factor: 1.0 };
+        Roofline { sizes, weight_bytes: 2.0, device }
+    }
+
+    #[test]
+    fn a_pass_is_bound_by_memory_and_then_by_arithmetic() {
+        let roofline = roofline();
+        // 10 x 0.5 ms of the host, 30,000 bytes of weights.
+        assert_eq!(roofline.ms(1.0, 0.0, 1.0), 35.0);
+        assert_eq!(roofline.ms(26.0, 0.0, 1.0), 35.0);
+        // 15,000 multiply-adds a row.
+        assert_eq!(roofline.ms(100.0, 0.0, 1.0), 80.0);
+        // A slot: 10 layers x 8 values x 2 bytes.
+        assert_eq!(roofline.ms(1.0, 100.0, 1.0), 51.0);
+        // Half of the layers, and the output matrix.
+        assert_eq!(roofline.ms(1.0, 100.0, 0.5), 2.5 + 20.0 + 8.0);
+        let head = Roofline { sizes: roofline.sizes.head(), ..roofline };
+        assert_eq!(head.ms(1.0, 0.0, 1.0), 0.5 + 2.0 * 6.2);
+    }
+
+    #[test]
+    fn calibration_solves_the_traffic_of_the_cache() {
+        let roofline = roofline();
+        assert_eq!(roofline.kv_factor(100.0, 35.0 + 48.0).unwrap(), 3.0);
+        assert!(roofline.kv_factor(100.0, 20.0).unwrap_err().contains("alone take 35.0 ms"));
+        assert!(roofline.kv_factor(0.0, 35.0).is_err());
+    }
+}

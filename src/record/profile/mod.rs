@@ -1,0 +1,38 @@
+//! Speed on hardware that is not here: recorded steps, charged by what a pass takes there.
+//!
+//! A [`Profile`] knows the time of a pass of the target and of each drafter by rows and by slots of the cache; a [`Workload`] is
+//! what a run did, pass by pass. [`Profile::charge`] gives the time that the same drafts, with the same acceptance, would take.
+//! Nothing of it is measured, and whatever shows it says "modelled".
+
+mod charge;
+mod cost;
+mod file;
+
+pub use charge::{Drafting, Modelled, Tick, Window, Workload, ticks};
+pub use cost::{Cost, Curve, Device, Point, Roofline, Sizes};
+
+use std::collections::BTreeMap;
+
+/// What passes take on some hardware.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Its name, or that of its file.
+    pub name: String,
+    /// Models, hardware and source in a line; may be empty.
+    pub about: String,
+    /// True if the drafter has a device of its own: under the parallel schedule both work at once. On one device their times
+    /// add up.
+    pub two_devices: bool,
+    /// Host time of a step in milliseconds, besides its passes; none = as recorded.
+    pub step_ms: Option<f64>,
+    /// Visual tokens of a prompt; none = as recorded. The drafter sees the recorded share of them.
+    pub visual: Option<usize>,
+    /// The other tokens of a prompt; none = as recorded.
+    pub text: Option<usize>,
+    /// The target.
+    pub target: Cost,
+    /// A smaller model that drafts.
+    pub drafter: Option<Cost>,
+    /// Draft heads by recipe; under the empty name one for every recipe.
+    pub heads: BTreeMap<String, Cost>,
+}
