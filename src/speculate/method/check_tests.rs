@@ -235,6 +235,10 @@ fn clashes_name_both_choices_and_the_way_out() {
             "`acceptance = visual` and `schedule = parallel` clash",
         ),
         (
+            &["acceptance.at=before", "schedule.kind=parallel", "schedule.window=4"],
+            "`acceptance = visual` and `schedule = parallel` clash",
+        ),
+        (
             &[
                 exact,
                 "schedule.kind=parallel",

@@ -84,16 +84,13 @@ pub fn title(paper: &str, compared: &Compared) -> String {
     format!("{paper}, {}: {}{part}", table.place(), table.title)
 }
 
-/// `7 of 10 pairs agree, 2 within noise, 1 does not; Kendall's tau 0.80`.
+/// `of 10 pairs 7 agree, 2 within noise, 1 disagree; Kendall's tau 0.80`.
 pub fn agreement(agreement: &Agreement) -> String {
     let Agreement { agree, noise, disagree, kendall } = *agreement;
-    let Some(kendall) = kendall else { return "no pairs to compare".into() };
-    let pairs = agreement.pairs();
-    let word = if pairs == 1 { "pair" } else { "pairs" };
-    let verb = if agree == 1 { "agrees" } else { "agree" };
-    let not = if disagree == 1 { "does not" } else { "do not" };
+    let Some(kendall) = kendall else { return "no pairs of rows to compare".into() };
+    let of = agreement.pairs();
     format!(
-        "{agree} of {pairs} {word} {verb}, {noise} within noise, {disagree} {not}; Kendall's tau {kendall:.2}"
+        "of {of} pairs {agree} agree, {noise} within noise, {disagree} disagree; Kendall's tau {kendall:.2}"
     )
 }
 
