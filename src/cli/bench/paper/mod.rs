@@ -153,6 +153,7 @@ pub fn check(args: &BenchArgs) -> Result<(), Failure> {
         ("--method", run.method.is_some()),
         ("--set", !run.set.is_empty()),
         ("--sweep", !args.sweep.is_empty()),
+        ("--videos", !args.videos.is_empty()),
         ("--svg", args.svg.is_some()),
         ("--profile", args.profile.is_some()),
         ("--frames", run.frames.is_some()),
