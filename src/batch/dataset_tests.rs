@@ -41,7 +41,10 @@ fn paths_stay_those_of_the_same_files() {
     std::fs::write(&part, row(Kind::Ltx, "a.mp4", "x") + &row(Kind::Ltx, "a.mp4", "later") + "{\"half")
         .unwrap();
     let out = dir.path().join("all.jsonl");
-    assert_eq!(merge(&out, &[part.clone()]).unwrap(), Merged { rows: 1, replaced: 1, damaged: 1 });
+    assert_eq!(
+        merge(&out, std::slice::from_ref(&part)).unwrap(),
+        Merged { rows: 1, replaced: 1, damaged: 1 }
+    );
     assert_eq!(
         std::fs::read_to_string(&out).unwrap(),
         "{\"caption\":\"later\",\"media_path\":\"sub/a.mp4\"}\n"
