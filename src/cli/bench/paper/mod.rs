@@ -154,7 +154,6 @@ pub fn check(args: &BenchArgs) -> Result<(), Failure> {
         ("--set", !run.set.is_empty()),
         ("--sweep", !args.sweep.is_empty()),
         ("--svg", args.svg.is_some()),
-        ("--profile", args.profile.is_some()),
         ("--frames", run.frames.is_some()),
         ("--fps", run.fps.is_some()),
         ("--temperature", run.temperature > 0.0),
