@@ -155,7 +155,6 @@ pub fn check(args: &BenchArgs) -> Result<(), Failure> {
         ("--sweep", !args.sweep.is_empty()),
         ("--videos", !args.videos.is_empty()),
         ("--svg", args.svg.is_some()),
-        ("--profile", args.profile.is_some()),
         ("--frames", run.frames.is_some()),
         ("--fps", run.fps.is_some()),
         ("--temperature", run.temperature > 0.0),
