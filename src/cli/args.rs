@@ -142,6 +142,9 @@ pub struct StudioArgs {
     /// How runs are played: auto (slows a run that would be over before it is seen), off, or a playback speed such as 0.01
     #[arg(long, value_name = "PACE", allow_negative_numbers = true, help_heading = STUDIO)]
     pub pace: Option<Pace>,
+    /// Also show the decode speedup that is modelled for other hardware: a built-in profile, or a file
+    #[arg(long, value_name = "NAME|FILE", help_heading = STUDIO)]
+    pub profile: Option<String>,
     /// Image protocol of the terminal
     #[arg(long, value_name = "NAME", value_enum, help_heading = STUDIO)]
     pub image_protocol: Option<ImageProtocol>,
@@ -159,6 +162,7 @@ impl StudioArgs {
         Layer {
             theme: self.theme.clone(),
             pace: self.pace,
+            profile: self.profile.clone(),
             image_protocol: self.image_protocol,
             mouse: self.mouse.then_some(true),
             charset: self.charset,

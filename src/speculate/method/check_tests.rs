@@ -121,7 +121,6 @@ fn values_out_of_range_are_refused() {
             &["context.kind=variation", "context.keep=0.1", "context.layers=0"],
             "`context.layers` is 0, but must be at least 1",
         ),
-        (&["acceptance.at=after"], "`acceptance.at` is \"after\", but expected one of \"draft\", \"before\""),
         (&["shape.kind=two_branch", "shape.length=33"], "`shape.length` is 33, but must be 1 to 32"),
         (
             &["shape.kind=static_tree", "shape.nodes=[\"00\"]"],
@@ -237,6 +236,10 @@ fn clashes_name_both_choices_and_the_way_out() {
         (&["shape.length=auto"], "`shape = chain` and `acceptance = visual` clash"),
         (
             &["schedule.kind=parallel", "schedule.window=4"],
+            "`acceptance = visual` and `schedule = parallel` clash",
+        ),
+        (
+            &["acceptance.at=before", "schedule.kind=parallel", "schedule.window=4"],
             "`acceptance = visual` and `schedule = parallel` clash",
         ),
         (

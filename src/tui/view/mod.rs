@@ -14,6 +14,7 @@ mod legend;
 pub(crate) mod library;
 mod meters;
 mod methods;
+mod modelled;
 mod passage;
 mod picker;
 mod player;

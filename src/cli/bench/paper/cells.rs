@@ -22,7 +22,12 @@ pub fn cells(compared: &Compared) -> Vec<Vec<String>> {
             head.push("order".to_owned());
         }
     }
-    head.extend(extras.iter().map(|measure| measure.title().to_owned()));
+    for measure in &extras {
+        head.push(measure.title().to_owned());
+        if compared.orders.contains_key(measure) {
+            head.push("order".to_owned());
+        }
+    }
     let width = head.len();
     let mut cells = vec![head];
     for (index, (row, ours)) in table.rows.iter().zip(&compared.rows).enumerate() {
@@ -39,6 +44,9 @@ pub fn cells(compared: &Compared) -> Vec<Vec<String>> {
         }
         for &measure in &extras {
             line.push(ours.figures.get(&measure).map_or_else(dash, |figure| measure.text(figure.value)));
+            if compared.orders.contains_key(&measure) {
+                line.push(compared.order(index, measure).unwrap_or_else(dash));
+            }
         }
         debug_assert_eq!(line.len(), width);
         cells.push(line);
@@ -84,16 +92,13 @@ pub fn title(paper: &str, compared: &Compared) -> String {
     format!("{paper}, {}: {}{part}", table.place(), table.title)
 }
 
-/// `7 of 10 pairs agree, 2 within noise, 1 does not; Kendall's tau 0.80`.
+/// `of 10 pairs 7 agree, 2 within noise, 1 disagree; Kendall's tau 0.80`.
 pub fn agreement(agreement: &Agreement) -> String {
     let Agreement { agree, noise, disagree, kendall } = *agreement;
-    let Some(kendall) = kendall else { return "no pairs to compare".into() };
-    let pairs = agreement.pairs();
-    let word = if pairs == 1 { "pair" } else { "pairs" };
-    let verb = if agree == 1 { "agrees" } else { "agree" };
-    let not = if disagree == 1 { "does not" } else { "do not" };
+    let Some(kendall) = kendall else { return "no pairs of rows to compare".into() };
+    let of = agreement.pairs();
     format!(
-        "{agree} of {pairs} {word} {verb}, {noise} within noise, {disagree} {not}; Kendall's tau {kendall:.2}"
+        "of {of} pairs {agree} agree, {noise} within noise, {disagree} disagree; Kendall's tau {kendall:.2}"
     )
 }
 
@@ -104,7 +109,8 @@ pub fn difference(difference: &Difference<'_>) -> String {
 
 /// `20 clips (seeds 1000 to 1019); TARGET with DRAFTER on DEVICE, DTYPE`.
 pub fn heading(header: &Header, clips_done: usize) -> String {
-    let Header { target, drafter, device, dtype, first_seed, clips, .. } = header;
+    let Header { target, drafter, device, dtype, first_seed, clips, profile, .. } = header;
+    let modelled = profile.as_ref().map(|name| format!("; modelled on {name}")).unwrap_or_default();
     let drafter = drafter.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
     let stopped =
         if (clips_done as u64) < *clips { format!("stopped after {clips_done} of ") } else { String::new() };
@@ -112,5 +118,5 @@ pub fn heading(header: &Header, clips_done: usize) -> String {
         1 => format!("1 clip (seed {first_seed})"),
         n => format!("{n} clips (seeds {first_seed} to {})", first_seed + n - 1),
     };
-    format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}")
+    format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}{modelled}")
 }
