@@ -4,6 +4,7 @@
 
 mod accelerator;
 mod drafted_trees;
+mod gates;
 #[path = "../support/gpu.rs"]
 mod gpu;
 mod on_a_gpu;

@@ -3,8 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 /// Presets that the tables name before they exist.
-const PLANNED: [&str; 12] = [
-    "pearl",
+const PLANNED: [&str; 11] = [
     "vispec",
     "fastv",
     "sparsevlm",
