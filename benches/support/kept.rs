@@ -76,8 +76,8 @@ impl Pair {
         let visual = prompt.visual.ranges().flat_map(|rows| &before[rows.start * width..rows.end * width]);
         let before: Vec<f32> = visual.copied().collect();
 
-        let preparation = Preparation { target, prompt: &prompt, visual: Some(&seen) };
         let grid = [clip.facts.grid.t, clip.facts.grid.h, clip.facts.grid.w];
+        let preparation = Preparation { target, prompt: &prompt, visual: Some(&seen), grid };
         let share = preparation.rows(&context::select(context, grid, &Signals::default()));
         let own = self.drafter.encode(&clip.patches, &mut |_, _| ControlFlow::Continue(()))?;
         let ignore = &mut |_: usize, _: &[f32]| {};

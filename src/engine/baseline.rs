@@ -31,7 +31,7 @@ impl Runner<'_> {
     pub(super) fn calibrate(&self, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
         let method = &self.request.method;
         let budget_ms = f64::max(CALIBRATION_MS, CALIBRATION_SHARE * spent_ms);
-        if method.is_autoregressive() || context.t1_ms > budget_ms {
+        if !method.drafts() || context.t1_ms > budget_ms {
             return Ok(());
         }
         let plan = Decoding {
@@ -68,6 +68,9 @@ impl Runner<'_> {
             if reason != StopReason::Cancelled {
                 context.reference = Some(Reference { sampler, max_new_tokens, ids: ids.to_vec() });
             }
+        } else if self.request.method.prunes() {
+            // Plain decoding's text belongs to another context.
+            context.t1_ms = stats.timings.t1_ms;
         } else if let Some(reference) = &context.reference
             && reason != StopReason::Cancelled
             && reference.sampler == sampler

@@ -54,12 +54,20 @@ pub struct RunRequest {
 impl RunRequest {
     /// True if its `done` event is followed by `speed` events: it asks for them, and is no baseline itself.
     pub fn is_measured(&self) -> bool {
-        self.measure && !self.method.is_autoregressive()
+        self.measure && self.method.drafts()
     }
 
     /// The limits on its frames.
     pub(super) fn limits(&self) -> FrameLimits {
         FrameLimits { pixels: self.max_pixels, tokens: self.max_visual_tokens }
+    }
+
+    /// The whole conversation as a cache key, and how the target is pruned, if it is: its reading is no other method's.
+    pub(super) fn reading(&self) -> String {
+        match self.method.prunes() {
+            true => format!("{}\0\0{:?}", self.conversation(), self.method.context),
+            false => self.conversation(),
+        }
     }
 
     /// The whole conversation, as a cache key.

@@ -61,7 +61,12 @@ impl Runner<'_> {
     }
 
     pub(super) fn preparation<'p>(&'p self, prompt: &'p Prompt, clip: &'p Clip) -> Preparation<'p> {
-        Preparation { target: &self.models.target, prompt, visual: clip.target.as_ref().map(|t| &t.0) }
+        Preparation {
+            target: &self.models.target,
+            prompt,
+            visual: clip.target.as_ref().map(|t| &t.0),
+            grid: clip.facts.grid.shape(),
+        }
     }
 
     /// Make sure that the drafter has read its share of the prompt. None if it reads nothing.

@@ -162,7 +162,7 @@ impl Runner<'_> {
         let mut pace = Pace::default();
         let mut finite = true;
         let calibrated_ms = context.calibrated_ms.take();
-        let autoregressive = method.is_autoregressive();
+        let autoregressive = !method.drafts();
         // The steps so far, when the last one ended, and how long it took.
         let (steps, last, took_ms) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(0.0));
         let on_draft = |tree: &Tree| {

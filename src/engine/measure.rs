@@ -332,7 +332,7 @@ impl Trial {
         #[cfg(test)]
         super::thread::tests::repeat_point(&self.request.prompt, ends)?;
         bench.with_runner(self, ends, |runner| {
-            let own = !plan.method.is_autoregressive();
+            let own = plan.method.drafts();
             let drafter = match own {
                 true => runner.ensure_drafter(cache, &self.key, &self.selection, &mut Stats::default())?,
                 false => None,

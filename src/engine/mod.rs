@@ -31,6 +31,7 @@ mod pace;
 mod prefill;
 pub mod prefix_cache;
 mod probe;
+mod pruned;
 mod rates;
 mod reuse;
 mod run;

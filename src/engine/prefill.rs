@@ -60,13 +60,17 @@ impl Runner<'_> {
         let started = Instant::now();
         // A variation compares states inside of the pass over the video, which a kept prefix does not have.
         let varies = context::ContextNeeds::of(&self.request.method.context).variation.is_some();
-        if let Some(kept) = (!varies).then(|| kept_prefix(contexts, &key.0, &prompt)).flatten() {
+        let prunes = self.request.method.prunes();
+        if let Some(kept) = (!varies && !prunes).then(|| kept_prefix(contexts, &key.0, &prompt)).flatten() {
             let context = self.extend(kept, prompt, started)?;
             stats.timings.prefill_target_ms = since(started);
             contexts.insert(key.clone(), context);
             return Ok(true);
         }
-        let context = self.prefill(clip, prompt, started, stats)?;
+        let context = match prunes {
+            true => self.prefill_pruned(clip, prompt, started, stats)?,
+            false => self.prefill(clip, prompt, started, stats)?,
+        };
         contexts.insert(key.clone(), context);
         Ok(false)
     }

@@ -133,7 +133,7 @@ pub struct Clip {
     pub drafter: Option<(States, f64)>,
 }
 
-/// Clip and conversation.
+/// Clip and conversation, and the context of a method that prunes the target.
 pub type ContextKey = (ClipKey, String);
 
 /// What a drafter's context depends on beside clip and prompt.
@@ -217,6 +217,8 @@ pub struct Prefill {
     pub t1_ms: f64,
     /// Median time of an autoregressive step, from the calibration of the run that is about to start, in milliseconds.
     pub calibrated_ms: Option<f64>,
+    /// The visual tokens that the target read in all layers, ascending, if a method pruned them; none = all.
+    pub kept: Option<Vec<usize>>,
     /// An autoregressive run on this context.
     pub reference: Option<Reference>,
 }
@@ -240,6 +242,7 @@ impl Prefill {
             drafters: Recent::new(DRAFTER_CONTEXTS),
             t1_ms: 0.0,
             calibrated_ms: None,
+            kept: None,
             reference: None,
         }
     }
@@ -277,7 +280,8 @@ impl Prefill {
     pub fn bytes(&self) -> u64 {
         let drafters: usize = self.drafters.values().map(|drafter| drafter.sequence.bytes()).sum();
         let own = self.target.bytes() + self.visual.bytes() + self.states.bytes() + self.signals.bytes();
-        (own + drafters + size_of_val(&self.prompt.ids[..])) as u64
+        let kept = self.kept.as_ref().map_or(0, |kept| size_of_val(&kept[..]));
+        (own + drafters + kept + size_of_val(&self.prompt.ids[..])) as u64
     }
 }
 

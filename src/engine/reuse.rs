@@ -32,7 +32,8 @@ pub(super) fn kept_prefix<'a>(
     let fits = |(clip, _): &ContextKey, context: &Prefill| {
         let kept = &context.prompt;
         let same_video = (&kept.visual, kept.newline) == (&prompt.visual, prompt.newline);
-        clip == key && same_video && common(context) >= prompt.video_end()
+        // A target that left out a part of the video has nothing to share.
+        clip == key && context.kept.is_none() && same_video && common(context) >= prompt.video_end()
     };
     contexts.find(fits).map(|context| (context, common(context)))
 }

@@ -6,7 +6,7 @@ use super::{
     command::RunRequest,
     measure::Trial,
     models::Models,
-    prefix_cache::PrefixCache,
+    prefix_cache::{ContextKey, PrefixCache},
     rates::Rates,
     thread::{Cancelled, EventSender, internal},
 };
@@ -98,7 +98,7 @@ impl Runner<'_> {
         let mut stats = Stats::default();
         // Before the video is read: it may be refused.
         self.twin()?;
-        let key = (self.clip_key(), self.request.conversation());
+        let key = (self.clip_key(), self.request.reading());
         self.ensure_clip(cache, &key, &mut stats)?;
         let reused = self.ensure_context(cache, &key, &mut stats)?;
         // From here on the context is changed in place: if the run fails, it is not trusted any more.
@@ -106,8 +106,14 @@ impl Runner<'_> {
         let selection = self.select(cache, &key, &mut stats)?;
         let drafter_key = self.ensure_drafter(cache, &key, &selection, &mut stats)?;
         cache.trim(&key);
+        let plain = self.plain_text(cache, &key);
         let (clip, context) = cache.entry(&key)?;
-        let kept = selection.kept.as_ref().filter(|_| drafter_key.is_some());
+        if let Some(plain) = &plain {
+            stats.accepted_share = self.accepted_share(context, plain)?;
+        }
+        // Without a drafter, the tokens that the target itself has left.
+        let pruned = context.kept.clone();
+        let kept = pruned.as_ref().or(selection.kept.as_ref().filter(|_| drafter_key.is_some()));
         stats.visual_tokens = clip.facts.grid.len();
         stats.drafter_visual_tokens = match (&drafter_key, kept) {
             (None, _) => 0,
@@ -131,6 +137,20 @@ impl Runner<'_> {
         let generated = self.generate(context, drafter_key.as_ref(), &mut stats, plain_front_ms)?;
         let finished = generated.reason != StopReason::Cancelled && self.request.is_measured();
         Ok(finished.then(|| Trial::new(self.request.clone(), key, selection, stats, generated)))
+    }
+
+    /// The text of plain decoding on the same clip and prompt, if it is known and this method prunes the target.
+    fn plain_text(&self, cache: &PrefixCache, key: &ContextKey) -> Option<Vec<u32>> {
+        let plain = (key.0.clone(), self.request.conversation());
+        if !self.request.method.prunes() {
+            return None;
+        }
+        let context = cache.contexts.find(|other, _| *other == plain)?;
+        let reference = context.reference.as_ref()?;
+        let same = reference.sampler == self.sampler()
+            && reference.sampler.is_greedy()
+            && reference.max_new_tokens <= self.request.max_new_tokens;
+        same.then(|| reference.ids.clone())
     }
 
     /// A note if the models cannot know what the video shows.

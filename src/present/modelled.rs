@@ -86,7 +86,7 @@ pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
     let visual = prompt.visual_tokens;
     let share = |kept: usize| if visual == 0 { 0.0 } else { kept as f64 / visual as f64 };
     let sees = prompt.kept.as_ref().map_or_else(|| kept_share(&method), |kept| share(kept.len()));
-    let prunes_target = method.drafter == Drafter::None {};
+    let prunes_target = method.prunes();
     let drafting = drafting(&method, &log.started()?.dtype);
     let (window, grown) = (window(&method), grown(&method));
     let stats = log.stats();

@@ -170,6 +170,10 @@ pub struct Stats {
     /// Equality with an autoregressive run over the same prefill, if one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equality: Option<Equality>,
+    /// Of a method that prunes the target: the share of plain decoding's tokens that the pruned target predicts when it reads plain
+    /// decoding's text; only after an autoregressive run of the same clip and prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepted_share: Option<f64>,
     /// Where a lossless method differs from that autoregressive run, which only happens on an accelerator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tie: Option<Tie>,

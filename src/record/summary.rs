@@ -51,6 +51,9 @@ pub struct Summary {
     /// 95 % intervals; none with too few clips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,
+    /// Share of plain decoding's tokens that a pruned target predicts, mean over clips; none of other methods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_share: Option<f64>,
     /// Share of the emitted tokens that the target would not have written itself, 0 to 1.
     pub loosened_share: f64,
     /// The same by verdict.
@@ -152,6 +155,7 @@ impl Summary {
             precision: facts.precision(),
             false_per_caption: ratio(facts.false_facts() as f64, own.len() as f64),
             spread: Spread::of(&own.iter().map(|own| (*own, reference(own.clip))).collect::<Vec<_>>()),
+            accepted_share: mean(own.iter().filter_map(|t| t.stats.accepted_share)),
             // From zero: the sum of nothing would be a negative one.
             loosened_share: loosened.values().fold(0.0, |sum, share| sum + share),
             loosened,
@@ -181,6 +185,12 @@ impl Times {
             td_ms: timed(|t| t.stats.timings.td_ms),
         }
     }
+}
+
+/// The mean; none of nothing.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// The middle value, the mean of the two middle ones where their number is even; none of nothing.

@@ -95,14 +95,25 @@ impl Method {
         numbers
     }
 
-    /// True without speculation: the target decodes alone. What all other methods are compared with.
+    /// True if the target decodes alone and reads everything. What all other methods are compared with.
     pub fn is_autoregressive(&self) -> bool {
-        self.drafter == (Drafter::None {})
+        !self.drafts() && !self.prunes()
+    }
+
+    /// True with speculation.
+    pub fn drafts(&self) -> bool {
+        self.drafter != (Drafter::None {})
+    }
+
+    /// True if the target itself reads a part of the visual tokens: without a drafter, the context is the target's.
+    pub fn prunes(&self) -> bool {
+        let reduced = !matches!(self.context, VisualContext::Full {} | VisualContext::None { .. });
+        !self.drafts() && reduced
     }
 
     /// Drafts of a full step; none without a drafter, and where the number changes from step to step.
     pub fn draft_length(&self) -> Option<usize> {
-        if self.is_autoregressive() {
+        if !self.drafts() {
             return None;
         }
         match (&self.shape, &self.schedule) {
@@ -127,7 +138,13 @@ impl VisualContext {
     /// Which positions the kept tokens have.
     pub fn placing(&self) -> Placing {
         match self {
-            VisualContext::Full {} | VisualContext::TopKKv { .. } => Placing::Original,
+            VisualContext::Full {}
+            | VisualContext::TopKKv { .. }
+            | VisualContext::FastV { .. }
+            | VisualContext::PDrop { .. }
+            | VisualContext::SparseVlm { .. }
+            | VisualContext::DyCoke { .. }
+            | VisualContext::FastVid { .. } => Placing::Original,
             VisualContext::None { positions, .. }
             | VisualContext::Random { positions, .. }
             | VisualContext::Uniform { positions, .. }
@@ -142,7 +159,12 @@ impl VisualContext {
     /// What happens to the time stamps of temporal grids of which no visual token is kept.
     pub fn stamps(&self) -> Stamps {
         match self {
-            VisualContext::Full {} => Stamps::Keep,
+            VisualContext::Full {}
+            | VisualContext::FastV { .. }
+            | VisualContext::PDrop { .. }
+            | VisualContext::SparseVlm { .. }
+            | VisualContext::DyCoke { .. }
+            | VisualContext::FastVid { .. } => Stamps::Keep,
             VisualContext::None { stamps, .. }
             | VisualContext::Random { stamps, .. }
             | VisualContext::Uniform { stamps, .. }

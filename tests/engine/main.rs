@@ -161,6 +161,10 @@ fn lossless_methods_are_lossless_in_every_family() {
             "sd-uniform",
             "sd-frames",
             "sd-uniform-tree",
+            "sd-window-middle",
+            "sd-attention",
+            "sd-fastvid",
+            "sd-dycoke",
             "text-only",
             "lookup",
             "streaming",
@@ -193,6 +197,45 @@ fn lossless_methods_are_lossless_in_every_family() {
                 assert_eq!(done(&events).1, plain, "{target} {name} {sets:?}");
             }
         }
+    }
+}
+
+/// A pruned target reads what it keeps, in every family: everything is plain decoding, and no other method reads its context.
+#[test]
+fn pruned_targets_read_what_they_keep() {
+    for (target, drafter, tokens) in [("qwen2_vl", "qwen2_vl_nested", 8), ("llava_ov", "llava_ov_newer", 36)]
+    {
+        let mut rig = Rig::of(target, drafter);
+        let (_, plain, _) = done(&rig.run("autoregressive", "What is seen?"));
+        for name in ["fastv", "pdrop", "sparsevlm", "dycoke"] {
+            for keep in [0.0, 0.5, 1.0] {
+                let mut request = rig.request(name, "What is seen?");
+                request.method = request.method.with_set(&format!("context.keep={keep}")).unwrap();
+                let run = request.run;
+                rig.send(request);
+                let events = rig.finish(run);
+                let (_, ids, stats) = done(&events);
+                let kept = events.iter().find_map(|event| match event {
+                    EventKind::Prompt { kept, .. } => kept.clone(),
+                    _ => None,
+                });
+                let kept = kept.unwrap();
+                assert!(
+                    kept.is_sorted_by(|a, b| a < b) && kept.iter().all(|token| (*token as usize) < tokens)
+                );
+                let share = stats.accepted_share.unwrap();
+                assert!((0.0..=1.0).contains(&share), "{target} {name} {keep}");
+                match keep {
+                    1.0 => {
+                        assert_eq!((kept.len(), &ids, share), (tokens, &plain, 1.0), "{target} {name}");
+                    }
+                    0.0 => assert!(kept.is_empty(), "{target} {name}"),
+                    _ => assert!(kept.len() <= tokens / 2, "{target} {name}"),
+                }
+            }
+        }
+        assert_eq!(done(&rig.run("naive", "What is seen?")).1, plain, "{target}");
+        assert_eq!(done(&rig.run("autoregressive", "What is seen?")).1, plain, "{target}");
     }
 }
 

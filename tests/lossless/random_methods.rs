@@ -59,7 +59,7 @@ fn context(rng: &mut ChaCha8Rng) -> VisualContext {
     let keep = pick(rng, &[0.0, 0.05, 0.37, 1.0]);
     let positions = pick(rng, &[Placing::Original, Placing::Compact]);
     let stamps = pick(rng, &[Stamps::Keep, Stamps::Drop]);
-    match rng.random_range(0..12) {
+    match rng.random_range(0..17) {
         0..=2 => VisualContext::Full {},
         3 => VisualContext::None { positions, stamps },
         4 => VisualContext::Random { keep, seed: pick(rng, &[0, 7]), positions, stamps },
@@ -83,6 +83,11 @@ fn context(rng: &mut ChaCha8Rng) -> VisualContext {
             positions,
             stamps,
         },
+        11 => VisualContext::FastV { keep, layer: pick(rng, &[1, 2, 32]) },
+        12 => VisualContext::PDrop { keep },
+        13 => VisualContext::SparseVlm { keep, layer: pick(rng, &[1, 2, 32]) },
+        14 => VisualContext::DyCoke { keep },
+        15 => VisualContext::FastVid { keep },
         _ => VisualContext::TopKKv {
             keep,
             budget: pick(rng, &[Limit::NONE, Limit::Tokens(0), Limit::Tokens(64)]),

@@ -46,8 +46,15 @@ pub fn methods(keep: f64) -> Vec<Method> {
         (own.clone(), VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
         (model.clone(), VisualContext::Frames { keep, positions, stamps: Stamps::Keep }),
         (own.clone(), VisualContext::Attention { keep, mass: 0.5, positions, stamps: Stamps::Keep }),
-        (model, VisualContext::Variation { layers: 20, keep, depth: 0.5, positions, stamps: Stamps::Keep }),
+        (
+            model.clone(),
+            VisualContext::Variation { layers: 20, keep, depth: 0.5, positions, stamps: Stamps::Keep },
+        ),
         (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions, stamps: Stamps::Keep }),
+        (own.clone(), VisualContext::FastV { keep, layer: 1 }),
+        (own.clone(), VisualContext::SparseVlm { keep, layer: 2 }),
+        (model.clone(), VisualContext::DyCoke { keep }),
+        (model, VisualContext::FastVid { keep }),
         (
             own,
             VisualContext::TopKKv {

@@ -210,12 +210,12 @@ impl Bench {
     /// The visual tokens that a method keeps, and the prompt rows that its drafter reads.
     pub fn rows(&mut self, method: &Method) -> (Option<Vec<usize>>, Vec<usize>) {
         let mut target = self.sequence.take().unwrap();
-        let preparation =
-            Preparation { target: &self.target, prompt: &self.prompt, visual: Some(&self.embeddings[0]) };
+        let grid = [self.grid.t, self.grid.h, self.grid.w];
+        let visual = Some(&self.embeddings[0]);
+        let preparation = Preparation { target: &self.target, prompt: &self.prompt, visual, grid };
         let needs = context::ContextNeeds::of(&method.context);
         let go_on = &mut |_, _| ControlFlow::Continue(());
         assert!(preparation.signals(needs, &mut target, &mut self.signals, go_on).unwrap());
-        let grid = [self.grid.t, self.grid.h, self.grid.w];
         let selection = preparation.select(&method.context, grid, &self.signals);
         let rows = preparation.rows(&selection);
         self.sequence = Some(target);
@@ -291,12 +291,12 @@ impl Bench {
             Drafter::Model {} => (&self.small, &self.embeddings[1]),
             Drafter::Target { .. } | Drafter::EarlyExit { .. } => (&self.target, &self.embeddings[0]),
         };
-        let preparation =
-            Preparation { target: &self.target, prompt: &self.prompt, visual: Some(&self.embeddings[0]) };
+        let grid = [self.grid.t, self.grid.h, self.grid.w];
+        let visual = Some(&self.embeddings[0]);
+        let preparation = Preparation { target: &self.target, prompt: &self.prompt, visual, grid };
         let go_on = &mut |_, _| ControlFlow::Continue(());
         let needs = context::ContextNeeds::of(&method.context);
         assert!(preparation.signals(needs, target, &mut self.signals, go_on).unwrap());
-        let grid = [self.grid.t, self.grid.h, self.grid.w];
         let selection = preparation.select(&method.context, grid, &self.signals);
         if let Some(shared) = preparation.shared(&method.drafter, &selection, target, 8) {
             return Some(shared);
@@ -364,7 +364,8 @@ impl Bench {
         let states = (0..rows).flat_map(|row| vec![if one(row) { 1.0 } else { 0.0 }; width]).collect();
         let states = States::new(states, width).unwrap();
         let embeddings = States::new(vec![0.0; rows * width], width).unwrap();
-        let preparation = Preparation { target: &self.target, prompt: &self.prompt, visual: None };
+        let grid = [self.grid.t, self.grid.h, self.grid.w];
+        let preparation = Preparation { target: &self.target, prompt: &self.prompt, visual: None, grid };
         preparation.growth(&embeddings, &states).unwrap()
     }
 

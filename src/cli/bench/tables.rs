@@ -26,7 +26,7 @@ pub struct Row<'a> {
 
 /// All tables of the rows, with legends, in this many columns of a terminal; without the columns of facts where none are known.
 pub fn tables(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> String {
-    let mut out = results(rows, with_facts, columns) + &hang(&ties(rows), columns, 0);
+    let mut out = results(rows, with_facts, columns) + &hang(&(ties(rows) + &predicted(rows)), columns, 0);
     if let Some(facts) = facts::table(rows, with_facts, columns) {
         out += &format!("\n{facts}");
     }
@@ -56,6 +56,19 @@ pub(super) fn narrow(
 fn ties(rows: &[Row<'_>]) -> String {
     let ties = rows.iter().filter_map(|row| Some((name(row), row.summary.ties.as_ref()?)));
     ties.map(|(name, ties)| format!("{name}: {}\n", statistics::ties(ties))).collect()
+}
+
+/// One line for every method that prunes the target.
+fn predicted(rows: &[Row<'_>]) -> String {
+    let shares = rows.iter().filter_map(|row| Some((name(row), row.summary.accepted_share?)));
+    shares
+        .map(|(name, share)| {
+            format!(
+                "{name}: A {}, the share of plain decoding's tokens that the pruned target predicts\n",
+                percent(share)
+            )
+        })
+        .collect()
 }
 
 /// The columns of the results that other tables have, too; those of the facts are between the two parts.

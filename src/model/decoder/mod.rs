@@ -20,7 +20,7 @@ use candle_core::Result;
 
 pub use dispatch::{Cache, Decoder, Workspace};
 pub use rope::Positions;
-pub use sequence::Sequence;
+pub use sequence::{Sequence, Staged, of_last_layer};
 
 use super::config::TextConfig;
 pub use super::device::{

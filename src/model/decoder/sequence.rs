@@ -1,8 +1,12 @@
 //! A sequence: a decoder with the cache, positions and buffers of one text.
 
+mod staged;
+
 use std::{ops::ControlFlow, sync::Arc};
 
 use candle_core::Result;
+
+pub use staged::{Staged, of_last_layer};
 
 use super::{Cache, Decoder, Input, Logits, Mask, Pass, Positions, States, Taps, Workspace, with_slice};
 
@@ -14,13 +18,16 @@ pub struct Sequence {
     /// Position of a text row minus its cache slot: visual tokens take fewer positions than slots, and a sequence with some of
     /// them has positions ahead of its slots.
     offset: i64,
+    /// The earlier layers with caches of their own, if they read more rows of the prompt ([`Staged`]); `cache` is that of the
+    /// layers above them.
+    below: Vec<staged::Stage>,
 }
 
 impl Sequence {
     /// An empty sequence with `capacity` slots.
     pub fn new(decoder: Arc<Decoder>, capacity: usize) -> Self {
         let cache = decoder.cache(capacity);
-        Self { decoder, cache, workspace: Workspace::default(), offset: 0 }
+        Self { decoder, cache, workspace: Workspace::default(), offset: 0, below: Vec::new() }
     }
 
     /// The decoder.
@@ -40,7 +47,7 @@ impl Sequence {
 
     /// Bytes of the cache.
     pub fn bytes(&self) -> usize {
-        self.cache.bytes()
+        self.cache.bytes() + self.below.iter().map(|stage| stage.cache.bytes()).sum::<usize>()
     }
 
     /// Feed a prompt's embeddings (`rows × width`, or wider with DeepStack levels: see [`Decoder::forward`]) at the given positions; text continues at position `next`. `states` receives
@@ -213,7 +220,15 @@ impl Sequence {
     }
 
     fn feed_at(&mut self, input: Input<'_>, positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
-        self.decoder.forward(input, positions, mask, &mut self.cache, taps, &mut self.workspace)
+        if self.below.is_empty() {
+            return self.decoder.forward(input, positions, mask, &mut self.cache, taps, &mut self.workspace);
+        }
+        let (slots, workspace) = (self.cache.len(), &mut self.workspace);
+        let above = staged::climb(&mut self.below, input, positions, mask, slots, workspace, &self.decoder)?;
+        let first = self.below.last().map_or(0, staged::Stage::end);
+        let taps = Taps { layers: Some(first..self.decoder.config().layers), ..taps.clone() };
+        let input = above.as_ref().map_or(input, Input::States);
+        self.decoder.forward(input, positions, mask, &mut self.cache, &taps, &mut self.workspace)
     }
 
     /// Position of a text row at this slot.
@@ -225,7 +240,7 @@ impl Sequence {
     pub fn first_layers(&self, layers: usize) -> Self {
         let decoder = Arc::new(self.decoder.first_layers(layers));
         let cache = self.cache.first_layers(decoder.config().layers);
-        Self { decoder, cache, workspace: Workspace::default(), offset: self.offset }
+        Self { decoder, cache, workspace: Workspace::default(), offset: self.offset, below: Vec::new() }
     }
 
     /// A sequence of the same model with some of this one's slots, chosen for each layer and key head: see [`Cache::gather`].
@@ -241,7 +256,13 @@ impl Sequence {
     ) -> Self {
         let cache = self.cache.gather(len, capacity, kept);
         let offset = self.offset + self.cache.len() as i64 - len as i64;
-        Self { decoder: self.decoder.clone(), cache, workspace: Workspace::default(), offset }
+        Self {
+            decoder: self.decoder.clone(),
+            cache,
+            workspace: Workspace::default(),
+            offset,
+            below: Vec::new(),
+        }
     }
 
     /// A sequence of the same model with the first `len` slots of this one, and `capacity` slots in total. Text continues as
@@ -269,6 +290,11 @@ impl Sequence {
     /// # Panics
     /// As [`Cache::keep`].
     pub fn keep(&mut self, base: usize, rows: &[usize]) {
+        let slots = self.cache.len();
+        for stage in &mut self.below {
+            let more = stage.cache.len() - slots;
+            stage.cache.keep(base + more, rows);
+        }
         self.cache.keep(base, rows);
     }
 
@@ -298,6 +324,10 @@ impl Sequence {
 
     /// Drop all slots from `len` on.
     pub fn truncate(&mut self, len: usize) {
+        let dropped = self.cache.len().saturating_sub(len);
+        for stage in &mut self.below {
+            stage.cache.truncate(stage.cache.len() - dropped);
+        }
         self.cache.truncate(len);
     }
 }

@@ -6,11 +6,13 @@ use rand_chacha::ChaCha8Rng;
 mod attention;
 mod draft_head;
 mod prepare;
+mod prune;
 mod recut;
 mod signals;
 mod stamps;
 
 pub use prepare::{Preparation, layers_of, prefill, prefill_with};
+pub use prune::{Cut, Density, Raters, Rating, cuts};
 pub use signals::{Attention, Signals};
 
 use super::method::{Limit, Part, Stamps, VisualContext};
@@ -27,6 +29,12 @@ pub struct ContextNeeds {
     pub attention: bool,
     /// The layer after which similarity to the text is taken.
     pub variation: Option<AtLayer>,
+    /// Attention in one layer.
+    pub rating: Option<Rating>,
+    /// Change of the embeddings from frame to frame.
+    pub change: bool,
+    /// Density of the embeddings.
+    pub density: bool,
 }
 
 /// A layer of the target, as methods name it.
@@ -53,12 +61,17 @@ impl ContextNeeds {
     pub fn of(context: &VisualContext) -> Self {
         match context {
             VisualContext::Attention { .. } | VisualContext::TopKKv { .. } => {
-                Self { attention: true, variation: None }
+                Self { attention: true, ..Self::default() }
             }
             VisualContext::Variation { layers, depth, .. } => {
                 let at = AtLayer { layers: *layers, depth: *depth };
-                Self { attention: false, variation: Some(at) }
+                Self { variation: Some(at), ..Self::default() }
             }
+            VisualContext::FastV { .. } | VisualContext::SparseVlm { .. } => {
+                Self { rating: Rating::of(context), ..Self::default() }
+            }
+            VisualContext::DyCoke { .. } => Self { change: true, ..Self::default() },
+            VisualContext::FastVid { .. } => Self { density: true, ..Self::default() },
             _ => Self::default(),
         }
     }
@@ -144,6 +157,20 @@ fn tokens(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selec
             let kept = largest(&scores, budget(n, keep));
             Selection { kept: Some(kept), scores: Some(scores), ..Selection::default() }
         }
+        VisualContext::FastV { keep, .. } | VisualContext::SparseVlm { keep, .. } => {
+            let rating = Rating::of(context).and_then(|rating| signals.rating(rating));
+            scored(rating.map(<[f32]>::to_vec), n, keep)
+        }
+        VisualContext::DyCoke { keep } => scored(signals.change.clone(), n, keep),
+        VisualContext::FastVid { keep } => match &signals.density {
+            Some(density) => {
+                let (kept, scores) = (Some(density.choose(grid, keep)), Some(density.peaks.clone()));
+                Selection { kept, scores, ..Selection::default() }
+            }
+            None => scored(None, n, keep),
+        },
+        // Its stages are the target's own: no drafter has it.
+        VisualContext::PDrop { .. } => Selection::default(),
         VisualContext::TopKKv { keep, budget: limit, .. } => {
             let Some(seen) = &signals.attention else { return Selection::default() };
             let count = within(budget(n, keep), limit, seen.text);
@@ -164,6 +191,13 @@ fn within(count: usize, limit: Limit, text: usize) -> usize {
         Limit::Tokens(all) => count.min(all.saturating_sub(text)),
         Limit::None(_) => count,
     }
+}
+
+/// The tokens with the highest scores.
+fn scored(scores: Option<Vec<f32>>, n: usize, keep: f64) -> Selection {
+    let scores = scores.unwrap_or_else(|| vec![0.0; n]);
+    let kept = Some(largest(&scores, budget(n, keep)));
+    Selection { kept, scores: Some(scores), ..Selection::default() }
 }
 
 /// The `count` indices of the largest values (the earlier first where tied), ascending.

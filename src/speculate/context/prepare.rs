@@ -4,10 +4,13 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use candle_core::Result;
 
-use super::{AtLayer, Attention, ContextNeeds, Selection, Signals, select, signals::likeness, stamps};
+use super::{
+    AtLayer, Attention, ContextNeeds, Density, Raters, Rating, Selection, Signals, select, signals::likeness,
+    stamps,
+};
 use crate::{
     model::{
-        decoder::{AttentionProbe, Decoder, Positions, Sequence, States, Taps, with_slice},
+        decoder::{AttentionProbe, Decoder, Positions, Sequence, States, Taps, of_last_layer, with_slice},
         family::{ModelError, Prompt, VideoLlm},
     },
     speculate::method::{Drafter, Placing, VisualContext},
@@ -27,6 +30,8 @@ pub struct Preparation<'a> {
     pub prompt: &'a Prompt,
     /// The target's visual embeddings.
     pub visual: Option<&'a States>,
+    /// Time × rows × columns of the visual tokens.
+    pub grid: [usize; 3],
 }
 
 impl Preparation<'_> {
@@ -49,6 +54,10 @@ impl Preparation<'_> {
             let Some(scores) = self.variation(at, progress)? else { return Ok(false) };
             signals.variations.push((at, scores));
         }
+        if let Some(rating) = needs.rating.filter(|rating| signals.rating(*rating).is_none()) {
+            signals.ratings.push((rating, self.rating(rating, sequence)?));
+        }
+        self.embedded(needs, signals)?;
         Ok(true)
     }
 
@@ -78,6 +87,51 @@ impl Preparation<'_> {
         sequence.truncate(ids.len() - 1);
         let weight = (config.layers * config.heads * (ids.len() - end)) as f32;
         Ok(Attention { by_head, weight, tokens: spans.len(), text: ids.len() - spans.len() })
+    }
+
+    /// Signals of the visual embeddings, which need no pass: those that are missing.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn embedded(&self, needs: ContextNeeds, signals: &mut Signals) -> Result<()> {
+        let change = needs.change && signals.change.is_none();
+        let density = needs.density && signals.density.is_none();
+        let Some(visual) = self.visual.filter(|_| change || density) else { return Ok(()) };
+        let width = self.target.decoder().config().hidden;
+        // Rows may carry embeddings that later layers add.
+        let embeddings = visual.columns(0..width)?.to_vec()?;
+        if change {
+            signals.change = Some(super::prune::change(&embeddings, width, self.grid));
+        }
+        if density {
+            signals.density = Some(Density::of(&embeddings, width, self.grid));
+        }
+        Ok(())
+    }
+
+    /// The attention of text rows in one layer: they are fed once more, one by one.
+    fn rating(&self, rating: Rating, sequence: &mut Sequence) -> Result<Vec<f32>> {
+        let (ids, spans) = (&self.prompt.ids, &self.prompt.visual);
+        let last = ids.len() - 1;
+        let first = match rating.raters {
+            Raters::Last => last,
+            Raters::Text => self.prompt.video_end().min(last),
+        };
+        let config = sequence.decoder().config().clone();
+        let layer = rating.layer_of(config.layers);
+        let taps =
+            Taps { probe: Some(AttentionProbe { spans: spans.clone(), by_head: true }), ..Taps::default() };
+        sequence.truncate(first);
+        let mut rows = Vec::with_capacity(ids.len() - first);
+        for id in ids[first..].chunks(1) {
+            if let Some(stats) = sequence.feed(id, &taps)?.attention {
+                let below = layer * config.kv_heads * spans.len();
+                let upto = stats.by_head.get(..below).unwrap_or(&stats.by_head);
+                rows.push(of_last_layer(upto, config.kv_heads, config.heads, spans.len()));
+            }
+        }
+        sequence.truncate(last);
+        Ok(rating.raters.rate(&rows))
     }
 
     /// ParallelVLM: similarity to the text after the video, after some of the layers, minus that of the embeddings.

@@ -1,6 +1,6 @@
 //! The signals of a prefill by which visual tokens are chosen.
 
-use super::AtLayer;
+use super::{AtLayer, Density, Rating};
 
 /// The attention of the text after the video to the visual tokens, in the target's layers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,13 +34,29 @@ pub struct Signals {
     pub attention: Option<Attention>,
     /// By layer: the growth of each visual token's similarity to the text.
     pub variations: Vec<(AtLayer, Vec<f32>)>,
+    /// By layer and raters: attention to each visual token.
+    pub ratings: Vec<(Rating, Vec<f32>)>,
+    /// Each visual token's change since an earlier frame.
+    pub change: Option<Vec<f32>>,
+    /// Density of the visual tokens.
+    pub density: Option<Density>,
 }
 
 impl Signals {
     /// Bytes of the signals.
     pub fn bytes(&self) -> usize {
         let variations = self.variations.iter().map(|(_, scores)| size_of_val(&scores[..]));
-        variations.sum::<usize>() + self.attention.as_ref().map_or(0, |a| size_of_val(&a.by_head[..]))
+        let ratings = self.ratings.iter().map(|(_, scores)| size_of_val(&scores[..]));
+        let of_embeddings = [self.change.as_deref(), self.density.as_ref().map(|d| &d.peaks[..])];
+        variations.sum::<usize>()
+            + ratings.sum::<usize>()
+            + of_embeddings.into_iter().flatten().map(size_of_val).sum::<usize>()
+            + self.attention.as_ref().map_or(0, |a| size_of_val(&a.by_head[..]))
+    }
+
+    /// The attention in this layer.
+    pub fn rating(&self, rating: Rating) -> Option<&[f32]> {
+        self.ratings.iter().find(|(other, _)| *other == rating).map(|(_, scores)| scores.as_slice())
     }
 
     /// The variation up to this layer.

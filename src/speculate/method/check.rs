@@ -25,10 +25,14 @@ impl Method {
     /// True if the output is certain to be that of autoregressive decoding: token for token when greedy, in distribution
     /// when sampling.
     ///
-    /// Exact and sampled acceptance are lossless. A loosening rule is lossless only where its numbers leave it nothing to loosen
+    /// A target that reads a part of the visual tokens is not certain to write the same, whatever the part. Exact and sampled acceptance are lossless. A loosening rule is lossless only where its numbers leave it nothing to loosen
     /// ([`accept::is_strict`]). Rules that must all pass are lossless where one of them is.
     pub fn lossless(&self) -> bool {
-        self.drafter == (Drafter::None {}) || accept::is_strict(&self.acceptance, self.shape.longest())
+        if self.prunes() {
+            // What the target does not read it may have needed.
+            return false;
+        }
+        !self.drafts() || accept::is_strict(&self.acceptance, self.shape.longest())
     }
 
     /// The first problem, if any.
@@ -76,6 +80,10 @@ impl Method {
         let lookup = matches!(self.drafter, Drafter::Lookup { .. });
         let parallel = matches!(self.schedule, Schedule::Parallel { .. });
         let reduced = !matches!(self.context, VisualContext::Full {} | VisualContext::None { .. });
+        let needs_prefill = matches!(
+            self.context,
+            VisualContext::Attention { .. } | VisualContext::Variation { .. } | VisualContext::TopKKv { .. }
+        );
         let chain = matches!(self.shape, Shape::Chain { .. });
         let loosens = !matches!(self.acceptance, Acceptance::Exact {} | Acceptance::Sampled {});
         let compares =
@@ -94,10 +102,16 @@ impl Method {
                 "pick acceptance = exact, or drafter = model or self",
             ),
             (
-                none && reduced,
+                none && needs_prefill,
                 [drafter, context],
-                "without a drafter the kept visual tokens are not used",
-                "pick context = none, or drafter = model or self",
+                "without a drafter the target itself reads less, and these scores need a target that has read everything",
+                "pick context = fastv, pdrop, sparsevlm or dycoke, or drafter = model or self",
+            ),
+            (
+                matches!(self.context, VisualContext::PDrop { .. }) && !none,
+                [drafter, context],
+                "its stages are layers of the target, which reads less after each",
+                "pick drafter = none, or context = fastv",
             ),
             (
                 matches!(self.context, VisualContext::TopKKv { .. }) && self.drafter != Drafter::SELF,

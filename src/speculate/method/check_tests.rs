@@ -50,6 +50,23 @@ fn lossless_truth_table() {
     }
 }
 
+/// A target that reads a part of the video is lossy, even where the part is all of it.
+#[test]
+fn a_pruned_target_is_lossy() {
+    let plain = Method::preset("autoregressive").unwrap();
+    assert!(plain.lossless() && plain.is_autoregressive() && !plain.prunes());
+    let full = plain.with_set("context.kind=full").unwrap();
+    assert!(full.lossless() && full.is_autoregressive());
+    for kind in ["uniform", "fastv", "pdrop", "sparsevlm", "dycoke", "fastvid"] {
+        for keep in ["0", "0.3", "1"] {
+            let sets = [format!("context.kind={kind}"), format!("context.keep={keep}")];
+            let pruned = plain.with_sets(sets.iter().map(String::as_str)).unwrap();
+            assert!(pruned.prunes() && !pruned.lossless() && !pruned.is_autoregressive(), "{kind} {keep}");
+        }
+    }
+    assert!(Method::preset("sd-dycoke").unwrap().lossless());
+}
+
 #[test]
 fn presets_are_marked_as_documented() {
     let lossless: Vec<&str> =
@@ -66,6 +83,12 @@ fn presets_are_marked_as_documented() {
             "sd-frames",
             "sd-random-tree",
             "sd-uniform-tree",
+            "sd-window-front",
+            "sd-window-middle",
+            "sd-window-end",
+            "sd-attention",
+            "sd-fastvid",
+            "sd-dycoke",
             "text-only",
             "viskip",
             "lookup",
@@ -195,9 +218,20 @@ fn clashes_name_both_choices_and_the_way_out() {
             "pick acceptance = exact, or drafter = model or self",
         ),
         (
-            &["drafter.kind=none", "acceptance.kind=exact"],
-            "`drafter = none` and `context = uniform` clash: without a drafter the kept visual tokens are not used",
-            "pick context = none, or drafter = model or self",
+            &[
+                "drafter.kind=none",
+                "acceptance.kind=exact",
+                "context.kind=attention",
+                "context.mass=0.5",
+                "context.keep=0.1",
+            ],
+            "`drafter = none` and `context = attention` clash: without a drafter the target itself reads less, and these scores need a target that has read everything",
+            "pick context = fastv, pdrop, sparsevlm or dycoke, or drafter = model or self",
+        ),
+        (
+            &["context.kind=pdrop", "context.keep=0.5"],
+            "`drafter = model` and `context = pdrop` clash: its stages are layers of the target, which reads less after each",
+            "pick drafter = none, or context = fastv",
         ),
     ];
     for (sets, sentence, hint) in table {

@@ -1,0 +1,71 @@
+//! Truth tables of the scores.
+
+use super::*;
+
+#[test]
+fn raters_are_the_last_row_or_those_that_look() {
+    let rows = [vec![0.5, 0.1, 0.0], vec![0.0, 0.1, 0.0], vec![0.1, 0.0, 0.4]];
+    assert_eq!(Raters::Last.rate(&rows), [0.1, 0.0, 0.4]);
+    // Masses .6, .1, .5 with a mean of .4: the second row does not rate.
+    assert_eq!(Raters::Text.rate(&rows), [0.6, 0.1, 0.4]);
+    assert_eq!(Raters::Text.rate(&[vec![0.1; 3], vec![0.1; 3], vec![0.1; 3]]).len(), 3);
+    assert!(Raters::Text.rate(&vec![vec![0.1; 3]; 3]).iter().all(|&score| score > 0.29), "equal rows all rate");
+    assert!(Raters::Last.rate(&[]).is_empty());
+}
+
+#[test]
+fn cuts_are_inside_of_the_model() {
+    let at = |context: &VisualContext, layers| -> Vec<usize> {
+        cuts(context, layers).iter().map(|cut| cut.layer).collect()
+    };
+    let fastv = VisualContext::FastV { keep: 0.5, layer: 2 };
+    assert_eq!([1, 2, 3, 28].map(|n| at(&fastv, n)), [vec![], vec![1], vec![2], vec![2]]);
+    let pdrop = VisualContext::PDrop { keep: 0.5 };
+    assert_eq!(
+        [1, 2, 4, 6, 32].map(|n| at(&pdrop, n)),
+        [vec![], vec![1], vec![1, 2, 3], vec![1, 3, 4], vec![8, 16, 24]]
+    );
+    assert!(at(&VisualContext::DyCoke { keep: 0.5 }, 28).is_empty());
+}
+
+#[test]
+fn change_compares_with_earlier_frames_of_the_group() {
+    // One cell, six frames; the fifth begins a group.
+    let frames = [[1.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 0.0], [1.0, 0.0], [-1.0, 0.0]].concat();
+    assert_eq!(change(&frames, 2, [6, 1, 1]), [2.0, 1.0, 0.0, 0.0, 2.0, 2.0]);
+}
+
+#[test]
+fn density_keeps_the_budget_and_prefers_anchors() {
+    let grid = [6, 2, 3];
+    let embeddings: Vec<f32> = (0..36 * 4).map(|i| ((i * 7919) as f32).sin() + 2.0).collect();
+    let density = Density::of(&embeddings, 4, grid);
+    assert_eq!(density.segments[0], 0);
+    let mut before = Vec::new();
+    for keep in [0.0, 0.1, 0.3, 0.5, 1.0] {
+        let kept = density.choose(grid, keep);
+        assert_eq!(kept.len(), budget(36, keep), "{keep}");
+        assert!(kept.is_sorted_by(|a, b| a < b));
+        assert!(before.len() <= kept.len());
+        before = kept;
+    }
+    // Frames alike: one segment, whose anchors are the first and the fifth frame.
+    let alike = Density::of(&[1.0, 0.5].repeat(36), 2, grid);
+    assert_eq!(alike.segments, [0]);
+    assert!(alike.choose(grid, 0.3).iter().all(|token| [0, 4].contains(&(token / 6))));
+    // Frames that turn: a segment each.
+    let turned: Vec<f32> =
+        (0..4).flat_map(|t| if t < 2 { [1.0, 0.0] } else { [0.0, 1.0] }.repeat(2)).collect();
+    assert_eq!(Density::of(&turned, 2, [4, 1, 2]).segments, [0, 2]);
+}
+
+#[test]
+fn a_peak_is_dense_and_far_from_denser_ones() {
+    // Two clusters of different sizes, and their middles.
+    let at = |degrees: f32| [degrees.to_radians().cos(), degrees.to_radians().sin()];
+    let tokens = [at(0.0), at(1.0), at(2.0), at(90.0), at(91.0)].concat();
+    let peaks = density_peaks(&tokens, 2);
+    let two = largest(&peaks, 2);
+    assert!(two[0] < 3 && two[1] >= 3, "{peaks:?}");
+    assert_eq!(density_peaks(&[1.0, 0.0], 2), [0.0], "a single token has no distance");
+}
