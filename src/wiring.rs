@@ -52,6 +52,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         is_first: usual.log.as_ref().is_some_and(|log| !log.exists()),
         theme: settings.theme.or("auto".into()),
         pace: settings.pace.or_default(),
+        profile: start.profile,
         sampling: start.request.sampling,
         max_pixels: start.request.max_pixels,
         max_visual_tokens: start.request.max_visual_tokens,

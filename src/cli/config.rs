@@ -4,6 +4,7 @@ use super::{dirs::Dirs, resolve, user_methods};
 pub use crate::client::Config;
 use crate::{
     client::{Layer, Setting, Settings},
+    present,
     record::{Failure, FailureClass},
     tui::{ColorDepth, Theme},
 };
@@ -51,6 +52,8 @@ pub fn mistakes(config: &Config) -> Vec<Failure> {
             all.push(setting.blame(failure));
         }
     }
+    let profile = settings.profile.value.as_deref().map(present::modelled::load);
+    all.extend(profile.and_then(Result::err).map(|failure| settings.profile.blame(failure)));
     all.extend(theme(&settings.theme, dirs));
     all
 }

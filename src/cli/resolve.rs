@@ -17,7 +17,8 @@ use crate::{
     client::{Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings},
     engine::{RunRequest, TextSampling, memory_check},
     model::{ModelSpec, draft_head::Recipe},
-    record::{Failure, FailureClass},
+    present,
+    record::{Failure, FailureClass, profile::Profile},
     speculate::Method,
     video::Sampling,
 };
@@ -44,6 +45,8 @@ pub struct Studio {
     pub request: RunRequest,
     /// The user's own methods.
     pub methods: Vec<Method>,
+    /// The hardware whose modelled speed is shown beside the measured one.
+    pub profile: Option<Profile>,
     /// A message to show at the beginning.
     pub notice: Option<String>,
     /// Theme, pictures, mouse, characters, and what is kept.
@@ -121,9 +124,23 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     };
     let (methods, problems) = user_methods::all(dirs.as_ref());
     let notice = problems.into_iter().next().map(|problem| problem.error);
+    let profile = settings.profile.value.as_deref().map(present::modelled::load).transpose();
+    let profile = profile.map_err(|failure| settings.profile.blame(failure))?;
     let ignore_memory = args.run.ignore_memory;
     let folder = folder.map(Path::to_owned);
-    Ok(Studio { video, clips, library, folder, models, request, methods, notice, settings, ignore_memory })
+    Ok(Studio {
+        video,
+        clips,
+        library,
+        folder,
+        models,
+        request,
+        methods,
+        profile,
+        notice,
+        settings,
+        ignore_memory,
+    })
 }
 
 /// The file of a video; `demo` and `demo:N` are embedded clips, `-` is read from stdin.

@@ -194,6 +194,7 @@ pub fn step(text: &str) -> EventKind {
         accepted: 1,
         tokens: vec![Token::new(7, text, Verdict::Exact)],
         root_looks: Vec::new(),
+        gate: None,
         draft_ms: 1.0,
         verify_ms: 1.0,
         other_ms: 0.0,

@@ -132,6 +132,8 @@ impl Runner<'_> {
             (Drafter::Model {}, Some(drafter)) => (drafter, false),
             _ => (&self.models.target, true),
         };
+        let twin = self.twin()?;
+        let decoder = twin.as_ref().unwrap_or(model.decoder());
         let recut = clip.recut.as_ref().filter(|_| !own);
         let (own_prompt, own_selection);
         let (prompt, selection, patches) = match recut {
@@ -153,8 +155,9 @@ impl Runner<'_> {
         let started = Instant::now();
         let config = model.decoder().config();
         let mut watch = self.watch(Stage::Prefill, Part::Prompt, model, work::prompt(config, 0, rows.len()));
-        let sequence = context::prefill(
+        let sequence = context::prefill_with(
             model,
+            decoder,
             prompt,
             visual,
             &rows,
@@ -164,7 +167,8 @@ impl Runner<'_> {
             &mut |done, total| watch.tick(done, total, work::prompt(config, 0, done)),
         )?;
         let sequence = sequence.ok_or(Stop::Cancelled)?;
-        if alone {
+        // A twin says nothing of the target's own speed.
+        if alone && twin.is_none() {
             watch.learn();
         }
         Ok(Share { sequence, prefill_ms: since(started), encoded })

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, ops::ControlFlow, path::Path, sync::Arc};
 use super::{
     memory_check::Footprint,
     thread::{Cancelled, EventSender},
+    twin::Twins,
 };
 use crate::{
     assets,
@@ -39,6 +40,8 @@ pub struct Models {
     pub embedded: bool,
     /// The requested weight type.
     requested: WeightType,
+    /// The target in fewer bits, where a method asks for it.
+    pub(super) twins: Twins,
     rope: Rope,
 }
 
@@ -197,6 +200,7 @@ impl Models {
             device,
             dtype,
             requested: place.dtype(),
+            twins: Twins::new(spec),
             footprint,
             embedded: assets::is_embedded_target(&spec.target),
             rope: spec.rope,

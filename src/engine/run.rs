@@ -83,7 +83,11 @@ impl Runner<'_> {
         match self.request.method.drafter {
             Drafter::None {} => None,
             Drafter::Model {} => self.models.drafter.as_ref().map(|d| d.name().to_owned()),
-            Drafter::Target {} | Drafter::EarlyExit { .. } => Some(self.models.target.name().to_owned()),
+            Drafter::Target { dtype } => {
+                let name = self.models.target.name();
+                Some(dtype.weights().map_or(name.to_owned(), |dtype| format!("{name} in {}", dtype.name())))
+            }
+            Drafter::EarlyExit { .. } => Some(self.models.target.name().to_owned()),
             Drafter::Sparrow { recipe } => self.models.head(recipe).map(|head| head.name().to_owned()),
             Drafter::Lookup { .. } => Some("lookup".into()),
         }
@@ -92,6 +96,8 @@ impl Runner<'_> {
     fn caption(&self, cache: &mut PrefixCache) -> Result<Option<Trial>, Stop> {
         let started = Instant::now();
         let mut stats = Stats::default();
+        // Before the video is read: it may be refused.
+        self.twin()?;
         let key = (self.clip_key(), self.request.reading());
         self.ensure_clip(cache, &key, &mut stats)?;
         let reused = self.ensure_context(cache, &key, &mut stats)?;

@@ -229,7 +229,10 @@ fn inline(text: &str) -> String {
 fn reason(step: &Step) -> String {
     let (accepted, own) = tokens(step);
     if step.drafted.is_empty() {
-        return "no draft".into();
+        return match step.gate {
+            Some(peak) => format!("no draft: the target looks hard at the video ({peak:.3})"),
+            None => "no draft".into(),
+        };
     }
     let is_tree = !step.parents.is_empty();
     let is_refused = !refused(step).is_empty();

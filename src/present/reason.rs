@@ -19,6 +19,11 @@ pub fn reason(placed: &Placed<'_>) -> String {
             words += &format!("; visual relevance rank {} of {}, lowest first", rank + 1, step.judged);
         }
     }
+    if let Some(peak) = step.gate {
+        words += &format!(
+            "; no drafts here (gate): the target's attention peaks at {peak:.3} on one visual token"
+        );
+    }
     // In a tree, more than one branch ends here.
     if !token.verdict.is_accepted_draft()
         && step.parents.is_empty()

@@ -82,6 +82,8 @@ mod tests {
             ("streaming", "Reduced contexts"),
             ("lvspec-self", "LVSpec"),
             ("specvlm", "SpecVLM"),
+            ("pearl", "PEARL"),
+            ("viskip", "ViSkip"),
             ("parallelvlm-self", "ParallelVLM"),
             ("std", "STD"),
             ("sparrow-chain", "Sparrow"),

@@ -119,6 +119,10 @@ pub struct Step {
     /// [`Pace`](super::paired::Pace).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain_ms: Option<f64>,
+    /// Why a step has no drafts, where the method's gate was closed: the target's largest attention weight on one visual token in
+    /// the row that wrote the token before this step's first one, mean over layers and heads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<f32>,
     /// Where drafter and target worked side by side: when each was at work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<Busy>,

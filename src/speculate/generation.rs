@@ -1,7 +1,7 @@
 //! The configuration and the inputs of a generation.
 
 use super::{
-    accept::{Row, RuleNeeds, relevance::VisualStates},
+    accept::{Row, relevance::VisualStates},
     draft::{DraftHeadState, Lookup, ModelDrafter, Proposer},
     method::{Acceptance, AcceptedRows, Drafter, Method, VisualContext},
     overlap::PrefetchedDraft,
@@ -94,9 +94,9 @@ impl<'a> GenerationInputs<'a> {
         self.prompt.last().copied().unwrap_or_default()
     }
 
-    /// The taps that a verify pass needs for this rule.
-    pub(super) fn taps(&self, needs: RuleNeeds) -> Taps {
-        let probe = needs.gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
+    /// The taps of a verify pass; `gaze` asks for its attention peaks on the visual tokens.
+    pub(super) fn taps(&self, gaze: bool) -> Taps {
+        let probe = gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
         Taps { probe, ..Taps::default() }
     }
 }

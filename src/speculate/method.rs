@@ -21,7 +21,7 @@ pub use axes::{AXES, Acceptance, Drafter, Schedule, Shape, VisualContext};
 pub use error::{MethodError, Origin, Problem, suggest};
 pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
-pub use values::{AcceptedRows, Auto, EntropyOver, Length, Part, Placing, Stamps, StateAt};
+pub use values::{AcceptedRows, Auto, EntropyOver, Length, Limit, Part, Placing, Stamps, StateAt, TwinType};
 
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +125,9 @@ impl Method {
 }
 
 impl Drafter {
+    /// The target itself, in its own weights.
+    pub const SELF: Drafter = Drafter::Target { dtype: TwinType::Own };
+
     /// True if it is a decoder, which has to prefill the prompt.
     pub fn reads(&self) -> bool {
         !matches!(self, Drafter::None {} | Drafter::Lookup { .. })
@@ -176,11 +179,19 @@ impl VisualContext {
 }
 
 impl Shape {
+    /// Share of the steps without drafts, those where the target's attention peaks highest on one visual token.
+    pub fn gate(&self) -> f64 {
+        match self {
+            Shape::Chain { gate, .. } => *gate,
+            _ => 0.0,
+        }
+    }
+
     /// Drafts of a full step; none where the number changes from step to step.
     pub fn drafts(&self) -> Option<usize> {
         match self {
-            Shape::Chain { length: Length::Fixed(length) } => Some(*length),
-            Shape::Chain { length: Length::Auto(_) } => None,
+            Shape::Chain { length: Length::Fixed(length), .. } => Some(*length),
+            Shape::Chain { length: Length::Auto(_), .. } => None,
             Shape::StaticTree { nodes } if nodes.is_empty() => Some(tree::SPECVLM.len()),
             Shape::StaticTree { nodes } => Some(nodes.len()),
             Shape::TwoBranch { length } => Some(2 * length),
@@ -191,8 +202,8 @@ impl Shape {
     /// Most drafts that one branch can have.
     pub fn longest(&self) -> usize {
         match self {
-            Shape::Chain { length: Length::Fixed(length) } | Shape::TwoBranch { length } => *length,
-            Shape::Chain { length: Length::Auto(_) } => auto::LONGEST,
+            Shape::Chain { length: Length::Fixed(length), .. } | Shape::TwoBranch { length } => *length,
+            Shape::Chain { length: Length::Auto(_), .. } => auto::LONGEST,
             Shape::StaticTree { nodes } if nodes.is_empty() => 5,
             Shape::StaticTree { nodes } => nodes.iter().map(String::len).max().unwrap_or(0),
             // The first level are the root's own choices.

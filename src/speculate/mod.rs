@@ -12,6 +12,7 @@ pub mod session;
 pub mod tree;
 
 mod fit;
+mod gate;
 mod generation;
 mod overlap;
 mod verify;
@@ -21,8 +22,8 @@ pub use generate::{Finished, generate};
 pub use generation::{CustomRule, GenerationConfig, GenerationInputs, PlainPasses};
 pub use method::suggest;
 pub use method::{
-    Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Method, MethodError, Part, Placing, Schedule,
-    Shape, Stamps, StateAt, VisualContext,
+    Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Limit, Method, MethodError, Part, Placing,
+    Schedule, Shape, Stamps, StateAt, TwinType, VisualContext,
 };
 pub use overlap::PrefetchedDraft;
 pub use sampling::Sampler;

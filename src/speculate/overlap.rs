@@ -217,6 +217,7 @@ impl TargetSide<'_> {
             accepted: outcome.accepted,
             tokens,
             root_looks: Vec::new(),
+            gate: None,
             draft_ms,
             verify_ms: ticked.target_ms,
             other_ms: (started.elapsed().as_secs_f64() * 1e3 - draft_ms - ticked.target_ms).max(0.0),
@@ -303,7 +304,7 @@ pub(super) fn generate(
 
 fn window(method: &Method) -> WindowLength {
     let most = match method.shape {
-        Shape::Chain { length: Length::Fixed(length) } => length.min(LONGEST),
+        Shape::Chain { length: Length::Fixed(length), .. } => length.min(LONGEST),
         _ => LONGEST,
     };
     match method.schedule {

@@ -14,6 +14,7 @@ use super::{
     accept::{RuleNeeds, relevance::VisualStates},
     auto::AutoLength,
     draft::{DraftRequest, Form, Proposal, Proposer},
+    gate::Gate,
     generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
     method::{Acceptance, Length, Shape},
     tree::Template,
@@ -37,6 +38,7 @@ pub struct Session<'a> {
     taps: Taps,
     template: Option<Template>,
     auto: Option<AutoLength>,
+    gate: Option<Gate>,
     root: u32,
     text: Output,
     steps: usize,
@@ -57,10 +59,10 @@ impl<'a> Session<'a> {
             Shape::StaticTree { nodes } => Template::read(nodes).ok(),
             _ => None,
         };
-        let auto =
-            (method.shape == Shape::Chain { length: Length::AUTO }).then(|| AutoLength::new(config.row_ms));
+        let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. })
+            .then(|| AutoLength::new(config.row_ms));
         Self {
-            taps: inputs.taps(needs),
+            taps: inputs.taps(needs.gaze || method.shape.gate() > 0.0),
             root: inputs.root(),
             drafter: drafter(method, inputs.drafter, inputs.head, inputs.prompt),
             target: inputs.target,
@@ -68,6 +70,7 @@ impl<'a> Session<'a> {
             needs,
             template,
             auto,
+            gate: (method.shape.gate() > 0.0).then(|| Gate::new(method.shape.gate())),
             text: Output::new(config.max_new_tokens),
             plain: PlainClock { passes: config.plain_passes, ..PlainClock::default() },
             config,
@@ -95,7 +98,11 @@ impl<'a> Session<'a> {
             false => None,
         };
         let started = Instant::now();
-        let proposal = self.draft()?;
+        let gate = self.gate.as_mut().and_then(Gate::closes);
+        let proposal = match gate {
+            None => self.draft()?,
+            Some(_) => Proposal::default(),
+        };
         let tree = &proposal.tree;
         let drafted_at = started.elapsed();
         if let Some(on_draft) = self.config.on_draft.filter(|_| !tree.is_empty()) {
@@ -126,14 +133,19 @@ impl<'a> Session<'a> {
             0 => Vec::new(),
             _ => self.visual.nearest_of(&pass.states, LOOKS)?,
         };
+        let peaks = pass.attention.map(|stats| stats.peaks);
         let needs = VerifiedRows::needs(&self.config, tree);
         let (tokens, path) = logits.read(&needs, |logits| {
             let mut verified = VerifiedRows::new(&self.config, logits, &depths, position);
             verified.relevance = relevance;
-            verified.gaze = pass.attention.map(|stats| stats.peaks);
+            verified.gaze.clone_from(&peaks);
             verified.looks = &looks;
             verified.judge(&self.config, &proposal, position)
         })?;
+        if let (Some(gate), Some(peaks)) = (&mut self.gate, &peaks) {
+            let last = path.last().map_or(0, |node| node + 1);
+            gate.note(peaks.get(last).copied());
+        }
         self.commit(base, &proposal, &path, &tokens, &pass.states)?;
         let tokens = self.text.emit(tokens, self.config.ends);
         let (draft_ms, verify_ms) = (ms(drafted_at), ms(verified_at - drafted_at));
@@ -157,6 +169,7 @@ impl<'a> Session<'a> {
             verify_ms,
             other_ms: whole_ms - ms(verified_at),
             plain_ms,
+            gate,
             busy: None,
         }))
     }
@@ -181,7 +194,7 @@ impl<'a> Session<'a> {
         };
         let room = self.config.max_new_tokens - self.text.emitted;
         let (form, depth) = match (&method.shape, &self.template) {
-            (Shape::Chain { length: Length::Fixed(length) }, _) => (Form::Chain, *length),
+            (Shape::Chain { length: Length::Fixed(length), .. }, _) => (Form::Chain, *length),
             (Shape::Chain { .. }, _) => (Form::Chain, self.auto.as_mut().map_or(0, AutoLength::choose)),
             (Shape::StaticTree { .. }, Some(template)) => (Form::Static(template), method.shape.longest()),
             (Shape::StaticTree { .. }, None) => return Ok(Proposal::default()),

@@ -9,7 +9,7 @@ use std::{
 use super::{ColorDepth, FrameRequest, ImageProtocol, question::Answers};
 use crate::{
     engine::TextSampling,
-    record::{Pace, Span},
+    record::{Pace, Span, profile::Profile},
     speculate::Method,
     video::{Frame, Rule, Sampling},
 };
@@ -136,6 +136,8 @@ pub struct StudioConfig {
     pub logprobs: usize,
     /// How runs are played.
     pub pace: Pace,
+    /// The hardware whose modelled speed is shown beside the measured one; none shows none.
+    pub profile: Option<Profile>,
     /// A notice at the start, such as an invalid file of the user's.
     pub notice: Option<String>,
     /// Reads a clip's properties; none leaves the library's columns empty.
@@ -214,6 +216,7 @@ impl Default for StudioConfig {
             text: TextSampling::default(),
             logprobs: 5,
             pace: Pace::Off,
+            profile: None,
             notice: None,
             probe: None,
             frames: None,

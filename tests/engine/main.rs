@@ -169,6 +169,9 @@ fn lossless_methods_are_lossless_in_every_family() {
             "lookup",
             "streaming",
             "layerskip",
+            "twin",
+            "viskip",
+            "pearl",
             "std",
             "specvlm",
             "specvlm-self",
@@ -233,6 +236,46 @@ fn pruned_targets_read_what_they_keep() {
         }
         assert_eq!(done(&rig.run("naive", "What is seen?")).1, plain, "{target}");
         assert_eq!(done(&rig.run("autoregressive", "What is seen?")).1, plain, "{target}");
+    }
+}
+
+#[test]
+fn a_twin_stays_with_the_models_and_must_be_smaller() {
+    let mut rig = Rig::new();
+    let twin = |rig: &mut Rig, set: &str| {
+        let mut request = rig.request("twin", "What is seen?");
+        request.method = request.method.with_set(set).unwrap();
+        let run = request.run;
+        rig.send(request);
+        rig.finish(run)
+    };
+    let plain = done(&rig.run("autoregressive", "What is seen?")).1;
+    for set in ["drafter.dtype=q4_0", "context.kind=none", "drafter.dtype=own", "drafter.dtype=q4_0"] {
+        assert_eq!(done(&twin(&mut rig, set)).1, plain, "{set}");
+    }
+    let events = twin(&mut rig, "drafter.dtype=q4_0");
+    let drafter = events.iter().find_map(|event| match event {
+        EventKind::Started { drafter, .. } => drafter.clone(),
+        _ => None,
+    });
+    assert_eq!(drafter.as_deref(), Some("gqa_tied in q4_0"));
+    // The target is in q8_0.
+    for dtype in ["q8_0", "f16"] {
+        match twin(&mut rig, &format!("drafter.dtype={dtype}")).pop() {
+            Some(EventKind::Failed(failure)) => {
+                assert_eq!(failure.class, FailureClass::Input);
+                assert!(failure.error.contains("is not smaller than the target in q8_0"), "{failure:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // The engine is usable afterwards.
+    assert_eq!(done(&twin(&mut rig, "drafter.dtype=q4_0")).1, plain);
+    rig.load("gguf/gqa_tied/model-q4_0.gguf", None);
+    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+    match twin(&mut rig, "drafter.dtype=q4_0").pop() {
+        Some(EventKind::Failed(failure)) => assert!(failure.error.contains("GGUF"), "{failure:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -560,7 +603,8 @@ fn failures_leave_the_engine_usable() {
     assert_eq!(failure.class, FailureClass::Input);
 
     let mut mad = rig.request("naive", "x");
-    mad.method.shape = specreel::speculate::Shape::Chain { length: specreel::speculate::Length::Fixed(0) };
+    mad.method.shape =
+        specreel::speculate::Shape::Chain { length: specreel::speculate::Length::Fixed(0), gate: 0.0 };
     let run = mad.run;
     rig.send(mad);
     assert!(matches!(rig.finish(run).last(), Some(EventKind::Failed(_))));

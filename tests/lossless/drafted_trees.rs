@@ -9,7 +9,7 @@ use specreel::{
     },
     record::Verdict,
     speculate::{
-        AcceptedRows, Drafter, Method, Sampler, Shape, Stamps, VisualContext,
+        AcceptedRows, Drafter, Limit, Method, Sampler, Shape, Stamps, VisualContext,
         draft::{DraftRequest, Form, ModelDrafter, Proposal, Proposer},
         sampling::{RowFacts, top_log_probabilities},
         tree::{SPECVLM, Template, Tree},
@@ -252,11 +252,21 @@ fn in_trees_a_drafter_that_sees_everything_is_always_right() {
     for shape in [Shape::StaticTree { nodes: vec![] }, Shape::TwoBranch { length: 5 }] {
         for context in [
             VisualContext::Full {},
-            VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense, stamps: Stamps::Keep },
-            VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse, stamps: Stamps::Keep },
+            VisualContext::TopKKv {
+                keep: 1.0,
+                budget: Limit::NONE,
+                rows: AcceptedRows::Dense,
+                stamps: Stamps::Keep,
+            },
+            VisualContext::TopKKv {
+                keep: 1.0,
+                budget: Limit::NONE,
+                rows: AcceptedRows::Sparse,
+                stamps: Stamps::Keep,
+            },
         ] {
             let shape = shape.clone();
-            let method = Method { drafter: Drafter::Target {}, context, shape, ..naive.clone() };
+            let method = Method { drafter: Drafter::SELF, context, shape, ..naive.clone() };
             method.validate().unwrap();
             let written = bench.write(&method, greedy, 36);
             let tokens = written.steps.iter().flat_map(|step| &step.tokens);

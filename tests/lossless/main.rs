@@ -4,19 +4,21 @@
 
 mod accelerator;
 mod drafted_trees;
+mod gates;
 #[path = "../support/gpu.rs"]
 mod gpu;
 mod on_a_gpu;
 mod random_methods;
 mod spans;
 mod support;
+mod twins;
 
 use specreel::{
     model::{KvType, WeightType, draft_head::Recipe},
     record::Step,
     speculate::{
-        Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape, Stamps,
-        VisualContext,
+        Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Part, Placing, Sampler, Schedule, Shape,
+        Stamps, VisualContext,
     },
 };
 use support::{Bench, Written};
@@ -36,7 +38,7 @@ fn method(drafter: Drafter, context: VisualContext, length: usize, acceptance: A
     let mut method = Method::preset("naive").unwrap();
     method.drafter = drafter;
     method.context = context;
-    method.shape = Shape::Chain { length: Length::Fixed(length) };
+    method.shape = Shape::Chain { length: Length::Fixed(length), gate: 0.0 };
     method.acceptance = acceptance;
     method.validate().unwrap();
     method
@@ -65,7 +67,7 @@ fn exact_acceptance_is_autoregressive_decoding() {
                 let kv_type = KvType::ALL[(m + clip + usize::from(dtype == WeightType::F32)) % 3];
                 let mut bench = Bench::with_kv_type(model, small, dtype, kv_type, clip as u64);
                 for (c, context) in contexts.iter().enumerate() {
-                    for drafter in [Drafter::Model {}, Drafter::Target {}] {
+                    for drafter in [Drafter::Model {}, Drafter::SELF] {
                         let length = [1, 2, 3, 5, 10, 30][(c + combinations) % 6];
                         let sampler = if combinations % 4 == 3 { warm } else { greedy };
                         let speculative =
@@ -93,7 +95,7 @@ fn exact_acceptance_is_autoregressive_decoding() {
 /// All that can propose, under every shape and schedule that goes with it.
 fn speculative() -> Vec<Method> {
     let positions = Placing::Original;
-    let (model, own) = (Drafter::Model {}, Drafter::Target {});
+    let (model, own) = (Drafter::Model {}, Drafter::SELF);
     let drafters = [
         (model.clone(), VisualContext::Full {}),
         (own.clone(), VisualContext::Attention { keep: 0.4, mass: 0.5, positions, stamps: Stamps::Keep }),
@@ -112,8 +114,24 @@ fn speculative() -> Vec<Method> {
         ),
         (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions, stamps: Stamps::Keep }),
         (model, VisualContext::Window { part: Part::Middle, keep: 0.5, positions, stamps: Stamps::Keep }),
-        (own.clone(), VisualContext::TopKKv { keep: 0.5, rows: AcceptedRows::Dense, stamps: Stamps::Keep }),
-        (own, VisualContext::TopKKv { keep: 0.25, rows: AcceptedRows::Sparse, stamps: Stamps::Keep }),
+        (
+            own.clone(),
+            VisualContext::TopKKv {
+                keep: 0.5,
+                budget: Limit::NONE,
+                rows: AcceptedRows::Dense,
+                stamps: Stamps::Keep,
+            },
+        ),
+        (
+            own,
+            VisualContext::TopKKv {
+                keep: 0.25,
+                budget: Limit::NONE,
+                rows: AcceptedRows::Sparse,
+                stamps: Stamps::Keep,
+            },
+        ),
         (Drafter::EarlyExit { depth: 0.5 }, VisualContext::Full {}),
         (
             Drafter::Lookup { ngram: 3 },
@@ -136,8 +154,9 @@ fn speculative() -> Vec<Method> {
     ];
     let nodes = ["0", "1", "00", "01", "10", "000", "100"].map(String::from).to_vec();
     let shapes = [
-        Shape::Chain { length: Length::Fixed(4) },
-        Shape::Chain { length: Length::AUTO },
+        Shape::Chain { length: Length::Fixed(4), gate: 0.0 },
+        Shape::Chain { length: Length::Fixed(4), gate: 0.4 },
+        Shape::Chain { length: Length::AUTO, gate: 0.0 },
         Shape::StaticTree { nodes: vec![] },
         Shape::StaticTree { nodes },
         Shape::TwoBranch { length: 6 },
@@ -203,8 +222,18 @@ fn a_drafter_that_sees_everything_is_always_right() {
     let whole = [
         VisualContext::Full {},
         VisualContext::Attention { keep: 1.0, mass: 0.5, positions: Placing::Original, stamps: Stamps::Keep },
-        VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense, stamps: Stamps::Keep },
-        VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse, stamps: Stamps::Keep },
+        VisualContext::TopKKv {
+            keep: 1.0,
+            budget: Limit::NONE,
+            rows: AcceptedRows::Dense,
+            stamps: Stamps::Keep,
+        },
+        VisualContext::TopKKv {
+            keep: 1.0,
+            budget: Limit::NONE,
+            rows: AcceptedRows::Sparse,
+            stamps: Stamps::Keep,
+        },
     ];
     for (model, small, has_one_axis) in [
         ("gqa_tied", "nested_bf16", false),
@@ -215,14 +244,14 @@ fn a_drafter_that_sees_everything_is_always_right() {
     ] {
         let mut bench = Bench::new(model, small, WeightType::Q8_0, 2);
         for context in &whole {
-            let own = method(Drafter::Target {}, context.clone(), 5, Acceptance::Exact {});
+            let own = method(Drafter::SELF, context.clone(), 5, Acceptance::Exact {});
             let written = bench.write(&own, greedy, 36);
             assert_eq!(written.accepted, written.judged, "{model} {context:?}");
             assert!(written.accepted >= 25, "{model} {context:?}: {}", written.accepted);
         }
         // Renumbered positions equal the original ones if every token has its own and none is left out.
         let compact = VisualContext::Uniform { keep: 1.0, positions: Placing::Compact, stamps: Stamps::Keep };
-        let written = bench.write(&method(Drafter::Target {}, compact, 5, Acceptance::Exact {}), greedy, 36);
+        let written = bench.write(&method(Drafter::SELF, compact, 5, Acceptance::Exact {}), greedy, 36);
         assert!(!has_one_axis || written.accepted == written.judged, "{model}");
     }
 }
@@ -234,7 +263,7 @@ fn a_dynamic_tree_of_width_one_is_a_chain_of_depth_plus_one() {
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 2);
     for depth in [1, 2, 5, 16] {
-        let chain = method(Drafter::Target {}, VisualContext::Full {}, depth + 1, Acceptance::Exact {});
+        let chain = method(Drafter::SELF, VisualContext::Full {}, depth + 1, Acceptance::Exact {});
         let tree = Method { shape: Shape::DynamicTree { total: 64, depth, width: 1 }, ..chain.clone() };
         let [chain, tree] = [&chain, &tree].map(|method| bench.write(method, greedy, 40));
         assert_eq!((&tree.ids, &tree.bits), (&chain.ids, &chain.bits), "{depth}");
@@ -255,7 +284,7 @@ fn every_length_of_chain_is_lossless_and_never_overshoots() {
     for limit in [0, 1, 2, 3, 7, 23] {
         let plain = bench.write(&Method::preset("autoregressive").unwrap(), greedy, limit);
         for length in 1..=12 {
-            for drafter in [Drafter::Model {}, Drafter::Target {}] {
+            for drafter in [Drafter::Model {}, Drafter::SELF] {
                 let fast = bench.write(
                     &method(
                         drafter,
@@ -285,7 +314,7 @@ fn sampled_acceptance_keeps_the_distribution() {
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 1);
     bench.restrict(VOCAB);
     let chain = method(
-        Drafter::Target {},
+        Drafter::SELF,
         VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
         2,
         Acceptance::Sampled {},
@@ -337,7 +366,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
     let mut parallel = small.clone();
     parallel.schedule = Schedule::Parallel { window: Length::Fixed(3) };
     let layer = chain(Drafter::Sparrow { recipe: Recipe::Sparrow }, none());
-    let own = chain(Drafter::Target {}, none());
+    let own = chain(Drafter::SELF, none());
     let mut early = 0;
     for (sampled, temperature, top_p, limit) in [
         (&small, 8.0, 0.7, 3),

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use specreel::{
     model::{ComputeDevice, KvType, WeightType, decoder::Taps},
-    speculate::{Acceptance, AcceptedRows, Drafter, Method, Sampler, Stamps, VisualContext},
+    speculate::{Acceptance, AcceptedRows, Drafter, Limit, Method, Sampler, Stamps, VisualContext},
 };
 
 use crate::{gpu::gpu_or_skip, method, random_methods::walk, spans, speculative, support::Bench};
@@ -78,10 +78,20 @@ fn a_drafter_that_sees_everything_is_always_right_on_a_gpu() {
     let mut bench = Bench::on("gqa_tied", "nested_bf16", &device, 2);
     for context in [
         VisualContext::Full {},
-        VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense, stamps: Stamps::Keep },
-        VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Sparse, stamps: Stamps::Keep },
+        VisualContext::TopKKv {
+            keep: 1.0,
+            budget: Limit::NONE,
+            rows: AcceptedRows::Dense,
+            stamps: Stamps::Keep,
+        },
+        VisualContext::TopKKv {
+            keep: 1.0,
+            budget: Limit::NONE,
+            rows: AcceptedRows::Sparse,
+            stamps: Stamps::Keep,
+        },
     ] {
-        let own = method(Drafter::Target {}, context.clone(), 5, Acceptance::Exact {});
+        let own = method(Drafter::SELF, context.clone(), 5, Acceptance::Exact {});
         let written = bench.write(&own, GREEDY, 18);
         assert_eq!(written.accepted, written.judged, "{context:?}");
         assert!(written.accepted >= 12, "{context:?}: {}", written.accepted);

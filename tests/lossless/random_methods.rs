@@ -9,8 +9,8 @@ use specreel::{
     model::{KvType, WeightType, draft_head::Recipe},
     record::{Step, StopReason, Token, Verdict},
     speculate::{
-        Acceptance, AcceptedRows, Drafter, Length, Method, Part, Placing, Sampler, Schedule, Shape, Stamps,
-        VisualContext,
+        Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Part, Placing, Sampler, Schedule, Shape,
+        Stamps, TwinType, VisualContext,
         accept::{RuleNeeds, verdict},
         method::{AXES, Kind, Range, Value},
     },
@@ -47,7 +47,8 @@ fn drafter(rng: &mut ChaCha8Rng) -> Drafter {
     match rng.random_range(0..12) {
         0 => Drafter::None {},
         1..=3 => Drafter::Model {},
-        4..=6 => Drafter::Target {},
+        4..=5 => Drafter::SELF,
+        6 => Drafter::Target { dtype: pick(rng, &[TwinType::Q8_0, TwinType::Q4_0]) },
         7..=8 => Drafter::EarlyExit { depth: pick(rng, &[0.01, 0.5, 0.99]) },
         9..=10 => Drafter::Sparrow { recipe: pick(rng, &[Recipe::Sparrow, Recipe::Msd]) },
         _ => Drafter::Lookup { ngram: pick(rng, &[1, 3, 16]) },
@@ -89,6 +90,7 @@ fn context(rng: &mut ChaCha8Rng) -> VisualContext {
         15 => VisualContext::FastVid { keep },
         _ => VisualContext::TopKKv {
             keep,
+            budget: pick(rng, &[Limit::NONE, Limit::Tokens(0), Limit::Tokens(64)]),
             rows: pick(rng, &[AcceptedRows::Dense, AcceptedRows::Sparse]),
             stamps,
         },
@@ -98,8 +100,11 @@ fn context(rng: &mut ChaCha8Rng) -> VisualContext {
 fn shape(rng: &mut ChaCha8Rng) -> Shape {
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
     match rng.random_range(0..8) {
-        0..=2 => Shape::Chain { length: Length::Fixed(pick(rng, &[1, 2, 5, 64])) },
-        3 => Shape::Chain { length: Length::AUTO },
+        0..=2 => Shape::Chain {
+            length: Length::Fixed(pick(rng, &[1, 2, 5, 64])),
+            gate: pick(rng, &[0.0, 0.0, 0.3, 1.0]),
+        },
+        3 => Shape::Chain { length: Length::AUTO, gate: pick(rng, &[0.0, 0.3]) },
         4 => Shape::StaticTree {
             nodes: match rng.random_range(0..4) {
                 0 => vec![],
@@ -414,7 +419,7 @@ pub fn walk(rng: &mut ChaCha8Rng, benches: impl Iterator<Item = Bench>, methods:
             }
             // A drawn chain of automatic length follows the clock; everything else can be repeated.
             let by_clock = run.draws() && !run.parallel();
-            let by_clock = by_clock && run.method.shape == Shape::Chain { length: Length::AUTO };
+            let by_clock = by_clock && matches!(run.method.shape, Shape::Chain { length: Length::AUTO, .. });
             if turn % 3 == 0 && !by_clock {
                 let again = bench.write(&run.method, sampler, run.limit);
                 assert_eq!((again.ids, again.bits), (written.ids, written.bits));

@@ -9,7 +9,7 @@ use specreel::{
         decoder::{AttentionProbe, AttentionStats, Taps},
         draft_head::Recipe,
     },
-    speculate::{Acceptance, AcceptedRows, Drafter, Method, Placing, Sampler, Stamps, VisualContext},
+    speculate::{Acceptance, AcceptedRows, Drafter, Limit, Method, Placing, Sampler, Stamps, VisualContext},
 };
 
 use super::{FAMILIES, method, support::Bench};
@@ -33,7 +33,7 @@ fn bench(family: &[&str]) -> Bench {
 /// All contexts, each with a drafter that it goes with.
 pub fn methods(keep: f64) -> Vec<Method> {
     let positions = Placing::Original;
-    let (model, own) = (Drafter::Model {}, Drafter::Target {});
+    let (model, own) = (Drafter::Model {}, Drafter::SELF);
     let heads = [Recipe::Sparrow, Recipe::Msd].map(|recipe| Drafter::Sparrow { recipe });
     let [sparrow, msd] = heads;
     [
@@ -55,7 +55,15 @@ pub fn methods(keep: f64) -> Vec<Method> {
         (own.clone(), VisualContext::SparseVlm { keep, layer: 2 }),
         (model.clone(), VisualContext::DyCoke { keep }),
         (model, VisualContext::FastVid { keep }),
-        (own, VisualContext::TopKKv { keep, rows: AcceptedRows::Sparse, stamps: Stamps::Keep }),
+        (
+            own,
+            VisualContext::TopKKv {
+                keep,
+                budget: Limit::NONE,
+                rows: AcceptedRows::Sparse,
+                stamps: Stamps::Keep,
+            },
+        ),
         (sparrow.clone(), VisualContext::None { positions, stamps: Stamps::Keep }),
         (sparrow, VisualContext::Full {}),
         (msd, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
@@ -100,9 +108,14 @@ fn a_self_drafter_that_keeps_everything_is_always_right() {
             VisualContext::Full {},
             VisualContext::Random { keep: 1.0, seed: 3, positions, stamps: Stamps::Keep },
             VisualContext::Attention { keep: 1.0, mass: 0.5, positions, stamps: Stamps::Keep },
-            VisualContext::TopKKv { keep: 1.0, rows: AcceptedRows::Dense, stamps: Stamps::Keep },
+            VisualContext::TopKKv {
+                keep: 1.0,
+                budget: Limit::NONE,
+                rows: AcceptedRows::Dense,
+                stamps: Stamps::Keep,
+            },
         ] {
-            let method = method(Drafter::Target {}, context, 3, Acceptance::Exact {});
+            let method = method(Drafter::SELF, context, 3, Acceptance::Exact {});
             let written = bench.write(&method, GREEDY, 24);
             // The last step may be cut short by the end of the text.
             let (_, steps) = written.steps.split_last().unwrap();

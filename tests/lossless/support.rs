@@ -4,19 +4,21 @@ use std::{
     collections::{BTreeMap, HashMap},
     ops::ControlFlow,
     path::PathBuf,
+    sync::Arc,
 };
 
 use specreel::{
     model::{
         ComputeDevice, KvType, WeightType,
         checkpoint::Checkpoint,
-        decoder::{Pass, Sequence, States, Taps},
+        decoder::{Decoder, Pass, Sequence, States, Taps},
         draft_head::{DraftHead, DraftHeadConfig, Recipe, TargetIdentity, TextStates, VisualRows},
         family::{ClipFacts, Prompt, VideoLlm},
         processor::{
             Patches,
             layout::{Grid, VisualGrid, VisualRope},
         },
+        source::ModelFiles,
     },
     record::{Step, StopReason},
     speculate::{
@@ -43,6 +45,9 @@ pub struct Written {
 /// A target and a small model over one clip and prompt.
 pub struct Bench {
     target: VideoLlm,
+    /// Where the target's files are, and the target in fewer bits, by weight type.
+    files: PathBuf,
+    twins: HashMap<&'static str, Arc<Decoder>>,
     small: VideoLlm,
     prompt: Prompt,
     grid: VisualGrid,
@@ -62,7 +67,7 @@ pub struct Bench {
     layers: [DraftHead; 2],
 }
 
-fn fixture(name: &str) -> PathBuf {
+pub fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
 }
 
@@ -154,6 +159,8 @@ impl Bench {
         let ends = target.tokenizer().end_ids().to_vec();
         let mut bench = Self {
             target,
+            files: fixture(name),
+            twins: HashMap::new(),
             small,
             prompt,
             grid,
@@ -264,13 +271,25 @@ impl Bench {
         (sequence.unwrap().unwrap(), VisualStates::new(&seen, width), before)
     }
 
+    /// The target in fewer bits, if it drafts so.
+    fn twin(&mut self, method: &Method) -> Option<Arc<Decoder>> {
+        let Drafter::Target { dtype } = method.drafter else { return None };
+        let dtype = dtype.weights()?;
+        let load = || {
+            let checkpoint = VideoLlm::open(&ModelFiles::open(&self.files, None).unwrap()).unwrap();
+            Arc::new(self.target.twin(&checkpoint, dtype).unwrap())
+        };
+        Some(self.twins.entry(dtype.name()).or_insert_with(load).clone())
+    }
+
     /// A drafter's sequence, made as the engine makes it.
     fn drafter(&mut self, method: &Method, target: &mut Sequence) -> Option<Sequence> {
+        let twin = self.twin(method);
         let (model, embeddings) = match method.drafter {
             Drafter::None {} | Drafter::Lookup { .. } => return None,
             Drafter::Sparrow { .. } => (&self.target, &self.embeddings[0]),
             Drafter::Model {} => (&self.small, &self.embeddings[1]),
-            Drafter::Target {} | Drafter::EarlyExit { .. } => (&self.target, &self.embeddings[0]),
+            Drafter::Target { .. } | Drafter::EarlyExit { .. } => (&self.target, &self.embeddings[0]),
         };
         let grid = [self.grid.t, self.grid.h, self.grid.w];
         let visual = Some(&self.embeddings[0]);
@@ -288,8 +307,9 @@ impl Bench {
         }
         let rows = preparation.rows(&selection);
         let prompt = &self.prompt;
-        let made = context::prefill(
+        let made = context::prefill_with(
             model,
+            twin.as_ref().unwrap_or(model.decoder()),
             prompt,
             Some(embeddings),
             &rows,

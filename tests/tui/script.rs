@@ -233,6 +233,7 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
         accepted,
         tokens,
         root_looks: Vec::new(),
+        gate: None,
         draft_ms,
         verify_ms,
         plain_ms: None,

@@ -8,8 +8,7 @@ use super::{
 };
 use crate::{
     cli::{End, progress::Progress},
-    record::{Baseline, BaselineKind, FactCount, Failure, Stage, StopReason, Trial, stats::Equality},
-    scenes::facts,
+    record::{Baseline, BaselineKind, Failure, Stage, StopReason, Trial, stats::Equality},
     speculate::Drafter,
 };
 
@@ -110,6 +109,8 @@ pub async fn warm_up(
 pub struct ClipResults<'a> {
     clip: &'a Clip,
     fronts: Fronts,
+    /// The time before the first token, if an earlier baseline on the same frames has it.
+    front_ms: Option<f64>,
     /// The baseline's run, and its time before the first token.
     baseline: Option<(Written, f64)>,
 }
@@ -117,14 +118,23 @@ pub struct ClipResults<'a> {
 impl<'a> ClipResults<'a> {
     /// No results yet.
     pub fn new(clip: &'a Clip) -> Self {
-        Self { clip, fronts: Fronts::default(), baseline: None }
+        Self { clip, fronts: Fronts::default(), front_ms: None, baseline: None }
+    }
+
+    /// Further results on the same frames of the clip, with another baseline: what was read for the earlier ones is reused, and
+    /// charged as it was measured then.
+    pub fn again(self) -> Self {
+        let front_ms = self.baseline.map(|(_, ms)| ms).or(self.front_ms);
+        Self { front_ms, baseline: None, ..self }
     }
 
     /// Compare a run with the true facts and with the baseline's run, which is the first one.
     pub fn trial(&mut self, system: &System, written: Written) -> Trial {
         let mut drafter_front_ms = self.fronts.drafter_ms(&system.method, &written.stats);
-        let (plain, front_ms) =
-            self.baseline.get_or_insert_with(|| (written.clone(), Fronts::target_ms(&written.stats)));
+        let earlier = self.front_ms;
+        let (plain, front_ms) = self.baseline.get_or_insert_with(|| {
+            (written.clone(), earlier.unwrap_or_else(|| Fronts::target_ms(&written.stats)))
+        });
         let read_ms = written.stats.timings.prefill_target_ms;
         if system.method.prunes() && read_ms > 0.0 {
             // What a pruned target saves of the time that every method is charged for.
@@ -141,19 +151,13 @@ impl<'a> ClipResults<'a> {
         stats.equality = Some(Equality::of(&written.ids, &plain.ids));
         let speeds = written.modelled.zip(plain.modelled);
         let modelled = speeds.map(|(own, plain)| own.tokens_per_second() / plain.tokens_per_second());
-        let score = facts::score(&self.clip.truth, &written.text);
+        let facts = self.clip.count(&written.text);
         Trial {
             clip: self.clip.seed,
             system: system.label.clone(),
             reason: written.reason.unwrap_or(StopReason::Length),
             text: written.text,
-            facts: FactCount {
-                right: score.right,
-                wrong: score.wrong,
-                missing: score.missing,
-                total: score.total,
-                extra: score.extra,
-            },
+            facts,
             front_ms: *front_ms,
             drafter_front_ms,
             stats,

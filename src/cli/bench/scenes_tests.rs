@@ -8,6 +8,8 @@ use crate::{
     engine::RunRequest,
     model::ModelSpec,
     record::{EventKind, FailureClass, Stats, Timings},
+    scenes::facts,
+    speculate::Method,
 };
 
 /// Clips that are only names, all of one red circle.
@@ -116,6 +118,23 @@ fn a_run_is_judged_by_the_truth_and_by_the_baseline_on_its_clip() {
     let equality = |trial: &Trial| trial.stats.equality.clone().unwrap();
     assert!(equality(plain).equal);
     assert_eq!(equality(fast).first_difference, Some(1));
+}
+
+#[test]
+fn further_results_on_the_same_frames_are_charged_for_reading_them() {
+    let clip = Clip { seed: 7, path: "7".into(), truth: facts::extract("a red circle") };
+    let plain = System { label: BASELINE.into(), method: Method::preset(BASELINE).unwrap() };
+    let written = |decode_video_ms| {
+        let timings = Timings { verify_ms: 40.0, decode_video_ms, ..Timings::default() };
+        Written { ids: vec![1], stats: Stats { timings, ..Stats::default() }, ..Written::default() }
+    };
+    let mut results = ClipResults::new(&clip);
+    assert_eq!(results.trial(&plain, written(20.0)).front_ms, 20.0);
+    // The engine has the frames already.
+    let mut again = results.again();
+    assert_eq!(again.trial(&plain, written(0.0)).front_ms, 20.0);
+    assert_eq!(again.again().trial(&plain, written(0.0)).front_ms, 20.0);
+    assert_eq!(ClipResults::new(&clip).trial(&plain, written(0.0)).front_ms, 0.0);
 }
 
 #[test]

@@ -133,6 +133,16 @@ impl ComputeDevice {
         }
     }
 
+    /// The same device with another weight type of language models; not `Auto`.
+    pub fn with_dtype(&self, dtype: WeightType) -> Self {
+        // The float type of tensors goes with their weights.
+        let float = match self.batch_invariant {
+            true => self.float,
+            false => Self::tensors(self.device.clone(), &self.name, dtype).float,
+        };
+        Self { dtype, float, ..self.clone() }
+    }
+
     /// The same device with this type of keys and values.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ pub mod qwen2_vl;
 pub mod qwen3_vl;
 mod rules;
 pub mod smolvlm;
+mod twin;
 mod video_llm;
 mod writing;
 

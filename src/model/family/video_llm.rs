@@ -269,6 +269,20 @@ impl VideoLlm {
         visual: Option<&States>,
         rows: &[usize],
     ) -> Result<States, ModelError> {
+        self.embed_with(&self.decoder, prompt, visual, rows)
+    }
+
+    /// As [`Self::embed`], with the text from the table of another decoder of the same sizes.
+    ///
+    /// # Errors
+    /// As [`Self::embed`].
+    pub fn embed_with(
+        &self,
+        decoder: &Decoder,
+        prompt: &Prompt,
+        visual: Option<&States>,
+        rows: &[usize],
+    ) -> Result<States, ModelError> {
         let kind = |row: usize| match () {
             () if prompt.is_text(row) => RowKind::Text,
             () if prompt.visual.contains(row) => RowKind::Visual,
@@ -290,7 +304,7 @@ impl VideoLlm {
         let ids: Vec<u32> = rows.iter().filter(in_table).map(|&row| prompt.ids[row]).collect();
         let text = match ids.is_empty() {
             true => None,
-            false => Some(self.decoder.embed(&ids)?.widened(self.input_width())?),
+            false => Some(decoder.embed(&ids)?.widened(self.input_width())?),
         };
         let tokens: Vec<usize> = rows.iter().filter_map(|&row| prompt.visual.token(row)).collect();
         let chosen = match visual {

@@ -11,11 +11,11 @@ mod recut;
 mod signals;
 mod stamps;
 
-pub use prepare::{Preparation, layers_of, prefill};
+pub use prepare::{Preparation, layers_of, prefill, prefill_with};
 pub use prune::{Cut, Density, Raters, Rating, cuts};
 pub use signals::{Attention, Signals};
 
-use super::method::{Part, Stamps, VisualContext};
+use super::method::{Limit, Part, Stamps, VisualContext};
 
 /// The number of tokens a keep ratio leaves of `n`: floor(n · keep + 1e-9), so that 0.1 of 1000 is 100.
 pub fn budget(n: usize, keep: f64) -> usize {
@@ -171,10 +171,11 @@ fn tokens(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selec
         },
         // Its stages are the target's own: no drafter has it.
         VisualContext::PDrop { .. } => Selection::default(),
-        VisualContext::TopKKv { keep, .. } => {
+        VisualContext::TopKKv { keep, budget: limit, .. } => {
             let Some(seen) = &signals.attention else { return Selection::default() };
+            let count = within(budget(n, keep), limit, seen.text);
             let by_head: Vec<Vec<usize>> =
-                seen.by_head.chunks_exact(n.max(1)).map(|head| largest(head, budget(n, keep))).collect();
+                seen.by_head.chunks_exact(n.max(1)).map(|head| largest(head, count)).collect();
             let mut kept: Vec<usize> = by_head.iter().flatten().copied().collect();
             kept.sort_unstable();
             kept.dedup();
@@ -189,6 +190,14 @@ fn scored(scores: Option<Vec<f32>>, n: usize, keep: f64) -> Selection {
     let scores = scores.unwrap_or_else(|| vec![0.0; n]);
     let kept = Some(largest(&scores, budget(n, keep)));
     Selection { kept, scores: Some(scores), ..Selection::default() }
+}
+
+/// STD's K: as many of `count` visual tokens as a budget of `text` tokens and visual ones together leaves.
+fn within(count: usize, limit: Limit, text: usize) -> usize {
+    match limit {
+        Limit::Tokens(all) => count.min(all.saturating_sub(text)),
+        Limit::None(_) => count,
+    }
 }
 
 /// The `count` indices of the largest values (the earlier first where tied), ascending.
@@ -268,6 +277,7 @@ mod tests {
                     by_head: (0..2 * n).map(|i| (i as f32).sin()).collect(),
                     weight: 1.0,
                     tokens: n,
+                    text: 3,
                 };
                 let signals = Signals { attention: Some(attention), ..Signals::default() };
                 for context in [
@@ -328,12 +338,32 @@ mod tests {
     #[test]
     fn every_head_keeps_its_own() {
         let by_head = vec![0.1, 0.9, 0.3, 0.0, 0.5, 0.1, 0.1, 0.6];
-        let signals =
-            Signals { attention: Some(Attention { by_head, weight: 1.0, tokens: 4 }), ..Signals::default() };
-        let context = VisualContext::TopKKv { keep: 0.5, rows: AcceptedRows::Dense, stamps: Stamps::Keep };
+        let signals = Signals {
+            attention: Some(Attention { by_head, weight: 1.0, tokens: 4, text: 10 }),
+            ..Signals::default()
+        };
+        let context = VisualContext::TopKKv {
+            keep: 0.5,
+            budget: Limit::NONE,
+            rows: AcceptedRows::Dense,
+            stamps: Stamps::Keep,
+        };
         let selection = select(&context, [1, 2, 2], &signals);
         assert_eq!(selection.by_head.unwrap(), [vec![1, 2], vec![0, 3]]);
         assert_eq!(selection.kept.unwrap(), [0, 1, 2, 3]);
+        for (all, want) in [(0, 0), (10, 0), (11, 1), (12, 2), (99, 2)] {
+            let (budget, rows) = (Limit::Tokens(all), AcceptedRows::Dense);
+            let context = VisualContext::TopKKv { keep: 0.5, budget, rows, stamps: Stamps::Keep };
+            let by_head = select(&context, [1, 2, 2], &signals).by_head.unwrap();
+            assert!(by_head.iter().all(|head| head.len() == want), "{all}: {by_head:?}");
+        }
+        let whole = VisualContext::TopKKv {
+            keep: 1.0,
+            budget: Limit::Tokens(1024),
+            rows: AcceptedRows::Dense,
+            stamps: Stamps::Keep,
+        };
+        assert_eq!(select(&whole, [1, 2, 2], &signals).by_head.unwrap(), [[0, 1, 2, 3], [0, 1, 2, 3]]);
         assert_eq!(largest(&[1.0, 2.0, 2.0, 0.0], 2), [1, 2]);
     }
 

@@ -1,6 +1,6 @@
 //! From a target's prefill to that of a drafter which sees part of the visual tokens.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Arc};
 
 use candle_core::Result;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     model::{
-        decoder::{AttentionProbe, Positions, Sequence, States, Taps, of_last_layer, with_slice},
+        decoder::{AttentionProbe, Decoder, Positions, Sequence, States, Taps, of_last_layer, with_slice},
         family::{ModelError, Prompt, VideoLlm},
     },
     speculate::method::{Drafter, Placing, VisualContext},
@@ -86,7 +86,7 @@ impl Preparation<'_> {
         }
         sequence.truncate(ids.len() - 1);
         let weight = (config.layers * config.heads * (ids.len() - end)) as f32;
-        Ok(Attention { by_head, weight, tokens: spans.len() })
+        Ok(Attention { by_head, weight, tokens: spans.len(), text: ids.len() - spans.len() })
     }
 
     /// Signals of the visual embeddings, which need no pass: those that are missing.
@@ -144,7 +144,7 @@ impl Preparation<'_> {
         let layers = at.of(decoder.config().layers);
         let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
         let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
-        let mut sequence = Sequence::new(std::sync::Arc::new(decoder.first_layers(layers)), rows.len());
+        let mut sequence = Sequence::new(Arc::new(decoder.first_layers(layers)), rows.len());
         let positions = self.prompt.positions.select(&rows);
         let Some(states) = sequence.prefill_below(&embeddings, &positions, layers, progress)? else {
             return Ok(None);
@@ -231,8 +231,27 @@ pub fn prefill(
     states: &mut dyn FnMut(usize, &[f32]),
     progress: OnProgress<'_>,
 ) -> std::result::Result<Option<Sequence>, ModelError> {
-    let embeddings = model.embed(prompt, visual, rows)?;
-    let mut sequence = Sequence::new(model.decoder().clone(), rows.len() + room);
+    prefill_with(model, model.decoder(), prompt, visual, rows, context, room, states, progress)
+}
+
+/// As [`prefill`], with a decoder of the model's sizes in place of its own: a twin in fewer bits.
+///
+/// # Errors
+/// As [`prefill`].
+#[expect(clippy::too_many_arguments, reason = "as `prefill`, and the decoder")]
+pub fn prefill_with(
+    model: &VideoLlm,
+    decoder: &Arc<Decoder>,
+    prompt: &Prompt,
+    visual: Option<&States>,
+    rows: &[usize],
+    context: &VisualContext,
+    room: usize,
+    states: &mut dyn FnMut(usize, &[f32]),
+    progress: OnProgress<'_>,
+) -> std::result::Result<Option<Sequence>, ModelError> {
+    let embeddings = model.embed_with(decoder, prompt, visual, rows)?;
+    let mut sequence = Sequence::new(decoder.clone(), rows.len() + room);
     let (positions, next) = match context.placing() {
         Placing::Original => (prompt.positions.select(rows), prompt.next - 1),
         Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),

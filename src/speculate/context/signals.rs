@@ -11,6 +11,8 @@ pub struct Attention {
     pub weight: f32,
     /// Number of visual tokens.
     pub tokens: usize,
+    /// Number of the prompt's other tokens.
+    pub text: usize,
 }
 
 impl Attention {
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn scores_are_means_over_everything() {
-        let attention = Attention { by_head: vec![1.0, 2.0, 3.0, 0.0], weight: 4.0, tokens: 2 };
+        let attention = Attention { by_head: vec![1.0, 2.0, 3.0, 0.0], weight: 4.0, tokens: 2, text: 1 };
         assert_eq!(attention.scores(), [1.0, 0.5]);
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     percent,
     table::{Axis, Field, Key, Kind, choices, optional, required},
-    values::{AcceptedRows, EntropyOver, Length, Part, Placing, Stamps, StateAt},
+    values::{AcceptedRows, EntropyOver, Length, Limit, Part, Placing, Stamps, StateAt, TwinType},
 };
 use crate::{model::draft_head::Recipe, speculate::tree};
 
@@ -31,7 +31,14 @@ choices! {
         /// A smaller checkpoint of the same family.
         "model" Model {} => "small model drafts",
         /// The target itself, with a reduced visual context; weights are shared.
-        "self" Target {} => "target drafts for itself",
+        "self" Target {
+            /// Weight type of the target while it drafts: its own, or a smaller one, for which its weights are loaded once more.
+            #[serde(default, skip_serializing_if = "TwinType::is_own")]
+            dtype: TwinType = optional("\"own\""),
+        } => match dtype.weights() {
+            None => "target drafts for itself".to_owned(),
+            Some(dtype) => format!("target in {} drafts for itself", dtype.name()),
+        },
         /// The target's first layers, then its norm and head (LayerSkip); weights are shared.
         "early_exit" EarlyExit {
             /// Share of the target's layers that draft; at least one layer does.
@@ -163,8 +170,12 @@ choices! {
         /// In each layer and key head the visual tokens with the most attention from the text (STD); the drafter is the target
         /// itself.
         "top_k_kv" TopKKv {
-            /// Share of the visual tokens that each head keeps.
-            keep: f64 = KEEP,
+            /// Share of the visual tokens that each head keeps, at most.
+            #[serde(default = "all")]
+            keep: f64 = optional("1.0").share(),
+            /// Tokens that each head keeps at most, all text of the prompt counted (STD's K + text).
+            #[serde(default, skip_serializing_if = "Limit::is_none")]
+            budget: Limit = optional("\"none\"").at_least(0.0, 4096.0).step(64.0),
             /// Whose keys and values accepted tokens leave in the drafter's cache.
             #[serde(default)]
             rows: AcceptedRows = optional("\"dense\""),
@@ -173,7 +184,12 @@ choices! {
             stamps: Stamps = STAMPS,
         } => {
             let rows = if *rows == AcceptedRows::Sparse { ", own rows" } else { "" };
-            format!("sees {} in each head{rows}{}", percent(*keep), stamps.words())
+            let sees = match budget {
+                Limit::None(_) => percent(*keep),
+                Limit::Tokens(n) if *keep >= 1.0 => format!("{n} tokens with the text"),
+                Limit::Tokens(n) => format!("{}, at most {n} tokens with the text,", percent(*keep)),
+            };
+            format!("sees {sees} in each head{rows}{}", stamps.words())
         },
         /// After layer `layer`, those with the most attention from the prompt's last token (FastV).
         "fastv" FastV {
@@ -216,7 +232,13 @@ choices! {
         "chain" Chain {
             /// Most draft tokens per step (K). To decode without drafts, use the method `autoregressive`.
             length: Length = required("5").range(1.0, 64.0),
-        } => format!("chain of {length}"),
+            /// Share of the steps without drafts: those where the target's attention peaks highest on one visual token (ViSkip).
+            #[serde(default, skip_serializing_if = "is_zero")]
+            gate: f64 = optional("0.0").share().minor(),
+        } => match *gate {
+            0.0 => format!("chain of {length}"),
+            gate => format!("chain of {length}, none in the most visual {} of steps", percent(gate)),
+        },
         /// A tree of fixed form: each node is named by the rank of every choice on the way to it.
         "static_tree" StaticTree {
             /// Nodes such as "0", "1", "00", "01"; without any, SpecVLM's 25.
@@ -359,6 +381,15 @@ choices! {
             Length::Auto(_) => "parallel, window by measured times".into(),
         },
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
+}
+
+fn all() -> f64 {
+    1.0
 }
 
 fn twenty() -> usize {

@@ -114,10 +114,10 @@ impl Method {
                 "pick drafter = none, or context = fastv",
             ),
             (
-                matches!(self.context, VisualContext::TopKKv { .. }) && self.drafter != (Drafter::Target {}),
+                matches!(self.context, VisualContext::TopKKv { .. }) && self.drafter != Drafter::SELF,
                 [drafter, context],
                 "keys and values are chosen head by head in the target's own cache",
-                "pick drafter = self, or context = attention",
+                "pick drafter = self without a dtype, or context = attention",
             ),
             (
                 matches!(self.drafter, Drafter::EarlyExit { .. }) && self.context != (VisualContext::Full {}),
@@ -162,13 +162,19 @@ impl Method {
                 "pick shape = chain, or schedule = sequential",
             ),
             (
+                parallel && self.shape.gate() > 0.0,
+                [shape, schedule],
+                "the next window is drafted before the target's attention is known",
+                "pick shape.gate = 0, or schedule = sequential",
+            ),
+            (
                 parallel && loosens,
                 [acceptance, schedule],
                 "the first token of a window is judged before the others exist, and loosening compares them",
                 "pick acceptance = exact, or schedule = sequential",
             ),
             (
-                self.shape == (Shape::Chain { length: Length::AUTO }) && loosens,
+                matches!(self.shape, Shape::Chain { length: Length::AUTO, .. }) && loosens,
                 [shape, acceptance],
                 "an automatic length depends on measured times, and a loosened text would change with it",
                 "pick a number for shape.length, or acceptance = exact",

@@ -90,14 +90,17 @@ fn presets_are_marked_as_documented() {
             "sd-fastvid",
             "sd-dycoke",
             "text-only",
+            "viskip",
             "lookup",
             "streaming",
             "layerskip",
+            "twin",
             "specvlm",
             "specvlm-self",
             "sparrow",
             "sparrow-chain",
             "msd",
+            "pearl",
             "parallelvlm",
             "parallelvlm-self",
             "std"
@@ -141,7 +144,6 @@ fn values_out_of_range_are_refused() {
             &["context.kind=variation", "context.keep=0.1", "context.layers=0"],
             "`context.layers` is 0, but must be at least 1",
         ),
-        (&["acceptance.at=after"], "`acceptance.at` is \"after\", but expected one of \"draft\", \"before\""),
         (&["shape.kind=two_branch", "shape.length=33"], "`shape.length` is 33, but must be 1 to 32"),
         (
             &["shape.kind=static_tree", "shape.nodes=[\"00\"]"],
@@ -177,6 +179,8 @@ fn values_out_of_range_are_refused() {
             "`acceptance.rules` is [glance, glance], but must be two to four loosening rules of different kinds",
         ),
         (&["schedule.kind=parallel", "schedule.window=0"], "`schedule.window` is 0, but must be 1 to 64"),
+        (&["shape.gate=1.5"], "`shape.gate` is 1.5, but must be 0 to 1"),
+        (&["shape.gate=-0.1"], "`shape.gate` is -0.1, but must be 0 to 1"),
         (&["schedule.kind=parallel", "schedule.window=65"], "`schedule.window` is 65, but must be 1 to 64"),
         (&["acceptance.always_strict=[\"Not\"]"], "`acceptance.always_strict` is \"Not\""),
     ];
@@ -302,6 +306,10 @@ fn clashes_name_both_choices_and_the_way_out() {
                 "schedule.window=auto",
             ],
             "`drafter = lookup` and `schedule = parallel` clash",
+        ),
+        (
+            &[exact, "shape.gate=0.1", "schedule.kind=parallel", "schedule.window=auto"],
+            "`shape = chain` and `schedule = parallel` clash",
         ),
     ];
     for (sets, sentence) in table {

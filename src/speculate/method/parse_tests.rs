@@ -46,7 +46,7 @@ fn a_mistake_is_answered_with_the_allowed_values() {
             "lambda = 0.7",
             "lamda = 0.7",
             "unknown key `acceptance.lamda`",
-            "did you mean `lambda`? expected one of: lambda, top_n, shift_tolerant, always_strict",
+            "did you mean `lambda`? expected one of: lambda, top_n, shift_tolerant, at, always_strict",
         ),
         (
             "\"visual\"",

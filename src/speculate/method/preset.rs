@@ -15,8 +15,8 @@ macro_rules! presets {
 presets! {
     "autoregressive" "naive" "naive-auto" "naive-tree" "sd-random" "sd-uniform" "sd-frames" "sd-random-tree"
     "sd-uniform-tree" "sd-window-front" "sd-window-middle" "sd-window-end" "sd-attention" "sd-fastvid" "sd-dycoke"
-    "text-only" "lookup" "streaming" "layerskip" "specvlm" "specvlm-self" "sparrow"
-    "sparrow-chain" "msd" "parallelvlm" "parallelvlm-self" "std" "lvspec" "lvspec-tree" "lvspec-self" "fly"
+    "text-only" "viskip" "lookup" "streaming" "layerskip" "twin" "specvlm" "specvlm-self" "sparrow"
+    "sparrow-chain" "msd" "pearl" "parallelvlm" "parallelvlm-self" "std" "lvspec" "lvspec-tree" "lvspec-self" "fly"
     "fly-entropy" "lenient" "typical" "divergence" "glance" "random-loose"
     "fastv" "pdrop" "sparsevlm" "dycoke"
 }

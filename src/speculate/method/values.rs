@@ -6,7 +6,7 @@ use super::{
     Acceptance,
     table::{Field, Value},
 };
-use crate::model::draft_head::Recipe;
+use crate::model::{WeightType, draft_head::Recipe};
 
 /// Positions of the kept visual tokens for the drafter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +169,87 @@ impl std::fmt::Display for Length {
     }
 }
 
+/// Weight type of a target that drafts for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TwinType {
+    /// The target's own weights, shared.
+    #[default]
+    Own,
+    /// 16-bit floats.
+    F16,
+    /// bfloat16.
+    Bf16,
+    /// 8-bit blocks of 32.
+    #[serde(rename = "q8_0")]
+    Q8_0,
+    /// 6-bit blocks of 256.
+    #[serde(rename = "q6_k")]
+    Q6K,
+    /// 5-bit blocks of 256.
+    #[serde(rename = "q5_k")]
+    Q5K,
+    /// 4-bit blocks of 256.
+    #[serde(rename = "q4_k")]
+    Q4K,
+    /// 4-bit blocks of 32.
+    #[serde(rename = "q4_0")]
+    Q4_0,
+}
+
+impl TwinType {
+    /// The weight type of a twin; none for the target's own weights.
+    pub fn weights(self) -> Option<WeightType> {
+        Some(match self {
+            TwinType::Own => return None,
+            TwinType::F16 => WeightType::F16,
+            TwinType::Bf16 => WeightType::Bf16,
+            TwinType::Q8_0 => WeightType::Q8_0,
+            TwinType::Q6K => WeightType::Q6K,
+            TwinType::Q5K => WeightType::Q5K,
+            TwinType::Q4K => WeightType::Q4K,
+            TwinType::Q4_0 => WeightType::Q4_0,
+        })
+    }
+
+    pub(super) fn is_own(&self) -> bool {
+        *self == TwinType::Own
+    }
+}
+
+/// Most tokens of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Limit {
+    /// This many.
+    Tokens(usize),
+    /// Any number.
+    None(Unlimited),
+}
+
+/// The word `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlimited {
+    /// As written.
+    None,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Limit {
+    /// Without a limit.
+    pub const NONE: Limit = Limit::None(Unlimited::None);
+
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+}
+
 macro_rules! fields {
     ($($type:ty = $value:expr $(, $number:expr)?;)+) => {
         $(impl Field for $type {
@@ -194,11 +275,16 @@ fields! {
         Length::Fixed(n) => Some(*n as f64),
         Length::Auto(_) => None,
     };
+    Limit = Value::CountOr(&["none"]), |limit| match limit {
+        Limit::Tokens(n) => Some(*n as f64),
+        Limit::None(_) => None,
+    };
     Placing = Value::Word(&["original", "compact"]);
     Stamps = Value::Word(&["keep", "drop"]);
     Part = Value::Word(&["front", "middle", "end"]);
     AcceptedRows = Value::Word(&["dense", "sparse"]);
     EntropyOver = Value::Word(&["top3", "full"]);
     StateAt = Value::Word(&["draft", "before"]);
+    TwinType = Value::Word(&["own", "bf16", "f16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0"]);
     Recipe = Value::Word(&["sparrow", "msd"]);
 }

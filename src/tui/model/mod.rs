@@ -28,7 +28,7 @@ use super::{
 use crate::{
     assets,
     engine::{RunRequest, TextSampling},
-    record::{Failure, Pace, Stage},
+    record::{Failure, Pace, Stage, profile::Profile},
     video::{Rule, Sampling},
 };
 use compare::Comparison;
@@ -72,6 +72,8 @@ pub(crate) struct Settings {
     pub logprobs: usize,
     /// How runs are played.
     pub pace: Pace,
+    /// The hardware whose modelled speed is shown.
+    pub profile: Option<Profile>,
     pub probes: bool,
     /// The models are the embedded ones.
     pub embedded: bool,
@@ -233,6 +235,7 @@ impl Model {
                 text: config.text,
                 logprobs: config.logprobs,
                 pace: config.pace,
+                profile: config.profile.clone(),
                 probes: config.probe.is_some(),
                 embedded: config.embedded,
                 reads: config.frames.is_some(),

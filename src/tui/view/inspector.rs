@@ -241,6 +241,7 @@ mod tests {
             accepted: 0,
             tokens: Vec::new(),
             root_looks: Vec::new(),
+            gate: None,
             draft_ms: 0.0,
             verify_ms: 0.0,
             plain_ms: None,

@@ -8,7 +8,7 @@ use ratatui::{
     widgets::{Padding, Paragraph, Sparkline, Wrap},
 };
 
-use super::{has_focus, history, is_wide, legend, panel, title, track, wrap::hang};
+use super::{has_focus, history, is_wide, legend, modelled, panel, title, track, wrap::hang};
 use crate::{
     present::{
         formats::{NOTHING, bytes, duration, rate, rough, speedup},
@@ -98,6 +98,7 @@ impl Meters<'_> {
             group(1, vec![self.tau()]),
             self.steps(),
             group(1, vec![self.speedup()]),
+            group(4, modelled::lines(self.model, self.run, self.theme, self.columns)),
             self.speed(),
             group(5, vec![self.verdicts()]),
             group(6, self.legend()),

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 /// Presets that the tables name before they exist.
-const PLANNED: [&str; 2] = ["pearl", "vispec"];
+const PLANNED: [&str; 1] = ["vispec"];
 
 #[test]
 fn every_method_of_every_row_exists_and_takes_its_values() {
@@ -41,7 +41,8 @@ fn every_table_compares_what_it_shows() {
             }
             for row in &table.rows {
                 let own = row.figures.keys().chain(row.because.keys()).chain(table.because.keys());
-                let unknown: Vec<_> = own.filter(|m| !table.columns.contains(m)).collect();
+                let unknown: Vec<_> =
+                    own.filter(|m| !table.columns.contains(m) && **m != Measure::Modelled).collect();
                 assert_eq!(unknown, Vec::<&Measure>::new(), "{place} {}", row.label);
             }
             let labels: BTreeSet<&str> = table.rows.iter().map(|row| row.label.as_str()).collect();

@@ -22,7 +22,12 @@ pub fn cells(compared: &Compared) -> Vec<Vec<String>> {
             head.push("order".to_owned());
         }
     }
-    head.extend(extras.iter().map(|measure| measure.title().to_owned()));
+    for measure in &extras {
+        head.push(measure.title().to_owned());
+        if compared.orders.contains_key(measure) {
+            head.push("order".to_owned());
+        }
+    }
     let width = head.len();
     let mut cells = vec![head];
     for (index, (row, ours)) in table.rows.iter().zip(&compared.rows).enumerate() {
@@ -39,6 +44,9 @@ pub fn cells(compared: &Compared) -> Vec<Vec<String>> {
         }
         for &measure in &extras {
             line.push(ours.figures.get(&measure).map_or_else(dash, |figure| measure.text(figure.value)));
+            if compared.orders.contains_key(&measure) {
+                line.push(compared.order(index, measure).unwrap_or_else(dash));
+            }
         }
         debug_assert_eq!(line.len(), width);
         cells.push(line);
@@ -101,7 +109,8 @@ pub fn difference(difference: &Difference<'_>) -> String {
 
 /// `20 clips (seeds 1000 to 1019); TARGET with DRAFTER on DEVICE, DTYPE`.
 pub fn heading(header: &Header, clips_done: usize) -> String {
-    let Header { target, drafter, device, dtype, first_seed, clips, .. } = header;
+    let Header { target, drafter, device, dtype, first_seed, clips, profile, .. } = header;
+    let modelled = profile.as_ref().map(|name| format!("; modelled on {name}")).unwrap_or_default();
     let drafter = drafter.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
     let stopped =
         if (clips_done as u64) < *clips { format!("stopped after {clips_done} of ") } else { String::new() };
@@ -109,5 +118,5 @@ pub fn heading(header: &Header, clips_done: usize) -> String {
         1 => format!("1 clip (seed {first_seed})"),
         n => format!("{n} clips (seeds {first_seed} to {})", first_seed + n - 1),
     };
-    format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}")
+    format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}{modelled}")
 }

@@ -117,9 +117,15 @@ pub async fn measure(
     let (mut done, all) = (0, (seeds.end - seeds.start) * work.runs());
     for seed in seeds {
         let clip = clips.take(seed)?;
+        // By number of frames: conditions of the same frames share what was read.
+        let mut seen: Vec<(Option<u32>, ClipResults<'_>)> = Vec::new();
         for group in &work.groups {
-            runs.under(group.condition.temperature, group.condition.frames);
-            let mut results = ClipResults::new(&clip);
+            let frames = group.condition.frames;
+            runs.under(group.condition.temperature, frames);
+            let mut results = match seen.iter().position(|(earlier, _)| *earlier == frames) {
+                Some(at) => seen.swap_remove(at).1.again(),
+                None => ClipResults::new(&clip),
+            };
             let mut plain_right = None;
             for system in &group.systems {
                 progress.stage(Stage::Generate, done, all);
@@ -134,6 +140,7 @@ pub async fn measure(
                 sink(ClipRun::of(&trial, accepted, plain))?;
                 done += 1;
             }
+            seen.push((frames, results));
         }
         clips.give_back(&clip);
     }

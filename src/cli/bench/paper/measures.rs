@@ -33,6 +33,9 @@ pub struct ClipRun {
     /// The same from file to last token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_to_end: Option<f64>,
+    /// Decode speedup under a profile, modelled from the steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modelled: Option<f64>,
     /// The caption against the truth.
     pub facts: FactCount,
     /// Right facts of autoregressive decoding of the clip.
@@ -63,6 +66,7 @@ impl ClipRun {
             mean_run: stats.mean_run,
             decode: speedup.map(|s| s.decode),
             end_to_end: speedup.map(|s| s.end_to_end),
+            modelled: trial.modelled,
             facts: trial.facts,
             plain_right,
             equal: stats.equality.as_ref().map(|e| e.equal),
@@ -96,6 +100,8 @@ pub enum Measure {
     Speedup,
     /// Speedup from file to last token.
     EndToEnd,
+    /// Decode speedup on other hardware, modelled from the steps.
+    Modelled,
     /// Right facts over those of autoregressive decoding.
     Kept,
     /// Right facts over all facts stated.
@@ -129,6 +135,7 @@ impl Measure {
             Measure::FailureRate => "failures",
             Measure::Speedup => "decode",
             Measure::EndToEnd => "end to end",
+            Measure::Modelled => "modelled",
             Measure::Kept => "kept",
             Measure::Precision => "precision",
             Measure::CostRatio => "c",
@@ -145,7 +152,7 @@ impl Measure {
     /// A value as text.
     pub fn text(self, value: f64) -> String {
         match self {
-            Measure::Speedup | Measure::EndToEnd => format!("{value:.2}x"),
+            Measure::Speedup | Measure::EndToEnd | Measure::Modelled => format!("{value:.2}x"),
             Measure::AcceptedShare
             | Measure::FailureRate
             | Measure::Kept
@@ -203,6 +210,7 @@ impl Measure {
             }
             Measure::Speedup => run.decode.map(Part::Value),
             Measure::EndToEnd => run.end_to_end.map(Part::Value),
+            Measure::Modelled => run.modelled.map(Part::Value),
             Measure::Kept => Some(Part::Ratio(run.facts.right as f64, run.plain_right as f64)),
             Measure::Precision => Some(Part::Ratio(run.facts.right as f64, run.facts.said() as f64)),
             Measure::CostRatio => (t.td_ms > 0.0 && t.t1_ms > 0.0).then(|| Part::Value(t.t1_ms / t.td_ms)),

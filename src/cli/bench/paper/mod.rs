@@ -36,6 +36,7 @@ use crate::{
         terminal,
     },
     client::{Client, Settings},
+    present,
     record::Failure,
 };
 
@@ -56,6 +57,7 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
         return show(&tables, &saved, &mut lines, page).map(|()| 0);
     }
     let models = resolve::models(&Settings::merge(args.run.layer(), config), args.run.rope)?;
+    let profile = args.profile.as_deref().map(present::modelled::load).transpose()?;
     let work = Work::of(&tables, &models)?;
     let seeds = seeds(&args)?;
     // Every run replaces the clip, the method, and what its condition says.
@@ -67,14 +69,14 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     let (interrupt, remote) = (Interrupt::default(), client.remote());
     interrupt.listen(move || remote.cancel_current())?;
     let mut clips = ClipRenderer::open()?;
-    let mut runs = Runs::new(client, interrupt, base);
+    let mut runs = Runs::new(client, interrupt, base).with_profile(profile);
     let mut progress = Progress::new(true);
     let ignore_memory = args.run.ignore_memory;
     let (results, whole) = runtime()?.block_on(async {
         let Some(loaded) = runs.load(models, ignore_memory, &mut progress).await? else {
             return Err(End::Reported(interrupted()));
         };
-        let header = header(&name, &loaded, &seeds, &work);
+        let header = Header { profile: args.profile, ..header(&name, &loaded, &seeds, &work) };
         lines.write(saved::HEADER, &header)?;
         let mut results = Results { header, runs: Vec::new() };
         let mut sink = |run: ClipRun| {
@@ -99,6 +101,7 @@ fn header(name: &str, loaded: &Loaded, seeds: &std::ops::Range<u64>, work: &Work
         dtype: loaded.dtype.clone(),
         first_seed: seeds.start,
         clips: seeds.end - seeds.start,
+        profile: None,
         skipped: work.skipped.clone(),
     }
 }
@@ -150,12 +153,17 @@ pub fn check(args: &BenchArgs) -> Result<(), Failure> {
         ("--method", run.method.is_some()),
         ("--set", !run.set.is_empty()),
         ("--sweep", !args.sweep.is_empty()),
+        ("--videos", !args.videos.is_empty()),
         ("--svg", args.svg.is_some()),
         ("--frames", run.frames.is_some()),
         ("--fps", run.fps.is_some()),
         ("--temperature", run.temperature > 0.0),
     ];
-    let measuring = [("--clips", args.clips.is_some()), ("--first-seed", args.first_seed.is_some())];
+    let measuring = [
+        ("--clips", args.clips.is_some()),
+        ("--first-seed", args.first_seed.is_some()),
+        ("--profile", args.profile.is_some()),
+    ];
     let usage = |error: String, hint: &str| Failure {
         class: crate::record::FailureClass::Usage,
         error,
@@ -168,10 +176,9 @@ pub fn check(args: &BenchArgs) -> Result<(), Failure> {
         ));
     }
     match measuring.into_iter().find(|(_, given)| *given && !args.from.is_empty()) {
-        Some((flag, _)) => Err(usage(
-            format!("{flag} cannot be used with --from"),
-            "the file says which clips were measured",
-        )),
+        Some((flag, _)) => {
+            Err(usage(format!("{flag} cannot be used with --from"), "the file says what was measured"))
+        }
         None => Ok(()),
     }
 }

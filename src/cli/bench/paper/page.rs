@@ -25,7 +25,8 @@ the rows. `specreel bench --paper all` measures, and writes this page with `--ma
   rejects under the parallel schedule, and is *per step* under the sequential one, as ParallelVLM counts. **accepted** is
   accepted over drafted. **kept** is right facts relative to autoregressive decoding; ~ marks lossy methods.
 * **decode** is decoding speed relative to autoregressive decoding of the same clip, **end to end** from the file to the
-  last token.
+  last token. **modelled**, where a profile was given, is the decoding speedup on the profile's hardware, computed from the
+  recorded steps; its order is compared with that of the paper's speedups.
 
 ";
 

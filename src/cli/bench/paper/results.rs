@@ -12,7 +12,8 @@ use super::{
 };
 
 /// Figures that every table of methods has, beside its own.
-const ALWAYS: [Measure; 4] = [Measure::Tau, Measure::TauBonus, Measure::MeanRun, Measure::AcceptedShare];
+const ALWAYS: [Measure; 5] =
+    [Measure::Tau, Measure::TauBonus, Measure::MeanRun, Measure::AcceptedShare, Measure::Modelled];
 
 /// One run of the benchmark: its first line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,9 @@ pub struct Header {
     pub dtype: String,
     /// Seed of the first clip.
     pub first_seed: u64,
+    /// Profile of the hardware that speedups were modelled on, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Clips asked for.
     pub clips: u64,
     /// Runs that the loaded models cannot do, and why.
@@ -125,12 +129,17 @@ impl Compared {
         let rows: Vec<ComparedRow> =
             table.rows.iter().map(|row| ComparedRow::of(table, row, results, &clips)).collect();
         let order = |&measure: &Measure| {
-            let paper: Vec<Option<f64>> = table.rows.iter().map(|row| row.paper_value(measure)).collect();
+            // A modelled speedup is compared with the paper's.
+            let theirs = if measure == Measure::Modelled { Measure::Speedup } else { measure };
+            let paper: Vec<Option<f64>> = table.rows.iter().map(|row| row.paper_value(theirs)).collect();
             let ours: Vec<Option<&Figure>> = rows.iter().map(|row| row.figures.get(&measure)).collect();
             let pairs = pairs(&paper, &ours);
             (measure, Orders { agreement: Agreement::of(&pairs), pairs })
         };
-        let orders = table.compared().iter().map(order).collect();
+        let modelled = rows.iter().any(|row| row.figures.contains_key(&Measure::Modelled));
+        let compares_speed = table.compared().contains(&Measure::Speedup);
+        let model = (modelled && compares_speed).then_some(&Measure::Modelled);
+        let orders = table.compared().iter().chain(model).map(order).collect();
         Compared { paper: &paper.name, number: &table.number, part: &table.part, rows, orders, table }
     }
 
