@@ -185,19 +185,19 @@ fn tokens(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selec
     }
 }
 
+/// The tokens with the highest scores.
+fn scored(scores: Option<Vec<f32>>, n: usize, keep: f64) -> Selection {
+    let scores = scores.unwrap_or_else(|| vec![0.0; n]);
+    let kept = Some(largest(&scores, budget(n, keep)));
+    Selection { kept, scores: Some(scores), ..Selection::default() }
+}
+
 /// STD's K: as many of `count` visual tokens as a budget of `text` tokens and visual ones together leaves.
 fn within(count: usize, limit: Limit, text: usize) -> usize {
     match limit {
         Limit::Tokens(all) => count.min(all.saturating_sub(text)),
         Limit::None(_) => count,
     }
-}
-
-/// The tokens with the highest scores.
-fn scored(scores: Option<Vec<f32>>, n: usize, keep: f64) -> Selection {
-    let scores = scores.unwrap_or_else(|| vec![0.0; n]);
-    let kept = Some(largest(&scores, budget(n, keep)));
-    Selection { kept, scores: Some(scores), ..Selection::default() }
 }
 
 /// The `count` indices of the largest values (the earlier first where tied), ascending.

@@ -182,7 +182,9 @@ fn knobs(method: &Method) -> Vec<Knob> {
         return Vec::new();
     }
     let knob = |(axis, key, value)| Knob { axis, key, value };
-    method.numbers().into_iter().map(knob).collect()
+    // Without a drafter there is only what the target reads.
+    let used = |knob: &Knob| method.drafts() || knob.axis.name == "context";
+    method.numbers().into_iter().map(knob).filter(used).collect()
 }
 
 /// The name of a method, with the parameters in which it differs from the preset of that name; `*` where a choice does.

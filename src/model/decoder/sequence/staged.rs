@@ -250,3 +250,7 @@ pub fn of_last_layer(by_head: &[f32], kv_heads: usize, heads: usize, slots: usiz
     }
     mean
 }
+
+#[cfg(test)]
+#[path = "staged_tests.rs"]
+mod tests;
