@@ -5,7 +5,8 @@
 //!
 //! | floor | modules | own |
 //! |---|---|---|
-//! | 6 | [`cli`], [`tui`] | the faces: arguments and plain text; the terminal studio |
+//! | 7 | [`cli`], [`tui`] | the faces: arguments and plain text; the terminal studio |
+//! | 6 | [`batch`] | many clips: which of them, in what order, and what is written about each |
 //! | 5 | [`client`], [`present`], [`train`] | the one way to use an engine; the one way to present a run; training of draft heads |
 //! | 4 | [`engine`] | the thread that owns device, models and caches |
 //! | 3 | [`speculate`] | drafting, verifying and accepting tokens; methods as data |
@@ -15,6 +16,7 @@
 //! [`chart`] (plots) and [`assets`] (the embedded demo) are leaves beside the floors. `docs/architecture.md` explains more.
 
 pub mod assets;
+pub mod batch;
 pub mod chart;
 pub mod cli;
 pub mod client;

@@ -8,9 +8,9 @@ use clap_complete::Shell;
 pub use super::values::{device, dtype, kv_type, tower_dtype, whole};
 use super::values::{fps, rope, temperature, top_p};
 use super::{
-    bench::BenchArgs, candidates, compare::CompareArgs, doctor::DoctorArgs, inspect::InspectArgs,
-    manual::ManArgs, methods::MethodsArgs, models::ModelsArgs, part::PartArgs, replay::ReplayArgs,
-    scenes::ScenesArgs, settings::ConfigArgs, train::TrainArgs,
+    batch::BatchArgs, bench::BenchArgs, candidates, compare::CompareArgs, dataset::DatasetArgs,
+    doctor::DoctorArgs, inspect::InspectArgs, manual::ManArgs, methods::MethodsArgs, models::ModelsArgs,
+    part::PartArgs, replay::ReplayArgs, scenes::ScenesArgs, settings::ConfigArgs, train::TrainArgs,
 };
 use crate::{
     client::{Charset, ImageProtocol, Layer},
@@ -54,7 +54,7 @@ Environment variables:
   SPECREEL_GPU           off: do not look for GPUs; plain: no instructions that a driver may lack
 
 Exit codes: 0 success, 1 internal error or disk full, 2 usage error, 3 unusable input, 4 not enough memory,
-130 interrupted (Ctrl-C), 143 terminated (SIGTERM), 129 hung up (SIGHUP).")]
+5 some of several videos failed, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM), 129 hung up (SIGHUP).")]
 pub struct Cli {
     /// The subcommand; without one, the studio opens.
     #[command(subcommand)]
@@ -74,6 +74,7 @@ impl Cli {
             Some(Command::Bench(args)) => args.json,
             Some(Command::Replay(args)) => args.json,
             Some(Command::Methods(args)) => args.json,
+            Some(Command::Dataset(args)) => args.json(),
             Some(Command::Scenes(args)) => args.json(),
             Some(Command::Models(args)) => args.json,
             Some(Command::Doctor(args)) => args.json,
@@ -87,8 +88,8 @@ impl Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Caption a video
-    Caption(CaptionArgs),
+    /// Caption a video, or many
+    Caption(Box<CaptionArgs>),
     /// Compare methods on one clip and prompt
     Compare(CompareArgs),
     /// Show which visual tokens the drafter sees, and their scores
@@ -103,6 +104,8 @@ pub enum Command {
     Models(ModelsArgs),
     /// Render synthetic clips with known facts, and score captions of them
     Scenes(ScenesArgs),
+    /// Merge, check or count the data sets that `caption --dataset` writes
+    Dataset(DatasetArgs),
     /// Check this build, machine and terminal
     Doctor(DoctorArgs),
     /// Show configuration files, examples and schemas
@@ -175,9 +178,13 @@ impl StudioArgs {
 /// Arguments of `caption`.
 #[derive(Debug, Args)]
 pub struct CaptionArgs {
-    /// Video; `demo` or `demo:2` is an embedded clip, `-` reads stdin
-    #[arg(add = candidates::videos())]
-    pub video: PathBuf,
+    /// Videos: files, directories, @LIST (a file with one path a line) or patterns; `demo` or `demo:2` is an embedded clip, `-`
+    /// reads a video from stdin
+    #[arg(value_name = "VIDEO", required_unless_present = "stdin", add = candidates::videos())]
+    pub videos: Vec<PathBuf>,
+    /// Many videos.
+    #[command(flatten)]
+    pub batch: BatchArgs,
     /// Part of the video.
     #[command(flatten)]
     pub part: PartArgs,

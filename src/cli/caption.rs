@@ -27,8 +27,12 @@ use crate::{
 
 /// Caption a video.
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
-    let CaptionArgs { video, part, run, output, dry_run, steps } = args;
+    let CaptionArgs { videos, part, run, output, dry_run, steps, .. } = args;
     part.span.check()?;
+    let video = match &videos[..] {
+        [video] if !super::batch::is_meant(args) => video,
+        _ => return super::batch::run(args, config),
+    };
     let mut caption = resolve::whole_video(video, run, config)?;
     resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
     resolve::tell_unused(run, &[&caption.request.method], output.quiet || output.json);

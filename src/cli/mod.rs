@@ -11,6 +11,7 @@ macro_rules! tell {
 }
 
 pub mod args;
+mod batch;
 mod bench;
 mod candidates;
 pub mod caption;
@@ -18,6 +19,7 @@ mod color;
 mod compare;
 mod complete;
 pub mod config;
+mod dataset;
 pub mod dirs;
 mod doctor;
 mod dry_run;
@@ -103,6 +105,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
             | Command::Man(_)
             | Command::Methods(_)
             | Command::Scenes(_)
+            | Command::Dataset(_)
             | Command::Replay(_)
             | Command::Doctor(_),
         ) => config::Config::default(),
@@ -125,6 +128,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         Some(Command::Methods(args)) => methods::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Models(args)) => models::run(&args, &config),
+        Some(Command::Dataset(args)) => dataset::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),
         Some(Command::Scenes(args)) => scenes::run(&args),
         Some(Command::Train(args)) => train::run(&args, &config),
@@ -149,7 +153,15 @@ fn studio(args: args::StudioArgs, config: &config::Config, run_studio: RunStudio
     });
     let (part, output) = (part::PartArgs::default(), args::OutputArgs::default());
     caption::run(
-        &args::CaptionArgs { video, part, run: args.run, output, dry_run: false, steps: false },
+        &args::CaptionArgs {
+            videos: vec![video],
+            batch: batch::BatchArgs::default(),
+            part,
+            run: args.run,
+            output,
+            dry_run: false,
+            steps: false,
+        },
         config,
     )
 }

@@ -11,8 +11,12 @@ use super::{
 use crate::{
     model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError},
     record::{Stage, Stats},
-    video::{self, Probe},
+    video::{self, Plan, Probe},
 };
+
+/// Sees the size of the frames (height, width), the plan of sampling, and what a limit of visual tokens changed, before anything
+/// is decoded.
+type Begin<'b> = dyn FnMut((usize, usize), &Plan, Option<&String>) -> Result<(), Stop> + 'b;
 
 /// The patches of target and drafter, in progress.
 struct Builders {
@@ -62,6 +66,19 @@ impl Runner<'_> {
             let notes = clip.thinned.iter().cloned().collect();
             return self.announce(cache, context, &Layout { notes, ..layout });
         }
+        let clip = self.read_clip(&mut |size, plan, note| {
+            let layout = self.check_video(cache, key, size, plan)?;
+            let notes = note.into_iter().cloned().collect();
+            self.announce(cache, context, &Layout { notes, ..layout })
+        })?;
+        stats.timings.decode_video_ms = clip.decode_ms;
+        cache.clips.insert(key.clone(), clip);
+        Ok(())
+    }
+
+    /// Decode the clip. `begin` may refuse it as soon as the size of its frames, which frames are sampled, and what a limit of
+    /// visual tokens changed are known.
+    pub(super) fn read_clip(&self, begin: &mut Begin<'_>) -> Result<Clip, Stop> {
         let started = Instant::now();
         let processor = self.models.target.processor();
         // Both callbacks fill these; they never run at the same time.
@@ -83,15 +100,13 @@ impl Runner<'_> {
             },
             &mut |probe, plan| {
                 let frames = plan.indices.len();
-                let mut begin = || -> Result<Builders, Stop> {
+                let mut build = || -> Result<Builders, Stop> {
                     let (planned, note) = self.frame_plan(probe, sampled.get())?;
                     thinned = note;
-                    let layout = self.check_video(cache, key, planned.size, plan)?;
-                    let notes = thinned.iter().cloned().collect();
-                    self.announce(cache, context, &Layout { notes, ..layout })?;
+                    begin(planned.size, plan, thinned.as_ref())?;
                     Ok(Builders { own: processor.patches(planned.size)?, recut: self.recut(probe, frames)? })
                 };
-                match begin() {
+                match build() {
                     Ok(builders) => *state.borrow_mut() = (Some(builders), None, frames),
                     Err(stop) => return fail(stop),
                 }
@@ -125,23 +140,17 @@ impl Runner<'_> {
             }
             _ => None,
         };
-        let decode_ms = since(started);
-        stats.timings.decode_video_ms = decode_ms;
-        cache.clips.insert(
-            key.clone(),
-            Clip {
-                notes: decoded.notes(),
-                thinned,
-                facts: models::clip_facts(grid, &decoded.plan),
-                timestamps_s: decoded.plan.timestamps_s,
-                patches,
-                recut,
-                decode_ms,
-                target: None,
-                drafter: None,
-            },
-        );
-        Ok(())
+        Ok(Clip {
+            notes: decoded.notes(),
+            thinned,
+            facts: models::clip_facts(grid, &decoded.plan),
+            timestamps_s: decoded.plan.timestamps_s,
+            patches,
+            recut,
+            decode_ms: since(started),
+            target: None,
+            drafter: None,
+        })
     }
 
     /// A builder of the drafter's own patches, if it cuts frames into others than the target.

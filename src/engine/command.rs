@@ -95,6 +95,8 @@ pub enum Command {
     KeepSpeeds(PathBuf),
     /// Load the models, replacing any that are loaded; answered by `ready` or `failed` with run 0.
     Load(ModelSpec),
+    /// While the next run is active, read the clip of this later one; nothing answers it.
+    Ahead(Box<RunRequest>),
     /// Run one generation.
     Run(Box<RunRequest>),
 }

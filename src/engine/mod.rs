@@ -12,8 +12,11 @@
 //!
 //! Then, while no other command waits, `measure` repeats parts of the run to measure its speed.
 //!
+//! While a run is active, `ahead` may decode the clip of the next one.
+//!
 //! What the first four leave is kept in the [`PrefixCache`](prefix_cache::PrefixCache) and is bounded in bytes.
 
+mod ahead;
 mod baseline;
 mod clip;
 pub mod command;

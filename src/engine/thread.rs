@@ -14,6 +14,7 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::{
+    ahead::Ahead,
     command::{Command, RunRequest},
     measure::{Bench, Trials},
     memory, memory_check,
@@ -164,13 +165,23 @@ struct Worker<'a> {
     trials: Trials,
     rates: Mutex<Rates>,
     ignore_memory: bool,
+    ahead: Ahead,
 }
 
 fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancelled: &Cancelled) {
     let cache = PrefixCache::with_memory(None);
     let (trials, rates) = (Trials::default(), Mutex::default());
-    let mut worker =
-        Worker { events, cancelled, models: None, spec: None, cache, trials, rates, ignore_memory: false };
+    let mut worker = Worker {
+        events,
+        cancelled,
+        models: None,
+        spec: None,
+        cache,
+        trials,
+        rates,
+        ignore_memory: false,
+        ahead: Ahead::default(),
+    };
     while let Some(command) = inbox.blocking_recv() {
         match command {
             Command::IgnoreMemory => worker.ignore_memory = true,
@@ -178,6 +189,7 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancel
                 worker.rates.get_mut().unwrap_or_else(PoisonError::into_inner).keep_in(file);
             }
             Command::Load(spec) => worker.load(spec),
+            Command::Ahead(request) => worker.ahead.ask(request),
             Command::Run(request) => {
                 worker.revive();
                 worker.run(&request);
@@ -208,6 +220,7 @@ impl Worker<'_> {
         // The old models go first: two large pairs need not fit together.
         self.trials.finish(&|run| EventSender { events: self.events.clone(), run });
         self.models = None;
+        self.ahead.clear();
         self.cache = PrefixCache::with_memory(None);
         let sender = self.sender(0);
         self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, self.ignore_memory));
@@ -219,15 +232,18 @@ impl Worker<'_> {
     fn run(&mut self, request: &RunRequest) {
         let (sender, cancelled, ignore_memory) =
             (self.sender(request.run), self.cancelled, self.ignore_memory);
+        self.ahead.give(&mut self.cache);
         let (models, cache, rates) = (self.models.as_ref(), &mut self.cache, Some(&self.rates));
+        let ahead = &mut self.ahead;
         let finished = guarded(&sender, || {
             let models = models.ok_or_else(|| Failure {
                 class: FailureClass::Input,
                 error: "no models are loaded".into(),
                 hint: Some("load a target first; the embedded pair is the default".into()),
             })?;
-            Runner { request, models, sender: &sender, cancelled, ignore_memory, rates, idle: None }
-                .run(cache)
+            let runner =
+                Runner { request, models, sender: &sender, cancelled, ignore_memory, rates, idle: None };
+            ahead.during(models, &sender, cancelled, request.run, || runner.run(cache))
         });
         match finished {
             Some(trial) => {

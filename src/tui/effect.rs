@@ -66,6 +66,8 @@ pub enum Msg {
     Edited(Result<String, String>),
     /// A run was exported to this file, or could not be.
     Written(Result<PathBuf, String>),
+    /// Captions were written beside their clips, or the work was lost.
+    Sidecars(Result<SidecarsWritten, String>),
     /// A method was saved as this file, or could not be.
     MethodSaved(Result<(PathBuf, Method), String>),
     /// The segments of a clip, or why it cannot be divided.
@@ -76,6 +78,17 @@ pub enum Msg {
     Tick,
     /// So many milliseconds passed while a clock plays.
     Advance(f64),
+}
+
+/// What became of captions that were to be written beside their clips.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SidecarsWritten {
+    /// Files written.
+    pub written: usize,
+    /// Files that existed and were left alone, or that another process writes.
+    pub kept: usize,
+    /// Why the others could not be written, one reason each.
+    pub failed: Vec<String>,
 }
 
 /// Something to do outside the model.
@@ -113,6 +126,8 @@ pub enum Effect {
     Editor(String),
     /// Write a text to a new file of this name in the working directory; answered by [`Msg::Written`].
     Write(String, String),
+    /// Write captions beside their clips; answered by [`Msg::Sidecars`].
+    Sidecars(Vec<(PathBuf, String)>),
     /// Save a method as a new file; answered by [`Msg::MethodSaved`].
     SaveMethod(PathBuf, Box<Method>),
     /// Copy a text to the clipboard.

@@ -6,8 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Msg, model::library::VideoFile, scan::scan, text};
-use crate::speculate::Method;
+use super::{Msg, SidecarsWritten, model::library::VideoFile, scan::scan, text};
+use crate::{
+    batch::{Clip, Options, Outputs, Sidecar, outputs::Need, rows::Caption},
+    record::Failure,
+    speculate::Method,
+};
 
 /// Size and time of a file; none if there is no such file.
 pub(crate) fn found(path: &Path) -> Option<VideoFile> {
@@ -74,6 +78,46 @@ pub(crate) fn write_new(name: &str, text: &str) -> Result<PathBuf, String> {
         }
     }
     Err(format!("too many files named like {name}"))
+}
+
+/// Write captions to text files beside their clips, as `caption --sidecar txt` does. Existing files are left alone.
+pub(crate) fn write_sidecars(captions: Vec<(PathBuf, String)>) -> SidecarsWritten {
+    let mut outcome = SidecarsWritten::default();
+    let options = Options {
+        sidecar: Some(Sidecar::Txt),
+        // A caption is there: that its clip failed once does not matter.
+        retry_failed: true,
+        prompts: vec![String::new()],
+        ..Options::default()
+    };
+    let (clips, texts): (Vec<Clip>, Vec<String>) =
+        captions.into_iter().map(|(video, text)| (Clip::of_file(&video), text)).unzip();
+    let mut outputs = match Outputs::open(options, &clips) {
+        Ok(outputs) => outputs,
+        Err(failure) => {
+            outcome.failed.push(failure.error);
+            return outcome;
+        }
+    };
+    for (clip, text) in clips.iter().zip(texts) {
+        let caption = Caption { text, ..Caption::default() };
+        let write = || -> Result<bool, Failure> {
+            let Some(_claims) = outputs.claim(clip)? else { return Ok(false) };
+            if outputs.need(clip)? == Need::Nothing {
+                return Ok(false);
+            }
+            outputs.write(clip, &[caption]).map(|()| true)
+        };
+        match write() {
+            Ok(true) => outcome.written += 1,
+            Ok(false) => outcome.kept += 1,
+            Err(failure) => outcome.failed.push(failure.error),
+        }
+    }
+    if let Err(failure) = outputs.finish(true, outcome.failed.len()) {
+        outcome.failed.push(failure.error);
+    }
+    outcome
 }
 
 /// Open a text in the editor of `$VISUAL` or `$EDITOR`, and return what the user made of it. The editor has the terminal
@@ -147,6 +191,20 @@ mod tests {
         assert_eq!(save_method(file.clone(), method.clone()).unwrap().0, file);
         assert_eq!(Method::from_file(&file).unwrap(), method);
         assert!(save_method(file, method).unwrap_err().contains("another name"));
+    }
+
+    #[test]
+    fn captions_are_written_beside_their_clips_and_never_over_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let clip = |name: &str| dir.path().join(name);
+        std::fs::write(clip("b.txt"), "mine").unwrap();
+        let captions = ["a.mp4", "b.mp4", "a.mkv"].map(|name| (clip(name), format!("A caption of {name}.")));
+        let outcome = write_sidecars(captions.into());
+        assert_eq!((outcome.written, outcome.kept, outcome.failed.len()), (1, 1, 1), "{outcome:?}");
+        assert!(outcome.failed[0].contains("its sidecar"), "{outcome:?}");
+        let read = |name: &str| std::fs::read_to_string(clip(name)).unwrap();
+        assert_eq!((read("a.txt").as_str(), read("b.txt").as_str()), ("A caption of a.mp4.\n", "mine"));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]

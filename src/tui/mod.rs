@@ -53,7 +53,7 @@ pub use config::{
     Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EMBEDDED_PRESETS, FrameReader, Probe, PromptPreset,
     StudioConfig,
 };
-pub use effect::{Effect, Msg};
+pub use effect::{Effect, Msg, SidecarsWritten};
 pub use error::StudioError;
 pub use images::ImageProtocol;
 pub use inline::Inline;

@@ -5,13 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use ignore::{DirEntry, WalkBuilder};
+use ignore::DirEntry;
 
 use super::{
     Msg, files,
     model::library::{VideoFile, is_video},
     text,
 };
+use crate::video::folder;
 
 /// Directories deeper than this are not scanned.
 const MAX_DEPTH: usize = 8;
@@ -65,10 +66,7 @@ pub(crate) fn scan(folder: PathBuf) -> Msg {
 /// The videos in the order of their paths, after at most `most` entries.
 fn walk(folder: &Path, obey: bool, most: usize) -> Walked {
     let mut walked = Walked::default();
-    let mut walk = WalkBuilder::new(folder);
-    // Only ignore files in the directory itself count: not those of its parents, nor the user's git settings.
-    walk.ignore(obey).git_ignore(obey).require_git(false).git_global(false).git_exclude(false).parents(false);
-    let walk = walk.follow_links(true).max_depth(Some(MAX_DEPTH)).build();
+    let walk = folder::walk(folder, obey).max_depth(Some(MAX_DEPTH)).build();
     for (looked, entry) in walk.enumerate() {
         if looked > most {
             walked.cut = true;

@@ -10,6 +10,7 @@
 
 pub mod decode;
 pub mod error;
+pub mod folder;
 pub mod orientation;
 pub mod picture;
 pub mod probe;

@@ -16,6 +16,7 @@ mod interrupts;
 #[path = "../video/make.rs"]
 #[expect(dead_code, reason = "tests/video uses the rest")]
 mod make;
+mod many;
 mod methods;
 mod models;
 mod outputs;

@@ -220,9 +220,9 @@ fn option_values_that_are_refused() {
             "--format srt --json",
             "--force",
             "--prompt",
-            "extra",
         ],
     );
+    t.run("inspect demo extra");
     t.run("--theme").run("demo --image-protocol ascii").run("demo --charset latin1");
     check!(t);
 }

@@ -35,7 +35,11 @@ pub struct BenchArgs {
     /// Comma-separated methods, by name or file; `all` is all built-in methods [default: all]
     #[arg(long, value_name = "A,B,…", help_heading = SCENES, conflicts_with = "method", add = candidates::methods_or_all())]
     pub methods: Option<String>,
-    /// Number of clips [default: 20]
+    /// Measure on these videos instead of synthetic clips: files or directories (repeatable). Nothing is known about what they show,
+    /// so there are no facts
+    #[arg(long, help_heading = SCENES, value_name = "PATH", conflicts_with_all = ["first_seed", "svg"])]
+    pub videos: Vec<PathBuf>,
+    /// Number of clips [default: 20; all of --videos]
     #[arg(long, help_heading = SCENES, allow_negative_numbers = true, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
     pub clips: Option<u32>,
     /// Seed of the first clip; the others follow [default: 1000]
@@ -125,6 +129,7 @@ impl BenchArgs {
             ("--method", run.method.is_some()),
             ("--set", !run.set.is_empty()),
             ("--sweep", !self.sweep.is_empty()),
+            ("--videos", !self.videos.is_empty()),
             ("--clips", self.clips.is_some()),
             ("--first-seed", self.first_seed.is_some()),
             ("--profile", self.profile.is_some()),

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     cli::new_file::is_full,
-    record::{Failure, FailureClass},
+    record::{FactCount, Failure, FailureClass},
     scenes::{
         Scene, encode,
-        facts::{self, Facts},
+        facts::{self, Facts, Score},
     },
 };
 
@@ -24,8 +24,19 @@ pub struct Clip {
     pub seed: u64,
     /// The video.
     pub path: PathBuf,
-    /// Its true facts.
+    /// Its true facts; empty if they are not known.
     pub truth: Facts,
+}
+
+impl Clip {
+    /// How many of the facts a text states; nothing if they are not known.
+    pub fn count(&self, text: &str) -> FactCount {
+        if self.truth == Facts::default() {
+            return FactCount::default();
+        }
+        let Score { right, wrong, missing, total, extra, .. } = facts::score(&self.truth, text);
+        FactCount { right, wrong, missing, total, extra }
+    }
 }
 
 /// Renders clips into its own temporary directory.

@@ -18,6 +18,7 @@ mod scenes;
 mod step;
 mod sweep;
 mod tables;
+mod videos;
 
 use std::ops::Range;
 
@@ -30,6 +31,8 @@ use self::{
     plan::{BASELINE, Plan},
     report::Report,
     runs::Runs,
+    scenes::Clips,
+    videos::OwnVideos,
 };
 use super::{End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime};
 use crate::{
@@ -60,7 +63,14 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     let profile = args.profile.as_deref().map(present::modelled::load).transpose()?;
     let methods = args.methods.take().or(args.run.method.take());
     let plan = Plan::new(methods.as_deref(), &args.run.set, &args.sweep, &models)?;
-    let seeds = seeds(&args)?;
+    let own = match &args.videos[..] {
+        [] => None,
+        videos => Some(OwnVideos::find(videos, args.clips)?),
+    };
+    let seeds = match &own {
+        Some(own) => 0..own.count() as u64,
+        None => seeds(&args)?,
+    };
     // Every run replaces the clip and the method of this request.
     args.run.method = Some(BASELINE.into());
     args.run.set.clear();
@@ -79,10 +89,14 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     let client = Client::start()?;
     let (interrupt, remote) = (Interrupt::default(), client.remote());
     interrupt.listen(move || remote.cancel_current())?;
-    let mut clips = ClipRenderer::open()?;
+    let videos = own.as_ref().map(OwnVideos::names).unwrap_or_default();
+    let mut clips: Box<dyn Clips> = match own {
+        Some(own) => Box::new(own),
+        None => Box::new(ClipRenderer::open()?),
+    };
     let mut runs = Runs::new(client, interrupt, base).with_profile(profile.clone());
-    let mut report =
-        Report { lines, svg, seeds, common: plan.common, profile, systems: plan.systems, trials: Vec::new() };
+    let (common, systems, trials) = (plan.common, plan.systems, Vec::new());
+    let mut report = Report { lines, svg, seeds, videos, common, profile, systems, trials };
     let mut progress = Progress::new(true);
     runtime()?.block_on(async {
         let Some(loaded) = runs.load(models, args.run.ignore_memory, &mut progress).await? else {
@@ -95,7 +109,7 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
             Ok(())
         };
         let whole =
-            scenes::measure(systems, seeds.clone(), &mut runs, &mut clips, &mut progress, &mut sink).await;
+            scenes::measure(systems, seeds.clone(), &mut runs, &mut *clips, &mut progress, &mut sink).await;
         progress.clear();
         report.print(&loaded, matches!(whole, Ok(true)))?;
         whole.map(|whole| if whole { 0 } else { interrupted() })

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     chart,
     cli::{End, color, terminal, wrap::hang},
+    present::formats,
     record::{Summary, Trial, profile::Profile},
     speculate::Method,
 };
@@ -25,8 +26,10 @@ pub struct Report {
     pub lines: Lines,
     /// The chart.
     pub svg: Option<ResultFile>,
-    /// Seeds of the requested clips.
+    /// Seeds of the requested clips; numbers from 0 of the user's own videos.
     pub seeds: Range<u64>,
+    /// The user's own videos, if they are not synthetic clips.
+    pub videos: Vec<String>,
     /// Settings that all systems but the baseline share.
     pub common: String,
     /// The profile by which the runs are charged as well.
@@ -43,7 +46,11 @@ struct Closing<'a> {
     suite: &'static str,
     #[serde(flatten)]
     loaded: &'a Loaded,
-    first_seed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_seed: Option<u64>,
+    /// What the numbers of the trials' clips mean.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    videos: &'a [String],
     clips: u64,
     clips_done: usize,
     /// False if it was interrupted or failed.
@@ -85,7 +92,8 @@ impl Report {
         let closing = Closing {
             suite: "scenes",
             loaded,
-            first_seed: self.seeds.start,
+            first_seed: self.videos.is_empty().then_some(self.seeds.start),
+            videos: &self.videos,
             clips,
             clips_done,
             complete,
@@ -113,7 +121,7 @@ impl Report {
         if !summaries.is_empty() {
             let rows: Vec<Row<'_>> =
                 rows.map(|(system, summary)| Row { summary, lossless: system.method.lossless() }).collect();
-            text += &format!("\n{}", tables::tables(&rows, columns));
+            text += &format!("\n{}", tables::tables(&rows, self.videos.is_empty(), columns));
             if let Some(profile) = &self.profile {
                 text += &format!("\n{}", modelled::table(profile, &rows, columns));
             }
@@ -129,6 +137,7 @@ impl Report {
     fn heading(&self, loaded: &Loaded, stopped: Option<usize>) -> String {
         let Range { start, end } = self.seeds;
         let clips = match end - start {
+            n if !self.videos.is_empty() => formats::plural(n, "video"),
             1 => format!("1 clip (seed {start})"),
             n => format!("{n} clips (seeds {start} to {})", end - 1),
         };

@@ -8,8 +8,7 @@ use super::{
 };
 use crate::{
     cli::{End, progress::Progress},
-    record::{Baseline, BaselineKind, FactCount, Failure, Stage, StopReason, Trial, stats::Equality},
-    scenes::facts,
+    record::{Baseline, BaselineKind, Failure, Stage, StopReason, Trial, stats::Equality},
     speculate::Drafter,
 };
 
@@ -147,19 +146,13 @@ impl<'a> ClipResults<'a> {
         stats.equality = Some(Equality::of(&written.ids, &plain.ids));
         let speeds = written.modelled.zip(plain.modelled);
         let modelled = speeds.map(|(own, plain)| own.tokens_per_second() / plain.tokens_per_second());
-        let score = facts::score(&self.clip.truth, &written.text);
+        let facts = self.clip.count(&written.text);
         Trial {
             clip: self.clip.seed,
             system: system.label.clone(),
             reason: written.reason.unwrap_or(StopReason::Length),
             text: written.text,
-            facts: FactCount {
-                right: score.right,
-                wrong: score.wrong,
-                missing: score.missing,
-                total: score.total,
-                extra: score.extra,
-            },
+            facts,
             front_ms: *front_ms,
             drafter_front_ms,
             stats,

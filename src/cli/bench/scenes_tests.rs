@@ -8,6 +8,7 @@ use crate::{
     engine::RunRequest,
     model::ModelSpec,
     record::{EventKind, FailureClass, Stats, Timings},
+    scenes::facts,
     speculate::Method,
 };
 

@@ -24,10 +24,10 @@ pub struct Row<'a> {
     pub lossless: bool,
 }
 
-/// All tables of the rows, with legends, in this many columns of a terminal.
-pub fn tables(rows: &[Row<'_>], columns: Option<usize>) -> String {
-    let mut out = results(rows, columns) + &hang(&ties(rows), columns, 0);
-    if let Some(facts) = facts::table(rows, columns) {
+/// All tables of the rows, with legends, in this many columns of a terminal; without the columns of facts where none are known.
+pub fn tables(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> String {
+    let mut out = results(rows, with_facts, columns) + &hang(&ties(rows), columns, 0);
+    if let Some(facts) = facts::table(rows, with_facts, columns) {
         out += &format!("\n{facts}");
     }
     out += &format!("\n{}", times(rows, columns));
@@ -63,12 +63,12 @@ const SPEEDS: [Column; 5] = [TAU, PER_STEP, SPEED, DECODE, END_TO_END];
 const OUTPUTS: [Column; 2] = [LOOSENED, OUTPUT];
 
 /// Speed and faithfulness.
-fn results(rows: &[Row<'_>], columns: Option<usize>) -> String {
+fn results(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> String {
     let titles = |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| c.title.to_owned()).collect() };
     let head = [
         words(&["method"]),
         titles(&SPEEDS),
-        words(&["facts", "kept", "precision", "false facts"]),
+        if with_facts { words(&["facts", "kept", "precision", "false facts"]) } else { Vec::new() },
         titles(&OUTPUTS),
         words(&["identical"]),
     ];
@@ -78,23 +78,26 @@ fn results(rows: &[Row<'_>], columns: Option<usize>) -> String {
         let measures = Measures::of_summary(s, row.lossless);
         let of =
             |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| (c.cell)(&measures)).collect() };
-        let facts = vec![
+        let mut facts = vec![
             percent(s.facts_share),
             or_dash(s.retention, percent),
             or_dash(s.precision, percent),
             format!("{:.2}", s.false_per_caption),
         ];
+        facts.truncate(if with_facts { facts.len() } else { 0 });
         let identical = vec![format!("{} of {}", s.equal, s.compared)];
         cells.push([vec![name(row)], of(&SPEEDS), facts, of(&OUTPUTS), identical].concat());
     }
     let lossy = rows.iter().any(|row| !row.lossless);
     let mark = if lossy { "~ lossy. " } else { "" };
+    let facts = if with_facts { " false facts: per caption." } else { "" };
     let legend = format!(
-        "{mark}decode, end to end: speedup over autoregressive on the same clip, median over clips. false facts: per caption."
+        "{mark}decode, end to end: speedup over autoregressive on the same clip, median over clips.{facts}"
     );
     let of = |columns: &[Column]| -> Vec<u8> { columns.iter().map(|c| c.rank).collect() };
     // The name stays; the share of the facts is what a loosened method is judged by.
-    let ranks = [vec![0], of(&SPEEDS), vec![2, 1, 3, 5], of(&OUTPUTS), vec![8]].concat();
+    let facts: &[u8] = if with_facts { &[2, 1, 3, 5] } else { &[] };
+    let ranks = [&[0][..], &of(&SPEEDS), facts, &of(&OUTPUTS), &[8]].concat();
     narrow(cells, &ranks, &legend, columns)
 }
 
@@ -193,7 +196,7 @@ mod tests {
             ..Summary::default()
         };
         let rows = [Row { summary: &plain, lossless: true }, Row { summary: &loose, lossless: false }];
-        let text = tables(&rows, None);
+        let text = tables(&rows, true, None);
         let lines: Vec<String> =
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(
@@ -221,13 +224,17 @@ mod tests {
         let loose = Summary { system: "lvspec".into(), spread: Some(spread), ..Summary::default() };
         let plain = Summary { system: "plain".into(), ..Summary::default() };
         let rows = [Row { summary: &plain, lossless: true }, Row { summary: &loose, lossless: false }];
-        let text = tables(&rows, None);
+        let text = tables(&rows, true, None);
         let at = text.find("95 % intervals").unwrap();
         let lines: Vec<String> =
             text[at..].lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(lines[1], "plain – – – – –");
         assert_eq!(lines[2], "lvspec ~ – 71.9–80.1 % 80.0–100.0 % 0.50–1.25 6.00–6.50");
-        assert!(!tables(&rows[..1], None).contains("95 %"));
+        assert!(!tables(&rows[..1], true, None).contains("95 %"));
+        // Nothing is known about what the user's own videos show.
+        let text = tables(&rows, false, None);
+        assert!(text.contains("95 % intervals") && text.contains("decode"), "{text}");
+        assert!(!["facts", "kept", "precision"].iter().any(|title| text.contains(title)), "{text}");
     }
 
     #[test]
@@ -243,7 +250,7 @@ mod tests {
     #[test]
     fn without_loosening_there_is_no_such_table() {
         let plain = Summary { system: "a\x1b[2J".into(), ..Summary::default() };
-        let text = tables(&[Row { summary: &plain, lossless: true }], None);
+        let text = tables(&[Row { summary: &plain, lossless: true }], true, None);
         assert!(!text.contains("share of tokens") && !text.contains('~') && !text.contains('\x1b'), "{text}");
     }
 
@@ -251,7 +258,7 @@ mod tests {
     fn a_narrow_terminal_gets_fewer_columns_and_their_names() {
         let long = Summary { system: "acceptance.lambda=0.5 shape.length=12".into(), ..Summary::default() };
         for columns in [30, 60, 80, 120, 160] {
-            let text = tables(&[Row { summary: &long, lossless: false }], Some(columns));
+            let text = tables(&[Row { summary: &long, lossless: false }], true, Some(columns));
             let most = text.lines().map(crate::present::text::width).max().unwrap_or_default();
             assert!(most <= columns, "{columns}: {text}");
             assert!(text.contains("~ lossy") && text.contains("decode"), "{text}");

@@ -61,6 +61,9 @@ impl Driver {
                 Effect::Write(name, text) => {
                     self.workers.answer(Msg::Written, move || files::write_new(&name, &text));
                 }
+                Effect::Sidecars(captions) => {
+                    self.workers.answer(Msg::Sidecars, move || Ok(files::write_sidecars(captions)));
+                }
                 Effect::SaveMethod(file, method) => {
                     self.workers.answer(Msg::MethodSaved, move || files::save_method(file, *method));
                 }

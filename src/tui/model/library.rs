@@ -10,9 +10,7 @@ use nucleo_matcher::Config;
 
 use super::{order::Sort, search::fuzzy};
 use crate::tui::{ClipFacts, text};
-
-/// File extensions of videos, lower case.
-pub(crate) const VIDEO_EXTENSIONS: [&str; 6] = ["mp4", "mkv", "mov", "webm", "avi", "m4v"];
+pub(crate) use crate::video::folder::is_video;
 
 /// A video file that was found or opened.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,12 +84,6 @@ pub(crate) struct Library {
 
 /// Only clips this close to the selected one are probed.
 const MAX_NEAR: usize = 64;
-
-/// True if the file has a video's extension.
-pub(crate) fn is_video(path: &Path) -> bool {
-    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-    VIDEO_EXTENSIONS.contains(&extension.as_str())
-}
 
 /// The place of a recent file.
 fn recent(folder: &str) -> String {

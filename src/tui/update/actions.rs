@@ -291,7 +291,7 @@ fn list_length(model: &Model) -> usize {
         Some(Overlay::Methods { query, .. }) => model.methods.found(query).0.len(),
         Some(Overlay::Pick(_)) => model.methods.presets.len(),
         Some(Overlay::Presets(_)) => model.presets.len(),
-        Some(Overlay::Export(_)) => export::formats(model).len(),
+        Some(Overlay::Export(_)) => export::choices(model),
         Some(Overlay::Edit(_)) => model.methods.current().map_or(0, |m| rows(m).len()),
         Some(Overlay::History { query, .. }) => model.prompt.found(query).len(),
         Some(Overlay::Help { query, .. }) => view::help::line_count(model, query),

@@ -117,7 +117,9 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
             model.focus = Pane::Prompt;
         }
         Msg::Written(Ok(file)) => model.note(Tone::Info, format!("saved as {}", file.display())),
+        Msg::Sidecars(Ok(outcome)) => export::written(model, &outcome),
         Msg::Recent(Err(problem))
+        | Msg::Sidecars(Err(problem))
         | Msg::Trouble(problem)
         | Msg::Edited(Err(problem))
         | Msg::Written(Err(problem)) => model.note(Tone::Bad, problem),

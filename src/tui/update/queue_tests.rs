@@ -6,7 +6,7 @@ use crate::{
     engine::RunRequest,
     record::{EventKind, RunLog, StopReason, Verdict},
     tui::{
-        Effect, Msg, SessionEntry, Studio, VideoFile,
+        Effect, Msg, SessionEntry, SidecarsWritten, Studio, VideoFile,
         model::{Overlay, Pane, library::Kind},
         testing::{config, done, notice, press, ready, ready_event, run_of, started, step},
     },
@@ -213,4 +213,28 @@ fn clips_that_the_embedded_models_cannot_know_have_a_badge() {
     let mut others = five();
     press(&mut others, "G");
     assert!(!screen(&others).contains("toy models"), "other models may know it");
+}
+
+#[test]
+fn captions_of_files_are_written_beside_them() {
+    let mut studio = five();
+    // An embedded clip, two files of the three, and one whose run is cancelled.
+    press(&mut studio, "enter down down enter down enter down enter");
+    let mut effects = finish(&mut studio, 1);
+    for _ in 0..2 {
+        let run = asked(run_of(&effects)).0;
+        effects = finish(&mut studio, run);
+    }
+    let last = asked(run_of(&effects)).0;
+    studio.handle(step(last, &[("A red", Verdict::Exact)], 1));
+    studio.handle(done(last, StopReason::Cancelled, "A red"));
+    let want = ["/v/a.mp4", "/v/b.mp4"].map(|path| (path.into(), "A red ball.".to_owned()));
+    assert!(press(&mut studio, "s").is_empty() && screen(&studio).contains("captions of 2 clips"));
+    assert_eq!(press(&mut studio, "G enter"), [Effect::Sidecars(want.into())]);
+    let failed = vec!["cannot write /v/b.txt: full".to_owned()];
+    let outcome = SidecarsWritten { written: 1, kept: 0, failed };
+    studio.handle(Msg::Sidecars(Ok(outcome)));
+    assert_eq!(notice(&mut studio), "1 caption written, 1 failed: cannot write /v/b.txt: full");
+    studio.handle(Msg::Sidecars(Ok(SidecarsWritten { written: 0, kept: 2, failed: Vec::new() })));
+    assert_eq!(notice(&mut studio), "0 captions written, 2 existing left alone");
 }

@@ -105,7 +105,8 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         Some(Overlay::SaveMethod(name)) => picker::line(model, "Save method as", name, theme, frame),
         Some(Overlay::Value { row, line }) => picker::value(model, *row, line, theme, frame),
         Some(Overlay::Export(cursor)) => {
-            picker::export(export::formats(model), *cursor, theme, frame);
+            let sidecars = export::sidecars(model).len();
+            picker::export(export::formats(model), sidecars, *cursor, theme, frame);
         }
         Some(Overlay::Segments(length)) => {
             picker::line(model, "Segment length (30 or 1:30)", length, theme, frame);

@@ -9,7 +9,7 @@ use ratatui::{
 
 use super::{dialog, list, popup, rule, typed};
 use crate::{
-    present::export::Format,
+    present::{export::Format, formats::plural},
     speculate::method::Value as Takes,
     tui::{
         Theme,
@@ -54,12 +54,23 @@ pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
     }
 }
 
-/// The export formats.
-pub(super) fn export(formats: &[Format], cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
-    let inner = popup(frame, theme, 84, formats.len() as u16 + 2, dialog("Export run as", theme));
+/// The export formats, and the captions of so many clips.
+pub(super) fn export(
+    formats: &[Format],
+    sidecars: usize,
+    cursor: usize,
+    theme: &Theme,
+    frame: &mut Frame<'_>,
+) {
+    let n = formats.len() + usize::from(sidecars > 0);
+    let inner = popup(frame, theme, 84, n as u16 + 2, dialog("Export run as", theme));
     let widths = [Constraint::Length(10), Constraint::Fill(1)];
-    list(frame, theme, inner, (cursor, formats.len()), (None, &widths), |i| {
-        named(formats[i].name(), formats[i].about(), theme)
+    list(frame, theme, inner, (cursor, n), (None, &widths), |i| match formats.get(i) {
+        Some(format) => named(format.name(), format.about(), theme),
+        None => {
+            let clips = plural(sidecars as u64, "clip");
+            named("sidecars", &format!("captions of {clips} of this session, a .txt beside each"), theme)
+        }
     });
 }
 

@@ -4,7 +4,7 @@ use super::{Row, dash, name, narrow, words};
 use crate::record::summary::Spread;
 
 /// Facts kept, precision and tau, each with its interval; none where no method has intervals.
-pub(super) fn table(rows: &[Row<'_>], columns: Option<usize>) -> Option<String> {
+pub(super) fn table(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> Option<String> {
     if rows.iter().all(|row| row.summary.spread.is_none()) {
         return None;
     }
@@ -23,8 +23,14 @@ pub(super) fn table(rows: &[Row<'_>], columns: Option<usize>) -> Option<String> 
             number(|spread| spread.tau),
         ]);
     }
+    let mut ranks = vec![0, 4, 1, 2, 3, 5];
+    if !with_facts {
+        let known = 1..5;
+        cells.iter_mut().for_each(|row| drop(row.drain(known.clone())));
+        ranks.drain(known);
+    }
     let legend = "Other clips would give figures within these bounds (bootstrap over clips).";
-    Some(narrow(cells, &[0, 4, 1, 2, 3, 5], legend, columns))
+    Some(narrow(cells, &ranks, legend, columns))
 }
 
 /// `71.9–80.1`: the ends of an interval, times `by`.

@@ -1,0 +1,241 @@
+//! What is said about a batch: a progress line, or lines; failures as they happen; a summary; JSON lines.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::{args::OutputArgs, color, session::event_line},
+    shown,
+};
+use crate::{
+    batch::{Ended, Outcome, Progress, Report, Summary, text::one_line},
+    present::{estimate, formats},
+    record::{Event, EventKind, Failure},
+};
+
+/// Without a terminal, progress is told this often.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Says how a batch goes.
+pub struct Reporter {
+    json: bool,
+    quiet: bool,
+    /// Captions have no file: they go to stdout.
+    prints: bool,
+    bar: Option<ProgressBar>,
+    told: Option<Instant>,
+    /// Notes on the models that were told.
+    notes: Vec<String>,
+}
+
+impl Reporter {
+    /// A reporter; `prints` if captions are not written to files.
+    pub fn new(output: &OutputArgs, prints: bool) -> Self {
+        let quiet = output.quiet || output.json;
+        let bar = (!quiet && !ProgressDrawTarget::stderr().is_hidden()).then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(Duration::from_millis(120));
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+                bar.set_style(style);
+            }
+            bar.set_message("loading models");
+            bar
+        });
+        Self { json: output.json, quiet, prints, bar, told: None, notes: Vec::new() }
+    }
+
+    /// Remove the progress line.
+    pub fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// A directory that could not be searched.
+    pub fn unreadable(&mut self, path: &Path, failure: &Failure) -> io::Result<()> {
+        self.failed(&failure.error);
+        if self.json {
+            let line = json!({ "run": 0, "event": "clip", "video": path.to_string_lossy(), "outcome": "failed",
+                "error": failure.error, "hint": failure.hint });
+            return print(&line);
+        }
+        Ok(())
+    }
+
+    /// The last words.
+    pub fn summary(&mut self, summary: &Summary, unreadable: usize) -> io::Result<()> {
+        let progress = &summary.progress;
+        let failed = progress.failed + unreadable;
+        if self.json {
+            let stats = &progress.stats;
+            return print(&json!({
+                "run": 0, "event": "batch", "total": progress.total, "captioned": progress.captioned,
+                "skipped": progress.skipped, "busy": progress.busy, "failed": failed,
+                "seconds": seconds(progress.elapsed), "tau": stats.tau, "tokens_per_second": stats.tokens_per_second,
+                "interrupted": summary.interrupted, "limited": summary.limited,
+            }));
+        }
+        if self.quiet {
+            return Ok(());
+        }
+        tell!("{}", counts(progress, failed));
+        if progress.captioned > 0 {
+            tell!("{}", speeds(progress));
+        }
+        if summary.interrupted {
+            tell!("interrupted: the same command goes on from here");
+        }
+        if failed > 0 {
+            tell!("hint: --retry-failed tries videos again that failed and have not changed");
+        }
+        Ok(())
+    }
+
+    /// Say why a clip has no caption, above the progress line.
+    fn failed(&self, error: &str) {
+        let say = || tell!("failed: {}", color::plain(error));
+        match &self.bar {
+            Some(bar) => bar.suspend(say),
+            None => say(),
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if self.quiet || progress.captioned + progress.failed == 0 {
+            return;
+        }
+        let left =
+            progress.left().map(|left| format!(", {} left", estimate::left(left.as_secs_f64() * 1000.0)));
+        let line = format!(
+            "{}/{} videos, {} failed{}{}",
+            progress.over(),
+            progress.total,
+            progress.failed,
+            left.unwrap_or_default(),
+            if progress.captioned > 0 { format!("; {}", speeds(progress)) } else { String::new() },
+        );
+        match &self.bar {
+            Some(bar) => bar.set_message(line),
+            None if self.told.is_none_or(|told| told.elapsed() >= EVERY) => {
+                self.told = Some(Instant::now());
+                tell!("{line}");
+            }
+            None => {}
+        }
+    }
+}
+
+impl Report for Reporter {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        if self.json {
+            return io::stdout().write_all(&event_line(event)?);
+        }
+        if let EventKind::Ready { notes, .. } | EventKind::Prompt { notes, .. } = &event.kind
+            && !self.quiet
+        {
+            // Of notes that all clips have, one is enough; those on single files would drown the rest.
+            for note in notes.iter().filter(|_| event.run <= 1) {
+                if !self.notes.contains(note) {
+                    self.notes.push(note.clone());
+                    let say = || tell!("note: {}", color::plain(note));
+                    match &self.bar {
+                        Some(bar) => bar.suspend(say),
+                        None => say(),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn clip(&mut self, ended: &Ended<'_>, progress: &Progress) -> io::Result<()> {
+        let Ended { clip, run, outcome } = ended;
+        let path = clip.path();
+        match outcome {
+            Outcome::Failed(failure) => self.failed(&failure.error),
+            Outcome::Captioned(captions) if self.prints && !self.json => {
+                for caption in captions {
+                    let line =
+                        format!("{}: {}\n", shown(&clip.relative), one_line(&color::plain(&caption.text)));
+                    io::stdout().write_all(line.as_bytes())?;
+                }
+            }
+            _ => {}
+        }
+        if self.json {
+            let mut line = Map::new();
+            line.insert("run".into(), (*run).into());
+            line.insert("event".into(), "clip".into());
+            line.insert("video".into(), path.to_string_lossy().into());
+            let (outcome, error, hint) = match outcome {
+                Outcome::Captioned(_) => ("captioned", None, None),
+                Outcome::Skipped => ("skipped", None, None),
+                Outcome::Busy => ("busy", None, None),
+                Outcome::Failed(failure) => ("failed", Some(failure.error.clone()), failure.hint.clone()),
+                Outcome::FailedBefore(error) => ("failed_before", Some(error.clone()), None),
+            };
+            line.insert("outcome".into(), outcome.into());
+            line.extend(error.map(|error| ("error".to_owned(), error.into())));
+            line.extend(hint.map(|hint| ("hint".to_owned(), hint.into())));
+            line.insert("over".into(), progress.over().into());
+            line.insert("total".into(), progress.total.into());
+            return print(&Value::Object(line));
+        }
+        self.progress(progress);
+        Ok(())
+    }
+}
+
+fn print(line: &Value) -> io::Result<()> {
+    io::stdout().write_all(format!("{line}\n").as_bytes())
+}
+
+/// Seconds with two decimals.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 100.0).round() / 100.0
+}
+
+/// `40 videos: 32 captioned, 3 had captions, 5 failed`.
+fn counts(progress: &Progress, failed: usize) -> String {
+    let mut parts = vec![format!("{} captioned", progress.captioned)];
+    let mut add = |n: usize, what: &str| {
+        if n > 0 {
+            parts.push(format!("{n} {what}"));
+        }
+    };
+    add(progress.skipped, "had captions");
+    add(progress.busy, "captioned by another process");
+    add(failed, "failed");
+    add(progress.total - progress.over().min(progress.total), "left");
+    format!("{}: {}", formats::plural(progress.total as u64, "video"), parts.join(", "))
+}
+
+/// `1.3 s a video, tau 2.31, 812 tokens/s`.
+fn speeds(progress: &Progress) -> String {
+    let stats = &progress.stats;
+    let each = progress
+        .seconds_a_clip()
+        .map_or(String::new(), |seconds| format!("{} a video, ", formats::duration(seconds * 1000.0)));
+    format!("{each}tau {:.2}, {} tokens/s", stats.tau, formats::rate(stats.tokens_per_second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_name_what_there_is() {
+        let mut progress = Progress { total: 1, captioned: 1, ..Progress::default() };
+        assert_eq!(counts(&progress, 0), "1 video: 1 captioned");
+        progress = Progress { total: 40, captioned: 30, skipped: 3, failed: 2, ..progress };
+        assert_eq!(counts(&progress, 3), "40 videos: 30 captioned, 3 had captions, 3 failed, 5 left");
+        progress.elapsed = Duration::from_secs(60);
+        assert_eq!(progress.left(), Some(Duration::from_secs(10)));
+    }
+}

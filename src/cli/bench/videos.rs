@@ -1,0 +1,89 @@
+//! `--videos`: the user's own clips instead of synthetic ones. Nothing is known about what they show.
+
+use std::path::PathBuf;
+
+use super::{clips::Clip, scenes::Clips};
+use crate::{
+    batch,
+    cli::{color, resolve},
+    record::{Failure, FailureClass},
+    scenes::facts::Facts,
+    video,
+};
+
+/// The clips, numbered from 0, and a further one for the warm-up.
+#[derive(Debug)]
+pub struct OwnVideos {
+    paths: Vec<PathBuf>,
+    warm_up: PathBuf,
+}
+
+impl OwnVideos {
+    /// Find at most `limit` clips that can be read; those that cannot are named.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(arguments: &[PathBuf], limit: Option<u32>) -> Result<Self, Failure> {
+        let found = batch::find(arguments, &|_| Ok(None))?;
+        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+        let mut paths = Vec::new();
+        for path in found.clips.iter().map(batch::Clip::path) {
+            if paths.len() == limit {
+                break;
+            }
+            match video::probe(&path) {
+                Ok(_) => paths.push(path),
+                Err(failure) => tell!("note: skipped: {}", color::plain(&Failure::from(failure).error)),
+            }
+        }
+        if paths.is_empty() {
+            return Err(Failure {
+                class: FailureClass::Input,
+                error: "--videos: none of the videos can be read".into(),
+                hint: Some("specreel caption FILE says why".into()),
+            });
+        }
+        // Another clip than those that are measured, whose prefill would be kept.
+        Ok(Self { paths, warm_up: resolve::video("demo".as_ref())? })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Their files, as JSON lines name them.
+    pub fn names(&self) -> Vec<String> {
+        self.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    }
+}
+
+impl Clips for OwnVideos {
+    fn take(&mut self, seed: u64) -> Result<Clip, Failure> {
+        let path = usize::try_from(seed).ok().and_then(|at| self.paths.get(at));
+        Ok(Clip { seed, path: path.unwrap_or(&self.warm_up).clone(), truth: Facts::default() })
+    }
+
+    fn give_back(&mut self, _: &Clip) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clips_are_numbered_and_the_warm_up_uses_another_one() {
+        let mut videos = OwnVideos { paths: vec!["a.mp4".into(), "b.mp4".into()], warm_up: "w.mp4".into() };
+        let mut path = |seed| videos.take(seed).unwrap().path;
+        assert_eq!([path(0), path(1), path(2)], ["a.mp4", "b.mp4", "w.mp4"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn directories_without_videos_and_files_that_are_none_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let find = || OwnVideos::find(&[dir.path().into()], None).map(|_| ()).unwrap_err().error;
+        assert!(find().starts_with("no videos in "));
+        std::fs::write(dir.path().join("a.mp4"), "text").unwrap();
+        assert_eq!(find(), "--videos: none of the videos can be read");
+    }
+}

@@ -1,0 +1,134 @@
+//! `specreel dataset`: merge, check or count the data sets that `caption --dataset` writes.
+
+use std::{io::Write, path::PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::{End, color, new_file::Named};
+use crate::{
+    batch::dataset::{Dataset, merge},
+    present::formats::plural,
+};
+
+/// So many names of each problem are printed.
+const SHOWN: usize = 20;
+
+/// Arguments of `dataset`.
+#[derive(Debug, Args)]
+pub struct DatasetArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Merge the data sets of several machines into one file, sorted by video
+    Merge {
+        /// File to write
+        out: PathBuf,
+        /// Data sets of one kind; of rows about the same video and prompt the last one counts
+        #[arg(required = true)]
+        parts: Vec<PathBuf>,
+        /// Overwrite an existing file
+        #[arg(long)]
+        force: bool,
+    },
+    /// Check that every row can be read, names a file that exists, and has a caption; exit code 3 if not
+    Check {
+        /// Data set
+        file: PathBuf,
+        /// Print the problems as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Count videos, prompts and words, and the phrases that captions begin with
+    Stats {
+        /// Data set
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl DatasetArgs {
+    /// True if stdout is JSON.
+    pub fn json(&self) -> bool {
+        matches!(self.command, Command::Check { json: true, .. } | Command::Stats { json: true, .. })
+    }
+}
+
+/// Run the command.
+pub fn run(args: &DatasetArgs) -> Result<i32, End> {
+    let mut out = std::io::stdout().lock();
+    match &args.command {
+        Command::Merge { out: into, parts, force } => {
+            if into.exists() && !force {
+                let failure = Named { flag: "the result", what: "" }.exists(into);
+                return Err(End::Failed(failure));
+            }
+            let merged = merge(into, parts)?;
+            tell!(
+                "{}: {} from {}; {} replaced, {} unreadable",
+                color::plain(&into.to_string_lossy()),
+                plural(merged.rows as u64, "row"),
+                plural(parts.len() as u64, "file"),
+                merged.replaced,
+                merged.damaged
+            );
+            Ok(0)
+        }
+        Command::Check { file, json } => {
+            let set = Dataset::read(file)?;
+            let problems = set.check();
+            if *json {
+                let line = json!({ "rows": set.contents.rows.len(), "damaged": problems.damaged, "cut": problems.cut,
+                    "twice": problems.twice, "missing": problems.missing, "empty": problems.empty });
+                writeln!(out, "{line}")?;
+            } else {
+                let damaged: Vec<String> = problems.damaged.iter().map(|row| format!("row {row}")).collect();
+                for (what, names) in [
+                    ("cannot be read", &damaged),
+                    ("two captions of one prompt", &problems.twice),
+                    ("no such file", &problems.missing),
+                    ("empty caption", &problems.empty),
+                ] {
+                    for name in names.iter().take(SHOWN) {
+                        writeln!(out, "{}: {what}", color::plain(name))?;
+                    }
+                    if names.len() > SHOWN {
+                        writeln!(out, "… and {} more: {what}", names.len() - SHOWN)?;
+                    }
+                }
+                if problems.cut {
+                    writeln!(out, "the last row is incomplete; the next run of caption removes it")?;
+                }
+                if problems.is_none() {
+                    writeln!(out, "{}, no problems", plural(set.contents.rows.len() as u64, "row"))?;
+                }
+            }
+            Ok(if problems.is_none() { 0 } else { 3 })
+        }
+        Command::Stats { file, json } => {
+            let stats = Dataset::read(file)?.stats();
+            let [fewest, median, most] = stats.words;
+            if *json {
+                let line = json!({ "rows": stats.rows, "videos": stats.videos, "prompts": stats.prompts,
+                    "words": { "fewest": fewest, "median": median, "most": most }, "repeated": stats.repeated,
+                    "openings": stats.openings });
+                writeln!(out, "{line}")?;
+                return Ok(0);
+            }
+            writeln!(out, "rows      {}", stats.rows)?;
+            writeln!(out, "videos    {}", stats.videos)?;
+            writeln!(out, "prompts   {}", stats.prompts)?;
+            writeln!(out, "words     {median} in the median, {fewest} to {most}")?;
+            writeln!(out, "repeated  {} captions that another row has, too", stats.repeated)?;
+            for (opening, count) in &stats.openings {
+                writeln!(out, "begins    {count} with \"{}\"", color::plain(opening))?;
+            }
+            Ok(0)
+        }
+    }
+}

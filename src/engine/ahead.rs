@@ -1,0 +1,84 @@
+//! Reading the next clip while the current one is captioned.
+
+use super::{
+    command::RunRequest,
+    memory,
+    models::Models,
+    prefix_cache::{Clip, ClipKey, PrefixCache},
+    run::{Runner, Stop},
+    thread::{Cancelled, EventSender},
+};
+
+/// Of the available memory, the next clip may take one part in so many.
+const SHARE: u64 = 8;
+
+/// The next clip: what to read, then what was read.
+#[derive(Default)]
+pub(super) struct Ahead {
+    request: Option<Box<RunRequest>>,
+    clip: Option<(ClipKey, Clip)>,
+}
+
+impl Ahead {
+    /// Read the clip of this request during the next run.
+    pub fn ask(&mut self, request: Box<RunRequest>) {
+        self.request = Some(request);
+    }
+
+    /// Forget everything: the models are replaced.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Hand over the clip that was read.
+    pub fn give(&mut self, cache: &mut PrefixCache) {
+        if let Some((key, clip)) = self.clip.take()
+            && cache.clips.touch(&key).is_none()
+        {
+            cache.clips.insert(key, clip);
+        }
+    }
+
+    /// Do `run`, and meanwhile read the clip that was asked for. A clip that cannot be read is left to its own run, which says
+    /// why; nothing of this is reported.
+    pub fn during<T>(
+        &mut self,
+        models: &Models,
+        sender: &EventSender,
+        cancelled: &Cancelled,
+        current: u64,
+        run: impl FnOnce() -> T,
+    ) -> T {
+        let Some(request) = self.request.take() else { return run() };
+        let ends = || cancelled.contains(current) || cancelled.contains(request.run);
+        let runner = Runner {
+            request: &request,
+            models,
+            sender,
+            cancelled,
+            ignore_memory: false,
+            rates: None,
+            idle: Some(&ends),
+        };
+        let (done, clip) = std::thread::scope(|scope| {
+            let reading =
+                std::thread::Builder::new().name("reader".into()).spawn_scoped(scope, || read(&runner));
+            let done = run();
+            // A panic of a decoder is found again, and reported, by the clip's own run.
+            (done, reading.ok().and_then(|reading| reading.join().ok()).flatten())
+        });
+        self.clip = clip;
+        done
+    }
+}
+
+fn read(runner: &Runner<'_>) -> Option<(ClipKey, Clip)> {
+    let key = runner.clip_key();
+    let clip = runner.read_clip(&mut |(height, width), plan, _| {
+        let bytes = (plan.indices.len() * height * width * 3 * size_of::<f32>()) as u64;
+        // What is in memory already would be missing for the clip that is captioned.
+        let fits = memory::available().is_none_or(|free| bytes < free / SHARE);
+        if fits { Ok(()) } else { Err(Stop::Cancelled) }
+    });
+    clip.ok().map(|clip| (key, clip))
+}
