@@ -77,7 +77,7 @@ impl Method {
     }
 
     /// All keys of the five choices that are numbers, with their values: those that are rarely adjusted last, otherwise acceptance
-    /// first, then shape, context, drafter and schedule.
+    /// first, then shape, context, drafter and schedule. Under the parallel schedule a gate is none of them: it has to be 0.
     pub fn numbers(&self) -> Vec<(&'static Axis, &'static Key, f64)> {
         let [drafter, context, shape, acceptance, schedule] = &AXES;
         let all = [
@@ -90,7 +90,10 @@ impl Method {
         let with_axis = |(axis, numbers): (&'static Axis, Vec<(&'static Key, f64)>)| {
             numbers.into_iter().map(move |(key, value)| (axis, key, value))
         };
+        let parallel = matches!(self.schedule, Schedule::Parallel { .. });
+        let is_fixed = |axis: &Axis, key: &Key| parallel && (axis.name, key.name) == ("shape", "gate");
         let mut numbers: Vec<_> = all.into_iter().flat_map(with_axis).collect();
+        numbers.retain(|(axis, key, _)| !is_fixed(axis, key));
         numbers.sort_by_key(|(_, key, _)| key.minor);
         numbers
     }

@@ -152,11 +152,23 @@ fn the_numbers_of_a_method_come_in_order_of_interest() {
     };
     assert_eq!(
         names("lvspec"),
-        ["acceptance.lambda=0.7", "shape.length=10", "context.keep=0.1", "acceptance.top_n=10"]
+        [
+            "acceptance.lambda=0.7",
+            "shape.length=10",
+            "context.keep=0.1",
+            "acceptance.top_n=10",
+            "shape.gate=0"
+        ]
     );
     assert_eq!(
         names("fly"),
-        ["acceptance.threshold=0.2", "shape.length=10", "context.keep=0.1", "acceptance.length=4"]
+        [
+            "acceptance.threshold=0.2",
+            "shape.length=10",
+            "context.keep=0.1",
+            "acceptance.length=4",
+            "shape.gate=0"
+        ]
     );
     assert_eq!(names("sparrow"), ["shape.total=25", "shape.depth=5", "shape.width=8"]);
     assert_eq!(names("parallelvlm"), ["context.keep=0.1", "context.layers=20", "context.depth=0.5"]);
